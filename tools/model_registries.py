@@ -3,12 +3,14 @@
     ~/vllm-0.33/bin/python tools/model_registries.py
 
 Run it with the Python of the environment that has the release (tools/vllm_environment.py makes
-one). Only the sources are parsed; vLLM is not imported, so no GPU and no CUDA is needed.
+one). Sources are parsed, and model classes are imported on a CUDA device that is simulated.
 """
 
 import ast
+import importlib
 import json
 import re
+import sys
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +35,9 @@ REPLACEABLE_ATTENTION = (
     "ALL_ATTENTION_FUNCTIONS.get_interface(",
 )
 """What `is_backend_compatible` and `_can_set_attn_implementation` of transformers look for."""
+ABSENT_PACKAGES = ("cuda", "cutlass", "tiktoken", "timm", "torchaudio")
+"""Packages that some model files import, taken for installed."""
+HANDS_ON = "supports_aux_hidden_states_over_pp"
 ANY = "*"
 """The text configuration names the language model."""
 
@@ -50,6 +55,7 @@ def main() -> None:
         "wrappers": wrappers(package, tables["_MULTIMODAL_MODELS"]),
         "last_versions": dict(sorted(tables["_PREVIOUSLY_SUPPORTED_MODELS"].items())),
         "with_state_dtype": with_state_dtype((package / HOOKS).read_text(encoding="utf-8")),
+        **stages({*served, *tables["_SPECULATIVE_DECODING_MODELS"]}),
     }
     release = ".".join(version("vllm").split(".")[:2])
     entry["run_by_transformers"] = run_by_transformers(entry, release)
@@ -152,6 +158,39 @@ def with_state_dtype(source: str) -> list[str]:
     return sorted(
         ast.literal_eval(key) for key, value in pairs if key and ast.unparse(value) in setting
     )
+
+
+def stages(names: set[str]) -> dict[str, list[str]]:
+    """Return the classes, drafters too, that vLLM does not cut into pipeline stages.
+
+    And those whose stages hand on the hidden states that heads of drafters read (0.33).
+    """
+    sys.path.append(str(ROOT / "workbench" / "verify"))
+    from vllm_probe import machine
+
+    machine.OPTIONAL_PACKAGES["cuda"] += ABSENT_PACKAGES
+    machine.play({"platform": "cuda", "capability": [9, 0]})
+    registry = importlib.import_module("vllm.model_executor.models.registry")
+    can_be_cut = importlib.import_module("vllm.model_executor.models.interfaces").supports_pp
+    found: dict[str, list[str]] = {"without_stages": [], "hands_on_states": []}
+    for name in sorted(names):
+        try:
+            kind = registry.ModelRegistry.models[name].load_model_cls()
+        except (ImportError, OSError) as error:
+            print(f"{name}: {error}")
+            continue
+        if not can_be_cut(kind):
+            found["without_stages"].append(name)
+        own = vars(sys.modules[kind.__module__]).items()
+        decoders = [one for word, one in own if word.endswith("Model") and is_of(one, kind)]
+        if any(getattr(one, HANDS_ON, False) for one in decoders):
+            found["hands_on_states"].append(name)
+    return found
+
+
+def is_of(found: Any, kind: type) -> bool:
+    """Return whether a class is defined where `kind` is."""
+    return isinstance(found, type) and found.__module__ == kind.__module__
 
 
 def run_by_transformers(entry: dict[str, Any], release: str) -> list[str]:

@@ -38,11 +38,11 @@ def _views(question: dict[str, Any], machine: Any) -> dict[str, Any]:
 
     given = groups.probe_question(question)
     config = configuration.build(given, machine)
-    models.build(config)
+    [rank] = models.ranks(config)
     machine.platform.update_block_size_for_backend(config)
     with set_current_vllm_config(config):
-        specs = models.specs_of(config)
-        _joint, cache = planning.caches(config, specs, given["ranks_bytes"])
+        rank.specs = models.specs_of(config)
+        _joint, [cache] = planning.caches(config, [rank], given["ranks_bytes"])
         kernel_blocks, found = _of_runner(config, cache)
     views = {name: _plain(view) for name, view in found.items()}
     return {"num_blocks": cache.num_blocks, "kernel_blocks": kernel_blocks, "views": views}

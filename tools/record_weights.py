@@ -9,6 +9,7 @@ their ranks. Questions as for `record_cache_groups.py`; their memory is not used
 """
 
 import contextlib
+import copy
 import json
 import os
 import sys
@@ -49,6 +50,9 @@ def _answer(question: dict[str, Any], machine: Any) -> dict[str, Any]:
     config = configuration.build(groups.probe_question(question), machine)
     if config.model_config.architecture.startswith("Transformers"):
         raise TypeError("vLLM has no class of its own for this model")
+    stages = config.parallel_config.pipeline_parallel_size
+    if stages > 1:
+        return {"vllm": vllm.__version__, "stages": [_stage(config, at) for at in range(stages)]}
     _ROPE_DICT.clear()  # every model makes its tables again
     made: list[Any] = []
     with _collected(made):
@@ -58,6 +62,15 @@ def _answer(question: dict[str, Any], machine: Any) -> dict[str, Any]:
     seen: set[Any] = set()
     answer = {"vllm": vllm.__version__, **_bytes(model, seen)}
     return answer if len(made) < 2 else {**answer, **_draft_bytes(made[1], seen)}
+
+
+def _stage(config: Any, stage: int) -> dict[str, int]:
+    """Return the bytes of one pipeline stage."""
+    from vllm.model_executor.layers.rotary_embedding import _ROPE_DICT
+    from vllm_probe import models
+
+    _ROPE_DICT.clear()
+    return _bytes(models.build(copy.deepcopy(config), stage)[0], set())
 
 
 def _load_medusa(config: Any, model: Any) -> None:

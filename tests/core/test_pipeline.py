@@ -8,16 +8,17 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.core.strategies import scenarios
-from workbench.core.capacity.pipeline import layers_of_stages, pipeline, projected
-from workbench.core.errors import ScenarioError, WorkbenchError
+from workbench.core.errors import WorkbenchError
+from workbench.core.groups.pipeline import layers_of_stages, projected
+from workbench.core.runner import concurrent_batches
 
 GIB = 2**30
 RULES = pytest.mark.parametrize("rules", ["0.23", "0.33"])
 
 
-def plan_of(model, rules="0.23", **fields):
+def plan_of(model, stages, rules="0.23", **fields):
     given = {"kv_cache_memory_bytes": 20 * GIB, "max_model_len": 32768, **fields}
-    return wb.resolve(wb.Scenario(model=model, rules=rules, **given))
+    return wb.resolve(wb.Scenario(model=model, rules=rules, pipeline_parallel=stages, **given))
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,7 @@ def plan_of(model, rules="0.23", **fields):
         (10, 4, [2, 3, 3, 2]),
         (5, 4, [1, 1, 2, 1]),
         (3, 3, [1, 1, 1]),
+        (2, 4, [0, 1, 1, 0]),
     ],
 )
 def test_what_is_left_over_goes_to_the_middle(layers, stages, sizes):
@@ -43,93 +45,120 @@ def test_what_is_left_over_goes_to_the_middle(layers, stages, sizes):
 @RULES
 def test_groups_are_projected_with_the_stride_of_the_whole_model(rules):
     """Qwen3.5-4B: 8 layers in each of 4 groups, 4 of them in each of two stages."""
-    plan = plan_of("qwen3.5-4b", rules, gdn_flashinfer_prefill=False)
-    found = pipeline(plan, 2)
-    assert plan.cache.num_blocks == 20 * GIB // 2_162_688 // 8 == 1241
-    assert found.num_blocks == 20 * GIB // 2_162_688 // 4 == 2482
-    first, second = (stage.grouping for stage in found.stages)
+    whole = plan_of("qwen3.5-4b", 1, rules, gdn_flashinfer_prefill=False).cache
+    cache = plan_of("qwen3.5-4b", 2, rules, gdn_flashinfer_prefill=False).cache
+    assert whole.num_blocks == 20 * GIB // 2_162_688 // 8 == 1241
+    assert cache.num_blocks == 20 * GIB // 2_162_688 // 4 == 2482
+    assert whole.stages == ()
+    first, second = (stage.grouping for stage in cache.stages)
     assert [len(group.layers) for group in first.groups] == [4, 4, 4, 4]
-    assert {*first.groups[0].layers} | {*second.groups[0].layers} == {*plan.cache.groups[0].layers}
+    assert {*first.groups[0].layers} | {*second.groups[0].layers} == {*whole.groups[0].layers}
 
 
 @RULES
 def test_the_stage_with_the_fewest_blocks_decides(rules):
     """Nemotron-3-Nano in three stages: the middle one has three attention layers, others two."""
-    plan = plan_of("nemotron-3-nano-30b-a3b", rules)
-    assert plan.model.num_hidden_layers == 52
-    found = pipeline(plan, 3)
-    assert [stage.grouping.group_size for stage in found.stages] == [2, 3, 2]
-    assert [stage.room_blocks for stage in found.stages] == [5002, 3335, 5002]
-    page = plan.cache.groups[0].spec.page_size_bytes
-    assert found.num_blocks == 3335
-    assert [found.imbalance_bytes(n) for n in range(3)] == [1667 * 2 * page, 0, 1667 * 2 * page]
+    cache = plan_of("nemotron-3-nano-30b-a3b", 3, rules).cache
+    assert [stage.grouping.group_size for stage in cache.stages] == [2, 3, 2]
+    assert [stage.room_blocks for stage in cache.stages] == [5002, 3335, 5002]
+    page = cache.groups[0].spec.page_size_bytes
+    assert {cache.num_blocks, *(stage.num_blocks for stage in cache.stages)} == {3335}
+    assert [stage.unused_bytes for stage in cache.stages] == [1667 * 2 * page, 0, 1667 * 2 * page]
 
 
-@RULES
-def test_stages_with_plain_layers_take_more(rules):
+def test_a_stage_without_attention_aligns_nothing():
+    """Every worker aligns by its own layers: 0.33 pads what is left, 0.23 stops."""
+    new = plan_of("nemotron-3-nano-30b-a3b", 8, "0.33", enable_prefix_caching=True)
+    sizes = {group.spec.block_size for group in new.cache.groups}
+    assert sizes == {new.block_size, 16}
+    assert new.cache.hash_block_size == 16
+    old = plan_of("nemotron-3-nano-30b-a3b", 8, "0.23")
+    assert old.cache is None
+    assert {problem.code for problem in old.errors} == {"pages_not_equal"}
+
+
+def test_stages_with_plain_layers_take_more():
     """TurboQuant keeps the first and the last two layers plain: the middle stages idle."""
-    plan = plan_of("llama-3.1-8b", rules, kv_cache_dtype="turboquant_4bit_nc")
-    found = pipeline(plan, 4)
-    sizes = [stage.grouping.bytes_per_block for stage in found.stages]
+    cache = plan_of("llama-3.1-8b", 4, kv_cache_dtype="turboquant_4bit_nc").cache
+    sizes = [stage.grouping.bytes_per_block for stage in cache.stages]
     assert sizes[0] == sizes[3] > sizes[1] == sizes[2]
-    assert sum(sizes) == plan.cache.grouping.bytes_per_block
-    assert found.num_blocks == found.stages[0].room_blocks < found.stages[1].room_blocks
+    assert cache.num_blocks == cache.stages[0].room_blocks < cache.stages[1].room_blocks
 
 
-def test_memory_of_each_stage_and_a_stage_that_stops():
-    plan = plan_of("qwen3.5-4b")
-    found = pipeline(plan, 2, (20 * GIB, GIB // 4))
-    assert found.num_blocks == found.stages[1].room_blocks < found.stages[0].room_blocks
-    assert [stage.is_too_small for stage in found.stages] == [False, True]
-    override = plan_of("qwen3.5-4b", num_gpu_blocks_override=100)
-    assert pipeline(override, 4).num_blocks == 100
-    unknown = plan_of("qwen3.5-4b", kv_cache_memory_bytes=None)
-    assert pipeline(unknown, 2).num_blocks is None
-    assert pipeline(unknown, 2).imbalance_bytes(0) is None
+def test_every_stage_takes_the_block_that_its_own_backends_share():
+    """0.33: the first stage takes FlashAttention's block of 32 tokens, the others TurboQuant's."""
+    cache = plan_of("llama-3.1-8b", 4, "0.33", kv_cache_dtype="turboquant_4bit_nc").cache
+    sizes = [[(len(g.layers), g.spec.block_size) for g in one.groups] for one in cache.stages]
+    assert sizes[0][:4] == [(2, 64), (3, 32), (3, 32), (0, 64)]
+    assert [stage.room_blocks for stage in cache.stages] == [27306, 40960, 40960, 40960]
+
+
+def test_memory_of_each_rank_and_a_stage_that_stops():
+    found = {"kv_cache_memory_bytes": None, "kv_cache_memory_bytes_by_rank": (20 * GIB, GIB // 4)}
+    plan = plan_of("qwen3.5-4b", 2, **found)
+    stages = plan.cache.stages
+    assert plan.cache.num_blocks == stages[1].room_blocks < stages[0].room_blocks
+    assert [stage.is_too_small for stage in stages] == [False, True]
+    assert [problem.code for problem in plan.errors] == ["not_enough_memory"]
+    assert plan_of("qwen3.5-4b", 4, num_gpu_blocks_override=100).cache.num_blocks == 100
+    unknown = plan_of("qwen3.5-4b", 2, kv_cache_memory_bytes=None).cache
+    assert unknown.num_blocks is None
+    assert unknown.unused_bytes is None
 
 
 def test_the_null_block_of_each_stage_is_held_back_since_0_33():
-    old, new = (pipeline(plan_of("qwen3.5-4b", rules), 2).stages[0] for rules in ("0.23", "0.33"))
+    old, new = (plan_of("qwen3.5-4b", 2, rules).cache.stages[0] for rules in ("0.23", "0.33"))
     assert old.checked_bytes == 20 * GIB
     assert new.checked_bytes == 20 * GIB - new.grouping.bytes_per_block
 
 
-def test_hidden_states_are_kept_on_the_last_stage():
-    plan = plan_of("llama-3.1-8b", hidden_state_layers=2, num_speculative_tokens=1)
-    found = pipeline(plan, 2)
-    assert found.stages[1].grouping.groups[0].layers[-1] == "model.cache_only_layers.32"
-    assert found.stages[0].room_blocks > found.stages[1].room_blocks == found.num_blocks
+def test_what_drafts_is_on_the_last_stage():
+    plan = plan_of("qwen3.5-4b", 2, "0.33", num_speculative_tokens=1)
+    names = [{n for g in stage.groups for n in g.layers} for stage in plan.cache.stages]
+    assert plan.drafter.layers[0].number == 32
+    assert [sum(".32." in name for name in one) for one in names] == [0, 1]
 
 
-@pytest.mark.parametrize("stages", [0, -1, 33, 2.5, True, "2"])
-def test_stages_that_cannot_be(stages):
-    with pytest.raises(ScenarioError, match="Nearest valid value"):
-        pipeline(plan_of("qwen3.5-4b"), stages)
+def test_a_batch_of_every_stage_is_under_way():
+    """VllmConfig.max_concurrent_batches, and windows that hold their tokens from 0.33 on."""
+    alone, staged = (plan_of("gemma-3-27b", stages, "0.33") for stages in (1, 4))
+    assert [concurrent_batches(plan) for plan in (alone, staged)] == [2, 5]
+    assert staged.cache.blocks_per_request > alone.cache.blocks_per_request
+    old = [plan_of("gemma-3-27b", stages, "0.23").cache for stages in (1, 4)]
+    assert old[0].blocks_per_request == old[1].blocks_per_request
 
 
-def test_sizes_for_other_stages():
-    with pytest.raises(ScenarioError, match="2 stages have 2 memory sizes; got 1"):
-        pipeline(plan_of("qwen3.5-4b"), 2, (1,))
+@RULES
+def test_the_memory_of_stages_has_the_vocabularies_at_both_ends(rules):
+    plan = wb.resolve(
+        model="llama-3.1-70b", rules=rules, device="H100", tensor_parallel=2, pipeline_parallel=4
+    )
+    stages = plan.memory().stages
+    first, second, _third, last = (stage.weights_bytes for stage in stages)
+    vocabulary = 128_256 // 2 * 8192 * 2
+    norm = 8192 * 2
+    assert (first - second, last - second) == (vocabulary, vocabulary + norm)
+    assert min(stage.cache_bytes for stage in stages) == stages[-1].cache_bytes
+    assert [stage.layers for stage in stages] == [range(n, n + 20) for n in range(0, 80, 20)]
 
 
-@given(scenario=scenarios(memory=True), stages=st.integers(1, 5))
+@given(scenario=scenarios(memory=True), stages=st.integers(2, 5))
 def test_every_layer_is_on_one_stage_and_memory_adds_up(scenario, stages):
     try:
+        scenario = scenario.replace(pipeline_parallel=stages, kv_cache_memory_bytes_by_rank=None)
         plan = wb.resolve(scenario)
-        found = pipeline(plan, stages)
-    except (WorkbenchError, ValueError):
+    except WorkbenchError:
         return
-    kept = [name for stage in found.stages for g in stage.grouping.groups for name in g.layers]
-    assert sorted(kept) == sorted(name for group in plan.cache.groups for name in group.layers)
-    assert projected(plan.cache.grouping, range(10**6)).bytes_per_block == (
-        plan.cache.grouping.bytes_per_block
-    )
-    if found.num_blocks is None:
+    cache, whole = plan.cache, plan.grouping
+    if cache is None:
         return
-    assert found.num_blocks >= plan.cache.num_blocks
-    for number, stage in enumerate(found.stages):
+    kept = [name for stage in cache.stages for group in stage.groups for name in group.layers]
+    assert sorted(kept) == sorted(name for group in whole.groups for name in group.layers)
+    assert projected(whole, range(10**6)).bytes_per_block == whole.bytes_per_block
+    if cache.num_blocks is None:
+        return
+    for stage in cache.stages:
         if stage.room_blocks is None or stage.available_bytes < 0:
             continue
-        one, imbalance = stage.grouping.bytes_per_block, found.imbalance_bytes(number)
-        rest = stage.available_bytes - found.num_blocks * one - imbalance
-        assert 0 <= rest < one
+        one, unused = stage.grouping.bytes_per_block, stage.unused_bytes
+        assert 0 <= stage.available_bytes - cache.num_blocks * one - unused < one

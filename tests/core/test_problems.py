@@ -58,6 +58,40 @@ DRAFTED = {
 
 PROBLEMS = [
     pytest.param(
+        {"model": llama(), "pipeline_parallel": 4},
+        "stage_without_cache",
+        "group_size must be greater than 0",
+        {"pipeline_parallel": 2},
+        id="more-stages-than-layers",
+    ),
+    pytest.param(
+        {
+            "model": qwen3_next(),
+            "rules": "0.33",
+            "pipeline_parallel": 2,
+            "draft_model": llama(num_hidden_layers=1, architectures=["LlamaForCausalLMEagle3"]),
+            "speculative_method": "eagle3",
+            "num_speculative_tokens": 1,
+        },
+        "drafter_over_stages",
+        " does not support eagle3 with pipeline parallelism",
+        {"speculative_method": "ngram", "draft_model": None, "hidden_state_layers": 0},
+        id="stages-keep-their-hidden-states",
+    ),
+    pytest.param(
+        {
+            "model": llama(),
+            "pipeline_parallel": 2,
+            "draft_model": llama(num_hidden_layers=4),
+            "speculative_method": "draft_model",
+            "num_speculative_tokens": 1,
+        },
+        "draft_model_over_stages",
+        None,
+        {"pipeline_parallel": 1},
+        id="draft-model-cut-into-stages",
+    ),
+    pytest.param(
         {
             "model": kimi_linear(),
             "rules": "0.33",
@@ -612,6 +646,20 @@ WARNINGS = {
 }
 
 REFUSALS = [
+    pytest.param(
+        {"model": zamba2(), "pipeline_parallel": 2},
+        "stages_not_supported",
+        "Pipeline parallelism is not supported for this model.",
+        {"pipeline_parallel": 1},
+        id="stages-of-a-model-that-has-none",
+    ),
+    pytest.param(
+        {**DRAFTED, "pipeline_parallel": 2},
+        "drafter_over_stages",
+        "Pipeline parallelism is not supported for this model.",
+        {"pipeline_parallel": 1},
+        id="head-that-cannot-be-cut",
+    ),
     pytest.param(
         {"model": config("deepseek_v4_flash"), "kv_cache_dtype": "fp8", "block_size": 64},
         "block_without_vectors",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from workbench.core.capacity.pipeline import pipeline
 
 from tests.models.configs import (
     bailing_hybrid,
@@ -16,7 +17,6 @@ from tests.models.configs import (
     qwen3_next,
 )
 from workbench.core.byte_map.of_plan import byte_map
-from workbench.core.capacity.pipeline import pipeline
 from workbench.core.layouts.of_plan import plan_layout
 from workbench.core.prefix.hits import caching_of, prefix_hit
 from workbench.core.runner import is_async as runner_overlaps

@@ -71,7 +71,8 @@ def settled_of(scenario, plan):
         f"Initializing a V1 LLM engine (v{VERSIONS[scenario.rules]}) with config: "
         f"model={repository(scenario.model) or scenario.model!r}, speculative_config={drafts}, "
         f"dtype=torch.{plan.model_dtype}, max_seq_len={plan.max_model_len}, download_dir=None, "
-        f"tensor_parallel_size={scenario.tensor_parallel}, pipeline_parallel_size=1, "
+        f"tensor_parallel_size={scenario.tensor_parallel}, "
+        f"pipeline_parallel_size={scenario.pipeline_parallel}, "
         f"kv_cache_dtype={scenario.kv_cache_dtype}, device_config={device}, "
         f"enable_prefix_caching={plan.enable_prefix_caching}, enable_chunked_prefill=True"
     )

@@ -213,7 +213,7 @@ def test_what_people_type_is_read(command, expected):
 
 def test_unknown_flags_are_named_with_the_nearest_and_everything_else_is_kept():
     found = from_vllm_command(
-        f"{SERVE} --block-sise 32 --host 0.0.0.0 --pipeline-parallel-size 2 stray -tp 2 "
+        f"{SERVE} --block-sise 32 --host 0.0.0.0 --prefill-context-parallel-size 2 stray -tp 2 "
         "--max-num-seqs"
     )
     assert found.scenario == Scenario(model=MODEL, tensor_parallel=2)
@@ -221,7 +221,7 @@ def test_unknown_flags_are_named_with_the_nearest_and_everything_else_is_kept():
     for words in (
         "--block-sise 32: vLLM 0.23 does not have this flag. Nearest: --block-size",
         "No size depends on: --host 0.0.0.0",
-        "each stage has a part",
+        "tokens are spread over ranks",
         "stray",
         "--max-num-seqs: the value is missing",
     ):

@@ -46,6 +46,10 @@ class ModelRegistry:
     with_state_dtype: frozenset[str]
     """Architectures whose own dtype replaces an "auto" `mamba_ssm_cache_dtype`; those of other
     classes around the same layers stay at the model's."""
+    without_stages: frozenset[str]
+    """Classes, drafters too, that are not cut into pipeline stages (`SupportsPP`)."""
+    hands_on_states: frozenset[str]
+    """Architectures whose stages hand on the hidden states that heads of drafters read."""
 
 
 def _model_registry(version: str, entry: Mapping[str, Any]) -> ModelRegistry:
@@ -61,6 +65,8 @@ def _model_registry(version: str, entry: Mapping[str, Any]) -> ModelRegistry:
         last_versions=entry["last_versions"],
         run_by_transformers=frozenset(entry["run_by_transformers"]),
         with_state_dtype=frozenset(entry["with_state_dtype"]),
+        without_stages=frozenset(entry["without_stages"]),
+        hands_on_states=frozenset(entry["hands_on_states"]),
     )
 
 

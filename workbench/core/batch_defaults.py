@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.core.devices import driver_memory_of
+from workbench.core.ranks import ranks_of
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
@@ -69,7 +70,7 @@ SMALL = BatchTier(0, BatchSizes(SCHEDULER_MAX_NUM_BATCHED_TOKENS, 256), BatchSiz
 def device_tier(plan: Plan) -> BatchTier:
     """Return the tier of the device, the last one where its memory is not given."""
     if plan.platform.name == CPU:  # it has its own, for every rank
-        ranks = plan.settings.tensor_parallel
+        ranks = ranks_of(plan.settings)
         serve, llm = BatchSizes(2048 * ranks, 128 * ranks), BatchSizes(4096 * ranks, 256 * ranks)
         return BatchTier(0, serve, llm)
     memory = driver_memory_of(plan.settings)

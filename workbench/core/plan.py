@@ -13,6 +13,7 @@ from workbench.core.drafter import Drafter
 from workbench.core.groups.cache_spec import GroupingError
 from workbench.core.groups.grouping import Grouping
 from workbench.core.groups.layer_classes import LayerVariant
+from workbench.core.groups.pipeline import Stage
 from workbench.core.model import Model
 from workbench.core.plan_answers import PlanAnswers
 from workbench.core.platforms import PLATFORMS, Platform, capability_of
@@ -51,10 +52,7 @@ class Plan(PlanAnswers, Published):
         "compute capability", published=False, start=lambda plan: capability_of(plan.settings)
     )
     device_memory_bytes: int | None = decided(
-        "of one device",
-        "bytes",
-        published=False,
-        start=lambda plan: device_memory_of(plan.settings),
+        "of a device", "bytes", published=False, start=lambda plan: device_memory_of(plan.settings)
     )
 
     @published(name="model")
@@ -177,6 +175,8 @@ class Plan(PlanAnswers, Published):
     )
     block_size_of_phase_1: int | None = decided("before the alignment", "tokens", published=False)
     float32_state: bool = decided("in a hybrid model", published=False, default=False)
+    stage_layers: range | None = decided("of the stage that is decided alone", published=False)
+    stages: tuple[Stage, ...] = decided("pipeline stages, if several", published=False, default=())
     grouping: Grouping | None = decided("which layers share a block table", published=False)
     grouping_error: GroupingError | None = decided("why none do", published=False, compare=False)
     cache: CachePlan | None = decided("groups, tensors and capacity", parts=CachePlan)

@@ -10,14 +10,20 @@ def model_runner(plan: Plan) -> str:
     model, rules = plan.model, plan.rules.speculation
     served = rules.v2_architectures
     by_default = served is None or (model.architecture in served and not model.quantization)
-    on_v2 = by_default and plan.speculative_method not in rules.v1_only
+    excluded = rules.v1_only
+    if plan.settings.pipeline_parallel > 1:
+        excluded |= rules.v1_with_stages
+    on_v2 = by_default and plan.speculative_method not in excluded
     return "v2" if on_v2 and plan.platform.name != "cpu" else "v1"
 
 
 def is_async(plan: Plan) -> bool:
     """Return whether a step is scheduled before the last one has ended (async scheduling)."""
     # VllmConfig.__post_init__, and CpuPlatform.check_and_update_config, which switches it off.
-    waits = plan.speculative_method in plan.rules.speculation.v1_waits
+    rules = plan.rules.speculation
+    waits = plan.speculative_method in rules.v1_waits
+    if rules.stages_wait and plan.settings.pipeline_parallel > 1:
+        waits = True
     return plan.platform.name != "cpu" and not (waits and model_runner(plan) == "v1")
 
 
@@ -28,3 +34,12 @@ def lookahead_tokens(plan: Plan) -> int:
     mtp, tokens = (plan.model.drafter or plan.model).mtp, plan.settings.num_speculative_tokens
     chained = mtp is not None and mtp.chained > 1 and plan.speculative_method == MTP
     return tokens if chained and tokens > 1 else 1
+
+
+def concurrent_batches(plan: Plan) -> int:
+    """Return the steps that may be under way at once: one per stage, and one that is scheduled."""
+    # VllmConfig.max_concurrent_batches, 0.23 and 0.33.
+    stages = plan.settings.pipeline_parallel
+    if not is_async(plan):
+        return stages
+    return stages + 1 if stages == 1 or model_runner(plan) == "v2" else stages

@@ -6,10 +6,11 @@ Source: `SpeculativeMethod`, `use_eagle`, `needs_eagle_block_drop` and `hf_confi
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from workbench.core.drafter import Drafter
+from workbench.core.groups.pipeline import layers_of_stages
 from workbench.core.model import Model
 
 MTP, NGRAM, SUFFIX, DRAFT_MODEL = "mtp", "ngram", "suffix", "draft_model"
@@ -76,6 +77,19 @@ class SpeculationRules:
     """A request is no longer than the draft model's."""
     reaches_positions: bool = False
     """The tables of a head's positions are as long as the target's requests."""
+    cuts_drafters: bool = False
+    """Pipeline stages are refused for drafters whose class cannot be cut, as for a target."""
+    mtp_with_stages: frozenset[str] = frozenset()
+    """Model types whose class of MTP layers can."""
+    hidden_state_readers: frozenset[str] = frozenset()
+    """Methods that the V2 runner gives hidden states of earlier stages, if the target hands them
+    on."""
+    numbers_from_stage: frozenset[str] = frozenset()
+    """Methods whose heads number their layers from the number of layers of the last stage."""
+    v1_with_stages: frozenset[str] = frozenset()
+    """Methods that only the V1 runner runs with pipeline stages."""
+    stages_wait: bool = False
+    """The V1 runner does not overlap steps of pipeline stages."""
     v1_only: frozenset[str] = frozenset()
     """Methods that the V2 model runner does not run."""
     v1_waits: frozenset[str] = frozenset()
@@ -101,10 +115,19 @@ class SpeculationRules:
         return found or (MTP if self.predicts(draft) else method)
 
     @lru_cache(maxsize=256)  # noqa: B019  (there are as many rules as versions)
-    def drafter(self, model: Model, method: str) -> Drafter | None:
-        """Return what drafts for `model` with layers of its own; one object for equal arguments."""
+    def drafter(self, model: Model, method: str, stages: int = 1) -> Drafter | None:
+        """Return what drafts for `model` with layers of its own; one object for equal arguments.
+
+        stages: of the pipeline. A head is whole on the last one, a model of its own is cut.
+        """
         build = self.methods[method].layers
-        return None if build is None else build(model)
+        found = None if build is None else build(model)
+        if found is None or stages == 1 or method != DRAFT_MODEL or model.drafter is None:
+            return found
+        last = layers_of_stages(model.drafter.num_hidden_layers, stages)[-1]
+        first = model.num_hidden_layers
+        kept = tuple(layer for layer in found.layers if layer.number - first in last)
+        return replace(found, layers=kept)
 
 
 def class_of_head(draft: Model, method: SpeculativeMethod, rules: SpeculationRules) -> str:

@@ -6,7 +6,7 @@ Nothing depends on a kernel: what a kernel repacks after loading keeps its size,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from math import ceil, gcd
 from typing import NamedTuple
@@ -121,6 +121,13 @@ class Part(NamedTuple):
         return ceil(size / self.multiple) * self.multiple
 
 
+FIRST, LAST, EVERY, TOWER = -1, 2**30, -2, -3
+"""Places before and after the layers, on every pipeline stage, and of the tower for images: on the
+first stage, or on every one in versions with more than one of `TOWERS`."""
+TOWERS = "towers"
+"""Key of `RuleSet.weight_copies`: on how many stages a tower is."""
+
+
 class Weights(NamedTuple):
     """All parameters of a model and its tables of positions, or why they are not known."""
 
@@ -135,13 +142,28 @@ class Weights(NamedTuple):
     """It sees images, which vLLM profiles as well."""
     shared: tuple[Part, ...] = ()
     """Of a drafter: the vocabularies that it may have in common with its target."""
+    places: tuple[tuple[int, ...], ...] = ()
+    """Of every part: the layers that have one like it, FIRST, LAST, EVERY or TOWER."""
 
-    def size(self, ranks: int, dtype: str, copies: Copies) -> int | None:
+    def size(
+        self, ranks: int, dtype: str, copies: Copies, layers: range | None = None
+    ) -> int | None:
         """Return the bytes on one rank; None where they are not known, or ranks cannot divide.
 
-        copies: of kinds of parts, where a version does not have one of each.
+        copies: of kinds of parts, where a version does not have one of each. layers: of a pipeline
+        stage, that of the last one open; None for all.
         """
-        return _size(self, ranks, dtype, tuple(copies.items()))
+        return _size(self, ranks, dtype, tuple(copies.items()), layers)
+
+    def counts(self, layers: range | None, towers: int) -> Iterator[tuple[Part, int]]:
+        """Yield every part, and how many of it a pipeline stage with these layers has."""
+        if layers is None:
+            yield from self.parts
+            return
+        first = layers.start == 0
+        for (part, _), places in zip(self.parts, self.places, strict=True):
+            held = {FIRST: first, EVERY: True, TOWER: first or towers > 1}
+            yield part, sum(held.get(place, place in layers) for place in places)
 
     def undivided(self, ranks: int) -> Part | None:
         """Return the first part that `ranks` ranks cannot divide, else None."""
@@ -174,11 +196,14 @@ NO_WEIGHTS = UnreadWeights(_nothing)
 
 @lru_cache(maxsize=256)
 def _size(
-    weights: Weights, ranks: int, dtype: str, listed: tuple[tuple[str, int], ...]
+    weights: Weights,
+    ranks: int,
+    dtype: str,
+    listed: tuple[tuple[str, int], ...],
+    layers: range | None,
 ) -> int | None:
     if weights.unknown or weights.undivided(ranks) is not None:
         return None
     copies = dict(listed)
-    return sum(
-        count * copies.get(part.kind, 1) * part.size(ranks, dtype) for part, count in weights.parts
-    )
+    counts = weights.counts(layers, copies.get(TOWERS, 1))
+    return sum(count * copies.get(part.kind, 1) * part.size(ranks, dtype) for part, count in counts)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from workbench.core.devices import DEVICES
 from workbench.core.platforms import PLATFORMS
 from workbench.core.versions import DEFAULT, RULE_SETS
-from workbench.core.what_if.choices import tensor_parallel_sizes
+from workbench.core.what_if.choices import pipeline_sizes, tensor_parallel_sizes
 from workbench.models import catalog_names
 from workbench.scenario import examples
 from workbench.scenario.field import Field, any_word, declare, dtype_field
@@ -79,6 +79,18 @@ class EngineFields:
         examples=(1, 2, 2, 2, 4, 4, 4, 8, 8, 3),
         sweep=(1, 2, 4, 8),
         tried=range(1, 17),
+    )
+    pipeline_parallel: int = declare(
+        1,
+        Integer(high=1024),
+        "Pipeline parallel",
+        "{flag}: stages, each with a part of the layers",
+        flag="--pipeline-parallel-size",
+        also=("pp",),
+        offer=lambda _settings, model: (1,) if model is None else pipeline_sizes(model),
+        only_legal=True,
+        examples=(1, 1, 1, 1, 2, 3, 4),
+        tried=range(1, 9),
     )
     kv_cache_dtype: str = dtype_field(
         lambda rules: rules.kv_cache_dtypes,

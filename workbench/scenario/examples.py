@@ -109,7 +109,7 @@ def unquantized_layers(_field: Field, chosen: Chosen, _rules: RuleSet) -> Sequen
 
 def unequal_ranks(_field: Field, chosen: Chosen, _rules: RuleSet) -> Sequence[Any]:
     """Return sizes of ranks that differ, where there are several."""
-    ranks = chosen["tensor_parallel"]
+    ranks = chosen["tensor_parallel"] * chosen["pipeline_parallel"]
     sizes = tuple((20 + rank % 3) * GIB for rank in range(ranks))
     return mostly(None, (sizes,), 0.8) if ranks > 1 else ()
 

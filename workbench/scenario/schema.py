@@ -2,7 +2,12 @@
 
 from typing import Any, TypedDict
 
-from workbench.core.capacity.cache_plan import PublishedGroup, PublishedPlacement, PublishedTensor
+from workbench.core.capacity.cache_plan import (
+    PublishedGroup,
+    PublishedPlacement,
+    PublishedStage,
+    PublishedTensor,
+)
 from workbench.core.plan import Plan
 from workbench.core.problems import PublishedProblem
 from workbench.core.published import closed, definition, record_schema
@@ -13,6 +18,7 @@ PARTS_OF_A_PLAN = (
     PublishedStep,
     PublishedGroup,
     PublishedTensor,
+    PublishedStage,
     PublishedPlacement,
     PublishedProblem,
 )

@@ -15,6 +15,7 @@ from workbench.core.model import Model
 from workbench.core.plan import Plan
 from workbench.core.prefix.hits import caching_of, smallest_prefix
 from workbench.core.problems import ERROR
+from workbench.core.ranks import gpus_of
 from workbench.core.resolve import POOL_SETTINGS, resolve
 from workbench.scenario.fields import Settings
 
@@ -125,7 +126,7 @@ class Resolver:
 def row_of(plan: Plan, prompt_tokens: int) -> dict[str, Any]:
     """Return a plan as `SweepTable.row` shows a point."""
     numbers = _numbers(plan, _shared(plan, prompt_tokens, ()))
-    return named(verdict_of(plan), numbers, plan.settings.tensor_parallel)
+    return named(verdict_of(plan), numbers, gpus_of(plan.settings))
 
 
 def named(verdict: Verdict, numbers: Numbers, gpus: int) -> dict[str, Any]:

@@ -13,13 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.core.problems import ERROR
+from workbench.core.ranks import OF_ALL, gpus_of
 from workbench.sweeps.row import PER_GPU, Numbers, Verdict, named
 from workbench.sweeps.space import Space
 
 Bools = npt.NDArray[np.bool_]
 MISSING = -1
-GPUS = "tensor_parallel"
-"""The setting that says how many GPUs a point takes."""
 FLOATS = frozenset({"max_concurrency", "waste_share"})
 NUMBERS = (*Numbers._fields, PER_GPU)
 """The columns of numbers."""
@@ -96,12 +95,14 @@ class SweepTable:
         return dict(found.most_common())
 
     def gpus(self, points: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return how many GPUs each of these points takes: its tensor_parallel."""
+        """Return how many GPUs each of these points takes."""
+        found = np.full(len(points), gpus_of(self.space.settings), dtype=np.int64)
         axes = tuple(self.space.axes)
-        if GPUS not in axes:
-            return np.full(len(points), getattr(self.space.settings, GPUS), dtype=np.int64)
-        places = np.unravel_index(points, self.space.shape)[1 + axes.index(GPUS)]
-        return np.array(self.space.axes[GPUS], dtype=np.int64)[places]
+        for name in set(OF_ALL) & set(axes):
+            places = np.unravel_index(points, self.space.shape)[1 + axes.index(name)]
+            values = np.array(self.space.axes[name], dtype=np.int64)
+            found = found // getattr(self.space.settings, name) * values[places]
+        return found
 
     def values(self, name: str, points: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Return a column of numbers at these points; -1 or NaN where there is none."""

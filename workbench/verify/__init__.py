@@ -44,8 +44,7 @@ def verify(scenarios: Plan | Scenario | Sequence[Scenario], python: str | None =
     stand_ins: dict[str, str] = {}
     for host, places in _by_host(scenarios).items():
         chosen = [scenarios[at] for at in places]
-        questions = [_question(one) for one in chosen]
-        installed, answers = query(python, host, questions)
+        installed, answers = query(python, host, questions(chosen))
         outcomes.update(zip(places, answers, strict=True))
         stand_ins.update(installed.stand_ins)
     if installed is None:
@@ -91,6 +90,11 @@ def _by_host(scenarios: Iterable[Scenario]) -> dict[Host, list[int]]:
     for at, scenario in enumerate(scenarios):
         hosts.setdefault(Host.of(scenario), []).append(at)
     return hosts
+
+
+def questions(scenarios: Iterable[Scenario]) -> list[dict[str, Any]]:
+    """Return the questions for vLLM about scenarios of one host. Errors: ConfigError."""
+    return [_question(one) for one in scenarios]
 
 
 def _question(scenario: Scenario) -> dict[str, Any]:

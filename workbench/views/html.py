@@ -109,7 +109,10 @@ def document(*parts: str) -> Html:
 def headline_html(plan: Plan) -> Html:
     """Return the block size in large type, with the model that it belongs to."""
     backends = " + ".join(plan.attention_backends)
-    parallel = f"TP {plan.settings.tensor_parallel}"
+    settings = plan.settings
+    parallel = f"TP {settings.tensor_parallel}"
+    if settings.pipeline_parallel > 1:
+        parallel += f" PP {settings.pipeline_parallel}"
     where = " · ".join(filter(None, (plan.platform.name, backends, parallel)))
     # Without attention there are no pages to align, so it is not the size of a block.
     owner = "in a block of " if plan.model.attention else "configured, without any attention, for "

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from workbench.core.arithmetic import cdiv
 from workbench.core.block_sizes import common_kernel_block
-from workbench.core.capacity.cache_plan import CachePlan
+from workbench.core.capacity.cache_plan import CachePlan, largest
 from workbench.core.capacity.memory_budget import memory_budget
-from workbench.core.capacity.memory_estimate import budget_of
+from workbench.core.capacity.memory_estimate import budgets_of
 from workbench.core.groups.cache_spec import (
     ATTENTION_SPECS,
     HIDDEN_SPEC,
@@ -24,10 +24,11 @@ from workbench.core.groups.cache_spec import (
 )
 from workbench.core.groups.grouping import Group, Grouping
 from workbench.core.groups.layer_backend import read_blocks
+from workbench.core.groups.pipeline import projected
 from workbench.core.groups.several_pages import layers_a_page
 from workbench.core.model import CHUNKED
 from workbench.core.plan import Plan
-from workbench.core.runner import is_async, lookahead_tokens
+from workbench.core.runner import concurrent_batches, lookahead_tokens
 from workbench.core.stages.gdn_prefill import flashinfer_prefill
 
 if TYPE_CHECKING:
@@ -38,10 +39,18 @@ STATES_PER_REQUEST = {"none": 1, "align": 2}
 
 
 def cache_plan(plan: Plan) -> CachePlan | None:
-    """Return groups and what a request takes, of a pool without a size; None without groups."""
+    """Return groups and what a request takes, of a pool without a size; None without groups.
+
+    Of pipeline stages, that whose block takes most, with all of them in `stages`.
+    """
     grouping = plan.grouping
-    if grouping is None:
-        return None
+    if grouping is None or not plan.stages:
+        return None if grouping is None else _cache_of(plan, grouping)
+    stages = [_cache_of(plan, projected(grouping, stage.layers)) for stage in plan.stages]
+    return largest(stages)
+
+
+def _cache_of(plan: Plan, grouping: Grouping) -> CachePlan:
     request = blocks_by_group(plan, grouping, plan.max_model_len)
     scheduler = scheduler_block_size(plan, grouping)
     finer = hashes_may_be_finer(plan, grouping, in_use=plan.enable_prefix_caching)
@@ -60,13 +69,16 @@ def cache_plan(plan: Plan) -> CachePlan | None:
     )
 
 
-def rank_bytes(plan: Plan, grouping: Grouping) -> tuple[int, ...]:
-    """Return the cache bytes of every rank, one entry if all are equal; empty while unknown."""
+def rank_bytes(plan: Plan, cache: CachePlan) -> tuple[int, ...]:
+    """Return the cache bytes of every rank, one entry if all are equal; empty while unknown.
+
+    One entry for each pipeline stage where the ranks of a stage are equal.
+    """
     override = plan.settings.num_gpu_blocks_override
     if override is None:
         return given_bytes(plan.settings) or _estimated_bytes(plan)
     # An override replaces what the ranks measured, and that the explicit bytes.
-    return (override * grouping.bytes_per_block,)
+    return tuple(override * one.grouping.bytes_per_block for one in cache.stages or (cache,))
 
 
 def measured_bytes(settings: Settings) -> int | None:
@@ -85,8 +97,7 @@ def given_bytes(settings: Settings) -> tuple[int, ...]:
 
 
 def _estimated_bytes(plan: Plan) -> tuple[int, ...]:
-    found = budget_of(plan)
-    return () if found is None else (found.available_bytes,)
+    return tuple(one.available_bytes for one in budgets_of(plan))
 
 
 def held_back_bytes(plan: Plan, grouping: Grouping) -> int:
@@ -127,7 +138,7 @@ def _read_again(plan: Plan) -> int:
 def tokens_in_flight(plan: Plan) -> int:
     """Return the tokens of unfinished steps, which a window must hold in addition to its own."""
     # VllmConfig.max_in_flight_tokens, 0.33.
-    batches = plan.rules.groups.batches_in_flight if is_async(plan) else 1
+    batches = concurrent_batches(plan) if plan.rules.groups.holds_batches_in_flight else 1
     return plan.max_num_batched_tokens * batches
 
 
@@ -208,10 +219,16 @@ def hashes_may_be_finer(plan: Plan, grouping: Grouping, *, in_use: bool) -> bool
         in_use
         and len(grouping.groups) > 1
         and not any(
-            group.spec.is_mamba and group.spec.block_size != plan.block_size
-            for group in grouping.examples
+            group.spec.is_mamba and _keeps_hashes(plan, group) for group in grouping.examples
         )
     )
+
+
+def _keeps_hashes(plan: Plan, group: Group) -> bool:
+    """Return whether the states of a group keep hashes as coarse as the scheduler's unit."""
+    if plan.rules.groups.hashes_by_mode:
+        return plan.mamba_cache_mode != "align"
+    return group.spec.block_size != plan.block_size
 
 
 def _kernel_block(plan: Plan, grouping: Grouping, group: Group) -> int | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Annotated, TypedDict
 
 from workbench.core.groups.grouping import Group, Grouping, Placement, Tensor
@@ -28,6 +29,15 @@ class PublishedTensor(TypedDict):
 
     size: Annotated[int, "bytes"]
     shared_by: list[str]
+
+
+class PublishedStage(TypedDict):
+    """A rank of one pipeline stage: its layers of every group, and its memory."""
+
+    layers_of_groups: list[int]
+    bytes_per_block: int
+    available_bytes: int | None
+    room_blocks: Annotated[int | None, "that its memory has room for"]
 
 
 class PublishedPlacement(TypedDict):
@@ -125,6 +135,19 @@ class CachePlan(Published):
             for placed in self.placements or ()
         ] or None
 
+    @published(name="stages")
+    def published_stages(self) -> list[PublishedStage] | None:
+        """Return the pipeline stages; null where one has all layers."""
+        return [
+            {
+                "layers_of_groups": [len(group.layers) for group in stage.groups],
+                "bytes_per_block": stage.grouping.bytes_per_block,
+                "available_bytes": stage.available_bytes,
+                "room_blocks": stage.room_blocks,
+            }
+            for stage in self.stages
+        ] or None
+
     max_model_len: int
     """The longest request, in tokens."""
     needed_bytes: int
@@ -135,17 +158,33 @@ class CachePlan(Published):
     """Memory that the check of one request omits."""
     rank_bytes: tuple[int, ...] = ()
     """Memory for it on every rank, one entry where all have the same."""
+    room_blocks: int | None = None
+    """Blocks that its memory has room for; `num_blocks` is the fewest of all pipeline stages."""
+    stages: tuple[CachePlan, ...] = ()
+    """Of every pipeline stage, this one among them; none where one has all layers."""
 
     def sized(self, rank_bytes: tuple[int, ...]) -> CachePlan:
-        """Return the same in a pool of so many bytes on every rank; the least decides."""
+        """Return the same in a pool of so many bytes on every rank; the least decides.
+
+        rank_bytes: one entry for all, or for every rank, those of a pipeline stage together.
+        """
+        if self.stages:
+            each = max(1, len(rank_bytes) // len(self.stages))
+            parts = (rank_bytes[at * each : (at + 1) * each] for at in range(len(self.stages)))
+            return largest(
+                stage.sized(own or rank_bytes)
+                for stage, own in zip(self.stages, parts, strict=True)
+            )
         available, grouping = min(rank_bytes), self.grouping
         # BlockPool always needs its null block, so a model without a cache has one block.
-        blocks = max(available, 0) // grouping.bytes_per_block if grouping.groups else 1
+        one = grouping.bytes_per_block
+        blocks = max(available, 0) // one if one else None if grouping.groups else 1
         return CachePlan(
             grouping=grouping,
             kernel_block_sizes=self.kernel_block_sizes,
             available_bytes=available,
             num_blocks=blocks,
+            room_blocks=blocks,
             blocks_per_request=self.blocks_per_request,
             scheduler_block_size=self.scheduler_block_size,
             hash_block_size=self.hash_block_size,
@@ -155,6 +194,18 @@ class CachePlan(Published):
             held_back_bytes=self.held_back_bytes,
             rank_bytes=rank_bytes,
         )
+
+    def with_more(self, change_bytes: int) -> CachePlan:
+        """Return the same with so many bytes more on every rank, or less."""
+        ranks = [size for one in self.stages or (self,) for size in one.rank_bytes]
+        return self.sized(tuple(size + change_bytes for size in ranks))
+
+    @property
+    def unused_bytes(self) -> int | None:
+        """Return the memory of blocks that another stage has no room for; None while unknown."""
+        if self.room_blocks is None or self.num_blocks is None:
+            return None
+        return (self.room_blocks - self.num_blocks) * self.grouping.bytes_per_block
 
     def blocks_or(self, sample: int) -> int:
         """Return num_blocks, or a sample where it is unknown; a pool without a block stays one."""
@@ -166,7 +217,30 @@ class CachePlan(Published):
         return None if self.available_bytes is None else self.available_bytes - self.held_back_bytes
 
     @property
+    def is_too_small(self) -> bool:
+        """Return whether vLLM stops: one request of full length does not fit this stage."""
+        checked = self.checked_bytes
+        if checked is None or not self.grouping.bytes_per_block:
+            return False
+        return checked <= 0 or self.needed_bytes > checked
+
+    @property
     def printed_tokens(self) -> int | None:
         """Return the tokens in "GPU KV cache size": concurrency times the longest request."""
         concurrency = self.max_concurrency
         return None if concurrency is None else int(concurrency * self.max_model_len)
+
+
+def largest(stages: Iterable[CachePlan]) -> CachePlan:
+    """Return the pipeline stage that decides how many blocks all have, with all stages.
+
+    That with the fewest blocks; without a memory size, that whose block takes most bytes.
+    """
+    found = tuple(stages)
+    least = min((one.room_blocks for one in found if one.room_blocks is not None), default=None)
+    # vLLM prints the concurrency of its scheduler, which has the groups of the first stage.
+    printed = found[0].printed_blocks
+    found = tuple(replace(one, num_blocks=least, printed_blocks=printed) for one in found)
+    kept = [one for one in found if one.grouping.bytes_per_block] or found
+    decides = min(kept, key=lambda one: (one.room_blocks or 0, -one.grouping.bytes_per_block))
+    return replace(decides, stages=found)

@@ -11,6 +11,7 @@ from workbench.core.capacity.memory_estimate import (
     Unestimated,
     budget_of,
     estimate_margin,
+    is_padded,
     missing,
     weights_of,
 )
@@ -30,6 +31,18 @@ class MemoryTerm(NamedTuple):
     source: str
 
 
+class StageMemory(NamedTuple):
+    """The memory of a rank of one pipeline stage, in bytes."""
+
+    layers: range
+    weights_bytes: int | None
+    """None where they are not known."""
+    cache_bytes: int | None
+    """What the cache gets, in the middle of a range where it is estimated."""
+    room_blocks: int | None
+    """Blocks that fit; all stages have the fewest."""
+
+
 @dataclass(frozen=True)
 class MemoryAnswer:
     """The memory of one rank's device: terms, what the cache gets, tokens, and the verdict."""
@@ -46,6 +59,8 @@ class MemoryAnswer:
     unknown."""
     missing: Unestimated | None = None
     """What the answer needs, where it is unknown."""
+    stages: tuple[StageMemory, ...] = ()
+    """Of a rank of every pipeline stage; the rest is that of the stage that decides."""
 
     @property
     def is_estimate(self) -> bool:
@@ -71,11 +86,29 @@ def memory_answer(plan: Plan) -> MemoryAnswer:
     """Return what is known of the memory of one rank's device, and the verdict."""
     cache, margin = plan.cache, estimate_margin(plan) or 0
     if cache is None or cache.available_bytes is None:
-        return MemoryAnswer((), None, None, UNKNOWN, missing(plan))
+        why = missing(plan)
+        return MemoryAnswer(terms=(), cache_bytes=None, tokens=None, starts=UNKNOWN, missing=why)
     least, most = cache.available_bytes - margin, cache.available_bytes + margin
-    tokens = [cache.sized((size,)).printed_tokens or 0 for size in (least, most)]
+    tokens = [cache.with_more(change).printed_tokens or 0 for change in (-margin, margin)]
     return MemoryAnswer(
-        _terms(plan), (least, most), (tokens[0], tokens[1]), _starts(plan, cache, least, most)
+        terms=_terms(plan),
+        cache_bytes=(least, most),
+        tokens=(tokens[0], tokens[1]),
+        starts=_starts(plan, cache, least, most),
+        stages=_stages(plan, cache),
+    )
+
+
+def _stages(plan: Plan, cache: CachePlan) -> tuple[StageMemory, ...]:
+    end = plan.model.num_hidden_layers
+    return tuple(
+        StageMemory(
+            range(stage.layers.start, min(stage.layers.stop, end)),
+            weights_of(plan, stage.layers),
+            one.available_bytes,
+            one.room_blocks,
+        )
+        for stage, one in zip(plan.stages, cache.stages, strict=True)
     )
 
 
@@ -93,7 +126,8 @@ def _holds_states(plan: Plan, least: int) -> bool:
     cache = plan.cache
     if cache is None or not any(group.spec.is_mamba for group in cache.groups):
         return True
-    return plan.max_num_seqs <= (cache.sized((least,)).num_blocks or 0)
+    change = least - (cache.available_bytes or 0)
+    return plan.max_num_seqs <= (cache.with_more(change).num_blocks or 0)
 
 
 BY_MEMORY = frozenset({"no_memory_for_blocks", "not_enough_memory", "cannot_auto_fit"})
@@ -111,7 +145,7 @@ def _terms(plan: Plan) -> tuple[MemoryTerm, ...]:
 
     weights = "config.json" if settings.weights_bytes is None else "explicit"
     drafter = 0 if weights == "explicit" else (draft_bytes(plan) or DraftBytes()).size
-    if weights != "explicit" and budget.weights_bytes != (weights_of(plan) or 0) + drafter:
+    if weights != "explicit" and is_padded(plan):
         weights = "config.json, and padding estimated"
     terms = (
         MemoryTerm("weights", budget.weights_bytes - drafter, weights),

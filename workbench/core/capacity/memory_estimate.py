@@ -16,6 +16,7 @@ from workbench.core.capacity.memory_budget import (
     memory_budget,
 )
 from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.ranks import ranks_of
 from workbench.core.weights import COLUMN, LENGTH, Part
 
 if TYPE_CHECKING:
@@ -57,11 +58,20 @@ class Unestimated(NamedTuple):
 
 
 def budget_of(plan: Plan) -> MemoryBudget | None:
-    """Return the explicit budget of a plan, else the estimate; None while neither is there."""
+    """Return the explicit budget of a plan, else the estimate; None while neither is there.
+
+    Of pipeline stages, that which leaves least.
+    """
+    return min(budgets_of(plan), key=lambda one: one.available_bytes, default=None)
+
+
+def budgets_of(plan: Plan) -> tuple[MemoryBudget, ...]:
+    """Return the budget of every pipeline stage, one where all are equal; none while unknown."""
     explicit = memory_budget(plan.settings)
     if explicit is not None or plan.device is None or plan.settings.weights_bytes is not None:
-        return explicit
-    return estimate(plan)
+        return () if explicit is None else (explicit,)
+    found = [estimate(plan, stage.layers) for stage in plan.stages] or [estimate(plan)]
+    return tuple(one for one in found if one is not None)
 
 
 def estimate_margin(plan: Plan) -> int | None:
@@ -77,18 +87,25 @@ def estimate_margin(plan: Plan) -> int | None:
     return None if found is None else found.margin_bytes
 
 
-def estimate(plan: Plan) -> MemoryBudget | None:
-    """Return the estimated budget of the named device; None where `missing` has a reason."""
-    weights, device, drafter = weights_of(plan), plan.device_memory_bytes, _drafter_of(plan)
+def estimate(plan: Plan, layers: range | None = None) -> MemoryBudget | None:
+    """Return the estimated budget of the named device; None where `missing` has a reason.
+
+    layers: of a pipeline stage; the last one samples, and has the drafter.
+    """
+    weights, device = weights_of(plan, layers), plan.device_memory_bytes
+    is_last = layers is None or layers.stop > plan.model.num_hidden_layers
+    drafter = _drafter_of(plan) if is_last else DraftBytes()
     if missing(plan) is not None or weights is None or device is None or drafter is None:
         return None
     settings = plan.settings
-    activations, graphs, other = _activations(plan), graph_bytes(plan), _other(plan)
+    share = _share(plan, layers)
+    activations = _activations(plan, is_last)
+    graphs, other = int(share * graph_bytes(plan)), _other(plan, share)
     margin = SURE + drafter.uncertain
-    if _is_padded(plan):
+    if is_padded(plan):
         margin += int(SHARE_OF_PADDING * weights)
         weights += int(PADDING * weights)
-    if settings.tensor_parallel > 1 and plan.capability != HOPPER:
+    if _talks(plan) and plan.capability != HOPPER:
         margin += RANKS_ELSEWHERE
     if plan.model.weights.has_tower:
         margin += TOWER_PER_TOKEN * plan.max_num_batched_tokens
@@ -111,20 +128,34 @@ def estimate(plan: Plan) -> MemoryBudget | None:
     )
 
 
-def _is_padded(plan: Plan) -> bool:
+def is_padded(plan: Plan) -> bool:
     """Return whether loading pads the experts again, for the kernels: more than the model has."""
     is_padded = any(part.multiple > 1 < part.experts for part, _ in plan.model.weights.parts)
     return plan.settings.weights_bytes is None and is_padded
 
 
-def weights_of(plan: Plan) -> int | None:
-    """Return the bytes of weights on one rank: explicit, or of config.json."""
+def _share(plan: Plan, layers: range | None) -> float:
+    """Return the share of the layers that a pipeline stage has; 1 without stages."""
+    count = plan.model.num_hidden_layers
+    return 1 if layers is None else (min(layers.stop, count) - layers.start) / count
+
+
+def _talks(plan: Plan) -> bool:
+    """Return whether there are several ranks."""
+    return ranks_of(plan.settings) > 1
+
+
+def weights_of(plan: Plan, layers: range | None = None) -> int | None:
+    """Return the bytes of weights on one rank: explicit, or of config.json.
+
+    layers: of a pipeline stage, None for all.
+    """
     explicit = plan.settings.weights_bytes
     if explicit is not None:
         return explicit
     ranks, dtype = plan.settings.tensor_parallel, plan.model_dtype
     copies = {**plan.rules.weight_copies, LENGTH: plan.max_model_len}
-    return plan.model.weights.size(ranks, dtype, copies)
+    return plan.model.weights.size(ranks, dtype, copies, layers)
 
 
 def _drafter_of(plan: Plan) -> DraftBytes | None:
@@ -157,12 +188,12 @@ def _unknown_weights(plan: Plan) -> Unestimated | None:
     return None
 
 
-def _activations(plan: Plan) -> int:
+def _activations(plan: Plan, samples: bool) -> int:
     """Return the peak of a step: the widest layer, or the sampler, whichever is larger.
 
     The workspace of experts stays, so it is there in both.
     """
-    return max(_forward(plan), _sampler(plan)) + _workspace(plan)
+    return max(_forward(plan), _sampler(plan) if samples else 0) + _workspace(plan)
 
 
 def _forward(plan: Plan) -> int:
@@ -215,10 +246,10 @@ def _graphs(largest: int) -> int:
     return 3 + EVERY_EIGHTH // 8 + (largest - EVERY_EIGHTH) // 16
 
 
-def _other(plan: Plan) -> int:
-    ranks = plan.settings.tensor_parallel
+def _other(plan: Plan, share: float) -> int:
     of_ranks = OF_RANKS if plan.capability == HOPPER else RANKS_ELSEWHERE
-    return OUTSIDE_TORCH + (of_ranks if ranks > 1 else 0) + _latent_copies(plan, ranks)
+    copies = int(share * _latent_copies(plan, plan.settings.tensor_parallel))
+    return OUTSIDE_TORCH + (of_ranks if _talks(plan) else 0) + copies
 
 
 def _latent_copies(plan: Plan, ranks: int) -> int:

@@ -121,7 +121,7 @@ def _key(connector: Connector, member: Member) -> dict[str, Any]:
     """Return what the key of a chunk says of the engine."""
     plan = member.plan
     values = {
-        "ranks": max(piece.copies for piece in member.pieces),
+        "ranks": max(piece.copies for piece in member.pieces) * plan.settings.pipeline_parallel,
         "kv_cache_dtype": plan.kv_cache_dtype,
         "hash block": plan.built_cache().hash_block_size,
     }
@@ -136,6 +136,7 @@ def _stored(member: Member) -> dict[str, Any]:
         "backend": plan.backend,
         "kv_cache_dtype": plan.kv_cache_dtype,
         "tensor_parallel": plan.settings.tensor_parallel,
+        "pipeline_parallel": plan.settings.pipeline_parallel,
         "blocks": sorted({piece.tokens for piece in member.pieces}),
         "state dtypes": plan.mamba_state_dtypes,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from math import lcm
 from typing import TYPE_CHECKING
@@ -84,12 +85,16 @@ class Member:
     def cost(self, chunk_tokens: int, prompt_tokens: int) -> ChunkCost:
         """Return what a prompt costs in chunks of this size, which must be legal."""
         chunks = prompt_tokens // chunk_tokens
-        on_rank = sum(piece.chunk_bytes(chunk_tokens) for piece in self.pieces)
+        stages: Counter[int] = Counter()
+        for piece in self.pieces:
+            stages[piece.stage] += piece.chunk_bytes(chunk_tokens)
+        on_rank = max(stages.values(), default=0)
         found = self._offload(chunk_tokens)
         whole = sum(piece.chunk_bytes(chunk_tokens) * piece.copies for piece in self.pieces)
         if found is not None:
             one = found.factor or 1
-            blocks = sum(chunk_tokens // (piece.tokens * one) for piece in self.pieces)
+            first = [piece for piece in self.pieces if not piece.stage]
+            blocks = sum(chunk_tokens // (piece.tokens * one) for piece in first)
             whole = (found.bytes_per_cpu_block or 0) * blocks
         return ChunkCost(
             chunk_tokens=chunk_tokens,

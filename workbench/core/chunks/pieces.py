@@ -26,6 +26,8 @@ class Piece:
     is_state: bool
     tail_tokens: int | None = None
     """The end of a chunk that is kept (of a window, or the last state); None for all of it."""
+    stage: int = 0
+    """The pipeline stage whose ranks keep it."""
 
     def blocks(self, chunk_tokens: int) -> int:
         """Return the blocks that are kept of a chunk."""
@@ -48,18 +50,24 @@ class Piece:
 
 
 def pieces_of(plan: Plan, connector: Connector) -> tuple[Piece, ...]:
-    """Return what the connector keeps of every group. Errors: ValueError without a cache."""
+    """Return what the connector keeps of every group, stage by stage.
+
+    Errors: ValueError without a cache.
+    """
     cache = plan.built_cache()
-    whole = cache.grouping.bytes_per_block
     return tuple(
         Piece(
             tokens=group.spec.block_size,
-            bytes_on_rank=whole if connector.whole_ids else _group_bytes(group),
+            bytes_on_rank=stage.grouping.bytes_per_block
+            if connector.whole_ids
+            else _group_bytes(group),
             copies=_copies(plan, group, connector),
             is_state=group.spec.is_mamba,
             tail_tokens=_tail(group.spec) if connector.name == LMCACHE else None,
+            stage=number,
         )
-        for group in cache.groups
+        for number, stage in enumerate(cache.stages or (cache,))
+        for group in stage.groups
     )
 
 

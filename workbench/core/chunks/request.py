@@ -52,6 +52,7 @@ def labelled(plans: Sequence[Plan]) -> dict[str, Plan]:
     """Return plans by distinct names: the model, then what differs, then a number."""
     fields: tuple[tuple[str, Any], ...] = (
         ("TP {}", lambda plan: plan.settings.tensor_parallel),
+        ("PP {}", lambda plan: plan.settings.pipeline_parallel),
         ("{}", lambda plan: plan.settings.kv_cache_dtype),
         ("vLLM {}", lambda plan: plan.rules.name),
     )

@@ -13,6 +13,11 @@ UNQUANTIZED_ENDS = 2
 
 def cache_layers(plan: Plan) -> tuple[Layer, ...]:
     """Return everything that keeps a cache, as it is constructed: the drafter comes last."""
+    found, part = _all_layers(plan), plan.stage_layers
+    return found if part is None else tuple(layer for layer in found if layer.number in part)
+
+
+def _all_layers(plan: Plan) -> tuple[Layer, ...]:
     # An indexer is built before the attention that it serves; a drafter's layer always has its own
     # (DeepseekV2MLAAttention, DeepseekV32Attention, 0.23 and 0.33).
     own, drafter = plan.model.layers, plan.drafter

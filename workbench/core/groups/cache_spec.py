@@ -75,8 +75,11 @@ class GroupRules:
     """The memory check omits the block that is never given out."""
     joins_printed_lines: bool = False
     """Size and concurrency are one line that names the device."""
-    batches_in_flight: int = 1
-    """Steps whose tokens are not settled yet, which windows must hold too."""
+    holds_batches_in_flight: bool = False
+    """Windows must hold the tokens of all steps that are not settled yet, not of one."""
+    hashes_by_mode: bool = False
+    """States keep hashes from being finer in any mode but align; else if their blocks differ from
+    the engine's."""
     checkpoint_blocks: Mapping[str, int] = field(default_factory=dict)
     """SSM kind -> blocks of a request for checkpoints inside a prefill, in align mode; a kind with
     ":flashinfer" after it, where FlashInfer runs the prefill."""

@@ -76,6 +76,18 @@ def layer_classes(layers: tuple[Layer, ...], unquantized: frozenset[int]) -> Lay
     )
 
 
+@lru_cache(maxsize=1024)
+def joined_classes(parts: tuple[LayerClasses, ...]) -> LayerClasses:
+    """Return the classes of the layers of several parts, one after the other."""
+    kinds: list[tuple[Layer, bool]] = []
+    places: list[int] = []
+    for part in parts:
+        places += [len(kinds) + place for place in part.kind_of_layer]
+        kinds += part.kinds
+    names = tuple(name for part in parts for name in part.names)
+    return LayerClasses(names, tuple(places), tuple(kinds))
+
+
 def layer_name(layer: Layer) -> str:
     """Return the name that vLLM's tables would show, such as `model.layers.3.mixer`."""
     if layer.cache is not None:

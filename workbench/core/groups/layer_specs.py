@@ -20,6 +20,7 @@ from workbench.core.groups.layer_classes import (
     INDEXER,
     LayerClasses,
     LayerVariant,
+    joined_classes,
     layer_classes,
 )
 from workbench.core.layouts.shapes import CacheGeometry
@@ -61,8 +62,27 @@ class LayerSpecs(NamedTuple):
 
 
 def layer_specs(plan: Plan) -> LayerSpecs:
-    """Return the spec of everything that every layer keeps in the cache."""
-    classes = layer_classes(cache_layers(plan), unquantized_layers(plan))
+    """Return the spec of everything that every layer keeps in the cache, of all stages."""
+    if any(stage.own is not None for stage in plan.stages):
+        return _joined(plan)
+    return _of_rank(plan)
+
+
+def _joined(plan: Plan) -> LayerSpecs:
+    """Return the specs of pipeline stages that size some layers otherwise than the others."""
+    found = []
+    for stage in plan.stages:
+        own = plan if stage.own is None else stage.own
+        layers = tuple(layer for layer in cache_layers(plan) if layer.number in stage.layers)
+        found.append(_of_rank(own, layers))
+    classes = joined_classes(tuple(one.classes for one in found))
+    of_kinds = tuple(spec for one in found for spec in one.of_kinds)
+    return LayerSpecs(classes, of_kinds, found[-1].hidden)
+
+
+def _of_rank(plan: Plan, layers: tuple[Layer, ...] | None = None) -> LayerSpecs:
+    own = cache_layers(plan) if layers is None else layers
+    classes = layer_classes(own, unquantized_layers(plan))
     return LayerSpecs(
         classes,
         tuple(

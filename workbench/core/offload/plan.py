@@ -24,6 +24,7 @@ from workbench.core.offload.request import (
 )
 from workbench.core.plan import Plan
 from workbench.core.problems import Problem
+from workbench.core.ranks import ranks_of
 
 if TYPE_CHECKING:
     from workbench.core.offload.fill import StoredPrompt
@@ -158,13 +159,13 @@ def offload(plan: Plan, request: OffloadRequest | None = None) -> Offload:
 
 
 def _world(plan: Plan, world_size: int | None) -> int:
-    """Return the ranks, checked: a multiple of the tensor-parallel ones."""
-    ranks = plan.settings.tensor_parallel
+    """Return the ranks, checked: a multiple of those of one engine."""
+    ranks = ranks_of(plan.settings)
     if world_size is None or world_size % ranks == 0:
         return world_size or ranks
     raise ScenarioError(
         "out_of_range",
-        f"world_size is a multiple of tensor_parallel = {ranks}; got {world_size}. Nearest valid "
+        f"world_size is a multiple of the engine's {ranks} ranks; got {world_size}. Nearest valid "
         f"value: {max(1, round(world_size / ranks)) * ranks}.",
         field="world_size",
     )

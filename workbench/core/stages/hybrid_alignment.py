@@ -80,6 +80,8 @@ MAMBA_BLOCK_SIZE = Rule(
 
 def hybrid_alignment(run: WorkingPlan) -> None:
     """Run phase 2 with the alignment granularity of the chosen backend."""
+    if run.stage_layers is not None and not run.backends:
+        return  # a pipeline stage without attention layers, which aligns nothing
     if _is_needed(run):
         supported = (
             run.supported_kernel_block_sizes if run.backend is None else run.first_backend[1]

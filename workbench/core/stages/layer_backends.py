@@ -106,8 +106,9 @@ def _chosen(run: WorkingPlan, main: Backend, attention: Attention, is_plain: boo
 
 def _own_unquantized(run: WorkingPlan) -> frozenset[int]:
     """Return the unquantized layers of the model; a drafter chooses its backend by itself."""
-    own = run.model.num_hidden_layers
-    return frozenset(number for number in unquantized_layers(run) if number < own)
+    own = run.stage_layers or range(run.model.num_hidden_layers)
+    own = range(own.start, min(own.stop, run.model.num_hidden_layers))
+    return frozenset(number for number in unquantized_layers(run) if number in own)
 
 
 def _numbers(run: WorkingPlan, attention: Attention, is_plain: bool) -> list[int]:

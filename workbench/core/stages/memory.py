@@ -54,6 +54,12 @@ LEAST_OF_RANKS = Rule(
     "blocks",
 )
 
+LEAST_OF_STAGES = Rule(
+    "least_of_stages",
+    "Blocks of every pipeline stage",
+    "the fewest that any stage has room for: available bytes // bytes of the stage's layers",
+    "blocks",
+)
 AUTO = -1
 """What is set explicitly for max_model_len to have it fitted to the memory."""
 
@@ -114,7 +120,7 @@ def requests(run: WorkingPlan) -> None:
 def capacity(run: WorkingPlan) -> None:
     """Set what the cache holds, as far as the memory is known."""
     cache = run.cache
-    if cache is not None and (ranks := rank_bytes(run, cache.grouping)):
+    if cache is not None and (ranks := rank_bytes(run, cache)):
         run.cache = cache.sized(ranks)
 
 
@@ -149,11 +155,13 @@ def memory(run: WorkingPlan) -> None:
     run.log(*cache.grouping.notes)
     _override(run, cache)
     before, margin = run.problems, estimate_margin(run)
-    checked = cache.available_bytes - cache.held_back_bytes
-    if checked <= 0:
-        no_memory(run, cache, checked)
-    elif cache.needed_bytes > checked:
-        not_enough_memory(run, cache, checked)
+    # The first pipeline stage without enough memory stops vLLM.
+    stages = cache.stages or (cache,)
+    short = next((one for one in stages if one.is_too_small), None)
+    if short is not None and (checked := short.checked_bytes or 0) <= 0:
+        no_memory(run, short, checked)
+    elif short is not None:
+        not_enough_memory(run, short, short.checked_bytes or 0)
     elif cache.max_concurrency is not None:
         if margin is None:  # what vLLM prints is not estimated
             run.log(*printed_lines(run, cache))
@@ -180,7 +188,10 @@ def _record(run: WorkingPlan, cache: CachePlan) -> None:
     )
     if len(cache.rank_bytes) > 1 and cache.groups:
         blocks = [max(size, 0) // grouping.bytes_per_block for size in cache.rank_bytes]
-        run.step(LEAST_OF_RANKS, cache.num_blocks, blocks_of_ranks=blocks)
+        run.step(LEAST_OF_RANKS, min(blocks), blocks_of_ranks=blocks)
+    if cache.stages:
+        rooms = [one.room_blocks for one in cache.stages]
+        run.step(LEAST_OF_STAGES, cache.num_blocks, blocks_of_stages=rooms)
 
 
 def _override(run: WorkingPlan, cache: CachePlan) -> None:

@@ -13,6 +13,7 @@ from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.memory_estimate import budget_of
 from workbench.core.groups.graph_support import WITH_GRAPHS, graph_support
 from workbench.core.problems import ERROR, WARNING, Problem
+from workbench.core.ranks import ranks_of
 from workbench.core.working_plan import WorkingPlan
 
 GIB = 2**30
@@ -114,16 +115,22 @@ def null_block(run: WorkingPlan, cache: CachePlan) -> None:
 
 
 def ranks_mismatch(run: WorkingPlan) -> None:
-    """Refuse a list of memory sizes without one for every tensor-parallel rank."""
-    ranks, wanted = run.settings.kv_cache_memory_bytes_by_rank, run.settings.tensor_parallel
+    """Refuse a list of memory sizes without one for every rank."""
+    settings = run.settings
+    ranks, wanted = settings.kv_cache_memory_bytes_by_rank, ranks_of(settings)
     if not ranks or len(ranks) == wanted:
         return
     run.problem(
         "memory_ranks_mismatch",
         "kv_cache_memory_bytes_by_rank",
-        f"kv_cache_memory_bytes_by_rank has {len(ranks)} sizes, and tensor_parallel = {wanted} has "
+        f"kv_cache_memory_bytes_by_rank has {len(ranks)} sizes, and tensor_parallel = "
+        f"{settings.tensor_parallel} times pipeline_parallel = {settings.pipeline_parallel} are "
         f"{wanted} ranks: give one size per rank, or kv_cache_memory_bytes for all.",
-        operands={"sizes": len(ranks), "tensor_parallel": wanted},
+        operands={
+            "sizes": len(ranks),
+            "tensor_parallel": settings.tensor_parallel,
+            "pipeline_parallel": settings.pipeline_parallel,
+        },
         candidates=(
             {"kv_cache_memory_bytes_by_rank": (ranks + ranks[-1:] * wanted)[:wanted]},
             {"kv_cache_memory_bytes_by_rank": None, "kv_cache_memory_bytes": min(ranks)},
@@ -212,7 +219,7 @@ def more_memory(run: WorkingPlan, cache_bytes: int) -> tuple[Mapping[str, Any], 
 def by_estimate(problem: Problem, cache: CachePlan, margin: int) -> Problem:
     """Return a problem of an estimated pool: a warning if the most that may be left is enough."""
     available = cache.available_bytes or 0
-    most = cache.sized((available + margin,))
+    most = cache.with_more(margin)
     enough = cache.needed_bytes <= available + margin - cache.held_back_bytes
     enough = enough and problem.operands.get("max_num_seqs", 0) <= (most.num_blocks or 0)
     fits = problem.severity == WARNING or enough

@@ -57,7 +57,7 @@ def speculative_method(run: WorkingPlan) -> None:
         return
     method = method_for(run.model, settings, rules)
     assert method is not None
-    run.drafter = rules.drafter(run.model, method)
+    run.drafter = rules.drafter(run.model, method, settings.pipeline_parallel)
     run.speculative_method = method
     check_drafter(run, method)
     run.step(

@@ -14,6 +14,7 @@ from workbench.core.stages import (
     flex,
     hybrid_alignment,
     layer_backends,
+    pipeline,
 )
 from workbench.core.trace import Citation
 from workbench.core.versions.v0_23 import V0_23
@@ -47,6 +48,7 @@ BEFORE_37467 = replace(
         backend_choice.backend_choice,
         layer_backends.layer_backends,
         draft_backend.draft_backend,
+        pipeline.backends_of_stage,
         flex.flex_construction,
         block_size.xpu_default_block_size,
         *CHECK_RESULT,

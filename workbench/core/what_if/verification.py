@@ -21,7 +21,7 @@ COMPARED = (
     *("layer_state_shapes", "layer_state_bytes"),
     *("attention_bytes_per_token", "block_size", "mamba_block_size", "mamba_page_size_padded"),
     *("attention_page_size_bytes", "supported_kernel_block_sizes", "kernel_block_size"),
-    *("validate_block_size_error", "log_lines", "groups", "layers", "cache_layout"),
+    *("validate_block_size_error", "log_lines", "groups", "layers", "stages", "cache_layout"),
     *("scheduler_block_size", "hash_block_size", "num_blocks", "max_concurrency"),
     *("tensors", "tensor_bytes", "async_scheduling", "model_runner"),
 )
@@ -182,6 +182,10 @@ def _row(name: str, ours: Any, theirs: Any) -> Row:
     if name == "log_lines":
         # The plan has the lines of other places, too.
         theirs = [line for line in theirs if line.startswith(HOOK_LINES)]
+    if name == "stages":
+        # Without a memory size vLLM has no tensors.
+        known = theirs[0]
+        ours = [{key: stage[key] for key in known} for stage in ours]
     same = ours == theirs
     if isinstance(ours, float) and isinstance(theirs, float):
         same = isclose(ours, theirs)  # vLLM divides in another order
@@ -205,7 +209,12 @@ def _ours(plan: Plan) -> dict[str, Any]:
 
 
 def _ours_of_cache(cache: CachePlan) -> dict[str, Any]:
-    """Return groups, layers and allocations in the words of the comparison."""
+    """Return groups, layers and allocations in the words of the comparison: of the first stage."""
+    stages = cache.stages or (cache,)
+    return {**_ours_of_stage(stages[0]), "stages": [_ours_of_stage(one) for one in stages]}
+
+
+def _ours_of_stage(cache: CachePlan) -> dict[str, Any]:
     layers = [spec for group in cache.groups for spec in group.layer_specs]
     tensors = cache.tensors or ()
     return {
@@ -223,16 +232,24 @@ def _theirs(answers: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return vLLM's answers with its groups in the words of the comparison, in no order."""
     if "groups" not in answers:
         return answers
+    stages = [_theirs_of_stage(one) for one in answers.get("stages", (answers,))]
+    found = {**answers, **stages[0], "stages": stages}
+    if len(stages) == 1:
+        del found["stages"]
+    return found
+
+
+def _theirs_of_stage(answers: Mapping[str, Any]) -> dict[str, Any]:
     groups = answers["groups"]
     size = ("kind", "block_size", "page_size_bytes")
     layers = [layer for group in groups for layer in group["layers"]]
     return {
-        **answers,
         "groups": sorted(
             [*(group[name] for name in size), sum(count for *_, count in group["layers"])]
             for group in groups
         ),
         "layers": _counted((kind, block, page, count) for kind, block, page, _, count in layers),
+        **{name: answers[name] for name in ("tensors", "tensor_bytes") if name in answers},
     }
 
 

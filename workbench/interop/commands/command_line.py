@@ -34,7 +34,6 @@ OBJECTS = frozenset(flag.partition(".")[0] for flag in BY_FLAG if "." in flag)
 SPECULATION = "--speculative-config"
 DRAFT_MODEL = "--spec-model"
 MATTERS = {
-    "pipeline_parallel_size": "each stage has a part of the layers",
     "decode_context_parallel_size": "tokens are spread over ranks",
     "prefill_context_parallel_size": "tokens are spread over ranks",
     "hf_overrides": "fields of config.json are changed",

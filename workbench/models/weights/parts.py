@@ -1,6 +1,6 @@
 """The building blocks of families: layers that several of them have."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -118,17 +118,24 @@ class Collected:
     def __init__(self, scheme: Scheme) -> None:
         self.scheme = scheme
         self.counts: Counter[Part] = Counter()
+        self.places: dict[Part, list[int]] = defaultdict(list)
 
-    def add(self, prefix: str, parts: Iterable[Part]) -> None:
-        """Count parts whose names begin with `prefix`; equal parts are one, whatever the name."""
+    def add(self, prefix: str, parts: Iterable[Part], *places: int) -> None:
+        """Count parts whose names begin with `prefix`; equal parts are one, whatever the name.
+
+        places: the number of their layer, or where pipeline stages have them.
+        """
         for part in parts:
             stored = self._format(f"{prefix}{part.name}", part)
             padded = self.scheme.multiple if part.experts > 1 and stored else 1
             multiple = max(part.multiple, padded)
-            self.counts[part._replace(stored=stored, multiple=multiple)] += 1
+            found = [part._replace(stored=stored, multiple=multiple)]
             for end, scales in self.scheme.cache_scales.items():
                 if part.name.endswith(end):
-                    self.counts.update(whole(part.name, n, dtype=dtype) for n, dtype in scales)
+                    found += [whole(part.name, n, dtype=dtype) for n, dtype in scales]
+            self.counts.update(found)
+            for one in found:
+                self.places[one] += places
 
     def _format(self, path: str, part: Part) -> Format | None:
         if not part.is_linear:

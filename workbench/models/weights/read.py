@@ -2,7 +2,7 @@
 
 from workbench.core.errors import Refused
 from workbench.core.model import Model
-from workbench.core.weights import EMBEDDING, Weights
+from workbench.core.weights import EMBEDDING, EVERY, FIRST, LAST, TOWER, Weights
 from workbench.models.fields import Fields
 from workbench.models.weights.decoders import LAYERS, TIED
 from workbench.models.weights.drafters import drafted
@@ -21,6 +21,19 @@ EXPERTS_PER_TOKEN = (
 FLOAT_HEAD = frozenset({"minimax_text_01"})
 """model_types whose head is in float32."""
 TIE = "tie_word_embeddings"
+EVERY_END = frozenset(
+    {
+        *("bamba", "cohere2", "falcon_mamba", "gemma", "gemma2", "gemma3", "gemma3_text"),
+        *("gemma4", "gemma4_text", "plamo2"),
+        *("gpt_oss", "granitemoe", "granitemoehybrid", "jamba", "mamba", "mixtral", "nemotron_h"),
+        *("olmo2", "olmo3", "olmo_hybrid", "qwen2_moe", "qwen3_moe", "qwen3_vl_moe_text"),
+        "starcoder2",
+    }
+)
+"""model_types whose every pipeline stage has the vocabularies and the last norm."""
+EVERY_EMBEDDING = frozenset({"lfm2", "lfm2_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"})
+EVERY_HEAD = frozenset({"qwen3_next"})
+"""model_types whose every stage has the one vocabulary or the other."""
 NORM_BIAS = frozenset({"starcoder2"})
 """model_types whose last norm has a bias."""
 
@@ -55,20 +68,28 @@ def _whole(config: Config, found: Collected) -> Weights:
     if layer is None:
         raise Unknown(f"the weights of {kind} are not described")
     for number in range(model.num_hidden_layers):
-        found.add(f"model.layers.{number}.", layer(config, number))
-    found.add("", REST[kind](config) if kind in REST else ())
+        found.add(f"model.layers.{number}.", layer(config, number), number)
+    found.add("", REST[kind](config) if kind in REST else (), EVERY)
     rows = config.size("vocab_size")
-    vocabularies = [vocabulary(EMBEDDING, rows, config.hidden)]
+    embedding = vocabulary(EMBEDDING, rows, config.hidden)
     # transformers 5 writes its class's default into a part that had none; the whole file says.
     tied = config.fields.top.get(TIE)
-    if not (config.flag(TIE, kind in TIED) if tied is None else tied):
+    is_tied = config.flag(TIE, kind in TIED) if tied is None else bool(tied)
+    if kind in EVERY_END or kind in EVERY_EMBEDDING:
+        found.add("", [embedding], EVERY)
+    else:
+        found.add("", [embedding], FIRST, *(LAST,) * is_tied)
+    if not is_tied:
         head = vocabulary("lm_head", rows, config.hidden)
-        vocabularies.append(head._replace(dtype="float32" if kind in FLOAT_HEAD else None))
+        head = head._replace(dtype="float32" if kind in FLOAT_HEAD else None)
+        found.add("", [head], EVERY if kind in EVERY_END | EVERY_HEAD else LAST)
     tower = vision(config)
     if tower is None:
         raise Unknown(f"the tower for images of {model.architecture} is not described")
     last = norms(config, 1, bias=kind in NORM_BIAS)
-    found.add("", [*vocabularies, *last, *positions(config), *tower])
+    found.add("", last, EVERY if kind in EVERY_END else LAST)
+    found.add("", positions(config), EVERY)
+    found.add("", tower, TOWER)
     experts = config.size(*EXPERTS_PER_TOKEN, default=0)
     return Weights(
         parts=tuple(found.counts.items()),
@@ -76,4 +97,5 @@ def _whole(config: Config, found: Collected) -> Weights:
         has_tower=bool(tower),
         # transformers 5 writes the defaults of experts for models that have none.
         experts_per_token=experts if any(part.experts > 1 for part in found.counts) else 0,
+        places=tuple(tuple(found.places[part]) for part in found.counts),
     )

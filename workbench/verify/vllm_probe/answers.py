@@ -31,20 +31,13 @@ def answer(question: dict[str, Any], machine: Machine) -> dict[str, Any]:
 
     Sizes in tokens or bytes, per rank. A refusal ends the questions that need what was refused.
     """
-    from vllm.config import set_current_vllm_config
-
     record = AnswerRecord()
     try:
         config = record.call("EngineArgs.create_engine_config", build, question, machine)
         _configuration(config, record)
-        drafted = _built(config, record)
-        if drafted is not None:
-            attention, state = models.first_layers(config, drafted)
-            layers = config.compilation_config.static_forward_context
-            with set_current_vllm_config(config):
-                _layers(config, layers.get(attention), layers.get(state), record)
-            _sizes(config, machine, layers.get(attention), record)
-            _cache(config, attention, drafted, question["ranks_bytes"], record)
+        ranks = _built(config, record)
+        if ranks is not None:
+            _planned(config, ranks, machine, question["ranks_bytes"], record)
     except Refusal as refusal:
         return {**vars(record), "refusal": refusal.details}
     return vars(record)
@@ -128,15 +121,41 @@ def _configuration(config: Any, record: AnswerRecord) -> None:
         record.answers["head_size"] = model.get_head_size()
 
 
-def _built(config: Any, record: AnswerRecord) -> set[str] | None:
-    """Return the names of the drafter's layers; None, and why, where no model can be built here."""
+def _built(config: Any, record: AnswerRecord) -> list[models.Rank] | None:
+    """Return the first rank of every stage; None, and why, where no model can be built here."""
     try:
-        built: tuple[Any, set[str]] = record.call("get_model", models.build, config)
+        built: list[models.Rank] = record.call("get_model", models.ranks, config)
     except (CannotAnswer, ImportError, AttributeError, TypeError, KeyError) as error:
         why = str(error) if isinstance(error, CannotAnswer) else _place(error)
         record.unanswered["model"] = f"the model cannot be built here: {why}"
         return None
-    return built[1]
+    return built
+
+
+def _planned(
+    config: Any,
+    ranks: list[models.Rank],
+    machine: Machine,
+    ranks_bytes: list[int] | None,
+    record: AnswerRecord,
+) -> None:
+    """Answer about the cache: sizes of the first rank with attention layers, then all ranks."""
+    from vllm.config import set_current_vllm_config
+
+    first = next((rank for rank in ranks if rank.first_layers[0] is not None), ranks[0])
+    attention, state = first.first_layers
+    layers = first.config.compilation_config.static_forward_context
+    with set_current_vllm_config(first.config):
+        _layers(first.config, layers.get(attention), layers.get(state), record)
+    _sizes(first.config, machine, layers.get(attention), record)
+    for rank in ranks:
+        if rank is not first:
+            function = machine.platform.update_block_size_for_backend
+            record.call("Platform.update_block_size_for_backend", function, rank.config)
+    _cache(config, ranks, ranks_bytes, record)
+    specs = first.specs
+    if attention in specs:
+        record.answers["attention_page_size_bytes"] = specs[attention].page_size_bytes
 
 
 def _layers(config: Any, attention: Any, state: Any, record: AnswerRecord) -> None:
@@ -198,20 +217,17 @@ def _kernel_block(config: Any, backend: Any, record: AnswerRecord) -> None:
 
 
 def _cache(
-    config: Any,
-    attention: str | None,
-    drafted: set[str],
-    ranks_bytes: list[int] | None,
-    record: AnswerRecord,
+    config: Any, ranks: list[models.Rank], ranks_bytes: list[int] | None, record: AnswerRecord
 ) -> None:
     from vllm.config import set_current_vllm_config
 
     initialize = "EngineCore._initialize_kv_caches"
+    for rank in ranks:
+        with set_current_vllm_config(rank.config):
+            collect = "GPUModelRunner.get_kv_cache_spec"
+            rank.specs = record.call(collect, models.specs_of, rank.config)
     with set_current_vllm_config(config):
-        specs = record.call("GPUModelRunner.get_kv_cache_spec", models.specs_of, config)
-        if attention in specs:
-            record.answers["attention_page_size_bytes"] = specs[attention].page_size_bytes
-        found = record.call(initialize, planning.plan, config, specs, drafted, ranks_bytes)
+        found = record.call(initialize, planning.plan, config, ranks, ranks_bytes)
     record.answers.update(found)
 
 

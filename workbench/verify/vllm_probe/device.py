@@ -134,25 +134,31 @@ def _default_dtype(dtype: Any) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def play_ranks(ranks: int) -> None:
-    """Set up rank 0 of `ranks` ranks, without any communication."""
+def play_ranks(parallel: Any, stage: int = 0) -> None:
+    """Set up the first rank of a pipeline stage, without any communication.
+
+    parallel: vLLM's ParallelConfig, which says how many ranks there are of each kind.
+    """
     from vllm.distributed import parallel_state
 
+    ranks, stages = parallel.tensor_parallel_size, parallel.pipeline_parallel_size
+    groups = {"_WORLD": (ranks * stages, ranks * stage), "_PP": (stages, stage)}
     for name in SPLIT_GROUPS | OTHER_GROUPS:
+        size, rank = groups.get(name, (ranks if name in SPLIT_GROUPS else 1, 0))
         if hasattr(parallel_state, name):
-            setattr(parallel_state, name, _group(ranks if name in SPLIT_GROUPS else 1))
+            setattr(parallel_state, name, _group(size, rank))
 
 
-def _group(size: int) -> Any:
-    alone = types.SimpleNamespace(size=lambda: size, rank=lambda: 0)
+def _group(size: int, rank: int = 0) -> Any:
+    alone = types.SimpleNamespace(size=lambda: size, rank=lambda: rank)
     return types.SimpleNamespace(
         world_size=size,
-        rank=0,
-        rank_in_group=0,
+        rank=rank,
+        rank_in_group=rank,
         local_rank=0,
         ranks=list(range(size)),
-        is_first_rank=True,
-        is_last_rank=True,
+        is_first_rank=rank == 0,
+        is_last_rank=rank == size - 1,
         device_group=alone,
         cpu_group=alone,
         use_custom_op_call=False,

@@ -1,7 +1,9 @@
 """The whole model and its drafter, built by vLLM without weights, and the layers that they have."""
 
+import copy
 import importlib
 from contextlib import suppress
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,21 +20,62 @@ PROPOSERS = {
 """Questions of the V1 runner to its speculative configuration, in order -> who builds a model."""
 
 
-def build(config: Any) -> tuple[Any, set[str]]:
-    """Build the model and its drafter; return the model and the names of the drafter's layers."""
+@dataclass
+class Rank:
+    """The first rank of a pipeline stage: its configuration, and the layers of the drafter.
+
+    specs: of its layers, once they are collected.
+    """
+
+    config: Any
+    drafted: set[str]
+    specs: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def first_layers(self) -> tuple[str | None, str | None]:
+        """Return the target's first attention layer and its first SSM layer on this rank."""
+        return first_layers(self.config, self.drafted)
+
+
+def ranks(config: Any) -> list[Rank]:
+    """Build the model of every pipeline stage, each in a process of its own in vLLM."""
+    # The engine's configuration is another object than those of its ranks.
+    stages = config.parallel_config.pipeline_parallel_size
+    configs = [config] if stages == 1 else [copy.deepcopy(config) for _ in range(stages)]
+    return [Rank(one, build(one, stage)[1]) for stage, one in enumerate(configs)]
+
+
+def build(config: Any, stage: int = 0) -> tuple[Any, set[str]]:
+    """Build one stage's model and its drafter; return the model, and the drafter's layers."""
     from vllm.config import set_current_vllm_config
+    from vllm.distributed import get_pp_group
     from vllm.model_executor.model_loader import get_model
 
-    layers = config.compilation_config.static_forward_context
+    parallel, layers = config.parallel_config, config.compilation_config.static_forward_context
+    parallel.rank = stage * parallel.tensor_parallel_size
     device.play_weights()
     with set_current_vllm_config(config):
-        device.play_ranks(config.parallel_config.tensor_parallel_size)
+        device.play_ranks(parallel, stage)
         device.play_workspace()
         model = get_model(vllm_config=config)
         target = set(layers)
-        if (drafter := _drafter(config)) is not None:
+        # Both runners build the whole drafter on the last stage.
+        if get_pp_group().is_last_rank and (drafter := _drafter(config)) is not None:
             drafter.load_model(model)
+        _check_aux_hidden_states(config, model)
     return model, set(layers) - target
+
+
+def _check_aux_hidden_states(config: Any, model: Any) -> None:
+    """Let the second runner of 0.33 refuse models whose stages do not hand on what heads read."""
+    name = "vllm.v1.worker.gpu.spec_decode.eagle.eagle3_utils"
+    utils, speculative = importlib.import_module(name), config.speculative_config
+    check = getattr(utils, "verify_supports_aux_hidden_states_over_pp", None)
+    if check is None or speculative is None or not config.use_v2_model_runner:
+        return
+    stages = config.parallel_config.pipeline_parallel_size
+    if stages > 1 and utils.requires_aux_hidden_states(speculative):
+        check(model, speculative.method)
 
 
 def _drafter(config: Any) -> Any:

@@ -4,72 +4,81 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
-from . import models
+from .models import Rank
 
 PLENTY_BYTES = 2**50
 """The memory of a question without one: nothing is refused for want of it."""
 
 
-def plan(
-    config: Any, specs: dict[str, Any], drafted: set[str], ranks_bytes: list[int] | None
-) -> dict[str, Any]:
-    """Return the answers of vLLM's engine about the cache; numbers of blocks where memory is given.
+def plan(config: Any, ranks: list[Rank], ranks_bytes: list[int] | None) -> dict[str, Any]:
+    """Return what vLLM's engine says of the cache; numbers of blocks where memory is given.
 
-    specs: by layer. drafted: the layers of the drafter. ranks_bytes: the memory for the cache of
-    every rank, in bytes.
+    ranks: one of every pipeline stage. ranks_bytes: for the cache of each rank, or one for all.
     """
     from vllm.v1.core import kv_cache_utils
 
-    joint, cache = caches(config, specs, ranks_bytes)
+    joint, own = caches(config, ranks, ranks_bytes)
     units = kv_cache_utils.resolve_kv_cache_block_sizes(joint, config)
+    pairs = list(zip(ranks, own, strict=True))
+    stages = [_stage(config, *one, sized=ranks_bytes is not None) for one in pairs]
     answers = {
-        "groups": [_group(group, drafted) for group in cache.kv_cache_groups],
+        **stages[0],
+        "stages": stages,
         "scheduler_block_size": units[0],
         "hash_block_size": units[1],
         "max_model_len": config.model_config.max_model_len,
     }
-    if (kernel := _kernel_block(config, cache.kv_cache_groups, drafted)) is not None:
+    first = next((one for one in pairs if one[0].first_layers[0] is not None), pairs[0])
+    if (kernel := _kernel_block(*first)) is not None:
         answers["kernel_block_size"] = kernel
-    if hasattr(cache, "kv_cache_layout"):
-        answers["cache_layout"] = cache.kv_cache_layout
-    return answers if ranks_bytes is None else {**answers, **_sizes(config, cache)}
+    return answers
 
 
-def caches(config: Any, specs: dict[str, Any], ranks_bytes: list[int] | None) -> tuple[Any, Any]:
-    """Return the KVCacheConfig of all ranks, which shows one spec per group, and of the first."""
+def caches(config: Any, ranks: list[Rank], ranks_bytes: list[int] | None) -> tuple[Any, list[Any]]:
+    """Return the KVCacheConfig of the scheduler, one spec per group, and of every stage."""
     from vllm.v1.engine.core import EngineCore
 
-    executor = _Executor(config, specs, ranks_bytes or [PLENTY_BYTES])
+    executor = _Executor(ranks, ranks_bytes or [PLENTY_BYTES])
     engine = SimpleNamespace(
         model_executor=executor,
         available_gpu_memory_for_kv_cache=-1,
         collective_rpc=lambda *_, **__: None,
     )
     joint = EngineCore._initialize_kv_caches(engine, config)  # noqa: SLF001  (its only entry)
-    return joint, executor.caches[0]
+    return joint, executor.caches[:: executor.per_stage]
+
+
+def _stage(config: Any, rank: Rank, cache: Any, *, sized: bool) -> dict[str, Any]:
+    answers = {"groups": [_group(group, rank.drafted) for group in cache.kv_cache_groups]}
+    if hasattr(cache, "kv_cache_layout"):
+        answers["cache_layout"] = cache.kv_cache_layout
+    return {**answers, **_sizes(config, cache)} if sized else answers
 
 
 class _Executor:
     """The ranks as the engine sees them: what they would measure is given, and nothing is run."""
 
-    def __init__(self, config: Any, specs: dict[str, Any], ranks_bytes: list[int]) -> None:
-        self.worker = SimpleNamespace(vllm_config=config)
-        self.specs = specs
-        self.ranks_bytes = ranks_bytes
+    def __init__(self, ranks: list[Rank], ranks_bytes: list[int]) -> None:
+        self.workers = [SimpleNamespace(vllm_config=rank.config) for rank in ranks]
+        # Ranks of one stage are neighbours.
+        self.ranks_bytes = ranks_bytes if len(ranks_bytes) > 1 else ranks_bytes * len(ranks)
+        self.per_stage = len(self.ranks_bytes) // len(ranks)
+        self.specs = [rank.specs for rank in ranks for _ in range(self.per_stage)]
         self.caches: list[Any] = []
 
     def get_kv_cache_specs(self) -> list[dict[str, Any]]:
-        return [self.specs] * len(self.ranks_bytes)
+        return self.specs
 
     def get_supported_kv_cache_layouts(self) -> list[list[str]]:
         from vllm.v1.worker.worker_base import WorkerBase
 
-        return [WorkerBase.get_supported_kv_cache_layouts(self.worker)] * len(self.ranks_bytes)
+        return [WorkerBase.get_supported_kv_cache_layouts(worker) for worker in self.workers]
 
     def set_kv_cache_layout(self, *given: Any) -> None:
         from vllm.v1.worker.worker_base import WorkerBase
 
-        WorkerBase.set_kv_cache_layout(self.worker, *given)
+        for worker in self.workers:
+            WorkerBase.set_kv_cache_layout(worker, *given)
 
     def determine_available_memory(self) -> list[int]:
         return self.ranks_bytes
@@ -81,17 +90,17 @@ class _Executor:
         return
 
 
-def _kernel_block(config: Any, groups: Any, drafted: set[str]) -> int | None:
+def _kernel_block(rank: Rank, cache: Any) -> int | None:
     """Return what suits every layer that shares the blocks of the first attention layer."""
     from vllm.v1.worker.utils import select_common_block_size
 
-    layers = config.compilation_config.static_forward_context
-    first, _ = models.first_layers(config, drafted)
+    layers, groups = rank.config.compilation_config.static_forward_context, cache.kv_cache_groups
+    first, _ = rank.first_layers
     shared = next((group.layer_names for group in groups if first in group.layer_names), ())
     backends = {layers[name].get_attn_backend() for name in shared}
     if len(backends) < 2:  # that of one alone is known
         return None
-    size: int = select_common_block_size(config.cache_config.block_size, list(backends))
+    size: int = select_common_block_size(rank.config.cache_config.block_size, list(backends))
     return size
 
 

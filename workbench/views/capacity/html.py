@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.occupancy import NULL_BLOCKS, blocks_for_prompt, requests_that_fit
-from workbench.core.capacity.pipeline import pipeline
 from workbench.core.groups.graph_support import NONE, attention_groups, graph_support
 from workbench.core.groups.grouping import Group
 from workbench.core.groups.layer_classes import layer_number
 from workbench.core.layouts.runners import runner_verdicts
 from workbench.core.plan import Plan
+from workbench.core.what_if.outcomes import outcome_of
 from workbench.views.html import Html, code, document, faint, join, records, stacked, tag
 from workbench.views.units import bytes_text, counted, tokens_text
 
@@ -190,19 +190,26 @@ def _stages(plan: Plan, cache: CachePlan) -> Html:
     if not cache.num_blocks or len(counts) < 2:
         return Html()
     rows = []
+    memory = {
+        "kv_cache_memory_bytes": cache.available_bytes,
+        "kv_cache_memory_bytes_by_rank": None,
+    }
     for count in counts:
-        found = pipeline(plan, count)
-        idle = max(found.imbalance_bytes(number) or 0 for number in range(count))
-        small = [number for number, stage in enumerate(found.stages) if stage.is_too_small]
-        fits = tag("b", f"{(found.num_blocks or 0) / cache.printed_blocks:.2f}x")
-        sizes = (str(stage.grouping.group_size) for stage in found.stages)
+        changed = {**memory, "pipeline_parallel": count}
+        found = outcome_of(plan.model, plan.settings, trace=False, **changed).plan
+        if found is None or found.cache is None:
+            continue
+        stages = found.cache.stages or (found.cache,)
+        idle = max(stage.unused_bytes or 0 for stage in stages)
+        fits = tag("b", f"{found.cache.max_concurrency or 0:.2f}x")
+        names = [{n for group in stage.groups for n in group.layers} for stage in stages]
         rows.append(
             {
                 "stages": count,
-                "layers of each": ", ".join(str(len(stage.layers)) for stage in found.stages),
-                "places of a block": ", ".join(sizes),
-                "blocks": found.num_blocks,
-                "requests of full length": f"✕ stage {small[0]} is too small" if small else fits,
+                "cached layers of each": ", ".join(str(len(one)) for one in names),
+                "places of a block": ", ".join(str(one.grouping.group_size) for one in stages),
+                "blocks": found.cache.num_blocks,
+                "requests of full length": f"✕ {found.errors[0].code}" if found.errors else fits,
                 "idle on the rank with the most memory": bytes_text(idle) if idle else "nothing",
             }
         )

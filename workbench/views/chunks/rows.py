@@ -5,6 +5,7 @@ from workbench.core.chunks.connectors import ANY, OWN
 from workbench.core.chunks.fleet import PART, YES, Pair
 from workbench.core.chunks.member import Member
 from workbench.core.chunks.pieces import Piece
+from workbench.core.ranks import ranks_of
 from workbench.views.units import bytes_text, counted, tokens_text
 
 COST_HEAD = (
@@ -65,7 +66,7 @@ def engine_rows(found: Chunks) -> list[tuple[str, ...]]:
             (
                 member.label,
                 member.plan.rules.name,
-                f"{member.plan.settings.tensor_parallel}",
+                f"{ranks_of(member.plan.settings)}",
                 " and ".join(f"{block:,}" for block in blocks) or "none",
                 tokens_text(size),
                 "✓ yes" if member.is_legal else "✕ no",

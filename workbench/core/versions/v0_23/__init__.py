@@ -32,7 +32,7 @@ from workbench.core.versions.v0_23.conditions import backend_for_mixed_heads
 from workbench.core.versions.v0_23.mla import companions
 from workbench.core.versions.v0_23.narrow_values import flash_alone
 from workbench.core.versions.v0_23.stages import STAGES
-from workbench.core.weights import LATER, MROPE
+from workbench.core.weights import LATER, MROPE, TOWERS
 
 EAGLE = SpeculativeMethod(
     reads_next_token=True,
@@ -99,6 +99,9 @@ SPECULATION = SpeculationRules(
     ),
     decides={"medusa": "medusa", "mlp_speculator": "mlp_speculator"},
     v2_architectures=frozenset({"LlamaForCausalLM", "MistralForCausalLM", "Qwen3ForCausalLM"}),
+    cuts_drafters=True,
+    mtp_with_stages=frozenset({"glm4_moe_lite", "nemotron_h", "nemotron_h_puzzle"}),
+    v1_with_stages=frozenset({"eagle3"}),
     # The V2 runner has the methods eagle, eagle3 and mtp.
     v1_only=frozenset(
         {DRAFT_MODEL, "dflash", "medusa", "mlp_speculator", NGRAM, "ngram_gpu", SUFFIX}
@@ -124,7 +127,7 @@ V0_23 = RuleSet(
         }
     ),
     version="0.23",
-    weight_copies={MROPE: 4, LATER: 0},
+    weight_copies={TOWERS: 2, MROPE: 4, LATER: 0},
     kv_cache_dtypes=(
         "auto",
         "float16",

@@ -19,6 +19,7 @@ from workbench.core.stages import (
     memory,
     model_dtype,
     pages,
+    pipeline,
     refusals,
     speculation,
     state_pages,
@@ -40,6 +41,8 @@ _PLANNING = "v1/core/kv_cache_utils.py"
 _MODELS = "model_executor/models/config.py"
 
 CITATIONS: Final[Mapping[Rule, Citation]] = {
+    pipeline.STAGES: _read("distributed/utils.py", "get_pp_indices"),
+    memory.LEAST_OF_STAGES: _read(_PLANNING, "get_kv_cache_configs"),
     device.DEVICE: _read(
         "platforms/interface.py",
         "Platform.get_device_name",

@@ -23,6 +23,7 @@ from workbench.core.stages import (
     memory,
     model_dtype,
     pages,
+    pipeline,
     refusals,
     speculation,
     state_pages,
@@ -47,6 +48,8 @@ _MODELS = "model_executor/models/config.py"
 _ONE_ALLOCATION = _read(_PLANNING, "get_kv_cache_config_from_groups")
 
 CITATIONS: Final[Mapping[Rule, Citation]] = {
+    pipeline.STAGES: _read("distributed/utils.py", "get_pp_indices"),
+    memory.LEAST_OF_STAGES: _read(_PLANNING, "get_kv_cache_configs"),
     device.DEVICE: _read(
         "platforms/interface.py",
         "Platform.get_device_name",

@@ -1,0 +1,62 @@
+"""Pipeline stages: which layers each has, and the groups of the whole model on one of them.
+
+Source: `get_pp_indices` in distributed/utils.py, and `_project_kv_cache_groups_to_worker`; the
+same in 0.23 and 0.33.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+from workbench.core.groups.grouping import Group, Grouping
+from workbench.core.groups.layer_classes import layer_number
+
+if TYPE_CHECKING:
+    from workbench.core.plan import Plan
+
+ALL = 2**31
+"""Above every number of a layer: the drafter and the hidden states are after the last stage's."""
+
+
+class Stage(NamedTuple):
+    """One pipeline stage: each of its ranks has these layers."""
+
+    layers: range
+    """Their numbers; the last stage's range is open, for what drafts."""
+    own: Plan | None = None
+    """What its ranks decide by themselves, None where that is what the whole model gives."""
+
+
+def layers_of_stages(layers: int, stages: int) -> tuple[range, ...]:
+    """Return the layers of each stage; with more stages than layers some have none."""
+    sizes = [layers // stages] * stages
+    # Later stages take the remainder, the last one none, and with more than two stages the first
+    # one last of all (get_pp_indices).
+    for number in range(2, layers % stages + 2):
+        sizes[-number] += 1
+    ends = list(accumulate(sizes))
+    return tuple(range(end - size, end) for end, size in zip(ends, sizes, strict=True))
+
+
+def projected(grouping: Grouping, layers: range) -> Grouping:
+    """Return the same groups with the layers of one stage alone; a group may keep none."""
+    groups = [_projected(group, layers) for group in grouping.groups]
+    size = max((len(group.layers) for group in groups), default=0)
+    if grouping.layout is None:
+        groups = [
+            group if group.own_specs else replace(group, padding_layers=size - len(group.layers))
+            for group in groups
+        ]
+    return replace(grouping, groups=tuple(groups), group_size=size, notes=())
+
+
+def _projected(group: Group, layers: range) -> Group:
+    own = group.own_specs and [
+        spec
+        for name, spec in zip(group.layers, group.own_specs, strict=True)
+        if layer_number(name) in layers
+    ]
+    kept = tuple(name for name in group.layers if layer_number(name) in layers)
+    return replace(group, layers=kept, own_specs=tuple(own))

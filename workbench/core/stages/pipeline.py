@@ -1,0 +1,94 @@
+"""Pipeline parallelism: which layers the ranks of each stage have, and what they decide alone.
+
+Source: `get_pp_indices`, and `update_block_size_for_backend`, which every worker process calls for
+the layers that it has; 0.23 and 0.33.
+"""
+
+from typing import Any
+
+from workbench.core.groups.built_layers import cache_layers, unquantized_layers
+from workbench.core.groups.layer_classes import layer_classes
+from workbench.core.groups.pipeline import ALL, Stage, layers_of_stages
+from workbench.core.model import SSM, Layer
+from workbench.core.plan import Plan
+from workbench.core.trace import Rule
+from workbench.core.working_plan import UntracedPlan, WorkingPlan
+
+STAGES = Rule(
+    "pipeline_stages",
+    "Layers of the pipeline stages",
+    "layers // stages each; the rest goes to the stages before the last one, the first one last",
+    "layers",
+)
+
+
+def pipeline_stages(run: WorkingPlan) -> None:
+    """Set the stages, and what their ranks decide where their layers need other backends.
+
+    Every worker sizes its blocks by its own layers, so a stage without attention layers aligns
+    nothing: its states keep their own pages and blocks.
+    """
+    stages = run.settings.pipeline_parallel
+    if stages == 1 or run.stage_layers is not None:
+        return
+    parts = layers_of_stages(run.model.num_hidden_layers, stages)
+    run.step(STAGES, [len(part) for part in parts], layers=run.model.num_hidden_layers)
+    layers, whole = cache_layers(run), _kinds(run, cache_layers(run))
+    known: dict[tuple[Any, ...], Plan | None] = {whole: None}
+    found = []
+    for part in (*parts[:-1], range(parts[-1].start, ALL)):
+        own = tuple(layer for layer in layers if layer.number in part)
+        kinds = _kinds(run, own)
+        if own and kinds not in known:
+            known[kinds] = _decided(run, part)
+        found.append(Stage(part, known.get(kinds)))
+        if layers and not own:
+            _without_cache(run, len(found) - 1)
+    run.stages = tuple(found)
+
+
+def _kinds(run: WorkingPlan, layers: tuple[Layer, ...]) -> tuple[Any, ...]:
+    """Return what the backends of some layers follow from, in the order of the layers."""
+    attention = [layer for layer in layers if layer.kind != SSM]
+    if len(run.backends) < 2:  # all attention layers have one
+        return (bool(attention),)
+    return layer_classes(tuple(attention), unquantized_layers(run)).kinds
+
+
+def _decided(run: WorkingPlan, part: range) -> Plan:
+    """Return what ranks with these layers decide, up to the specs of their layers."""
+    own = UntracedPlan(run.model, run.settings, run.rules)
+    own.stage_layers = part
+    for stage in run.rules.stages[: run.rules.stages.index(pipeline_stages)]:
+        stage(own)
+    return own
+
+
+def backends_of_stage(run: WorkingPlan) -> None:
+    """Keep the backends of the attention layers that a stage has."""
+    if run.stage_layers is None:
+        return
+    attention = [layer for layer in cache_layers(run) if layer.kind != SSM]
+    if not attention:
+        run.backend, run.backends = None, ()
+    elif not any(layer.drafted for layer in attention):
+        run.backends = tuple(one for one in run.backends if one[0] != run.draft_backend)
+
+
+def _without_cache(run: WorkingPlan, number: int) -> None:
+    layers = run.model.num_hidden_layers
+    one = run.rules.groups.one_allocation
+    run.problem(
+        "stage_without_cache",
+        "pipeline_parallel",
+        f"pipeline_parallel = {run.settings.pipeline_parallel}: no layer of stage {number} keeps a "
+        f"cache, of {layers} layers in all, and vLLM cannot allocate none. Take fewer stages.",
+        operands={"pipeline_parallel": run.settings.pipeline_parallel, "layers": layers},
+        candidates=[
+            {"pipeline_parallel": n} for n in range(run.settings.pipeline_parallel - 1, 0, -1)
+        ],
+        # Raised by get_kv_cache_config_from_groups, 0.23; a division in get_kv_cache_configs, 0.33
+        vllm_text="integer division or modulo by zero"
+        if one or run.settings.num_gpu_blocks_override
+        else "group_size must be greater than 0",
+    )

@@ -1,0 +1,120 @@
+"""What refuses pipeline parallelism: classes that are not cut, and drafters.
+
+Source: `verify_with_parallel_config` of 0.23 and 0.33, `eagle3_utils.py` of 0.33's second runner.
+"""
+
+from typing import Any
+
+from workbench.core.architectures import ANY_LANGUAGE_MODEL
+from workbench.core.errors import Refused
+from workbench.core.groups.pipeline import layers_of_stages
+from workbench.core.runner import model_runner
+from workbench.core.speculation import DRAFT_MODEL, HIDDEN_STATES, MTP, NGRAM
+from workbench.core.working_plan import WorkingPlan
+
+NOT_CUT = (
+    "Pipeline parallelism is not supported for this model. Supported models implement the "
+    "`SupportsPP` interface."
+)
+ONE_STAGE: dict[str, Any] = {"pipeline_parallel": 1}
+
+
+def pipeline_parallel(run: WorkingPlan) -> None:
+    """Refuse stages of a model class that cannot be cut. Errors: Refused."""
+    stages = run.settings.pipeline_parallel
+    if stages == 1 or run.model.architecture not in run.rules.model_registry.without_stages:
+        return
+    raise Refused(
+        "stages_not_supported",
+        f"pipeline_parallel = {stages}: {run.rules.title} cannot cut {run.model.architecture} into "
+        "pipeline stages. Set pipeline_parallel to 1, and tensor_parallel to more ranks.",
+        field="pipeline_parallel",
+        operands={"pipeline_parallel": stages, "architecture": run.model.architecture},
+        candidates=[ONE_STAGE],
+        # Raised by ModelConfig.verify_with_parallel_config
+        vllm_text=NOT_CUT,
+    )
+
+
+def drafts_over_stages(run: WorkingPlan) -> None:
+    """Check that the drafter works with stages. Errors: Refused."""
+    method, stages = run.speculative_method, run.settings.pipeline_parallel
+    if stages == 1 or method is None:
+        return
+    rules, architecture = run.rules.speculation, run.model.architecture
+    whole = not rules.cuts_drafters and method != HIDDEN_STATES
+    if not whole and not _can_be_cut(run, method):
+        raise Refused(
+            "drafter_over_stages",
+            **_against(run, method, f"{run.rules.title} cuts its layers, too, and cannot"),
+            vllm_text=NOT_CUT,
+        )
+    reads = method in rules.hidden_state_readers and model_runner(run) == "v2"
+    if reads and not _hands_on(run):
+        why = f"the stages of {architecture} do not hand on the hidden states that it reads"
+        run.problem(
+            "drafter_over_stages",
+            **_against(run, method, why),
+            vllm_text=f" does not support {method} with pipeline parallelism",
+        )
+    if method in rules.numbers_from_stage and _has_number_twice(run):
+        why = "it numbers its layers from the last stage's count, and the stage has that number"
+        run.problem(
+            "drafter_over_stages",
+            **_against(run, method, why),
+            vllm_text="Duplicate layer name: model.layers.",
+        )
+    if method == DRAFT_MODEL:
+        _draft_model(run)
+
+
+def _can_be_cut(run: WorkingPlan, method: str) -> bool:
+    rules, draft = run.rules.speculation, run.model.drafter
+    if method == MTP:
+        return (draft or run.model).model_type in rules.mtp_with_stages
+    if method == DRAFT_MODEL and draft is not None:
+        return draft.architecture not in run.rules.model_registry.without_stages
+    return method != HIDDEN_STATES and not rules.methods[method].reads_model
+
+
+def _has_number_twice(run: WorkingPlan) -> bool:
+    """Return whether a head's first layer has the name of a layer of the last stage."""
+    last = layers_of_stages(run.model.num_hidden_layers, run.settings.pipeline_parallel)[-1]
+    named_alike = run.model.architecture not in run.rules.model_registry.wrappers
+    return named_alike and len(last) in last
+
+
+def _hands_on(run: WorkingPlan) -> bool:
+    """Return whether the model, or what a wrapper builds, hands states on to the last stage."""
+    registry = run.rules.model_registry
+    wrapper = registry.wrappers.get(run.model.architecture)
+    names = {run.model.architecture, *(wrapper.language_models if wrapper else ())}
+    return bool(names & {*registry.hands_on_states, ANY_LANGUAGE_MODEL})
+
+
+def _against(run: WorkingPlan, method: str, why: str) -> dict[str, Any]:
+    stages = run.settings.pipeline_parallel
+    return {
+        "field": "pipeline_parallel",
+        "message": f"pipeline_parallel = {stages} does not work with the speculative method "
+        f"{method}: {why}. Draft with {NGRAM}, or set pipeline_parallel to 1.",
+        "operands": {"pipeline_parallel": stages, "speculative_method": method},
+        "candidates": (
+            {"speculative_method": NGRAM, "draft_model": None, "hidden_state_layers": 0},
+            ONE_STAGE,
+        ),
+    }
+
+
+def _draft_model(run: WorkingPlan) -> None:
+    """Report that a model of its own waits for stages before the last one."""
+    stages, built = run.settings.pipeline_parallel, run.drafter.layers if run.drafter else ()
+    run.problem(
+        "draft_model_over_stages",
+        "draft_model",
+        f"pipeline_parallel = {stages} cuts the draft model, too: its last {len(built)} layers "
+        "are built on the last stage, and expect the output of stages that do not exist. vLLM "
+        "stops with an assertion while it profiles. Draft with a head, which is whole.",
+        operands={"pipeline_parallel": stages, "layers": len(built)},
+        candidates=(ONE_STAGE, {"speculative_method": NGRAM, "draft_model": None}),
+    )
