@@ -28,6 +28,10 @@ class Stage(NamedTuple):
     own: Plan | None = None
     """What its ranks decide by themselves, None where that is what the whole model gives."""
 
+    def __hash__(self) -> int:
+        # A plan has no hash, and a phase remembers by the stages that it reads.
+        return hash(self.layers)
+
 
 def layers_of_stages(layers: int, stages: int) -> tuple[range, ...]:
     """Return the layers of each stage; with more stages than layers some have none."""
