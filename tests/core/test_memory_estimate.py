@@ -9,6 +9,7 @@ import workbench as wb
 from tests.core.conformance import DATA
 from tests.models.configs import llama
 from workbench.core.capacity.memory_estimate import estimate, weights_of
+from workbench.core.devices import DEVICES
 from workbench.resolution import resolve
 from workbench.scenario import Scenario
 
@@ -131,7 +132,10 @@ def test_explicit_bytes_win():
     [
         ({"model": "qwen3-8b"}, "device"),
         ({**MTP, "device": "H200", "speculative_method": "eagle"}, "weights_bytes"),
-        ({"model": "qwen3-8b", "device": "MI300X"}, "kv_cache_memory_bytes"),
+        (
+            {"model": "qwen3-8b", "platform": "cpu"},
+            "kv_cache_memory_bytes",
+        ),
     ],
 )
 def test_what_is_missing_is_said(scenario, field):
@@ -150,6 +154,25 @@ def test_unknown_weights_say_why():
     config = {**llama(), "quantization_config": {"quant_method": "aqlm"}}
     answer = wb.resolve(model=config, device="H100").memory()
     assert answer.missing.field == "weights_bytes"
+
+
+def test_the_range_says_why_it_is_as_wide():
+    """Every reason has its bytes, and together they are half of the range."""
+    doubts = wb.resolve(**H100).memory().doubts
+    least, most = wb.resolve(**H100).memory().cache_bytes
+    assert most - least == 2 * sum(one.size_bytes for one in doubts)
+    assert "activations of the profiling run" in {one.reason for one in doubts}
+    known = wb.resolve(**H100, activation_bytes=GIB, cuda_graph_bytes=GIB).memory().doubts
+    assert [one.reason for one in known] == ["what torch does not see"]
+    assert wb.resolve(**H100, kv_cache_memory_bytes=GIB).memory().doubts == ()
+
+
+@pytest.mark.parametrize(("device", "share"), [("MI300X", 0.05), ("Arc Pro B60", 0.1)])
+def test_other_platforms_have_a_wider_range(device, share):
+    answer = wb.resolve(model="qwen3-0.6b", device=device).memory()
+    [doubt] = [one for one in answer.doubts if "constants of CUDA" in one.reason]
+    assert doubt.size_bytes == pytest.approx(share * DEVICES[device].memory_bytes, rel=0.01)
+    assert doubt.reason in answer._repr_html_()
 
 
 def test_views_show_the_parts_and_the_range():

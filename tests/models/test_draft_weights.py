@@ -117,3 +117,17 @@ def test_ranks_that_do_not_divide_a_drafter_are_named():
         device="H100",
     )
     assert plan.memory().missing.field == "tensor_parallel"
+
+
+def test_targets_of_equal_caches_keep_their_own_weights(tmp_path):
+    """Their drafter is read once, by its path."""
+    (tmp_path / "config.json").write_text(json.dumps(HEAD), encoding="utf-8")
+    drafts = {"speculative_method": "eagle3", "num_speculative_tokens": 3}
+    first, second = (
+        wb.resolve(
+            model={**TARGET, "intermediate_size": width}, draft_model=str(tmp_path), **drafts
+        )
+        for width in (1024, 2048)
+    )
+    assert first.model == second.model
+    assert first.model.weights != second.model.weights

@@ -144,11 +144,17 @@ class Weights(NamedTuple):
     """Of a drafter: the vocabularies that it may have in common with its target."""
     places: tuple[tuple[int, ...], ...] = ()
     """Of every part: the layers that have one like it, FIRST, LAST, EVERY or TOWER."""
+    has_vocabulary: bool = True
+    """Its checkpoint may hold one; False where the names of its tensors have none."""
+    checkpoint_bytes: int = 0
+    """Of all tensors in the files next to config.json; 0 where there are none."""
 
     def size(
         self, ranks: int, dtype: str, copies: Copies, layers: range | None = None
     ) -> int | None:
         """Return the bytes on one rank; None where they are not known, or ranks cannot divide.
+
+        Where no parts are known it is a rank's share of the whole checkpoint.
 
         copies: of kinds of parts, where a version does not have one of each. layers: of a pipeline
         stage, that of the last one open; None for all.
@@ -202,7 +208,9 @@ def _size(
     listed: tuple[tuple[str, int], ...],
     layers: range | None,
 ) -> int | None:
-    if weights.unknown or weights.undivided(ranks) is not None:
+    if weights.unknown:
+        return ceil(weights.checkpoint_bytes / ranks) or None
+    if weights.undivided(ranks) is not None:
         return None
     copies = dict(listed)
     counts = weights.counts(layers, copies.get(TOWERS, 1))

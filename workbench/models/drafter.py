@@ -15,6 +15,7 @@ from workbench.core.errors import ConfigError
 from workbench.core.model import FULL, SLIDING, Head, Layer, Model
 from workbench.core.weights import UnreadWeights
 from workbench.models.attention import read_attention
+from workbench.models.checkpoint import folder_of
 from workbench.models.fields import Fields
 from workbench.models.json_file import plain_copy
 from workbench.models.lengths import read_lengths
@@ -62,12 +63,13 @@ def with_drafter(model: Model, reference: str | Mapping[str, Any] | None) -> Mod
     if reference is None:
         return model
     if isinstance(reference, str):
-        return _with_named(model, reference)
+        return _with_named(model, model.unread_weights, reference)
     return replace(model, drafter=load_drafter(reference))
 
 
 @lru_cache(maxsize=64)
-def _with_named(model: Model, reference: str) -> Model:
+def _with_named(model: Model, _weights: UnreadWeights, reference: str) -> Model:
+    # By the weights as well: models of equal caches may have others.
     return replace(model, drafter=load_drafter(reference))
 
 
@@ -152,7 +154,7 @@ def _read_head(fields: Fields, name: str, architecture: str) -> Model:
     )
     # Fields of its own: what is read for weights is not among the origins.
     own = Fields(plain_copy(fields.top))
-    unread = UnreadWeights(partial(read_weights, own, head))
+    unread = UnreadWeights(partial(read_weights, own, head, folder_of(fields.top)))
     return replace(head, origins=dict(fields.origins), unread_weights=unread)
 
 

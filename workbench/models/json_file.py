@@ -8,6 +8,7 @@ from typing import Any
 from workbench.access.files import FileError, FileUse, read_bytes
 from workbench.access.json_text import TooDeepError, parse_json
 from workbench.core.errors import ConfigError, shown
+from workbench.models.checkpoint import with_quantization
 
 MAX_BYTES = 4 * 1024 * 1024
 """Largest accepted file; real ones have a few kilobytes, one that lists the quantization of every
@@ -54,7 +55,10 @@ def parse_config(text: str | bytes, source: str) -> dict[str, Any]:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Return the object in the file at `path`; ConfigError if it cannot be read or parsed."""
+    """Return the object in the file at `path`; ConfigError if it cannot be read or parsed.
+
+    A config.json keeps its folder, and takes over the quantization that a file there describes.
+    """
     if path.is_dir():
         path = path / "config.json"
     try:
@@ -62,7 +66,8 @@ def read_config(path: Path) -> dict[str, Any]:
     except FileError as error:
         code = error.code.replace("file_", "config_")
         raise ConfigError(code, error.message, field="model") from None
-    return parse_config(content, path.name)
+    config = parse_config(content, path.name)
+    return with_quantization(config, path.parent) if path.name == USE.title else config
 
 
 def check_depth(value: object, source: str) -> None:

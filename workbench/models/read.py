@@ -12,6 +12,7 @@ from workbench.core.weights import UnreadWeights
 from workbench.models import families  # noqa: F401  (registers every family)
 from workbench.models.architecture import read_architecture
 from workbench.models.attention import has_window
+from workbench.models.checkpoint import folder_of
 from workbench.models.config_defaults import class_defaults
 from workbench.models.families.decoder import DEFAULT, REFUSALS
 from workbench.models.family import Family, find_family
@@ -86,7 +87,9 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         notes=_notes(fields),
     )
     # Fields of its own: what is read for weights is not among the origins.
-    unread = UnreadWeights(partial(read_weights, Fields(plain_copy(config)), model))
+    unread = UnreadWeights(
+        partial(read_weights, Fields(plain_copy(config)), model, folder_of(config))
+    )
     return replace(model, origins=dict(fields.origins), unread_weights=unread)
 
 

@@ -10,6 +10,9 @@ from workbench.core.weights import EMBEDDING, LENGTH, MTP_PART, PER_DRAFT, TABLE
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
 
+SHARE_OF_CHECKPOINT = 0.1
+"""Of a checkpoint, what a rank's share may be off by: vLLM may keep parts whole, or omit some.
+"""
 NOT_GIVEN = "no draft model is given"
 
 
@@ -50,15 +53,17 @@ def draft_bytes(plan: Plan) -> DraftBytes | None:
     ranks = plan.settings.draft_tensor_parallel or plan.settings.tensor_parallel
     dtype, per_draft = plan.model_dtype, {PER_DRAFT: plan.settings.num_speculative_tokens}
     copies = {**plan.rules.weight_copies, **per_draft, LENGTH: plan.max_model_len}
-    if weights.unknown or weights.undivided(ranks) is not None:
-        return None
+    whole = weights.size(ranks, dtype, copies)
+    if weights.unknown or whole is None:
+        return None if whole is None else DraftBytes(whole, int(SHARE_OF_CHECKPOINT * whole))
     target = {part for part, _ in plan.model.weights.parts}
     rows = {(part.outputs, part.inputs) for part in target if part.name == EMBEDDING}
     parts = [(_stretched(plan, part), count) for part, count in weights.parts]
     own = [(part, count) for part, count in parts if TABLE not in part.name or part not in target]
     own += [(part, 1) for part in weights.shared if (part.outputs, part.inputs) not in rows]
     known = Weights(tuple(own)).size(ranks, dtype, copies) or 0
-    like = [part for part in weights.shared if (part.outputs, part.inputs) in rows]
+    shared = weights.shared if weights.has_vocabulary else ()
+    like = [part for part in shared if (part.outputs, part.inputs) in rows]
     return DraftBytes(known, sum(part.size(ranks, dtype) for part in like))
 
 

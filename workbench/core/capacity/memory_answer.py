@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.draft_weights import DraftBytes, draft_bytes
+from workbench.core.capacity.memory_doubts import Doubt
 from workbench.core.capacity.memory_estimate import (
+    NO_DEVICE,
     Unestimated,
     budget_of,
     estimate_margin,
@@ -61,6 +63,8 @@ class MemoryAnswer:
     """What the answer needs, where it is unknown."""
     stages: tuple[StageMemory, ...] = ()
     """Of a rank of every pipeline stage; the rest is that of the stage that decides."""
+    doubts: tuple[Doubt, ...] = ()
+    """Why the least and the most differ, with the bytes of each reason in either direction."""
 
     @property
     def is_estimate(self) -> bool:
@@ -84,9 +88,9 @@ class MemoryAnswer:
 
 def memory_answer(plan: Plan) -> MemoryAnswer:
     """Return what is known of the memory of one rank's device, and the verdict."""
-    cache, margin = plan.cache, estimate_margin(plan) or 0
+    cache, margin, budget = plan.cache, estimate_margin(plan) or 0, budget_of(plan)
     if cache is None or cache.available_bytes is None:
-        why = missing(plan)
+        why = missing(plan) or NO_DEVICE
         return MemoryAnswer(terms=(), cache_bytes=None, tokens=None, starts=UNKNOWN, missing=why)
     least, most = cache.available_bytes - margin, cache.available_bytes + margin
     tokens = [cache.with_more(change).printed_tokens or 0 for change in (-margin, margin)]
@@ -96,6 +100,7 @@ def memory_answer(plan: Plan) -> MemoryAnswer:
         tokens=(tokens[0], tokens[1]),
         starts=_starts(plan, cache, least, most),
         stages=_stages(plan, cache),
+        doubts=budget.doubts or () if budget is not None and margin else (),
     )
 
 
@@ -143,7 +148,9 @@ def _terms(plan: Plan) -> tuple[MemoryTerm, ...]:
     def source(explicit: object) -> str:
         return estimated if explicit is None else "explicit"
 
-    weights = "config.json" if settings.weights_bytes is None else "explicit"
+    weights = "explicit"
+    if settings.weights_bytes is None:
+        weights = "the checkpoint's size" if plan.model.weights.unknown else "config.json"
     drafter = 0 if weights == "explicit" else (draft_bytes(plan) or DraftBytes()).size
     if weights != "explicit" and is_padded(plan):
         weights = "config.json, and padding estimated"

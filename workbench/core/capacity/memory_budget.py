@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
+from workbench.core.capacity.memory_doubts import Doubt
 from workbench.core.devices import device_memory_of
 
 if TYPE_CHECKING:
@@ -34,8 +35,13 @@ class MemoryBudget:
     cuda_graph_bytes: int
     other_bytes: int = 0
     """What torch does not see, where it is estimated."""
-    margin_bytes: int | None = None
-    """What an estimate may be off by, in either direction; None: every part is explicit."""
+    doubts: tuple[Doubt, ...] | None = None
+    """Why an estimate may be off, the largest first; None: every part is explicit."""
+
+    @property
+    def margin_bytes(self) -> int | None:
+        """Return what an estimate may be off by, in either direction; None where it is none."""
+        return None if self.doubts is None else sum(one.size_bytes for one in self.doubts)
 
     @property
     def requested_bytes(self) -> int:

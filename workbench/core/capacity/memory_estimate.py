@@ -15,6 +15,13 @@ from workbench.core.capacity.memory_budget import (
     MemoryBudget,
     memory_budget,
 )
+from workbench.core.capacity.memory_doubts import (
+    HOPPER,
+    OF_PLATFORM,
+    RANKS_ELSEWHERE,
+    Measured,
+    doubts,
+)
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.ranks import ranks_of
 from workbench.core.weights import COLUMN, LENGTH, Part
@@ -23,7 +30,8 @@ if TYPE_CHECKING:
     from workbench.core.plan import Plan
 
 GIB = 2**30
-ESTIMATED_PLATFORM = "cuda"
+WIDEST_UNKNOWN = 8
+"""Times the hidden size, of merged first outputs, where only the checkpoint's size is known."""
 GATED = 1.5
 """Of the merged first outputs of an MLP: they, and their product, exist at the same time."""
 FORWARD, FORWARD_WITH_STATES = 1.2, 2.9
@@ -37,17 +45,13 @@ PER_GRAPH_AND_LAYER = int(0.00027 * GIB)
 LARGEST_GRAPH = 512
 EVERY_EIGHTH = 256
 """Batch sizes with a graph: up to here every eighth, then every sixteenth."""
-SURE = int(0.3 * GIB)
-HOPPER = (9, 0)
-RANKS_ELSEWHERE = int(1.0 * GIB)
-"""In place of `OF_RANKS` on other chips than Hopper: not compared in recent versions, so it may be
-almost nothing or as much as there."""
-PADDING, SHARE_OF_PADDING = 0.055, 0.03
-"""Of all weights, what kernels add to experts that are padded for them, and its margin."""
-TOWER_PER_TOKEN = 180 * 1024
-"""Of a step's tokens, what the profile of images may take in addition (one start of Gemma 4)."""
-SHARE_OF_ACTIVATIONS, SHARE_OF_GRAPHS = 0.35, 0.7
-"""Of the estimated parts that may be wrong, in addition to `SURE`."""
+PADDING = 0.055
+"""Of all weights, what kernels add to experts that are padded for them."""
+
+ELSEWHERE = (
+    "on CPU the cache is gpu_memory_utilization of the NUMA node's memory less what the process "
+    "holds, and no start was compared"
+)
 
 
 class Unestimated(NamedTuple):
@@ -55,6 +59,9 @@ class Unestimated(NamedTuple):
 
     field: str
     reason: str
+
+
+NO_DEVICE = Unestimated("device", "no device is named: set device, for example H100")
 
 
 def budget_of(plan: Plan) -> MemoryBudget | None:
@@ -97,25 +104,16 @@ def estimate(plan: Plan, layers: range | None = None) -> MemoryBudget | None:
     drafter = _drafter_of(plan) if is_last else DraftBytes()
     if missing(plan) is not None or weights is None or device is None or drafter is None:
         return None
-    settings = plan.settings
-    share = _share(plan, layers)
+    settings, share = plan.settings, _share(plan, layers)
     activations = _activations(plan, is_last)
     graphs, other = int(share * graph_bytes(plan)), _other(plan, share)
-    margin = SURE + drafter.uncertain
-    if is_padded(plan):
-        margin += int(SHARE_OF_PADDING * weights)
+    padded = is_padded(plan)
+    measured = Measured(weights, activations, graphs, drafter.uncertain, padded)
+    if padded:
         weights += int(PADDING * weights)
-    if _talks(plan) and plan.capability != HOPPER:
-        margin += RANKS_ELSEWHERE
-    if plan.model.weights.has_tower:
-        margin += TOWER_PER_TOKEN * plan.max_num_batched_tokens
-    if settings.activation_bytes is None:
-        margin += int(SHARE_OF_ACTIVATIONS * activations)
-    else:
+    if settings.activation_bytes is not None:
         activations, other = settings.activation_bytes, 0
-    if settings.cuda_graph_bytes is None:
-        margin += int(SHARE_OF_GRAPHS * graphs)
-    else:
+    if settings.cuda_graph_bytes is not None:
         graphs = settings.cuda_graph_bytes
     return MemoryBudget(
         device_bytes=device,
@@ -124,7 +122,7 @@ def estimate(plan: Plan, layers: range | None = None) -> MemoryBudget | None:
         activation_bytes=activations,
         cuda_graph_bytes=graphs,
         other_bytes=other,
-        margin_bytes=margin,
+        doubts=doubts(plan, device, measured),
     )
 
 
@@ -155,7 +153,10 @@ def weights_of(plan: Plan, layers: range | None = None) -> int | None:
         return explicit
     ranks, dtype = plan.settings.tensor_parallel, plan.model_dtype
     copies = {**plan.rules.weight_copies, LENGTH: plan.max_model_len}
-    return plan.model.weights.size(ranks, dtype, copies, layers)
+    found = plan.model.weights.size(ranks, dtype, copies, layers)
+    if found is not None and plan.model.weights.unknown:
+        return int(_share(plan, layers) * found)
+    return found
 
 
 def _drafter_of(plan: Plan) -> DraftBytes | None:
@@ -165,11 +166,10 @@ def _drafter_of(plan: Plan) -> DraftBytes | None:
 
 def missing(plan: Plan) -> Unestimated | None:
     """Return what keeps the memory from being estimated, None if nothing does."""
+    if plan.platform.name not in OF_PLATFORM:
+        return Unestimated("kv_cache_memory_bytes", ELSEWHERE)
     if plan.device_memory_bytes is None:
-        return Unestimated("device", "no device is named: set device, for example H100")
-    if plan.platform.name != ESTIMATED_PLATFORM:
-        reason = f"start-up memory was compared on CUDA only, and this is {plan.platform.name}"
-        return Unestimated("kv_cache_memory_bytes", reason)
+        return NO_DEVICE
     return None if plan.settings.weights_bytes is not None else _unknown_weights(plan)
 
 
@@ -179,7 +179,7 @@ def _unknown_weights(plan: Plan) -> Unestimated | None:
     of_model = (plan.model.weights, settings.tensor_parallel)
     of_drafter = (drafted, settings.draft_tensor_parallel or settings.tensor_parallel)
     for weights, ranks in (of_model, of_drafter):
-        if weights is not None and weights.unknown:
+        if weights is not None and weights.unknown and not weights.checkpoint_bytes:
             return Unestimated("weights_bytes", weights.unknown)
         part = None if weights is None else weights.undivided(ranks)
         if part is not None:
@@ -213,8 +213,10 @@ def _workspace(plan: Plan) -> int:
 
 def _widest(plan: Plan, *, of_experts: bool) -> int:
     """Return the outputs of the widest first layer of an MLP on one rank, merged ones together."""
-    ranks = plan.settings.tensor_parallel
-    found = [part for part, _ in plan.model.weights.parts if _is_first(part, of_experts)]
+    weights, ranks = plan.model.weights, plan.settings.tensor_parallel
+    if weights.unknown and not of_experts:
+        return WIDEST_UNKNOWN * (plan.model.hidden_size or 0) // ranks
+    found = [part for part, _ in weights.parts if _is_first(part, of_experts)]
     return max((sum(part.share(ranks)[0]) for part in found), default=0)
 
 

@@ -1,8 +1,11 @@
 """The weights of a config.json: all layers, both vocabularies, tables of positions, towers."""
 
+from pathlib import Path
+
 from workbench.core.errors import Refused
 from workbench.core.model import Model
-from workbench.core.weights import EMBEDDING, EVERY, FIRST, LAST, TOWER, Weights
+from workbench.core.weights import EMBEDDING, EVERY, FIRST, LAST, MTP_PART, TOWER, Weights
+from workbench.models.checkpoint import read_checkpoint
 from workbench.models.fields import Fields
 from workbench.models.weights.decoders import LAYERS, TIED
 from workbench.models.weights.drafters import drafted
@@ -38,16 +41,24 @@ NORM_BIAS = frozenset({"starcoder2"})
 """model_types whose last norm has a bias."""
 
 
-def read_weights(fields: Fields, model: Model, part: str = "") -> Weights:
+def read_weights(
+    fields: Fields, model: Model, folder: Path | None = None, part: str = ""
+) -> Weights:
     """Return the parameters that `fields` describe, or what keeps them from being known.
 
-    part: see `UnreadWeights.of`.
+    folder: that of config.json, where the checkpoint is. part: see `UnreadWeights.of`.
     """
+    # MTP layers are in the target's checkpoint, whose size says nothing about them.
+    checkpoint = None if part == MTP_PART else read_checkpoint(folder)
+    held = 0 if checkpoint is None else checkpoint.total_bytes
     try:
         config, found = Config(fields, model), Collected(read_scheme(fields))
-        return _drafted(config, found, part) if part else _whole(config, found)
+        weights = _drafted(config, found, part) if part else _whole(config, found)
     except UNREADABLE as error:
-        return Weights(unknown=str(error) or type(error).__name__)
+        unknown = str(error) or type(error).__name__
+        return Weights(unknown=unknown, vocabulary=model.vocab_size or 0, checkpoint_bytes=held)
+    has_vocabulary = checkpoint is None or checkpoint.has_vocabulary
+    return weights._replace(checkpoint_bytes=held, has_vocabulary=has_vocabulary)
 
 
 def _drafted(config: Config, found: Collected, part: str) -> Weights:

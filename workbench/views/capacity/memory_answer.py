@@ -23,9 +23,17 @@ def answer_html(answer: MemoryAnswer) -> str:
         tag("div", tag("b", VERDICTS[answer.starts]), class_="wb-headline"),
         tag("p", range_text(answer)),
         table(("on one rank", "", "from"), rows) if rows else "",
-        note("Weights follow from config.json; what vLLM measures while it starts is estimated.")
-        if answer.is_estimate
-        else "",
+        _doubts(answer) if answer.is_estimate else "",
+    )
+
+
+def _doubts(answer: MemoryAnswer) -> str:
+    """Return why the range is as wide as it is, the largest reason first."""
+    rows = [
+        (one.reason, f"\N{PLUS-MINUS SIGN} {bytes_text(one.size_bytes)}") for one in answer.doubts
+    ]
+    return table(("in doubt", ""), rows) + note(
+        "Weights follow from config.json; what vLLM measures while it starts is estimated."
     )
 
 

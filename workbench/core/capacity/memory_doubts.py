@@ -1,0 +1,95 @@
+"""What the estimate of a device's memory may be off by, and why: the parts of its margin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from workbench.core.capacity.draft_weights import SHARE_OF_CHECKPOINT
+from workbench.core.ranks import ranks_of
+from workbench.core.weights import LENGTH
+
+if TYPE_CHECKING:
+    from workbench.core.plan import Plan
+
+GIB = 2**30
+LARGER, SMALLER = 1.1, 2.2
+"""Of a checkpoint, how much more or less vLLM may make of it: it adds tables, omits MTP
+layers, and halves float32."""
+SURE = int(0.3 * GIB)
+HOPPER = (9, 0)
+RANKS_ELSEWHERE = int(1.0 * GIB)
+"""What ranks need to talk to each other, on other chips than Hopper: not compared in recent
+versions, so it may be almost nothing or as much as there."""
+SHARE_OF_PADDING = 0.03
+"""Of all weights, what the padding of experts may be off by."""
+TOWER_PER_TOKEN = 180 * 1024
+"""Of a step's tokens, what the profile of images may take in addition (one start of Gemma 4)."""
+SHARE_OF_ACTIVATIONS, SHARE_OF_GRAPHS = 0.35, 0.7
+"""Of the estimated parts that may be wrong, in addition to `SURE`."""
+BELOW_DRIVER = int(0.75 * GIB)
+"""What torch's total may lack of the driver's: 0.35 to 0.75 GiB on the devices that have both."""
+OF_PLATFORM = {
+    "cuda": (0.0, ""),
+    "rocm": (0.05, "constants of CUDA on ROCm, where one start was compared"),
+    "xpu": (0.1, "constants of CUDA on XPU, where no start was compared"),
+}
+"""Platform -> what the estimate may be off by, of the device's memory, and why. Only CUDA's starts
+gave the constants; ROCm and XPU run the same worker."""
+
+
+class Doubt(NamedTuple):
+    """One part of the margin."""
+
+    size_bytes: int
+    reason: str
+
+
+class Measured(NamedTuple):
+    """What vLLM measures while it starts, as the estimate has it."""
+
+    weights: int
+    activations: int
+    graphs: int
+    drafter_vocabulary: int
+    """Not counted: the drafter takes the target's."""
+    is_padded: bool
+
+
+def _of_checkpoint(plan: Plan, counted: int) -> Doubt:
+    """Return what the files next to config.json say against the count, if there are any."""
+    weights, ranks = plan.model.weights, plan.settings.tensor_parallel
+    if plan.settings.weights_bytes is not None or not weights.checkpoint_bytes:
+        return Doubt(0, "")
+    if weights.unknown:
+        return Doubt(int(SHARE_OF_CHECKPOINT * counted), "weights by the checkpoint's size")
+    copies = {**plan.rules.weight_copies, LENGTH: plan.max_model_len}
+    whole, held = weights.size(1, plan.model_dtype, copies) or 0, weights.checkpoint_bytes
+    off = max(whole - LARGER * held, held / SMALLER - whole, 0)
+    return Doubt(int(off / ranks), "the checkpoint has another size than config.json gives")
+
+
+def doubts(plan: Plan, device_bytes: int, found: Measured) -> tuple[Doubt, ...]:
+    """Return the parts of the margin, the largest first; explicit sizes are not in doubt."""
+    settings = plan.settings
+    of_device, platform = OF_PLATFORM[plan.platform.name]
+    activations = 0 if settings.activation_bytes is not None else found.activations
+    graphs = 0 if settings.cuda_graph_bytes is not None else found.graphs
+    elsewhere = ranks_of(settings) > 1 and plan.capability != HOPPER
+    tokens = plan.max_num_batched_tokens if plan.model.weights.has_tower else 0
+    is_driver = settings.device_memory_bytes is None and not (
+        plan.device is not None and plan.device.torch_bytes
+    )
+    padded = found.weights if found.is_padded else 0
+    parts = (
+        Doubt(int(of_device * device_bytes), platform),
+        Doubt(int(SHARE_OF_ACTIVATIONS * activations), "activations of the profiling run"),
+        Doubt(int(SHARE_OF_GRAPHS * graphs), "CUDA graphs"),
+        Doubt(BELOW_DRIVER if is_driver else 0, "the device's total, which only the driver gave"),
+        Doubt(SURE, "what torch does not see"),
+        Doubt(RANKS_ELSEWHERE if elsewhere else 0, "buffers between ranks on this chip"),
+        Doubt(TOWER_PER_TOKEN * tokens, "images of the profiling run, which are not modelled"),
+        Doubt(int(SHARE_OF_PADDING * padded), "padding of experts for the kernels"),
+        Doubt(found.drafter_vocabulary, "a vocabulary of the drafter's own"),
+        _of_checkpoint(plan, found.weights),
+    )
+    return tuple(sorted((one for one in parts if one.size_bytes), reverse=True))
