@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from workbench.core.states import State
+from workbench.core.states import Ring, State
 from workbench.core.weights import NO_WEIGHTS, UnreadWeights, Weights
 
 FULL = "full_attention"
@@ -27,22 +27,26 @@ LATENT, FLOAT32_STATE, INDEX_KEY = "latent", "float32", "uint8"
 
 @dataclass(frozen=True, slots=True)
 class CompressedCache:
-    """One of the caches that a layer of compressed attention keeps: vectors of one kind."""
+    """One of the caches that a layer keeps alongside its attention, or of compressed attention."""
 
     part: str
     """Its place in the layer, as vLLM's name of it ends, such as "swa_cache"."""
     elements: int
     """Of one vector; bytes, scales included, of the key of an indexer."""
     stored: str = LATENT
-    """LATENT, FLOAT32_STATE or INDEX_KEY."""
+    """LATENT, FLOAT32_STATE, INDEX_KEY, or the dtype of a float."""
     tokens_per_state: int = 1
     """Tokens in one vector."""
     window_tokens: int | None = None
     """Tokens that are kept, None for all."""
     block_size: int | None = None
     """Tokens of a block, None for the manager block of the model."""
-    is_ring: bool = False
-    """One block per request that is written again and again, at least `block_size` tokens."""
+    backend: str = ""
+    """What reads it; empty where that is as `RuleSet.companions` says."""
+    ring: Ring | None = None
+    """Its block, of which a request has one; None for blocks of tokens."""
+    num_heads: int = 1
+    """Heads of a token, each of so many elements."""
 
 
 class Layer(NamedTuple):
@@ -63,7 +67,9 @@ class Layer(NamedTuple):
     drafted: str = ""
     """How the name of a drafter's layer begins in vLLM; empty for the model's own."""
     cache: CompressedCache | None = None
-    """Of compressed attention, else None."""
+    """Of compressed attention, or kept alongside the attention; else None."""
+    state: State | None = None
+    """Of this SSM layer alone, whole on every rank; None where it is as `Model.state` says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +140,10 @@ class Attention:
     """Elements of one cached value, None where it is as wide as a key."""
     indexer: Indexer | None = None
     """The token choice of sparse attention, else None."""
+    own_backend: str | None = None
+    """What its layers always take, whichever backend is requested."""
+    side_backends: tuple[str, ...] = ()
+    """What reads the caches that layers keep alongside their attention."""
 
     @property
     def pair_elements(self) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import ClassVar
 
+from workbench.core.arithmetic import cdiv, next_power_of_2
 from workbench.core.errors import Refused
 
 Shape = tuple[int, ...]
@@ -145,6 +146,8 @@ class KimiDeltaAttention:
     num_heads: int
     head_dim: int
     conv_kernel: int
+    is_bounded: bool = False
+    """Its gate has a lower bound, which a kernel for prefills needs."""
 
     kind: ClassVar[str] = "kda"
     backend: ClassVar[str] = "GDN_ATTN"
@@ -181,6 +184,27 @@ class LinearAttention:
         """Return the shape of the recurrent state, per rank."""
         # linear_attention_state_shape does not test that it divides
         return ((self.num_heads // tensor_parallel, self.head_dim, self.head_dim),)
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """A block of one request that is written over and over: tokens that are not compressed yet.
+
+    It holds so many tokens and the drafts, which are in it before they are accepted, in whole
+    units. is_power_of_two: there are 1, 2, 4, ... of them.
+    """
+
+    tokens: int
+    unit_tokens: int = 1
+    is_power_of_two: bool = True
+    least_tokens: int = 1
+
+    def block_size(self, draft_tokens: int) -> int:
+        """Return the tokens of the block."""
+        units = cdiv(self.tokens + draft_tokens, self.unit_tokens)
+        if self.is_power_of_two:
+            units = next_power_of_2(units)
+        return max(self.least_tokens, units * self.unit_tokens)
 
 
 State = Mamba1 | Mamba2 | ShortConv | GatedDeltaNet | KimiDeltaAttention | LinearAttention

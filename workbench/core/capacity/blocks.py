@@ -29,7 +29,7 @@ from workbench.core.groups.several_pages import layers_a_page
 from workbench.core.model import CHUNKED
 from workbench.core.plan import Plan
 from workbench.core.runner import concurrent_batches, lookahead_tokens
-from workbench.core.stages.gdn_prefill import flashinfer_prefill
+from workbench.core.stages.gdn_prefill import flashinfer_prefill, flashkda_prefill
 
 if TYPE_CHECKING:
     from workbench.scenario.fields import Settings
@@ -147,9 +147,9 @@ def checkpoint_blocks(plan: Plan) -> int:
     state = plan.model.state
     if state is None or plan.mamba_cache_mode != "align":
         return 0
-    # Mamba-2 always has one, gated delta nets where FlashInfer runs their prefill.
-    kind = f"{state.kind}:flashinfer" if flashinfer_prefill(plan) else state.kind
-    return plan.rules.groups.checkpoint_blocks.get(kind, 0)
+    # Mamba-2 always has one, others where a kernel that keeps it runs their prefill.
+    kernel = ":flashinfer" * flashinfer_prefill(plan) + ":flashkda" * flashkda_prefill(plan)
+    return plan.rules.groups.checkpoint_blocks.get(state.kind + kernel, 0)
 
 
 def blocks_in_group(plan: Plan, group: Group, length: int) -> int:

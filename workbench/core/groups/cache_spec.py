@@ -85,6 +85,8 @@ class GroupRules:
     ":flashinfer" after it, where FlashInfer runs the prefill."""
     layouts: tuple[str, ...] = ()
     """Orders of the one allocation, as they are preferred where no backend says anything."""
+    stride_rows: Mapping[str, int] = field(default_factory=dict)
+    """Backend -> tokens whose bytes the distance of two blocks is a multiple of."""
     promotion_refused: str = (
         "Hybrid KV cache manager is disabled but failed to convert the KV cache specs to one "
         "unified type."
@@ -123,6 +125,8 @@ class CacheSpec(NamedTuple):
     """Prefix caching keeps its blocks."""
     num_head_slots: int | None = None
     """Parts into which a page is cut, if not one per KV head (0.33)."""
+    companion: str = ""
+    """What reads it, by its name in `RuleSet.companions`; empty for the attention's backend."""
 
     @property
     def num_heads(self) -> int:
@@ -136,8 +140,8 @@ class CacheSpec(NamedTuple):
 
     @property
     def is_indexer(self) -> bool:
-        """Return whether a block holds the keys of an indexer, alongside those of the attention."""
-        return self.stored == INDEX_KEYS
+        """Return whether a block holds keys of an indexer, alongside those of the attention."""
+        return self.stored == INDEX_KEYS or bool(self.companion)
 
     @property
     def content_bytes(self) -> int:
@@ -204,8 +208,10 @@ def are_one_type(specs: Collection[CacheSpec], rules: GroupRules) -> bool:
     kinds = SLIDING_KINDS if first.kind == ATTENTION_SPECS[SLIDING] else {first.kind}
     if not all(spec.kind in kinds and spec.window_tokens == first.window_tokens for spec in specs):
         return False
-    same_pages = first.is_mamba and rules.pads_pages
-    return not same_pages or all(spec.page_size_bytes == first.page_size_bytes for spec in specs)
+    if not (first.is_mamba and rules.pads_pages):
+        return True
+    kept = (first.page_size_bytes, first.stored)
+    return all((spec.page_size_bytes, spec.stored) == kept for spec in specs)
 
 
 def promoted(specs: Mapping[str, CacheSpec], rules: GroupRules) -> dict[str, CacheSpec]:

@@ -1,12 +1,12 @@
 """The specs of what layers of compressed attention keep: vectors, keys, states and rings."""
 
 from dataclasses import replace
-from math import lcm
+from math import gcd, lcm
 
 from workbench.core.arithmetic import round_up
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.groups.cache_spec import MLA_SPEC, RING_SPEC, SLIDING_MLA_SPEC, CacheSpec
-from workbench.core.model import FLOAT32_STATE, INDEX_KEY, LATENT, V41, CompressedCache
+from workbench.core.model import INDEX_KEY, LATENT, V41, CompressedCache
 from workbench.core.packing import FP8_DS_ALIGNMENT_BYTES, RECORD_DTYPES, record_bytes
 from workbench.core.plan import Plan
 
@@ -15,23 +15,25 @@ def compressed_spec(plan: Plan, cache: CompressedCache) -> CacheSpec:
     """Return the spec of a cache of compressed attention, the same on every rank."""
     # get_kv_cache_spec of DeepseekV4Attention, DeepseekV4IndexerCache, DeepseekV4SWACache and
     # CompressorStateCache, 0.23 and 0.33.
-    block = _ring_tokens(plan, cache) if cache.is_ring else cache.block_size or plan.block_size
-    content = block // cache.tokens_per_state * _vector_bytes(plan, cache)
-    unit = 1 if cache.is_ring else _page_unit(plan, cache)
-    kind = RING_SPEC if cache.is_ring else MLA_SPEC
+    block, drafts = cache.block_size or plan.block_size, plan.settings.num_speculative_tokens
+    block = block if cache.ring is None else cache.ring.block_size(drafts)
+    content = block // cache.tokens_per_state * cache.num_heads * _vector_bytes(plan, cache)
+    unit = 1 if cache.ring or cache.backend else _page_unit(plan, cache)
+    kind = RING_SPEC if cache.ring else MLA_SPEC
     spec = CacheSpec(
         kind=kind if cache.window_tokens is None else SLIDING_MLA_SPEC,
         block_size=block,
         page_size_bytes=content,
         window_tokens=cache.window_tokens,
-        num_kv_heads=1,
+        num_kv_heads=cache.num_heads,
         head_size=cache.elements,
         stored=plan.kv_cache_dtype if cache.stored == LATENT else cache.stored,
         tokens_per_state=cache.tokens_per_state,
         alignment_bytes=unit,
-        stride_bytes=_stride_bytes(plan, cache),
+        stride_bytes=_stride_bytes(plan, cache) * _fixed_stride(plan, cache, block, content),
         # DeepSeek-V4.1 computes the window again after a hit (swa_bounded_replay).
-        is_found_again=not cache.is_ring and not (_is_v41(plan) and cache.window_tokens),
+        is_found_again=not (cache.ring or (_is_v41(plan) and cache.window_tokens)),
+        companion=cache.backend,
     )
     return spec.padded(round_up(content, unit))
 
@@ -48,10 +50,8 @@ def _has_own_records(plan: Plan) -> bool:
 
 
 def _vector_bytes(plan: Plan, cache: CompressedCache) -> int:
-    if cache.stored == FLOAT32_STATE:
-        return cache.elements * FLOAT_BYTES[FLOAT32_STATE]
     if cache.stored != LATENT:
-        return cache.elements
+        return cache.elements * FLOAT_BYTES.get(cache.stored, 1)
     assert plan.model.attention is not None
     if _has_own_records(plan) and plan.kv_cache_dtype in RECORD_DTYPES:
         return record_bytes(plan.kv_cache_dtype, slides=cache.window_tokens is not None)
@@ -79,7 +79,10 @@ def _stride_bytes(plan: Plan, cache: CompressedCache) -> int:
     return lcm(*records)
 
 
-def _ring_tokens(plan: Plan, cache: CompressedCache) -> int:
-    """Return the tokens of a ring: the drafts, the next token and the one before, a power of 2."""
-    rows = plan.settings.num_speculative_tokens + 2
-    return max(cache.block_size or 1, 1 << (rows - 1).bit_length())
+def _fixed_stride(plan: Plan, cache: CompressedCache, block_size: int, content: int) -> int:
+    """Return the bytes of the largest kernel block where a backend reads no other sizes."""
+    # customize_attention_spec and KVCacheSpec.get_block_stride_alignment, 0.33.
+    sizes = plan.rules.backends[cache.backend].supported if cache.backend else ()
+    fixed = [size for size in sizes if isinstance(size, int)]
+    kernel = gcd(max(fixed), block_size) if fixed and len(fixed) == len(sizes) else block_size
+    return 1 if kernel == block_size else content * kernel // block_size

@@ -33,8 +33,8 @@ def layer_backend(plan: Plan, spec: CacheSpec, name: str | None = None) -> str |
     # Attention.__init__: a layer asks get_attn_backend with the dtype of its own cache.
     if spec.is_mamba:
         return None if plan.model.state is None else plan.model.state.backend
-    if spec.kind == HIDDEN_SPEC:
-        return CACHE_ONLY
+    if spec.companion or spec.kind == HIDDEN_SPEC:
+        return spec.companion or CACHE_ONLY
     drafter = plan.drafter if is_drafted(plan, name) else None
     if spec.is_indexer:
         attention = plan.model.attention if drafter is None else drafter.attention

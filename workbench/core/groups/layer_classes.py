@@ -93,6 +93,8 @@ def layer_name(layer: Layer) -> str:
     if layer.cache is not None:
         return f"model.layers.{layer.number}.attn{layer.cache.part}"
     part = {SSM: "mixer", INDEXER: INDEXER}.get(layer.kind, "attn")
+    if layer.state is not None:
+        part = layer.state.kind
     return f"{layer.drafted or 'model'}.layers.{layer.number}.{part}"
 
 

@@ -1,5 +1,6 @@
 """The KV-cache spec of every layer: what the layer requests that the engine keep for it."""
 
+from math import prod
 from typing import NamedTuple
 
 from workbench.core.block_sizes import BlockSize, largest_block_within
@@ -33,6 +34,7 @@ from workbench.core.model import (
 )
 from workbench.core.packing import RECORD_DTYPES
 from workbench.core.plan import Plan
+from workbench.core.states import State
 
 INDEX_SCALE_ELEMENTS, INDEX_SCALE_BYTES = 128, 4
 """An indexer's key has a float32 scale for so many elements of a byte each."""
@@ -123,14 +125,16 @@ def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
     if layer.kind == SSM:
         assert plan.mamba_block_size is not None
         own = plan.layer_state_bytes
-        page = plan.mamba_page_size_padded or own
-        assert page is not None
         assert own is not None
+        state = plan.mamba_page_size_padded or own
+        if layer.state is not None:
+            own = own_state_bytes(plan, layer.state)
         return CacheSpec(
             kind=MAMBA_SPEC,
             block_size=plan.mamba_block_size,
-            page_size_bytes=page,
-            padding_bytes=max(0, page - own),
+            page_size_bytes=state,
+            padding_bytes=max(0, state - own),
+            stored="" if layer.state is None else layer.state.kind,
         )
     assert part is not None
     whole, dtype = part.attention, part.dtype
@@ -170,12 +174,21 @@ def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
             num_kv_heads=kv_heads,
             head_size=attention.head_size,
             stored=dtype,
+            stride_bytes=page // block * plan.rules.groups.stride_rows.get(part.backend or "", 0)
+            or 1,
         ),
     )
     # Alongside a quantized cache the page of a window is the one that was made common to all, and
     # what the layer does not fill is padding (Attention.get_kv_cache_spec, 0.33).
     shared = plan.skip_page_size_padded if windows else None
     return spec if shared is None or shared < spec.page_size_bytes else spec.padded(shared)
+
+
+def own_state_bytes(plan: Plan, state: State) -> int:
+    """Return the bytes of a state that every rank keeps whole, drafts included."""
+    dtype = plan.model_dtype if plan.mamba_cache_dtype == "auto" else plan.mamba_cache_dtype
+    shapes = state.shapes(1, plan.settings.num_speculative_tokens)
+    return sum(prod(shape) for shape in shapes) * FLOAT_BYTES[dtype]
 
 
 def backend_of(plan: Plan, variant: LayerVariant) -> tuple[str | None, tuple[BlockSize, ...]]:

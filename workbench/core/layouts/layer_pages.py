@@ -9,8 +9,19 @@ from workbench.core.layouts.layer_views import AttentionPages, StatePages, store
 from workbench.core.plan import Plan
 
 
+def _check_is_modelled(spec: CacheSpec) -> None:
+    if spec.companion or (spec.is_mamba and spec.stored):
+        raise LayoutError(
+            "side_cache_views",
+            f"The views of {spec.companion or spec.stored} are not modelled: it keeps a format of "
+            "its own. Choose another layer of the model; groups, pages and blocks hold for all.",
+            field="layer",
+        )
+
+
 def attention_pages(plan: Plan, spec: CacheSpec) -> AttentionPages:
     """Return the geometry that an attention layer with this spec requests. Errors: LayoutError."""
+    _check_is_modelled(spec)
     attention, backend = plan.model.attention, plan.backend_record
     if attention is not None and backend is not None and backend.is_mla != attention.use_mla:
         other = f"{backend.name} does not compute the attention of {plan.model.name}."
@@ -28,7 +39,8 @@ def attention_pages(plan: Plan, spec: CacheSpec) -> AttentionPages:
 
 
 def state_pages(plan: Plan, spec: CacheSpec) -> StatePages:
-    """Return the states of an SSM layer."""
+    """Return the states of an SSM layer. Errors: LayoutError."""
+    _check_is_modelled(spec)
     assert plan.model.state is not None
     shapes, dtypes = plan.layer_state_shapes, plan.mamba_state_dtypes
     return StatePages(shapes, dtypes, spec.page_size_bytes, plan.model.state.parts)

@@ -78,6 +78,8 @@ def requested_backend(run: WorkingPlan, query: LayerQuery) -> str | None:
     None where neither is, and where a layer with this query takes no notice of it.
     """
     requested, attention = run.settings.backend, run.model.attention
+    if query.attention.own_backend is not None:
+        return query.attention.own_backend
     if query.attention.value_head_size is not None:
         set_ = run.rules.backends_of_narrow_values(query)
         return requested if requested in set_ else next(iter(set_), requested)

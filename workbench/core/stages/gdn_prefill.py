@@ -6,7 +6,7 @@ align mode; 0.23 has the kernel too (not on SM12x), but keeps no states inside a
 
 from workbench.core.plan import Plan
 from workbench.core.problems import WARNING
-from workbench.core.states import GatedDeltaNet
+from workbench.core.states import GatedDeltaNet, KimiDeltaAttention
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -33,6 +33,21 @@ def flashinfer_prefill(plan: Plan) -> bool:
         plan.settings.gdn_flashinfer_prefill is not False
         and _keeps_states(plan)
         and (plan.capability == HOPPER or _needs_cuda_13(plan))
+    )
+
+
+def flashkda_prefill(plan: Plan) -> bool:
+    """Return whether FlashKDA runs the prefill of Kimi delta attention, and keeps a state."""
+    # is_flashkda_supported of kimi_k3, _resolve_kda_prefill_backend of glm5next, 0.33.
+    state = plan.model.state
+    return (
+        isinstance(state, KimiDeltaAttention)
+        and state.is_bounded
+        and state.head_dim == KEY_HEAD_DIM
+        and plan.capability is not None
+        and plan.platform.name == "cuda"
+        and plan.capability[0] in BLACKWELL | {HOPPER[0]}
+        and plan.model_dtype == "bfloat16"
     )
 
 

@@ -49,7 +49,11 @@ def layer_backends(run: WorkingPlan) -> None:
     unquantized = _own_unquantized(run)
     classes = layer_classes(cache_layers(run), unquantized).kinds
     kept = {SSM, INDEXER}
-    layers = [entry for entry in classes if entry[0].kind not in kept and not entry[0].drafted]
+    layers = [
+        (layer, plain)
+        for layer, plain in classes
+        if not (layer.kind in kept or layer.drafted or layer.cache)
+    ]
     if not unquantized and all(attention.of_layer(layer) is attention for layer, _ in layers):
         return
     chosen: dict[tuple[Attention, bool], Chosen] = {

@@ -147,7 +147,8 @@ def packed_split(run: WorkingPlan) -> None:
     for layer, (_group, spec) in grouping.layers.items():
         different.setdefault((spec, is_drafted(run, layer)), layer)
     for (spec, _drafted), layer in different.items():
-        if spec.is_mamba or spec.kind == HIDDEN_SPEC:
+        # Keys of several tokens are read through a view of their kernel blocks.
+        if spec.is_mamba or spec.kind == HIDDEN_SPEC or spec.tokens_per_state > 1:
             continue
         sizes = blocks_of_layers(run, [(layer, spec)])
         kernel = common_kernel_block(sizes, spec.block_size) or spec.block_size

@@ -12,6 +12,7 @@ from workbench.models.families import (
     searched,
     shared_compressed,
     shared_layers,
+    side_caches,
     windows,
 )
 
@@ -24,5 +25,6 @@ __all__ = [
     "searched",
     "shared_compressed",
     "shared_layers",
+    "side_caches",
     "windows",
 ]

@@ -52,9 +52,8 @@ REFUSALS: dict[str, str] = dict.fromkeys(
         *("diffusion_gemma", "gemma3n", "gemma3n_mm", "gemma4", "gemma4_mm"),
         *("gemma4_unified", "llama4", "mllama4"),
         *("vllm.models.deepseek_v4", "vllm.models.deepseek_v41"),
-        *("vllm.models.dots3_note", "vllm.models.glm5next", "vllm.models.hy_v4"),
-        *("vllm.models.inkling", "vllm.models.kimi_k3", "vllm.models.minimax_m3"),
-        *("vllm.models.muse_spark", "vllm.models.qwen4_exp"),
+        *("vllm.models.dots3_note", "vllm.models.hy_v4", "vllm.models.inkling"),
+        *("vllm.models.kimi_k3", "vllm.models.muse_spark"),
     ),
     OTHER_CACHES,
 ) | dict.fromkeys(

@@ -96,13 +96,14 @@ def _kimi_state(fields: Fields) -> KimiDeltaAttention:
     place, prefix, conv = fields, "linear_", "linear_conv_kernel_dim"
     if not _is_flat(fields):
         place, prefix, conv = fields.child(KIMI_KEY), "", "short_conv_kernel_size"
-    return read_state(
+    state = read_state(
         KimiDeltaAttention,
         place,
         num_heads=place.integer(f"{prefix}num_heads", name="kda_num_heads"),
         head_dim=place.integer(f"{prefix}head_dim", name="kda_head_dim"),
         conv_kernel=(conv, 4),
     )
+    return replace(state, is_bounded=place.has("gate_lower_bound"))
 
 
 def _lfm2_kinds(fields: Fields) -> list[str]:

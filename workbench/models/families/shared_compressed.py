@@ -18,6 +18,7 @@ from workbench.core.model import (
     CompressedCache,
     Layer,
 )
+from workbench.core.states import Ring
 from workbench.models.families.compressed import SCALES, read_compressed, window
 from workbench.models.family import register
 from workbench.models.fields import MAX_LAYERS, Fields
@@ -56,8 +57,7 @@ def _layer_caches(fields: Fields, number: int, ratio: int) -> tuple[CompressedCa
         part=".compressor.state_cache",
         elements=2 * last.elements,
         stored=FLOAT32_STATE,
-        block_size=RING_BLOCK,
-        is_ring=True,
+        ring=Ring(tokens=2, least_tokens=RING_BLOCK),
     )
     chooses = number in _numbers(fields, CHOOSERS)
     return (whole, *(keys,) * chooses, last, *(ring,) * (ratio > 1))

@@ -188,6 +188,8 @@ def companions(attention: Attention) -> Mapping[str, str]:
     """Return the backends of caches that a layer keeps alongside its attention, built before it."""
     # Source: DeepseekV2MLAAttention, which builds its indexer first (0.23 and 0.33), and
     # DeepseekV4Attention, where the window is built first in a layer without an indexer.
+    if attention.side_backends:
+        return dict(zip(attention.side_backends, attention.side_backends, strict=True))
     if attention.compression:
         return _COMPRESSED[attention.compression]
     return _INDEXER if attention.is_sparse and attention.use_mla else _NONE

@@ -50,8 +50,15 @@ GROUPS = GroupRules(
     joins_printed_lines=True,
     holds_batches_in_flight=True,
     hashes_by_mode=True,
-    checkpoint_blocks={"mamba2": 1, "gdn:flashinfer": 1},
+    checkpoint_blocks={"mamba2": 1, "gdn:flashinfer": 1, "kda:flashkda": 1},
     layouts=NAMES,
+    # align_blocks_to_rows in the sparse MLA backends' customize_spec.
+    stride_rows={
+        **dict.fromkeys(("FLASH_ATTN_MLA_SPARSE", "FLASH_ATTN_MLA_SPARSE_FA4"), 1),
+        **dict.fromkeys(("FLASHINFER_MLA_SPARSE_SM90", "FLASHMLA_SPARSE"), 1),
+        "FLASHINFER_MLA_SPARSE": 32,
+        "FLASHINFER_MLA_SPARSE_SM120": 64,
+    },
     promotion_refused="Failed to promote local KV cache specs to one unified type.",
 )
 # `resolve_kv_cache_block_sizes` and `BlockHashListWithBlockSize` in v1/core/kv_cache_utils.py,
@@ -158,7 +165,11 @@ V0_33 = V0_23.successor(
     mm_prefix_lost=frozenset(),
     citations=CITATIONS,
     linear_state_as_mla=True,
-    sm10x_kv_cache_dtypes={"GlmMoeDsaForCausalLM": "fp8_e4m3"},
+    sm10x_kv_cache_dtypes={
+        "GlmMoeDsaForCausalLM": "fp8_e4m3",
+        "Glm5NextForCausalLM": "fp8",
+        "Glm5NextForConditionalGeneration": "fp8",
+    },
     yarn_stretches=False,
     packed_layers_mix_on=frozenset({"rocm"}),
     flex_prunes_pages=True,

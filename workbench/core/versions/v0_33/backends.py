@@ -35,6 +35,7 @@ from workbench.core.versions.v0_33 import conditions, layouts
 from workbench.core.versions.v0_33.compressed import COMPRESSED_V41, OWN_NAMES_V41
 from workbench.core.versions.v0_33.narrow_values import flash_is_not_built
 from workbench.core.versions.v0_33.new_backends import NEW
+from workbench.core.versions.v0_33.side_backends import SIDE
 
 M16, M32, M64 = (MultipleOf(16),), (MultipleOf(32),), (MultipleOf(64),)
 XPU_MLA_HEAD = 576
@@ -181,7 +182,7 @@ def _as_in_0_33(backend: Backend) -> Backend:
     return replace(common, non_causal=later, **CHANGES.get(backend.name, {}))
 
 
-BACKENDS = BACKENDS_0_23.derive(_as_in_0_33, (*NEW, *COMPRESSED_V41))
+BACKENDS = BACKENDS_0_23.derive(_as_in_0_33, (*NEW, *SIDE, *COMPRESSED_V41))
 
 
 def ignores_backend(query: LayerQuery, name: str) -> bool:
