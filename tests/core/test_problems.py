@@ -661,6 +661,18 @@ REFUSALS = [
         id="head-that-cannot-be-cut",
     ),
     pytest.param(
+        {
+            "model": llama(),
+            "rules": "0.23",
+            "kv_cache_dtype": "turboquant_k8v4",
+            "kv_cache_dtype_skip_layers": ("0", "sliding_window"),
+        },
+        "skipped_kind_with_turboquant",
+        "invalid literal for int() with base 10: 'sliding_window'",
+        {"kv_cache_dtype": "fp8"},
+        id="turboquant-sorts-layers-by-number",
+    ),
+    pytest.param(
         {"model": config("deepseek_v4_flash"), "kv_cache_dtype": "fp8", "block_size": 64},
         "block_without_vectors",
         None,

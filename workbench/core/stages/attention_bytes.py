@@ -9,7 +9,7 @@ from math import lcm
 
 from workbench.core.arithmetic import cdiv
 from workbench.core.block_sizes import smallest_base
-from workbench.core.dtypes import FLOAT_BYTES, PACKED_DTYPES
+from workbench.core.dtypes import FLOAT_BYTES, PACKED_DTYPES, TURBOQUANT_BITS
 from workbench.core.errors import Refused
 from workbench.core.groups.built_layers import skips_layers, unquantized_layers
 from workbench.core.groups.cache_spec import MLA_SPEC
@@ -95,6 +95,27 @@ def _check_vectors(run: WorkingPlan) -> None:
             # Raised while the groups are built
             vllm_text="integer division or modulo by zero",
         )
+
+
+def skipped_kinds(run: WorkingPlan) -> None:
+    """Refuse TurboQuant with layers that are skipped by their kind (0.23)."""
+    # EngineArgs.create_engine_config sorts the list, with both ends of the model, by number.
+    if run.kv_cache_dtype not in TURBOQUANT_BITS:
+        return
+    given = run.settings.kv_cache_dtype_skip_layers or ()
+    if not (kinds := [name for name in given if not name.isdigit()]):
+        return
+    numbers = tuple(name for name in given if name.isdigit()) or None
+    raise Refused(
+        "skipped_kind_with_turboquant",
+        f"kv_cache_dtype_skip_layers = {kinds[0]} names a kind of layer, and vLLM "
+        f"{run.rules.version} takes only numbers with {run.kv_cache_dtype}. Name the layers by "
+        "their numbers.",
+        field="kv_cache_dtype_skip_layers",
+        operands={"kinds": kinds, "kv_cache_dtype": run.kv_cache_dtype},
+        candidates=[{"kv_cache_dtype_skip_layers": numbers}, {"kv_cache_dtype": "fp8"}],
+        vllm_text=f"invalid literal for int() with base 10: '{kinds[0]}'",
+    )
 
 
 COMMON_TOKEN_BYTES = Rule(

@@ -170,11 +170,12 @@ def _layers(config: Any, attention: Any, state: Any, record: AnswerRecord) -> No
     record.functions += ["MambaBase.get_state_shape", "MambaBase.get_state_dtype"]
     shapes, dtypes = tuple(state.get_state_shape()), tuple(state.get_state_dtype())
     record.answers.update(
-        mamba_backend=state.get_attn_backend().get_name(),
         layer_state_shapes=[list(shape) for shape in shapes],
         mamba_state_dtypes=[_dtype(dtype) for dtype in dtypes],
         layer_state_bytes=MambaSpec(shapes=shapes, dtypes=dtypes, block_size=-1).page_size_bytes,
     )
+    backend = record.call("MambaBase.get_attn_backend", state.get_attn_backend)
+    record.answers["mamba_backend"] = backend.get_name()
 
 
 def _sizes(config: Any, machine: Machine, attention: Any, record: AnswerRecord) -> None:

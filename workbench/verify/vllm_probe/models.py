@@ -94,8 +94,9 @@ def _drafter(config: Any) -> Any:
     for question, (module, name) in PROPOSERS.items():
         if getattr(speculative, question, bool)():
             proposer = getattr(importlib.import_module(f"vllm.v1.spec_decode.{module}"), name)
-            runner = SimpleNamespace(pin_memory=False)
-            return proposer(config, place, runner)
+            given = config, place, SimpleNamespace(pin_memory=False)
+            # the one of hidden states takes no runner
+            return proposer(*given[: proposer.__init__.__code__.co_argcount - 1])
     return None
 
 

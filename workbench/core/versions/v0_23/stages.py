@@ -33,6 +33,7 @@ RESOLVE_CONFIGURATION = (
     refusals.max_model_len,
     batch_sizes.token_budget,
     refusals.kv_cache_dtype,
+    attention_bytes.skipped_kinds,
     refusals.tensor_parallel,
     pipeline_checks.pipeline_parallel,
     refusals.quantization_dtype,
