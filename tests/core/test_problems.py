@@ -193,6 +193,13 @@ PROBLEMS = [
         id="experts-cut-within-a-block",
     ),
     pytest.param(
+        {"model": "nemotron-3-nano-30b-a3b", "platform": "cpu"},
+        "no_weight_kernel",
+        "is_act_and_mul=False is supported only for CUDA",
+        {"platform": "cuda"},
+        id="experts-without-a-gate",
+    ),
+    pytest.param(
         {"model": granitemoehybrid(), "num_speculative_tokens": 3},
         "drafted_states_outgrow_page",
         None,
@@ -662,6 +669,16 @@ REFUSALS = [
     ),
     pytest.param(
         {
+            "model": llama(quantization_config={"quant_method": "moe_wna16"}),
+            "platform": "rocm",
+        },
+        "quantization_not_on_platform",
+        "moe_wna16 quantization is currently not supported in rocm.",
+        {"platform": "cuda"},
+        id="method-that-a-platform-does-not-list",
+    ),
+    pytest.param(
+        {
             "model": llama(),
             "rules": "0.23",
             "kv_cache_dtype": "turboquant_k8v4",
@@ -1072,3 +1089,32 @@ def test_ranks_may_not_cut_a_block_of_weights(rules, name, ranks, texts):
     found = [one for one in resolve(scenario).errors if one.code == "weight_block_cut"]
     assert len(found) == len(texts)
     assert all(one.vllm_text.startswith(text) for one, text in zip(found, texts, strict=True))
+
+
+NVFP4 = {"quant_method": "modelopt", "quant_algo": "NVFP4"}
+LINEAR = "Failed to find a kernel that can implement the NVFP4 linear layer."
+EXPERTS = "No NvFp4 MoE backend supports the deployment configuration."
+UNLISTED = "modelopt_fp4 quantization is currently not supported in xpu."
+PLACES = [
+    # answers of vLLM 0.23 and 0.33, which built these models; XPU of 0.33 lists the methods it has
+    ("0.23", "qwen3-8b", {"xpu": LINEAR, "cpu": LINEAR}),
+    ("0.33", "qwen3-8b", {"xpu": UNLISTED, "cpu": LINEAR}),
+    ("0.23", "qwen3-30b-a3b", {"cpu": EXPERTS}),
+    ("0.33", "qwen3-30b-a3b", {"xpu": UNLISTED, "cpu": EXPERTS}),
+]
+
+
+@pytest.mark.parametrize(("rules", "name", "refused"), PLACES)
+def test_nvfp4_weights_need_a_kernel_of_the_platform(rules, name, refused):
+    ignored = ["*attn*", "*gate", "lm_head"] if name == "qwen3-30b-a3b" else []
+    model = {**catalog_config(name), "quantization_config": {**NVFP4, "ignore": ignored}}
+    for platform in ("cuda", "rocm", "xpu", "cpu"):
+        scenario = Scenario(model=model, platform=platform, rules=rules)
+        if refused.get(platform) == UNLISTED:
+            with pytest.raises(Refused) as found:
+                resolve(scenario)
+            assert found.value.vllm_text == UNLISTED
+        else:
+            errors = [one.vllm_text for one in resolve(scenario).errors]
+            kernels = [text for text in errors if text in {LINEAR, EXPERTS}]
+            assert kernels == ([refused[platform]] if platform in refused else []), platform

@@ -127,6 +127,8 @@ class RuleSet:
     """Whether the CPU backend is tested for the KV dtype, too."""
     names_stored_dtype: bool = False
     """The log names the packed format of a sparse backend and the backend."""
+    unlisted_methods: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Platform -> methods of quantization that it does not list."""
     smallest_refined_block: int | None = None
     """To what blocks of fp8 experts are cut at least where ranks do not have whole ones, None where
     they are not."""

@@ -4,8 +4,13 @@ from collections.abc import Mapping
 
 from workbench.models.fields import Fields
 
-MODELOPT_METHODS = {"NVFP4": "modelopt_fp4", "MIXED_PRECISION": "modelopt_mixed"}
-"""quant_algo -> method; everything else is plain "modelopt"."""
+MODELOPT = "modelopt"
+MODELOPT_METHODS = {
+    "NVFP4": "modelopt_fp4",
+    "MXFP8": "modelopt_mxfp8",
+    "MIXED_PRECISION": "modelopt_mixed",
+}
+"""Part of quant_algo -> method; everything else is plain."""
 MODELOPT_KV_DTYPES = {"fp8": "fp8_e4m3", "nvfp4": "nvfp4"}
 
 
@@ -40,9 +45,19 @@ def quantization_method(fields: Fields) -> str | None:
     if isinstance(producer, Mapping) and producer.get("name") == "modelopt":
         algorithm = inner.get("quant_algo") if isinstance(inner, Mapping) else None
         if isinstance(algorithm, str):
-            return MODELOPT_METHODS.get(algorithm.upper(), "modelopt")
+            return _modelopt_method(algorithm)
     method = config.get("quant_method")
+    if method == MODELOPT:
+        place = inner if isinstance(inner, Mapping) else config
+        return _modelopt_method(place.get("quant_algo"))
     return method if isinstance(method, str) else None
+
+
+def _modelopt_method(algorithm: object) -> str:
+    """Return what vLLM calls ModelOpt's method (`override_quantization_method`)."""
+    given = algorithm.upper() if isinstance(algorithm, str) else ""
+    found = (method for part, method in MODELOPT_METHODS.items() if part in given)
+    return next(found, MODELOPT)
 
 
 def _algorithm(requested: object) -> str:

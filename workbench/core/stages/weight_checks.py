@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from math import gcd
 
+from workbench.core.errors import Refused
 from workbench.core.weights import COLUMN, ROW, Part
 from workbench.core.working_plan import WorkingPlan
 
@@ -10,9 +11,33 @@ FP8 = "fp8"
 BLOCK_METHODS = (FP8, "compressed-tensors")
 """Methods with square blocks of weights."""
 LARGEST_TRIED = 64
+WITHOUT_NVFP4 = frozenset({"cpu", "xpu"})
+UNGATED = frozenset({"nemotron_h"})
+"""Families that may have experts without a gate."""
+NVFP4_BLOCK = (1, 16)
+NO_NVFP4_LINEAR = "Failed to find a kernel that can implement the NVFP4 linear layer."
+NO_NVFP4_EXPERTS = "No NvFp4 MoE backend supports the deployment configuration."
+NO_UNGATED = "is_act_and_mul=False is supported only for CUDA"
 INPUTS, OUTPUTS = "Weight input_size_per_partition", "Weight output_partition_size"
 Cut = tuple[Part, int, int, str]
 """A part, the size that its block does not divide, the block, and vLLM's text."""
+
+
+def weight_platform(run: WorkingPlan) -> None:
+    """Refuse a method of quantization that the platform does not list."""
+    method, platform = run.model.quantization, run.platform.name
+    if method not in run.rules.unlisted_methods.get(platform, ()):
+        return
+    raise Refused(
+        "quantization_not_on_platform",
+        f"The checkpoint is quantized with {method}, which vLLM {run.rules.version} does not run "
+        f"on {run.platform.title}. Use another platform, or a checkpoint stored otherwise.",
+        field="platform",
+        operands={"quantization": method, "platform": platform},
+        candidates=[{"platform": "cuda"}, {"platform": "rocm"}],
+        # Raised by Platform.verify_quantization
+        vllm_text=f"{method} quantization is currently not supported in {platform}.",
+    )
 
 
 def weight_blocks(run: WorkingPlan) -> None:
@@ -38,6 +63,42 @@ def weight_blocks(run: WorkingPlan) -> None:
         + (f"Nearest valid value: {valid[0]}." if valid else "No number of ranks avoids that."),
         operands={"part": part.name, "size": size, "block": block, "tensor_parallel": tp},
         candidates=tuple({"tensor_parallel": n} for n in valid),
+        vllm_text=text,
+    )
+
+
+def weight_kernels(run: WorkingPlan) -> None:
+    """Refuse weights that a platform has no kernels for.
+
+    Source: `_POSSIBLE_NVFP4_KERNELS` and `select_nvfp4_moe_backend`, 0.23 and 0.33;
+    `FusedMoE.__init__`, 0.23, and `FusedMoEConfig`, 0.33.
+    """
+    platform, model = run.platform.name, run.model
+    if platform not in WITHOUT_NVFP4 or not (model.quantization or model.family in UNGATED):
+        return
+    parts = [part for part, _ in model.unread_weights.of().parts]
+    small = next(
+        (part for part in parts if part.stored is not None and part.stored.bits == 4), None
+    )
+    if small is not None and small.stored.block == NVFP4_BLOCK:
+        if small.experts == 1:
+            _no_kernel(run, small, "in NVFP4", NO_NVFP4_LINEAR)
+        elif platform == "cpu":  # XPU emulates experts
+            _no_kernel(run, small, "in NVFP4", NO_NVFP4_EXPERTS)
+    ungated = (part for part in parts if part.experts > 1 and part.shard == COLUMN)
+    first = next((part for part in ungated if len(part.outputs) == 1), None)
+    if first is not None and platform == "cpu":
+        _no_kernel(run, first, "without a gate", NO_UNGATED)
+
+
+def _no_kernel(run: WorkingPlan, part: Part, how: str, text: str) -> None:
+    run.problem(
+        "no_weight_kernel",
+        "platform",
+        f"{run.platform.title} has no kernel for {part.name} {how} in vLLM {run.rules.version}. "
+        "Use another platform, or a checkpoint that stores its weights otherwise.",
+        operands={"platform": run.platform.name, "part": part.name},
+        candidates=({"platform": "cuda"}, {"platform": "rocm"}),
         vllm_text=text,
     )
 

@@ -117,6 +117,15 @@ V0_23 = RuleSet(
     default_block_size=16,
     cpu_block_size=128,
     backends=BACKENDS,
+    # QuantizationMethods without Platform.supported_quantization
+    unlisted_methods={
+        "rocm": frozenset(
+            {
+                *("experts_int8", "fp_quant", "humming", "inc", "int8_per_channel_weight_only"),
+                "moe_wna16",
+            }
+        )
+    },
     # get_mamba_state_shape_from_config of the model's class
     draft_counting=frozenset({"mamba2:nemotron_h", "mamba2:mamba2", "gdn:*"}),
     # get_state_shape of the layer: that of MambaMixer2, which PLaMo-2 does not use

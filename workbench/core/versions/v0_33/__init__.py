@@ -140,6 +140,16 @@ V0_33 = V0_23.successor(
     # Without the Octave formats of one ROCm kernel.
     kv_cache_dtypes=(*V0_23.kv_cache_dtypes, NVFP4_DS, "nvfp4_4over6", INT4_HEADS, ULTRAQUANT),
     backends=BACKENDS,
+    unlisted_methods={
+        "rocm": V0_23.unlisted_methods["rocm"] - {"inc"},
+        "xpu": frozenset(
+            {
+                *("experts_int8", "fbgemm_fp8", "fp_quant", "humming"),
+                *("int8_per_channel_weight_only", "modelopt_fp4", "modelopt_mixed"),
+                *("modelopt_mxfp8", "quark", "torchao"),
+            }
+        ),
+    },
     smallest_refined_block=32,
     draft_counting=frozenset({"mamba2:*", "gdn:*", "kda:*"}),
     # ShortConv.get_state_shape counts drafts, LFM2's classes do not
