@@ -73,6 +73,13 @@ def test_models_lists_the_catalog():
     assert "23 mamba2" in next(line for line in lines if line.startswith("nemotron-3-nano"))
 
 
+def test_models_are_found_by_words_of_their_names():
+    names = [line.split()[0] for line in ok("models", "Qwen3", "nvfp4").splitlines()]
+    assert "nvidia/Qwen3-235B-A22B-NVFP4" in names
+    assert all("qwen3" in name.casefold() for name in names)
+    assert run("models", "no-such-model").exit_code == 2
+
+
 def test_models_as_json():
     entries = [json.loads(line) for line in ok("models", "--json").splitlines()]
     assert [entry["name"] for entry in entries] == list(catalog_names())

@@ -627,6 +627,8 @@ def test_a_hub_that_cannot_be_reached_is_a_typed_error(monkeypatch, failure, hub
         load_model("some-user/some-model")
     assert (caught.value.code, caught.value.field) == ("hub_not_reachable", "model")
     assert "some-user/some-model" in caught.value.message
+    with pytest.raises(ConfigError, match="give qwen3-8b, whose layers it has"):
+        load_model("some-user/Qwen3-8B-AWQ")
 
 
 def test_a_published_model_of_the_catalog_needs_no_download(monkeypatch):

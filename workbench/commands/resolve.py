@@ -3,19 +3,30 @@
 import json
 import sys
 from contextlib import nullcontext
+from typing import Annotated
 
 import typer
 
 from workbench.commands.options import AnyModel, AsJson, Settings, fail, flag, option, resolved
 
+Words = Annotated[
+    list[str] | None, typer.Argument(help="Words of a name or a hub id, for example qwen3 fp8.")
+]
 
-def models(as_json: AsJson = False) -> None:
-    """List the catalog: name, kind of layers, attention geometry. --json: one object per line."""
-    from workbench.models import catalog_config, catalog_names, load_model
 
-    for name in catalog_names():
+def models(words: Words = None, as_json: AsJson = False) -> None:
+    """List the catalog: name, family, layers, hub id. --json: one object per line."""
+    from workbench.models import catalog_config, load_model
+    from workbench.models.catalog import search_catalog
+
+    found = search_catalog(words or ())
+    if not found:
+        fail(f"No model of the catalog has {' and '.join(map(repr, words or ()))} in its name.")
+    width = max(map(len, found))
+    for name in found:
         model = load_model(name)
         state = model.state.kind if model.state else "-"
+        source = catalog_config(name)["_source"]
         if as_json:
             entry = {
                 "name": name,
@@ -24,12 +35,12 @@ def models(as_json: AsJson = False) -> None:
                 "attention_layers": model.attention_layers,
                 "ssm_layers": model.ssm_layers,
                 "state": state,
-                "source": catalog_config(name).get("_source"),
+                "source": source,
             }
             typer.echo(json.dumps(entry))
         else:
             layers = f"{model.attention_layers} attention, {model.ssm_layers} {state}"
-            typer.echo(f"{name:26} {model.family:18} {layers}")
+            typer.echo(f"{name:{width}}  {model.family:18} {layers:32} {source['repo']}")
 
 
 def resolve(

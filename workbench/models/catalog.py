@@ -7,7 +7,7 @@ is `like` another one states only what differs, as a JSON Merge Patch (RFC 7396)
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -41,6 +41,20 @@ def catalog_names() -> tuple[str, ...]:
     ('bamba-9b', 'deepseek-r1')
     """
     return tuple(sorted(entry["name"] for entry in _entries().values() if "name" in entry))
+
+
+def search_catalog(words: Iterable[str]) -> tuple[str, ...]:
+    """Return what the catalog calls the models whose name and hub id have every word, sorted.
+
+    Without words these are the names; with words also hub ids of checkpoints without one.
+    """
+    wanted = [word.casefold() for word in words]
+    found = {
+        entry.get("name", hub_id)
+        for hub_id, entry in _entries().items()
+        if all(word in f"{entry.get('name', '')} {hub_id}".casefold() for word in wanted)
+    }
+    return tuple(sorted(found, key=str.casefold)) if wanted else catalog_names()
 
 
 def catalog_name(reference: str) -> str | None:

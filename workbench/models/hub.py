@@ -8,6 +8,7 @@ from urllib.request import getproxies
 
 from workbench.core.errors import ConfigError, cut, shown
 from workbench.models.json_file import read_config
+from workbench.models.names import same_model
 
 PROBE_SECONDS = 3.0
 
@@ -55,9 +56,13 @@ def hub_answers() -> bool:
 
 
 def _not_fetched(hub_id: str, reason: str) -> ConfigError:
+    same = same_model(hub_id)
+    known = "choose a catalog name (`workbench models`)"
+    if same is not None:
+        known = f"give {same.name}, whose layers it has by its name; its KV dtype can be another"
     return ConfigError(
         "hub_not_reachable",
         f"config.json of {cut(hub_id)} could not be fetched ({reason}). Download it by "
-        "hand and give its path, or choose a catalog name (`workbench models`).",
+        f"hand and give its path, or {known}.",
         field="model",
     )

@@ -14,6 +14,7 @@ from workbench.core.errors import Refused
 from workbench.core.groups.built_layers import skips_layers, unquantized_layers
 from workbench.core.groups.cache_spec import MLA_SPEC
 from workbench.core.groups.layer_specs import layer_specs
+from workbench.core.model import FULL, SSM
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -57,7 +58,7 @@ def attention_token_bytes(run: WorkingPlan) -> None:
 
 
 def attention_page(run: WorkingPlan) -> None:
-    """Set `attention_page_size_bytes`: the page that the layer itself will request."""
+    """Set `attention_page_size_bytes`: what a layer (of full attention if any) will request."""
     attention = run.model.attention
     if attention is None:
         return
@@ -70,6 +71,8 @@ def attention_page(run: WorkingPlan) -> None:
             (page for kind, page in pages.items() if kind == MLA_SPEC), default=max(pages.values())
         )
         return
+    layers = {layer.kind: layer for layer in run.model.layers if layer.kind != SSM}
+    attention = attention.of_layer(layers.get(FULL) or next(iter(layers.values())))
     per_token, _formula = run.rules.layer_token_bytes(
         attention,
         attention.kv_heads_per_rank(run.settings.tensor_parallel),

@@ -52,13 +52,13 @@ def _gemma4_layers(fields: Fields) -> tuple[Layer, ...]:
     kinds = _kinds(fields, 6)
     kinds[-1] = FULL  # the configuration class forces it
     whole = _global_heads(fields, plain := read_attention(fields))
-    heads = None if plain.num_kv_heads == whole.num_kv_heads else plain.num_kv_heads
+    heads = None if plain.num_kv_heads == whole.num_kv_heads else whole.num_kv_heads
     size = None if plain.head_size == whole.head_size else plain.head_size
-    sliding = partial(Layer, kind=SLIDING, num_kv_heads=heads, head_size=size)
-    return tuple(
-        Layer(number=at, kind=FULL) if kind == FULL else sliding(number=at)
-        for at, kind in enumerate(_own(fields, kinds))
-    )
+    of_kind = {
+        FULL: partial(Layer, kind=FULL, num_kv_heads=heads),
+        SLIDING: partial(Layer, kind=SLIDING, head_size=size),
+    }
+    return tuple(of_kind[kind](number=at) for at, kind in enumerate(_own(fields, kinds)))
 
 
 def _global_heads(fields: Fields, attention: Attention) -> Attention:
@@ -84,6 +84,8 @@ def _gemma4_attention(fields: Fields) -> Attention:
     bidirectional, window = fields.raw("use_bidirectional_attention"), sliding.window_tokens
     return replace(
         whole,
+        # ModelConfig.get_num_kv_heads gives num_key_value_heads, get_head_size the larger head.
+        num_kv_heads=sliding.num_kv_heads,
         has_mixed_head_sizes=sliding.head_size != whole.head_size,
         has_mm_prefix=bidirectional == "vision",
         shares_caches=bool(fields.raw(SHARED)),

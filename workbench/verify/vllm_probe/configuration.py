@@ -78,13 +78,22 @@ _FOLDERS: dict[str, tempfile.TemporaryDirectory[str]] = {}
 
 
 def model_folder(config: dict[str, Any], machine: Machine) -> str:
-    """Write this config.json, without remote code, to a folder that exists until the probe ends."""
+    """Write this config.json, without remote code, to a folder that exists until the probe ends.
+
+    What ModelOpt writes to a file of its own (hf_quant_config.json) is written there.
+    """
     known = {name: value for name, value in config.items() if name not in {"auto_map", "_source"}}
+    quantization = known.get("quantization_config")
+    is_apart = isinstance(quantization, dict) and "quantization" in quantization
     text = json.dumps(known)
     if text not in _FOLDERS:
         _register_type(str(known.get("model_type")), machine)
         folder = _FOLDERS[text] = tempfile.TemporaryDirectory(prefix="workbench-vllm-")
-        (Path(folder.name) / "config.json").write_text(text, encoding="utf-8")
+        files = {"config.json": known}
+        if is_apart:
+            files["hf_quant_config.json"] = known.pop("quantization_config")
+        for name, content in files.items():
+            (Path(folder.name) / name).write_text(json.dumps(content), encoding="utf-8")
     return _FOLDERS[text].name
 
 
