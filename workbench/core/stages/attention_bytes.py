@@ -71,8 +71,9 @@ def attention_page(run: WorkingPlan) -> None:
             (page for kind, page in pages.items() if kind == MLA_SPEC), default=max(pages.values())
         )
         return
-    layers = {layer.kind: layer for layer in run.model.layers if layer.kind != SSM}
-    attention = attention.of_layer(layers.get(FULL) or next(iter(layers.values())))
+    layers = [layer for layer in run.model.layers if layer.kind != SSM]
+    full = (layer for layer in layers if layer.kind == FULL)
+    attention = attention.of_layer(next(full, layers[0]))
     per_token, _formula = run.rules.layer_token_bytes(
         attention,
         attention.kv_heads_per_rank(run.settings.tensor_parallel),
