@@ -8,6 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
+from unittest.mock import MagicMock
+
+WITH_CACHES = frozenset({"VoxtralRealtimeGeneration"})
+"""Architectures whose tower keeps a cache."""
 
 
 def without_data() -> None:
@@ -31,36 +35,32 @@ def without_data() -> None:
     torch.Tensor.to = to
     torch.Tensor.cpu = lambda self: self.to("cpu")
     _plain_classes()
-    _tokenizers()
+    _processors()
     _towers()
 
 
-class _Tokenizer:
-    """A tokenizer in which every token is number 0: no cache depends on a token."""
-
-    def __init__(self) -> None:
-        self.vocab: dict[str, int] = defaultdict(int)
-
-    def encode(self, *_given: Any, **_options: Any) -> list[int]:
-        return [0]
-
-    def get_vocab(self) -> dict[str, int]:
-        return self.vocab
-
-    def convert_tokens_to_ids(self, tokens: str | list[str]) -> int | list[int]:
-        return 0 if isinstance(tokens, str) else [0 for _ in tokens]
+def _tokenizer(*_given: Any, **_options: Any) -> Any:
+    """Return a tokenizer in which every token is number 0: no cache depends on a token."""
+    return MagicMock(
+        vocab=defaultdict(int),
+        get_vocab=lambda: defaultdict(int),
+        encode=lambda *_, **__: [0],
+        convert_tokens_to_ids=lambda tokens: 0 if isinstance(tokens, str) else [0 for _ in tokens],
+    )
 
 
-def _tokenizers() -> None:
-    """Give models that look for special tokens while they are built a tokenizer without files."""
+def _processors() -> None:
+    """Give models that look for special tokens or means of images something without files."""
     from vllm import tokenizers
+    from vllm.multimodal import MultiModalRegistry
 
     for module in (tokenizers, tokenizers.registry):
-        module.cached_tokenizer_from_config = lambda *_, **__: _Tokenizer()
+        module.cached_tokenizer_from_config = _tokenizer
+    MultiModalRegistry.create_processor = lambda *_, **__: MagicMock()
 
 
 def _towers() -> None:
-    """Let a tower that cannot be built be absent: its layers keep no cache."""
+    """Let a tower that cannot be built be absent: its layers keep no cache, with one exception."""
     from vllm.model_executor.models.interfaces import SupportsMultiModal
 
     real = SupportsMultiModal._mark_tower_model  # noqa: SLF001
@@ -68,7 +68,8 @@ def _towers() -> None:
     @contextmanager
     def mark(self: Any, *given: Any, targets: Any = None, **options: Any) -> Iterator[None]:
         # A context with targets may have the language model, too.
-        unbuilt = nullcontext() if targets else suppress(Exception)
+        needed = targets or type(self).__name__ in WITH_CACHES
+        unbuilt = nullcontext() if needed else suppress(Exception)
         with real(self, *given, targets=targets, **options), unbuilt:
             yield
 

@@ -1,7 +1,8 @@
 """Defaults of configuration classes for fields that config.json omits.
 
 From the classes that vLLM 0.23 and 0.33 load (transformers 5 and their own), which agree. Only
-fields that published files omit: layers and widths are required. Null does not count as omitted.
+fields that published files omit: layers and widths are required, except of Moondream.
+Null does not count as omitted.
 """
 
 import json
@@ -48,6 +49,7 @@ CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
     "minimax_m2": {LENGTH: 196608, KV_HEADS: 8, HEAD: 128},
     "mistral": {LENGTH: 131072, KV_HEADS: 8, WINDOW: 4096},
     "mixtral": {LENGTH: 131072, KV_HEADS: 8},
+    "moondream3": {LENGTH: 4096, HEADS: 32, "hidden_size": 2048, "num_hidden_layers": 24},
     "nemotron_h": {LENGTH: 4096, KV_HEADS: 8, HEAD: 128, "chunk_size": 128},
     "olmo_hybrid": {LENGTH: 65536},
     "qwen2": {LENGTH: 32768, KV_HEADS: 32, WINDOW: 4096, SLIDES: False},

@@ -13,13 +13,21 @@ from workbench.models.config_defaults import defaults_of
 
 MAX_INTEGER: Final = 2**40
 MAX_LAYERS: Final = 2048
-NESTED: Final = ("text_config", "llm_config", "language_config", "thinker_config/text_config")
+NESTED: Final = (
+    "text_config",
+    "llm_config",
+    "language_config",
+    "thinker_config/text_config",
+    "config/text",
+)
 """Where multimodal wrappers keep the text model's fields, first match."""
 
 OTHER_NAMES: Final = {
     "num_hidden_layers": ("n_layer", "n_layers", "num_layers"),
     "num_attention_heads": ("n_head", "n_heads", "num_heads", "decoder_attention_heads"),
-    "hidden_size": ("n_embd", "d_model"),
+    "hidden_size": ("n_embd", "d_model", "dim"),
+    "num_key_value_heads": ("n_kv_heads",),
+    "max_position_embeddings": ("max_context",),
 }
 """Field -> what older configuration classes call it (their `attribute_map`)."""
 

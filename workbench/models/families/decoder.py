@@ -64,6 +64,14 @@ REFUSALS["unlimited_ocr"] = (
     "its layers drop generated tokens past a window (R-SWA), which are not here. Its pages are "
     'those of full attention: set architectures to ["DeepseekOCRForCausalLM"] for its sizes.'
 )
+REFUSALS["voxtral_realtime"] = (
+    "its audio encoder keeps keys and values, too, which are not here. For its decoder alone, set "
+    'architectures to ["VoxtralForConditionalGeneration"].'
+)
+REFUSALS["GritLM"] = (
+    "vLLM runs it as an embedding model, without a cache. For generation set architectures to "
+    '["MistralForCausalLM"].'
+)
 """Module of vLLM, or architecture -> why the default reader does not read what it builds."""
 
 
