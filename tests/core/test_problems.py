@@ -232,6 +232,26 @@ PROBLEMS = [
         id="quantized-hidden-states",
     ),
     pytest.param(
+        {"model": llama(), "kv_cache_dtype": "fp8_e5m2", "platform": "xpu", "rules": "0.33"},
+        "layers_cannot_be_built",
+        "FlashAttention does not support fp8_e5m2 kv-cache on this device.",
+        {"kv_cache_dtype": "auto"},
+        id="e5m2-on-xpu",
+    ),
+    pytest.param(
+        {
+            "model": deepseek_v3(),
+            "kv_cache_dtype": "fp8",
+            "backend": "FLASH_ATTN_MLA",
+            "platform": "xpu",
+            "rules": "0.33",
+        },
+        "backend_not_valid",
+        "FlashAttnMLA on XPU is not valid for this configuration: ",
+        {"backend": None},
+        id="mla-of-flash-attention-on-xpu",
+    ),
+    pytest.param(
         {
             "model": llama(num_attention_heads=40),
             "backend": "HPC_ATTN",
@@ -783,6 +803,17 @@ REFUSALS = [
         "max_model_len must be a positive integer, got int: -1",
         {"max_model_len": None},
         id="max-model-len-without-limit",
+    ),
+    pytest.param(
+        {
+            "model": llama(quantization_config={"quant_method": "modelopt_fp4"}),
+            "platform": "xpu",
+            "rules": "0.33",
+        },
+        "quantization_not_on_platform",
+        "modelopt_fp4 quantization is currently not supported in xpu.",
+        {"platform": "cuda"},
+        id="modelopt-on-xpu",
     ),
     pytest.param(
         {"model": llama(), "max_model_len": 262145},

@@ -86,6 +86,8 @@ class RuleSet:
     """Default token budgets and numbers of sequences by device, largest memory first."""
     kv_scale_methods: frozenset[str] = frozenset()
     """Quantization methods of checkpoints whose attention layers have scales for the cache."""
+    words_of_refused: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """(platform, requested backend) -> how its own refusal begins, where it has one."""
     mm_prefix_lost: frozenset[str] = frozenset()
     """Models that see images whole but whose layers are built of the text's configuration, which
     does not say so: any backend serves them."""

@@ -12,7 +12,7 @@ from workbench.scenario.field import Field, mostly
 Chosen = Mapping[str, Any]
 
 GIB = 2**30
-DECODERS = ("llama-3.1-8b", "qwen3-8b", "lfm2-350m", "qwen3.5-4b")
+DECODERS = ("llama-3.1-8b", "qwen3-8b", "lfm2-350m")
 """Draft models that are whole models."""
 HEADS = {
     "eagle": ("LlamaForCausalLM", "llama"),

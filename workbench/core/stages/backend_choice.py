@@ -249,7 +249,7 @@ def said(run: WorkingPlan, query: LayerQuery) -> str:
 def not_valid_text(run: WorkingPlan, query: LayerQuery, name: str) -> str:
     """Return the beginning of what get_attn_backend_cls raises: it prints the enum's member."""
     if not run.platform.checks_backend:
-        return said(run, query)
+        return run.rules.words_of_refused.get((run.platform.name, name)) or said(run, query)
     return f"Selected backend AttentionBackendEnum.{name} is not valid for this configuration."
 
 

@@ -127,7 +127,8 @@ def capacity(run: WorkingPlan) -> None:
 def auto_fit(run: WorkingPlan) -> None:
     """Fit max_model_len = -1 to the longest request that the memory serves; block sizes stay."""
     cache = run.cache
-    if run.settings.max_model_len != AUTO or cache is None:
+    # What stops the start comes before the memory is measured.
+    if run.settings.max_model_len != AUTO or cache is None or run.errors:
         return
     available, checked = cache.available_bytes, cache.checked_bytes
     if available is None or checked is None or checked <= 0 or cache.needed_bytes <= checked:

@@ -65,6 +65,7 @@ def play_tensors(stand_ins: dict[str, str]) -> None:
         name="played", max_compute_units=PROCESSORS
     )
     torch.accelerator.empty_cache = lambda: None
+    torch.accelerator.current_device_index = lambda: 0
     torch.cuda.Stream = torch.cuda.Event = torch.Event = _Empty
     torch.xpu.Stream = torch.xpu.Event = torch.Stream = _Empty
     stand_ins["streams and events"] = "objects that do nothing"

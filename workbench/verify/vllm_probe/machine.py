@@ -290,5 +290,5 @@ def _kernel_packages(machine: Machine) -> None:
         return
     # Import-time queries for compiled weight kernels: none are here.
     for name in dir(operators):
-        if "supports_" in name or name.endswith("_supported"):
+        if "supports_" in name or "_has_amx" in name or name.endswith("_supported"):
             machine.pin(operators, name, False)

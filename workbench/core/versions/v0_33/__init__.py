@@ -172,6 +172,11 @@ V0_33 = V0_23.successor(
     speculation=SPECULATION,
     # compressed-tensors has them only with a kv_cache_scheme, which is not read.
     kv_scale_methods=frozenset({"fp8"}),
+    words_of_refused=MappingProxyType(
+        {
+            ("xpu", "FLASH_ATTN_MLA"): "FlashAttnMLA on XPU is not valid for this configuration: ",
+        }
+    ),
     mm_prefix_lost=frozenset(),
     citations=CITATIONS,
     linear_state_as_mla=True,

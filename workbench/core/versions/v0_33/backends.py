@@ -69,6 +69,7 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     "FLASH_ATTN": {
         **FLASH_ATTENTION,
         "ranks": (Rank("cuda", 20), Rank("xpu", 30, conditions.causal_on_xpu)),
+        "fails_when_built": conditions.flash_on_xpu_reads_no_e5m2,
     },
     "FLASH_ATTN_DIFFKV": {**FLASH_ATTENTION, "fails_when_built": flash_is_not_built},
     "FLASHINFER": {

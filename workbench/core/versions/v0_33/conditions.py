@@ -165,6 +165,13 @@ def triton_reads_no_fp8(query: LayerQuery) -> str | None:
     return "FP8 KV cache is not supported by the Triton attention backend on"
 
 
+def flash_on_xpu_reads_no_e5m2(query: LayerQuery) -> str | None:
+    """Return what stops fp8_e5m2 on XPU, which tests nothing when it chooses."""
+    if query.platform != "xpu" or query.kv_cache_dtype != "fp8_e5m2":
+        return None
+    return "FlashAttention does not support fp8_e5m2 kv-cache on this device."
+
+
 def hpc_shares_heads(query: LayerQuery) -> str | None:
     """Return what stops HPC attention: 4 or 8 query heads share a KV head, scores have no cap."""
     # HPCAttentionImpl.__init__
