@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
+from tests.models.configs import llama
 from workbench.core.capacity.memory_budget import memory_budget
 from workbench.scenario.fields import Settings
 
@@ -215,3 +216,10 @@ def test_an_untyped_number_of_sequences_is_a_warning():
     assert problem.code == "max_num_seqs_above_blocks"
     assert problem.severity == "warning"
     assert plan_of(kv_cache_memory_bytes=40 * GIB, max_model_len=4096).problems == ()
+
+
+def test_a_length_is_not_fitted_where_no_layer_is_built():
+    settings = {"kv_cache_memory_bytes": 2**26, "max_model_len": -1, "rules": "0.33"}
+    fitted = wb.resolve(wb.Scenario(model=llama(), **settings))
+    refused = wb.resolve(wb.Scenario(model=llama(), backend="TRITON_FLASHINFER", **settings))
+    assert fitted.max_model_len < refused.max_model_len == 262144

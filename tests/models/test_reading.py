@@ -413,6 +413,20 @@ def test_a_checkpoint_in_float16_of_a_model_unstable_in_it(family):
         resolve(Scenario(model=model, dtype="float16"))
 
 
+@pytest.mark.parametrize(
+    ("config", "method"),
+    [
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "modelopt_fp4"),
+        ({"quant_method": "modelopt", "quantization": {"quant_algo": "MXFP8"}}, "modelopt_mxfp8"),
+        ({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}, "modelopt_mixed"),
+        ({"quant_method": "modelopt", "quant_algo": "FP8"}, "modelopt"),
+        ({"quant_method": "fp8", "quant_algo": "NVFP4"}, "fp8"),
+    ],
+)
+def test_the_algorithm_of_modelopt_names_the_method(config, method):
+    assert read_model(llama(quantization_config=config), "m").quantization == method
+
+
 def test_quantized_weights_of_modelopt_refuse_float32():
     model = llama(quantization_config={"producer": {"name": "modelopt"}, "quantization": MODELOPT})
     with pytest.raises(Refused, match="modelopt_fp4, whose kernels run in bfloat16 or float16"):

@@ -60,6 +60,8 @@ LEAST_OF_STAGES = Rule(
     "the fewest that any stage has room for: available bytes // bytes of the stage's layers",
     "blocks",
 )
+NOT_BUILT = frozenset({"backend_not_valid", "no_valid_backend", "layers_cannot_be_built"})
+"""What stops the start before the memory is measured."""
 AUTO = -1
 """What is set explicitly for max_model_len to have it fitted to the memory."""
 
@@ -127,8 +129,9 @@ def capacity(run: WorkingPlan) -> None:
 def auto_fit(run: WorkingPlan) -> None:
     """Fit max_model_len = -1 to the longest request that the memory serves; block sizes stay."""
     cache = run.cache
-    # What stops the start comes before the memory is measured.
-    if run.settings.max_model_len != AUTO or cache is None or run.errors:
+    if run.settings.max_model_len != AUTO or cache is None:
+        return
+    if any(problem.code in NOT_BUILT for problem in run.problems):
         return
     available, checked = cache.available_bytes, cache.checked_bytes
     if available is None or checked is None or checked <= 0 or cache.needed_bytes <= checked:
