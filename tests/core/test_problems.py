@@ -805,17 +805,6 @@ REFUSALS = [
         id="max-model-len-without-limit",
     ),
     pytest.param(
-        {
-            "model": llama(quantization_config={"quant_method": "modelopt_fp4"}),
-            "platform": "xpu",
-            "rules": "0.33",
-        },
-        "quantization_not_on_platform",
-        "modelopt_fp4 quantization is currently not supported in xpu.",
-        {"platform": "cuda"},
-        id="modelopt-on-xpu",
-    ),
-    pytest.param(
         {"model": llama(), "max_model_len": 262145},
         "max_model_len_too_long",
         "User-specified max_model_len (262145) is greater than the derived max_model_len (",

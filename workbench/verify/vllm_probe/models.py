@@ -115,8 +115,8 @@ def specs_of(config: Any) -> dict[str, Any]:
 def first_layers(config: Any, drafted: set[str]) -> tuple[str | None, str | None]:
     """Return the target's first attention layer and its first SSM layer, by name; None without one.
 
-    Where layers differ, the first one with the head size of the whole model and the dtype of the
-    cache counts: windows of Gemma 4 have smaller heads, ends of packed caches another dtype.
+    Where layers differ, the first one counts that has the head size of the whole model, no window
+    and the dtype of the cache: a plan's attention is that of such layers.
     """
     from vllm.model_executor.layers.mamba.abstract import MambaBase
 
@@ -131,9 +131,11 @@ def first_layers(config: Any, drafted: set[str]) -> tuple[str | None, str | None
     ]
     dtype, size = config.cache_config.cache_dtype, config.model_config.get_head_size()
     largest = [name for name in attention if getattr(layers[name], "head_size", size) == size]
-    as_stored = [name for name in largest if layers[name].kv_cache_dtype == dtype]
+    whole = [name for name in largest if getattr(layers[name], "sliding_window", None) is None]
+    candidates = whole or largest or attention
+    as_stored = [name for name in candidates if layers[name].kv_cache_dtype == dtype]
     return (
-        next(iter(as_stored or largest or attention), None),
+        next(iter(as_stored or candidates), None),
         next((name for name in target if name in states), None),
     )
 
