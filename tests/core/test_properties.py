@@ -126,11 +126,14 @@ def test_i2_the_kernel_block_divides_the_block_and_is_supported(scenario):
     plan = plan_or_skip(scenario)
     assume(plan.backend is not None)
     supported, size = plan.supported_kernel_block_sizes, plan.kernel_block_size
+    # Where no layer has the chosen backend, those of the layers decide.
+    of_layers = [sizes for _variant, _name, sizes in plan.layer_backends]
     event(f"split {plan.kernel_blocks_per_block and plan.kernel_blocks_per_block > 1}")
     possible = [
         other
         for other in range(1, plan.block_size + 1)
-        if plan.block_size % other == 0 and accepts_kernel_block(supported, other)
+        if plan.block_size % other == 0
+        and any(accepts_kernel_block(sizes, other) for sizes in (supported, *of_layers))
     ]
     if size is None:
         exact = [other for other in possible if other in supported]

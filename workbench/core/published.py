@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import partial
 from hashlib import sha256
 from operator import attrgetter
@@ -262,11 +262,18 @@ def _name(kind: type) -> str:
 
 def digest(*records: Any) -> str:
     """Return eight hex digits of the compared values that differ from their defaults."""
-    # Without the others, so that a field that is added later changes no digest.
-    given = [
-        (one.name, value)
-        for record in records
-        for one in fields(record)
-        if one.compare and (value := getattr(record, one.name)) != one.default
-    ]
-    return sha256(repr(given).encode()).hexdigest()[:8]
+    return sha256(repr([_given(record) for record in records]).encode()).hexdigest()[:8]
+
+
+def _given(value: Any) -> Any:
+    """Return what was given; without defaults, a field that is added later changes no digest."""
+    if is_dataclass(value):
+        found = [(f.name, getattr(value, f.name), f.default) for f in fields(value) if f.compare]
+    elif not isinstance(value, tuple):
+        return value
+    elif hasattr(value, "_field_defaults"):
+        usual = value._field_defaults
+        found = [(name, getattr(value, name), usual.get(name, MISSING)) for name in value._fields]
+    else:
+        return tuple(map(_given, value))
+    return [(name, _given(one)) for name, one, default in found if one != default]

@@ -77,10 +77,9 @@ def weight_kernels(run: WorkingPlan) -> None:
     if platform not in WITHOUT_NVFP4 or not (model.quantization or model.family in UNGATED):
         return
     parts = [part for part, _ in model.unread_weights.of().parts]
-    small = next(
-        (part for part in parts if part.stored is not None and part.stored.bits == 4), None
-    )
-    if small is not None and small.stored.block == NVFP4_BLOCK:
+    stored = ((part, part.stored) for part in parts if part.stored is not None)
+    small, of_it = next((pair for pair in stored if pair[1].bits == 4), (None, None))
+    if small is not None and of_it is not None and of_it.block == NVFP4_BLOCK:
         if small.experts == 1:
             _no_kernel(run, small, "in NVFP4", NO_NVFP4_LINEAR)
         elif platform == "cpu":  # XPU emulates experts
