@@ -14,6 +14,8 @@ FP8_DS_MLA_BYTES_PER_TOKEN: Final = 656
 NVFP4_DS: Final = "nvfp4_ds_mla"
 RECORD_DTYPES: Final = frozenset({"fp8_ds_mla", NVFP4_DS})
 """KV-cache dtypes that store a latent vector as one packed record."""
+NVFP4_MLA_BYTES: Final = 352
+"""Of a latent: 512 in 4 bits, 64 rotary ones in fp8 and 32 scales."""
 FP8_V41_BYTES, NVFP4_V41_BYTES = 528, 288
 """Of a vector of DeepSeek-V4.1: 512 in fp8 and 16 scales; 512 in 4 bits and 32 scales."""
 FP8_DS_COMPRESSED_BYTES: Final = 584

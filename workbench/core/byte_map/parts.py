@@ -32,6 +32,7 @@ from workbench.core.packing import RECORD_DTYPES, SCALE_BYTES
 
 RECORDS = {
     656: (("latent", 512, 8), ("latent scale", 16, 32), ("rope", 128, 16)),
+    352: (("latent", 256, 4), ("rope", 64, 8), ("latent scale", 32, 8)),
     528: (("latent", 512, 8), ("latent scale", 16, 8)),
     288: (("latent", 256, 4), ("latent scale", 32, 8)),
 }

@@ -115,8 +115,9 @@ def kernel_block_size(run: WorkingPlan) -> None:
 def _attention_groups(run: WorkingPlan) -> list[tuple[int, tuple[tuple[BlockSize, ...], ...]]]:
     """Return block and kernel block sizes of the groups if some layers have another backend."""
     # The group of the other layers comes first. Nothing where all layers have one backend.
-    grouping = run.grouping
-    one = not run.layer_backends and run.draft_backend in {None, run.backend}
+    grouping, attention = run.grouping, run.model.attention
+    alone = attention is None or not run.rules.companions(attention)
+    one = alone and not run.layer_backends and run.draft_backend in {None, run.backend}
     if one or grouping is None:
         return []
     groups = [

@@ -23,6 +23,7 @@ from workbench.core.backends import (
 )
 from workbench.core.dtypes import INT4_HEADS, NVFP4_DTYPES, PER_TOKEN_HEAD_DTYPES
 from workbench.core.model import V41
+from workbench.core.packing import NVFP4_DS
 from workbench.core.versions.v0_23.backends import BACKENDS as BACKENDS_0_23
 from workbench.core.versions.v0_23.compressed import NAMED_FP8, OWN_NAMES
 from workbench.core.versions.v0_23.conditions import (
@@ -135,6 +136,7 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     "FLASHMLA_SPARSE": {
         "supported": M64,
         "supported_when": ((conditions.quantized_on_sm10x, (64,)),),
+        "extra_kv_cache_dtypes": ((NVFP4_DS,), on_sm10x),
         "ranks": (Rank("cuda", 90, conditions.not_on_sm12x),),
     },
     "FLASHINFER_MLA_SPARSE": {

@@ -11,7 +11,7 @@ from workbench.core.dtypes import (
     kv_element_bytes,
 )
 from workbench.core.model import Attention
-from workbench.core.packing import SCALE_BYTES
+from workbench.core.packing import NVFP4_DS, NVFP4_MLA_BYTES, SCALE_BYTES
 from workbench.core.versions.v0_23 import bytes as v0_23
 from workbench.core.versions.v0_33.backends import BACKENDS
 
@@ -41,6 +41,8 @@ def layer_token_bytes(
     """Return the bytes of one token in the layer's page, as its backend packs it."""
     element = kv_element_bytes(kv_cache_dtype, model_dtype)
     if attention.use_mla:
+        if kv_cache_dtype == NVFP4_DS and not attention.compression:
+            return NVFP4_MLA_BYTES, f"packed latent of {NVFP4_MLA_BYTES}"
         if kv_cache_dtype in PER_TOKEN_HEAD and not attention.is_sparse:
             data = attention.head_size // 2 if kv_cache_dtype == INT4_HEADS else attention.head_size
             return data + 2 * SCALE_BYTES, "head_size * bytes + scales"

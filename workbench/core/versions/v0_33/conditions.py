@@ -6,6 +6,7 @@ classes, 0.33. What is not described here is as in 0.23.
 
 from workbench.core.backends import FP8_E4M3, UNQUANTIZED, LayerQuery
 from workbench.core.dtypes import FP8_DTYPES, NVFP4_DTYPES
+from workbench.core.packing import NVFP4_DS
 from workbench.core.versions.v0_23.conditions import (
     FEW_HEADS,
     dense_on_xpu,
@@ -16,6 +17,7 @@ from workbench.core.versions.v0_23.conditions import (
 )
 
 FP8_TYPES = frozenset((*FP8_DTYPES, "fp8_ds_mla"))
+QUANTIZED_LATENTS = FP8_TYPES | {NVFP4_DS}
 WIDE_HEAD = 512
 COMPOSITE_HEADS = frozenset({256, 512})
 
@@ -52,7 +54,7 @@ def nvfp4_refusal(query: LayerQuery) -> str | None:
 
 def quantized_on_sm10x(query: LayerQuery) -> bool:
     """Return whether an SM10x keeps an fp8 cache."""
-    return query.major == 10 and query.kv_cache_dtype in FP8_TYPES
+    return query.major == 10 and query.kv_cache_dtype in QUANTIZED_LATENTS
 
 
 def sees_images_whole_on_sm9x(query: LayerQuery) -> bool:

@@ -63,7 +63,8 @@ def _all_heads(geometry: CacheGeometry) -> int:
 
 def _latent(geometry: CacheGeometry) -> int:
     packed = geometry.cache_dtype == "fp8_ds_mla"
-    return FP8_DS_MLA_BYTES_PER_TOKEN if packed else geometry.head_size
+    plain = FP8_DS_MLA_BYTES_PER_TOKEN if packed else geometry.head_size
+    return geometry.record_bytes or plain
 
 
 USUAL: Final = CacheLayout((NUM_BLOCKS, HEADS, TOKENS, KEYS_THEN_VALUES), elements=_both)
