@@ -3,8 +3,9 @@
 Source: `HybridKVCacheCoordinator.find_longest_cache_hit`, `UnitaryKVCacheCoordinator` and
 `KVCacheManager.get_computed_blocks` of vLLM 0.23 and 0.33. A pool without eviction is assumed, and
 requests that come one after the other; tokens that earlier requests generated are not reused here.
-Sliding windows then find the same as full attention; with drafts and a window group of smaller
-blocks than the full attention, 0.23 can find one alignment unit less than is reported here.
+In 0.23 sliding windows then find the same as full attention; with drafts and a window group of
+smaller blocks than the full attention, it can find one alignment unit less than is reported here.
+For 0.33 see `windows`.
 """
 
 from dataclasses import dataclass, replace
@@ -12,9 +13,12 @@ from functools import lru_cache
 
 from workbench.core.capacity.blocks import checkpoint_blocks, scheduler_block_size
 from workbench.core.errors import check_integer
+from workbench.core.groups.grouping import Grouping
+from workbench.core.groups.layer_backend import is_drafted
 from workbench.core.plan import Plan
 from workbench.core.prefix.prefill import ALIGN, Prefill, prefill
 from workbench.core.prefix.sparse import Sparse
+from workbench.core.prefix.windows import Window, window_match, windows_of
 from workbench.core.runner import lookahead_tokens
 
 LONGEST = "max_model_len"
@@ -40,6 +44,10 @@ class Caching:
     keeps_few: bool = False
     keeps_inside: bool = False
     """Which states of align mode are kept, as is `keeps_few`: see `Sparse`."""
+    draft_blocks: tuple[int, ...] = ()
+    """The blocks of the groups that drop one, empty for all (DeepSeek-V4 in 0.23)."""
+    windows: tuple[Window, ...] = ()
+    """Those of which few blocks are kept (0.33 with several groups)."""
     lookahead_tokens: int = 0
     """Tokens after a block that its hash covers too (0.33 with such a method)."""
 
@@ -50,7 +58,7 @@ class Caching:
 
         junction_tokens: what attention finds again beyond the cached tokens (0.33 keeps its state).
         """
-        return prefill(
+        found = prefill(
             prompt_tokens,
             self.budget_tokens,
             mode=self.mode if self.is_on else "none",
@@ -61,6 +69,15 @@ class Caching:
             if self.keeps_few
             else None,
         )
+        if not self.windows:
+            return found
+        # A block is known by its hash, which covers the tokens that the drafter reads after it.
+        marks = (
+            mark // self.alignment_tokens * self.alignment_tokens
+            for mark in (junction_tokens, prompt_tokens - 1)
+        )
+        tails = {mark for mark in marks if 0 < mark <= prompt_tokens - self.lookahead_tokens}
+        return replace(found, tails=tuple(sorted(tails)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +85,8 @@ class Hit:
     """What a request reuses of an earlier one. All in tokens.
 
     attention_tokens: what the attention groups would give, None without attention;
-    state_tokens: the last usable checkpoint, None without state-space layers. cached_tokens: what
+    state_tokens: the last usable checkpoint of state-space layers and sparsely kept windows, None
+    without either. cached_tokens: what
     all groups together give, and what vLLM counts as computed.
     """
 
@@ -102,7 +120,9 @@ def caching_of(plan: Plan) -> Caching:
     return Caching(
         mode=plan.mamba_cache_mode,
         is_on=plan.enable_prefix_caching,
-        attention_blocks=tuple(sorted({s.block_size for s in specs if not s.is_mamba})),
+        attention_blocks=tuple(
+            sorted({s.block_size for s in specs if not s.is_mamba and s.is_found_again})
+        ),
         state_block=min((spec.block_size for spec in specs if spec.is_mamba), default=None),
         alignment_tokens=scheduler_block_size(plan, grouping),
         budget_tokens=plan.max_num_batched_tokens,
@@ -110,8 +130,20 @@ def caching_of(plan: Plan) -> Caching:
         max_model_len=plan.max_model_len,
         keeps_few=rules.keeps_few_states,
         keeps_inside=checkpoint_blocks(plan) > 0,
+        draft_blocks=_draft_blocks(plan, grouping) if drafts else (),
+        windows=windows_of(grouping) if rules.keeps_few_states else (),
         lookahead_tokens=lookahead_tokens(plan) if drafts and rules.hashes_look_ahead else 0,
     )
+
+
+def _draft_blocks(plan: Plan, grouping: Grouping) -> tuple[int, ...]:
+    """Return the blocks of the drafter's groups, where only those drop one."""
+    # _annotate_eagle_groups_deepseek_v4, 0.23
+    attention = plan.model.attention
+    if attention is None or not attention.is_compressed:
+        return ()
+    layers = grouping.layers.items()
+    return tuple({spec.block_size for name, (_group, spec) in layers if is_drafted(plan, name)})
 
 
 def prefix_hit(caching: Caching, prompt_tokens: int, shared_tokens: int) -> Hit:
@@ -143,6 +175,11 @@ def hit_after(caching: Caching, earlier: Prefill, prompt_tokens: int, shared_tok
         # One checkpoint sums up all tokens before it, so the last one is enough, whatever was
         # evicted earlier: MambaManager.find_longest_cache_hit searches from right to left.
         state = earlier.checkpoint_below(reach, caching.alignment_tokens) if found else 0
+    reach = attention if state is None else state
+    if caching.windows:
+        # Their blocks are looked up like states: only before certain positions.
+        tails, reach = earlier.tails if found else (), limit if reach is None else reach
+        state = window_match(caching.windows, tails, reach, caching.alignment_tokens)
     cached = attention if state is None else state
     return Hit(prompt_tokens, shared_tokens, attention, state, cached or 0)
 
@@ -235,8 +272,8 @@ def _attention_match(caching: Caching, limit: int) -> int | None:
     align = caching.alignment_tokens
     # EAGLE needs the tokens before the first new one recomputed. The block is dropped before the
     # hit is rounded down to the alignment: FullAttentionManager.find_longest_cache_hit.
-    dropped = 1 if caching.drafts else 0
+    dropping = caching.draft_blocks or caching.attention_blocks if caching.drafts else ()
     return min(
-        max(0, limit // block - dropped) * block // align * align
+        max(0, limit // block - (block in dropping)) * block // align * align
         for block in caching.attention_blocks
     )

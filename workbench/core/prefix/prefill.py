@@ -30,6 +30,8 @@ class Prefill:
     is_scheduled: bool
     stops: tuple[range, ...]
     kept: tuple[range, ...]
+    tails: tuple[int, ...] = ()
+    """Positions before which sparsely kept windows are found again (0.33)."""
 
     @property
     def step_count(self) -> int:

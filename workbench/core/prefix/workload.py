@@ -70,8 +70,9 @@ class WorkloadHits:
     def explanation(self) -> str:
         """Return one or two sentences with the numbers that decide."""
         shared = self.workload.shared_tokens
-        count = sum(len(part) for part in self.first.kept)
-        shown = islice(chain.from_iterable(self.first.kept), SHOWN)
+        kept = (*self.first.kept, self.first.tails)
+        count = sum(len(part) for part in kept)
+        shown = islice(chain.from_iterable(kept), SHOWN)
         stops = " and ".join(f"{position:,}" for position in shown)
         more = f" and {count - SHOWN:,} more" if count > SHOWN else ""
         left = f"checkpoint{'s' * (count > 1)} at {stops}{more}" if count else "no checkpoint"
@@ -130,14 +131,15 @@ def workload_hits(caching: Caching, workload: Workload) -> WorkloadHits:
         first=caching.prefill(prompt),
         typical=typical,
         reason=reason_without_hits(caching),
-        has_states=caching.state_block is not None,
+        has_states=caching.state_block is not None or bool(caching.windows),
         junction_tokens=_junction(caching, workload, typical.cached_tokens),
     )
 
 
 def _junction(caching: Caching, workload: Workload, cached: int) -> int:
     """Return the end of attention's match of an earlier request if it is past the hit (0.33)."""
-    if not caching.keeps_few or caching.state_block is None or not caching.is_on:
+    sparse = caching.windows or caching.state_block is not None
+    if not caching.keeps_few or not sparse or not caching.is_on:
         return 0
     match = prefix_hit(caching, workload.prompt_tokens, workload.shared_tokens).attention_tokens
     return match if match is not None and match > cached else 0
