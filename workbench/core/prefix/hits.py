@@ -175,11 +175,11 @@ def hit_after(caching: Caching, earlier: Prefill, prompt_tokens: int, shared_tok
         # One checkpoint sums up all tokens before it, so the last one is enough, whatever was
         # evicted earlier: MambaManager.find_longest_cache_hit searches from right to left.
         state = earlier.checkpoint_below(reach, caching.alignment_tokens) if found else 0
-    reach = attention if state is None else state
     if caching.windows:
         # Their blocks are looked up like states: only before certain positions.
-        tails, reach = earlier.tails if found else (), limit if reach is None else reach
-        state = window_match(caching.windows, tails, reach, caching.alignment_tokens)
+        known = (one for one in (state, attention, limit) if one is not None)
+        tails = earlier.tails if found else ()
+        state = window_match(caching.windows, tails, next(known), caching.alignment_tokens)
     cached = attention if state is None else state
     return Hit(prompt_tokens, shared_tokens, attention, state, cached or 0)
 

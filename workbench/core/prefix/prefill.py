@@ -18,18 +18,18 @@ ALL = "all"
 class Prefill:
     """One prompt alone in the engine, from its cached part to its last token. All in tokens.
 
-    is_scheduled: False when no step is ever taken (vllm#34445: align mode, budget below the
-    block); `stops` is empty then. stops: positions at which a step ends; kept: positions whose
-    state is found again by another request. Both are ascending ranges: a prompt may take
-    millions of steps. Decoding goes on to keep states at block boundaries; that is not modelled
-    here.
+    Positions are ascending ranges: a prompt may take millions of steps. Decoding goes on to keep
+    states at block boundaries; that is not modelled here.
     """
 
     prompt_tokens: int
     cached_tokens: int
     is_scheduled: bool
+    """False when no step is ever taken (vllm#34445: align mode, budget below the block)."""
     stops: tuple[range, ...]
+    """Positions at which a step ends; empty when none is taken."""
     kept: tuple[range, ...]
+    """Positions whose state is found again by another request."""
     tails: tuple[int, ...] = ()
     """Positions before which sparsely kept windows are found again (0.33)."""
 
@@ -95,18 +95,24 @@ def prefill(
         )
     if mode == ALIGN and block_size is not None and sparse is not None:
         parts, kept = sparse_steps(prompt_tokens, budget_tokens, block_size, cached_tokens, sparse)
-        return Prefill(prompt_tokens, cached_tokens, True, parts, kept)
+        return Prefill(
+            prompt_tokens=prompt_tokens,
+            cached_tokens=cached_tokens,
+            is_scheduled=True,
+            stops=parts,
+            kept=kept,
+        )
     if mode == ALIGN and block_size is not None:
         stops = _aligned_stops(prompt_tokens, budget_tokens, block_size, drafts, cached_tokens)
     else:
         stops = even_steps(cached_tokens, prompt_tokens, budget_tokens)
     stops = tuple(part for part in stops if part)
     return Prefill(
-        prompt_tokens,
-        cached_tokens,
-        bool(stops) or cached_tokens == prompt_tokens,
-        stops,
-        _kept(stops, mode, block_size, cached_tokens),
+        prompt_tokens=prompt_tokens,
+        cached_tokens=cached_tokens,
+        is_scheduled=bool(stops) or cached_tokens == prompt_tokens,
+        stops=stops,
+        kept=_kept(stops, mode, block_size, cached_tokens),
     )
 
 

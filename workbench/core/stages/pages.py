@@ -148,8 +148,9 @@ def packed_split(run: WorkingPlan) -> None:
     for layer, (_group, spec) in grouping.layers.items():
         different.setdefault((spec, is_drafted(run, layer)), layer)
     for (spec, _drafted), layer in different.items():
-        # Keys of several tokens are read through a view of their kernel blocks.
-        if spec.is_mamba or spec.kind == HIDDEN_SPEC or spec.tokens_per_state > 1:
+        # Keys of several tokens alongside whole ones are read through a view of kernel blocks.
+        has_view = spec.companion and spec.tokens_per_state > 1
+        if spec.is_mamba or spec.kind == HIDDEN_SPEC or has_view:
             continue
         sizes = blocks_of_layers(run, [(layer, spec)])
         kernel = common_kernel_block(sizes, spec.block_size) or spec.block_size
