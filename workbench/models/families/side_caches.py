@@ -112,7 +112,9 @@ def _pooled_layers(fields: Fields) -> tuple[Layer, ...]:
     return tuple(
         layer
         for number, kind in enumerate(_kinds(fields))
-        for layer in (_with((keys, tail), number) if kind == FULL else (Layer(number, SSM),))
+        for layer in (
+            _with((keys, tail), number) if kind == FULL else (Layer(number=number, kind=SSM),)
+        )
     )
 
 
