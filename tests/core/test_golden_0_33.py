@@ -375,7 +375,7 @@ def test_a_cpu_says_that_sparse_attention_is_what_it_lacks():
     plan = plan_of(deepseek_v3(index_topk=2048), platform="cpu")
     assert "Sparse Attention is not supported on CPU." in {p.vllm_text for p in plan.problems}
     imposed = plan_of(deepseek_v3(index_topk=2048), platform="cpu", backend="AMX_MLA")
-    assert "backend_not_valid" in {problem.code for problem in imposed.problems}
+    assert "no_valid_backend" in {problem.code for problem in imposed.problems}
 
 
 def test_an_explicit_float_is_as_good_as_auto_for_mla_on_a_cpu():

@@ -204,7 +204,7 @@ def test_a_budget_below_one_page_says_so():
 def test_more_sequences_than_blocks_only_matter_with_full_graphs():
     small = {"kv_cache_memory_bytes": 4 * GIB, "max_num_seqs": 1024, "max_model_len": 4096}
     assert codes(plan_of(**small)) == ["max_num_seqs_above_blocks"]
-    assert codes(plan_of(**small, platform="cpu")) == []
+    assert "max_num_seqs_above_blocks" not in codes(plan_of(**small, platform="cpu"))
     lightning = wb.Scenario(model="minimax-text-01", **{**small, "max_num_seqs": 2048})
     assert "max_num_seqs_above_blocks" in codes(wb.resolve(lightning))
     drafts = lightning.replace(num_speculative_tokens=2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from workbench.core.capacity.pipeline import pipeline
 
 from tests.models.configs import (
     bailing_hybrid,
@@ -142,8 +141,9 @@ def test_the_last_stage_has_the_drafter(rules):
         num_speculative_tokens=1,
         kv_cache_memory_bytes=GIB,
         max_model_len=1024,
+        pipeline_parallel=2,
     )
-    first, last = pipeline(plan, 2).stages
+    first, last = plan.built_cache().stages
     sizes = [sum(len(group.layers) for group in stage.grouping.groups) for stage in (first, last)]
     assert sizes == [2, 3]
 
