@@ -155,8 +155,7 @@ def _planned(
     _cache(config, ranks, ranks_bytes, record)
     specs = first.specs
     if attention in specs:
-        page = _full(specs, first.drafted) or specs[attention]
-        record.answers["attention_page_size_bytes"] = page.page_size_bytes
+        record.answers["attention_page_size_bytes"] = specs[attention].page_size_bytes
 
 
 def _layers(config: Any, attention: Any, state: Any, record: AnswerRecord) -> None:
@@ -231,12 +230,6 @@ def _cache(
     with set_current_vllm_config(config):
         found = record.call(initialize, planning.plan, config, ranks, ranks_bytes)
     record.answers.update(found)
-
-
-def _full(specs: dict[str, Any], drafted: set[str]) -> Any:
-    """Return the cache of the first layer of plain full attention; None without one."""
-    own = (spec for name, spec in specs.items() if name not in drafted)
-    return next((spec for spec in own if type(spec).__name__ == "FullAttentionSpec"), None)
 
 
 @contextmanager
