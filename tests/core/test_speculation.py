@@ -133,11 +133,10 @@ def test_a_skipped_number_is_that_of_vllms_name():
     assert [name for name in stored if stored[name] == "auto"] == [drafter]
 
 
-@pytest.mark.parametrize("rules", ["0.23", "0.33"])
-def test_the_last_stage_has_the_drafter(rules):
+def test_the_last_stage_has_the_drafter():
     plan = plan_of(
         deepseek_v3(num_hidden_layers=4, num_nextn_predict_layers=1),
-        rules=rules,
+        rules="0.33",
         num_speculative_tokens=1,
         kv_cache_memory_bytes=GIB,
         max_model_len=1024,
