@@ -205,7 +205,7 @@ def test_a_figure_whose_script_did_not_arrive_is_requested_again(lab):
         " window.DecompressionStream = class { constructor() { throw new Error('planted'); } }; }"
     )
     lab.run_all()
-    lab.open_lab("Prefix hits")
+    lab.open_lab("Groups and capacity")
     expect(lab.element(".wb-figure-note").filter(has_text="requested again").first).to_be_visible()
     lab.page.evaluate("() => { DecompressionStream = window.kept; }")
     lab.execute(HELPERS)

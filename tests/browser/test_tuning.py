@@ -100,5 +100,5 @@ def test_both_themes(panel, theme):
 def test_a_point_becomes_the_scenario(panel):
     panel.click("Use this point")
     expect(panel.element(".wb-tab .wb-stale >> visible=true").first).to_be_visible()
-    chosen = panel.control("KV-cache dtype").locator("select")
-    expect(chosen.locator("option:checked")).to_have_text("fp8")
+    chosen = panel.element('[data-chip="kv_cache_dtype"] > button')
+    expect(chosen).to_have_text("KV fp8")
