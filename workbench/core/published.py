@@ -271,9 +271,9 @@ def _given(value: Any) -> Any:
         found = [(f.name, getattr(value, f.name), f.default) for f in fields(value) if f.compare]
     elif not isinstance(value, tuple):
         return value
-    elif hasattr(value, "_field_defaults"):
-        usual = value._field_defaults
-        found = [(name, getattr(value, name), usual.get(name, MISSING)) for name in value._fields]
+    elif names := getattr(value, "_fields", ()):
+        usual = getattr(value, "_field_defaults", {})
+        found = [(name, getattr(value, name), usual.get(name, MISSING)) for name in names]
     else:
         return tuple(map(_given, value))
     return [(name, _given(one)) for name, one, default in found if one != default]
