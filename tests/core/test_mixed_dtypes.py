@@ -6,6 +6,7 @@ from math import lcm
 
 import pytest
 
+from tests.core.conformance import config
 from tests.models.configs import gemma3, llama, qwen3_5
 from workbench.core.block_sizes import MultipleOf, largest_block_within
 from workbench.core.errors import ScenarioError
@@ -154,3 +155,29 @@ def test_a_plain_window_fills_what_it_can_of_the_shared_page():
     assert {spec.page_size_bytes for spec in windows} == {plan.attention_page_size_bytes}
     token = windows[0].content_bytes // 16
     assert windows[0].padding_bytes == plan.attention_page_size_bytes - 16 * token > 0
+
+
+def test_a_stage_without_any_backend_has_no_phase_3():
+    """Phase 3 runs for every pipeline stage, and one of these has no backend to ask."""
+    plan = plan_of(
+        "ernie-4.5-0.3b",
+        rules="0.33",
+        pipeline_parallel=4,
+        kv_cache_dtype="fp8_per_token_head",
+        kv_cache_dtype_skip_layers=("0",),
+        num_speculative_tokens=5,
+        speculative_method="eagle3",
+        draft_model={**llama(num_hidden_layers=1), "architectures": ["LlamaForCausalLMEagle3"]},
+    )
+    assert plan.backend == "TRITON_ATTN"
+
+
+def test_a_list_that_names_layers_of_compressed_attention_only():
+    """They choose a backend of their own, so no layer has another one for its dtype."""
+    plan = plan_of(
+        config("deepseek_v4_flash"),
+        rules="0.33",
+        kv_cache_dtype="fp8",
+        kv_cache_dtype_skip_layers=("0",),
+    )
+    assert plan.plain_backend is None

@@ -710,6 +710,13 @@ REFUSALS = [
         id="turboquant-sorts-layers-by-number",
     ),
     pytest.param(
+        {"model": config("deepseek_v4_flash"), "block_size": 64, "rules": "0.33"},
+        "block_without_vectors",
+        "integer division or modulo by zero",
+        {"block_size": None},
+        id="block-without-vectors-0.33",
+    ),
+    pytest.param(
         {"model": config("deepseek_v4_flash"), "kv_cache_dtype": "fp8", "block_size": 64},
         "block_without_vectors",
         None,

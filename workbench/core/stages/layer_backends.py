@@ -66,9 +66,10 @@ def layer_backends(run: WorkingPlan) -> None:
             chosen[key] = _chosen(run, main, *key)
         found[LayerVariant.of(run, layer, is_plain=plain)] = chosen[key]
     run.layer_backends = tuple((variant, *one) for variant, one in found.items())
-    plain_one = chosen.get((attention, True))
-    if unquantized:
-        run.plain_backend = (plain_one or next(chosen[key] for key in chosen if key[1]))[0]
+    # Layers of compressed attention have backends of their own, also where the list names them.
+    plain_ones = [one for (_, is_plain), one in chosen.items() if is_plain]
+    if plain_ones:
+        run.plain_backend = chosen.get((attention, True), plain_ones[0])[0]
     used = [chosen[attention.of_layer(layer), plain] for layer, plain in layers]
     run.backends = _in_layer_order(run, used)
 
