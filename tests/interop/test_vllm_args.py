@@ -24,6 +24,7 @@ from workbench.scenario import FIELDS, MODEL, Scenario
 HUB_ID = "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"
 FLAGS = [
     ("tensor_parallel", 4, ("--tensor-parallel-size", "4")),
+    ("pipeline_parallel", 2, ("--pipeline-parallel-size", "2")),
     ("dtype", "float16", ("--dtype", "float16")),
     ("kv_cache_dtype", "fp8", ("--kv-cache-dtype", "fp8")),
     ("backend", "FLASHINFER", ("--attention-backend", "FLASHINFER")),
