@@ -1,18 +1,31 @@
 """What an inspector needs to compile a kernel for a target without a GPU, and what to expect.
 
-A module that holds kernels exports `INSPECTED = (KernelSpec(...), ...)`. Importing this module
-imports neither torch nor triton.
+A module for an inspector exports `INSPECTED = (PublicCall(...), KernelSpec(...), ...)`. Importing
+this module imports neither torch nor triton.
 """
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
+class PublicCall:
+    """A call of a public function: an inspector reports on every kernel that it launches.
+
+    It takes the whole way to the launch, for a target without its GPU: see `dry_driver`.
+    """
+
+    name: str
+    run: Callable[[], object]
+    limited: bool = True
+    """What exceeds the target's limits is refused, as there; else it is reported on, too."""
+
+
+@dataclass(frozen=True, slots=True)
 class KernelSpec:
-    """One specialisation of a kernel, as its launcher launches it."""
+    """One specialisation of a kernel that no public function of ours launches."""
 
     name: str
     function: Any
@@ -26,11 +39,6 @@ class KernelSpec:
     unaligned: bool = False
     """Addresses are not promised to be multiples of 16 bytes, as they are by default."""
     num_warps: int = 4
-    vector_load_bytes: int | None = None
-    """The widest load that the kernel declares; None where it declares none."""
-    vector_store_bytes: int | None = None
-    wide_division: bool = False
-    """64-bit division is expected."""
 
     def __post_init__(self) -> None:
         """Refuse a specification that names parameters which the kernel does not have."""

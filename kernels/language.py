@@ -13,4 +13,9 @@ if _mode.mode == "unavailable":
 import triton  # noqa: E402 - only now may triton be imported
 import triton.language as tl  # noqa: E402
 
+from workbench.kernels.interpreter import replace_once  # noqa: E402
+
+if _mode.mode == "interpreter":
+    replace_once()
+
 __all__ = ["tl", "triton"]

@@ -7,11 +7,12 @@ decision has to come before that. Importing this module imports neither torch no
 import importlib
 import os
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import Literal
+from typing import Any, Literal
 
 INTERPRET_VARIABLE = "TRITON_INTERPRET"
 COMPILE_VARIABLE = "WORKBENCH_COMPILE_ONLY"
@@ -46,6 +47,17 @@ class TritonMode:
         return "cuda" if self.mode == "gpu" else "cpu"
 
 
+def on_device(device: Any) -> AbstractContextManager[object]:
+    """Make a torch device current for launches: Triton launches on the current GPU.
+
+    A kernel that runs on another GPU than its tensors' reads addresses that mean nothing there.
+    """
+    if device.type != "cuda":
+        return nullcontext()
+    guard: AbstractContextManager[object] = importlib.import_module("torch").cuda.device(device)
+    return guard
+
+
 def triton_mode() -> TritonMode:
     """Return the mode of this process, decided on the first call and kept.
 
@@ -54,6 +66,9 @@ def triton_mode() -> TritonMode:
     nothing. Does not import triton; imports torch, unless the value makes that unnecessary.
 
     Raises TritonModeError when triton was imported earlier in the other mode.
+
+    >>> wb.triton_mode().mode in ("gpu", "interpreter", "unavailable")
+    True
     """
     decided = _decide()
     _refuse_other_mode(decided)

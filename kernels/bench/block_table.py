@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from workbench.kernels.bench import gpu_clock
+from workbench.kernels.bench import dry_side, gpu_clock
 from workbench.kernels.bench.gpu_clock import Limits
 from workbench.kernels.bench.host_side import expansion_rows, host_step_rows
 from workbench.kernels.bench.inputs import SETS, expected, step_input
@@ -20,7 +20,7 @@ from workbench.kernels.bench.results import (
 from workbench.kernels.bench.run import GateModule, Plan, Run, has_fast
 from workbench.kernels.bench.timing import CaseTimes, time_cases
 from workbench.kernels.bench.vllm_source import VllmSource
-from workbench.kernels.bench.vllm_tables import find_vllm, vllm
+from workbench.kernels.bench.vllm_tables import DRY, Launches, find_vllm, vllm
 from workbench.kernels.bench.workloads import LONG_ROWS, WORKLOADS, Workload
 from workbench.kernels.block_table.traffic import counted_traffic
 from workbench.kernels.inspection import INSPECTED_MODULES
@@ -59,24 +59,25 @@ def run(plan: Plan) -> TablesResult:
 
 
 def peer_kinds(
-    machine: Machine, sources: Sequence[VllmSource], *, launches: bool
+    machine: Machine, sources: Sequence[VllmSource], *, launches: Launches
 ) -> tuple[PeerKind, ...]:
     """Return every implementation available here, the fast path first.
 
-    launches=False: for the host's share, which the fast path also has with arrays instead of lists
-    of ids, and with a checked batch.
+    launches=False, or "dry": for the host's share, which the fast path also has with arrays instead
+    of lists of ids, and with a checked batch. Launched dry, torch's own kernels would run.
     """
     this = f"this project, files {machine['source_hash']}"
     others = (
-        ours(Manner(FAST, arrays=True, launches=False), "fast, arrays", this),
-        ours(Manner(FAST, checked=True, launches=False), "fast, host batch", this),
+        ours(Manner(FAST, arrays=True, launches=bool(launches)), "fast, arrays", this),
+        ours(Manner(FAST, checked=True, launches=bool(launches)), "fast, host batch", this),
     )
+    torch_peer = PeerKind("torch", TorchPeer, f"torch {machine['torch']} indexing")
     return (
-        ours(Manner(FAST, launches=launches), FAST, this),
-        ours(Manner("faithful", launches=launches), "faithful", this),
-        PeerKind("torch", TorchPeer, f"torch {machine['torch']} indexing"),
+        ours(Manner(FAST, launches=bool(launches)), FAST, this),
+        ours(Manner("faithful", launches=bool(launches)), "faithful", this),
+        *(() if launches == DRY else (torch_peer,)),
         *(vllm(source, launches=launches) for source in sources),
-        *(() if launches else others),
+        *(() if launches is True else others),
     )
 
 
@@ -157,5 +158,11 @@ def host_side(run: TablesRun, kinds: Sequence[PeerKind]) -> None:
         plan.say("The host's share of a step, without launches ...")
         result.host_steps = host_step_rows(plan, right)
         result.host_scores = scores(result.host_steps)
+        plan.say("The same with its launches, launched dry ...")
+        try:
+            result.dry_steps = dry_side.dry_step_rows(plan)
+        except dry_side.DryRunError as error:
+            run.open(f"Host times with launches are open: {error}")
+        result.dry_scores = scores(result.dry_steps)
     plan.say("Expansion of ids on the host ...")
     result.expansions = expansion_rows(plan)

@@ -17,6 +17,7 @@ from workbench.kernels.bench.flex_inputs import (
 )
 from workbench.kernels.bench.flex_peers import BITWISE, AttentionPeer, own_kinds
 from workbench.kernels.bench.gpu_clock import GRAPH_STEPS
+from workbench.kernels.bench.library_peers import library_kinds
 from workbench.kernels.bench.machine import this_machine
 from workbench.kernels.bench.peers import FAST, PeerKind
 from workbench.kernels.bench.ratios import AGAIN
@@ -31,8 +32,9 @@ from workbench.kernels.bench.run import Plan, Run, has_fast, ran
 from workbench.kernels.bench.timing import CaseTimes, time_cases
 from workbench.kernels.bench.vllm_attention import vllm_attention
 from workbench.kernels.inspection import TARGETS
-from workbench.kernels.paged_flex.api import default_settings, prepare
+from workbench.kernels.paged_flex.api import paged_attention
 from workbench.kernels.paged_flex.bitwise import Kind, compare_bits, promised
+from workbench.kernels.paged_flex.device import default_settings
 from workbench.kernels.paged_flex.settings import Settings
 from workbench.kernels.paged_flex.work import paged_batch
 
@@ -46,9 +48,7 @@ BUILDS = 3
 QUICK_TARGETS = ("sm_90",)
 _HERE = "workbench.kernels"
 MODULES = (
-    (f"{_HERE}.paged_flex.specs", tuple(TARGETS), {"source": "tiles for every device"}),
-    (f"{_HERE}.paged_flex.wide_specs", ("sm_90", "sm_100"), {"source": "tiles of Hopper and B200"}),
-    (f"{_HERE}.paged_flex.hopper_specs", ("sm_90",), {"source": "tile of Hopper"}),
+    (f"{_HERE}.paged_flex.calls", tuple(TARGETS), {"source": "what each device launches"}),
     (f"{_HERE}.bench.vllm_attention_specs", tuple(TARGETS), {"source": "vLLM"}),
 )
 """The kernels, and the targets that are given their tiles; vLLM's where VLLM_SRC names one."""
@@ -87,7 +87,8 @@ def run(plan: Plan) -> FlexResult:
     machine = run.result.machine
     with torch.no_grad():
         vllms = run.in_every_vllm(vllm_attention)
-        run.kinds += tuple(vllms)
+        invariant = run.in_every_vllm(invariant_vllm) if vllms else []
+        run.kinds += (*vllms, *invariant, *library_kinds(run.open))
         if machine["mode"] == "gpu" and not plan.compile_only:
             time_all(run)
         else:
@@ -102,6 +103,11 @@ def run(plan: Plan) -> FlexResult:
     run.gate(modules, QUICK_TARGETS if plan.quick else tuple(TARGETS), FLEX_GATE)
     plan.save(run.result)
     return run.result
+
+
+def invariant_vllm(folder: str) -> PeerKind:
+    """Return the vLLM in a folder, in its batch-invariant mode."""
+    return vllm_attention(folder, invariant=True)
 
 
 def check_cases(run: FlexRun) -> None:
@@ -193,8 +199,9 @@ def bits_rows(given: FlexInput) -> list[BitsRow]:
     rows = []
     for mode in (FAST, BITWISE):
         fit = default_settings(given.device, bitwise=mode == BITWISE)
-        ready = prepare(paged.query, paged.kv_cache, paged.batch, mask=given.mask, settings=fit)
-        whole = ready.run()
+        whole = paged_attention(
+            paged.query, paged.kv_cache, paged.batch, mask=given.mask, settings=fit
+        )
         for kind, way, queries in ways:
             again = last_queries(given, queries, fit)
             trial = compare_bits(kind, way, whole[own.stop - queries : own.stop], again)
@@ -225,4 +232,4 @@ def last_queries(given: FlexInput, queries: int, settings: Settings) -> torch.Te
     )
     mask = given.case.mask_of(1).on(given.device)
     query = paged.query[end - queries : end]
-    return prepare(query, paged.kv_cache, single, mask=mask, settings=settings).run()
+    return paged_attention(query, paged.kv_cache, single, mask=mask, settings=settings)

@@ -85,6 +85,7 @@ class FlexCase:
 
     def visible(self, positions: np.ndarray) -> np.ndarray:
         """Count the keys that the queries at these positions see, int64."""
+        # A query sees itself, so the first one sees one key.
         visible = positions.astype(np.int64) + 1
         if self.mask == "window":
             return np.minimum(visible, self.window)
@@ -194,12 +195,22 @@ _CASES = (
         mask="prefix LM",
         ranges=_RANGES,
     ),
+    _case("P6", "prefill of 8K, causal, page 528", _OF_8K, block_size=528),
+    _case("S1", "5 tokens over 32K cached, as speculative decoding has them", (1, 32768, 5)),
     _case("D1", "decode, 1 request of 8K", (1, 8192, 1), block_size=16),
     _case("D2", "decode, 64 requests of 8K", (64, 8192, 1), block_size=16),
     _case("D3", "decode, 256 requests of 2K", (256, 2048, 1), block_size=16),
     _case(
         "D4", "prefill of 4K and 63 decodes of 8K", (1, 4096, 4096), (63, 8192, 1), block_size=16
     ),
+    _case(
+        "D5",
+        "decode, 16 requests of 128K, window of 1024",
+        (16, 131_072, 1),
+        mask="window",
+        window=1024,
+    ),
+    _case("D6", "decode, 1 request of 128K", (1, 131_072, 1)),
 )
 CASES = {case.name: case for case in _CASES}
 """Name -> case; scores are geometric means over all of them."""

@@ -12,7 +12,8 @@ from workbench.kernels.bench.flex_inputs import FlexInput
 from workbench.kernels.bench.peers import FAST, Peer, PeerKind
 from workbench.kernels.bench.results import Piece
 from workbench.kernels.bench.run import PeerSkipped
-from workbench.kernels.paged_flex.api import PreparedAttention, default_settings, prepare
+from workbench.kernels.paged_flex.api import AttentionPlan, plan_attention
+from workbench.kernels.paged_flex.device import default_settings
 from workbench.kernels.paged_flex.engine import EngineCall, prepare_engine
 
 BITWISE = "bitwise"
@@ -49,7 +50,7 @@ class AttentionPeer(Peer):
 class OurPeer(AttentionPeer):
     """`paged_attention` with the device's shipped settings."""
 
-    _prepared: PreparedAttention
+    _planned: AttentionPlan
 
     def __init__(self, given: FlexInput, mode: str = FAST) -> None:
         self._given = given
@@ -58,16 +59,16 @@ class OurPeer(AttentionPeer):
 
     def ready(self) -> None:
         """Build the lists of programs, and copy them to the device."""
-        paged = self._given.paged
-        inputs = (paged.query, paged.kv_cache, paged.batch)
-        self._prepared = prepare(
-            *inputs, mask=self._given.mask, settings=self._settings, out=self.out
+        paged, mask = self._given.paged, self._given.mask
+        self._planned = plan_attention(
+            paged.batch, paged.query, paged.kv_cache, mask=mask, settings=self._settings
         )
-        self.metadata_bytes = self._prepared.metadata_bytes + self._prepared.partial_bytes
+        self.metadata_bytes = self._planned.metadata_bytes + self._planned.partial_bytes
 
     def launch(self, piece: Piece = "attention") -> None:
         """Launch prefill tiles, decodes and combine."""
-        self._prepared.run()
+        paged = self._given.paged
+        self._planned.run(paged.query, paged.kv_cache, self.out)
 
 
 class EnginePeer(AttentionPeer):

@@ -20,28 +20,32 @@ GRAPH_STEPS = 30
 """Steps of one graph: enough that starting the graph does not count."""
 
 FLUSH_BYTES = 192 * 2**20
-"""Written before a cold step: more than three times the L2 of any GPU this is meant for."""
+"""Read before a cold step: more than three times the L2 of any GPU this is meant for."""
 
 COPY_BYTES = 512 * 2**20
 EMPTY_LAUNCHES = 200
 MATMUL_SIZE = 8192
 COLD_REPLAYS, HOT_REPLAYS = 3, 10
+SAMPLES = 50
 
 OnePeer = TypeVar("OnePeer", bound=Peer)
 
 
 @functools.cache
-def _other_memory() -> torch.Tensor:
-    return torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
+def _other_memory() -> tuple[torch.Tensor, torch.Tensor]:
+    memory = torch.zeros(FLUSH_BYTES // 4, dtype=torch.int32, device="cuda")
+    return memory, torch.zeros((), dtype=torch.int32, device="cuda")
 
 
 def flush_l2() -> None:
-    """Fill the L2 with something else, by one launch."""
-    _other_memory().zero_()
+    """Fill the L2 with something else by reading it: nothing is left to be written back."""
+    memory, largest = _other_memory()
+    torch.amax(memory, 0, out=largest)
 
 
 def captured(work: Callable[[], object]) -> torch.cuda.CUDAGraph:
     """Capture `work` as a graph, after one run that compiles and warms up."""
+    # torch wants a warm-up on another stream before it captures.
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -56,12 +60,29 @@ def captured(work: Callable[[], object]) -> torch.cuda.CUDAGraph:
 
 def event_seconds(work: Callable[[], object], times: int = 1) -> float:
     """Return the mean seconds of one call, measured by GPU events."""
+    # The GPU records them between its kernels, so that the host's launches are not measured.
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     _repeat(work, times)
     end.record()
     end.synchronize()
     return start.elapsed_time(end) / 1e3 / times
+
+
+def cold_samples(work: Callable[[], object], count: int = SAMPLES) -> list[float]:
+    """Return the seconds of `count` calls, each after a flush: for work that no graph has to take.
+
+    A flush keeps the GPU busy while the host prepares the next call.
+    """
+    work()
+    pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(count)]
+    for start, end in pairs:
+        flush_l2()
+        start.record()
+        work()
+        end.record()
+    torch.cuda.synchronize()
+    return [start.elapsed_time(end) / 1e3 for start, end in pairs]
 
 
 def _repeat(work: Callable[[], object], times: int) -> None:
@@ -79,6 +100,7 @@ class StepGraphs:
     def __init__(
         self, peers: Sequence[Peer], piece: Piece = "step", steps_wanted: int = GRAPH_STEPS
     ) -> None:
+        # Whole turns, so that every input set counts as often as the others.
         turns = max(1, steps_wanted // len(peers))
         self._steps = turns * len(peers)
 
@@ -95,6 +117,8 @@ class StepGraphs:
 
     def cold_s(self) -> float:
         """Return the time of one step after a flush, without the flush's. Raises TooNoisyError."""
+        # A flush takes longer than most steps, so flushes alone are measured next to it and
+        # subtracted.
         both = event_seconds(self._cold.replay, COLD_REPLAYS)
         steps = both - event_seconds(self._flushes.replay, COLD_REPLAYS)
         if steps <= 0:
@@ -122,6 +146,7 @@ def wall_s(
     for peer in [*peers] * turns:
         before(peer)
         torch.cuda.synchronize()
+        # What `before` began has ended: only the work is measured.
         start = time.perf_counter()
         work(peer)
         torch.cuda.synchronize()
@@ -143,6 +168,7 @@ class Limits:
 
 def measured_limits() -> Limits:
     """Measure the bandwidth of a copy, read and write together, and an empty kernel in a graph."""
+    # Much larger than any L2, so that the copy is one of device memory.
     source = torch.zeros(COPY_BYTES, dtype=torch.int8, device="cuda")
     target = torch.empty_like(source)
     one = torch.zeros(1, dtype=torch.int32, device="cuda")

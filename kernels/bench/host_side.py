@@ -111,23 +111,30 @@ def host_step_rows(plan: Plan, kinds: Sequence[PeerKind]) -> list[StepRow]:
     On the CPU for every peer: copies to the device are copies in memory. `kinds` begin with the
     fast path and must be made without launches.
     """
+    return step_rows(plan, kinds, "host", lambda peer: peer.host())
+
+
+def step_rows(
+    plan: Plan, kinds: Sequence[PeerKind], name: str, work: Callable[[TablesPeer], None]
+) -> list[StepRow]:
+    """Time `work` of every peer in every case, by this thread's CPU time; name: of the clock."""
     rows = []
     budget = STEP_SAMPLE_S * (QUICK if plan.quick else 1)
     torch.set_num_threads(1)  # the clock is this thread's
     for workload in plan.cases:
         given = step_input(workload, 0)
-        samples = {kind: _host_sample(kind.make(given), budget) for kind in kinds}
-        rows += compared(workload.name, "step", "host", samples, plan.rounds)
+        samples = {kind: _sample(kind.make(given), work, budget) for kind in kinds}
+        rows += compared(workload.name, "step", name, samples, plan.rounds)
     return rows
 
 
-def _host_sample(peer: TablesPeer, budget_s: float) -> Sample:
-    """Return the seconds of one step's host share; undoing the step is not counted."""
+def _sample(peer: TablesPeer, work: Callable[[TablesPeer], None], budget_s: float) -> Sample:
+    """Return the seconds of one step's work; undoing the step is not counted."""
 
     def seconds() -> float:
         peer.rewind()
         start = clock()
-        peer.host()
+        work(peer)
         return clock() - start
 
     seconds()

@@ -45,8 +45,14 @@ class StepInput:
         """Copy idx_mapping, query_start_loc and positions to the device, as in an engine."""
         arrays = (self.idx_mapping, self.query_start_loc, self.positions)
         copies = (torch.from_numpy(array.copy()).to(self.device) for array in arrays)
-        counts = {"num_tokens": len(self.positions), "padded_requests": len(self.rows)}
-        return DeviceBatch(*copies, **counts)
+        rows, starts, positions = copies
+        return DeviceBatch(
+            idx_mapping=rows,
+            query_start_loc=starts,
+            positions=positions,
+            num_tokens=len(self.positions),
+            padded_requests=len(self.rows),
+        )
 
     @property
     def written_rows(self) -> list[int]:
@@ -66,6 +72,7 @@ class StepInput:
 
 def step_input(workload: Workload, turn: int, device: str = "cpu") -> StepInput:
     """Draw input set number `turn` of a workload; blocks are distinct within a group."""
+    # By name, so that a workload that is added changes the numbers of none.
     pick = np.random.default_rng([*workload.name.encode(), turn])
     parts = [part for part in workload.parts for _ in range(part.requests)]
     parts = [parts[i] for i in pick.permutation(len(parts))]

@@ -46,6 +46,7 @@ def source_hash(operation: str, *more: Path) -> str:
     """Return twelve hex digits over names and contents of an operation's files, and of others."""
     digest = hashlib.sha256()
     for file in sorted([*(KERNELS / operation).glob("*.py"), *more], key=lambda path: path.name):
+        # The zero keeps name and content apart: a renamed file is another one.
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:12]
 

@@ -236,6 +236,7 @@ class TorchPeer(TablesPeer):
 
     def _map_slots(self) -> None:
         batch, tokens = self._batch, self._batch.num_tokens
+        # From the right: the first token of a request is its own, not of the one before.
         rows = torch.searchsorted(batch.query_start_loc, self._tokens, right=True) - 1
         owners = batch.idx_mapping[rows]
         for g, group in enumerate(self._groups):

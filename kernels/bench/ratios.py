@@ -53,6 +53,7 @@ def noise_band(again: Sequence[float]) -> Spread:
 
 def outside_band(ratio: float, band: Spread) -> float:
     """Return the ratio, or 1.0 if it is within the noise band, which counts in both directions."""
+    # Which of two equal runs came first is chance, so the band is as wide below 1 as above.
     width = max(band.high, 1 / band.low)
     return 1.0 if 1 / width <= ratio <= width else ratio
 

@@ -14,6 +14,7 @@ CLOCKS = {
     "gpu cold": "GPU time, graph replay, cold L2",
     "gpu hot": "GPU time, graph replay, hot L2",
     "host": "The host's share: lists of ids to staged copies, without launches",
+    "dry": "The host's share with its launches, launched dry",
 }
 
 
@@ -175,6 +176,8 @@ _SECTIONS: Mapping[str, Section] = {
     ),
     "host_steps": lambda rows: _steps(rows, []),
     "host_scores": lambda rows: _steps([], rows),
+    "dry_steps": lambda rows: _steps(rows, []),
+    "dry_scores": lambda rows: _steps([], rows),
     "expansions": _expansions,
     "metadata": _metadata,
     "bits": _bits,

@@ -32,7 +32,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """One peer's time for one workload by one clock: "wall", "gpu cold", "gpu hot" or "host".
+    """One peer's time for one workload by one clock: "wall", "gpu cold", "host", "dry" ...
 
     `ratio` is peer / fast peer within a round: above 1 the fast one is faster. `reported` is its
     median, or 1.0 inside the noise band. `piece` is what was run: "step", "gather" or "slots" of
@@ -214,6 +214,8 @@ class TablesResult(Result):
     floors: list[FloorRow] = field(default_factory=list)
     host_steps: list[StepRow] = field(default_factory=list)
     host_scores: list[Score] = field(default_factory=list)
+    dry_steps: list[StepRow] = field(default_factory=list)
+    dry_scores: list[Score] = field(default_factory=list)
     expansions: list[ExpansionRow] = field(default_factory=list)
     counts: list[CountRow] = field(default_factory=list)
 

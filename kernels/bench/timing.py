@@ -34,6 +34,7 @@ def time_cases(
             time_case(case, limits)
         except Exception as error:  # noqa: BLE001 - the other cases' results are kept
             run.open(f"{case.name} was not timed: {brief(error)}")
+        # A failed case may leave tensors in a cycle of frames; the next one needs their memory.
         gc.collect()
         torch.cuda.empty_cache()
         run.result.scores = scores(run.result.steps, scored)

@@ -23,10 +23,11 @@ from workbench.kernels.bench.vllm_source import (
     run_file,
     source_of,
 )
-from workbench.kernels.paged_flex.shapes import padded_head_dim
+from workbench.kernels.paged_flex.heads import padded_head_dim
 
 FOLDER = "v1/attention/ops"
 FILES = (f"{FOLDER}/triton_attention_helpers.py", f"{FOLDER}/triton_unified_attention.py")
+INVARIANT = "VLLM_BATCH_INVARIANT"
 INTERFACE = "v1/kv_cache_interface.py"
 
 PROGRAMS_2D = 128
@@ -53,8 +54,8 @@ class VllmAttention:
     kernel: Any
 
 
-def load_vllm_attention(source: VllmSource) -> VllmAttention:
-    """Run the files; every call gives modules of its own."""
+def load_vllm_attention(source: VllmSource, *, invariant: bool = False) -> VllmAttention:
+    """Run the files; every call gives modules of its own. invariant: as VLLM_BATCH_INVARIANT=1."""
     family = torch.cuda.get_device_capability()[0] * 10 if torch.cuda.is_available() else 0
     platform = SimpleNamespace(
         fp8_dtype=lambda: torch.float8_e4m3fn,
@@ -63,7 +64,7 @@ def load_vllm_attention(source: VllmSource) -> VllmAttention:
     quantization = definition(source.root / INTERFACE, "KVQuantMode", IntEnum=IntEnum)
     modules = modules_of(
         {
-            "vllm.envs": {"VLLM_BATCH_INVARIANT": False},
+            "vllm.envs": {INVARIANT: invariant},
             "vllm.platforms": {"current_platform": platform},
             "vllm.v1.attention.ops": {},
             "vllm.v1.kv_cache_interface": {"KVQuantMode": quantization},
@@ -136,8 +137,14 @@ class VllmAttentionPeer(AttentionPeer):
         )
 
 
-def vllm_attention(folder: str) -> PeerKind:
-    """Return the vLLM in a folder as a peer. VllmSkipped says why there is none."""
+def vllm_attention(folder: str, *, invariant: bool = False) -> PeerKind:
+    """Return the vLLM in a folder as a peer. VllmSkipped says why there is none.
+
+    invariant: in its batch-invariant mode, which is the peer of our bitwise mode.
+    """
     source = find_vllm_attention(folder)
-    loaded = load_vllm_attention(source)
-    return PeerKind(source.name, lambda given: VllmAttentionPeer(loaded, given), source.label)
+    if invariant and INVARIANT not in (source.root / FILES[1]).read_text(encoding="utf-8"):
+        raise VllmSkipped(f"{source.name}: its unified_attention does not read {INVARIANT}")
+    loaded = load_vllm_attention(source, invariant=invariant)
+    name = f"{source.name} invariant" if invariant else source.name
+    return PeerKind(name, lambda given: VllmAttentionPeer(loaded, given), source.label)

@@ -73,8 +73,12 @@ def in_every_vllm(
 
 
 def found_files(folder: str, files: Sequence[str]) -> tuple[Path, list[str]]:
-    """Return the root of the vLLM in a folder, or in `vllm` below it, and its files' texts."""
-    for root in (Path(folder) / "vllm", Path(folder)):
+    """Return the root of the vLLM in a folder, and its files' texts.
+
+    It is there, in `vllm` below it, or installed in the environment that the folder is.
+    """
+    place = Path(folder)
+    for root in (place / "vllm", place, *sorted(place.glob("lib/python3*/site-packages/vllm"))):
         if all((root / name).is_file() for name in files):
             return root, [(root / name).read_text(encoding="utf-8") for name in files]
     raise VllmSkipped(f"{VARIABLE}: no vllm/{files[1]} and {Path(files[0]).name} there")
@@ -105,6 +109,7 @@ def modules_of(contents: Mapping[str, Mapping[str, Any]]) -> dict[str, ModuleTyp
             name = ".".join(parts[:count])
             if name not in modules:
                 modules[name] = ModuleType(name)
+                # Python imports from a module only if that is a package, which this makes it.
                 modules[name].__path__ = []
         vars(modules[full_name]).update(values)
     return modules

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 from unittest.mock import patch
 
 import numpy as np
@@ -27,6 +27,9 @@ from workbench.kernels.bench.vllm_source import (
 
 FILES = ("v1/worker/gpu/buffer_utils.py", "v1/worker/gpu/block_table.py")
 COPY = "async_tensor_h2d"
+DRY: Literal["dry"] = "dry"
+Launches = bool | Literal["dry"]
+"""Whether kernels are launched: really, not at all, or dry, which computes nothing."""
 
 
 def find_vllm(folder: str) -> VllmSource:
@@ -127,6 +130,7 @@ def _device_view(memory: torch.Tensor) -> torch.Tensor:
     }
     owner = type("Owner", (), {"__cuda_array_interface__": described, "memory": memory})
     view = torch.as_tensor(owner, device="cuda")
+    # torch copies what it cannot share, and a copy would not see what the host writes.
     if view.data_ptr() != memory.data_ptr():
         raise VllmSkipped("pinned host memory has no address on this GPU, so vLLM cannot run")
     return view
@@ -139,8 +143,10 @@ class VllmPeer(TablesPeer):
     whole allocated width. The batch is on the device, as it does for every peer.
     """
 
-    def __init__(self, loaded: LoadedVllm, given: StepInput, *, launches: bool) -> None:
+    def __init__(self, loaded: LoadedVllm, given: StepInput, *, launches: Launches) -> None:
         self._loaded, self._given = loaded, given
+        # torch runs what expands here: of one row it takes as long as a launch on a GPU
+        self._expanded_rows = 1 if launches == DRY else None
         workload, groups = given.workload, given.workload.groups
         sizes = {"kernel_block_sizes": [group.kernel_block_size for group in groups]}
         with importable(loaded.modules):  # some of their classes import when they are made
@@ -210,7 +216,7 @@ class VllmPeer(TablesPeer):
             gathered = self._theirs.gather_block_tables(self._batch[0], len(self._given.rows))
             for table, group in zip(gathered, self._groups, strict=True):
                 if group is not None:
-                    self._loaded.expand(group, table)
+                    self._loaded.expand(group, table[: self._expanded_rows])
         if piece != "gather":
             self._theirs.compute_slot_mappings(*self._batch, len(self._given.positions))
 
@@ -240,9 +246,9 @@ class VllmPeer(TablesPeer):
         )
 
 
-def vllm(source: VllmSource, *, launches: bool = True) -> PeerKind:
-    """Return a vLLM as a peer; `launches=False` for the host's share only."""
-    load = functools.cache(lambda device: load_vllm(source, device, launches=launches))
+def vllm(source: VllmSource, *, launches: Launches = True) -> PeerKind:
+    """Return a vLLM as a peer; `launches=False` or "dry" for the host's share only."""
+    load = functools.cache(lambda device: load_vllm(source, device, launches=bool(launches)))
 
     def make(given: StepInput) -> VllmPeer:
         return VllmPeer(load(given.device), given, launches=launches)

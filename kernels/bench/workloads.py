@@ -76,6 +76,7 @@ class Workload:
         entry 4, slot 8; padding 8.
         """
         groups = range(len(self.groups))
+        # An id is read where it was staged and written to its row: 4 bytes each.
         apply = 16 * self.writes + 8 * self.new_ids
         gather = sum(4 * self.live_blocks(g) + 4 * self.live_kernel_blocks(g) for g in groups)
         padding = self.max_tokens - self.tokens
@@ -112,13 +113,13 @@ _FEW_BLOCKS, _FEW_REQUESTS, _FEW_TOKENS = 7, 3, 37
 
 
 def _plain(max_blocks: int, count: int = 1) -> tuple[TableGroup, ...]:
-    return (TableGroup(16, 16, max_blocks),) * count
+    return (TableGroup(block_size=16, kernel_block_size=16, max_blocks=max_blocks),) * count
 
 
-_HYBRID = TableGroup(1056, 16, 125)
+_HYBRID = TableGroup(block_size=1056, kernel_block_size=16, max_blocks=125)
 """Attention of a hybrid model: 66 kernel blocks per manager block, 132,000 tokens per row."""
 
-_STATE = TableGroup(132_000, 132_000, 1)
+_STATE = TableGroup(block_size=132_000, kernel_block_size=132_000, max_blocks=1)
 """Mamba without prefix caching: one state for the whole length."""
 
 WORKLOADS: dict[str, Workload] = {

@@ -10,11 +10,14 @@ from workbench.kernels.block_table.batch import Batch, checked_batch
 from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.faithful import FaithfulPath
 from workbench.kernels.block_table.fast import FastPath
+from workbench.kernels.block_table.fused import FusedPath
 from workbench.kernels.block_table.groups import (
-    LARGEST_INT32,
     ContextParallel,
     TableGroup,
     check_number,
+    checked_groups,
+    checked_parallel,
+    refuse_newer,
 )
 from workbench.kernels.block_table.host import HostTables
 from workbench.kernels.block_table.numbers import Ids
@@ -30,8 +33,13 @@ from workbench.kernels.block_table.settled import NothingStagedAfterwards
 from workbench.kernels.block_table.staged import StagedWrites
 from workbench.kernels.mode import triton_mode
 
-PathName = Literal["faithful", "fast"]
-PATHS: dict[str, type[FaithfulPath | FastPath]] = {"faithful": FaithfulPath, "fast": FastPath}
+PathName = Literal["faithful", "faithful-0.33", "fast"]
+NEWER: PathName = "faithful-0.33"
+PATHS: dict[str, type[FaithfulPath | FusedPath | FastPath]] = {
+    "faithful": FaithfulPath,
+    NEWER: FusedPath,
+    "fast": FastPath,
+}
 
 
 class BlockTables:
@@ -45,11 +53,11 @@ class BlockTables:
     - `slot_mapping`: [group, token] -> kernel block * kernel_block_size + offset, int64; -1 for
       padding, dummy requests and tokens of other context-parallel ranks.
 
-    `path="faithful"` works like vLLM 0.23's V2 runner (#38831), `path="fast"` gives the same
-    results with one copy and two launches per step; `workbench.kernels.block_table.reference` is
-    the oracle of both. Block ids are in 0..num_blocks-1. `device` is the GPU, or "cpu" for
-    Triton's interpreter; None takes that of `workbench.kernels.mode`. `allocate` replaces
-    torch.zeros for the tables' memory.
+    `path="faithful"` works like vLLM 0.23's V2 runner (#38831), "faithful-0.33" like that of 0.33,
+    which knows more of a group, `path="fast"` gives the results of 0.23 with one copy and two
+    launches per step; `workbench.kernels.block_table.reference` is the oracle of all. Block ids are
+    in 0..num_blocks-1. `device` is the GPU, or "cpu" for Triton's interpreter; None takes that of
+    `workbench.kernels.mode`. `allocate` replaces torch.zeros for the tables' memory.
 
     Every refusal is a BlockTableError raised before anything is launched. A refused write leaves
     everything as it was. `apply` and `step` leave nothing staged, also when they raise; the rows
@@ -68,15 +76,17 @@ class BlockTables:
         device: str | torch.device | None = None,
         allocate: Allocate | None = None,
     ) -> None:
-        self.groups = _checked_groups(groups, num_blocks)
+        self.groups = checked_groups(groups, num_blocks)
         for name, value in (("max_requests", max_requests), ("max_tokens", max_tokens)):
             check_number(name, value, 1)
-        if path not in PATHS:
+        if not isinstance(path, str) or path not in PATHS:
             raise BlockTableError(
                 f"path {path!r} is not known. Allowed: {', '.join(PATHS)}", field="path", given=path
             )
-        self.path_name, self.parallel = path, parallel or ContextParallel()
+        self.path_name, self.parallel = path, checked_parallel(parallel)
         self.parallel.check_groups(self.groups)
+        if path != NEWER:
+            refuse_newer(self.groups, path, NEWER)
         self.max_requests, self.max_tokens = max_requests, max_tokens
         self._host = HostTables(self.groups, max_requests, num_blocks)
         device = triton_mode().torch_device if device is None else device
@@ -129,7 +139,7 @@ class BlockTables:
     def apply(self) -> None:
         """Bring everything staged to the device."""
         with self._nothing_staged_afterwards:
-            self._path.upload_writes(self._host.staged())
+            self._path.upload_writes(self._host.staged(), self._host.widest)
             self._path.launch_apply()
 
     def gather(
@@ -140,7 +150,8 @@ class BlockTables:
         Batch row i is row idx_mapping[i], -1 a dummy request. Rows from len(idx_mapping) up to
         padded_requests (all rows by default) become 0. Sees what was applied, not what is staged.
         """
-        self._path.upload_batch(self._batch(idx_mapping, padded_requests=padded_requests))
+        batch = self._batch(idx_mapping, padded_requests=padded_requests)
+        self._path.upload_batch(batch, self._host.widest_applied)
         self._path.launch_gather()
         return self.block_table
 
@@ -150,7 +161,8 @@ class BlockTables:
         Batch row i owns tokens query_start_loc[i] .. query_start_loc[i+1]-1; positions[t] is
         token t's place in its request. A token whose block was never appended is refused.
         """
-        self._path.upload_batch(self._batch(idx_mapping, query_start_loc, positions))
+        batch = self._batch(idx_mapping, query_start_loc, positions)
+        self._path.upload_batch(batch, self._host.widest_applied)
         self._path.launch_slots()
         return self.slot_mapping
 
@@ -183,22 +195,22 @@ class BlockTables:
         """Do as `upload` for a batch that is on the device; its contents are not checked."""
         with self._nothing_staged_afterwards:
             batch.check(self._device, max_requests=self.max_requests, max_tokens=self.max_tokens)
-            self._path.upload_writes(self._host.staged(), batch)
+            self._path.upload_writes(self._host.staged(), self._host.widest, batch)
 
     def launch(self) -> None:
         """Run a step's kernels on what `upload` copied.
 
-        On the fast path grids, addresses and arguments never change, so a CUDA graph that captured
-        one call can be replayed after every `upload`.
+        On the fast path addresses and arguments never change and any grid is right, so a CUDA graph
+        that captured one call can be replayed after every `upload`. Its grid is that of the batch
+        that it was captured with: capture a large one.
         """
-        self._path.launch_apply()
-        self._path.launch_gather_and_slots()
+        self._path.launch_step()
 
     def launch_gather(self) -> None:
         """Gather only, for the batch that was copied last: fills `block_table`.
 
         Nothing is applied: it sees what the last `launch` or `apply` brought. On the fast path
-        `launch` does this and `launch_slots` at once.
+        `launch` does this and `launch_slots` in one launch.
         """
         self._path.launch_gather()
 
@@ -245,7 +257,8 @@ class BlockTables:
         check_number("request", request, 0, self.max_requests)
         count = int(self._host.counts[group, request])
         blocks = self._path.manager_row(group, request)[:count].tolist()
-        return expand_ids(blocks, self.groups[group].ratio)
+        shape = self.groups[group]
+        return expand_ids(blocks, shape.ratio, shape.kernel_block_stride)
 
     def _upload(
         self,
@@ -257,8 +270,8 @@ class BlockTables:
         batch = self._batch(
             idx_mapping, query_start_loc, positions, padded_requests=padded_requests, staged=True
         )
-        self._path.upload_writes(self._host.staged())
-        self._path.upload_batch(batch)
+        self._path.upload_writes(self._host.staged(), self._host.widest)
+        self._path.upload_batch(batch, self._host.widest)
 
     def _batch(
         self,
@@ -279,19 +292,3 @@ class BlockTables:
             max_tokens=self.max_tokens,
             parallel=self.parallel,
         )
-
-
-def _checked_groups(groups: Sequence[TableGroup], num_blocks: int) -> tuple[TableGroup, ...]:
-    groups = tuple(groups)
-    if not groups:
-        raise BlockTableError("groups must list at least one group", field="groups", limit=1)
-    ratio = max(group.ratio for group in groups)
-    if not 1 <= num_blocks <= LARGEST_INT32 // ratio:
-        raise BlockTableError(
-            f"num_blocks must be in 1..{LARGEST_INT32 // ratio}, so that kernel block ids fit in "
-            f"32 bits at {ratio} per manager block; got {num_blocks}",
-            field="num_blocks",
-            given=num_blocks,
-            limit=LARGEST_INT32 // ratio,
-        )
-    return groups

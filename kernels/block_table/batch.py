@@ -27,6 +27,17 @@ class Batch:
     padded_requests: int
 
     @property
+    def token_rows(self) -> NDArray[np.int32]:
+        """Return [tokens] the batch row of every token."""
+        rows = np.arange(self.num_requests, dtype=np.int32)
+        return rows.repeat(np.diff(self.query_start_loc))
+
+    @property
+    def has_dummies(self) -> bool:
+        """Return whether a row has no request."""
+        return bool((self.idx_mapping < 0).any())
+
+    @property
     def num_requests(self) -> int:
         """Return the number of requests, including dummies."""
         return len(self.idx_mapping)
@@ -83,7 +94,7 @@ def checked_batch(
         places = integer_array(() if positions is None else positions, "positions")
         _check_starts(starts, len(rows), max_tokens)
         # last, because it relies on starts that rise and end at the number of tokens
-        _check_positions(groups, counts, rows, starts, places, parallel.size)
+        places = _checked_positions(groups, counts, rows, starts, places, parallel.size)
     return Batch(rows.astype(np.int32), starts.astype(np.int32), places, padded)
 
 
@@ -114,15 +125,18 @@ def _check_starts(starts: NDArray[np.int64], requests: int, max_tokens: int) -> 
         )
 
 
-def _check_positions(
+def _checked_positions(
     groups: Sequence[TableGroup],
     counts: NDArray[np.int64],
     rows: NDArray[np.int64],
     starts: NDArray[np.int64],
     positions: NDArray[np.int64],
     ranks: int,
-) -> None:
-    """Check that every token is in a block that its request owns, in every group."""
+) -> NDArray[np.int64]:
+    """Return the positions; every token must be in a block of its request, in every group.
+
+    A dummy request's token may be anywhere, as in vLLM, whose kernels mask it: it becomes 0.
+    """
     if len(positions) != starts[-1]:
         raise BlockTableError(
             f"positions has {len(positions)} entries, but query_start_loc ends at {starts[-1]}: "
@@ -132,12 +146,13 @@ def _check_positions(
             limit=int(starts[-1]),
         )
     owners = np.repeat(rows, np.diff(starts))
+    live = owners != DUMMY_REQUEST
     for g, group in enumerate(groups):
-        # counts[g, -1] would be the last row: a dummy is taken as a full row, which refuses nothing
-        blocks = np.where(owners == DUMMY_REQUEST, group.max_blocks, counts[g, owners])
+        # counts[g, -1] is the last row, which says nothing about a dummy
+        blocks = counts[g, owners]
         # with context parallelism a block of this rank spans `ranks` times its tokens
-        room = blocks * group.block_size * ranks
-        if (wrong := (positions < 0) | (positions >= room)).any():
+        room = blocks * group.block_size * (ranks if group.is_sharded else 1)
+        if (wrong := live & ((positions < 0) | (positions >= room))).any():
             t = int(np.argmax(wrong))
             raise BlockTableError(
                 f"positions[{t}] is {positions[t]}, but request {owners[t]} has {blocks[t]} blocks "
@@ -149,3 +164,4 @@ def _check_positions(
                 group=g,
                 request=int(owners[t]),
             )
+    return np.where(live, positions, 0)

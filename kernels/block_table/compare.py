@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from workbench.kernels.block_table.api import BlockTables
 from workbench.kernels.block_table.reference import ReferenceTables
@@ -50,7 +51,9 @@ def differences(
             )
 
     padded = tables.max_requests if padded_requests is None else padded_requests
-    gathered = model.gather(idx_mapping, padded)
+    spans = pairwise(query_start_loc)
+    firsts = [positions[begin] if begin < end else 0 for begin, end in spans]
+    gathered = model.gather(idx_mapping, padded, firsts)
     slots = model.slot_mappings(idx_mapping, query_start_loc, positions, tables.max_tokens)
     counts = tables.counts()
     for g, table in enumerate(tables.block_table):

@@ -16,6 +16,7 @@ from workbench.kernels.block_table.groups import ContextParallel, TableGroup
 from workbench.kernels.block_table.path import Allocate, DeviceBatch, SourceUnit
 from workbench.kernels.block_table.reference import PAD_SLOT
 from workbench.kernels.block_table.staged import StagedWrites
+from workbench.kernels.mode import on_device
 
 
 class FaithfulPath:
@@ -59,7 +60,9 @@ class FaithfulPath:
         sizes = [group.kernel_block_size for group in self.groups]
         self.block_sizes = self._device(np.array(sizes, dtype=np.int32))
 
-    def upload_writes(self, writes: StagedWrites, batch: DeviceBatch | None = None) -> None:
+    def upload_writes(
+        self, writes: StagedWrites, _widest: Sequence[int] = (), batch: DeviceBatch | None = None
+    ) -> None:
         """Expand what is staged and copy it to the device, group by group."""
         if batch is not None:
             self.upload_batch(batch)
@@ -84,14 +87,15 @@ class FaithfulPath:
         """Launch one kernel for every group with staged writes, then one for the counts."""
         for g, requests, starts, offsets, ids in self._writes:
             table = self.sources[g]
-            apply_group_kernel[(len(requests),)](
-                table, table.stride(0), requests, starts, offsets, ids, BLOCK=BLOCK
-            )
+            with on_device(table.device):
+                apply_group_kernel[(len(requests),)](
+                    table, table.stride(0), requests, starts, offsets, ids, BLOCK=BLOCK
+                )
         for g, requests, counts in self._new_counts:
             # after the launches in the same stream, so no reader sees a count before its ids
             self.counts[g, requests] = counts
 
-    def upload_batch(self, batch: Batch | DeviceBatch) -> None:
+    def upload_batch(self, batch: Batch | DeviceBatch, _widest: Sequence[int] = ()) -> None:
         """Copy one step's batch to the device, unless it is there already."""
         self._batch = batch
         if isinstance(batch, DeviceBatch):
@@ -105,7 +109,9 @@ class FaithfulPath:
     def launch_gather(self) -> None:
         """Fill the first padded rows of every group's gathered table."""
         assert self._batch is not None
-        if self._batch.padded_requests:
+        if not self._batch.padded_requests:
+            return
+        with on_device(self.counts.device):
             gather_kernel[(len(self.groups), self._batch.padded_requests)](
                 self._idx_mapping,
                 self._p_sources,
@@ -121,29 +127,35 @@ class FaithfulPath:
         """Fill the whole slot mapping of every group."""
         assert self._batch is not None
         # + 1: the last program of a group pads the rest of its slots
-        slot_mapping_kernel[(len(self.groups), self._batch.num_requests + 1)](
-            self._idx_mapping,
-            self._query_start_loc,
-            self._positions,
-            self._p_sources,
-            self.strides,
-            self.block_sizes,
-            self.counts,
-            self.slots,
-            self.slots.stride(0),
-            self.max_requests,
-            self.max_tokens,
-            CP_SIZE=self.parallel.size,
-            CP_RANK=self.parallel.rank,
-            CP_INTERLEAVE=self.parallel.interleave,
-            PAD_SLOT=PAD_SLOT,
-            BLOCK=BLOCK,
-        )
+        with on_device(self.counts.device):
+            slot_mapping_kernel[(len(self.groups), self._batch.num_requests + 1)](
+                self._idx_mapping,
+                self._query_start_loc,
+                self._positions,
+                self._p_sources,
+                self.strides,
+                self.block_sizes,
+                self.counts,
+                self.slots,
+                self.slots.stride(0),
+                self.max_requests,
+                self.max_tokens,
+                CP_SIZE=self.parallel.size,
+                CP_RANK=self.parallel.rank,
+                CP_INTERLEAVE=self.parallel.interleave,
+                PAD_SLOT=PAD_SLOT,
+                BLOCK=BLOCK,
+            )
 
     def launch_gather_and_slots(self) -> None:
         """Launch the gather, then the slots."""
         self.launch_gather()
         self.launch_slots()
+
+    def launch_step(self) -> None:
+        """Launch the apply, then the gather, then the slots."""
+        self.launch_apply()
+        self.launch_gather_and_slots()
 
     def manager_row(self, group: int, request: int) -> np.ndarray:
         """Return one row on the device as manager blocks, [max_blocks]; waits for the device."""

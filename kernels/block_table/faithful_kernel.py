@@ -5,7 +5,6 @@ through arrays of pointers and strides on the device, so no load knows how its r
 Positions and slots are divided in 64 bits. Kept as it is: this is what the fast path is held to.
 """
 
-from workbench.kernels.kernel_spec import KernelSpec
 from workbench.kernels.language import tl, triton
 
 BLOCK = 1024
@@ -129,27 +128,3 @@ def slot_mapping_kernel(
             b_block = tl.load(p_row + b_logical, mask=m_here, other=0).to(tl.int64)
             b_slot = tl.where(m_here, b_block * b_size + b_offset, PAD_SLOT)
             tl.store(p_slot + o_token, b_slot, mask=m_token)
-
-
-INSPECTED = (
-    KernelSpec(name="faithful apply", function=apply_group_kernel, constexprs={"BLOCK": BLOCK}),
-    KernelSpec(
-        name="faithful gather",
-        function=gather_kernel,
-        constexprs={"BLOCK": BLOCK},
-        types=dict.fromkeys(("p_sources", "p_targets", "p_strides"), "*i64"),
-    ),
-    KernelSpec(
-        name="faithful slots",
-        function=slot_mapping_kernel,
-        constexprs={
-            "CP_SIZE": 2,
-            "CP_RANK": 0,
-            "CP_INTERLEAVE": 16,
-            "PAD_SLOT": -1,
-            "BLOCK": BLOCK,
-        },
-        types=dict.fromkeys(("p_positions", "p_tables", "p_strides", "p_slots"), "*i64"),
-        wide_division=True,
-    ),
-)

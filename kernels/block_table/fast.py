@@ -1,6 +1,8 @@
 """The fast path: one copy of unexpanded ids, one apply launch, one launch for all the rest."""
 
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
@@ -9,33 +11,39 @@ import torch
 from workbench.kernels.block_table.arena import Arena, row_arena
 from workbench.kernels.block_table.batch import Batch
 from workbench.kernels.block_table.fast_apply_kernel import apply_kernel
-from workbench.kernels.block_table.fast_fields import HEADER, LAYOUT_FIELDS
+from workbench.kernels.block_table.fast_fields import FIRST_TILES, HEADER, LAYOUT_FIELDS
 from workbench.kernels.block_table.fast_kernel import gather_and_slots_kernel
 from workbench.kernels.block_table.groups import ContextParallel, TableGroup
 from workbench.kernels.block_table.numbers import round_up
 from workbench.kernels.block_table.path import Allocate, DeviceBatch, SourceUnit
-from workbench.kernels.block_table.plan import TOKENS, group_layout, launch_plan
+from workbench.kernels.block_table.plan import Cuts, cuts_of, group_layout
 from workbench.kernels.block_table.ring import StagingRing
 from workbench.kernels.block_table.staged import PLANES, StagedWrites
+from workbench.kernels.cached_launch import CachedLaunch, processors
 
 IDS = 512
 WORDS = HEADER.value
 PROGRAMS_PER_PROCESSOR = 8
-INTERPRETER_PROGRAMS = 2
+ALIGNMENT = 16
+OWN_BATCH = "own batch"
+"""The key of launches whose arguments are all buffers of the path itself."""
+WRITES, ROWS, WRITES_AND_ROWS = (True, False), (False, True), (True, True)
+"""What the first launch does: write what is staged, and the row of every token."""
+SLOTS, TABLES, SLOTS_AND_TABLES = (True, False), (False, True), (True, True)
+"""What the second one fills."""
 
 
 class FastPath:
-    """Device memory and launches of the fast path. Grids, addresses and arguments are fixed.
+    """Device memory and launches of the fast path. Addresses and arguments are fixed.
 
     sources: per group [request, manager_block] -> physical manager block; tables: per group
     [batch row, kernel_block] -> physical kernel block; int32, rows of both start on a cache line.
     counts: [group, request] live manager blocks. slots: [group, token] int64.
-    slot_tokens, apply_ids: tokens and ids of one program; launch_options: what Triton takes
-    besides, as num_warps.
+    apply_ids: ids of one program; launch_options: what Triton takes besides, as num_warps.
     """
 
     source_holds: SourceUnit = "manager blocks"
-    slot_tokens, apply_ids = TOKENS, IDS
+    apply_ids, programs_per_processor = IDS, PROGRAMS_PER_PROCESSOR
     launch_options: Mapping[str, int] = MappingProxyType({})
 
     def __init__(
@@ -53,6 +61,8 @@ class FastPath:
         tables = row_arena([group.max_kernel_blocks for group in groups], max_requests)
         self._sources = allocate((sources.size,), torch.int32)
         self._tables = allocate((tables.size,), torch.int32)
+        # rows without a request are zero: what no step has written yet needs no zeroing later
+        self._tables.zero_()
         self.sources = _views(self._sources, sources, max_requests)
         self.tables = _views(self._tables, tables, max_requests)
         self.counts = allocate((len(groups), max_requests), torch.int32)
@@ -65,120 +75,210 @@ class FastPath:
 
         max_ids = max_requests * sum(group.max_blocks for group in groups)
         max_writes = max_requests * len(groups)
+        # words of a batch's header, which ends with the tiles of every group
+        self._head = round_up(FIRST_TILES.value + len(groups) + 1, 32)
         # a header for a batch that is on the device, one for the writes, the writes
-        staged_words = 2 * WORDS + PLANES * max_writes + max_ids
+        staged_words = self._head + WORDS + PLANES * max_writes + max_ids
         self._staging = StagingRing(allocate((staged_words,), torch.int32))
         # until the first upload a launch sees no writes and no requests
-        self._staging.target[: 2 * WORDS] = 0
-        self._staged = self._staging.target[WORDS:]
+        self._staging.target[: self._head + WORDS] = 0
+        self._staged = self._staging.target[self._head :]
         # steps of the binary search for a write; constant, so that one kernel serves every batch
         self._write_steps = (max_writes - 1).bit_length()
-        programs = -(-max(max_ids, max_writes) // IDS)
-        # fixed for a captured graph: the programs stride over the ids, however many there are
-        self._apply_programs = min(programs, _resident_programs(self.device))
+        self._most_programs = processors(self.device) * self.programs_per_processor
+        self._apply_programs = self._fill_programs = 1
 
-        # + 1: query_start_loc has one entry more than there are requests
-        row_words = round_up(max_requests + 1, 32)
-        self._batch_starts = np.cumsum([WORDS, row_words, row_words]).tolist()
-        batch_words = self._batch_starts[-1] + round_up(max_tokens, 32)
-        self._batches = StagingRing(allocate((batch_words,), torch.int32))
-        self._batches.target[:WORDS] = 0
-        ends = [*self._batch_starts[1:], batch_words]
-        self._own_parts = tuple(
-            self._batches.target[first:end]
-            for first, end in zip(self._batch_starts, ends, strict=True)
-        )
-        # what the next launch reads; a DeviceBatch replaces both
+        # idx_mapping, the row of every token, positions
+        row_words, token_words = round_up(max_requests, 32), round_up(max_tokens, 32)
+        starts = np.cumsum([self._head, row_words, token_words, token_words]).tolist()
+        self._batch_starts = starts[:-1]
+        self._batches = StagingRing(allocate((starts[-1],), torch.int32))
+        self._batches.target[: self._head] = 0
+        self._own_parts = tuple(self._batches.target[first:end] for first, end in pairwise(starts))
+        self._token_rows = allocate((token_words,), torch.int32)
+        self._token_rows.zero_()
+        # what the next launch reads; a DeviceBatch replaces all of it
         self._batch_header, self._batch_parts = self._batches.target, self._own_parts
+        self._starts: torch.Tensor | None = None
+        self._batch_key: Hashable = OWN_BATCH
 
         layout = group_layout(
             groups, sources, tables, ranks=parallel.size, num_fields=LAYOUT_FIELDS.value
         )
         self._layout = torch.from_numpy(layout.fields).to(self.device)
         self._power_of_two = layout.power_of_two
-        self.plan = launch_plan(tables, max_requests=max_requests, max_tokens=max_tokens)
-        self._entries = torch.from_numpy(self.plan.entries).to(self.device)
+        self._ratios = [group.ratio for group in groups]
+        self.cuts = self._cuts(tables)
+        self._slot_tiles = -(-max_tokens // self.cuts.tokens)
+        # entries of the widest rows that any step gathered: the rest is zero
+        self._written = [0] * len(groups)
+        self._tiles: tuple[object, list[int]] = (None, [0] * (len(groups) + 1))
+        self._applies = {parts: self._apply(*parts) for parts in (WRITES, ROWS, WRITES_AND_ROWS)}
+        self._fills = {parts: self._fill(*parts) for parts in (SLOTS, TABLES, SLOTS_AND_TABLES)}
 
-    def upload_writes(self, writes: StagedWrites, batch: DeviceBatch | None = None) -> None:
+    def upload_writes(
+        self, writes: StagedWrites, widest: Sequence[int], batch: DeviceBatch | None = None
+    ) -> None:
         """Copy all groups' unexpanded ids and where they go, in one transfer.
 
         Of a batch on the device only its sizes are copied, in the same transfer. A captured launch
         keeps the addresses it was captured with: of the own buffers, or of a DeviceBatch's tensors.
         """
-        buffer, first, packed = self._staging.buffer(), WORDS, writes.packed
-        end = 2 * WORDS + len(packed)
+        buffer, head, packed = self._staging.buffer(), self._head, writes.packed
+        ids, begin = len(packed) - PLANES * writes.count, head + WORDS
+        end = begin + len(packed)
         # count twice: the planes are as long as the writes are many
-        buffer[WORDS : WORDS + 3] = writes.count, len(packed) - PLANES * writes.count, writes.count
-        buffer[2 * WORDS : end] = packed
-        if batch is not None:
-            first = 0
-            buffer[:3] = batch.num_requests, batch.padded_requests, batch.num_tokens
-            self._batch_header = self._staging.target
-            self._batch_parts = (batch.idx_mapping, batch.query_start_loc, batch.positions)
-        # the header of a device batch rides along, just before that of the writes
-        self._staging.send(end, first)
-
-    def launch_apply(self) -> None:
-        """Launch one kernel for everything staged."""
-        apply_kernel[(self._apply_programs,)](
-            self._staged,
-            self._layout,
-            self._sources,
-            self.counts,
-            self.max_requests,
-            IDS=self.apply_ids,
-            STEPS=self._write_steps,
-            **self.launch_options,
+        struct.pack_into("=3i", buffer.data, 4 * head, writes.count, ids, writes.count)
+        buffer[begin:end] = packed
+        self._apply_programs = self._shared_out(-(-max(ids, writes.count) // self.apply_ids))
+        if batch is None:
+            self._staging.send(end, head)
+            return
+        self._write_header(buffer, batch, widest, may_zero=batch.may_have_dummies)
+        rows = self._token_rows if batch.token_rows is None else batch.token_rows
+        self._starts = batch.query_start_loc if batch.token_rows is None else None
+        self._batch_header = self._staging.target
+        self._batch_parts = (batch.idx_mapping, rows, batch.positions)
+        # what Triton specialises a kernel for
+        self._batch_key = (
+            batch.positions.dtype,
+            batch.idx_mapping.data_ptr() % ALIGNMENT,
+            rows.data_ptr() % ALIGNMENT,
+            batch.positions.data_ptr() % ALIGNMENT,
+            batch.query_start_loc.data_ptr() % ALIGNMENT,
         )
+        self._fill_programs = self._shared_out(batch.num_requests)
+        # the header of a device batch rides along, just before that of the writes
+        self._staging.send(end)
 
-    def upload_batch(self, batch: Batch) -> None:
-        """Copy one step's batch, in one transfer."""
+    def upload_batch(self, batch: Batch, widest: Sequence[int]) -> None:
+        """Copy one step's batch, in one transfer, with the row of every token."""
         buffer = self._batches.buffer()
-        buffer[:3] = batch.num_requests, batch.padded_requests, batch.num_tokens
+        self._write_header(buffer, batch, widest, may_zero=batch.has_dummies)
         self._batch_header, self._batch_parts = self._batches.target, self._own_parts
-        columns: list[np.ndarray] = [batch.idx_mapping, batch.query_start_loc, batch.positions]
+        self._starts, self._batch_key = None, OWN_BATCH
+        columns: list[np.ndarray] = [batch.idx_mapping, batch.token_rows, batch.positions]
         for first, column in zip(self._batch_starts, columns, strict=True):
             buffer[first : first + len(column)] = column
         self._batches.send(self._batch_starts[-1] + batch.num_tokens)
 
+    def launch_apply(self) -> None:
+        """Launch one kernel for everything staged."""
+        self._launch_apply(WRITES, self._apply_programs)
+
     def launch_gather(self) -> None:
         """Launch only the tiles of the gathered tables."""
-        self._launch(self._entries[self.plan.slot_tiles :])
+        self._launch(TABLES)
 
     def launch_slots(self) -> None:
-        """Launch only the tiles of the slot mapping."""
-        self._launch(self._entries[: self.plan.slot_tiles])
+        """Launch only the tiles of the slot mapping; before them what they read of a batch."""
+        if self._starts is not None:
+            self._launch_apply(ROWS, self._fill_programs)
+        self._launch(SLOTS)
 
     def launch_gather_and_slots(self) -> None:
-        """Launch both in one kernel."""
-        self._launch(self._entries)
+        """Launch both in one kernel, which needs the rows of the batch's tokens."""
+        self._launch(SLOTS_AND_TABLES)
+
+    def launch_step(self) -> None:
+        """Launch two kernels: one that applies, one for the rest."""
+        if self._starts is None:
+            self.launch_apply()
+        else:
+            programs = max(self._apply_programs, self._fill_programs)
+            self._launch_apply(WRITES_AND_ROWS, programs)
+        self.launch_gather_and_slots()
 
     def manager_row(self, group: int, request: int) -> np.ndarray:
         """Return one row on the device as manager blocks, [max_blocks]; waits for the device."""
         return self.sources[group][request].cpu().numpy()
 
-    def _launch(self, entries: torch.Tensor) -> None:
-        gather_and_slots_kernel[(len(entries),)](
-            entries,
-            self._batch_header,
-            *self._batch_parts,
-            self._layout,
-            self._sources,
-            self.counts,
-            self._tables,
-            self._slots,
-            self._slots.stride(0),
-            self.max_requests,
-            ROWS=self.plan.rows,
-            COLUMNS=self.plan.columns,
-            TOKENS=self.slot_tokens,
-            STEPS=(self.max_requests - 1).bit_length(),
-            POWER_OF_TWO=self._power_of_two,
-            CP_SIZE=self.parallel.size,
-            CP_RANK=self.parallel.rank,
-            CP_INTERLEAVE=self.parallel.interleave,
-            **self.launch_options,
+    @property
+    def programs(self) -> int:
+        """Return the programs of the second launch for the batch that was copied last."""
+        return self._programs(SLOTS_AND_TABLES)
+
+    def _write_header(
+        self,
+        buffer: np.ndarray,
+        batch: Batch | DeviceBatch,
+        widest: Sequence[int],
+        *,
+        may_zero: bool,
+    ) -> None:
+        """Write the batch's sizes and tiles. widest: manager blocks of any row, per group."""
+        padded = batch.padded_requests
+        may_zero |= padded > batch.num_requests
+        known = (padded, may_zero, *widest)
+        if self._tiles[0] != known:
+            widths = [n * ratio for n, ratio in zip(widest, self._ratios, strict=True)]
+            self._written = list(map(max, self._written, widths))
+            # a row of zeros is as wide as whatever was written there
+            firsts = self.cuts.first_tiles(padded, self._written if may_zero else widths)
+            self._tiles = known, firsts
+        firsts = self._tiles[1]
+        struct.pack_into(
+            f"={FIRST_TILES.value + len(firsts)}i",
+            buffer.data,
+            0,
+            *(batch.num_requests, padded, batch.num_tokens, self.cuts.row_tiles(padded)),
+            *firsts,
         )
+
+    def _shared_out(self, wanted: int) -> int:
+        """Return how many programs share work for so many: no more than the device holds."""
+        return max(1, min(wanted, self._most_programs))
+
+    def _programs(self, parts: tuple[bool, bool]) -> int:
+        slots, tables = parts
+        count = self._slot_tiles * len(self.groups) if slots else 0
+        return count + (self._tiles[1][-1] if tables else 0)
+
+    def _apply(self, writes: bool, rows: bool) -> CachedLaunch:
+        constants = {
+            "IDS": self.apply_ids,
+            "STEPS": self._write_steps,
+            "APPLY": writes,
+            "FILL": rows,
+        }
+        return CachedLaunch(apply_kernel, constants, self.device, self.launch_options)
+
+    def _launch_apply(self, parts: tuple[bool, bool], programs: int) -> None:
+        starts = self._token_rows if self._starts is None else self._starts
+        key = OWN_BATCH if self._starts is None else self._batch_key
+        arguments = (
+            self._staged, self._layout, self._sources, self.counts, self.max_requests,
+            self._batch_header, starts, self._token_rows,
+        )  # fmt: skip
+        self._applies[parts](programs, key, arguments)
+
+    def _fill(self, slots: bool, tables: bool) -> CachedLaunch:
+        constants = {
+            "ROWS": self.cuts.rows,
+            "COLUMNS": self.cuts.columns,
+            "TOKENS": self.cuts.tokens,
+            "GROUPS": len(self.groups),
+            "SPREAD": 1 << len(self.groups).bit_length(),
+            "SLOTS": slots,
+            "TABLES": tables,
+            "POWER_OF_TWO": self._power_of_two,
+            "CP_SIZE": self.parallel.size,
+            "CP_RANK": self.parallel.rank,
+            "CP_INTERLEAVE": self.parallel.interleave,
+        }
+        return CachedLaunch(gather_and_slots_kernel, constants, self.device, self.launch_options)
+
+    def _launch(self, parts: tuple[bool, bool]) -> None:
+        if programs := self._programs(parts):
+            arguments = (
+                self._batch_header, *self._batch_parts, self._layout, self._sources, self.counts,
+                self._tables, self._slots, self._slots.stride(0), self._slot_tiles,
+                self.max_requests,
+            )  # fmt: skip
+            self._fills[parts](programs, self._batch_key, arguments)
+
+    def _cuts(self, tables: Arena) -> Cuts:
+        return cuts_of(tables, max_requests=self.max_requests)
 
 
 def _views(arena: torch.Tensor, layout: Arena, rows: int) -> tuple[torch.Tensor, ...]:
@@ -187,11 +287,3 @@ def _views(arena: torch.Tensor, layout: Arena, rows: int) -> tuple[torch.Tensor,
         arena[base : base + rows * stride].view(rows, stride)[:, :width]
         for base, stride, width in zip(layout.bases, layout.strides, layout.widths, strict=True)
     )
-
-
-def _resident_programs(device: torch.device) -> int:
-    """Return the number of programs that share the staged ids; few in the interpreter."""
-    if device.type != "cuda":
-        return INTERPRETER_PROGRAMS
-    # enough programs to fill every multiprocessor; each costs a fixed search for its writes
-    return torch.cuda.get_device_properties(device).multi_processor_count * PROGRAMS_PER_PROCESSOR

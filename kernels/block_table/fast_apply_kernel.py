@@ -1,12 +1,12 @@
-"""The fast path's first launch: everything staged, for all groups."""
+"""The fast path's first launch: everything staged, for all groups, and each token's row."""
 
 from workbench.kernels.block_table.fast_fields import (
     HEADER,
     LAYOUT_FIELDS,
+    REQUESTS,
     SOURCE_BASE,
     SOURCE_STRIDE,
 )
-from workbench.kernels.kernel_spec import KernelSpec
 from workbench.kernels.language import tl, triton
 
 
@@ -17,15 +17,46 @@ def apply_kernel(
     p_sources,
     p_counts,
     max_requests,
+    p_batch,
+    p_query_start_loc,
+    p_token_rows,
     IDS: tl.constexpr,
     STEPS: tl.constexpr,
+    APPLY: tl.constexpr,
+    FILL: tl.constexpr,
 ):
-    """Write everything staged, for all groups. Grid: fixed; programs share the ids out.
+    """Write everything staged, for all groups (APPLY), and the row of every token (FILL).
+
+    Any grid: programs share ids and rows out.
 
     staged: int32, header (writes, ids, words of a plane), then the planes group, request, start,
     offset, then the ids. Entry i belongs to the last write whose offset is <= i. sources: the
-    arena of [group][request, manager_block]; counts: [group, request] manager blocks.
+    arena of [group][request, manager_block]; counts: [group, request] manager blocks. batch: the
+    header of gather_and_slots_kernel; token_rows: [tokens] -> batch row, int32.
     """
+    if FILL:
+        for i_row in range(tl.program_id(0), tl.load(p_batch + REQUESTS), tl.num_programs(0)):
+            i_start = tl.load(p_query_start_loc + i_row)
+            i_end = tl.load(p_query_start_loc + i_row + 1)
+            for i_first in range(i_start, i_end, IDS):
+                o_token = i_first + tl.arange(0, IDS)
+                b_row = tl.zeros([IDS], tl.int32) + i_row
+                tl.store(p_token_rows + o_token, b_row, mask=o_token < i_end)
+    if APPLY:
+        write_staged(p_staged, p_layout, p_sources, p_counts, max_requests, IDS, STEPS)
+
+
+@triton.jit
+def write_staged(
+    p_staged,
+    p_layout,
+    p_sources,
+    p_counts,
+    max_requests,
+    IDS: tl.constexpr,
+    STEPS: tl.constexpr,
+):
+    """Write ids and counts, as apply_kernel says."""
     num_writes = tl.load(p_staged)
     num_ids = tl.load(p_staged + 1)
     plane_words = tl.load(p_staged + 2)
@@ -69,13 +100,3 @@ def apply_kernel(
         b_stride = tl.load(p_field + SOURCE_STRIDE, mask=m_id, other=0)
         b_id = tl.load(p_ids + o_entry, mask=m_id, other=0)
         tl.store(p_sources + b_base + b_request * b_stride + b_column, b_id, mask=m_id)
-
-
-INSPECTED = (
-    KernelSpec(
-        name="fast apply",
-        function=apply_kernel,
-        constexprs={"IDS": 512, "STEPS": 17},
-        types={"p_layout": "*i64"},
-    ),
-)

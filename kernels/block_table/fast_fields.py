@@ -18,9 +18,13 @@ SPAN_SHIFT = tl.constexpr(10)
 LAYOUT_FIELDS = tl.constexpr(16)
 
 HEADER = tl.constexpr(32)
-"""int32 words before the data of an upload: a cache line, so that the data starts aligned."""
+"""int32 words before the staged writes: a cache line, so that the data starts aligned."""
+
+# Words of a batch's header; after them the first tile of every group's table, and their end.
+REQUESTS = tl.constexpr(0)
+PADDED = tl.constexpr(1)
+TOKENS_OF_BATCH = tl.constexpr(2)
+ROW_TILES = tl.constexpr(3)
+FIRST_TILES = tl.constexpr(4)
 
 PAD = tl.constexpr(PAD_SLOT)
-
-PLAN_FIELDS = tl.constexpr(4)
-"""int32 words of a program's entry in `p_plan`: 16 bytes, so that every entry is aligned."""

@@ -1,18 +1,22 @@
 """The fast path's second launch: gather, expand, map slots and pad.
 
 Tables hold manager blocks; all groups are in one arena whose rows are multiples of 32 entries.
-Every size that changes from step to step is read from device memory, so a captured launch stays
-right. Divisions are 32-bit multiplications, or shifts where every divisor is a power of two.
+Every size that changes from step to step is read from device memory, and programs stride over the
+tiles, so a captured launch stays right, whatever its grid. Divisions are 32-bit multiplications, or
+shifts where every divisor is a power of two.
 """
 
 from workbench.kernels.block_table.fast_fields import (
     BLOCK_SIZE,
+    FIRST_TILES,
     LAYOUT_FIELDS,
     PAD,
-    PLAN_FIELDS,
+    PADDED,
     RATIO,
     RATIO_MULTIPLIER,
     RATIO_SHIFT,
+    REQUESTS,
+    ROW_TILES,
     SOURCE_BASE,
     SOURCE_STRIDE,
     SPAN,
@@ -20,8 +24,8 @@ from workbench.kernels.block_table.fast_fields import (
     SPAN_SHIFT,
     TABLE_BASE,
     TABLE_STRIDE,
+    TOKENS_OF_BATCH,
 )
-from workbench.kernels.kernel_spec import KernelSpec
 from workbench.kernels.language import tl, triton
 
 
@@ -51,8 +55,8 @@ def gather_tile(
 
     Up to three entries after a live row's last one become 0: stores are 16 bytes wide.
     """
-    num_requests = tl.load(p_batch)
-    num_padded = tl.load(p_batch + 1)
+    num_requests = tl.load(p_batch + REQUESTS)
+    num_padded = tl.load(p_batch + PADDED)
     o_row = i_first_row + tl.arange(0, ROWS)
     # other=-1: padded rows are treated as dummy requests, which get zeros
     b_request = tl.load(p_idx_mapping + o_row, mask=o_row < num_requests, other=-1)
@@ -93,9 +97,9 @@ def gather_tile(
 
 @triton.jit
 def slot_tile(
-    p_batch, p_idx_mapping, p_query_start_loc, p_positions, p_field, p_sources, p_group_counts,
+    p_batch, p_idx_mapping, p_token_rows, p_positions, p_field, p_sources, p_group_counts,
     p_group_slots, i_first_token, slot_stride,
-    TOKENS: tl.constexpr, STEPS: tl.constexpr, POWER_OF_TWO: tl.constexpr, CP_SIZE: tl.constexpr,
+    TOKENS: tl.constexpr, POWER_OF_TWO: tl.constexpr, CP_SIZE: tl.constexpr,
     CP_RANK: tl.constexpr, CP_INTERLEAVE: tl.constexpr,
 ):  # fmt: skip
     """Map TOKENS tokens of one group; padding, up to the row's stride, has no request.
@@ -103,22 +107,17 @@ def slot_tile(
     (b*r + t) * kernel + o == b * manager + (t*kernel + o), and the interleave divides the kernel
     block: so unexpanded ids and manager sizes give the slots of the expanded table.
     """
-    num_requests = tl.load(p_batch)
-    num_tokens = tl.load(p_batch + 2)
+    num_requests = tl.load(p_batch + REQUESTS)
+    num_tokens = tl.load(p_batch + TOKENS_OF_BATCH)
     o_token = i_first_token + tl.arange(0, TOKENS)
     m_token = o_token < num_tokens
-    # binary search for the last request that starts at or before the token
-    b_row = tl.zeros([TOKENS], tl.int32)
-    for i_step in tl.static_range(STEPS):
-        b_candidate = b_row + (1 << (STEPS - 1 - i_step))
-        m_candidate = m_token & (b_candidate < num_requests)
-        b_start = tl.load(p_query_start_loc + b_candidate, mask=m_candidate, other=0)
-        b_row = tl.where(m_candidate & (b_start <= o_token), b_candidate, b_row)
-    b_request = tl.load(p_idx_mapping + b_row, mask=m_token, other=-1)
-    m_live = b_request >= 0
-    b_count = tl.load(p_group_counts + b_request, mask=m_live, other=0)
+    b_row = tl.load(p_token_rows + o_token, mask=m_token, other=0)
     # positions fit in 32 bits: ContextParallel.check_groups
     b_position = tl.load(p_positions + o_token, mask=m_token, other=0).to(tl.int32)
+    # a token that no row claims has the row of another batch
+    b_request = tl.load(p_idx_mapping + b_row, mask=m_token & (b_row < num_requests), other=-1)
+    m_live = b_request >= 0
+    b_count = tl.load(p_group_counts + b_request, mask=m_live, other=0)
     b_span = tl.load(p_field + SPAN).to(tl.int32)
     b_multiplier = tl.load(p_field + SPAN_MULTIPLIER)
     b_shift = tl.load(p_field + SPAN_SHIFT).to(tl.int32)
@@ -140,63 +139,41 @@ def slot_tile(
 
 @triton.jit
 def gather_and_slots_kernel(
-    p_plan, p_batch, p_idx_mapping, p_query_start_loc, p_positions, p_layout, p_sources, p_counts,
-    p_tables, p_slots, slot_stride, max_requests,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, TOKENS: tl.constexpr, STEPS: tl.constexpr,
-    POWER_OF_TWO: tl.constexpr, CP_SIZE: tl.constexpr, CP_RANK: tl.constexpr,
-    CP_INTERLEAVE: tl.constexpr,
+    p_batch, p_idx_mapping, p_token_rows, p_positions, p_layout, p_sources, p_counts, p_tables,
+    p_slots, slot_stride, slot_tiles, max_requests,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, TOKENS: tl.constexpr, GROUPS: tl.constexpr,
+    SPREAD: tl.constexpr, SLOTS: tl.constexpr, TABLES: tl.constexpr, POWER_OF_TWO: tl.constexpr,
+    CP_SIZE: tl.constexpr, CP_RANK: tl.constexpr, CP_INTERLEAVE: tl.constexpr,
 ):  # fmt: skip
-    """Run one entry of the plan per program: a tile of tokens or of a table.
+    """Fill tiles of slots (SLOTS), then of tables (TABLES). Any grid: programs stride over them.
 
-    plan: int32 [programs, 4]: group, 0, first token, 0 or group, 1, first row, first column.
-    batch: int32 header (requests, padded requests, tokens); idx_mapping, query_start_loc and
-    positions int32, the last one int64 if need be. layout: int64 [groups, LAYOUT_FIELDS]. sources
-    and counts hold manager blocks as in apply_kernel; tables: the arena of [group][batch row,
-    kernel_block] -> physical kernel block; slots: [group, token] int64.
+    batch: int32 header as in fast_fields, with the tiles of the step's live maxima; idx_mapping,
+    token_rows [tokens] -> batch row, and positions int32, the last one int64 if need be. layout:
+    int64 [groups, LAYOUT_FIELDS]. sources and counts hold manager blocks as in apply_kernel;
+    tables: the arena of [group][batch row, kernel_block] -> physical kernel block; slots:
+    [group, token] int64, slot_tiles tiles a group. SPREAD: a power of two above GROUPS.
     """
-    p_entry = p_plan + tl.program_id(0) * PLAN_FIELDS
-    i_group = tl.load(p_entry).to(tl.int64)
-    i_kind = tl.load(p_entry + 1)
-    # promised here: a hint on another function's parameter is lost when it is inlined
-    i_first = tl.load(p_entry + 2)
-    p_field = p_layout + i_group * LAYOUT_FIELDS
-    p_group_counts = p_counts + i_group * max_requests
-    if i_kind == 0:
-        slot_tile(
-            p_batch, p_idx_mapping, p_query_start_loc, p_positions, p_field, p_sources,
-            p_group_counts, p_slots + i_group * slot_stride, tl.multiple_of(i_first, 32),
-            slot_stride, TOKENS, STEPS, POWER_OF_TWO, CP_SIZE, CP_RANK, CP_INTERLEAVE,
-        )  # fmt: skip
-    else:
-        gather_tile(
-            p_batch, p_idx_mapping, p_field, p_sources, p_tables, p_group_counts,
-            i_first, tl.multiple_of(tl.load(p_entry + 3), 32), ROWS, COLUMNS, POWER_OF_TWO,
-        )  # fmt: skip
-
-
-def _tiles(name: str, power_of_two: bool, cp_size: int, rows: int, columns: int) -> KernelSpec:
-    return KernelSpec(
-        name=name,
-        function=gather_and_slots_kernel,
-        constexprs={
-            "ROWS": rows,
-            "COLUMNS": columns,
-            "TOKENS": 512,
-            "STEPS": 13,
-            "POWER_OF_TWO": power_of_two,
-            "CP_SIZE": cp_size,
-            "CP_RANK": 0,
-            "CP_INTERLEAVE": 16,
-        },
-        types={"p_layout": "*i64", "p_slots": "*i64"},
-        aligned=("slot_stride",),
-        vector_load_bytes=16,
-        vector_store_bytes=16,
-    )
-
-
-INSPECTED = (
-    _tiles("fast gather and slots, powers of two", True, 1, 64, 32),
-    _tiles("fast gather and slots, any size", False, 1, 16, 128),
-    _tiles("fast gather and slots, context parallel", False, 4, 16, 128),
-)
+    o_group = tl.arange(0, SPREAD)
+    b_firsts = tl.load(p_batch + FIRST_TILES + o_group, mask=o_group <= GROUPS, other=2**31 - 1)
+    row_tiles = tl.load(p_batch + ROW_TILES)
+    end = tl.load(p_batch + FIRST_TILES + GROUPS) if TABLES else 0
+    num_slot_tiles = slot_tiles * GROUPS if SLOTS else 0
+    for i_any in range(tl.program_id(0), num_slot_tiles + end, tl.num_programs(0)):
+        if i_any < num_slot_tiles:
+            i_group = (i_any // slot_tiles).to(tl.int64)
+            slot_tile(
+                p_batch, p_idx_mapping, p_token_rows, p_positions,
+                p_layout + i_group * LAYOUT_FIELDS, p_sources, p_counts + i_group * max_requests,
+                p_slots + i_group * slot_stride, i_any % slot_tiles * TOKENS, slot_stride,
+                TOKENS, POWER_OF_TWO, CP_SIZE, CP_RANK, CP_INTERLEAVE,
+            )  # fmt: skip
+        else:
+            i_tile = i_any - num_slot_tiles
+            # the last group that begins at or before the tile: one load, and no search
+            i_group = (tl.sum((b_firsts <= i_tile).to(tl.int32)) - 1).to(tl.int64)
+            i_tile -= tl.sum(tl.where(o_group == i_group, b_firsts, 0))
+            gather_tile(
+                p_batch, p_idx_mapping, p_layout + i_group * LAYOUT_FIELDS, p_sources, p_tables,
+                p_counts + i_group * max_requests, i_tile % row_tiles * ROWS,
+                i_tile // row_tiles * COLUMNS, ROWS, COLUMNS, POWER_OF_TWO,
+            )  # fmt: skip

@@ -64,15 +64,17 @@ class FewWriter:
         struct.pack_into(f"={planes}i", packed.data, 0, *group, *owner, *start, *offset)
         sent, entries, counts = packed[planes:], self._entries, self._counts
         sent[:] = found
-        last = [*offset[1:], len(blocks)]
-        for place, i, j, row, end in zip(places, offset, last, rows, ends, strict=True):
+        last, widest = [*offset[1:], len(blocks)], [0] * len(self._groups)
+        columns = (group, places, offset, last, rows, ends)
+        for g, place, i, j, row, end in zip(*columns, strict=True):
             counts[row] = end
+            widest[g] = max(widest[g], end)
             # a memoryview writes one number several times as fast as a numpy slice
             if j - i == 1:
                 entries[place] = blocks[i]
             else:
                 self._ids[place : place + j - i] = sent[i:j]
-        return Append(StagedWrites(packed, len(rows)), rows, ends)
+        return Append(StagedWrites(packed, len(rows)), rows, ends, widest)
 
     def _columns(
         self, requests: Ids, ids: Sequence[Sequence[Ids]], overwrite: bool

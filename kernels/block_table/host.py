@@ -53,6 +53,7 @@ class HostTables:
         self._only: Append | None = None
         self._few = FewWriter(self._arena, max_requests, num_blocks, self._ids, self._flat_newest)
         self._count_view = self._flat_counts.data
+        self._widest: tuple[int, ...] | None = (0,) * len(groups)
 
     def append_many(
         self, requests: Ids, ids: Sequence[Sequence[Ids]], *, overwrite: bool = False
@@ -60,6 +61,7 @@ class HostTables:
         """Add ids[i][group] to the rows of requests[i]; all or, on an error, nothing."""
         # None covers what is invalid as well: the general way below finds the error and words it
         if (append := self._few.write(requests, ids, overwrite=overwrite)) is not None:
+            self._widen(overwrite, append.widest)
             self._stage(append)
             return
         request = checked_requests(requests, self.max_requests)
@@ -113,6 +115,7 @@ class HostTables:
         self._put(self._base[group] + owner * self._stride[group] + start, offset, blocks)
         # only now, as the slots of `_put` depend on the old ends
         self._flat_newest[rows] = end
+        self._widen(overwrite, end.reshape(lengths.shape).max(0).tolist())
         if not writes.all():  # what changes nothing is not sent
             # an empty overwrite still shortens its row: its count has to reach the device
             kept = (writes > 0) | (end != self._flat_counts[rows])
@@ -122,6 +125,25 @@ class HostTables:
         # the checks above keep every value within 32 bits
         packed = np.concatenate(columns, dtype=np.int32, casting="same_kind")
         self._stage(Append(StagedWrites(packed, len(rows)), rows, end))
+
+    @property
+    def widest(self) -> tuple[int, ...]:
+        """Return the most blocks that any row has after the next apply, per group."""
+        if self._widest is None:
+            self._widest = tuple(self.newest_counts.max(1).tolist())
+        return self._widest
+
+    @property
+    def widest_applied(self) -> tuple[int, ...]:
+        """Return the most blocks that any row has on the device, per group."""
+        return tuple(self.counts.max(1).tolist())
+
+    def _widen(self, overwrite: bool, ends: Sequence[int]) -> None:
+        """Note how long written rows are; rows that may have become shorter are counted later."""
+        if overwrite:
+            self._widest = None
+        elif self._widest is not None:
+            self._widest = tuple(map(max, self._widest, ends))
 
     def _stage(self, append: Append) -> None:
         if self._only is None and not self._touched:
@@ -153,6 +175,7 @@ class HostTables:
             count = self.newest_counts[g, source]
             self.row(g, target)[:count] = self.row(g, source)[:count]
         self.newest_counts[:, target] = self.newest_counts[:, source]
+        self._widest = None
         # the target may hold other ids on the device, so its whole row is sent
         self._first_staged[:, target] = 0
         self._touched.append(target)
@@ -161,6 +184,10 @@ class HostTables:
         """Empty a request's rows; the device keeps stale ids after a count of 0."""
         (request,) = checked_requests([request], self.max_requests).tolist()
         self._merge_only()
+        # only the widest rows are missed
+        counts = self.newest_counts[:, request].tolist()
+        if self._widest and any(map(int.__eq__, counts, self._widest)):
+            self._widest = None
         self.newest_counts[:, request] = 0
         self._first_staged[:, request] = 0
         self._touched.append(request)
@@ -209,6 +236,7 @@ class HostTables:
         self._merge_only()
         touched = sorted(set(self._touched))
         self.newest_counts[:, touched] = self.counts[:, touched]
+        self._widest = None
         self._forget()
         for request in touched:
             for g in range(len(self.groups)):

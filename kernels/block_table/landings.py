@@ -7,8 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from workbench.kernels.block_table.groups import TableGroup
+from workbench.kernels.block_table.reference import NULL_BLOCK
 
-NULL_BLOCK = 0
 NO_BLOCK = -1
 """An entry of a table that no kernel has written."""
 PAST_TABLE = -2

@@ -17,7 +17,14 @@ LARGEST_INT64 = 2**63 - 1
 
 
 def readable_twice(values: object, field: str) -> None:
-    """Refuse what can be read only once, such as a generator, and what is not a list."""
+    """Refuse what can be read only once, such as a generator, tensors, and what is not a list."""
+    if hasattr(values, "cpu") and hasattr(values, "numpy"):
+        raise BlockTableError(
+            f"{field} is a tensor, which would have to be copied from its device for every check. "
+            f"Expected a list, a tuple or a numpy array. Give {field}.cpu().numpy().",
+            field=field,
+            given=type(values).__name__,
+        )
     if not isinstance(values, (Sequence, np.ndarray)) or isinstance(values, (str, bytes)):
         raise BlockTableError(
             f"{field} must be a list, a tuple or an array; got {type(values).__name__}, which "

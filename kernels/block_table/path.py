@@ -1,6 +1,6 @@
 """The interface of a path of `BlockTables`, and where the tables' memory comes from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -40,6 +40,10 @@ class DeviceBatch:
     positions: torch.Tensor
     num_tokens: int
     padded_requests: int
+    token_rows: torch.Tensor | None = None
+    """[at least num_tokens] int32, the batch row of every token; a launch finds it if None."""
+    may_have_dummies: bool = True
+    """False promises that no row is a dummy request: fewer programs where rows were once longer."""
 
     @property
     def num_requests(self) -> int:
@@ -49,10 +53,13 @@ class DeviceBatch:
 
     def check(self, device: torch.device, *, max_requests: int, max_tokens: int) -> None:
         """Refuse tensors of another type, place or size than the kernels expect."""
-        requests, place = self.num_requests, device.type
-        _check_tensor("idx_mapping", self.idx_mapping, ROWS, requests, place)
-        _check_tensor("query_start_loc", self.query_start_loc, ROWS, requests + 1, place)
-        _check_tensor("positions", self.positions, POSITIONS, self.num_tokens, place)
+        # with its index: a kernel of one GPU cannot read the tensors of another
+        requests, tokens = self.num_requests, self.num_tokens
+        _check_tensor("idx_mapping", self.idx_mapping, ROWS, requests, device)
+        _check_tensor("query_start_loc", self.query_start_loc, ROWS, requests + 1, device)
+        _check_tensor("positions", self.positions, POSITIONS, tokens, device)
+        if self.token_rows is not None:
+            _check_tensor("token_rows", self.token_rows, ROWS, tokens, device)
         if not requests <= self.padded_requests <= max_requests:
             raise _outside("padded_requests", self.padded_requests, requests, max_requests)
         if not 0 <= self.num_tokens <= max_tokens:
@@ -64,12 +71,16 @@ POSITIONS = (torch.int64, torch.int32)
 
 
 def _check_tensor(
-    field: str, tensor: torch.Tensor, dtypes: tuple[torch.dtype, ...], entries: int, place: str
+    field: str,
+    tensor: torch.Tensor,
+    dtypes: tuple[torch.dtype, ...],
+    entries: int,
+    place: torch.device,
 ) -> None:
     shape = tensor.shape
     # longer is fine: buffers of a captured graph are as long as its largest batch
     fits = len(shape) == 1 and shape[0] >= entries and tensor.is_contiguous()
-    if not fits or tensor.dtype not in dtypes or tensor.device.type != place:
+    if not fits or tensor.dtype not in dtypes or tensor.device != place:
         raise BlockTableError(
             f"{field} must be a contiguous tensor of at least {entries} entries on {place}, of "
             f"{' or '.join(map(str, dtypes))}; got {tuple(shape)} {tensor.dtype} on "
@@ -99,13 +110,18 @@ class TablePath(Protocol):
     counts: torch.Tensor
     """[group, request] live blocks, int32, in units of `source_holds`."""
 
-    def upload_writes(self, writes: StagedWrites, batch: DeviceBatch | None = None) -> None:
-        """Copy what is staged to the device, and record a batch that is already there."""
+    def upload_writes(
+        self, writes: StagedWrites, widest: Sequence[int], batch: DeviceBatch | None = None
+    ) -> None:
+        """Copy what is staged to the device, and record a batch that is already there.
+
+        widest: the most manager blocks of any row, per group, once it is applied.
+        """
 
     def launch_apply(self) -> None:
         """Write it into the source tables and publish the counts."""
 
-    def upload_batch(self, batch: Batch) -> None:
+    def upload_batch(self, batch: Batch, widest: Sequence[int]) -> None:
         """Bring one step's batch to the device."""
 
     def launch_gather(self) -> None:
@@ -114,8 +130,8 @@ class TablePath(Protocol):
     def launch_slots(self) -> None:
         """Fill the slot mapping."""
 
-    def launch_gather_and_slots(self) -> None:
-        """Launch both the gather and the slots."""
+    def launch_step(self) -> None:
+        """Launch a whole step: apply, gather, slots."""
 
     def manager_row(self, group: int, request: int) -> np.ndarray:
         """Return one source row as manager blocks, [max_blocks]; waits for the device."""

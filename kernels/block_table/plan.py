@@ -1,4 +1,4 @@
-"""How the fast path's launches are cut: tiles and layout, fixed when the tables are made."""
+"""How the fast path's launches are cut: tiles of a step's live maxima, and the groups' layout."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,47 +15,43 @@ NARROW, WIDE = 32, 128
 """Columns of a table tile: one cache line where all rows are short, else one line a warp row."""
 
 TOKENS = 512
-SLOTS, TABLE = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchPlan:
-    """What each program of the second launch does, for every batch up to the maxima.
+class Cuts:
+    """Tiles of the second launch: `rows` x `columns` entries of a table, or `tokens` slots.
 
-    entries: int32 [programs, 4] as gather_and_slots_kernel reads them, tiles of slots first.
-    A tile of a table has `rows` x `columns` entries: many short rows share a program, and one
-    long row is shared by many.
+    Many short rows share a tile, and one long row is shared by many.
     """
 
-    entries: NDArray[np.int32]
-    slot_tiles: int
     rows: int
     columns: int
+    tokens: int
+
+    def row_tiles(self, padded: int) -> int:
+        """Return the tiles that the batch's rows are cut into."""
+        return -(-padded // self.rows)
+
+    def first_tiles(self, padded: int, widths: Sequence[int]) -> list[int]:
+        """Return the first table tile of every group, and the end; widths: entries of its rows."""
+        firsts, rows = [0], self.row_tiles(padded)
+        for width in widths:
+            firsts.append(firsts[-1] + rows * -(-width // self.columns))
+        return firsts
 
 
-def launch_plan(
+def cuts_of(
     tables: Arena,
     *,
     max_requests: int,
-    max_tokens: int,
     entries: int = TILE_ENTRIES,
     columns: int | None = None,
     tokens: int = TOKENS,
-) -> LaunchPlan:
-    """List the tiles over max_tokens slots and max_requests rows of every group."""
+) -> Cuts:
+    """Return the tiles for tables of max_requests rows, with so many entries each."""
     # rows of at most two cache lines: more columns would mostly be masked off
     columns = columns or (NARROW if max(tables.strides) <= 2 * NARROW else WIDE)
-    rows = min(entries // columns, 1 << (max_requests - 1).bit_length())
-    groups = range(len(tables.strides))
-    # slots first: each kind is then one slice of the entries, to launch alone
-    slots = [(g, SLOTS, first, 0) for g in groups for first in range(0, max_tokens, tokens)]
-    tiles = [
-        (g, TABLE, row, column)
-        for g in groups
-        for row in range(0, max_requests, rows)
-        for column in range(0, tables.strides[g], columns)
-    ]
-    return LaunchPlan(np.array(slots + tiles, dtype=np.int32), len(slots), rows, columns)
+    return Cuts(min(entries // columns, 1 << (max_requests - 1).bit_length()), columns, tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Block tables in plain Python: what the kernels must compute, written to be read.
 
-Lists and integers only. Rules: vLLM 0.23 as of #38831 (V2 runner).
+Lists and integers only. Rules: the V2 runner of vLLM 0.23 (as of #38831), or of 0.33.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,13 +10,20 @@ from workbench.kernels.block_table.groups import ContextParallel, TableGroup
 PAD_SLOT = -1
 """Slot of a token that this rank does not store, of padding and of dummy requests."""
 
+NULL_BLOCK = 0
+"""The manager block that belongs to no request."""
+
 DUMMY_REQUEST = -1
 """Entry of `idx_mapping` without a request: its row is 0, its slots are PAD_SLOT."""
 
 
-def expand_ids(ids: Iterable[int], ratio: int) -> tuple[int, ...]:
-    """Expand manager blocks: b becomes kernel blocks b*ratio .. b*ratio + ratio-1, in order."""
-    return tuple(block * ratio + part for block in ids for part in range(ratio))
+def expand_ids(ids: Iterable[int], ratio: int, stride: int = 0) -> tuple[int, ...]:
+    """Expand manager blocks: b becomes kernel blocks b*stride .. b*stride + ratio-1, in order.
+
+    stride: 0 means the ratio.
+    """
+    step = stride or ratio
+    return tuple(block * step + part for block in ids for part in range(ratio))
 
 
 def slot_of(
@@ -38,7 +45,7 @@ def slot_of(
 class ReferenceTables:
     """A list of manager blocks for each group and request; the oracle of `BlockTables`.
 
-    Staged writes are closures run in order by `apply`, so nothing is shared with the real thing.
+    newer: as vLLM 0.33 does it, whose padding is kernel blocks of the null block.
     """
 
     def __init__(
@@ -47,8 +54,9 @@ class ReferenceTables:
         *,
         max_requests: int,
         parallel: ContextParallel | None = None,
+        newer: bool = False,
     ) -> None:
-        self.groups = tuple(groups)
+        self.groups, self.newer = tuple(groups), newer
         self.parallel = parallel or ContextParallel()
         self.max_requests = max_requests
         self.applied: list[list[list[int]]] = [[[] for _ in range(max_requests)] for _ in groups]
@@ -80,16 +88,22 @@ class ReferenceTables:
 
     def row(self, group: int, request: int) -> tuple[int, ...]:
         """Return the kernel blocks of one request as of the last apply."""
-        return expand_ids(self.applied[group][request], self.groups[group].ratio)
+        return self._expanded(group, self.applied[group][request])
 
     def gather(
-        self, idx_mapping: Sequence[int], padded: int
+        self, idx_mapping: Sequence[int], padded: int, firsts: Sequence[int] = ()
     ) -> tuple[tuple[tuple[int, ...], ...], ...]:
-        """Return [group][batch row] -> the live kernel blocks; padded and dummy rows are all 0."""
+        """Return [group][batch row] -> the live kernel blocks; padded and dummy rows are all 0.
+
+        firsts: the position of each row's first token; without them no block is below a window.
+        """
         zeros = [(0,) * group.max_kernel_blocks for group in self.groups]
+        if self.newer:
+            null = enumerate(self.groups)
+            zeros = [self._expanded(g, (NULL_BLOCK,) * group.max_blocks) for g, group in null]
         return tuple(
             tuple(
-                self.row(g, idx_mapping[i])
+                self._seen(g, idx_mapping[i], firsts[i] if firsts else 0)
                 if i < len(idx_mapping) and idx_mapping[i] != DUMMY_REQUEST
                 else zeros[g]
                 for i in range(padded)
@@ -109,10 +123,28 @@ class ReferenceTables:
         for g, group in enumerate(self.groups):
             slots = [PAD_SLOT] * max_tokens
             for i, request in enumerate(idx_mapping):
-                row = () if request == DUMMY_REQUEST else self.row(g, request)
+                if request == DUMMY_REQUEST:
+                    continue
+                # vLLM 0.33 maps slots by the blocks that it hands out
+                row: Sequence[int] = self.row(g, request)
+                size, parallel = group.kernel_block_size, self.parallel
+                if self.newer:
+                    row, size = self.applied[g][request], group.block_size
+                    parallel = parallel if group.is_sharded else ContextParallel()
+                    row = row if group.has_slots else ()
                 for token in range(query_start_loc[i], query_start_loc[i + 1]):
-                    slots[token] = slot_of(
-                        row, positions[token], group.kernel_block_size, self.parallel
-                    )
+                    slots[token] = slot_of(row, positions[token], size, parallel)
             mappings.append(tuple(slots))
         return tuple(mappings)
+
+    def _expanded(self, group: int, blocks: Iterable[int]) -> tuple[int, ...]:
+        shape = self.groups[group]
+        return expand_ids(blocks, shape.ratio, shape.kernel_block_stride)
+
+    def _seen(self, group: int, request: int, first: int) -> tuple[int, ...]:
+        """Return a row with the null block for all that is wholly below the window of a token."""
+        reach, blocks = self.groups[group].window_reach, self.applied[group][request]
+        below = 0
+        if reach and self.parallel.size == 1:
+            below = min(max(first - reach, 0) // self.groups[group].block_size, len(blocks))
+        return self._expanded(group, [*[NULL_BLOCK] * below, *blocks[below:]])

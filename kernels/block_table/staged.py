@@ -1,5 +1,6 @@
 """What one apply brings to the device, packed as it is sent."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -65,9 +66,11 @@ class StagedWrites:
 class Append(NamedTuple):
     """Writes that came at once, and the counts that they bring.
 
-    rows, ends: [writes] entry of the flat [group, request] counts, and what it becomes.
+    rows, ends: [writes] entry of the flat [group, request] counts, and what it becomes. widest:
+    the largest end of each group, 0 for none.
     """
 
     writes: StagedWrites
     rows: NDArray[np.int64] | list[int]
     ends: NDArray[np.int64] | list[int]
+    widest: Sequence[int] = ()

@@ -12,6 +12,8 @@ Ints = NDArray[np.int64]
 def checked_requests(requests: Ids, max_requests: int, *, distinct: bool = True) -> Ints:
     """Return the rows as an array; refuses rows outside the table, or repeated if `distinct`."""
     values = integer_array(requests, "requests")
+    if len(values) != len(requests):  # an empty list in the place of a number
+        raise BlockTableError("a request is the number of a row, not a list", field="request")
     if (i := first_outside(values, 0, max_requests)) is not None:
         raise BlockTableError(
             f"request {values[i]} (entry {i}) is not in this table: rows are 0..{max_requests - 1}",

@@ -4,12 +4,18 @@
 compile.
 """
 
-from workbench.kernels.inspection.api import INSPECTED_MODULES, InspectionError, inspect_kernels
+from workbench.kernels.inspection.api import (
+    INSPECTED_MODULES,
+    PEER_MODULES,
+    InspectionError,
+    inspect_kernels,
+)
 from workbench.kernels.inspection.report import KernelReport
 from workbench.kernels.inspection.targets import TARGETS, Target
 
 __all__ = [
     "INSPECTED_MODULES",
+    "PEER_MODULES",
     "TARGETS",
     "InspectionError",
     "KernelReport",

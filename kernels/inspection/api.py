@@ -6,21 +6,21 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
+from typing import Any
 
+from workbench.kernels.inspection.loops import Loop
 from workbench.kernels.inspection.report import KernelReport
 from workbench.kernels.inspection.targets import TARGETS
 from workbench.kernels.mode import COMPILE_VARIABLE, INTERPRET_VARIABLE
 
 TIME_LIMIT_S = 900
 INSPECTED_MODULES = {
-    "block-table": (
-        "workbench.kernels.block_table.faithful_kernel",
-        "workbench.kernels.block_table.fast_apply_kernel",
-        "workbench.kernels.block_table.fast_kernel",
-    ),
-    "paged-flex": ("workbench.kernels.paged_flex.specs",),
+    "block-table": ("workbench.kernels.block_table.calls",),
+    "paged-flex": ("workbench.kernels.paged_flex.calls",),
 }
 """Operation -> the modules with its kernels."""
+PEER_MODULES = {"paged-flex": ("workbench.kernels.bench.vllm_attention_specs",)}
+"""Operation -> modules with vLLM's kernels for it, of every vLLM that VLLM_SRC names."""
 WORKER = "workbench.kernels.inspection.worker"
 
 
@@ -40,7 +40,9 @@ def inspect_kernels(
         if target not in TARGETS:
             near = get_close_matches(target, TARGETS, 1)
             hint = f" Nearest: {near[0]}." if near else ""
-            raise InspectionError(f"no target {target!r}.{hint} Targets: {', '.join(TARGETS)}.")
+            raise InspectionError(
+                f"no target {target[:80]!r}.{hint} Targets: {', '.join(TARGETS)}."
+            )
     request = {"module": module, "targets": list(targets), "kernels": list(kernels)}
     # triton reads the variable while it is imported, so the child must not have it
     environment = {name: value for name, value in os.environ.items() if name != INTERPRET_VARIABLE}
@@ -58,10 +60,12 @@ def inspect_kernels(
     return tuple(_report(entry) for entry in json.loads(done.stdout))
 
 
-def _report(entry: dict[str, object]) -> KernelReport:
+def _report(entry: dict[str, Any]) -> KernelReport:
     """Build a report from JSON, whose keys are never integers."""
-    widths = {name: _numbers(entry[name]) for name in ("loads", "stores")}
-    return KernelReport(**{**entry, **widths})  # type: ignore[arg-type]
+    read: dict[str, Any] = {name: _numbers(entry[name]) for name in ("loads", "stores")}
+    read["loops"] = tuple(Loop(**loop) for loop in entry["loops"])
+    read["tile"] = entry["tile"] and tuple(entry["tile"])
+    return KernelReport(**{**entry, **read})
 
 
 def _numbers(found: object) -> dict[int, int]:

@@ -4,7 +4,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from workbench.kernels.inspection.targets import TARGETS
+from workbench.kernels.inspection.loops import Loop
+from workbench.kernels.inspection.targets import TARGETS, programs_per_sm
 
 # ld.global.L1::evict_last.v4.b32 {...}: a vector length, if any, then the element's bits
 _PTX_ACCESS = re.compile(
@@ -49,6 +50,13 @@ class KernelReport:
     """Lines of the final assembly."""
     assembly: str
     """PTX or AMDGCN."""
+    num_warps: int = 4
+    num_stages: int = 0
+    """Of the compiler's pipeline, 0 if the launcher leaves it to the compiler."""
+    tile: tuple[int, int] | None = None
+    """Rows and keys of an attention tile, None for other kernels."""
+    loops: tuple[Loop, ...] = ()
+    """Inner loops with matrix instructions, in the order of the code; CUDA only."""
 
     @property
     def matrix_instructions(self) -> tuple[str, ...]:
@@ -59,6 +67,23 @@ class KernelReport:
     def shared_limit_bytes(self) -> int:
         """Return the most shared memory that the target gives a program."""
         return TARGETS[self.target].shared_memory_bytes
+
+    @property
+    def programs_per_sm(self) -> int:
+        """Return the occupancy: programs of one multiprocessor at once, 0 for AMD."""
+        return programs_per_sm(
+            TARGETS[self.target],
+            registers=self.registers,
+            shared_bytes=self.shared_bytes,
+            num_warps=self.num_warps,
+        )
+
+    def per_score(self, loop: Loop) -> float:
+        """Return a warp's instructions per score in a tile without a mask; 0 without a tile."""
+        if self.tile is None:
+            return 0.0
+        rows, keys = self.tile
+        return loop.shortest * self.num_warps / (rows * keys)
 
     @property
     def widest_load_bytes(self) -> int:

@@ -5,16 +5,16 @@ Started by `api`, which sets the variable that keeps triton out of its interpret
 
 import importlib
 import json
-import subprocess
 import sys
-import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from workbench.kernels.inspection import report
+from workbench.kernels.inspection.binary import cuda_resources, sass
+from workbench.kernels.inspection.loops import Loop, inner_loops
 from workbench.kernels.inspection.targets import TARGETS, Target
-from workbench.kernels.kernel_spec import KernelSpec
+from workbench.kernels.kernel_spec import KernelSpec, PublicCall
 from workbench.kernels.language import triton
 
 
@@ -25,6 +25,7 @@ def compiled(spec: KernelSpec, target: Target) -> Any:
 
     signature = spec.signature
     positions = {name: (index,) for index, name in enumerate(signature)}
+    # The launcher finds such arguments at each launch; without it loads and stores stay narrow.
     aligned = [["tt.divisibility", 16]]
     source = ASTSource(
         spec.function,
@@ -36,44 +37,56 @@ def compiled(spec: KernelSpec, target: Target) -> Any:
     return triton.compile(source, target=place, options={"num_warps": spec.num_warps})
 
 
-def report_of(spec: KernelSpec, target: Target) -> report.KernelReport:
-    """Compile the kernel and read its report."""
-    kernel = compiled(spec, target)
+def reports_of(entry: KernelSpec | PublicCall, target: Target) -> list[report.KernelReport]:
+    """Compile an entry of INSPECTED and report on each of its kernels once."""
+    if isinstance(entry, KernelSpec):
+        made = compiled(entry, target)
+        return [_report(entry.name, target, made.asm, made.metadata, entry.constexprs)]
+    from workbench.kernels.inspection.dry_driver import dry_launches
+
+    with dry_launches(target, limited=entry.limited) as launches:
+        entry.run()
+    found: list[report.KernelReport] = []
+    for launch in {launch.binary.code: launch for launch in launches}.values():
+        # the first kernel of a call has the call's name
+        name = f"{entry.name}: {launch.binary.name.removesuffix('_kernel')}"
+        name = name if found else entry.name
+        found.append(_report(name, target, launch.binary, launch.metadata, launch.constants))
+    return found
+
+
+def _report(
+    name: str, target: Target, code: Any, metadata: Any, constants: Mapping[str, Any]
+) -> report.KernelReport:
+    """Read a report from the levels of a kernel's code: "ptx", "cubin", "llir" ..."""
+    loops: tuple[Loop, ...] = ()
     if target.backend == "cuda":
-        assembly = kernel.asm["ptx"]
-        registers, spill_bytes = report.cuda_resources(_resource_usage(kernel.asm["cubin"]))
+        assembly = code["ptx"]
+        registers, spill_bytes = cuda_resources(code["cubin"])
         loads, stores = report.ptx_accesses(assembly)
+        loops = inner_loops(sass(code["cubin"]))
     else:
-        assembly = kernel.asm["amdgcn"]
+        assembly = code["amdgcn"]
         registers, spill_bytes = report.amd_resources(assembly)
         loads, stores = report.amd_accesses(assembly)
+    # vLLM's attention calls the keys of a tile TILE_SIZE
+    rows, keys = constants.get("BLOCK_M"), constants.get("BLOCK_N", constants.get("TILE_SIZE"))
     return report.KernelReport(
-        kernel=spec.name,
+        kernel=name,
         target=target.name,
         registers=registers,
         spill_bytes=spill_bytes,
-        shared_bytes=kernel.metadata.shared,
+        shared_bytes=metadata.shared,
         loads=loads,
         stores=stores,
-        wide_divisions=report.wide_divisions(kernel.asm["llir"]),
+        wide_divisions=report.wide_divisions(code["llir"]),
         instructions=report.instructions(assembly),
         assembly=assembly,
+        num_warps=metadata.num_warps,
+        num_stages=metadata.num_stages,
+        tile=(rows, keys) if rows and keys else None,
+        loops=loops,
     )
-
-
-def _resource_usage(cubin: bytes) -> str:
-    """Return the output of cuobjdump, which comes with triton, for a compiled kernel."""
-    import triton.backends.nvidia
-
-    tool = Path(triton.backends.nvidia.__file__).parent / "bin" / "cuobjdump"
-    # cuobjdump reads files only
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(cubin)
-        file.flush()
-        done = subprocess.run(
-            [tool, "--dump-resource-usage", file.name], check=True, capture_output=True, text=True
-        )
-    return done.stdout
 
 
 def main() -> None:
@@ -82,10 +95,11 @@ def main() -> None:
     specs = importlib.import_module(request["module"]).INSPECTED
     wanted = request["kernels"] or [spec.name for spec in specs]
     reports = [
-        asdict(report_of(spec, TARGETS[name]))
+        asdict(found)
         for name in request["targets"]
         for spec in specs
         if spec.name in wanted
+        for found in reports_of(spec, TARGETS[name])
     ]
     json.dump(reports, sys.stdout)
 

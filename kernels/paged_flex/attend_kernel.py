@@ -1,106 +1,149 @@
+# ruff: noqa: C901, PLR0912, PLR0915 - a kernel is one function to its compiler
 """Attention of one tile of queries over the pages of its request: one program's work."""
 
 from workbench.kernels.language import tl, triton
-from workbench.kernels.paged_flex.combine_kernel import folded
+from workbench.kernels.paged_flex.bundles import (
+    Extras,
+    Mods,
+    Pages,
+    Queries,
+    ResultStrides,
+    Scratch,
+    Seen,
+    Sizes,
+    Step,
+    Strides,
+    Tensors,
+)
+from workbench.kernels.paged_flex.combine_kernel import INTERPRETED, finished, folded, rounded
 from workbench.kernels.paged_flex.tile_kernel import attend_piece
 
 
 @triton.jit
 def attend_keys(
-    b_query, b_split, near_end, low, full_low, full_high, high,
-    p_row, p_key, p_value, p_mask_aux, p_score_aux, kv_stride_block, kv_stride_token,
-    i_request, o_head, o_position, m_row, seq_len, scale, factor,
-    BLOCK_M: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr,
-    BLOCK_SIZE: tl.constexpr, RATIO: tl.constexpr, SPLIT: tl.constexpr, FOLD: tl.constexpr,
-    MASK_MOD: tl.constexpr, MASK_PARAM: tl.constexpr, SCORE_MOD: tl.constexpr,
-    SCORE_PARAM: tl.constexpr, ONE_PATH: tl.constexpr, CAREFUL: tl.constexpr,
+    t_begin, t_end, seen: Seen, queries: Queries, pages: Pages, mods: Mods, sizes: Sizes,
+    FOLD: tl.constexpr, CAREFUL: tl.constexpr,
 ):  # fmt: skip
-    """Return a tile's softmax state over one split, over all splits in order, or without splits."""
-    if FOLD:
-        b_acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
-        b_max = tl.full([BLOCK_M], float("-inf"), tl.float32)
-        b_sum = tl.zeros([BLOCK_M], tl.float32)
-        # splits without a visible key add exactly nothing
-        # sinks are in the first split, so nothing can be skipped before them
-        i_first = tl.where(near_end > 0, 0, tl.maximum(tl.minimum(low, high), 0) // SPLIT)
-        for i_split in tl.range(i_first, tl.cdiv(high, SPLIT), num_stages=1):
-            t_begin = i_split * (SPLIT // BLOCK_N)
+    """Return a tile's softmax state over KV tiles t_begin .. t_end, or over all splits in order.
+
+    FOLD: the keys of a split; t_begin and t_end do not count then. 0: no splits.
+    """
+    if FOLD > 0:
+        b_acc = tl.zeros([sizes.BLOCK_M, sizes.BLOCK_V], tl.float32)
+        b_max = tl.full([sizes.BLOCK_M], float("-inf"), tl.float32)
+        b_sum = tl.zeros([sizes.BLOCK_M], tl.float32)
+        # splits without a visible key add exactly nothing: those between sinks and window are
+        # passed over, as they are not launched where splits are programs of their own
+        i_first = tl.maximum(tl.minimum(seen.low, seen.high), 0) // FOLD
+        i_near = tl.minimum(tl.cdiv(tl.maximum(seen.near_end, 0), FOLD), i_first)
+        for i_visit in tl.range(0, i_near + tl.cdiv(seen.high, FOLD) - i_first, num_stages=1):
+            i_split = tl.where(i_visit < i_near, i_visit, i_visit - i_near + i_first)
+            t_begin = i_split * (FOLD // sizes.BLOCK_N)
+            t_end = t_begin + FOLD // sizes.BLOCK_N
             b_piece, b_piece_max, b_piece_sum = attend_piece(
-                b_query, t_begin, t_begin + SPLIT // BLOCK_N,
-                near_end, low, full_low, full_high, high,
-                p_row, p_key, p_value, p_mask_aux, p_score_aux,
-                kv_stride_block, kv_stride_token,
-                i_request, o_head, o_position, m_row, seq_len, scale, factor,
-                BLOCK_M, HEAD_DIM, BLOCK_D, BLOCK_N, BLOCK_SIZE, RATIO,
-                MASK_MOD, MASK_PARAM, SCORE_MOD, SCORE_PARAM, ONE_PATH, CAREFUL,
-            )  # fmt: skip
+                t_begin, t_end, seen, queries, pages, mods, sizes, CAREFUL
+            )
             b_acc, b_max, b_sum = folded(
-                b_acc, b_max, b_sum, b_piece, b_piece_max, b_piece_sum, factor
+                b_acc, b_max, b_sum, b_piece, b_piece_max, b_piece_sum, mods.factor
             )
     else:
-        t_begin = b_split * (SPLIT // BLOCK_N)
-        t_end = t_begin + SPLIT // BLOCK_N if SPLIT > 0 else tl.cdiv(high, BLOCK_N)
         b_acc, b_max, b_sum = attend_piece(
-            b_query, t_begin, t_end,
-            near_end, low, full_low, full_high, high,
-            p_row, p_key, p_value, p_mask_aux, p_score_aux,
-            kv_stride_block, kv_stride_token,
-            i_request, o_head, o_position, m_row, seq_len, scale, factor,
-            BLOCK_M, HEAD_DIM, BLOCK_D, BLOCK_N, BLOCK_SIZE, RATIO,
-            MASK_MOD, MASK_PARAM, SCORE_MOD, SCORE_PARAM, ONE_PATH, CAREFUL,
-        )  # fmt: skip
+            t_begin, t_end, seen, queries, pages, mods, sizes, CAREFUL
+        )
     return b_acc, b_max, b_sum
 
 
 @triton.jit
-def attend_kernel(
-    p_query, p_key, p_value, p_out, p_partial, p_partial_state, p_items, p_query_start, p_seq_lens,
-    p_rows, p_table, p_mask_aux, p_score_aux, query_stride_token, query_stride_head,
-    out_stride_token, out_stride_head, kv_stride_block, kv_stride_token, kv_stride_head,
-    table_stride, mask_aux_stride, partial_rows, scale, factor,
-    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, GROUP: tl.constexpr, BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr, BLOCK_SIZE: tl.constexpr, RATIO: tl.constexpr, SPLIT: tl.constexpr,
-    FOLD: tl.constexpr, MASK_MOD: tl.constexpr, SPAN: tl.constexpr, MASK_PARAM: tl.constexpr,
-    SCORE_MOD: tl.constexpr, SCORE_PARAM: tl.constexpr, ONE_PATH: tl.constexpr,
+def attend_carefully(
+    t_begin, t_end, seen: Seen, queries: Queries, pages: Pages, mods: Mods, sizes: Sizes,
+    FOLD: tl.constexpr,
 ):  # fmt: skip
-    """Attend one tile of queries of one KV head per program. Grid: (items, kv_heads).
+    """Return `attend_keys`, without the values that are not finite and that nothing may see."""
+    b_acc, b_max, b_sum = attend_keys(
+        t_begin, t_end, seen, queries, pages, mods, sizes, FOLD, CAREFUL=False
+    )
+    m_tame = tl.abs(b_acc) < float("inf")
+    if tl.max(tl.where(m_tame, 0, 1)) > 0:
+        # zero times a masked NaN is NaN: compute again and omit such values
+        b_acc, b_max, b_sum = attend_keys(
+            t_begin, t_end, seen, queries, pages, mods, sizes, FOLD, CAREFUL=True
+        )
+    return b_acc, b_max, b_sum
 
-    query, out: [token, head, dim]; key, value: [block, token, kv_head, dim], dims contiguous.
-    items [items, 3] int32: batch row, first token of the tile in its request, split. query_start
-    [requests + 1], seq_lens, rows [requests] int32; table: [row, entry] -> physical block, int32,
-    where an entry covers RATIO kernel blocks of BLOCK_SIZE tokens. mask_aux [request, ...].
-    Row r of a tile is head r % GROUP of token first + r // GROUP.
 
-    SPLIT = 0: all keys, and `out` is written. Else the keys SPLIT * split .., and the unnormalised
-    state goes to partial [item, kv_head, partial_rows, BLOCK_D] and partial_state [item, kv_head,
-    2, partial_rows] (max, sum), float32. FOLD: every split from 0 on, added in order as
-    combine_kernel does, and `out` is written. SPLIT is a multiple of BLOCK_N. ONE_PATH masks full
-    tiles too. factor: of the exponent, scale * log2(e), without the scale if there is a SCORE_MOD.
+@triton.jit(do_not_specialize_on_alignment=["extras"])
+def attend_kernel(
+    tensors: Tensors, extras: Extras, scratch: Scratch, p_items, step: Step,
+    result_strides: ResultStrides, strides: Strides, partial_rows, scale, factor,
+    KEY_DIM: tl.constexpr, VALUE_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_R: tl.constexpr,
+    BLOCK_V: tl.constexpr, IN_KEY: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_SIZE: tl.constexpr, RATIO: tl.constexpr,
+    FOLD: tl.constexpr, MASK_MOD: tl.constexpr, SPAN: tl.constexpr, MASK_PARAM: tl.constexpr,
+    SCORE_MOD: tl.constexpr, SCORE_PARAM: tl.constexpr, DESCRIBED: tl.constexpr,
+):  # fmt: skip
+    """Attend one tile of queries of one KV head per program. Grid: (items, kv_heads * PARTS).
+
+    items [items, 5] int32: batch row, first token of the tile in its request, first key, key after
+    the last, partial. Row r of a tile is head r % GROUP of token first + r // GROUP; the heads of a
+    KV head are those of PARTS programs. A key has KEY_DIM dims, the first of them in BLOCK_D, what
+    is after BLOCK_D in BLOCK_R (0: nothing); a value has VALUE_DIM, in BLOCK_V.
+
+    A program with a partial of at least 0 leaves its unnormalised state in the scratch, in
+    partial_rows rows; the others write `out`. FOLD > 0: all keys, in splits of FOLD keys, each
+    added to the sum of those before it as combine_kernel does; a multiple of BLOCK_N, as is the
+    first key. sinks: see `finished`. Scales are what numbers of a cache of 8 bits are multiplied
+    with; as exact numbers of the queries' dtype they are multiplied first.
+
+    DESCRIBED: tiles of keys and values, which divide BLOCK_SIZE, are copied by descriptors over a
+    head's rows; 16 bytes divide addresses and strides. The rest is in `bundles`.
     """
     i_item = tl.program_id(0).to(tl.int64)
-    i_kv_head = tl.program_id(1).to(tl.int64)
-    i_request = tl.load(p_items + i_item * 3).to(tl.int64)
-    b_first = tl.load(p_items + i_item * 3 + 1)
-    b_split = tl.load(p_items + i_item * 3 + 2)
-    b_start = tl.load(p_query_start + i_request)
-    b_count = tl.load(p_query_start + i_request + 1) - b_start
-    seq_len = tl.load(p_seq_lens + i_request)
-    b_row = tl.load(p_rows + i_request).to(tl.int64)
-    p_row = p_table + b_row * table_stride
-    p_mask_row = p_mask_aux + i_request * mask_aux_stride
+    # heads of one program: some or all of those that share a KV head
+    i_heads = tl.program_id(1).to(tl.int64)
+    i_kv_head = i_heads // PARTS
+    i_request = tl.load(p_items + i_item * 5).to(tl.int64)
+    b_first = tl.load(p_items + i_item * 5 + 1)
+    t_begin = tl.load(p_items + i_item * 5 + 2) // BLOCK_N
+    t_end = tl.cdiv(tl.load(p_items + i_item * 5 + 3), BLOCK_N)
+    b_partial = tl.load(p_items + i_item * 5 + 4).to(tl.int64)
+    b_start = tl.load(step.query_start + i_request)
+    b_count = tl.load(step.query_start + i_request + 1) - b_start
+    seq_len = tl.load(step.seq_lens + i_request)
+    b_row = tl.load(step.rows + i_request).to(tl.int64)
+    p_mask_row = step.mask_aux + i_request * strides.mask_aux
 
     o_row = tl.arange(0, BLOCK_M)
     o_dim = tl.arange(0, BLOCK_D)
     o_token = b_first + o_row // GROUP
-    o_head = (i_kv_head * GROUP + o_row % GROUP).to(tl.int32)
+    o_head = (i_heads * GROUP + o_row % GROUP).to(tl.int32)
     # a group that does not divide BLOCK_M leaves rows at the end of the tile unused
     m_row = (o_row < BLOCK_M // GROUP * GROUP) & (o_token < b_count)
-    m_cell = m_row[:, None] & (o_dim < HEAD_DIM)[None, :]
     b_computed = seq_len - b_count
-    o_position = b_computed + o_token
     # int64: token * stride exceeds 32 bits for long batches of many heads
-    o_source = (b_start + o_token).to(tl.int64) * query_stride_token + o_head * query_stride_head
-    b_query = tl.load(p_query + o_source[:, None] + o_dim[None, :], mask=m_cell, other=0.0)
+    o_source = (b_start + o_token).to(tl.int64) * strides.query_token + o_head * strides.query_head
+    p_source = tensors.query + o_source[:, None]
+    m_source = m_row[:, None] & (o_dim < KEY_DIM)[None, :]
+    b_query = tl.load(p_source + o_dim[None, :], mask=m_source, other=0.0)
+    b_rest = None
+    if BLOCK_R > 0:
+        o_rest = BLOCK_D + tl.arange(0, BLOCK_R)
+        m_rest = m_row[:, None] & (o_rest < KEY_DIM)[None, :]
+        b_rest = tl.load(p_source + o_rest[None, :], mask=m_rest, other=0.0)
+
+    if INTERPRETED and b_query.dtype == tl.bfloat16:
+        # the interpreter multiplies their bits
+        b_query = b_query.to(tl.float32)
+        if BLOCK_R > 0:
+            b_rest = b_rest.to(tl.float32)  # type: ignore[union-attr]
+    if extras.key_scale is not None:
+        b_key_scale = tl.load(extras.key_scale + i_kv_head * result_strides.key_scale)
+        if SCORE_MOD is None:
+            factor = factor * b_key_scale
+        else:
+            scale = scale * b_key_scale
+    queries = Queries(
+        tensors.query, b_query, b_rest, i_request, o_head, b_computed + o_token, m_row
+    )
 
     # queries of the tile, and the KV tiles that its mask lets them see
     # (a dummy request, of length 0, must not give a span before the start of its row)
@@ -109,39 +152,71 @@ def attend_kernel(
     near_end, low, full_low, full_high, high = SPAN(
         q_first, q_last, seq_len, p_mask_row, MASK_PARAM
     )
-    high = tl.minimum(high, seq_len)
-    p_keys = p_key + i_kv_head * kv_stride_head
-    p_values = p_value + i_kv_head * kv_stride_head
-    b_acc, b_max, b_sum = attend_keys(
-        b_query, b_split, near_end, low, full_low, full_high, high,
-        p_row, p_keys, p_values, p_mask_row, p_score_aux,
-        kv_stride_block, kv_stride_token,
-        i_request, o_head, o_position, m_row, seq_len, scale, factor,
-        BLOCK_M, HEAD_DIM, BLOCK_D, BLOCK_N, BLOCK_SIZE, RATIO, SPLIT, FOLD,
-        MASK_MOD, MASK_PARAM, SCORE_MOD, SCORE_PARAM, ONE_PATH, False,
+    seen = Seen(near_end, low, full_low, full_high, tl.minimum(high, seq_len), seq_len)
+    p_keys = tensors.key + i_kv_head * strides.head
+    p_values = tensors.value + i_kv_head * strides.head
+    d_key, d_rest, d_value = p_keys, p_keys, p_values
+    if DESCRIBED:
+        # outside of the loop: a descriptor is written to memory before it is used
+        d_key = tl.make_tensor_descriptor(
+            p_keys,
+            [strides.rows, KEY_DIM if BLOCK_R == 0 else BLOCK_D],
+            [strides.token, 1],
+            [BLOCK_N, BLOCK_D],
+        )
+        if BLOCK_R > 0:
+            d_rest = tl.make_tensor_descriptor(
+                p_keys + BLOCK_D,
+                [strides.rows, KEY_DIM - BLOCK_D],
+                [strides.token, 1],
+                [BLOCK_N, BLOCK_R],
+            )
+        if not IN_KEY:
+            d_value = tl.make_tensor_descriptor(
+                p_values, [strides.rows, VALUE_DIM], [strides.token, 1], [BLOCK_N, BLOCK_V]
+            )
+    p_row = step.table + b_row * strides.table
+    pages = Pages(
+        p_row, p_keys, p_values, d_key, d_rest, d_value,
+        strides.block, strides.token, strides.block_rows,
     )  # fmt: skip
-    m_tame = tl.abs(b_acc) < float("inf")
-    if tl.max(tl.where(m_tame, 0, 1)) > 0:
-        # zero times a masked NaN is NaN: compute again and omit such values
-        b_acc, b_max, b_sum = attend_keys(
-            b_query, b_split, near_end, low, full_low, full_high, high,
-            p_row, p_keys, p_values, p_mask_row, p_score_aux,
-            kv_stride_block, kv_stride_token,
-            i_request, o_head, o_position, m_row, seq_len, scale, factor,
-            BLOCK_M, HEAD_DIM, BLOCK_D, BLOCK_N, BLOCK_SIZE, RATIO, SPLIT, FOLD,
-            MASK_MOD, MASK_PARAM, SCORE_MOD, SCORE_PARAM, True, True,
-        )  # fmt: skip
+    # in the call: what is assigned to a name is known at compile time no longer
+    b_acc, b_max, b_sum = attend_carefully(
+        t_begin, t_end, seen, queries, pages,
+        Mods(
+            MASK_MOD, MASK_PARAM, p_mask_row, SCORE_MOD, SCORE_PARAM, step.score_aux, scale, factor
+        ),
+        Sizes(
+            BLOCK_M, BLOCK_N, KEY_DIM, BLOCK_D, BLOCK_R, VALUE_DIM, BLOCK_V, IN_KEY,
+            BLOCK_SIZE, RATIO, DESCRIBED,
+        ),
+        FOLD,
+    )  # fmt: skip
 
-    if SPLIT > 0 and not FOLD:
-        i_partial = i_item * tl.num_programs(1) + i_kv_head
-        o_cell = o_row[:, None] * BLOCK_D + o_dim[None, :]
-        tl.store(p_partial + i_partial * partial_rows * BLOCK_D + o_cell, b_acc, mask=m_cell)
-        p_state = p_partial_state + i_partial * 2 * partial_rows + o_row
+    # read again: what follows from them is not kept in registers through the loops
+    b_first = tl.load(p_items + i_item * 5 + 1, volatile=True)
+    b_start = tl.load(step.query_start + i_request, volatile=True)
+    b_count = tl.load(step.query_start + i_request + 1, volatile=True) - b_start
+    o_token = b_first + o_row // GROUP
+    o_value_dim = tl.arange(0, BLOCK_V)
+    m_row = (o_row < BLOCK_M // GROUP * GROUP) & (o_token < b_count)
+    m_cell = m_row[:, None] & (o_value_dim < VALUE_DIM)[None, :]
+    if b_partial >= 0:
+        i_partial = b_partial * tl.num_programs(1) + i_heads
+        o_cell = o_row[:, None] * BLOCK_V + o_value_dim[None, :]
+        tl.store(scratch.partial + i_partial * partial_rows * BLOCK_V + o_cell, b_acc, mask=m_cell)
+        p_state = scratch.state + i_partial * 2 * partial_rows + o_row
         tl.store(p_state, b_max, mask=m_row)
         tl.store(p_state + partial_rows, b_sum, mask=m_row)
     else:
-        # a row without a visible key has sum 0 and acc 0: the result is 0, not NaN
-        b_out = b_acc / tl.where(b_sum == 0.0, 1.0, b_sum)[:, None]
-        o_target = (b_start + o_token).to(tl.int64) * out_stride_token + o_head * out_stride_head
-        p_target = p_out + o_target[:, None] + o_dim[None, :]
-        tl.store(p_target, b_out.to(p_out.dtype.element_ty), mask=m_cell)
+        o_head = (i_heads * GROUP + o_row % GROUP).to(tl.int32)
+        b_out, b_lse = finished(b_acc, b_max, b_sum, extras.sinks, o_head, m_row, factor)
+        if extras.value_scale is not None:
+            b_out = b_out * tl.load(extras.value_scale + i_kv_head * result_strides.value_scale)
+        o_place = (b_start + o_token).to(tl.int64)
+        if extras.lse is not None:
+            o_total = o_place * result_strides.lse_token + o_head * result_strides.lse_head
+            tl.store(extras.lse + o_total, b_lse, mask=m_row)
+        o_target = o_place * result_strides.out_token + o_head * result_strides.out_head
+        p_target = tensors.out + o_target[:, None] + o_value_dim[None, :]
+        tl.store(p_target, rounded(b_out, tensors.out.dtype.element_ty), mask=m_cell)

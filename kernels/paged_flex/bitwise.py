@@ -45,9 +45,13 @@ def promised(settings: Settings) -> tuple[Kind, ...]:
     "chunks" is promised on a GPU only: a matrix instruction treats all rows of a tile equally,
         while numpy's products in the interpreter change with a row's place.
     """
+    sizes: tuple[Kind, ...] = ("page size",)
+    # only a GPU copies by descriptors, unless they are forced
+    if settings.depends_on_page_size and triton_mode().mode == "gpu":
+        sizes = ()
     if settings.depends_on_batch:
-        return ("pages", "page size")
-    kinds: tuple[Kind, ...] = ("batch", "padding", "pages", "page size")
+        return ("pages", *sizes)
+    kinds: tuple[Kind, ...] = ("batch", "padding", "pages", *sizes)
     # numpy, in the interpreter, sums a row in another order at another place of the matrix
     if not settings.depends_on_chunks and triton_mode().mode == "gpu":
         kinds += ("chunks",)

@@ -14,6 +14,7 @@ import torch
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from workbench.kernels.paged_flex.errors import PagedFlexError
+from workbench.kernels.paged_flex.heads import PAIRS
 from workbench.kernels.paged_flex.lookup_tables import check_tables
 from workbench.kernels.paged_flex.masks import Mask, Score
 from workbench.kernels.paged_flex.shapes import checked_shapes
@@ -183,7 +184,14 @@ def prepare_engine(
     window: int = 0,
 ) -> EngineCall:
     """Prepare `engine_attention` without computing. window: as in `direct_block_lists`."""
-    shapes = checked_shapes(query, kv_cache, batch, out=None, scale=scale)
+    shapes, _ = checked_shapes(query, kv_cache, batch, out=None, scale=scale)
+    if kv_cache.dim() != 5:
+        raise PagedFlexError(
+            f"vLLM's FlexAttention takes a cache {PAIRS}; got {list(kv_cache.shape)}. For keys and "
+            "values of different sizes: paged_attention.",
+            field="kv_cache",
+            given=tuple(kv_cache.shape),
+        )
     check_tables(mask, score, batch, heads=shapes.query_heads)
     slots = slots_of(batch, shapes.block_size, shapes.num_blocks, query.device)
     if kv_block in {None, shapes.block_size}:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from workbench.kernels.mode import triton_mode
+from workbench.kernels.paged_flex.heads import cache_views
 from workbench.kernels.paged_flex.shapes import Layout, empty_cache
 from workbench.kernels.paged_flex.work import DUMMY_REQUEST, PagedBatch, paged_batch
 
@@ -22,25 +23,33 @@ class Request:
     """A request's own numbers: neither its batch nor its pages change them.
 
     keys, values: [tokens, kv_heads, dim]; queries: [n, query_heads, dim] of its last n tokens.
+    Values of another size are stored in the row of their key, or, in_key, are its first dims.
     """
 
     keys: torch.Tensor
     values: torch.Tensor
     queries: torch.Tensor
+    in_key: bool = False
+
+    @property
+    def value_dim(self) -> int:
+        """Return the dims of a value."""
+        return self.values.shape[-1]
 
     def cut(self, tokens: int, queries: int) -> "Request":
         """Return the first `tokens`, with the last `queries` of them; needs all queries."""
         last = self.queries[tokens - queries : tokens]
-        return Request(self.keys[:tokens], self.values[:tokens], last)
+        return Request(self.keys[:tokens], self.values[:tokens], last, self.in_key)
 
 
 @dataclass(frozen=True, slots=True)
 class PagedInputs:
-    """What `paged_attention` takes: query, kv_cache, batch."""
+    """What `paged_attention` takes: query, kv_cache, batch, value_dim."""
 
     query: torch.Tensor
     kv_cache: torch.Tensor
     batch: PagedBatch
+    value_dim: int
 
     def tokens_of(self, row: int) -> slice:
         """Return the range of a batch row's tokens in the packed queries."""
@@ -55,17 +64,24 @@ def random_request(
     heads: int = 2,
     kv_heads: int = 1,
     dim: int = 16,
+    value_dim: int | None = None,
+    in_key: bool = False,
     dtype: torch.dtype = torch.float32,
     seed: int = 0,
 ) -> Request:
-    """Draw a request of normal numbers on the CPU, the same for the same arguments."""
+    """Draw a request of normal numbers on the CPU, the same for the same arguments.
+
+    value_dim: `dim` if None; in_key: values are the first dims of the keys.
+    """
+    value_dim = dim if value_dim is None else value_dim
     random = torch.Generator().manual_seed(seed)
 
     def draw(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, generator=random).to(dtype)
 
-    keys, values = draw(tokens, kv_heads, dim), draw(tokens, kv_heads, dim)
-    return Request(keys, values, draw(queries, heads, dim))
+    keys = draw(tokens, kv_heads, dim)
+    values = keys[..., :value_dim] if in_key else draw(tokens, kv_heads, value_dim)
+    return Request(keys, values, draw(queries, heads, dim), in_key)
 
 
 def lay_out(
@@ -92,6 +108,8 @@ def lay_out(
     random = np.random.default_rng(seed)
     entry = block_size * ratio
     _, kv_heads, dim = requests[0].keys.shape
+    value_dim, in_key = requests[0].value_dim, requests[0].in_key
+    in_rows = in_key or value_dim != dim
     like, dtype = requests[0].queries, requests[0].keys.dtype
     counts = [-(-len(request.keys) // entry) for request in requests]
     num_blocks = sum(counts) + max(spare, 1)
@@ -104,17 +122,19 @@ def lay_out(
         num_blocks * ratio,
         block_size,
         kv_heads,
-        dim,
+        dim + value_dim * (in_rows and not in_key),
         dtype=dtype,
         layout=layout,
         device=device,
         fill=poison,
+        in_rows=in_rows,
     )
+    views, _ = cache_views(cache, dim, value_dim)
     queries, lengths, rows, taken = [], [], [], 0
     for i in range(len(requests) + len(dummies)):
         if i in dummies:
             queries.append(
-                torch.full((1, *like.shape[1:]), poison, dtype=dtype, device=like.device)
+                torch.full((1, *like.shape[1:]), poison, dtype=like.dtype, device=like.device)
             )
             lengths.append(0)
             rows.append(DUMMY_REQUEST)
@@ -125,16 +145,19 @@ def lay_out(
         part, token = np.divmod(np.arange(len(request.keys)), block_size)
         block = torch.from_numpy(own[part // ratio] * ratio + part % ratio).to(device)
         slot = torch.from_numpy(token).to(device)
-        cache[block, 0, slot] = request.keys.to(device)
-        cache[block, 1, slot] = request.values.to(device)
+        views.values[block, slot] = request.values.to(device)
+        # the last to be written: values may be a part of them
+        views.keys[block, slot] = request.keys.to(device)
         queries.append(request.queries)
         lengths.append(len(request.keys))
         rows.append(row)
         taken += 1
     starts = np.concatenate([[0], np.cumsum([len(query) for query in queries])])
-    queries.append(torch.full((padding, *like.shape[1:]), poison, dtype=dtype, device=like.device))
+    queries.append(
+        torch.full((padding, *like.shape[1:]), poison, dtype=like.dtype, device=like.device)
+    )
     placed = place(torch.from_numpy(table).to(device))
     batch = paged_batch(
         starts, lengths, placed, num_blocks=num_blocks, entry_tokens=entry, idx_mapping=rows
     )
-    return PagedInputs(place(torch.cat(queries).to(device)), place(cache), batch)
+    return PagedInputs(place(torch.cat(queries).to(device)), place(cache), batch, value_dim)

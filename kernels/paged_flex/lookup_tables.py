@@ -4,6 +4,7 @@ The one place where values of a mask or a score are refused. `masks` calls it wh
 table, and every way to compute attention (kernel, engine's path, reference) before it begins.
 """
 
+import math
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from workbench.kernels.paged_flex.work import PagedBatch
 if TYPE_CHECKING:
     from workbench.kernels.paged_flex.masks import Mask, Score
 
+LARGEST_FLOAT32 = (2 - 2**-23) * 2.0**127
 LOWEST, HIGHEST = -(2**31), 2**31 - 2
 """Of a position in a table: 32 bits, and a kernel adds 1 to the end of a range."""
 
@@ -64,6 +66,25 @@ def check_size(field: str, value: Any) -> None:
     )
 
 
+def check_finite(field: str, value: Any, index: int | None = None) -> None:
+    """Refuse what is not a number, and what is not finite in float32."""
+    name = field if index is None else f"{field}[{index}]"
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise PagedFlexError(
+            f"Invalid {name} {value!r}. Expected numbers.", field=field, given=value, index=index
+        )
+    if not -LARGEST_FLOAT32 <= float(value) <= LARGEST_FLOAT32:
+        near = None if math.isnan(value) else math.copysign(LARGEST_FLOAT32, value)
+        hint = "" if near is None else f" Nearest valid value: {near:.8g}"
+        raise PagedFlexError(
+            f"Invalid {name} {value}. Expected a finite float32 number.{hint}",
+            field=field,
+            given=value,
+            limit=near,
+            index=index,
+        )
+
+
 def check_range(pair: Any, field: str, index: int) -> None:
     """Refuse what is not a pair of start and end; field[index] is its request's entry."""
     if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
@@ -77,13 +98,10 @@ def check_range(pair: Any, field: str, index: int) -> None:
 
 
 def float_table(values: Sequence[Any], field: str) -> torch.Tensor:
-    """Return [values] float32. Errors: PagedFlexError for what is not a number."""
+    """Return [values] float32. Errors: PagedFlexError for what is not a finite number."""
     values = list(values)
-    for value in values:
-        if isinstance(value, bool) or not isinstance(value, Real):
-            raise PagedFlexError(
-                f"Invalid {field} {value!r}. Expected numbers.", field=field, given=value
-            )
+    for index, value in enumerate(values):
+        check_finite(field, value, index)
     return torch.tensor([float(value) for value in values], dtype=torch.float32)
 
 

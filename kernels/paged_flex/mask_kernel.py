@@ -65,6 +65,18 @@ def window_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
 
 
 @triton.jit
+def around_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
+    """Show the query's own key and PARAM - 1 keys on each side of it."""
+    return (query - key < PARAM) & (key - query < PARAM)
+
+
+@triton.jit
+def around_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
+    """Extend from the first query's earliest key to the last one's latest."""
+    return 0, first - PARAM + 1, last - PARAM + 1, first + PARAM, last + PARAM
+
+
+@triton.jit
 def sink_window_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
     """Show the request's first `p_aux[0]` keys and the last PARAM ones, up to the query."""
     return (key <= query) & ((key < tl.load(p_aux)) | (query - key < PARAM))

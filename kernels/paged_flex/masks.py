@@ -4,23 +4,29 @@
 A `Mask` works for one batch: some hold values of its requests, such as where documents start.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from workbench.kernels.paged_flex import mask_kernel as device
+from workbench.kernels.paged_flex import spans
 from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.lookup_tables import (
+    check_finite,
     check_position,
     check_range,
     check_size,
     float_table,
     integer_table,
 )
+from workbench.kernels.paged_flex.spans import HostSpan, Ints, Span
 
+SMALLEST_CAP = 2.0**-126
 TorchMaskMod = Callable[[Any, Any, torch.Tensor, torch.Tensor], torch.Tensor]
 TorchScoreMod = Callable[[torch.Tensor, Any, Any, torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -37,8 +43,10 @@ class Mask:
     span: Any = device.unknown_span
     """Device functions as in `mask_kernel`, like `mask_mod`; without a span every tile is
     visited."""
+    host_span: HostSpan = spans.everything
+    """The same bounds on the host, for planning: see `spans`. Keys outside are never visited."""
     param: int = 0
-    """Compile-time parameter of both."""
+    """Compile-time parameter of all three."""
     aux: torch.Tensor | None = None
     """[requests, n] int32: what both read."""
     torch_mask_mod_of: Callable[[torch.Tensor], TorchMaskMod] | None = None
@@ -48,6 +56,21 @@ class Mask:
     tokens: tuple[int, ...] | None = None
     """Of each request, the positions that its row covers; a longer request is refused. None if a
     row covers any position."""
+
+    @cached_property
+    def host_aux(self) -> NDArray[np.int32]:
+        """Return aux on the host, [requests, n]; one that is on a GPU is copied once."""
+        return np.zeros((0, 0), np.int32) if self.aux is None else self.aux.cpu().numpy()
+
+    def visible(self, first: Ints, last: Ints, length: Ints, row: Ints) -> Span:
+        """Return (near_end, low, high), 0 <= near_end <= low <= high <= length, of tiles.
+
+        Arguments and meaning as in `spans`.
+        """
+        near_end, low, high = self.host_span(first, last, length, row, self.host_aux, self.param)
+        high = np.clip(high, 0, length)
+        low = np.clip(low, 0, high)
+        return np.clip(near_end, 0, low), low, high
 
     def on(self, place: torch.device | str) -> "Mask":
         """Return the mask with its values on a device: a mask_mod must not copy when compiled."""
@@ -88,6 +111,7 @@ def causal() -> Mask:
         mask_mod=device.causal_mask,
         torch_mask_mod=lambda b, h, q, k: k <= q,
         span=device.causal_span,
+        host_span=spans.causal,
     )
 
 
@@ -99,6 +123,20 @@ def sliding_window(window: int) -> Mask:
         mask_mod=device.window_mask,
         torch_mask_mod=lambda b, h, q, k: (k <= q) & (q - k < window),
         span=device.window_span,
+        host_span=spans.window,
+        param=window,
+    )
+
+
+def window_around(window: int) -> Mask:
+    """Return the mask of the query's own key and `window` - 1 keys on each side (encoders)."""
+    check_size("window", window)
+    return Mask(
+        f"window {window} on both sides",
+        mask_mod=device.around_mask,
+        torch_mask_mod=lambda b, h, q, k: (q - k).abs() < window,
+        span=device.around_span,
+        host_span=spans.around,
         param=window,
     )
 
@@ -115,6 +153,7 @@ def sink_window(sinks: Sequence[int], window: int) -> Mask:
         name=f"window {window} with sinks",
         mask_mod=device.sink_window_mask,
         span=device.sink_window_span,
+        host_span=spans.sink_window,
         param=window,
         torch_mask_mod=torch_mask_mod_of(aux),
         torch_mask_mod_of=torch_mask_mod_of,
@@ -131,6 +170,7 @@ def chunked(chunk: int) -> Mask:
         mask_mod=device.chunked_mask,
         torch_mask_mod=lambda b, h, q, k: (k <= q) & (k // chunk == q // chunk),
         span=device.chunked_span,
+        host_span=spans.chunked,
         param=chunk,
     )
 
@@ -167,6 +207,7 @@ def document(lengths: Sequence[Sequence[int]]) -> Mask:
         name="documents",
         mask_mod=device.document_mask,
         span=device.document_span,
+        host_span=spans.document,
         param=width,
         torch_mask_mod=torch_mask_mod_of(aux),
         torch_mask_mod_of=torch_mask_mod_of,
@@ -212,6 +253,7 @@ def prefix_lm(ranges: Sequence[Sequence[tuple[int, int]]]) -> Mask:
         name="prefix LM",
         mask_mod=device.prefix_lm_mask,
         span=device.prefix_lm_span,
+        host_span=spans.prefix_lm,
         param=most,
         torch_mask_mod=torch_mask_mod_of(aux),
         torch_mask_mod_of=torch_mask_mod_of,
@@ -222,9 +264,15 @@ def prefix_lm(ranges: Sequence[Sequence[tuple[int, int]]]) -> Mask:
 
 def soft_cap(cap: float) -> Score:
     """Return the score cap * tanh(score / cap)."""
-    if not (cap > 0 and math.isfinite(cap)):
+    check_finite("cap", cap)
+    # the kernel multiplies scores with 2 / cap, which must be finite too
+    if cap < SMALLEST_CAP:
         raise PagedFlexError(
-            f"Invalid cap {cap}. Expected a finite number above 0.", field="cap", given=cap
+            f"Invalid cap {cap}. Expected a finite number of at least {SMALLEST_CAP:g}. Nearest "
+            f"valid value: {SMALLEST_CAP:g}",
+            field="cap",
+            given=cap,
+            limit=SMALLEST_CAP,
         )
     return Score(
         f"soft cap {cap:g}",

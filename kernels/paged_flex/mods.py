@@ -5,10 +5,12 @@ import inspect
 import textwrap
 import traceback
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.masks import Mask, Score
+from workbench.kernels.paged_flex.shapes import check_kind
 
 _EXAMPLES = {
     "mask": (
@@ -28,6 +30,9 @@ _PARAMETERS = {"mask": 6, "score": 7}
 
 def check_mods(mask: Mask, score: Score | None) -> None:
     """Refuse a mask_mod or score_mod of the wrong kind, arity or control flow."""
+    check_kind("mask", mask, Mask, "what a function of `masks` returns, such as masks.causal()")
+    if score is not None:
+        check_kind("score", score, Score, "what a function of `masks` returns, or None")
     _check("mask", mask.mask_mod)
     if score is not None:
         _check("score", score.score_mod)
@@ -63,6 +68,7 @@ def _check(kind: str, mod: Any) -> None:
         )
 
 
+@lru_cache(maxsize=256)
 def _decision_on_tensors(mod: Any) -> tuple[int, str] | None:
     """Return (line in the file, its text) of a Python decision on positions or scores.
 

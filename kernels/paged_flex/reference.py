@@ -8,23 +8,22 @@ from dataclasses import dataclass
 
 import torch
 
+from workbench.kernels.paged_flex.heads import Views, cache_views
 from workbench.kernels.paged_flex.lookup_tables import check_tables
 from workbench.kernels.paged_flex.masks import Mask, Score
 from workbench.kernels.paged_flex.work import DUMMY_REQUEST, PagedBatch
 
 
-def gathered(
-    kv_cache: torch.Tensor, batch: PagedBatch, request: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Gather keys and values of one request, each [seq_len, kv_heads, head_dim]."""
-    block_size = kv_cache.shape[2]
+def gathered(views: Views, batch: PagedBatch, request: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Gather keys and values of one request, each [seq_len, kv_heads, dims]."""
+    block_size, device = views.keys.shape[1], views.keys.device
     ratio = batch.entry_tokens // block_size
     token = torch.arange(int(batch.seq_lens[request]))
     row = torch.as_tensor(batch.block_table)[int(batch.rows[request])].cpu().long()
     part = token // block_size
     block = row[part // ratio] * ratio + part % ratio
-    block, place = block.to(kv_cache.device), (token % block_size).to(kv_cache.device)
-    return kv_cache[block, 0, place], kv_cache[block, 1, place]
+    block, place = block.to(device), (token % block_size).to(device)
+    return views.keys[block, place], views.values[block, place]
 
 
 def dense_attention(
@@ -37,25 +36,30 @@ def dense_attention(
     scale: float | None = None,
     low_precision: bool = False,
     tokens: Sequence[int] | None = None,
+    sinks: torch.Tensor | None = None,
+    lse: torch.Tensor | None = None,
+    value_dim: int | None = None,
 ) -> torch.Tensor:
-    """Return attention [tokens, heads, dim] in float64; zeros for tokens that see nothing.
+    """Return attention [tokens, heads, value_dim] in float64; zeros for tokens that see nothing.
 
     A value that is not finite makes the tokens that see it NaN, and nothing else. low_precision:
     float32 instead, with weights and result rounded to query's dtype, as a kernel must. tokens:
-    these queries alone, places in the packed batch; the others' rows are zeros. Errors:
-    PagedFlexError for tables that do not fit the batch, as `paged_attention`.
+    these queries alone, places in the packed batch; the others' rows are zeros. sinks, lse,
+    value_dim: as in `paged_attention`, lse in any dtype. Errors: PagedFlexError for tables that do
+    not fit the batch, as `paged_attention`.
     """
     check_tables(mask, score, batch, heads=query.shape[1])
     dtype = torch.float32 if low_precision else torch.float64
     scale = query.shape[2] ** -0.5 if scale is None else scale
-    result = torch.zeros(query.shape, dtype=dtype, device=query.device)
-    group = query.shape[1] // kv_cache.shape[3]
+    views, dims = cache_views(kv_cache, query.shape[2], value_dim)
+    result = torch.zeros((*query.shape[:2], dims.value), dtype=dtype, device=query.device)
+    group = query.shape[1] // views.keys.shape[2]
     for i, row in enumerate(batch.rows):
         start, end = (int(p) for p in batch.query_start_loc[i : i + 2])
         wanted = range(start, end) if tokens is None else [t for t in tokens if start <= t < end]
         if row == DUMMY_REQUEST or not wanted:
             continue
-        keys, values = (x.to(dtype) for x in gathered(kv_cache, batch, i))
+        keys, values = (x.to(dtype) for x in gathered(views, batch, i))
         length = len(keys)
         # only the wanted queries: one head of a long request is a matrix of gigabytes else
         own = torch.tensor(wanted, device=query.device)
@@ -70,8 +74,15 @@ def dense_attention(
             s = s.masked_fill(~visible, float("-inf"))
             # the largest score is subtracted before exp, which would overflow
             top = s.amax(1, keepdim=True)
-            weight = torch.exp(s - top.masked_fill(top == float("-inf"), 0.0))
+            if sinks is not None:
+                top = top.maximum(sinks[head].to(dtype))
+            top = top.masked_fill(top == float("-inf"), 0.0)
+            weight = torch.exp(s - top)
             total = weight.sum(1, keepdim=True)
+            if sinks is not None:
+                total += torch.exp(sinks[head].to(dtype) - top)
+            if lse is not None:
+                lse[own, head] = (top + total.log()).to(lse.dtype)[:, 0]
             if low_precision:
                 # a kernel multiplies weights in the dtype of the values
                 weight = weight.to(query.dtype).to(dtype)
@@ -116,6 +127,8 @@ def agreement(
     *,
     scale: float | None = None,
     tokens: Sequence[int] | None = None,
+    sinks: torch.Tensor | None = None,
+    value_dim: int | None = None,
 ) -> Agreement:
     """Compare a result with dense float64; NaN must be exactly where the reference has it.
 
@@ -132,6 +145,8 @@ def agreement(
             scale=scale,
             low_precision=low_precision,
             tokens=tokens,
+            sinks=sinks,
+            value_dim=value_dim,
         )
 
     compared = list(range(batch.num_tokens) if tokens is None else tokens)

@@ -1,12 +1,25 @@
 """Tiles, splits, and which of them a request's bits may depend on."""
 
+import math
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
-from workbench.kernels.block_table.numbers import is_power_of_two
 from workbench.kernels.paged_flex.errors import PagedFlexError
 
 SMALLEST_TILE = 16
 """What a matrix instruction takes at least, in rows and in keys."""
+
+LARGEST_TILE = 1024
+"""Rows or keys of a tile: its scores must be within Triton's 2**20 numbers of one tensor."""
+
+LARGEST_WARPS = 32
+"""A program has at most 1,024 threads."""
+
+LARGEST_STAGES = 16
+
+
+Path = Literal["descriptors", "pointers"]
+"""How keys and values are copied from the pages: whole tiles by TMA, or 16 bytes at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,24 +30,52 @@ class Tile:
     block_n: int
     num_warps: int = 4
     num_stages: int = 3
+    path: Path = "pointers"
+    """Set by the launcher: see `Settings.path`."""
 
     def __post_init__(self) -> None:
-        """Refuse what no matrix instruction takes."""
+        """Refuse what no matrix instruction takes, and what Triton does not compile."""
         for name in ("block_m", "block_n"):
-            size = getattr(self, name)
-            if isinstance(size, bool) or not isinstance(size, int):
-                raise PagedFlexError(
-                    f"{name} must be an integer; got {size!r}", field=name, given=size
-                )
-            if size < SMALLEST_TILE or not is_power_of_two(size):
-                near = max(SMALLEST_TILE, 1 << max(size, 1).bit_length() - 1)
-                raise PagedFlexError(
-                    f"{name} {size} must be a power of two of at least {SMALLEST_TILE}; nearest: "
-                    f"{near}",
-                    field=name,
-                    given=size,
-                    limit=near,
-                )
+            _check_power(name, getattr(self, name), SMALLEST_TILE, LARGEST_TILE)
+        _check_power("num_warps", self.num_warps, 1, LARGEST_WARPS)
+        check_integer("num_stages", self.num_stages, 1, LARGEST_STAGES)
+
+
+def check_integer(field: str, value: object, low: int, high: int | None = None) -> None:
+    """Refuse anything but an integer in low..high; None: without an upper end."""
+    top = math.inf if high is None else high
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and isinstance(value, int) and low <= value <= top:
+        return
+    near = low
+    if isinstance(value, int | float) and number and not math.isnan(value):
+        near = int(min(max(value, low), top if math.isfinite(value) else low))
+    room = f"of at least {low}" if high is None else f"in {low}..{high}"
+    raise PagedFlexError(
+        f"Invalid {field} {value!r}. Expected an integer {room}. Nearest valid value: {near}",
+        field=field,
+        given=value,
+        limit=near,
+    )
+
+
+def _check_power(field: str, value: int, low: int, high: int) -> None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        near = min(max(low, 1 << max(value, 1).bit_length() - 1), high)
+        if near == value:
+            return
+        raise PagedFlexError(
+            f"Invalid {field} {value}. Expected a power of two in {low}..{high}. Nearest valid "
+            f"value: {near}",
+            field=field,
+            given=value,
+            limit=near,
+        )
+    raise PagedFlexError(
+        f"Invalid {field} {value!r}. Expected an integer, a power of two in {low}..{high}.",
+        field=field,
+        given=value,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,34 +88,53 @@ class Settings:
     """The tile of requests whose queries, times the heads of a group, fit into one such tile; None
     sends them through `prefill`."""
     split_tokens: int = 0
-    """Keys of one program of a decode, a multiple of the tiles' block_n, counted from the request's
-    first token; 0 does not split."""
+    """The fewest keys of one program of a split tile, and what their number is a multiple of; a
+    multiple of the tiles' block_n, counted from the request's first token. 0 does not split."""
+    fill_programs: int = 264
+    """Programs that fill the device: two for each of an H200's multiprocessors. A request is split
+    if its tiles, times the KV heads, are at most half as many, into parts that fill it."""
     one_path: bool = False
-    """Full tiles are masked as well, so that every tile runs the same instructions, and a prefill
-    adds up its keys in the same splits."""
+    """All splits have split_tokens keys, and a request that is not split adds up its keys in the
+    same splits, in order."""
     as_given: bool = False
     """Tiles are not fitted to head and dtype; what does not fit a device fails there."""
+    described: Tile | None = None
+    """What takes the place of `prefill` where descriptors copy it; None: `prefill` itself."""
+    path: Path | None = None
+    """How keys and values are copied; None: by descriptors where a page is a multiple of the tile's
+    keys and the device has them, else by pointers."""
     by_batch: int = 0
-    """The split is chosen so that the whole batch fills `by_batch` programs, as many libraries do.
-    It makes a request's bits depend on its batch; 0 is off."""
+    """All splits have equal lengths, so that the whole batch fills `by_batch` programs, as many
+    libraries do. It makes a request's bits depend on its batch; 0 is off."""
 
     def __post_init__(self) -> None:
         """Refuse a split that cuts tiles apart."""
-        tiles = [tile for tile in (self.decode, self.one_path and self.prefill) if tile]
-        # powers of two: the largest is a multiple of the other
-        unit = max((tile.block_n for tile in tiles), default=1)
-        if self.split_tokens < 0 or self.split_tokens % unit:
+        for name, kinds in (("prefill", Tile), ("decode", Tile | None), ("described", Tile | None)):
+            if not isinstance(getattr(self, name), kinds):
+                raise PagedFlexError(
+                    f"Invalid tile {name}={getattr(self, name)!r}. Expected Tile(rows, keys).",
+                    field=name,
+                    given=getattr(self, name),
+                )
+        if self.path is not None and self.path not in get_args(Path):
             raise PagedFlexError(
-                f"split_tokens {self.split_tokens} must be a multiple of the decode tile's "
-                f"{unit} keys; nearest: {max(self.split_tokens // unit, 1) * unit}",
+                f"Invalid path {self.path!r}. Expected 'descriptors', 'pointers' or None.",
+                field="path",
+                given=self.path,
+            )
+        check_integer("split_tokens", self.split_tokens, 0)
+        check_integer("by_batch", self.by_batch, 0)
+        check_integer("fill_programs", self.fill_programs, 1)
+        # powers of two: the largest is a multiple of the other
+        unit = max(t.block_n for t in (self.prefill, self.decode, self.described) if t)
+        if self.split_tokens % unit:
+            near = max(self.split_tokens // unit, 1) * unit
+            raise PagedFlexError(
+                f"Invalid split_tokens {self.split_tokens}. Expected a multiple of {unit}, the "
+                f"keys of the larger tile. Nearest valid value: {near}",
                 field="split_tokens",
                 given=self.split_tokens,
                 limit=unit,
-            )
-        if self.decode is None and (self.split_tokens or self.by_batch):
-            raise PagedFlexError(
-                "only decodes are split: give a decode tile, or split_tokens=0 and by_batch=0",
-                field="decode",
             )
 
     @property
@@ -83,25 +143,39 @@ class Settings:
         return self.by_batch > 0
 
     @property
+    def depends_on_page_size(self) -> bool:
+        """Return whether a request's bits may change with the size of the pages."""
+        # descriptors copy only tiles that a page is a multiple of
+        return self.described not in {None, self.prefill} and self.path is None
+
+    @property
     def depends_on_chunks(self) -> bool:
         """Return whether a token's bits may change with how its request is cut into steps."""
         # another tile adds keys up in another order
-        same_tile = self.decode in {None, self.prefill}
+        same_tile = {self.decode, self.described} <= {None, self.prefill}
         return self.depends_on_batch or not same_tile or not self.one_path
 
 
-FAST = Settings(prefill=Tile(128, 64, 8), decode=Tile(16, 64), split_tokens=256)
-"""The quickest: large prefill tiles, decodes split every 256 keys. Bits do not depend on the batch:
-every choice is made by the request itself. For devices whose matrix instructions read shared
-memory (Hopper, Blackwell B200); elsewhere these tiles spill registers."""
+FAST = Settings(
+    prefill=Tile(128, 64, 8, 4),
+    decode=Tile(16, 64, 4, 4),
+    split_tokens=256,
+    described=Tile(128, 128, 8, 3),
+)
+"""The quickest: large prefill tiles, short requests split as far as the device has room, at least
+256 keys each. Bits do not depend on the batch: every choice is made by the request itself. For
+devices whose matrix instructions read shared memory (Hopper, Blackwell B200); elsewhere these tiles
+spill registers."""
 
-BITWISE = Settings(prefill=Tile(64, 32), decode=Tile(64, 32), split_tokens=512, one_path=True)
+BITWISE = Settings(
+    prefill=Tile(128, 64, 8, 4), decode=Tile(128, 64, 8, 4), split_tokens=512, one_path=True
+)
 """One tile and one loop for every token, keys added up in splits from position 0 on, in order,
 by several programs or by one: prefill, chunks and decode give the same bits where the matrix
 instruction computes every row of a tile in the same way (GPUs). For Hopper; elsewhere
-four warps have too few registers for a split and the sum of those before it."""
+the registers do not suffice for a split of such a tile and the sum of those before it."""
 
-FAST_ELSEWHERE = replace(FAST, prefill=Tile(128, 32, 8))
+FAST_ELSEWHERE = replace(FAST, prefill=Tile(128, 32, 8), decode=Tile(16, 64), described=None)
 """FAST for devices whose matrix instructions read registers (Ampere, RTX, AMD)."""
 
 BITWISE_ELSEWHERE = replace(BITWISE, prefill=Tile(64, 32, 8), decode=Tile(64, 32, 8))
@@ -109,8 +183,6 @@ BITWISE_ELSEWHERE = replace(BITWISE, prefill=Tile(64, 32, 8), decode=Tile(64, 32
 
 SPLIT_BY_BATCH = replace(FAST, by_batch=264)
 """What breaks the promise on purpose: the split is chosen by the batch. For demonstrations."""
-
-WIDEST_HEAD = 256
 
 
 def shipped(*, bitwise: bool, capability: tuple[int, int] | None) -> Settings:
@@ -120,27 +192,3 @@ def shipped(*, bitwise: bool, capability: tuple[int, int] | None) -> Settings:
         # Hopper multiplies out of shared memory: four warps have the registers
         return BITWISE if major == 9 else BITWISE_ELSEWHERE
     return FAST if major in {9, 10} else FAST_ELSEWHERE
-
-
-def fitted(settings: Settings, *, head_dim: int, group: int, dtype: str) -> Settings:
-    """Fit the tiles to one token of the group, registers and shared memory.
-
-    float32, which is multiplied without matrix instructions, takes at most 32 x 32; heads wider
-    than 128 take at most 64 rows, of eight warps, and half the keys. Depends on the model alone,
-    never on the batch.
-    """
-    one_token = 1 << (group - 1).bit_length()
-
-    def fit(tile: Tile) -> Tile:
-        rows, keys, warps = tile.block_m, tile.block_n, tile.num_warps
-        if not settings.as_given and head_dim > 128:
-            # the accumulator [rows, head_dim] has to stay in registers
-            rows, keys = min(rows, 64), max(keys // 2, SMALLEST_TILE)
-            warps = max(warps, 8) if rows == 64 else warps
-        if not settings.as_given and dtype == "float32":
-            # float32 is multiplied without matrix instructions, from registers
-            rows, keys, warps = min(rows, 32), min(keys, 32), min(warps, 4)
-        return replace(tile, block_m=max(rows, one_token), block_n=keys, num_warps=warps)
-
-    decode = fit(settings.decode) if settings.decode else None
-    return replace(settings, prefill=fit(settings.prefill), decode=decode)

@@ -1,4 +1,4 @@
-"""One step's batch, checked, and the programs that it needs."""
+"""One step's batch, checked."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.numbers import Ids, integer_array
 from workbench.kernels.paged_flex.errors import PagedFlexError
-from workbench.kernels.paged_flex.settings import Settings
+from workbench.kernels.paged_flex.settings import check_integer
 
 DUMMY_REQUEST = -1
 LARGEST_INT32 = 2**31 - 1
@@ -84,6 +84,8 @@ def paged_batch(
     anything. idx_mapping[i]: table row of batch row i, DUMMY_REQUEST for none, all rows in order
     if absent. `trusted` does not read the table's ids, which for a GPU's table means to wait.
     """
+    check_integer("entry_tokens", entry_tokens, 1, LARGEST_INT32)
+    check_integer("num_blocks", num_blocks, 0, LARGEST_INT32)
     starts = numbers(query_start_loc, "query_start_loc", low=0, limit=LARGEST_INT32)
     lengths = numbers(seq_lens, "seq_lens", low=0, limit=LARGEST_INT32)
     if len(starts) != len(lengths) + 1:
@@ -190,85 +192,3 @@ def _check_ids(
                 index=column,
                 request=i,
             )
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """The programs of one step, for one KV head.
-
-    prefill, decode: [items, 3] batch row, first token of its tile, split. combine: [tiles, 4]
-    batch row, first token, first partial (an item of `decode`), number of partials. int32.
-    split_tokens: keys of a decode item, 0 where decodes are not split. decode_queries: the most
-    that a decode has.
-    """
-
-    prefill: NDArray[np.int32]
-    decode: NDArray[np.int32]
-    combine: NDArray[np.int32]
-    split_tokens: int
-    decode_queries: int = 1
-
-    @property
-    def metadata_bytes(self) -> int:
-        """Return the bytes of the lists, which grow with the batch, never with the cache."""
-        return self.prefill.nbytes + self.decode.nbytes + self.combine.nbytes
-
-
-def work_of(batch: PagedBatch, settings: Settings, *, group: int, kv_heads: int) -> Work:
-    """Cut a batch into tiles and splits; each request's by itself, unless `by_batch` is set.
-
-    Long items come first, so that short ones fill the gaps at the end.
-    """
-    counts, lengths = batch.query_lens.astype(np.int64), batch.seq_lens.astype(np.int64)
-    decode = np.zeros(len(counts), dtype=bool)
-    if settings.decode is not None:
-        # also a few queries, as speculative decoding has, if they fit into one decode tile
-        decode = (counts > 0) & (counts <= settings.decode.block_m // group)
-    prefill_rows = np.flatnonzero(~decode & (counts > 0))
-    # the heads of a group share a tile: they read the same keys
-    tile = settings.prefill.block_m // group
-    rows, first = _spread(prefill_rows, -(-counts[prefill_rows] // tile))
-    first = first * tile
-    # keys up to the tile, the measure of its work under a causal mask
-    ends = lengths[rows] - counts[rows] + first
-    # stable: the same batch gives the same order of programs
-    order = np.argsort(-ends, kind="stable")
-    prefill = np.stack([rows, first, np.zeros_like(first)], axis=1)[order]
-
-    decode_rows = np.flatnonzero(decode)
-    split = _split_tokens(lengths[decode_rows], settings, kv_heads)
-    # a decode without keys still has an item, which writes zeros
-    splits = np.maximum(-(-lengths[decode_rows] // split), 1) if split else decode_rows * 0 + 1
-    rows, part = _spread(decode_rows, splits)
-    items = np.stack([rows, np.zeros_like(part), part], axis=1)
-    first_partial = np.cumsum(splits) - splits
-    combine = np.stack([decode_rows, decode_rows * 0, first_partial, splits], axis=1)
-    if not split:
-        combine = combine[:0]
-    return Work(
-        prefill.astype(np.int32),
-        items.astype(np.int32),
-        combine.astype(np.int32),
-        split,
-        int(counts[decode_rows].max(initial=1)),
-    )
-
-
-def _spread(
-    rows: NDArray[np.int64], counts: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return every row counts[i] times, with 0, 1, ... counts[i] - 1."""
-    total = int(counts.sum())
-    # cumulative counts turn a running number into a number within its row
-    place = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.repeat(rows, counts), place
-
-
-def _split_tokens(lengths: NDArray[np.int64], settings: Settings, kv_heads: int) -> int:
-    if settings.decode is None or not settings.by_batch or not len(lengths):
-        return settings.split_tokens
-    unit = settings.decode.block_n
-    # every item is launched once per KV head
-    programs = max(settings.by_batch // kv_heads, 1)
-    tokens = -(-int(lengths.sum()) // programs)
-    return max(-(-tokens // unit), 1) * unit

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from workbench.kernels.mode import on_device
+
 pytest.importorskip("triton")
 
 ROOT = Path(__file__).parents[2]
@@ -129,3 +131,12 @@ print(triton.knobs.runtime.interpret, type(tl.zeros).__name__)
 def test_language_refuses_where_triton_is_unavailable():
     result = run(NO_GPU + "import workbench.kernels.language", interpret="0")
     assert "Triton kernels cannot run here: TRITON_INTERPRET=0 requires" in result.stderr
+
+
+def test_launches_are_made_with_the_tensors_device_current():
+    torch = pytest.importorskip("torch")
+    guard = on_device(torch.device("cuda", 1))
+    assert isinstance(guard, torch.cuda.device)
+    assert guard.idx == 1
+    with on_device(torch.device("cpu")):
+        pass

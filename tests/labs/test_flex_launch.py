@@ -14,12 +14,12 @@ import torch
 from tests.kernels.paged_flex import mods
 from workbench.core.errors import ScenarioError
 from workbench.core.flex.batch import KINDS
-from workbench.core.flex.lab import ENGINE, OURS_BITWISE, OURS_FAST, FlexSpeed
+from workbench.core.flex.lab import ENGINE, KERNELS, OURS_BITWISE, OURS_FAST, FlexSpeed
 from workbench.core.tables.batch_grammar import parse_batch
 from workbench.kernels.mode import triton_mode
 from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.layout import lay_out, random_request
-from workbench.labs.flex import launch as flex_launch
+from workbench.kernels.paged_flex.plan import AttentionPlan
 from workbench.labs.flex.inputs import (
     kernel_errors_as_scenario_errors,
     machine_for,
@@ -78,44 +78,44 @@ def test_every_mask_in_both_paths(kind):
 
 
 def test_a_wrong_kernel_is_called_wrong(monkeypatch):
-    real = flex_launch.paged_attention
+    real = AttentionPlan.run
 
-    def shifted(*arguments, **options):
-        return real(*arguments, **options).mul_(1.1)
+    def shifted(*arguments):
+        return real(*arguments).mul_(1.1)
 
-    monkeypatch.setattr(flex_launch, "paged_attention", shifted)
+    monkeypatch.setattr(AttentionPlan, "run", shifted)
     assert not launch_flex(LLAMA, BATCH).exact_enough
 
 
 def test_a_kernel_that_reads_too_much_is_caught(monkeypatch):
-    real = flex_launch.paged_attention
+    real = AttentionPlan.run
 
-    def reads_all(query, cache, *arguments, **options):
-        out = real(query, cache, *arguments, **options)
+    def reads_all(plan, query, cache, *arguments):
+        out = real(plan, query, cache, *arguments)
         return out.add_(cache.sum() * 0)
 
-    monkeypatch.setattr(flex_launch, "paged_attention", reads_all)
+    monkeypatch.setattr(AttentionPlan, "run", reads_all)
     run = launch_flex(LLAMA, BATCH)
     assert run.exact_enough
     assert run.poisoned == run.elements
 
 
 @interpreted
-def test_bfloat16_is_replaced_aloud_and_refused_by_name():
-    machine = machine_for("bfloat16", "as planned")
-    assert machine.dtype == "float16"
-    assert "silently computes wrong" in machine.note
-    with pytest.raises(ScenarioError, match="bfloat16 is refused") as caught:
-        launch_flex(LLAMA, BATCH, dtype="bfloat16")
-    assert caught.value.field == "dtype"
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_bfloat16_is_computed_here_and_the_result_says_how(kernel):
+    run = launch_flex(LLAMA, BATCH, kernel=kernel)
+    assert run.shape.dtype == "bfloat16"
+    assert run.exact_enough
+    assert run.poisoned == (run.elements if kernel == ENGINE else 0)
+    assert ("float32" in run.place.note) == (kernel != ENGINE)
     assert machine_for("float32", "as planned").note == ""
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"tile": "8 x 64"}, "at least 16; nearest: 16"),
-        ({"tile": "64 x 48"}, "block_n 48.*nearest: 32"),
+        ({"tile": "8 x 64"}, "power of two in 16.*value: 16"),
+        ({"tile": "64 x 48"}, "block_n 48.*value: 32"),
         ({"tile": "large"}, "Invalid tile 'large'. Expected queries x keys"),
         (
             {"kernel": ENGINE, "tile": "32 x 16"},
@@ -163,19 +163,15 @@ def test_a_stop_is_heard():
 
 
 def test_a_stop_is_checked_between_two_heads(monkeypatch):
-    plan, job, real = (
-        resolve(Scenario(model="llama-3.1-8b")),
-        Job(),
-        flex_launch.paged_attention,
-    )
+    plan, job, real = resolve(Scenario(model="llama-3.1-8b")), Job(), AttentionPlan.run
     launched = threading.Event()
 
-    def ringing(*arguments, **options):
+    def ringing(*arguments):
         launched.set()
         job.stop()
-        return real(*arguments, **options)
+        return real(*arguments)
 
-    monkeypatch.setattr(flex_launch, "paged_attention", ringing)
+    monkeypatch.setattr(AttentionPlan, "run", ringing)
     with pytest.raises(Stopped):
         launch_flex(plan, BATCH, job=job)
     assert launched.is_set()
@@ -225,8 +221,8 @@ def test_every_mistake_is_refused_and_the_next_launch_works(name):
     assert made.after.exact_enough
     assert made.after.unread_stays_unread
     expected = {
-        "a tile of 8": "nearest: 16",
-        "a tile of 48": "nearest: 32",
+        "a tile of 8": "Nearest valid value: 16",
+        "a tile of 48": "Nearest valid value: 32",
         "a tile larger than the mask block": "Nearest valid: 16",
         "a mask with five parameters": "must take 6",
         "a mask with a Python if": "if query > key:",

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 KERNELS, PROCESSES, SWEEPS = "kernels", "processes", "sweeps"
-MEASUREMENTS = "measurements"
+MEASUREMENTS, HUB = "measurements", "hub"
 """Lanes: kernels are launched, another program is waited for, many scenarios are resolved; other
-processes measure, which takes hours.
+processes measure, which takes hours; the hub answers.
 """
 FIRST_DEVICE = -1
 """No other device was made current: torch then leaves its first one as it is."""

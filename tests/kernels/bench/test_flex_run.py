@@ -225,7 +225,6 @@ def test_quick_run(tmp_path):
     assert {v["workload"] for v in result.verdicts} == {"D1", "D4"}
     assert all(v["ok"] for v in result.verdicts)
     assert {row["target"] for row in result.gate} == {"sm_90"}
-    assert {row["spill_bytes"] for row in result.gate} == {0}
     prefills = [row for row in result.gate if row["kernel"] == "prefill, page 64"]
     assert all(any("wgmma" in name for name in row["matrix_instructions"]) for row in prefills)
     assert prefills

@@ -88,14 +88,29 @@ def test_folders_without_it_and_other_versions_are_skipped(tmp_path):
         find_vllm_attention(str(unpacked(tmp_path, old)))
 
 
+def test_a_vllm_without_a_batch_invariant_mode_is_skipped(tmp_path):
+    other = ATTENTION.replace("envs.VLLM_BATCH_INVARIANT", "False")
+    with pytest.raises(VllmSkipped, match="does not read VLLM_BATCH_INVARIANT"):
+        vllm_attention(str(unpacked(tmp_path, other)), invariant=True)
+
+
+def test_the_batch_invariant_mode_is_that_of_its_variable(tmp_path):
+    kind = vllm_attention(str(unpacked(tmp_path)), invariant=True)
+    assert kind.name == "vllm like 0.23 invariant"
+    loaded = load_vllm_attention(find_vllm_attention(str(tmp_path)), invariant=True)
+    with pytest.raises(AssertionError):
+        loaded.attend(torch.zeros(1, device=DEVICE))
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(VARIABLE not in os.environ, reason="VLLM_SRC names no unpacked vLLM")
+@pytest.mark.parametrize("invariant", [False, True])
 @pytest.mark.parametrize("name", ["P5L", "D2", "D4"])
-def test_the_real_one_agrees_with_float64(name):
+def test_the_real_one_agrees_with_float64(name, invariant):
     given = flex_input(CASES[name].reduced(), DEVICE)
     right = truth(given)
     for folder in named_folders():
-        kind = vllm_attention(folder)
+        kind = vllm_attention(folder, invariant=invariant)
         peer = kind.make(given)
         peer.run()
         assert right.difference(peer) == "", kind.name

@@ -113,6 +113,11 @@ def test_the_layout_is_read_from_the_files_not_from_the_version(tmp_path):
     assert find_vllm(str(tmp_path / "a" / "vllm")) == fused
 
 
+def test_the_environment_that_has_it_is_as_good_as_its_folder(tmp_path):
+    installed = unpacked(tmp_path / "lib" / "python3.11" / "site-packages")
+    assert find_vllm(str(tmp_path)) == find_vllm(str(installed))
+
+
 def test_what_vllm_imports_is_there_only_while_it_is_needed(tmp_path, monkeypatch):
     installed = type(sys)("vllm")
     monkeypatch.setitem(sys.modules, "vllm", installed)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.kernels.block_table.guards import GuardedMemory
-from workbench.kernels.block_table.api import BlockTables
+from workbench.kernels.block_table.api import NEWER, BlockTables
 from workbench.kernels.block_table.compare import differences
 from workbench.kernels.block_table.groups import ContextParallel, TableGroup
 from workbench.kernels.block_table.reference import DUMMY_REQUEST, PAD_SLOT, ReferenceTables
@@ -14,7 +14,7 @@ DEVICE = triton_mode().torch_device
 
 
 class CheckedTables:
-    """One path's tables and the plain-Python model; every write goes to both."""
+    """One path's tables and the Python reference; every write goes to both."""
 
     def __init__(self, groups, path, *, max_requests, max_tokens, parallel=None, num_blocks=5000):
         self.groups, self.parallel = tuple(groups), parallel or ContextParallel()
@@ -28,7 +28,9 @@ class CheckedTables:
             parallel=self.parallel,
             allocate=self.memory.allocate,
         )
-        self.model = ReferenceTables(self.groups, max_requests=max_requests, parallel=self.parallel)
+        self.model = ReferenceTables(
+            self.groups, max_requests=max_requests, parallel=self.parallel, newer=path == NEWER
+        )
 
     def __getattr__(self, name):
         def write(*arguments):

@@ -6,6 +6,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
+import torch
+
 from tests.kernels.block_table.cases import PATHS, CheckedTables, ContextParallel, TableGroup
 from workbench.kernels.block_table.api import BlockTables
 from workbench.kernels.block_table.errors import BlockTableError, RowOverflow
@@ -54,6 +56,8 @@ def test_a_request_beyond_the_table(path, bad):
     refused("rows are", tables.move, 0, bad, index=1, **expected)
     refused("rows are", tables.append_many, [2, bad], [ids, ids], index=1, **expected)
     refused("twice", tables.append_many, [2, 0, 2], [ids] * 3, index=2)
+    refused("not a list", tables.clear, [], field="request")
+    refused("not a list", tables.append, [], ids, field="request")
     if bad != -1:  # a dummy request
         refused("rows 0..3", tables.gather, [0, bad], field="idx_mapping", index=1, limit=4)
 
@@ -94,6 +98,17 @@ def test_lists_of_different_lengths(path):
 def test_ids_that_are_not_a_list_of_integers(path, bad):
     tables = small(path).tables
     refused("block_ids must be", tables.append, 0, [[1], bad], field="block_ids")
+    assert len(tables.staged) == 0
+
+
+@both_paths
+def test_tensors_are_refused_for_what_they_are(path):
+    """Not for what cannot be read twice: a tensor can, and each time waits for its device."""
+    tables, ids = small(path).tables, torch.tensor([0])
+    match = r"is a tensor.*cpu\(\)\.numpy\(\)"
+    refused(match, tables.append, 0, [[1], ids], field="block_ids", given="Tensor")
+    refused(match, tables.gather, ids, field="idx_mapping", given="Tensor")
+    refused(match, tables.slot_mappings, [0], [0, 1], ids, field="positions", given="Tensor")
     assert len(tables.staged) == 0
 
 
@@ -141,6 +156,15 @@ def test_tables_that_cannot_be(path):
             make(**{field: 0})
     with pytest.raises(BlockTableError, match="at least one group"):
         make(groups=())
+    for groups in ([(32, 16, 4)], GROUPS[0], 3, [*GROUPS, None]):
+        with pytest.raises(BlockTableError, match=r"Invalid groups.*TableGroup") as caught:
+            make(groups=groups)
+        assert caught.value.field == "groups"
+    for count in (1.5, "9", True):
+        with pytest.raises(BlockTableError, match="num_blocks must be an integer"):
+            make(num_blocks=count)
+    with pytest.raises(BlockTableError, match="Invalid parallel 2"):
+        make(parallel=2)
     with pytest.raises(BlockTableError, match="32 bits at 2"):
         make(groups=GROUPS[:1], num_blocks=2**30)
     with pytest.raises(BlockTableError, match="nearest that does is 8"):
@@ -150,7 +174,7 @@ def test_tables_that_cannot_be(path):
     for bad in ({"size": 0}, {"size": 2, "rank": 2}, {"rank": -1}, {"interleave": 0}):
         with pytest.raises(BlockTableError):
             ContextParallel(**bad)
-    with pytest.raises(BlockTableError, match="Allowed: faithful, fast"):
+    with pytest.raises(BlockTableError, match=r"Allowed: faithful, faithful-0\.33, fast"):
         BlockTables(GROUPS, max_requests=1, max_tokens=1, num_blocks=1, path="quick")
 
 

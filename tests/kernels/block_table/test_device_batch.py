@@ -8,8 +8,10 @@ pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 import torch
+from torch._subclasses import FakeTensorMode
 
 from tests.kernels.block_table.cases import DEVICE, PAD_SLOT, PATHS, CheckedTables, TableGroup
+from workbench.kernels.block_table.api import BlockTables
 from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.path import DeviceBatch
 
@@ -80,3 +82,39 @@ def test_tensors_that_the_kernels_cannot_use_are_refused(path, field, value):
     with pytest.raises(BlockTableError, match=field) as refused:
         tables.upload_on_device(replace(on_device([0], [0, 2], [0, 1]), **{field: value}))
     assert refused.value.field == field
+
+
+@pytest.mark.parametrize(("place", "allowed"), [(0, True), (1, False)])
+def test_a_batch_on_another_gpu_is_refused(place, allowed):
+    """Tensors of GPUs that need not be there: the index of a device counts as its type does."""
+    with FakeTensorMode():
+        batch = DeviceBatch(
+            torch.empty(1, dtype=torch.int32, device="cuda:0"),
+            torch.empty(2, dtype=torch.int32, device="cuda:0"),
+            torch.empty(3, dtype=torch.int64, device=f"cuda:{place}"),
+            num_tokens=3,
+            padded_requests=1,
+        )
+        sizes = {"max_requests": 4, "max_tokens": 9}
+        if allowed:
+            batch.check(torch.device("cuda:0"), **sizes)
+            return
+        with pytest.raises(BlockTableError, match=r"on cuda:0, .*on cuda:1") as refused:
+            batch.check(torch.device("cuda:0"), **sizes)
+    assert refused.value.field == "positions"
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+@both_paths
+def test_tables_of_the_second_gpu_while_the_first_is_current(path):
+    tables = BlockTables(
+        [TableGroup(32, 16, 4)],
+        max_requests=2,
+        max_tokens=3,
+        num_blocks=9,
+        path=path,
+        device="cuda:1",
+    )
+    tables.append(0, [[5]])
+    tables.step([0], [0, 1], [17])
+    assert tables.slot_mapping.tolist() == [[177, PAD_SLOT, PAD_SLOT]]

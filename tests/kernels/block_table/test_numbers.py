@@ -8,7 +8,7 @@ from hypothesis import example, given
 from workbench.kernels.block_table.arena import row_arena
 from workbench.kernels.block_table.groups import nearest_divisor
 from workbench.kernels.block_table.numbers import multiplier_and_shift
-from workbench.kernels.block_table.plan import TABLE, TOKENS, launch_plan
+from workbench.kernels.block_table.plan import cuts_of
 
 LARGEST = 2**31 - 1
 numbers = st.one_of(st.integers(0, LARGEST), st.integers(0, 10_000))
@@ -44,20 +44,22 @@ def test_no_divisor_is_nearer(number, wanted):
 @given(
     widths=st.lists(st.integers(1, 300), min_size=1, max_size=9),
     rows=st.integers(1, 70),
-    tokens=st.integers(1, 2000),
+    data=st.data(),
 )
-def test_tiles_cover_every_entry_once(widths, rows, tokens):
-    arena = row_arena(widths, rows)
-    plan = launch_plan(arena, max_requests=rows, max_tokens=tokens)
-    covered = [np.zeros((rows, stride), int) for stride in arena.strides]
-    slots = np.zeros((len(widths), tokens), int)
-    for group, kind, first, column in plan.entries.tolist():
-        if kind == TABLE:
-            covered[group][first : first + plan.rows, column : column + plan.columns] += 1
-        else:
-            slots[group, first : first + TOKENS] += 1
-    assert (slots == 1).all()
-    assert all((tiles == 1).all() for tiles in covered)
+def test_tiles_cover_the_live_entries_once_and_little_else(widths, rows, data):
+    cuts = cuts_of(row_arena(widths, rows), max_requests=rows)
+    padded = data.draw(st.integers(0, rows))
+    live = [data.draw(st.integers(0, width)) for width in widths]
+    firsts = cuts.first_tiles(padded, live)
+    row_tiles = cuts.row_tiles(padded)
+    for g, width in enumerate(live):
+        covered = np.zeros((padded + cuts.rows, width + cuts.columns), int)
+        for tile in range(firsts[g + 1] - firsts[g]):
+            row, column = tile % row_tiles * cuts.rows, tile // row_tiles * cuts.columns
+            covered[row : row + cuts.rows, column : column + cuts.columns] += 1
+        assert (covered[:padded, :width] == 1).all()
+        # at most one tile more than needed along each side
+        assert covered.sum() <= (padded + cuts.rows) * (width + cuts.columns)
 
 
 @given(widths=st.lists(st.integers(1, 300), min_size=1, max_size=9), rows=st.integers(1, 70))

@@ -86,6 +86,20 @@ def test_padding_is_overwritten_after_a_larger_batch(path):
 
 
 @both_paths
+@pytest.mark.parametrize("place", [128, 10**6, 2**31, 2**40, -1])
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_dummy_token_may_be_anywhere(path, place, size):
+    """VLLM masks what belongs to no request, wherever it is; its slots are padding."""
+    parallel = ContextParallel(size, 0, 16)
+    tables = CheckedTables(
+        [TableGroup(32, 16, 4)], path, max_requests=4, max_tokens=9, parallel=parallel
+    )
+    tables.fill(1, 100)
+    tables.step([-1, 1, -1], [0, 2, 5, 6], [place, 3, 90, 91, 99, place])
+    assert tables.tables.slot_mapping[0].tolist().count(PAD_SLOT) >= 6
+
+
+@both_paths
 @pytest.mark.parametrize("block_size", [528, 784, 1024])
 def test_positions_up_to_a_million(path, block_size):
     blocks = -(-(2**20) // block_size)

@@ -1,4 +1,4 @@
-"""Append, apply, gather, map slots: both paths against the plain-Python model."""
+"""Append, apply, gather, map slots: both paths against the Python reference."""
 
 import numpy as np
 import pytest
@@ -208,6 +208,7 @@ def test_what_follows_a_row_is_as_declared(path, ratio, row):
     """Untouched on the faithful path; up to the next multiple of 4 it is 0 on the fast one."""
     tables = CheckedTables([TableGroup(16 * ratio, 16, 5)], path, max_requests=2, max_tokens=4)
     garbage = tables.memory.garbage
+    tables.tables.block_table[0].fill_(garbage)
     tables.append(0, [[4]])
     tables.step([0], [0, 1], [0], padded=1)
     zeros = 4 - len(row) if path == "fast" else 0

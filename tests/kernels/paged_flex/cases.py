@@ -1,25 +1,34 @@
 """Batches over caches full of NaN, in guarded memory if requested, and the oracle's verdict."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
 
 from tests.kernels.block_table.guards import GuardedMemory
 from workbench.kernels.mode import triton_mode
-from workbench.kernels.paged_flex import api, masks
-from workbench.kernels.paged_flex.api import prepare
+from workbench.kernels.paged_flex import masks
+from workbench.kernels.paged_flex.api import AttentionPlan, plan_attention
+from workbench.kernels.paged_flex.heads import cache_views
 from workbench.kernels.paged_flex.layout import lay_out, random_request
 from workbench.kernels.paged_flex.reference import agreement
 from workbench.kernels.paged_flex.settings import Settings, Tile
 
+SCALES = ("key_scale", "value_scale")
 DEVICE = triton_mode().torch_device
 INTERPRETED = triton_mode().mode == "interpreter"
 interpreted = pytest.mark.skipif(not INTERPRETED, reason="only the interpreter sees every access")
-SPLIT = Settings(Tile(64, 64), Tile(16, 64), split_tokens=128, as_given=True)
+SPLIT = Settings(Tile(64, 64), Tile(16, 64), split_tokens=128, fill_programs=8, as_given=True)
 """All that FAST does, in pieces that suit the interpreter."""
 ONE_PATH = Settings(Tile(64, 64), one_path=True, as_given=True)
-FOLDED = Settings(Tile(64, 32), Tile(64, 32), split_tokens=64, one_path=True, as_given=True)
+FOLDED = Settings(
+    Tile(64, 32),
+    Tile(64, 32),
+    split_tokens=64,
+    fill_programs=8,
+    one_path=True,
+    as_given=True,
+)
 """What BITWISE does, with splits that short requests have several of."""
 
 
@@ -35,9 +44,21 @@ class Case:
             self.paged.kv_cache,
             self.paged.batch,
         )
-        self.out = place(torch.full_like(self.query, float("nan")))
+        self.value_dim = self.paged.value_dim
+        shape = (*self.query.shape[:2], self.value_dim)
+        self.out = place(self.query.new_full(shape, float("nan")))
 
-    def prepared(self, mask=None, score=None, settings=SPLIT, **options):
+    def prepared(
+        self,
+        mask=None,
+        score=None,
+        settings=SPLIT,
+        *,
+        lse=None,
+        sinks=None,
+        scales=(None, None),
+        **options,
+    ):
         allocate = None
         if self.memory:
             mask, score = self._fenced_tables(mask, score)
@@ -45,16 +66,19 @@ class Case:
             def allocate(shape, dtype):
                 return self._fenced(torch.full(shape, float("nan"), dtype=dtype, device=DEVICE))
 
-        return prepare(
+        plan = plan_attention(
+            self.batch,
             self.query,
             self.cache,
-            self.batch,
             mask=mask,
             score=score,
             settings=settings,
-            out=self.out,
             allocate=allocate,
+            value_dim=self.value_dim,
             **options,
+        )
+        return Prepared(
+            plan, self, {"lse": lse, "sinks": sinks, **dict(zip(SCALES, scales, strict=True))}
         )
 
     def attend(self, mask=None, score=None, settings=SPLIT, **options):
@@ -63,11 +87,23 @@ class Case:
             self.memory.check()
         return result
 
-    def check(self, mask=None, score=None, settings=SPLIT, **options):
+    def check(
+        self, mask=None, score=None, settings=SPLIT, *, lse=None, scales=(None, None), **options
+    ):
         """Attend, and hold the result against float64."""
         mask = mask or masks.causal()
-        result = self.attend(mask, score, settings, **options)
-        found = agreement(result, self.query, self.cache, self.batch, mask, score, **options)
+        result = self.attend(mask, score, settings, lse=lse, scales=scales, **options)
+        cache = scaled(self.cache, scales)
+        found = agreement(
+            result,
+            self.query,
+            cache,
+            self.batch,
+            mask,
+            score,
+            value_dim=self.value_dim,
+            **options,
+        )
         assert found.ok, found
         assert not result[self.batch.num_tokens :].any()
         return result
@@ -90,27 +126,44 @@ class Case:
         return inside.copy_(tensor)
 
 
-def live_memory(case, prepared):
+def scaled(cache, scales):
+    """The float64 numbers that a cache of 8 bits means; another one as it is."""
+    if scales[0] is None:
+        return cache
+    both = torch.stack([scale.double().expand(cache.shape[-2]) for scale in scales])
+    return cache.to(torch.float32).double() * both[None, :, None, :, None]
+
+
+@dataclass
+class Prepared:
+    """A plan, and the tensors of one layer."""
+
+    plan: AttentionPlan
+    case: Case
+    extras: dict[str, torch.Tensor | None]
+
+    def run(self):
+        return self.plan.run(self.case.query, self.case.cache, self.case.out, **self.extras)
+
+
+def live_memory(case, plan, *, whole_pages=False):
     """Return exactly what a launch may touch.
 
-    Of the cache the tokens that its requests own, of the mask's table its rows without the fences
-    between them.
+    Of the cache the tokens that its requests own, or whole pages, as descriptors read them; of the
+    mask's table its rows without the fences between them.
     """
     cache = case.cache
+    views, _ = cache_views(cache, case.query.shape[2], case.value_dim)
     allowed = [case.query[: case.batch.num_tokens], case.out[: case.batch.num_tokens]]
-    for launch in prepared.launches:
-        # after the query, both halves of the cache and the output of an attend launch
-        first = 4 if launch.kernel is api.attend_kernel else 1
-        for tensor in launch.arguments[first:]:
-            if isinstance(tensor, torch.Tensor):
-                allowed += [tensor] if tensor.is_contiguous() else list(tensor)
-    size = cache.shape[2]
+    for tensor in plan.tensors:
+        allowed += [tensor] if tensor.is_contiguous() else list(tensor)
+    size = views.keys.shape[1]
     ratio = case.batch.entry_tokens // size
     for row, length in zip(case.batch.rows, case.batch.seq_lens, strict=True):
         for part in range(-(-int(length) // size)):
             block = int(case.batch.block_table[row, part // ratio]) * ratio + part % ratio
-            tokens = min(size, int(length) - part * size)
-            allowed += [cache[block, 0, :tokens], cache[block, 1, :tokens]]
+            tokens = size if whole_pages else min(size, int(length) - part * size)
+            allowed += [view[block, :tokens] for view in views]
     return allowed
 
 

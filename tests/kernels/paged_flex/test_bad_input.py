@@ -9,14 +9,23 @@ pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 import torch
+from torch._subclasses import FakeTensorMode
 
 from tests.kernels.paged_flex import mods
-from tests.kernels.paged_flex.cases import DEVICE, INTERPRETED, Case, requests
+from tests.kernels.paged_flex.cases import DEVICE, Case, requests
 from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.api import paged_attention, paged_batch
 from workbench.kernels.paged_flex.errors import PagedFlexError
+from workbench.kernels.paged_flex.fitting import Limits, fitted
 from workbench.kernels.paged_flex.masks import Mask, Score
-from workbench.kernels.paged_flex.settings import BITWISE, FAST, Settings, Tile, fitted, shipped
+from workbench.kernels.paged_flex.settings import (
+    BITWISE,
+    FAST,
+    Settings,
+    Tile,
+    shipped,
+)
+from workbench.kernels.paged_flex.shapes import checked_shapes
 
 CASE = Case(requests((40, 3), (20, 1), heads=4, kv_heads=2), 16)
 TABLE = np.array([[1, 2, 3], [4, 10**6, -5]])
@@ -71,6 +80,14 @@ def test_a_block_outside_of_the_cache(bad):
         ({"table": [[1, 2], [3]]}, "different lengths", {"field": "block_table"}),
         ({"table": np.arange(4)}, r"\[rows, entries\]", {"field": "block_table"}),
         ({"table": TABLE * 0.5}, "integers", {"field": "block_table"}),
+        ({"entry_tokens": 0}, "value: 1", {"field": "entry_tokens", "limit": 1}),
+        ({"entry_tokens": -16}, "value: 1", {"field": "entry_tokens", "given": -16}),
+        ({"entry_tokens": 16.0}, "value: 16", {"field": "entry_tokens", "limit": 16}),
+        ({"entry_tokens": float("nan")}, "value: 1", {"field": "entry_tokens"}),
+        ({"entry_tokens": True}, "integer", {"field": "entry_tokens"}),
+        ({"num_blocks": 4.5}, "value: 4", {"field": "num_blocks", "given": 4.5}),
+        ({"num_blocks": "5"}, "integer", {"field": "num_blocks", "given": "5"}),
+        ({"lengths": torch.tensor([40, 16])}, r"is a tensor.*cpu\(\).numpy", {"field": "seq_lens"}),
     ],
 )
 def test_batches_that_do_not_fit_together(changes, match, expected):
@@ -98,8 +115,18 @@ def attend(**changes):
         ({"kv_cache": CASE.cache[:2]}, "2 kernel blocks", {"field": "num_blocks"}),
         ({"kv_cache": CASE.cache[:, :, :5]}, "do not divide", {"field": "entry_tokens"}),
         ({"out": CASE.query[:, :2]}, "out must be like", {"field": "out"}),
+        ({"out": CASE.query[:, :1].expand(4, 4, 16)}, "in one place", {"field": "out"}),
+        ({"out": CASE.query[:1].expand(4, 4, 16)}, "clone", {"given": (0, 16, 1)}),
+        ({"out": CASE.query.to("meta")}, "on meta, query on", {"field": "out", "given": "meta"}),
+        ({"out": torch.empty_like(CASE.query).requires_grad_()}, "detach", {"field": "out"}),
+        ({"out": [1.0]}, "a tensor like query", {"field": "out", "given": [1.0]}),
         ({"scale": 0.0}, "above 0", {"field": "scale"}),
         ({"scale": float("nan")}, "finite", {"field": "scale"}),
+        ({"scale": "0.5"}, "numbers", {"field": "scale", "given": "0.5"}),
+        ({"settings": "fast"}, "settings.FAST", {"field": "settings", "given": "fast"}),
+        ({"batch": (1, 2)}, "paged_batch", {"field": "batch", "given": (1, 2)}),
+        ({"mask": "causal"}, r"masks.causal\(\)", {"field": "mask", "given": "causal"}),
+        ({"score": 30.0}, "Invalid score", {"field": "score", "given": 30.0}),
         ({"mask": masks.document([[40]])}, "values of 1 requests", {"field": "mask", "limit": 2}),
         ({"score": masks.alibi([0.1, 0.2])}, "for 4 heads", {"field": "score", "limit": 4}),
     ],
@@ -108,15 +135,25 @@ def test_calls_that_do_not_fit_together(changes, match, expected):
     refused(match, attend, options=changes, **expected)
 
 
+@pytest.mark.parametrize("field", ["kv_cache", "out"])
+def test_tensors_of_another_gpu(field):
+    """The index of a device counts; the GPUs need not be there."""
+    with FakeTensorMode():
+        given = {
+            "query": torch.empty(4, 4, 16, device="cuda:0"),
+            "kv_cache": torch.empty(9, 2, 16, 2, 16, device="cuda:0"),
+            "out": torch.empty(4, 4, 16, device="cuda:0"),
+            "scale": None,
+        }
+        checked_shapes(**given, batch=batch())
+        given[field] = torch.empty_like(given[field], device="cuda:1")
+        options = {**given, "batch": batch()}
+        refused("on cuda:1", checked_shapes, options=options, field=field, limit="cuda:0")
+
+
 def test_heads_wider_than_a_tile_can_hold():
-    wide = Case(requests((5, 1), dim=257), 16)
-    refused(r"1\.\.256", wide.attend, field="query", given=257, limit=256)
-
-
-@pytest.mark.skipif(not INTERPRETED, reason="bfloat16 is right on a GPU")
-def test_bfloat16_is_refused_in_the_interpreter():
-    case = Case(requests((5, 1), dtype=torch.bfloat16), 16)
-    refused("interpreter silently computes wrong", case.attend, field="query", given="bfloat16")
+    wide = Case(requests((5, 1), dim=513), 16)
+    refused(r"1\.\.512", wide.attend, field="kv_cache", given=513, limit=512)
 
 
 def test_mods_of_the_wrong_kind():
@@ -137,16 +174,49 @@ def test_mods_of_the_wrong_kind():
 
 @pytest.mark.parametrize(("size", "near"), [(8, 16), (48, 32), (0, 16), (-16, 16), (100, 64)])
 def test_tiles_that_no_matrix_instruction_takes(size, near):
-    refused(f"nearest: {near}", Tile, size, 64, field="block_m", given=size, limit=near)
-    refused(f"nearest: {near}", Tile, 64, size, field="block_n", given=size, limit=near)
+    refused(f"value: {near}$", Tile, size, 64, field="block_m", given=size, limit=near)
+    refused(f"value: {near}$", Tile, 64, size, field="block_n", given=size, limit=near)
     refused("integer", Tile, 64, 1.5, field="block_n")
 
 
+@pytest.mark.parametrize(
+    ("field", "given", "near"),
+    [
+        ("block_m", 2**20, 1024),
+        ("block_n", 2048, 1024),
+        ("num_warps", 3, 2),
+        ("num_warps", 0, 1),
+        ("num_warps", 64, 32),
+        ("num_warps", True, None),
+        ("num_stages", 0, 1),
+        ("num_stages", 100, 16),
+        ("num_stages", 2.5, 2),
+    ],
+)
+def test_tiles_that_triton_does_not_compile(field, given, near):
+    tile = {"block_m": 64, "block_n": 64, field: given}
+    refused("Invalid", lambda: Tile(**tile), field=field, given=given, limit=near)
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"split_tokens": 128.0}, "split_tokens"),
+        ({"split_tokens": -64}, "split_tokens"),
+        ({"by_batch": True}, "by_batch"),
+        ({"fill_programs": 0}, "fill_programs"),
+        ({"prefill": "64 x 64"}, "prefill"),
+        ({"decode": (16, 64)}, "decode"),
+    ],
+)
+def test_settings_of_the_wrong_kind(options, field):
+    given = {"prefill": Tile(64, 64), "decode": Tile(16, 64), **options}
+    refused("Invalid", lambda: Settings(**given), field=field, given=given[field])
+
+
 def test_splits_that_cut_tiles():
-    refused(
-        "nearest: 64", Settings, Tile(64, 64), Tile(16, 64), 100, field="split_tokens", limit=64
-    )
-    refused("give a decode tile", Settings, Tile(64, 64), None, 64, field="decode")
+    for tiles in ((Tile(64, 64), Tile(16, 32)), (Tile(64, 32), Tile(16, 64)), (Tile(64, 64), None)):
+        refused("value: 64", Settings, *tiles, 100, field="split_tokens", limit=64)
 
 
 def test_tiles_that_fit_a_model():
@@ -156,7 +226,7 @@ def test_tiles_that_fit_a_model():
     assert many.decode.block_m == many.prefill.block_m == 128
     assert fitted(FAST, head_dim=128, group=4, dtype="bfloat16") == FAST
     float32 = fitted(FAST, head_dim=128, group=4, dtype="float32")
-    assert (float32.prefill.block_m, float32.prefill.block_n) == (32, 32)
+    assert (float32.prefill.block_m, float32.prefill.block_n) == (32, 16)
     as_given = replace(FAST, as_given=True)
     assert fitted(as_given, head_dim=256, group=4, dtype="float32") == as_given
 
@@ -166,6 +236,30 @@ def test_tiles_that_fit_a_device():
         assert (shipped(bitwise=False, capability=capability) == FAST) == wide
         hopper = capability == (9, 0)
         assert (shipped(bitwise=True, capability=capability) == BITWISE) == hopper
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+def test_pipelines_fit_a_device(head_dim, dtype):
+    small, large = Limits((8, 6), 99 * 1024), Limits((9, 0), 227 * 1024)
+    sizes = {"head_dim": head_dim, "group": 4, "dtype": dtype}
+    for settings in (FAST, BITWISE):
+        few, many = (fitted(settings, **sizes, limits=limits) for limits in (small, large))
+        for tile in (few.prefill, few.decode, many.prefill, many.decode):
+            assert tile.num_stages >= 3
+        assert fitted(few, **sizes, limits=small) == few
+        assert fitted(many, **sizes, limits=large) == many
+        assert few.prefill.num_stages <= many.prefill.num_stages
+        assert few.prefill.block_n <= many.prefill.block_n
+    item = 4 if dtype == "float32" else 2
+    tile = fitted(FAST, **sizes, limits=small).decode
+    assert 2 * 2 * tile.block_n * head_dim * item < small.shared_bytes
+
+
+def test_an_output_may_be_part_of_a_larger_tensor():
+    for whole in (torch.zeros(4, 9, 16), torch.zeros(9, 4, 32)):
+        part = whole.to(DEVICE)[-4:, -4:, -16:]
+        assert torch.equal(attend(out=part), attend())
 
 
 def test_nothing_is_written_by_a_refused_call():

@@ -25,7 +25,7 @@ from tests.kernels.paged_flex.cases import (
 )
 from workbench.kernels.block_table.traffic import OutOfBounds, counted_traffic
 from workbench.kernels.paged_flex import mask_kernel, masks
-from workbench.kernels.paged_flex.api import paged_attention, prepare
+from workbench.kernels.paged_flex.api import paged_attention
 from workbench.kernels.paged_flex.engine import engine_attention
 from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.masks import Mask, Score
@@ -64,7 +64,7 @@ def test_documents_that_end_before_their_request_are_refused(name):
 def test_nothing_is_written_by_a_call_whose_documents_are_too_short():
     out = torch.full_like(BATCH.query, 7.0)
     with pytest.raises(PagedFlexError):
-        prepare(
+        paged_attention(
             BATCH.query,
             BATCH.cache,
             BATCH.batch,
@@ -160,7 +160,11 @@ def test_tables_of_another_shape_are_refused(name, options, match, field, given,
         (lambda: masks.chunked(2**40), "chunk", "Nearest valid value: 2147483646"),
         (lambda: masks.sink_window([1], -(2**40)), "window", "Nearest valid value: 1"),
         (lambda: masks.soft_cap(float("inf")), "cap", "finite"),
+        (lambda: masks.soft_cap(True), "cap", "numbers"),
+        (lambda: masks.soft_cap(1e-40), "cap", "1.17549e-38"),
         (lambda: masks.alibi([1.0, "x"]), "slopes", "numbers"),
+        (lambda: masks.alibi([1.0, float("nan")]), "slopes", r"slopes\[1\] nan.*finite"),
+        (lambda: masks.alibi([-1e39]), "slopes", "Nearest valid value: -3.4028235e.38"),
     ],
 )
 def test_values_that_no_table_can_hold_are_refused(make, field, match):
@@ -208,7 +212,7 @@ def test_every_mask_reads_its_own_row_only(name, settings):
     case = Case(requests(*SIZES), 48, dummies=(3,), padding=2, guarded=True)
     mask = with_a_row_for_the_dummy(TABLES[name])
     prepared = case.prepared(mask, masks.alibi([0.3, 0.01]), settings)
-    with counted_traffic(allowed=live_memory(case, prepared)):
+    with counted_traffic(allowed=live_memory(case, prepared.plan)):
         prepared.run()
     case.memory.check()
     assert agreement(
@@ -295,7 +299,7 @@ def test_a_read_past_a_table_is_noticed():
     case = Case(requests(*SIZES), 48, guarded=True)
     mask = own(mods.read_past_mask, param=1)
     prepared = case.prepared(mask)
-    with pytest.raises(OutOfBounds), counted_traffic(allowed=live_memory(case, prepared)):
+    with pytest.raises(OutOfBounds), counted_traffic(allowed=live_memory(case, prepared.plan)):
         prepared.run()
 
 
@@ -319,5 +323,5 @@ def test_a_score_that_reads_past_its_values_is_noticed():
     alibi = masks.alibi([0.5, 0.25])
     score = Score("past", mods.read_past_score, alibi.torch_score_mod, 2, alibi.aux)
     prepared = case.prepared(score=score)
-    with pytest.raises(OutOfBounds), counted_traffic(allowed=live_memory(case, prepared)):
+    with pytest.raises(OutOfBounds), counted_traffic(allowed=live_memory(case, prepared.plan)):
         prepared.run()

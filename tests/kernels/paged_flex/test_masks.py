@@ -28,6 +28,7 @@ any_mask = st.one_of(
     st.builds(masks.causal),
     st.builds(masks.full),
     st.builds(masks.sliding_window, st.integers(1, 80)),
+    st.builds(masks.window_around, st.integers(1, 80)),
     st.builds(masks.chunked, st.integers(1, 80)),
     st.builds(lambda sink, w: masks.sink_window([sink], w), st.integers(0, 70), st.integers(1, 70)),
     st.builds(lambda tokens: masks.document([tokens]), lengths),

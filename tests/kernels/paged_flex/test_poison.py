@@ -7,10 +7,13 @@ pytest.importorskip("triton")
 
 import torch
 
-from tests.kernels.paged_flex.cases import ONE_PATH, SPLIT, Case, requests
+from tests.kernels.paged_flex.cases import FOLDED, ONE_PATH, SPLIT, Case, requests
 from workbench.kernels.paged_flex import masks
 
 both = pytest.mark.parametrize("settings", [SPLIT, ONE_PATH], ids=["split", "one path"])
+every = pytest.mark.parametrize(
+    "settings", [SPLIT, ONE_PATH, FOLDED], ids=["split", "one path", "folded"]
+)
 
 
 @both
@@ -34,6 +37,28 @@ def test_a_masked_value_that_is_not_finite_stays_out(settings):
     spoiled = result.isnan().any(-1).any(-1)
     # queries at 90..149 of the first: 100..108 see one of them
     assert spoiled.nonzero().flatten().tolist() == [*range(10, 19)]
+
+
+@every
+@pytest.mark.parametrize("poison", [float("nan"), float("inf")])
+@pytest.mark.parametrize(
+    "mask",
+    [masks.sliding_window(150), masks.sink_window([20, 20, 20], 140), masks.chunked(128)],
+    ids=lambda mask: mask.name,
+)
+def test_what_hidden_keys_hold_changes_no_bit(settings, poison, mask):
+    """Their blocks are freed and another request's: bits would depend on the batch."""
+    batch = requests((330, 40), (300, 1), dim=16)
+    clean = Case(batch, 16).attend(mask, settings=settings).clone()
+    for one in batch:
+        hidden = len(one.keys) - len(one.queries) - 150
+        one.keys[20:hidden] = poison
+        one.values[20:hidden] = poison
+    case = Case(batch, 16)
+    found = case.check(mask, settings=settings)
+    assert not found.isnan().any()
+    differing = int((found.view(torch.int32) != clean.view(torch.int32)).sum())
+    assert differing == 0, f"{differing} of {found.numel()}"
 
 
 @both

@@ -7,7 +7,7 @@ pytest.importorskip("triton")
 
 import torch
 
-from tests.kernels.paged_flex.cases import DEVICE, INTERPRETED, ONE_PATH, SPLIT, Case, requests
+from tests.kernels.paged_flex.cases import DEVICE, ONE_PATH, SPLIT, Case, requests
 from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.masks import Mask
 from workbench.kernels.paged_flex.reference import agreement_of
@@ -19,6 +19,7 @@ MASKS = {
     "full": masks.full(),
     "window": masks.sliding_window(50),
     "sinks": masks.sink_window([3, 70, 5], 20),
+    "both sides": masks.window_around(40),
     "chunks": masks.chunked(64),
     "documents": masks.document([[10, 60, 80], [250, 50], [1, 7, 9]]),
     "prefix": masks.prefix_lm([[(3, 140)], [(0, 10), (280, 290)], [(9, 12), (14, 16)]]),
@@ -38,6 +39,7 @@ def test_every_mask_in_a_batch_of_prefill_decode_and_short_queries(name):
         (528, 1, 1, 1, 32, ((1100, 33),)),
         (48, 1, 8, 2, 16, ((130, 3), (129, 129))),
         (32, 17, 2, 2, 16, ((545, 2),)),
+        (16, 1, 2, 1, 512, ((150, 2),)),
     ],
 )
 def test_pages_of_any_length_groups_and_heads(block_size, ratio, heads, kv_heads, dim, sizes):
@@ -67,10 +69,7 @@ def test_scores_matter():
 
 @pytest.mark.parametrize(
     "dtype",
-    [
-        torch.float16,
-        pytest.param(torch.bfloat16, marks=pytest.mark.skipif(INTERPRETED, reason="needs a GPU")),
-    ],
+    [torch.float16, torch.bfloat16],
 )
 def test_sixteen_bits(dtype):
     Case(requests((150, 33), (300, 1), dtype=dtype), 16).check()
@@ -92,7 +91,7 @@ def test_dummies_padding_and_requests_without_queries_or_tokens(settings):
 
 def test_an_empty_batch():
     case = Case(requests((5, 0)), 16, padding=2)
-    assert case.prepared().launches == ()
+    assert case.prepared().plan.work.attend == ()
     assert not case.attend().any()
 
 
@@ -137,7 +136,7 @@ def test_a_prepared_call_runs_again_on_new_numbers():
 
 def test_metadata_does_not_grow_with_the_cache():
     few, many = (Case(requests((40, 3), (300, 1)), 16, spare=spare) for spare in (1, 5000))
-    few, many = few.prepared(), many.prepared()
+    few, many = few.prepared().plan, many.prepared().plan
     assert few.metadata_bytes == many.metadata_bytes > 0
     assert few.partial_bytes == many.partial_bytes > 0
 

@@ -26,11 +26,13 @@ from workbench.core.flex.lab import (
 )
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest
-from workbench.kernels.paged_flex.api import default_settings, paged_attention
+from workbench.kernels.paged_flex.api import paged_attention
 from workbench.kernels.paged_flex.bitwise import Kind, compare_bits, promised
+from workbench.kernels.paged_flex.device import default_settings, limits_of
+from workbench.kernels.paged_flex.fitting import fitted
 from workbench.kernels.paged_flex.layout import PagedInputs, Request, lay_out
 from workbench.kernels.paged_flex.masks import Mask
-from workbench.kernels.paged_flex.settings import Settings, Tile, fitted
+from workbench.kernels.paged_flex.settings import Settings, Tile
 from workbench.labs.flex.inputs import (
     INTERPRETER_STEPS,
     Machine,
@@ -209,7 +211,13 @@ def _settings(name: str, shape: FlexShape, machine: Machine) -> Way:
     device = torch.device(machine.mode.torch_device)
 
     def fit(settings: Settings) -> Settings:
-        return fitted(settings, head_dim=shape.head_size, group=shape.group, dtype=machine.dtype)
+        return fitted(
+            settings,
+            head_dim=shape.head_size,
+            group=shape.group,
+            dtype=machine.dtype,
+            limits=limits_of(device),
+        )
 
     if name == BY_SIZE_MODE:
         alone, crowd = (fit(Settings(t, as_given=True)) for t in (ALONE_TILE, CROWD_TILE))

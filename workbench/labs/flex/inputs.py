@@ -63,13 +63,18 @@ def sizes_of(plan: Plan) -> FlexPlan:
     return flex
 
 
+BFLOAT16_INTERPRETED = (
+    "bfloat16 in the interpreter: every number is read as the float32 that it is, products and "
+    "sums are float32, weights and results are rounded to nearest, ties to even, as on a GPU"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where kernels run in this process, and the launch's dtype; note: why it differs."""
+    """Where kernels run in this process, and the launch's dtype."""
 
     mode: TritonMode
     dtype: str
-    note: str = ""
 
     @property
     def is_gpu(self) -> bool:
@@ -81,12 +86,14 @@ class Machine:
         """Return the device's name."""
         return self.mode.device or "CPU"
 
+    @property
+    def note(self) -> str:
+        """Return how our kernels compute here, where that differs from a GPU; else nothing."""
+        return "" if self.is_gpu or self.dtype != "bfloat16" else BFLOAT16_INTERPRETED
+
 
 def machine_for(planned: str, requested: str) -> Machine:
-    """Decide the dtype. Errors: ScenarioError for explicit bfloat16 in the interpreter.
-
-    "as planned" uses float16 instead of bfloat16 there, with a note.
-    """
+    """Return the machine with the launch's dtype. Errors: ScenarioError for an unknown dtype."""
     mode = triton_mode()
     if mode.mode == "unavailable":
         raise ScenarioError("no_kernel_can_run", f"No kernel can run here: {mode.reason}.")
@@ -94,16 +101,7 @@ def machine_for(planned: str, requested: str) -> Machine:
     if dtype not in DTYPES:
         message = unknown_name_message("Dtype", dtype, DTYPES)
         raise ScenarioError("unknown_name", message, field="dtype")
-    if dtype != "bfloat16" or mode.mode == "gpu":
-        return Machine(mode, dtype)
-    why = "Triton's interpreter silently computes wrong bfloat16 results"
-    if requested != AS_PLANNED:
-        raise ScenarioError(
-            "bfloat16_in_the_interpreter",
-            f"bfloat16 is refused: {why}. Use float16 or float32 here, or a GPU.",
-            field="dtype",
-        )
-    return Machine(mode, "float16", f"float16 in place of the plan's bfloat16: {why}")
+    return Machine(mode, dtype)
 
 
 def kernel_mask(kind: str, size: int, requests: int) -> Mask:
@@ -150,7 +148,7 @@ def tile_text(settings: Settings) -> str:
     words = [f"prefill {settings.prefill.block_m} x {settings.prefill.block_n}"]
     if settings.decode is not None:
         decode = f"decode {settings.decode.block_m} x {settings.decode.block_n}"
-        split = f", split every {settings.split_tokens} keys" if settings.split_tokens else ""
+        split = f", splits of {settings.split_tokens} keys or more" if settings.split_tokens else ""
         words.append(decode + split)
     return "; ".join(words)
 

@@ -88,7 +88,7 @@ FLEX_LABS = (
         ),
     ),
     Lab(
-        title="Same bits",
+        title="Batch invariance",
         button="Compare bits",
         tip="Run the request under every batch composition and compare",
         home="workbench.labs.flex.bits:bit_lab",
@@ -110,7 +110,7 @@ FLEX_LABS = (
         ),
     ),
     Lab(
-        title="Tile order",
+        title="Reduction order",
         button="Compare orders",
         tip="Add the request up in the predicted orders",
         home="workbench.labs.flex.order:order_lab",
@@ -135,8 +135,8 @@ FLEX_LABS = (
         "the direct one lists pages from the block table.",
     ),
     Lab(
-        title="Mistakes",
-        button="Try it",
+        title="Failure demos",
+        button="Run it",
         tip="Trigger the mistake, then run a correct launch",
         home="workbench.labs.flex.mistakes:make_flex_mistake",
         explained="Each mistake is actually triggered and rejected with the allowed values; a "
@@ -144,7 +144,7 @@ FLEX_LABS = (
         inputs=(
             LabInput(
                 name="mistake",
-                label="Mistake",
+                label="Failure demo",
                 tip="What is done wrong",
                 choices=tuple(FLEX_MISTAKES),
             ),

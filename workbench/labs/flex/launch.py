@@ -1,5 +1,6 @@
 """One launch of flex attention in the shape of a plan, checked against float64 and NaN."""
 
+import statistics
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,12 +24,14 @@ from workbench.core.flex.lab import (
 from workbench.core.flex.plan import FlexPlan
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest
-from workbench.kernels.paged_flex.api import default_settings, paged_attention, prepare
+from workbench.kernels.paged_flex.api import plan_attention
+from workbench.kernels.paged_flex.device import default_settings, limits_of
 from workbench.kernels.paged_flex.engine import engine_attention
+from workbench.kernels.paged_flex.fitting import fitted
 from workbench.kernels.paged_flex.layout import PagedInputs, lay_out
 from workbench.kernels.paged_flex.masks import Mask
 from workbench.kernels.paged_flex.reference import agreement
-from workbench.kernels.paged_flex.settings import Settings, fitted
+from workbench.kernels.paged_flex.settings import Settings
 from workbench.labs.flex.inputs import (
     Machine,
     check_size,
@@ -114,12 +117,12 @@ def launch_flex(
 
 
 def _place(kernel: str, machine: Machine) -> FlexPlace:
-    path, mode = kernel, "gpu" if machine.is_gpu else "interpreter"
+    path, mode, note = kernel, "gpu" if machine.is_gpu else "interpreter", machine.note
     if kernel == ENGINE and machine.is_gpu:
         path = f"{kernel}, compiled by torch"
     elif kernel == ENGINE:
-        path, mode = f"{kernel}, eager: dense", "eager"
-    return FlexPlace(path, mode, machine.device, machine.note)
+        path, mode, note = f"{kernel}, eager: dense", "eager", ""
+    return FlexPlace(path, mode, machine.device, note)
 
 
 def _path(
@@ -136,20 +139,25 @@ def _path(
         return _engine(plan, batch, tile, machine, mask)
     device = torch.device(machine.mode.torch_device)
     shipped = with_tile(default_settings(device, bitwise=kernel == OURS_BITWISE), tile)
-    sizes = {"head_dim": shape.head_size, "group": shape.group}
-    settings = fitted(shipped, dtype=machine.dtype, **sizes)
+    settings = fitted(
+        shipped,
+        head_dim=shape.head_size,
+        group=shape.group,
+        dtype=machine.dtype,
+        limits=limits_of(device),
+    )
     check_size(batch, machine, tile_steps(batch, shape, settings))
 
     def attend(paged: PagedInputs) -> Tensor:
         if not machine.is_gpu:
             return head_by_head(paged, mask, settings, job)
-        given = (paged.query, paged.kv_cache, paged.batch)
-        return paged_attention(*given, mask=mask, settings=settings)
+        return timed(paged)()
 
-    def timed(paged: PagedInputs) -> Callable[[], object]:
-        # lists of programs are built once per step for all layers, so they are not timed
-        given = (paged.query, paged.kv_cache, paged.batch)
-        return prepare(*given, mask=mask, settings=settings).run
+    def timed(paged: PagedInputs) -> Callable[[], Tensor]:
+        # a step is planned once for all its layers, so planning is not timed
+        layer = (paged.query, paged.kv_cache)
+        planned = plan_attention(paged.batch, *layer, mask=mask, settings=settings)
+        return partial(planned.run, *layer)
 
     return _Path(attend, tile_text(settings), timed)
 
@@ -159,11 +167,12 @@ def head_by_head(paged: PagedInputs, mask: Mask, settings: Settings, job: Job) -
     query, cache = paged.query, paged.kv_cache
     group = query.shape[1] // cache.shape[3]
     out = torch.zeros_like(query)
+    first = (query[:, :group], cache[:, :, :, :1])
+    planned = plan_attention(paged.batch, *first, mask=mask, settings=settings)
     for head in range(cache.shape[3]):
         job.check()
         own = slice(head * group, (head + 1) * group)
-        given = (query[:, own], cache[:, :, :, head : head + 1], paged.batch)
-        paged_attention(*given, mask=mask, settings=settings, out=out[:, own])
+        planned.run(query[:, own], cache[:, :, :, head : head + 1], out[:, own])
     return out
 
 
@@ -246,7 +255,6 @@ def seen_pairs(paged: PagedInputs, mask: Mask) -> int:
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    from triton.testing import do_bench
+    from workbench.kernels.bench.gpu_clock import cold_samples
 
-    milliseconds: float = do_bench(work, return_mode="median")
-    return milliseconds / 1e3
+    return statistics.median(cold_samples(work))

@@ -2,11 +2,13 @@
 """Deliberate mistakes: mask_mods that paged attention refuses, a tile that fits few devices."""
 
 from workbench.kernels.language import tl, triton
+from workbench.kernels.paged_flex.calls import attention_call
 from workbench.kernels.paged_flex.settings import Settings, Tile
-from workbench.kernels.paged_flex.specs import attend_spec
 
 TOO_LARGE = Settings(Tile(128, 128, 8), as_given=True)
-INSPECTED = (attend_spec("128 x 128, head 256", TOO_LARGE, head_dim=256, group=1),)
+INSPECTED = (
+    attention_call("128 x 128, head 256", TOO_LARGE, head_dim=256, group=1, limited=False),
+)
 """Needs more shared memory than most devices have; compiled by an inspector, never launched."""
 
 

@@ -28,7 +28,7 @@ def make_flex_mistake(plan: Plan, *, mistake: str, job: Job | None = None) -> Fl
     Errors: ScenarioError for an unknown name; whatever the launch after the mistake raises.
     """
     if mistake not in FLEX_MISTAKES:
-        message = unknown_name_message("Mistake", mistake, FLEX_MISTAKES)
+        message = unknown_name_message("failure demo", mistake, FLEX_MISTAKES)
         raise ScenarioError("unknown_name", message, field="mistake")
     job = job or Job()
     tried, message = FLEX_MISTAKES[mistake](plan)

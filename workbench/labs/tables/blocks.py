@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from workbench.core.errors import WorkbenchError
 from workbench.core.groups.grouping import Group
 from workbench.core.plan import Plan
+from workbench.core.ranks import shared_tokens_text
 from workbench.core.tables.batch_grammar import BatchRequest
 from workbench.core.tables.block_pool import NULL_BLOCK, BlockPool, PoolIsEmptyError
 from workbench.core.tables.rows import (
@@ -65,6 +66,8 @@ def table_groups(plan: Plan) -> tuple[tuple[Group, TableGroup], ...]:
 
     Where tables hold manager blocks (0.33), these are the kernels' blocks: nothing is split here.
     """
+    if text := shared_tokens_text(plan.settings, "The table of a block"):
+        raise TableSessionError(text)
     cache, found = plan.built_cache(), []
     whole = table_holds(plan) == MANAGER_BLOCKS
     for group, kernel in zip(cache.groups, cache.kernel_block_sizes, strict=True):
@@ -73,7 +76,12 @@ def table_groups(plan: Plan) -> tuple[tuple[Group, TableGroup], ...]:
                 f"No kernel block divides {group.spec.block_size} tokens: see plan.problems."
             )
         size = group.spec.block_size
-        found.append((group, TableGroup(size, size if whole else kernel, row_blocks(plan, group))))
+        shape = TableGroup(
+            block_size=size,
+            kernel_block_size=size if whole else kernel,
+            max_blocks=row_blocks(plan, group),
+        )
+        found.append((group, shape))
     return tuple(found)
 
 
@@ -219,9 +227,9 @@ def first_mismatch(
     expected: Sequence[Sequence[tuple[int, ...]]],
     slots: Sequence[tuple[int, ...]],
 ) -> str | None:
-    """Return the first entry in which device and oracle differ, with tails and padded rows.
+    """Return the first entry in which device and reference differ, with tails and padded rows.
 
-    expected: of the oracle, by group and row of the batch; slots: by group.
+    expected: of the reference, by group and row of the batch; slots: by group.
     """
     for index, group in enumerate(groups):
         table = tables.block_table[index].cpu()
@@ -240,5 +248,5 @@ def _entries(table: Tensor, row: int, count: int) -> tuple[int, ...]:
 def _first(found: Sequence[int], wanted: Sequence[int]) -> str:
     for index, (ours, theirs) in enumerate(zip(found, wanted, strict=True)):
         if ours != theirs:
-            return f"entry {index} is {ours}, the oracle has {theirs}"
-    return f"{len(found)} entries, the oracle has {len(wanted)}"
+            return f"entry {index} is {ours}, the reference has {theirs}"
+    return f"{len(found)} entries, the reference has {len(wanted)}"

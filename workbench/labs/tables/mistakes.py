@@ -57,7 +57,7 @@ def make_mistake(plan: Plan, batch: Requests, name: str) -> TableMistake:
     `TableSession.launch` for a batch that the plan's pool or its rows cannot hold.
     """
     if name not in MISTAKES:
-        message = unknown_name_message("Mistake", name, MISTAKES)
+        message = unknown_name_message("failure demo", name, MISTAKES)
         raise ScenarioError("unknown_name", message, field="mistake")
     tokens = sum(request.sequence_tokens for request in batch)
     if tokens > MAX_TOKENS:

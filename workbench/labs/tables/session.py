@@ -1,12 +1,13 @@
-"""Requests moved step by step through real block tables; every step is checked by the oracle."""
+"""Requests moved through real block tables; every step is checked against the reference."""
 
+import statistics
 from collections.abc import Sequence
 from itertools import accumulate, chain
 
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import EXAMPLE, BatchRequest, as_batch
 from workbench.core.tables.step import AccessCounts, StepRow, TableStep
-from workbench.kernels.block_table.api import BlockTables, PathName
+from workbench.kernels.block_table.api import NEWER, BlockTables, PathName
 from workbench.kernels.block_table.reference import ReferenceTables
 from workbench.kernels.block_table.traffic import counted_traffic
 from workbench.kernels.mode import triton_mode
@@ -56,7 +57,7 @@ class TableSession:
             num_blocks=self._held.pool.num_blocks,
             path=path,
         )
-        self._oracle = ReferenceTables(shapes, max_requests=self._rows)
+        self._reference = ReferenceTables(shapes, max_requests=self._rows, newer=path == NEWER)
         self._batch: list[Request] = []
         self._waiting: list[Request] = []
         self._pending = tuple(batch)
@@ -134,7 +135,7 @@ class TableSession:
             raise TableSessionError(f"row {target} is not free; free rows: {list(free)}")
         wanted = self._decoding(1)
         self._check(wanted, None)
-        for tables in (self.tables, self._oracle):
+        for tables in (self.tables, self._reference):
             tables.move(source, target)
             tables.clear(source)
         self._held.move(source, target)
@@ -169,7 +170,7 @@ class TableSession:
         if ending is not None:
             self._waiting = [request for request in self._waiting if request is not ending]
             self._held.give_back(ending.row)
-            for tables in (self.tables, self._oracle):
+            for tables in (self.tables, self._reference):
                 tables.clear(ending.row)
         self._batch = [growth.request for growth in wanted]
         for growth in wanted:
@@ -178,7 +179,7 @@ class TableSession:
         spans = [range(growth.tokens - growth.new_tokens, growth.tokens) for growth in wanted]
         positions = list(chain.from_iterable(spans))
         counted = self._launch(starts, positions)
-        self._oracle.apply()
+        self._reference.apply()
         return self._read(title, wanted, starts, positions, counted)
 
     def _check(self, wanted: Sequence[Growth], ending: Request | None) -> None:
@@ -198,7 +199,7 @@ class TableSession:
         """Give a request blocks for its tokens, and stage them for both tables."""
         row = growth.request.row
         new, replaced = self._held.grow(growth)
-        for tables in (self.tables, self._oracle):
+        for tables in (self.tables, self._reference):
             if replaced:
                 tables.overwrite(row, self._held.of[row])
             else:
@@ -227,8 +228,8 @@ class TableSession:
         mismatch = first_mismatch(
             groups,
             self.tables,
-            self._oracle.gather(self.requests, self._rows),
-            self._oracle.slot_mappings(self.requests, starts, positions, self.tables.max_tokens),
+            self._reference.gather(self.requests, self._rows),
+            self._reference.slot_mappings(self.requests, starts, positions, self.tables.max_tokens),
         )
         on_gpu = mode.mode == "gpu"
         return TableStep(
@@ -250,10 +251,9 @@ class TableSession:
 
     def _gpu_us(self) -> float:
         """Return the median time of the step's launches; called only on a GPU, after the check."""
-        from triton.testing import do_bench
+        from workbench.kernels.bench.gpu_clock import cold_samples
 
-        milliseconds: float = do_bench(self.tables.launch, return_mode="median")
-        return milliseconds * 1000
+        return 1e6 * statistics.median(cold_samples(self.tables.launch))
 
 
 def _target() -> str:

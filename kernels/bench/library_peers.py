@@ -1,0 +1,225 @@
+"""Attention of other libraries, where they are installed: FlashAttention 3, FlashInfer, cuDNN.
+
+Written from their published interfaces. No machine of this project has run them so far: the first
+run on a GPU has to be read with that in mind, and what they compute is checked as every peer's is.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from workbench.kernels.bench.flex_inputs import FlexInput
+from workbench.kernels.bench.flex_peers import AttentionPeer, SdpaPeer
+from workbench.kernels.bench.peers import PeerKind
+from workbench.kernels.bench.results import Piece
+from workbench.kernels.bench.run import PeerSkipped
+
+WORKSPACE_BYTES = 384 * 2**20
+"""FlashInfer keeps partial results of split requests in it."""
+_CAUSAL = {"causal", "window"}
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+def _check_case(given: FlexInput) -> None:
+    case = given.case
+    if case.mask not in _CAUSAL:
+        raise PeerSkipped(f"it has no mask for {case.mask}")
+    if given.device.type != "cuda":
+        raise PeerSkipped("it runs on a GPU only")
+    if case.torch_dtype not in _HALVES:
+        raise PeerSkipped(f"it computes float16 and bfloat16, not {case.dtype}")
+
+
+def table_rows(given: FlexInput) -> torch.Tensor:
+    """Return the block table of the batch, [request, block] int32, on its device."""
+    batch = given.paged.batch
+    rows = torch.from_numpy(batch.rows).long()
+    return torch.as_tensor(batch.block_table).cpu()[rows].int().contiguous().to(given.device)
+
+
+def flash_arguments(given: FlexInput) -> dict[str, Any]:
+    """Return what `flash_attn_with_kvcache` of FlashAttention 3 takes for a batch."""
+    case, paged = given.case, given.paged
+    batch = paged.batch
+    return {
+        "q": paged.query,
+        "k_cache": paged.kv_cache[:, 0],
+        "v_cache": paged.kv_cache[:, 1],
+        "cache_seqlens": torch.from_numpy(batch.seq_lens).int().to(given.device),
+        "page_table": table_rows(given),
+        "cu_seqlens_q": torch.from_numpy(batch.query_start_loc).int().to(given.device),
+        "max_seqlen_q": int(batch.query_lens.max()),
+        "softmax_scale": case.head_dim**-0.5,
+        "causal": True,
+        # keys to the left of a query, without its own
+        "window_size": (case.window - 1, 0) if case.window else (-1, -1),
+    }
+
+
+class FlashAttentionPeer(AttentionPeer):
+    """FlashAttention 3 over the pages as they are; it decides itself how to split."""
+
+    def __init__(self, library: ModuleType, given: FlexInput) -> None:
+        _check_case(given)
+        self._attend = library.flash_attn_with_kvcache
+        self._given = given
+
+    def ready(self) -> None:
+        """Copy the table and the lengths to the device."""
+        self._arguments = flash_arguments(self._given)
+        names = ("cache_seqlens", "page_table", "cu_seqlens_q")
+        self.metadata_bytes = sum(self._arguments[name].nbytes for name in names)
+
+    def launch(self, piece: Piece = "attention") -> None:
+        """Call the function once."""
+        self.out = self._attend(**self._arguments)
+
+
+class FlashInferPlan(NamedTuple):
+    """The arguments of a FlashInfer wrapper's `plan`, and whether it is the one for decodes."""
+
+    is_decode: bool
+    arguments: dict[str, Any]
+
+
+def flashinfer_plan(given: FlexInput) -> FlashInferPlan:
+    """Return how FlashInfer describes a batch: the pages of all requests in one list."""
+    case, batch = given.case, given.paged.batch
+    lengths, table = batch.seq_lens.astype(np.int64), table_rows(given).cpu().numpy()
+    pages = -(-lengths // case.block_size)
+    indices = np.concatenate([row[:count] for row, count in zip(table, pages, strict=True)])
+    ends = np.concatenate([[0], np.cumsum(pages)])
+    last = lengths - (pages - 1) * case.block_size
+    indptr, last_page = (torch.from_numpy(part).int() for part in (ends, last))
+    common = {
+        "num_qo_heads": case.heads,
+        "num_kv_heads": case.kv_heads,
+        "page_size": case.block_size,
+        "sm_scale": case.head_dim**-0.5,
+        "window_left": case.window - 1 if case.window else -1,
+        "q_data_type": case.torch_dtype,
+        "kv_data_type": case.torch_dtype,
+    }
+    on_device = torch.from_numpy(indices).int().to(given.device)
+    if int(batch.query_lens.max()) == 1:
+        own = {"indptr": indptr, "indices": on_device, "last_page_len": last_page}
+        return FlashInferPlan(True, {**own, **common, "head_dim": case.head_dim})
+    own = {
+        "qo_indptr": torch.from_numpy(batch.query_start_loc).int(),
+        "paged_kv_indptr": indptr,
+        "paged_kv_indices": on_device,
+        "paged_kv_last_page_len": last_page,
+        "head_dim_qk": case.head_dim,
+        "causal": True,
+    }
+    return FlashInferPlan(False, {**own, **common})
+
+
+class FlashInferPeer(AttentionPeer):
+    """FlashInfer's wrapper for paged decodes where all are, else its wrapper for prefills."""
+
+    def __init__(self, library: ModuleType, given: FlexInput) -> None:
+        _check_case(given)
+        self._given = given
+        self.out = torch.empty_like(given.paged.query)
+        workspace = torch.empty(WORKSPACE_BYTES, dtype=torch.uint8, device=given.device)
+        if flashinfer_plan(given).is_decode:
+            # as vLLM sets it: group sizes from 4 on are faster there
+            self._wrapper = library.BatchDecodeWithPagedKVCacheWrapper(
+                workspace, "NHD", use_tensor_cores=True
+            )
+        else:
+            self._wrapper = library.BatchPrefillWithPagedKVCacheWrapper(workspace, "NHD")
+
+    def ready(self) -> None:
+        """Plan the batch."""
+        arguments = flashinfer_plan(self._given).arguments
+        self._wrapper.plan(**arguments)
+        held = (value for value in arguments.values() if isinstance(value, torch.Tensor))
+        self.metadata_bytes = WORKSPACE_BYTES + sum(tensor.nbytes for tensor in held)
+
+    def launch(self, piece: Piece = "attention") -> None:
+        """Run what was planned."""
+        paged = self._given.paged
+        self._wrapper.run(paged.query, paged.kv_cache, out=self.out)
+
+
+class CudnnPeer(SdpaPeer):
+    """torch's scaled_dot_product_attention by cuDNN and nothing else: the dense roof."""
+
+    def __init__(self, given: FlexInput) -> None:
+        if given.device.type != "cuda":
+            raise PeerSkipped("it runs on a GPU only")
+        super().__init__(given)
+
+    def ready(self) -> None:
+        """Build the whole mask, where one is needed; refuse what cuDNN does not take."""
+        super().ready()
+        cuda: Any = torch.backends.cuda
+        tensors = (self._query, self._key, self._value, self._mask)
+        case = cuda.SDPAParams(*tensors, 0.0, self._causal, not self._masked)
+        if not cuda.can_use_cudnn_attention(case, debug=False):
+            raise PeerSkipped("torch's cuDNN does not take it")
+
+    def launch(self, piece: Piece = "attention") -> None:
+        """Call scaled_dot_product_attention once."""
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            super().launch(piece)
+
+
+class Library(NamedTuple):
+    """A library with a peer: its module, its package, what installs it."""
+
+    title: str
+    module: str
+    package: str
+    hint: str
+    peer: Callable[[ModuleType, FlexInput], AttentionPeer]
+
+
+LIBRARIES = (
+    Library(
+        "FlashAttention 3",
+        "flash_attn_interface",
+        "flash_attn_3",
+        "it is built from the folder `hopper` of Dao-AILab/flash-attention",
+        FlashAttentionPeer,
+    ),
+    Library("FlashInfer", "flashinfer", "flashinfer-python", "pip installs it", FlashInferPeer),
+)
+
+
+def library_kinds(absent: Callable[[str], None]) -> tuple[PeerKind, ...]:
+    """Return the peers that are available here; `absent` gets a line for every other, with why."""
+    kinds = []
+    for one in LIBRARIES:
+        try:
+            library = import_module(one.module)
+        except ImportError as error:
+            why = f"{one.module} cannot be imported ({error})"
+            absent(f"No {one.title} to compare with: {why}; {one.hint}.")
+            continue
+        kinds.append(PeerKind(one.title, _maker(one, library), f"{one.title} {_version(one)}"))
+    number = torch.backends.cudnn.version()
+    if number is None:
+        absent("No cuDNN to compare with: this torch is built without it.")
+    else:
+        kinds.append(PeerKind("cudnn dense", CudnnPeer, f"cuDNN {number} of torch"))
+    return tuple(kinds)
+
+
+def _maker(one: Library, library: ModuleType) -> Callable[[Any], Any]:
+    return lambda given: one.peer(library, given)
+
+
+def _version(one: Library) -> str:
+    try:
+        return version(one.package)
+    except PackageNotFoundError:
+        return "of unknown version"

@@ -1,0 +1,98 @@
+"""Entry: `python -m workbench.kernels.gpu [--minutes 9] [--only bench] [--list]`."""
+
+import argparse
+import hashlib
+import re
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from workbench.kernels.gpu.goals import goals_table
+from workbench.kernels.gpu.pieces import (
+    FAILED,
+    OK,
+    PIECE_S,
+    REPOSITORY,
+    Outcome,
+    pieces,
+    run_pieces,
+)
+from workbench.kernels.mode import triton_mode
+
+RESULTS = REPOSITORY / "gpu-results"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run, resume, report. 0 if everything is right, 1 if not, 2 without a GPU."""
+    options = _options(arguments)
+    mode = triton_mode()
+    if mode.mode != "gpu" and not (options.rehearse and mode.mode == "interpreter"):
+        _say(
+            f"No GPU: {mode.reason}. Nothing was run. This command measures on a GPU; --rehearse "
+            "runs the same pieces in Triton's interpreter, at reduced size and without times."
+        )
+        return 2
+    folder = options.results / re.sub(r"\W+", "-", mode.device or "rehearsal").strip("-")
+    folder.mkdir(parents=True, exist_ok=True)
+    made = pieces(folder, reduced=mode.mode != "gpu")
+    chosen = [piece for piece in made if options.only in piece.name]
+    if options.list:
+        _say("\n".join(piece.name for piece in chosen))
+        return 0
+    _say(f"{mode.device or mode.reason}: {len(chosen)} pieces; results in {folder}")
+    source = code_hash()
+    limit = options.minutes * 60 if options.minutes else float("inf")
+    outcomes = run_pieces(chosen, folder, source, _say, seconds=limit, piece_s=options.piece_s)
+    _say(f"\n{summary(outcomes, len(chosen))}\n\n{goals_table(folder)}")
+    return 0 if len(outcomes) == len(chosen) and _right(outcomes) else 1
+
+
+def summary(outcomes: Sequence[Outcome], wanted: int) -> str:
+    """Count the pieces by how they ended, and show the ends of those that failed."""
+    counts = Counter(outcome.status for outcome in outcomes)
+    lines = [", ".join(f"{count} {status}" for status, count in counts.items()) or "nothing ran"]
+    if left := wanted - len(outcomes):
+        lines.append(f"{left} pieces are left: run the same command again")
+    for outcome in outcomes:
+        if outcome.status != OK:
+            end = outcome.output.strip().splitlines()[-12 if outcome.status == FAILED else -1 :]
+            lines.append("\n  ".join([f"{outcome.name}: {outcome.status}", *end]))
+    return "\n".join(lines)
+
+
+def code_hash() -> str:
+    """Return twelve hex digits over the kernels and their tests: other code is measured anew."""
+    digest = hashlib.sha256()
+    for folder in ("kernels", "tests/kernels"):
+        for file in sorted((REPOSITORY / folder).rglob("*.py")):
+            digest.update(file.relative_to(REPOSITORY).as_posix().encode() + file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _right(outcomes: Sequence[Outcome]) -> bool:
+    return all(outcome.status in {OK, "skipped"} for outcome in outcomes)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="make gpu", description="Tests, drills, sanitizer and benchmarks on this GPU."
+    )
+    parser.add_argument("--minutes", type=float, help="begin no piece that could end later")
+    parser.add_argument("--only", default="", metavar="TEXT", help="pieces whose name has it")
+    parser.add_argument("--list", action="store_true", help="name the pieces, run none")
+    parser.add_argument(
+        "--rehearse", action="store_true", help="without a GPU: in the interpreter, no times"
+    )
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
+    parser.add_argument("--piece-s", type=float, default=PIECE_S, help="seconds of a piece")
+    return parser.parse_args(arguments)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+"""The pieces of a run on a GPU: each is a process of its own that ends within nine minutes."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TESTS = REPOSITORY / "tests" / "kernels"
+PIECE_S = 540.0
+SANITIZER = "compute-sanitizer"
+SANITIZED = ("block_table/test_memory.py", "paged_flex/test_memory.py")
+"""Tests that write at the ends of tensors."""
+DRILLS = ("paged_flex/test_bits.py", "paged_flex/test_programs.py")
+"""Tests that compare bits: alone and in a batch, in one chunk and in several."""
+OK, FAILED, CUT_OFF, SKIPPED = "ok", "failed", "cut off", "skipped"
+NO_TESTS = 5
+"""pytest's exit code where it found no test."""
+TAIL = 4000
+NO_OTHER_PLUGINS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+"""Whatever is installed besides pytest stays out of the tests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One command. `writes`: the JSON that it makes, by name; `skipped`: why it cannot run."""
+
+    name: str
+    command: tuple[str, ...]
+    writes: str | None = None
+    skipped: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a piece ended, with the end of what it printed."""
+
+    name: str
+    status: str
+    seconds: float
+    source: str
+    """Hash of the code that ran."""
+    output: str = ""
+
+
+def pytest_command(*files: Path | str) -> tuple[str, ...]:
+    """Return pytest without this repository's own settings, which need its other packages."""
+    ini = TESTS / "gpu_pytest.ini"
+    own = ("-p", "tests.kernels.gpu_plugin", "--noconftest", "-c", str(ini))
+    return (sys.executable, "-m", "pytest", *own, "--rootdir", str(REPOSITORY), *map(str, files))
+
+
+def pieces(folder: Path, *, reduced: bool = False) -> tuple[Piece, ...]:
+    """Return all pieces in order: what is wrong comes before what is slow.
+
+    reduced: benchmarks with few repetitions, for a rehearsal without a GPU.
+    """
+    from workbench.kernels.bench.flex_cases import CASES
+    from workbench.kernels.bench.workloads import WORKLOADS
+
+    drills = {TESTS / name for name in DRILLS}
+    files = sorted(file for file in TESTS.rglob("test_*.py") if file not in drills)
+    found = [Piece(f"test {_name(file)}", pytest_command(file)) for file in files]
+    found += [Piece(f"drill {_name(file)}", pytest_command(file)) for file in sorted(drills)]
+    sanitizer = shutil.which(SANITIZER)
+    for name in SANITIZED:
+        command = (sanitizer or SANITIZER, "--error-exitcode", "1", *pytest_command(TESTS / name))
+        missing = "" if sanitizer else f"{SANITIZER} is not on PATH"
+        found.append(Piece(f"sanitizer {name}", command, skipped=missing))
+    for benchmark, option, cases in (
+        ("block-table", "--workloads", WORKLOADS),
+        ("flex", "--cases", CASES),
+    ):
+        for case in cases:
+            writes = f"{benchmark} {case}.json"
+            module = ("-m", "workbench.kernels.bench", benchmark)
+            command = (sys.executable, *module, option, case, "--json", str(folder / writes))
+            command += ("--quick",) if reduced else ()
+            found.append(Piece(f"bench {benchmark} {case}", command, writes))
+    return tuple(found)
+
+
+def _name(file: Path) -> str:
+    return file.relative_to(TESTS).as_posix()
+
+
+def run_pieces(
+    chosen: Sequence[Piece],
+    folder: Path,
+    source: str,
+    say: Callable[[str], None],
+    *,
+    seconds: float = float("inf"),
+    piece_s: float = PIECE_S,
+) -> list[Outcome]:
+    """Run what is missing, and return how every piece ended; those that did not run are absent.
+
+    A piece that ran to its end with the same code is not run again; one that was cut off is. No
+    piece begins that could end after `seconds`, unless nothing else ran.
+    """
+    end = time.monotonic() + seconds
+    outcomes = []
+    for piece in chosen:
+        file = folder / f"{piece.name.replace('/', ' ')}.outcome.json"
+        before = _read(file)
+        if before and before.source == source and before.status in {OK, FAILED}:
+            outcomes.append(before)
+            continue
+        left = end - time.monotonic()
+        if left < piece_s:
+            say(f"{piece.name}: not begun, {max(left, 0):.0f} s are left; run the command again")
+            continue
+        outcome = _run(piece, source, piece_s)
+        # at once, so that a run that is cut off goes on from here
+        partial = file.with_suffix(".part")
+        partial.write_text(json.dumps(asdict(outcome), indent=1) + "\n", encoding="utf-8")
+        partial.replace(file)
+        say(f"{piece.name}: {outcome.status} ({outcome.seconds:.0f} s)")
+        outcomes.append(outcome)
+    return outcomes
+
+
+def _run(piece: Piece, source: str, piece_s: float) -> Outcome:
+    if piece.skipped:
+        return Outcome(piece.name, SKIPPED, 0.0, source, piece.skipped)
+    begin = time.monotonic()
+    paths = [str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
+    try:
+        done = subprocess.run(
+            piece.command,
+            cwd=REPOSITORY,
+            env={**os.environ, **NO_OTHER_PLUGINS, "PYTHONPATH": os.pathsep.join(paths)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=piece_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        said = error.output or b""
+        text = said.decode(errors="replace") if isinstance(said, bytes) else said
+        return Outcome(piece.name, CUT_OFF, time.monotonic() - begin, source, text[-TAIL:])
+    status = OK if done.returncode == 0 else FAILED
+    if done.returncode == NO_TESTS:
+        status = SKIPPED
+    return Outcome(piece.name, status, time.monotonic() - begin, source, done.stdout[-TAIL:])
+
+
+def _read(file: Path) -> Outcome | None:
+    try:
+        return Outcome(**json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None

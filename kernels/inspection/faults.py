@@ -1,0 +1,42 @@
+"""What is wrong with the loops of a compiled attention kernel; nothing runs for it."""
+
+import re
+
+from workbench.kernels.inspection.report import KernelReport
+
+NARROWEST_WGMMA = 64
+"""Keys or dims of a Hopper matrix instruction: below, shared memory cannot feed it."""
+_COPIES = ("LDGSTS.128", "UTMALDG")
+_WGMMA = re.compile(r"^HGMMA\.64x(\d+)x")
+
+
+def loop_faults(report: KernelReport, per_score: float, in_flight: float = 1) -> list[str]:
+    """Return a line for everything that keeps a loop from the speed that its kernel was made for.
+
+    per_score: the budget of instructions per score, of one warp, in a tile without a mask;
+    in_flight: the tiles that its stages were chosen for. The last loop is not judged: it omits
+    values that are not finite, and runs where there is one.
+    """
+    loops = report.loops[:-1]
+    faults = [] if loops else ["has no loop with matrix instructions"]
+    for number, loop in enumerate(loops):
+        narrow = [int(n) for n in map(_keys, loop.matrix) if n and int(n) < NARROWEST_WGMMA]
+        other = sorted(set(loop.copies) - set(_COPIES))
+        found = {
+            f"{loop.tiles_in_flight:g} tiles in flight; at least {in_flight:g}": (
+                loop.tiles_in_flight < in_flight
+            ),
+            f"copies by {', '.join(other)}; {' or '.join(_COPIES)}": other or not loop.copies,
+            f"{report.per_score(loop):.3f} instructions per score; at most {per_score}": (
+                report.per_score(loop) > per_score
+            ),
+            f"wgmma of {narrow} columns; at least {NARROWEST_WGMMA}": narrow,
+            f"{loop.local_accesses} accesses to local memory; none": loop.local_accesses,
+        }
+        faults += [f"loop {number}: {text} expected" for text, wrong in found.items() if wrong]
+    return faults
+
+
+def _keys(instruction: str) -> str | None:
+    found = _WGMMA.match(instruction)
+    return found.group(1) if found else None

@@ -1,0 +1,101 @@
+"""A kernel's launch that takes the way through Triton once, and then starts what was compiled.
+
+Arguments are numbers, tensors or None, or tuples of them: a bundle is one argument of a kernel.
+"""
+
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from typing import Any
+
+import torch
+
+from workbench.kernels.language import triton
+from workbench.kernels.mode import on_device
+
+ALIGNMENT = 16
+"""Triton compiles a kernel for addresses that are multiples of this, and another for the others."""
+
+
+class Launch:
+    """One launch of a kernel: its first arguments have tensors that change from call to call.
+
+    fixed: the arguments after them; it keeps their tensors alive. options: compile-time parameters
+    by name, num_warps and num_stages. describes: it builds descriptors, and needs memory for them.
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        grid: Sequence[int],
+        fixed: Sequence[Any],
+        options: dict[str, Any],
+        device: torch.device,
+        *,
+        describes: bool = False,
+    ) -> None:
+        self.kernel, self.fixed, self.options = kernel, tuple(fixed), options
+        self.device = device
+        self._call = self._with_memory if describes else _plainly
+        self._memory: torch.Tensor | None = None
+        self.grid = (*grid, 1, 1)[:3]
+        self._compiled: dict[object, tuple[Any, ...]] = {}
+
+    def start(self, addresses: Sequence[Any]) -> bool:
+        """Start what `first` compiled for the current device; return whether there is such.
+
+        addresses: the changing arguments with an address in place of a tensor, multiples of
+        ALIGNMENT, None as in `first`.
+        """
+        if not self._compiled:
+            return False
+        driver, runtime = triton.runtime.driver.active, triton.knobs.runtime
+        device = driver.get_current_device()
+        found = self._compiled.get(device)
+        # a profiler's hooks get what only Triton's own way prepares
+        if found is None or runtime.launch_enter_hook.calls or runtime.launch_exit_hook.calls:
+            return False
+        run, function, metadata, rest = found
+        stream = driver.get_current_stream(device)
+        launched = (*self.grid, stream, function, metadata, None, None, None, *addresses, *rest)
+        self._call(run, *launched)
+        return True
+
+    def first(self, changing: Sequence[Any], *, aligned: bool) -> None:
+        """Start it through Triton, which compiles it; remember that if addresses are aligned."""
+        with on_device(self.device):
+            made = self._call(self.kernel[self.grid], *changing, *self.fixed, **self.options)
+            # the interpreter compiles nothing
+            if made is None or not aligned:
+                return
+            device = triton.runtime.driver.active.get_current_device()
+        names = self.kernel.arg_names[len(changing) + len(self.fixed) :]
+        # a launcher takes addresses as well as tensors, and reads them faster
+        rest = list(_addresses(self.fixed))
+        rest += [self.options[name] for name in names]
+        self._compiled[device] = (made.run, made.function, made.packed_metadata, rest)
+
+    def _with_memory(self, launch: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        # a context of its own: the allocator of the caller stays as it was
+        return copy_context().run(self._allocating, launch, *arguments, **options)
+
+    def _allocating(self, launch: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        triton.set_allocator(self._allocate)
+        return launch(*arguments, **options)
+
+    def _allocate(self, size: int, _alignment: int, _stream: int | None) -> torch.Tensor:
+        # the same for every launch: those of a plan come one after the other, as its scratch needs
+        if self._memory is None or len(self._memory) < size:
+            # torch aligns to 512 bytes
+            self._memory = torch.empty(size, dtype=torch.int8, device=self.device)
+        return self._memory
+
+
+def _addresses(argument: Any) -> Any:
+    """Return an argument with addresses in place of its tensors."""
+    if isinstance(argument, tuple):
+        return tuple(map(_addresses, argument))
+    return argument.data_ptr() if hasattr(argument, "data_ptr") else argument
+
+
+def _plainly(launch: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    return launch(*arguments, **options)

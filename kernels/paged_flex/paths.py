@@ -1,0 +1,105 @@
+"""How a tile's keys and values come out of the pages: by descriptors (TMA) or by pointers.
+
+Decided here alone, from the pages, the tile and the device, never from the batch.
+"""
+
+from dataclasses import replace
+
+import torch
+
+from workbench.kernels.paged_flex.errors import PagedFlexError
+from workbench.kernels.paged_flex.fitting import Limits
+from workbench.kernels.paged_flex.heads import Views
+from workbench.kernels.paged_flex.settings import Settings, Tile
+
+ALIGNMENT_BYTES = 16
+"""Of addresses and distances that a descriptor takes."""
+LARGEST_BOX = 256
+"""Keys of one copy."""
+LARGEST_ROW = 2**31
+
+
+def with_paths(settings: Settings, views: Views, limits: Limits | None) -> Settings:
+    """Return fitted settings with the path of each tile, and with the prefill's tile of that path.
+
+    PagedFlexError if settings force descriptors where pages or device do not allow them.
+    """
+
+    def chosen(tile: Tile) -> Tile:
+        reason = unfit(tile, views, limits, forced=settings.path == "descriptors")
+        if reason and settings.path == "descriptors":
+            raise PagedFlexError(
+                f"path is 'descriptors', but {reason}. Give path=None, which takes pointers there.",
+                field="path",
+                given="descriptors",
+            )
+        return replace(
+            tile, path="pointers" if reason or settings.path == "pointers" else "descriptors"
+        )
+
+    prefill = settings.prefill
+    if settings.described and settings.path != "pointers":
+        described = chosen(settings.described)
+        prefill = described if described.path == "descriptors" else prefill
+    decode = settings.decode
+    return replace(
+        settings,
+        prefill=prefill if prefill.path == "descriptors" else chosen(prefill),
+        decode=decode and chosen(decode),
+    )
+
+
+def unfit(
+    tile: Tile, views: Views, limits: Limits | None = None, *, forced: bool = False
+) -> str | None:
+    """Return why descriptors cannot copy such tiles of keys and values, None if they can.
+
+    forced: the interpreter and AMD, which have no descriptors of their own, compute them as well.
+    """
+    keys, values = views
+    size, step, block_size = keys.element_size(), keys.stride(1), keys.shape[1]
+    distances = (n * size for n in keys.stride()[:3])
+    places = (keys.data_ptr(), values.data_ptr(), *distances)
+    reasons = {
+        f"pages of {block_size} tokens are not a multiple of a tile's {tile.block_n} keys": (
+            block_size % tile.block_n
+        ),
+        # an RTX 50 has them, too: its loops would take more instructions, and sum in another order
+        "the device multiplies from registers": (
+            not forced and not (limits and limits.multiplies_from_shared)
+        ),
+        f"{keys.dtype} is multiplied without matrix instructions": not forced and size > 2,
+        f"{keys.dtype} becomes another dtype on the way": not forced and size == 1,
+        f"a copy takes at most {LARGEST_BOX} keys, and the tile has {tile.block_n}": (
+            tile.block_n > LARGEST_BOX
+        ),
+        f"addresses or strides of kv_cache are not multiples of {ALIGNMENT_BYTES} bytes": (
+            any(n % ALIGNMENT_BYTES for n in places)
+        ),
+        "kv_cache is not a list of fewer than 2**31 rows, one for each token": (
+            step == 0 or keys.stride(0) % step or rows_of(keys)[0] >= LARGEST_ROW
+        ),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def check_layer(settings: Settings, views: Views) -> None:
+    """Refuse a layer's cache that descriptors cannot copy as they copied the planned one."""
+    for tile in (settings.prefill, settings.decode):
+        if tile and tile.path == "descriptors" and (reason := unfit(tile, views, forced=True)):
+            raise PagedFlexError(
+                f"the plan copies by descriptors, but {reason}. Plan with this kv_cache, or with "
+                "path='pointers'.",
+                field="kv_cache",
+                given=tuple(views.keys.stride()),
+            )
+
+
+def rows_of(keys: torch.Tensor) -> tuple[int, int]:
+    """Return the rows of one head's keys as a list, and how many of them are from page to page.
+
+    keys: [num_blocks, block, kv_heads, dim].
+    """
+    num_blocks, block_size = keys.shape[:2]
+    per_block = keys.stride(0) // max(keys.stride(1), 1)
+    return (num_blocks - 1) * per_block + block_size, per_block

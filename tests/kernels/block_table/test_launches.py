@@ -1,0 +1,165 @@
+"""What a step launches: the programs that live rows need, few loads, no binder the second time."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.kernels.block_table.cases import CheckedTables, TableGroup, packed, random_blocks
+from workbench.kernels.block_table.api import BlockTables
+from workbench.kernels.block_table.path import DeviceBatch
+from workbench.kernels.block_table.traffic import counted_traffic
+from workbench.kernels.mode import COMPILE_VARIABLE, INTERPRET_VARIABLE, triton_mode
+
+interpreted = pytest.mark.skipif(
+    triton_mode().mode != "interpreter", reason="only the interpreter sees every access"
+)
+LONG = TableGroup(16, 16, 65_536)
+"""Rows of a million tokens."""
+
+
+def programs_of(requests, blocks, padded=None):
+    """Programs of a gather over two groups of long rows that hold so many blocks."""
+    tables = BlockTables([LONG] * 2, max_requests=32, max_tokens=32, num_blocks=70_000, path="fast")
+    tables.append_many([*range(requests)], [[[*range(n)] for n in blocks]] * requests)
+    starts = [*range(requests + 1)]
+    tables.upload([*range(requests)], starts, [0] * requests, padded_requests=padded or requests)
+    return tables._path.programs
+
+
+def test_the_grid_follows_the_live_rows_and_not_the_tables():
+    slots = 2
+    assert programs_of(1, [1, 1]) == slots + 2
+    # 16 rows and 128 columns a tile
+    assert programs_of(20, [129, 1]) == slots + 2 * 2 + 2
+    assert programs_of(1, [65_536, 1]) == slots + 512 + 1
+    # rows of zeros reach as far as rows ever did
+    assert programs_of(1, [300, 1], padded=17) == slots + 2 * 3 + 2
+
+
+def test_rows_that_became_shorter_shrink_the_grid_and_leave_zero_rows_zero():
+    tables = CheckedTables([TableGroup(16, 16, 700)], "fast", max_requests=20, max_tokens=8)
+    tables.append(3, [[*range(700)]])
+    tables.append(4, [[7]])
+    tables.step([3, 4], [0, 1, 2], [11_199, 0], padded=20)
+    wide = tables.tables._path.programs
+    tables.clear(3)
+    tables.step([4], [0, 1], [0], padded=1)
+    assert tables.tables._path.programs < wide
+    # row 0 was long, and is a dummy now
+    tables.step([-1, 4], [0, 0, 1], [0], padded=20)
+    assert tables.tables._path.programs == wide
+
+
+@interpreted
+@settings(max_examples=8, deadline=None)
+@given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=12), given_rows=st.booleans())
+def test_a_token_costs_five_loads_however_many_requests_there_are(lengths, given_rows):
+    """Its row, position, request, count and block; a binary search would add ten more."""
+    tables = BlockTables([LONG], max_requests=1024, max_tokens=512, num_blocks=100, path="fast")
+    requests = [*range(len(lengths))]
+    tables.append_many(requests, [[[9, 8, 7]]] * len(lengths))
+    starts, positions = packed(lengths)
+    batch = [torch.tensor(values, dtype=torch.int32) for values in (requests, starts, positions)]
+    rows = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths)).int()
+    sizes = (len(positions), len(lengths))
+    tables.upload_on_device(DeviceBatch(*batch, *sizes, rows if given_rows else None))
+    tables.launch()
+    with counted_traffic() as traffic:
+        tables.launch_slots()
+    # a program reads at most 16 once; the launch before it reads two starts of every request
+    found = traffic.loads - (0 if given_rows else 2 * len(lengths) + 3)
+    assert found <= 5 * len(positions) + 16
+    assert traffic.launches == (1 if given_rows else 2)
+
+
+@settings(max_examples=10, deadline=None)
+@given(data=st.data())
+def test_any_grid_gives_what_the_oracle_gives(data):
+    """A captured launch keeps its grid, whatever is uploaded later."""
+    groups = [TableGroup(32, 16, 90), TableGroup(48, 48, 70)]
+    tables = CheckedTables(groups, "fast", max_requests=5, max_tokens=700)
+    path = tables.tables._path
+    few = data.draw(st.integers(1, 3))
+    path._shared_out = lambda _wanted: few
+    path._programs = lambda _parts: few
+    lengths = data.draw(st.lists(st.integers(1, 300), min_size=1, max_size=2))
+    for row, length in enumerate(lengths):
+        tables.fill(row, length)
+    tables.step([*range(len(lengths))], *packed(lengths), padded=5)
+
+
+DRY = """
+import json, torch
+from workbench.kernels.block_table.calls import ANY_SIZE
+from workbench.kernels.block_table.api import BlockTables
+from workbench.kernels.block_table.path import DeviceBatch
+from workbench.kernels.inspection.dry_driver import dry_launches
+from workbench.kernels.inspection.targets import TARGETS
+from workbench.kernels.language import triton
+
+def step(offset):
+    tables.overwrite(0, [[7]] * 2)
+    rows, starts = (torch.tensor(values, dtype=torch.int32) for values in ([0], [0, 1]))
+    positions = torch.zeros(20, dtype=torch.int64)[offset:]
+    tables.upload_on_device(DeviceBatch(rows, starts, positions, 1, 1))
+    tables.launch()
+
+bound = []
+with dry_launches(TARGETS["sm_90"]) as launches:
+    tables = BlockTables(ANY_SIZE, max_requests=4, max_tokens=64, num_blocks=99)
+    right = triton.runtime.jit.JITFunction.run
+    def counted(*given, **named):
+        bound.append(0)
+        return right(*given, **named)
+    triton.runtime.jit.JITFunction.run = counted
+    counts = []
+    for offset in (0, 0, 1, 0, 1):
+        step(offset)
+        counts.append((len(bound), len(launches)))
+    heard = []
+    triton.knobs.runtime.launch_enter_hook.add(heard.append)
+    step(0)
+    counts.append((len(bound), len(launches)))
+print(json.dumps([counts, [[launch.binary.name, hash(launch.binary.code)] for launch in launches]]))
+"""
+
+
+def test_a_launch_goes_through_the_binder_once_for_each_specialisation():
+    """Launched dry, which checks arguments and grid: the second one needs no binder."""
+    environment = {name: value for name, value in os.environ.items() if name != INTERPRET_VARIABLE}
+    done = subprocess.run(
+        [sys.executable, "-c", DRY],
+        env={**environment, COMPILE_VARIABLE: "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not done.returncode, done.stderr
+    counts, binaries = json.loads(done.stdout)
+    # the third step's positions are not aligned; a profiler's hook is shown every launch
+    assert counts == [[2, 2], [2, 4], [4, 6], [4, 8], [4, 10], [6, 12]]
+    assert binaries == binaries[0:2] * 6
+
+
+def test_a_batch_from_the_device_may_bring_the_row_of_every_token():
+    tables = CheckedTables([TableGroup(16, 16, 4)], "fast", max_requests=3, max_tokens=40)
+    for row, length in enumerate((20, 3)):
+        tables.append(row, random_blocks(tables.groups, length, seed=row))
+    starts, positions = packed([20, 3])
+    numbers = ([1, 0], [0, 3, 23], positions[20:] + positions[:20], [0] * 3 + [1] * 20)
+    rows, begin, places, owners = (torch.tensor(v, dtype=torch.int32) for v in numbers)
+    tables.tables.upload_on_device(DeviceBatch(rows, begin, places, 23, 3, owners))
+    tables.tables.launch()
+    tables.model.apply()
+    tables.assert_right([1, 0], [0, 3, 23], places.tolist())
+    assert starts == [0, 20, 23]

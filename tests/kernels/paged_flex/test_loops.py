@@ -1,0 +1,115 @@
+"""What `paged_attention` launches on every target, compiled on its real way there, with no GPU."""
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+from workbench.kernels.inspection import TARGETS, inspect_kernels
+from workbench.kernels.inspection.faults import loop_faults
+
+MODULE = "workbench.kernels.paged_flex.calls"
+CUDA = [name for name, target in TARGETS.items() if target.backend == "cuda"]
+QUICK = (
+    "prefill, page 256",
+    "prefill, page 16",
+    "decode, page 64",
+    "bitwise, page 64",
+    "bitwise decode, page 64",
+    "bitwise, page 16 in 528",
+)
+BUDGETS = {
+    "prefill, page 256": (0.26, 1),
+    "prefill, page 64": (0.36, 2),
+    "prefill, window": (0.36, 2),
+    "prefill, documents": (0.80, 2),
+    "prefill, head 256": (0.78, 1),
+    "prefill, head 512": (2.85, 1),
+    "prefill, int8": (0.55, 2),
+    "prefill": (0.52, 2),
+    "bitwise, page 16": (0.54, 2),
+    "bitwise, head 256": (0.77, 2),
+    "bitwise, head 512": (5.05, 2),
+    "bitwise": (0.36, 2),
+    "decode, page 16": (2.20, 2),
+    "decode, int8": (3.15, 2),
+    "decode, head 512": (4.90, 2),
+    "decode": (1.00, 2),
+}
+"""Beginning of a call's name -> instructions of a warp per score, and tiles in flight, on sm_90."""
+WITHOUT_MATRIX = "prefill, float32"
+"""Its products are exact: no matrix instruction computes them."""
+KNOWN = {
+    "decode, int8 cache": "copies by LDGSTS.E.64",
+    "prefill, head 256": "wgmma of [32] columns",
+    "bitwise, head 256": "wgmma of [32] columns",
+}
+"""Call -> the one fault of its loop that is open: tiles of 32 keys are all that fits wide heads."""
+HARMLESS_SPILL_BYTES = 128
+"""Kept from before the loops until after them; no loop on the way touches them."""
+
+
+def budget_of(report):
+    return next(budget for name, budget in BUDGETS.items() if report.kernel.startswith(name))
+
+
+@pytest.fixture(scope="module")
+def quick():
+    found = inspect_kernels(MODULE, ["sm_90"], QUICK)
+    return {report.kernel: report for report in found}
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_the_loops_of_a_hopper_work_while_they_copy(quick, name):
+    report = quick[name]
+    assert loop_faults(report, *budget_of(report)) == []
+    assert report.spill_bytes <= HARMLESS_SPILL_BYTES
+
+
+@pytest.mark.slow
+def test_every_shipped_loop_of_a_hopper_keeps_its_budget():
+    # bitwise with wide heads: the sum of the splits so far has no registers next to the split at
+    # work, and is kept outside of the loops
+    reports = {report.kernel: report for report in inspect_kernels(MODULE, ["sm_90"])}
+    assert reports.pop(WITHOUT_MATRIX).loops == ()
+    judged = [name for name in reports if not name.endswith(": combine")]
+    assert len(judged) > len(QUICK)
+    found = {name: loop_faults(reports[name], *budget_of(reports[name])) for name in judged}
+    faulty = {name: faults for name, faults in found.items() if faults}
+    assert faulty.keys() == KNOWN.keys(), faulty
+    for name, [fault] in faulty.items():
+        assert KNOWN[name] in fault
+
+
+def test_decodes_have_two_tiles_on_their_way_on_a_hopper(quick):
+    assert [loop.tiles_in_flight for loop in quick["decode, page 64"].loops[:-1]] == [2]
+
+
+def test_pages_of_whole_tiles_are_copied_by_descriptors(quick):
+    for name in QUICK:
+        report = quick[name]
+        [loop] = report.loops[:-1]
+        by_descriptor = set(loop.copies) == {"UTMALDG"}
+        assert by_descriptor == ("page 16" not in name), name
+    assert quick["prefill, page 256"].tile == (128, 128)
+
+
+def test_bitwise_prefill_and_decode_run_the_same_arithmetic_on_both_paths(quick):
+    first, *others = (quick[name] for name in QUICK if name.startswith("bitwise"))
+    [own] = first.loops[:-1]
+    for report in others:
+        [other] = report.loops[:-1]
+        assert own.arithmetic == other.arithmetic, report.kernel
+        assert own.matrix == other.matrix, report.kernel
+        assert first.tile == report.tile
+
+
+def test_a_loop_that_waits_for_its_own_copies_is_found():
+    three, two, waiting = inspect_kernels("tests.kernels.paged_flex.planted_loops", ["sm_90"])
+    per_score, in_flight = BUDGETS["prefill"]
+    assert loop_faults(three, per_score) == []
+    # the shipped loop has four stages
+    [fault] = loop_faults(three, per_score, in_flight)
+    assert "1 tiles in flight; at least 2 expected" in fault
+    for report in (two, waiting):
+        assert any("0 tiles in flight" in fault for fault in loop_faults(report, 9.0))

@@ -1,0 +1,103 @@
+"""Descriptors (TMA) and pointers: the same bits, one choice for each call, and only own pages."""
+
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+import torch
+
+from tests.kernels.paged_flex.cases import FOLDED, SPLIT, Case, interpreted, live_memory, requests
+from workbench.kernels.block_table.traffic import counted_traffic
+from workbench.kernels.paged_flex import masks
+from workbench.kernels.paged_flex.errors import PagedFlexError
+from workbench.kernels.paged_flex.fitting import Limits
+from workbench.kernels.paged_flex.heads import cache_views
+from workbench.kernels.paged_flex.paths import with_paths
+from workbench.kernels.paged_flex.settings import FAST, Tile
+from workbench.kernels.paged_flex.shapes import empty_cache
+
+SIZES = ((150, 33), (300, 1), (17, 17))
+HOPPER, AMPERE = Limits((9, 0), 227 * 1024), Limits((8, 0), 163 * 1024)
+
+
+@pytest.mark.parametrize(
+    ("layout", "settings", "poison"),
+    [("NHD", SPLIT, float("nan")), ("HND", FOLDED, float("nan")), ("planes", SPLIT, 3e4)],
+    ids=["NHD", "HND, folded", "planes"],
+)
+def test_descriptors_give_the_bits_of_pointers(layout, settings, poison):
+    """Pages are read whole, and what they hold after a request's end never counts."""
+    case = Case(
+        requests(*SIZES, dim=24, dtype=torch.float16), 64, ratio=2, layout=layout, poison=poison
+    )
+    mask = masks.sliding_window(70)
+    found = case.check(mask, settings=replace(settings, path="descriptors")).clone()
+    other = case.attend(mask, settings=replace(settings, path="pointers"))
+    assert torch.equal(found.view(torch.int16), other.view(torch.int16))
+
+
+@interpreted
+def test_descriptors_read_the_pages_of_their_requests_and_no_others():
+    case = Case(requests(*SIZES, dtype=torch.float16), 64, guarded=True, dummies=(1,), padding=2)
+    prepared = case.prepared(settings=replace(SPLIT, path="descriptors"))
+    settings = prepared.plan.settings
+    assert settings.prefill.path == settings.decode.path == "descriptors"
+    with counted_traffic(allowed=live_memory(case, prepared.plan, whole_pages=True)):
+        prepared.run()
+    case.memory.check()
+
+
+def cache_of(block_size, dtype=torch.float16, dim=128):
+    return empty_cache(2, block_size, 1, dim, dtype=dtype, device="cpu")
+
+
+def views_of(cache):
+    return cache_views(cache, cache.shape[-1], None)[0]
+
+
+@pytest.mark.parametrize(
+    ("cache", "limits", "keys", "paths"),
+    [
+        (cache_of(256), HOPPER, 128, "descriptors descriptors"),
+        (cache_of(64), HOPPER, 64, "descriptors descriptors"),
+        (cache_of(528), HOPPER, 64, "pointers pointers"),
+        (cache_of(256), AMPERE, 64, "pointers pointers"),
+        (cache_of(256), None, 64, "pointers pointers"),
+        (cache_of(256, torch.float32), HOPPER, 64, "pointers pointers"),
+        # 2 bytes too far to the left for a descriptor
+        (cache_of(256, dim=136)[..., 1:129], HOPPER, 64, "pointers pointers"),
+    ],
+    ids=["256", "64", "528", "Ampere", "interpreter", "float32", "unaligned"],
+)
+def test_page_tile_and_device_decide_the_path(cache, limits, keys, paths):
+    chosen = with_paths(FAST, views_of(cache), limits)
+    assert chosen.prefill.block_n == keys
+    assert f"{chosen.prefill.path} {chosen.decode.path}" == paths
+
+
+def test_a_path_can_be_forced_where_it_is_possible():
+    pointers = with_paths(replace(FAST, path="pointers"), views_of(cache_of(256)), HOPPER)
+    assert (pointers.prefill, pointers.decode) == (FAST.prefill, FAST.decode)
+    with pytest.raises(PagedFlexError, match="pages of 528 tokens are not a multiple"):
+        with_paths(replace(FAST, path="descriptors"), views_of(cache_of(528)), HOPPER)
+    with pytest.raises(PagedFlexError, match="Invalid path 'tma'"):
+        replace(FAST, path="tma")
+
+
+def test_a_layer_that_descriptors_cannot_copy_is_refused():
+    case = Case(requests((40, 3), dim=24, dtype=torch.float16), 64)
+    plan = case.prepared(settings=replace(SPLIT, path="descriptors")).plan
+    wide = torch.zeros(*case.cache.shape[:-1], 32, dtype=torch.float16)
+    plan.run(case.query, wide[..., 8:], case.out)
+    with pytest.raises(PagedFlexError, match="not multiples of 16 bytes"):
+        plan.run(case.query, wide[..., 1:25], case.out)
+
+
+def test_bits_depend_on_the_page_size_only_where_descriptors_have_a_tile_of_their_own():
+    assert FAST.depends_on_page_size
+    assert not replace(FAST, path="pointers").depends_on_page_size
+    assert not SPLIT.depends_on_page_size
+    assert replace(SPLIT, decode=None, one_path=True, described=Tile(64, 128)).depends_on_chunks

@@ -1,0 +1,179 @@
+"""`make gpu` needs four packages, says where there is no GPU, and goes on where it was stopped."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+from tests.kernels.gpu_plugin import missing_package
+from workbench.kernels.gpu.__main__ import summary
+from workbench.kernels.gpu.goals import GOALS, goals_table
+from workbench.kernels.gpu.pieces import (
+    NO_OTHER_PLUGINS,
+    REPOSITORY,
+    Piece,
+    pieces,
+    pytest_command,
+    run_pieces,
+)
+from workbench.kernels.mode import triton_mode
+
+FEW_PACKAGES = """
+import importlib.metadata, runpy, sys
+from importlib.machinery import PathFinder
+
+NEEDED = {"torch", "triton", "numpy", "pytest"}
+
+def closure(names):
+    "What is installed with these packages, by import name."
+    found, waiting = set(), list(names)
+    while waiting:
+        name = waiting.pop().lower().replace("_", "-")
+        if name not in found:
+            found.add(name)
+            try:
+                required = importlib.metadata.requires(name) or []
+            except importlib.metadata.PackageNotFoundError:
+                continue
+            waiting += [r.split(";")[0].split("[")[0].split(" ")[0].rstrip("<>=!~0123456789.,")
+                        for r in required if "extra ==" not in r]
+    return found
+
+tops = importlib.metadata.packages_distributions()
+there = closure(NEEDED)
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        owners = {owner.lower().replace("_", "-") for owner in tops.get(top, [])}
+        if top not in {"workbench", "tests"} and owners and not owners & there:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=top)
+sys.meta_path.insert(0, Blocked())
+"""
+
+
+def with_few_packages(*command):
+    """Run a module in a process in which no package but the four can be imported."""
+    module, *arguments = command
+    code = f"{FEW_PACKAGES}\nsys.argv = {[module, *arguments]!r}\n"
+    code += f"runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=REPOSITORY,
+        env={**os.environ, **NO_OTHER_PLUGINS},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(triton_mode().mode == "gpu", reason="there is a GPU")
+def test_without_a_gpu_it_says_so_and_runs_nothing(tmp_path):
+    done = with_few_packages("workbench.kernels.gpu", "--results", str(tmp_path))
+    assert done.returncode == 2, done.stderr
+    assert done.stdout.startswith("No GPU: ")
+    assert "Nothing was run" in done.stdout
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.skipif(triton_mode().mode == "gpu", reason="there is a GPU")
+def test_a_rehearsal_runs_a_piece_without_a_gpu(tmp_path):
+    arguments = ("--rehearse", "--only", "test test_selftest", "--results", str(tmp_path))
+    done = with_few_packages("workbench.kernels.gpu", *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "test test_selftest.py: ok" in done.stdout
+    assert "1 ok" in done.stdout
+    assert "not measured" in done.stdout
+    assert all("--quick" in p.command for p in pieces(tmp_path, reduced=True) if p.writes)
+    assert not any("--quick" in p.command for p in pieces(tmp_path))
+
+
+def test_benchmarks_need_four_packages():
+    done = with_few_packages("workbench.kernels.bench", "block-table", "--workloads", "W9")
+    assert (done.returncode, done.stderr) == (2, "")
+    assert "Invalid workload 'W9'" in done.stdout
+
+
+def test_tests_need_four_packages_and_others_are_skipped():
+    folder = REPOSITORY / "tests" / "kernels"
+    files = (folder / "test_selftest.py", folder / "block_table" / "test_numbers.py")
+    _python, _m, *command = pytest_command(*files)
+    done = with_few_packages(*command)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "test_numbers.py is skipped: it needs hypothesis" in done.stdout
+    assert "passed" in done.stdout
+
+
+def test_a_missing_package_is_found_through_files_of_tests(tmp_path):
+    (tmp_path / "tests").mkdir()
+    helper, test = tmp_path / "tests" / "helper.py", tmp_path / "tests" / "test_it.py"
+    test.write_text("import json\nfrom tests.helper import x\n")
+    helper.write_text("import numpy\n")
+    assert missing_package(test) is None
+    helper.write_text("from no_such_package.part import x\n")
+    assert missing_package(test) == "no_such_package"
+
+
+def counting(folder, name, code):
+    """A piece that notes each run in a file."""
+    log = folder / "log"
+    run = f"open({str(log)!r}, 'a').write({name!r} + ' ')\n{code}"
+    return Piece(name, (sys.executable, "-c", run))
+
+
+def test_a_run_goes_on_where_it_was_stopped(tmp_path):
+    log, lines = tmp_path / "log", []
+    chosen = [
+        counting(tmp_path, "right", ""),
+        counting(tmp_path, "wrong", "raise SystemExit(1)"),
+        counting(tmp_path, "endless", "import time; time.sleep(60)"),
+        Piece("absent", ("no-such-program",), skipped="no-such-program is not on PATH"),
+    ]
+    found = run_pieces(chosen, tmp_path, "one", lines.append, piece_s=3)
+    assert [outcome.status for outcome in found] == ["ok", "failed", "cut off", "skipped"]
+    assert log.read_text() == "right wrong endless "
+    # only what did not run to its end runs again
+    found = run_pieces(chosen, tmp_path, "one", lines.append, piece_s=3)
+    assert log.read_text() == "right wrong endless endless "
+    # other code: everything is out of date; and no piece begins that could end too late
+    assert run_pieces(chosen, tmp_path, "two", lines.append, seconds=1, piece_s=3) == []
+    assert log.read_text() == "right wrong endless endless "
+    assert sum("run the command again" in line for line in lines) == 4
+    text = summary(found, 5)
+    assert "1 ok, 1 failed, 1 cut off, 1 skipped" in text
+    assert "1 pieces are left" in text
+    assert "no-such-program is not on PATH" in text
+
+
+def test_there_is_a_piece_for_every_test_file_and_case(tmp_path):
+    names = [piece.name for piece in pieces(tmp_path)]
+    assert len(set(names)) == len(names)
+    files = {path.name for path in (REPOSITORY / "tests" / "kernels").rglob("test_*.py")}
+    tested = {name.rpartition("/")[2].removeprefix("test ") for name in names}
+    assert files <= tested
+    assert {"bench block-table W7", "bench flex D2"} <= set(names)
+    for piece in pieces(tmp_path):
+        if piece.name.startswith("sanitizer"):
+            assert bool(piece.skipped) == (piece.command[0] == "compute-sanitizer")
+
+
+def test_goals_are_read_from_the_results(tmp_path):
+    assert goals_table(tmp_path).count("not measured") == len(GOALS)
+    step = {"clock": "wall", "piece": "step", "peer": "vllm 0.33.0"}
+    for case, ratio in (("W1", 2.0), ("W2", 8.0)):
+        result = {"steps": [{**step, "reported": ratio}]}
+        (tmp_path / f"block-table {case}.json").write_text(json.dumps(result))
+    rate = {"peer": "fast", "us": 100.0, "copy_bytes_per_s": 4e12}
+    flex = [{**rate, "case": "P2", "flop": 46e9}, {**rate, "case": "D2", "bytes": 3e8, "flop": 1}]
+    bits = [{"promised": True, "differing": 3}, {"promised": False, "differing": 9}]
+    text = json.dumps({"rates": flex, "bits": bits})
+    (tmp_path / "flex P2.json").write_text(text)
+    table = {line.split("  ")[0]: line for line in goals_table(tmp_path).splitlines()}
+    assert table["block tables, a step, wall, vLLM 0.33 / ours"].split()[-2:] == ["4.00", "reached"]
+    assert table["prefill of 8K, page 64"].endswith("460.00    aim reached")
+    assert table["decode of 64 x 8K"].endswith("75.00     missed")
+    assert table["elements with other bits where equal ones are promised"].endswith("missed")
