@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from workbench.core.architectures import versions_with
+from workbench.core.errors import Refused
 from workbench.core.model import Model
 from workbench.core.versions import DEFAULT
 from workbench.models import catalog_names, load_model
@@ -24,9 +25,19 @@ def distinct_models(rules: str = DEFAULT) -> tuple[str, ...]:
     """
     found: dict[object, str] = {}
     for name in catalog_names():
-        if is_served(name, rules) and not resolve(model=name, rules=rules).errors:
+        if _starts(name, rules):
             found.setdefault(_kind(load_model(name)), name)
     return tuple(found.values())
+
+
+def _starts(name: str, rules: str) -> bool:
+    """Whether a release serves and starts a model: not where it cannot read the checkpoint."""
+    if not is_served(name, rules):
+        return False
+    try:
+        return not resolve(model=name, rules=rules).errors
+    except Refused:
+        return False
 
 
 def _kind(model: Model) -> tuple[object, ...]:

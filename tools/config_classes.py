@@ -18,6 +18,9 @@ FIELDS = (
     *("head_dim", "max_position_embeddings", "sliding_window"),
 )
 PERIOD = "full_attention_every"
+EXPERTS = "experts_of_class"
+EXPERT_NAMES = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
+"""Where vLLM looks for the number of experts, in its order."""
 
 
 def main() -> None:
@@ -58,7 +61,9 @@ def defaults_of(classes: Any, kind: str) -> dict[str, Any]:
         if name in found and _number(larger, name) != found[name]:
             del found[name]
     period = period_of(getattr(config, "layer_types", None) or [])
-    return {**found, PERIOD: period} if period else found
+    named = next((name for name in EXPERT_NAMES if hasattr(config, name)), "")
+    more = {PERIOD: period, EXPERTS: _number(config, named)}
+    return found | {name: value for name, value in more.items() if value}
 
 
 def _number(config: Any, name: str) -> int | None:

@@ -4,6 +4,7 @@ Only what a configuration decides is recorded, and no cache depends on a tensor'
 """
 
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -34,8 +35,13 @@ def without_data() -> None:
 
     torch.Tensor.to = to
     torch.Tensor.cpu = lambda self: self.to("cpu")
+    equal = torch.equal
+    torch.equal = lambda one, other: one.is_meta or equal(one, other)
+    # A compiled library that only towers need, and that a machine without CUDA cannot load.
+    sys.modules["vllm.third_party.deep_gemm"] = MagicMock()
     _plain_classes()
     _processors()
+    _tokens()
     _towers()
 
 
@@ -57,6 +63,28 @@ def _processors() -> None:
     for module in (tokenizers, tokenizers.registry):
         module.cached_tokenizer_from_config = _tokenizer
     MultiModalRegistry.create_processor = lambda *_, **__: MagicMock()
+
+
+class _EveryToken(dict[str, int]):
+    """The tokens of a tokenizer that has each one, as number 0."""
+
+    def __contains__(self, token: object) -> bool:
+        return True
+
+    def __missing__(self, token: str) -> int:
+        return 0
+
+
+def _tokens() -> None:
+    """Give models that look into the files of their tokenizer one with every token."""
+    from vllm.transformers_utils import repo_utils
+
+    real = repo_utils.get_hf_file_to_dict
+
+    def read(name: str, *place: Any, **options: Any) -> Any:
+        return _EveryToken() if name == "added_tokens.json" else real(name, *place, **options)
+
+    repo_utils.get_hf_file_to_dict = read
 
 
 def _towers() -> None:
@@ -131,7 +159,8 @@ def _part(key: str, value: Any) -> Any:
 
     if key == "block_configs":
         return [_Block({name: _Block(part) for name, part in one.items()}) for one in value]
-    if not isinstance(value, dict) or not key.endswith("_config") or "attention" in key:
+    is_part = key.endswith("_config") or key in {"encoder", "decoder"}
+    if not isinstance(value, dict) or not is_part or "attention" in key:
         return value
     value = json.loads(json.dumps(value))
     return (

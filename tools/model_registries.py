@@ -163,7 +163,7 @@ def with_state_dtype(source: str) -> list[str]:
 def stages(names: set[str]) -> dict[str, list[str]]:
     """Return the classes, drafters too, that vLLM does not cut into pipeline stages.
 
-    And those whose stages hand on the hidden states that heads of drafters read (0.33).
+    And those that give hidden states to heads of drafters, also over stages (0.33).
     """
     sys.path.append(str(ROOT / "workbench" / "verify"))
     from vllm_probe import machine
@@ -171,16 +171,22 @@ def stages(names: set[str]) -> dict[str, list[str]]:
     machine.OPTIONAL_PACKAGES["cuda"] += ABSENT_PACKAGES
     machine.play({"platform": "cuda", "capability": [9, 0]})
     registry = importlib.import_module("vllm.model_executor.models.registry")
-    can_be_cut = importlib.import_module("vllm.model_executor.models.interfaces").supports_pp
-    found: dict[str, list[str]] = {"without_stages": [], "hands_on_states": []}
+    interfaces = importlib.import_module("vllm.model_executor.models.interfaces")
+    found: dict[str, list[str]] = {
+        "without_stages": [],
+        "gives_hidden_states": [],
+        "hands_on_states": [],
+    }
     for name in sorted(names):
         try:
             kind = registry.ModelRegistry.models[name].load_model_cls()
         except (ImportError, OSError) as error:
             print(f"{name}: {error}")
             continue
-        if not can_be_cut(kind):
+        if not interfaces.supports_pp(kind):
             found["without_stages"].append(name)
+        if interfaces.supports_eagle3(kind):
+            found["gives_hidden_states"].append(name)
         own = vars(sys.modules[kind.__module__]).items()
         decoders = [one for word, one in own if word.endswith("Model") and is_of(one, kind)]
         if any(getattr(one, HANDS_ON, False) for one in decoders):

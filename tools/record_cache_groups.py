@@ -11,6 +11,7 @@ second checkpoint. One process plays one platform.
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +21,40 @@ RECORDED = {
     "is_async": "async_scheduling",
     "runner": "model_runner",
     **{name: name for name in ("block_size", "num_blocks", "max_concurrency", "groups")},
-    **{name: name for name in ("hash_lookahead_tokens", "drops_a_block")},
+    **{name: name for name in ("hash_lookahead_tokens", "drops_a_block", "group_backends")},
 }
 """Name in the record -> the probe's answer."""
 
 
 def main() -> int:
     """Answer every line of standard input."""
+    return answer_questions(_answer)
+
+
+def answer_questions(answer: Callable[[dict[str, Any], Any], dict[str, Any]]) -> int:
+    """Write a question and its answer for every line of standard input; return the exit code.
+
+    `answer` takes a question and the platform that this process plays, which is that of the first
+    line. What it raises is the answer of vLLM: its type and message stand in `refused`.
+    """
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     questions = [json.loads(line) for line in sys.stdin if line.strip()]
     machine = simulated_machine(questions[0])
-    from vllm_probe.answers import answer
-
     for question in questions:
-        given = answer(probe_question(question), machine)
-        channel.write(json.dumps({**question, **_recorded(given)}) + "\n")
+        try:
+            given = answer(question, machine)
+        except Exception as error:  # noqa: BLE001  (whatever vLLM raises is its answer)
+            given = {"refused": {"type": type(error).__name__, "message": str(error)}}
+        channel.write(json.dumps({**question, **given}) + "\n")
         channel.flush()
     return 0
+
+
+def _answer(question: dict[str, Any], machine: Any) -> dict[str, Any]:
+    from vllm_probe.answers import answer
+
+    return _recorded(answer(probe_question(question), machine))
 
 
 def simulated_machine(question: dict[str, Any]) -> Any:

@@ -3,15 +3,14 @@
     ~/vllm-0.33/bin/python tools/record_connectors.py ~/lmcache < questions.jsonl > answers.jsonl
 
 Run by the Python of that vLLM; the argument is a folder with the unpacked LMCache wheel, whose
-compiled parts are replaced by names. Questions as for tools/record_cache_groups.py, with
-"connector" in addition. The real `KVConnectorFactory`, `build_offloading_config`,
-`MooncakeStoreConnector` and LMCache's functions answer.
+compiled parts are replaced by names (none: for connectors of vLLM alone). Questions as for
+tools/record_cache_groups.py, with "connector" in addition. The real `KVConnectorFactory`,
+`build_offloading_config`, `MooncakeStoreConnector` and LMCache's functions answer.
 """
 
 import json
 import os
 import sys
-from copy import deepcopy
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -33,7 +32,8 @@ def main() -> int:
     sys.path.append(str(TOOLS))
     record = import_module("record_cache_groups")
     machine = record.simulated_machine(questions[0])
-    _replace_compiled(sys.argv[1])
+    for folder in sys.argv[1:]:
+        _replace_compiled(folder)
     for question in questions:
         try:
             answer = _answer(record, question, machine)
@@ -75,27 +75,25 @@ def _replace_compiled(folder: str) -> None:
 def _answer(record: Any, question: dict[str, Any], machine: Any) -> dict[str, Any]:
     """Build the engine with the connector, and ask what belongs to it."""
     import vllm
-    from vllm.config import KVTransferConfig, set_current_vllm_config
+    from vllm.config import set_current_vllm_config
+    from vllm_probe import configuration, models, planning
 
-    arguments, name = deepcopy(question["arguments"]), question["connector"]
-    available = arguments.pop("kv_cache_memory_bytes")
-    extra = question.get("extra_config", {})
-    arguments["kv_transfer_config"] = KVTransferConfig(
-        kv_connector=name, kv_role="kv_both", kv_connector_extra_config=extra
-    )
-    config = record.configuration(question["config"], arguments, machine)
+    arguments, name = dict(question["arguments"]), question["connector"]
+    transfer = {"kv_connector": name, "kv_role": "kv_both"}
+    transfer["kv_connector_extra_config"] = question.get("extra_config", {})
+    arguments["kv_transfer_config"] = transfer
+    wanted = record.probe_question({**question, "arguments": arguments})
+    config = configuration.build(wanted, machine)
     scheduler = config.scheduler_config
     answer: dict[str, Any] = {
         "vllm": vllm.__version__,
         "hybrid_manager": not scheduler.disable_hybrid_kv_cache_manager,
     }
-    record.reserve_workspace()
-    with set_current_vllm_config(config):
-        record.one_rank_of(config.parallel_config.tensor_parallel_size)
-        record._build(config)  # noqa: SLF001  (one recorder, two programs)
+    [rank] = models.ranks(config)
     machine.platform.update_block_size_for_backend(config)
     with set_current_vllm_config(config):
-        cache, _concurrency = record._cache(config, record._specs(config), available)  # noqa: SLF001
+        rank.specs = models.specs_of(rank)
+    cache, _own = planning.caches(config, [rank], wanted["ranks_bytes"])
     answer["blocks"] = [group.kv_cache_spec.block_size for group in cache.kv_cache_groups]
     try:
         answer |= ANSWERS[name](config, cache)
@@ -147,6 +145,8 @@ def _of_offload(config: Any, cache: Any) -> dict[str, Any]:
     return {
         "gpu_blocks": [group.tokens_per_block for group in found.groups],
         "factor": found.cache.blocks_per_chunk,
+        "hash_block_size": found.cache.tokens_per_hash,
+        "window_chunks": [group.sliding_window_size_in_chunks for group in found.groups],
     }
 
 

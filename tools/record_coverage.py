@@ -180,10 +180,10 @@ def _answer(row: dict[str, Any], played: Any, recorder: Any) -> dict[str, Any]:
         return {"refused": _why(given.get("refused") or given.get("unanswered"))[:SHORT]}
     groups = sorted(
         [group["kind"], group["block_size"], group["page_size_bytes"],
-         sum(layers[-1] for layers in group["layers"])]
-        for group in given["groups"]
+         sum(layers[-1] for layers in group["layers"]), backends]
+        for group, backends in zip(given["groups"], given["group_backends"], strict=True)
     )  # fmt: skip
-    numbers = {name: given[name] for name in ("block_size", "num_blocks")}
+    numbers = {name: given[name] for name in ("block_size", "num_blocks", "max_concurrency")}
     return {**numbers, "groups": groups}
 
 

@@ -7,29 +7,11 @@ Questions are those of record_cache_groups.py. Answers: `kernel_blocks` of the g
 layer the [shape, strides, offset, dtype] of its view, in elements; of states a list of them.
 """
 
-import json
-import os
 import sys
 from types import SimpleNamespace
 from typing import Any
 
 import record_cache_groups as groups
-
-
-def main() -> int:
-    """Answer every line of standard input."""
-    channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    questions = [json.loads(line) for line in sys.stdin if line.strip()]
-    machine = groups.simulated_machine(questions[0])
-    for question in questions:
-        try:
-            answer = _views(question, machine)
-        except Exception as error:  # noqa: BLE001  (whatever vLLM raises is its answer)
-            answer = {"refused": {"type": type(error).__name__, "message": str(error)}}
-        channel.write(json.dumps({**question, **answer}) + "\n")
-        channel.flush()
-    return 0
 
 
 def _views(question: dict[str, Any], machine: Any) -> dict[str, Any]:
@@ -41,7 +23,7 @@ def _views(question: dict[str, Any], machine: Any) -> dict[str, Any]:
     [rank] = models.ranks(config)
     machine.platform.update_block_size_for_backend(config)
     with set_current_vllm_config(config):
-        rank.specs = models.specs_of(config)
+        rank.specs = models.specs_of(rank)
         _joint, [cache] = planning.caches(config, [rank], given["ranks_bytes"])
         kernel_blocks, found = _of_runner(config, cache)
     views = {name: _plain(view) for name, view in found.items()}
@@ -114,4 +96,4 @@ def _plain(view: Any) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(groups.answer_questions(_views))

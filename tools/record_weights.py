@@ -10,8 +10,6 @@ their ranks. Questions as for `record_cache_groups.py`; their memory is not used
 
 import contextlib
 import copy
-import json
-import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -24,22 +22,6 @@ VISION = ("visual", "vision", "multi_modal_projector", "mm_projector")
 
 VOCABULARY = ("embed_tokens", "lm_head", "shared_head.head")
 """Modules of a drafter that may be the target's."""
-
-
-def main() -> int:
-    """Answer every line of standard input."""
-    channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    questions = [json.loads(line) for line in sys.stdin if line.strip()]
-    machine = groups.simulated_machine(questions[0])
-    for question in questions:
-        try:
-            answer = _answer(question, machine)
-        except Exception as error:  # noqa: BLE001  (a refusal by vLLM is also an answer)
-            answer = {"refused": {"type": type(error).__name__, "message": str(error)}}
-        channel.write(json.dumps({**question, **answer}) + "\n")
-        channel.flush()
-    return 0
 
 
 def _answer(question: dict[str, Any], machine: Any) -> dict[str, Any]:
@@ -56,7 +38,7 @@ def _answer(question: dict[str, Any], machine: Any) -> dict[str, Any]:
     _ROPE_DICT.clear()  # every model makes its tables again
     made: list[Any] = []
     with _collected(made):
-        model, _ = models.build(config)
+        model = models.build(config).model
         if getattr(config.speculative_config, "method", None) == "medusa":
             _load_medusa(config, model)
     seen: set[Any] = set()
@@ -70,7 +52,7 @@ def _stage(config: Any, stage: int) -> dict[str, int]:
     from vllm_probe import models
 
     _ROPE_DICT.clear()
-    return _bytes(models.build(copy.deepcopy(config), stage)[0], set())
+    return _bytes(models.build(copy.deepcopy(config), stage).model, set())
 
 
 def _load_medusa(config: Any, model: Any) -> None:
@@ -131,4 +113,4 @@ def _bytes(model: Any, seen: set[Any]) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(groups.answer_questions(_answer))

@@ -2,10 +2,12 @@
 
     ~/vllm-0.33/bin/python tools/resaved_configs.py
 
-Run it with a Python that has transformers 5.16 or later (tools/vllm_environment.py makes one). The
-file holds what saving changed, per model: JSON pointers with their new values, and those removed.
+Run it with a Python that has the transformers of that version (tools/vllm_environment.py makes
+some). The file holds what saving changed, per model: JSON pointers with their new values, and those
+removed; models of types that this version does not know are not in it.
 """
 
+import copy
 import json
 import sys
 import tempfile
@@ -43,9 +45,10 @@ def saved_again(config: dict[str, Any]) -> dict[str, Any] | None:
     """Return what transformers saves after it loaded `config`; None for a type it does not know."""
     from transformers import CONFIG_MAPPING
 
-    if config["model_type"] not in CONFIG_MAPPING:
+    try:  # a part may be of such a type, too
+        loaded = CONFIG_MAPPING[config["model_type"]].from_dict(copy.deepcopy(config))
+    except KeyError:
         return None
-    loaded = CONFIG_MAPPING[config["model_type"]].from_dict(dict(config))
     with tempfile.TemporaryDirectory() as folder:
         loaded.save_pretrained(folder)
         saved: dict[str, Any] = json.loads((Path(folder) / "config.json").read_text())

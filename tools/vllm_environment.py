@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 TORCHVISION = "torchvision==0.28.0"
-"""Of the same release as the torch in constraints.txt; its library need not load."""
+"""Of the same release as the torch in constraints-torch.txt; its library need not load."""
 TRANSFORMERS = {"0.23": "transformers==5.12.1", "0.33": "transformers==5.20.2"}
 """As old as the vLLM: later ones rename the layer kinds of some models, for example Granite's."""
 PACKAGES = (
@@ -47,7 +47,7 @@ def main() -> int:
     release = ".".join(options.version.split(".")[:2])
     for arguments in (
         # torch first and pinned, as for the workbench itself.
-        ["-c", str(ROOT / "constraints.txt"), "torch", "triton; platform_system == 'Linux'"],
+        ["-r", str(ROOT / "constraints-torch.txt")],
         [*PACKAGES, TRANSFORMERS.get(release, "transformers")],
         ["--no-deps", *WITHOUT_DEPENDENCIES, TORCHVISION],
         ["--no-deps", options.wheel or f"vllm=={options.version}"],

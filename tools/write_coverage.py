@@ -3,8 +3,9 @@
     python tools/write_coverage.py
 
 Reads tests/data/coverage.jsonl.gz, which tools/record_coverage.py recorded with each release, and
-compares block size, groups (kind, block, page, layers), blocks and the longest request. Exits with
-1, and writes nothing, if a plan differs from its recorded answer.
+compares block size, groups (kind, block, page, layers, backends), blocks and how many of the
+longest requests fit at once. Exits with 1, and writes nothing, if a plan differs from its recorded
+answer.
 """
 
 import json

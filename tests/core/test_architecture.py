@@ -23,7 +23,10 @@ ROOMS = {
     "verify": {"core", "access", "scenario", "models", "interop", "face"},
     "notebooks": {"core", "access"},
     "interop": {"core", "access", "scenario", "models", "views"},
-    "exercises": {"core", "access", "scenario", "views", "kernels", "labs", "face"},
+    "exercises": {
+        *("core", "access", "models", "views", "kernels", "labs"),
+        *("scenario", "interop", "face"),
+    },
     "commands": {
         *("core", "access", "models", "views", "kernels", "labs", "sweeps", "verify"),
         *("scenario", "notebooks", "interop", "face"),
@@ -70,7 +73,7 @@ SHOWS_ITSELF = {
         "_repr_html_": {"workbench.views.capacity.memory_answer"},
     },
     "core/prefix/answer.py": {
-        "_repr_html_": {"workbench.views.hits.figure"},
+        "_repr_html_": {"workbench.views.hits.html"},
         "figure": {"workbench.views.hits.figure"},
     },
     "core/tables/step.py": {
@@ -335,17 +338,19 @@ OPENERS = {
     "views/html.py": "the style sheet: data of the package",
     "notebooks/execute.py": "what the own worker left in a folder made for one run",
     "notebooks/worker.py": "the request that the runner wrote for this process",
+    "notebooks/offline.py": "memory and command of a process of the own run, in /proc",
     "notebooks/guard.py": "appends to a file that the runner named for this process",
     "notebooks/results.py": "merges into the file that the runner named for this process",
     "verify/vllm_probe/__init__.py": "the standard output of the own process",
     "sweeps/store/file.py": "SQLite, after the reader has looked at the file",
+    "sweeps/store/turns.py": "locks the write-ahead log, and reads nothing of it",
     "commands/app_server.py": "writes the page that opens the browser",
     "commands/results.py": "creates the file that the user names, and opens none that is there",
 }
 """Every module that may open a file, and why; under workbench/, without the kernels."""
 
-NO_FILES = {"self.labs.open", "self.open"}
-"""Labs of the front door."""
+NO_FILES = {"self.labs.open", "self.open", "tl.load"}
+"""Labs of the front door, and memory in a kernel."""
 
 
 def openings(path):

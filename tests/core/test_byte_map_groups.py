@@ -1,6 +1,7 @@
 """Every byte of small pages: one meaning, and the way back."""
 
 from collections import Counter
+from itertools import chain
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.core.byte_map_cases import (
 from tests.labs.small_views import hybrid
 from workbench.core.byte_map.cuts import Part
 from workbench.core.byte_map.groups import GroupBytes
-from workbench.core.byte_map.parts import attention_parts
+from workbench.core.byte_map.parts import PAGE_RECORDS, RECORDS, attention_parts
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.hybrid_rewrite import GUESSED_UNCHECKED, NEVER
 from workbench.core.layouts.shapes import CacheGeometry
@@ -166,3 +167,25 @@ def test_views_that_leave_the_tensor_are_refused():
     view = View(("num_blocks", "x"), (2, 4), (4, 1), 0, "int8")
     with pytest.raises(LayoutError):
         GroupBytes(0, "x", "a", (Part("x", view, 8),), 4, 7)
+
+
+@pytest.mark.parametrize("size", [*RECORDS, *PAGE_RECORDS])
+def test_the_parts_of_a_packed_latent_are_all_of_it(size):
+    pieces = RECORDS.get(size) or tuple(chain(*PAGE_RECORDS[size]))
+    assert sum(count for _name, count, _bits in pieces) == size
+    bits = {name: bits for name, _count, bits in pieces}
+    assert {bits["latent"], bits["latent scale"], bits.get("rope", 8)} <= {4, 8, 16, 32}
+    assert bits.get("padding", 8) == 8
+
+
+@pytest.mark.parametrize("is_by_head", [True, False])
+def test_the_halves_of_an_nvfp4_page_share_its_heads(is_by_head):
+    """Two heads of 32 values: 16 bytes of values and 2 of scales for each of K and V."""
+    tokens, full, slots = 4, 18, 4
+    inner = (tokens * full, full) if is_by_head else (full, slots * full)
+    axes = ("num_blocks", "num_kv_heads", "block_size", "keys_then_values")
+    view = View(axes, (2, slots, tokens, full), (slots * tokens * full, *inner, 1), 0, "uint8")
+    parts = attention_parts(view, CacheGeometry(tokens, 2, 32, "nvfp4"))
+    first = [part.view.byte_of((0,) * len(part.view.shape)) for part in parts]
+    assert first == [0, 128, 144, 272]
+    assert [part.values for part in parts] == [32, 2, 32, 2]

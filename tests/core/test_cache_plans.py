@@ -14,8 +14,8 @@ from tests.catalog import distinct_models
 from tests.core.conformance import scenario_values
 from tests.core.strategies import scenarios
 from tests.models.configs import gemma3
-from workbench.core.capacity.blocks import blocks_in_group
-from workbench.core.capacity.occupancy import requests_that_fit, waste
+from workbench.core.capacity.blocks import blocks_in_group, tokens_in_flight
+from workbench.core.capacity.occupancy import request_blocks, requests_that_fit, waste
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.decision import group_layers
 from workbench.core.groups.layer_classes import layer_classes
@@ -151,8 +151,19 @@ def test_too_little_memory_names_both_sizes_and_a_length_that_fits():
 
 
 def test_no_memory_at_all():
-    plan = resolved(model="qwen3.5-4b", max_model_len=4096, kv_cache_memory_bytes=0)
+    plan = resolved(model="qwen3.5-4b", max_model_len=4096, kv_cache_memory_bytes_by_rank=(0,))
     assert "no_memory_for_blocks" in {problem.code for problem in plan.problems}
+
+
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_an_explicit_size_of_0_is_not_set_except_on_cpus(rules):
+    # `if kv_cache_memory_bytes := ...` of the GPU worker, `is not None` of the CPU worker.
+    wanted = {"model": "llama-3.1-8b", "rules": rules, "device": "H100"}
+    plan, unset = resolved(**wanted, kv_cache_memory_bytes=0), resolved(**wanted)
+    assert plan.cache.num_blocks == unset.cache.num_blocks > 0
+    assert plan.problems == unset.problems
+    on_cpu = resolved(model="llama-3.1-8b", rules=rules, platform="cpu", kv_cache_memory_bytes=0)
+    assert "no_memory_for_blocks" in {problem.code for problem in on_cpu.problems}
 
 
 def test_a_pool_of_exactly_the_needed_blocks_starts_but_is_flagged():
@@ -249,7 +260,7 @@ PARTS = {
         {},
         {
             "used": 600 * KV + STATE,
-            "unfilled tokens": (2 * 528 - 600) * KV,
+            "internal fragmentation": (2 * 528 - 600) * KV,
             "mamba padding": 3 * 8 * 16_384,
         },
         5 * BLOCK,
@@ -258,7 +269,7 @@ PARTS = {
         {"enable_prefix_caching": True, "mamba_cache_mode": "align"},
         {
             "used": 600 * KV + STATE,
-            "unfilled tokens": (2 * 528 - 600) * KV,
+            "internal fragmentation": (2 * 528 - 600) * KV,
             "mamba padding": 2 * 3 * 8 * 16_384,
             "checkpoint": STATE,
         },
@@ -268,9 +279,9 @@ PARTS = {
         {"num_speculative_tokens": 3, "speculative_method": "ngram"},
         {
             "used": 600 * KV + DRAFT_STATE,
-            "unfilled tokens": (2 * 544 - 600) * KV,
+            "internal fragmentation": (2 * 544 - 600) * KV,
             "mamba padding": 4 * 3 * 8 * 32_768,
-            "draft blocks": 3 * DRAFT_STATE,
+            "speculative blocks": 3 * DRAFT_STATE,
         },
         14 * DRAFT_BLOCK,
     ),
@@ -362,3 +373,32 @@ def test_a_window_holds_the_steps_that_overlap(platform, batches):
     sliding = next(group for group in plan.cache.groups if group.spec.window_tokens)
     held = 1023 + batches * 2048
     assert blocks_in_group(plan, sliding, 65536) == -(-held // sliding.spec.block_size) + 1
+
+
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+@pytest.mark.parametrize("model", ["gpt-oss-20b", "gemma-3-27b"])
+def test_a_long_request_takes_of_a_window_what_vllm_reserves(model, rules):
+    """`max_memory_usage_bytes` of SlidingWindowSpec: the window, a step, and one block more."""
+    plan = wb.resolve(
+        wb.Scenario(model=model, rules=rules, max_model_len=65536, kv_cache_memory_bytes=2**36)
+    )
+    windows = [one for one in plan.cache.groups if one.spec.kind == "SlidingWindowSpec"]
+    assert windows
+    for group in windows:
+        tokens = group.spec.window_tokens - 1 + tokens_in_flight(plan)
+        most = -(-tokens // group.spec.block_size) + 1
+        assert request_blocks(plan, group, 65536) == most
+        assert request_blocks(plan, group, 1) == 1
+
+
+@pytest.mark.parametrize("platform", ["cuda", "rocm", "xpu"])
+def test_0_33_prints_the_pool_in_one_line_that_names_the_device(platform):
+    fields = {"model": "llama-3.1-8b", "platform": platform, "kv_cache_memory_bytes": 2**36}
+    old, new = (wb.resolve(wb.Scenario(**fields, rules=rules)) for rules in ("0.23", "0.33"))
+    (size,) = (one for one in old.log_lines if "KV cache size" in one)
+    assert size.startswith("GPU KV cache size: ")
+    assert "Maximum concurrency" not in size
+    (joined,) = (one for one in new.log_lines if "KV cache size" in one)
+    device = "XPU" if platform == "xpu" else "GPU"
+    assert joined.startswith(f"{device} KV cache size: ")
+    assert ", Maximum concurrency for" in joined

@@ -25,6 +25,7 @@ from workbench.core.chunks.request import chunks
 from workbench.core.errors import ScenarioError
 from workbench.core.offload.plan import OffloadRequest, offload
 from workbench.core.offload.pool import layer_bytes
+from workbench.core.prefix.hits import caching_of
 from workbench.core.problems import WARNING
 from workbench.resolution import resolve
 
@@ -162,6 +163,27 @@ def test_tail_and_chunks_are_the_prompt(model, connector, factor, prompt):
     assert cost.loadable_tokens <= prompt
     assert 0 <= cost.hit_percent <= 100
     assert cost.stored_bytes <= max(cost.chunks, 1) * cost.chunk_bytes
+
+
+@pytest.mark.parametrize("connector", [name for name in STORES if name != OFFLOADING])
+@pytest.mark.parametrize("tokens", [1000, 32000])
+def test_without_states_every_whole_chunk_is_stored(connector, tokens):
+    found = chunks([plan_of(model="llama-3.1-8b", tensor_parallel=2)], connector=connector)
+    cost = found.members[0].cost(found.legal_sizes[0], tokens)
+    assert cost.stored_bytes == tokens // cost.chunk_tokens * cost.chunk_bytes > 0
+
+
+@pytest.mark.parametrize("model", ["qwen3.5-4b", "nemotron-3-nano-30b-a3b"])
+def test_of_a_hybrid_attention_is_stored_whole_and_states_where_steps_end(model):
+    member = chunks([hybrid(model)], connector=SIMPLE).members[0]
+    cost = member.cost(member.unit_tokens, 32000)
+    states = sum(one.bytes_on_rank * one.copies for one in member.pieces if one.is_state)
+    attention = cost.chunk_bytes - states
+    kept = [
+        p for p in caching_of(member.plan).prefill(32000).checkpoints if not p % cost.chunk_tokens
+    ]
+    assert 0 < len(kept) <= cost.chunks
+    assert cost.stored_bytes == cost.chunks * attention + len(kept) * states
 
 
 @pytest.mark.parametrize("model", ["qwen3.5-4b", "gpt-oss-20b", "deepseek-v3"])

@@ -1,4 +1,4 @@
-"""What an upgrade changes: every number, where the paths part, and the rule that causes it."""
+"""What an upgrade changes: every number, where they diverge, and the rule that causes it."""
 
 from __future__ import annotations
 

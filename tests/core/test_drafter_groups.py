@@ -10,13 +10,18 @@ import json
 
 import pytest
 
+import workbench as wb
 from tests.core.conformance import DATA
 from workbench.core.errors import Refused
+from workbench.core.groups.layer_backend import is_drafted
 from workbench.core.resolve import resolve
 from workbench.models.read import read_model
 from workbench.scenario import Scenario
 
-FIELDS = {"tensor_parallel_size": "tensor_parallel"}
+FIELDS = {
+    "tensor_parallel_size": "tensor_parallel",
+    "decode_context_parallel_size": "decode_context_parallel",
+}
 
 
 def recorded(name="cache_groups.jsonl.gz"):
@@ -141,3 +146,14 @@ def test_the_record_has_every_family_with_such_layers():
     assert {"deepseek-v3", "deepseek-v3.2", "glm-5", "glm-5.2", "nemotron-super"} <= names
     assert {"qwen3-next", "qwen3.5-4b", "glm4-moe", "glm4-moe-lite", "ernie", "pangu"} <= names
     assert "bailing" in {answer["name"] for answer in BUILT if answer["rules"] == "0.33"}
+
+
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_the_layers_past_those_of_the_model_are_the_drafters(rules):
+    plan = wb.resolve(
+        model="qwen3-next-80b-a3b", rules=rules, num_speculative_tokens=2, speculative_method="mtp"
+    )
+    names = [name for group in plan.built_cache().groups for name in group.layers]
+    drafted = [name for name in names if is_drafted(plan, name)]
+    assert len(names) - len(drafted) == plan.model.num_hidden_layers
+    assert len(drafted) == 1

@@ -213,3 +213,10 @@ def test_a_batch_that_is_too_large_is_refused_with_what_fits():
 def test_rows_that_cannot_be_are_refused(values):
     with pytest.raises(ValueError, match=r"request|entry per request"):
         PagedBatch(**values, block_size=4, num_blocks=4)
+
+
+@pytest.mark.parametrize("field", ["window", "chunk"])
+@pytest.mark.parametrize("size", [0, -4])
+def test_a_mask_of_no_tokens_is_refused(field, size):
+    with pytest.raises(ScenarioError, match=f"Invalid {field} = {size} of a mask"):
+        MaskRule(**{field: size})

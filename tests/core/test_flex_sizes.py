@@ -235,6 +235,8 @@ def test_the_floor_exceeds_a_mask_block_of_8():
     assert refusal.operands == {"BLOCK_M": 16, "flex_attn_q_block_size": 8}
     assert "larger than the mask block" in refusal.message
     assert illegal_tile(Tiles(8, 16), 8, 16) is None
+    assert illegal_tile(Tiles(0, 16), 8, 16).field == "flex_attn_block_m"
+    assert illegal_tile(Tiles(8, 0), 8, 16).field == "flex_attn_block_n"
     assert "does not divide" in illegal_tile(Tiles(-16, 16), 16, 16).message
 
 

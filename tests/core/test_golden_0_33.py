@@ -193,6 +193,26 @@ def test_models_that_see_images_whole_take_composites(settings, backend, block_s
     assert (plan.backend, plan.block_size) == (backend, block_size)
 
 
+def test_the_composite_of_hopper_takes_both_new_versions_of_flash_attention():
+    """Version 3 reads heads of 256, version 4 larger ones, fp8 in tiles of 64 tokens."""
+    heads_of_512 = gemma3(head_dim=512)
+    for dtype, block_size in (("auto", 16), ("fp8", 64)):
+        plan = plan_of(heads_of_512, compute_capability="9.0", kv_cache_dtype=dtype)
+        assert (plan.backend, plan.block_size) == ("TRITON_FLASH_ATTN", block_size)
+
+
+@pytest.mark.parametrize("requested", ["FLASH_ATTN", "TRITON_ATTN"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("case", ["plain", "images", "invariant"])
+def test_what_xpu_makes_of_a_requested_backend(requested, dtype, case):
+    """`get_attn_backend_cls` of xpu.py looks at the request first, except in plain float32."""
+    config = IMAGES if case == "images" else llama()
+    settings = {"batch_invariant": case == "invariant", "dtype": dtype, "backend": requested}
+    plan = plan_of(config, platform="xpu", **settings)
+    ignored = (case, dtype) == ("plain", "float32")
+    assert (plan.backend, plan.errors) == ("TRITON_ATTN" if ignored else requested, ())
+
+
 def test_small_heads_have_no_composite():
     small = gemma3()
     assert plan_of(small, compute_capability="10.0").backend == "FLASH_ATTN"

@@ -13,7 +13,8 @@ from tests.models.configs import gemma3, llama, nemotron_h, nemotron_nas
 from workbench.core.capacity.occupancy import pool_use, waste
 from workbench.core.groups.cache_spec import CacheSpec, NoSingleTypeError
 from workbench.core.groups.decision import group_layers
-from workbench.core.groups.unification import PagesNotUnifiableError
+from workbench.core.groups.grouping import Group
+from workbench.core.groups.unification import PagesNotUnifiableError, with_hidden_groups
 from workbench.core.versions import V0_23, V0_33
 from workbench.core.versions.v0_33.layouts import NAMES as ANY_LAYOUT
 
@@ -167,6 +168,25 @@ def test_0_33_gives_hidden_states_a_block_that_divides_the_others():
     assert new.spec.padding_bytes / new.spec.page_size_bytes == 0.375
     notes = group_layers(specs, V0_33.groups, layout="LBNHC").notes
     assert any("wastes 120000 bytes (37.50%) per block" in note for note in notes)
+
+
+def test_0_33_grows_blocks_until_a_page_holds_a_hidden_state():
+    """As `_ensure_min_page_size` of vLLM: a state that is not padded keeps its page."""
+    attention = CacheSpec("FullAttentionSpec", 16, 512, None, 1, 8)
+    state = CacheSpec("MambaSpec", 64, 512)
+    padded = CacheSpec("MambaSpec", 64, 400).padded(512)
+    groups = tuple(
+        Group(spec, (name,)) for name, spec in zip("abc", (attention, state, padded), strict=True)
+    )
+
+    def sizes(token_bytes):
+        hidden = CacheSpec("HiddenStateCacheSpec", 1, token_bytes, None, 1, token_bytes // 2)
+        found, _ = with_hidden_groups(groups, {"d": hidden}, V0_33.groups)
+        return [(group.spec.block_size, group.spec.page_size_bytes) for group in found[:3]]
+
+    assert sizes(512) == [(16, 512), (64, 512), (64, 512)]
+    assert sizes(514) == sizes(1024) == [(32, 1024), (128, 512), (128, 1024)]
+    assert sizes(1026) == [(48, 1536), (192, 512), (192, 1536)]
 
 
 def test_0_33_pads_what_0_23_refuses():

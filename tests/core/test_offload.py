@@ -106,11 +106,7 @@ def test_host_blocks_do_not_depend_on_the_memory_of_the_gpu():
         ({"block_size": 1000}, CACHED, [{"block_size": 1056}, {"block_size": 528}]),
         ({"block_size": 100}, CACHED, [{"block_size": 528}]),
         ({"hash_block_size": 100}, CACHED, [{"hash_block_size": 88}, {"hash_block_size": None}]),
-        (
-            {"decode_context_parallel": 2},
-            CACHED,
-            [{"decode_context_parallel": 1, "prefill_context_parallel": 1}],
-        ),
+        ({"prefill_context_parallel": 2}, CACHED, [{"prefill_context_parallel": 1}]),
         ({"cpu_bytes_to_use": 0}, CACHED, []),
         ({}, {}, []),
     ],
@@ -151,7 +147,7 @@ def test_the_host_pool_needs_bytes(bytes_, words):
 def test_the_checks_come_in_vllms_order():
     everything = {"block_size": 1000, "cpu_bytes_to_use": 0}
     codes = [
-        the_problem(qwen(), OffloadRequest(decode_context_parallel=2, **everything)).code,
+        the_problem(qwen(), OffloadRequest(prefill_context_parallel=2, **everything)).code,
         the_problem(qwen(**CACHED), OffloadRequest(hash_block_size=7, **everything)).code,
         the_problem(qwen(), OffloadRequest(**everything)).code,
         the_problem(qwen(**CACHED), OffloadRequest(**everything)).code,
@@ -177,14 +173,13 @@ def test_a_hash_block_divides_every_group():
 
 
 def test_context_parallelism_multiplies_the_block_of_one_group():
-    plan = wb.resolve(wb.Scenario(model="llama-3.1-8b"))
-    request = OffloadRequest(
-        cpu_bytes_to_use=GIB, decode_context_parallel=2, prefill_context_parallel=2
-    )
+    spread = {"tensor_parallel": 16, "decode_context_parallel": 2}
+    plan = wb.resolve(wb.Scenario(model="llama-3.1-8b", **spread))
+    request = OffloadRequest(cpu_bytes_to_use=GIB, prefill_context_parallel=2)
     result = offload(plan, request)
     assert result.block_sizes == BlockSizes(64, 64)
     assert result.gpu_block_sizes == (64,)
-    problem = the_problem(qwen(), request)
+    problem = the_problem(qwen(tensor_parallel=8, decode_context_parallel=2), request)
     assert problem.operands == {
         "decode_context_parallel": 2,
         "prefill_context_parallel": 2,

@@ -134,27 +134,32 @@ def test_chunks_of_several_blocks():
 
 
 @pytest.mark.parametrize(
-    ("kind", "window", "chunk", "chunks"),
+    ("kind", "window", "chunk", "read_again", "chunks"),
     [
-        ("MambaSpec", None, 528, 1),
-        ("FullAttentionSpec", None, 16, None),
-        ("SlidingWindowSpec", 1024, 256, 4),
-        ("SlidingWindowSpec", 1025, 256, 5),
-        ("ChunkedLocalAttentionSpec", 8192, 48, 171),
+        ("MambaSpec", None, 528, 0, 1),
+        ("FullAttentionSpec", None, 16, 0, None),
+        ("SlidingWindowSpec", 1024, 256, 0, 4),
+        ("SlidingWindowSpec", 1025, 256, 0, 5),
+        ("SlidingWindowSpec", 1024, 256, 1, 4),
+        ("SlidingWindowSpec", 1024, 256, 2, 5),
+        ("ChunkedLocalAttentionSpec", 8192, 48, 0, 171),
+        ("ChunkedLocalAttentionSpec", 8192, 64, 3, 128),
     ],
 )
-def test_how_far_a_group_reaches_back(kind, window, chunk, chunks):
-    assert window_chunks(CacheSpec(kind, 16, 1024, window), chunk) == chunks
+def test_how_far_a_group_reaches_back(kind, window, chunk, read_again, chunks):
+    # get_sliding_window_size_in_chunks of vLLM 0.33.0 gives these numbers.
+    assert window_chunks(CacheSpec(kind, 16, 1024, window), chunk, read_again) == chunks
 
 
 def test_context_parallelism_spreads_attention_and_not_states():
-    request = replace(POOL, decode_context_parallel=2)
-    found = offload(plan_of(), request)
-    assert sorted(set(found.gpu_block_sizes)) == [528, 1056]
-    assert found.block_sizes == BlockSizes(1056, 528)
-    assert offload(plan_of("llama-3.1-8b"), request).gpu_block_sizes == (32,)
-    mode_none = resolved_block_sizes(plan_of(enable_prefix_caching=False), request)
-    assert mode_none == BlockSizes(*[lcm(32768, 1056)] * 2)
+    spread = {"tensor_parallel": 8, "decode_context_parallel": 2}
+    found = offload(plan_of(**spread), POOL)
+    assert sorted(set(found.gpu_block_sizes)) == [272, 544]
+    assert found.block_sizes == BlockSizes(544, 272)
+    alone = plan_of("llama-3.1-8b", tensor_parallel=16, decode_context_parallel=2)
+    assert offload(alone, POOL).gpu_block_sizes == (32,)
+    mode_none = resolved_block_sizes(plan_of(enable_prefix_caching=False, **spread), POOL)
+    assert mode_none == BlockSizes(*[lcm(32768, 544)] * 2)
 
 
 def test_the_one_allocation_is_counted_once():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.core.groups.cache_spec import CacheSpec
-from workbench.core.offload.fill import _attention_blocks, stored_prompt
+from workbench.core.offload.fill import _attention_blocks, _full_attention_block, stored_prompt
 from workbench.core.offload.plan import OffloadRequest, offload
 from workbench.core.prefix.hits import caching_of
 
@@ -103,6 +103,15 @@ def test_tails_of_segments(blocks, expected):
     """Window 8, blocks of 4, full attention 16: the last two of every four (0.23's own example)."""
     spec = CacheSpec("SlidingWindowSpec", 4, 64, 8)
     assert _attention_blocks(blocks, 4, spec, 16) == expected
+
+
+def test_the_block_of_a_state_is_none_of_full_attention():
+    specs = [
+        CacheSpec("MambaSpec", 128, 64, None),
+        CacheSpec("FullAttentionSpec", 16, 64, None),
+        CacheSpec("SlidingWindowSpec", 4, 64, 8),
+    ]
+    assert _full_attention_block(specs, [128, 16, 4]) == 16
 
 
 def test_after_a_failed_check_nothing_is_computed():

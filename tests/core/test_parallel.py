@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from tests.models.configs import llama
 from workbench.core.errors import Refused
-from workbench.core.what_if.verification import compare
+from workbench.core.what_if.comparison import compare
 from workbench.resolution import resolve
 from workbench.scenario import Scenario
 
@@ -26,3 +28,33 @@ def test_the_plan_is_what_vllm_decided(number):
         ours = refusal
     rows = compare(ours, row["answers"], row["refusal"])
     assert [one for one in rows if not one.same] == []
+
+
+def test_fewer_engines_are_offered_exactly_where_they_start():
+    fields = {"model": "qwen3-30b-a3b", "tensor_parallel": 2}
+    with pytest.raises(Refused) as caught:
+        resolve(Scenario(**fields, data_parallel=11))
+    assert caught.value.code == "experts_not_divisible"
+
+    def starts(engines):
+        try:
+            return resolve(Scenario(**fields, data_parallel=engines)).errors == ()
+        except Refused:
+            return False
+
+    offered = [one["data_parallel"] for one in caught.value.candidates if "data_parallel" in one]
+    assert offered == [engines for engines in range(10, 0, -1) if starts(engines)]
+    assert 1 < len(offered) < 10
+
+
+def test_sizes_are_compared_by_doubling_up_to_a_host_of_eight():
+    columns = resolve(Scenario(model="llama-3.1-8b")).across().columns
+    assert (columns[0], columns[-1]) == (1, 8)
+    assert all(larger == 2 * size for size, larger in pairwise(columns))
+
+
+def test_heads_that_do_not_divide_are_offered_fewer_ranks_never_more():
+    heads = {"num_attention_heads": 24, "num_key_value_heads": 8, "hidden_size": 24 * 128}
+    plan = resolve(Scenario(model={**llama(), **heads, "head_dim": 128}, tensor_parallel=3))
+    (problem,) = (one for one in plan.problems if one.code == "kv_heads_not_divisible")
+    assert problem.candidates == ({"tensor_parallel": 2}, {"tensor_parallel": 1})

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import permutations
 
 import pytest
 
 import workbench as wb
+from workbench.core.capacity.blocks import blocks_in_group, blocks_of_group
 from workbench.core.capacity.occupancy import pool_use, requests_that_fit, waste
-from workbench.core.capacity.separate_pools import separate_pools
+from workbench.core.capacity.separate_pools import request_bytes, separate_pools
+from workbench.core.groups.grouping import Group
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.runners import runner_verdicts
+from workbench.core.packing import nvfp4, ultraquant
+from workbench.core.what_if.answers import answers
 from workbench.views.capacity.html import pool_html
 from workbench.views.figures import capacity, memory_bar, page_map, pool_raster, shared_or_separate
 
 GIB = 2**30
 EMPTY = {
     "below a page": {"kv_cache_memory_bytes": 10**6},
-    "nothing": {"kv_cache_memory_bytes": 0},
+    "nothing": {"kv_cache_memory_bytes_by_rank": (0,)},
     "weights too large": {"device_memory_bytes": 8 * GIB, "weights_bytes": 9 * GIB},
 }
 LENGTHS = [0, -5, 1.5, True + 0.5, "x", 10**9, None]
@@ -70,6 +75,17 @@ def test_an_invalid_prompt_length_is_refused_everywhere(model, length):
             pools.requests_that_fit(length)
 
 
+@pytest.mark.parametrize("length", [1, 100, 5000])
+def test_separate_pools_hold_whole_requests(length):
+    pools = separate_pools(plan_of(kv_cache_memory_bytes=GIB), 3000)
+    needed = request_bytes(pools.plan, pools.block_size, length)
+    held = pools.requests_that_fit(length)
+    assert type(held) is int
+    sizes = pools.attention_bytes, pools.state_bytes
+    assert all(held * one <= size for one, size in zip(needed, sizes, strict=True))
+    assert any((held + 1) * one > size for one, size in zip(needed, sizes, strict=True))
+
+
 def test_a_length_of_minus_one_is_fitted_to_the_memory():
     plan = plan_of(kv_cache_memory_bytes=GIB, max_model_len=-1, max_num_seqs=8)
     assert plan.errors == ()
@@ -85,9 +101,62 @@ def test_a_length_of_minus_one_is_fitted_to_the_memory():
     assert plan_of(max_model_len=-1).max_model_len == plan_of().max_model_len
 
 
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_a_length_of_minus_one_is_refused_before_the_memory_is(rules):
+    # get_kv_cache_configs fits the length first, also to memory of which nothing is left.
+    memory = {"device_memory_bytes": 16 * GIB, "weights_bytes": 20 * GIB}
+    plan = plan_of(rules=rules, max_model_len=-1, **memory)
+    assert plan.errors[0].code == "cannot_auto_fit"
+    assert plan_of(rules=rules, **memory).errors[0].code == "no_memory_for_blocks"
+
+
 def test_an_override_names_the_number_that_it_replaces():
     plan = plan_of(kv_cache_memory_bytes=20 * GIB, num_gpu_blocks_override=2000)
     blocks = plan_of(kv_cache_memory_bytes=20 * GIB).cache.num_blocks
     said = f"Overriding num_gpu_blocks={blocks} with num_gpu_blocks_override=2000"
     assert said in plan.log_lines
     assert not any("Overriding" in line for line in plan_of(num_gpu_blocks_override=9).log_lines)
+
+
+@pytest.mark.parametrize("model", ["gpt-oss-20b", "nemotron-3-nano-30b-a3b"])
+@pytest.mark.parametrize("length", [1, 1000, 100_000])
+def test_a_group_of_unequal_layers_has_room_for_the_one_with_most_blocks(model, length):
+    plan = plan_of(model, kv_cache_memory_bytes=8 * GIB)
+    specs = {group.spec for group in plan.cache.groups}
+    counts = [blocks_of_group(plan, spec, length) for spec in specs]
+    if length > 1000:
+        assert min(counts) < max(counts)
+    for order in permutations(specs):
+        names = tuple(f"layer {number}" for number in range(len(order)))
+        group = Group(order[0], names, own_specs=order)
+        assert blocks_in_group(plan, group, length) == max(counts)
+
+
+def test_a_request_takes_the_bytes_of_every_rank():
+    plan = plan_of("qwen3-8b", tensor_parallel=2, kv_cache_memory_bytes=20 * GIB)
+    assert answers(plan, 4096).request_bytes == 4096 * 36 * 2 * 8 * 128 * 2
+
+
+def test_the_trace_says_how_the_kernel_block_comes_about():
+    step = plan_of("qwen3-8b").trace.step("kernel_block_size")
+    assert step.result == 16
+    assert step.operands["block_size"] == 16
+    assert step.operands["backend"] == "FLASH_ATTN"
+
+
+def test_a_plan_prints_its_blocks_and_its_padding():
+    assert repr(plan_of("qwen3-next-80b-a3b")) == (
+        "qwen3-next-80b-a3b on cuda, FLASH_ATTN: block_size 544, kernel block 544, "
+        "mamba page padded by 1.49 %"
+    )
+    assert (
+        repr(plan_of("qwen3-8b")) == "qwen3-8b on cuda, FLASH_ATTN: block_size 16, kernel block 16"
+    )
+
+
+@pytest.mark.parametrize(
+    ("packed", "size"),
+    [(ultraquant(128), 64 + 64 + 4 + 4), (ultraquant(80), 40 + 40 + 2 + 2), (nvfp4(80), 90)],
+)
+def test_scales_are_one_byte_for_every_whole_group(packed, size):
+    assert packed == size

@@ -15,6 +15,7 @@ from workbench.core.prefix.hits import (
     is_inert,
     prefix_hit,
     reason_without_hits,
+    shortest_prompt_with_hit,
     smallest_prefix,
 )
 from workbench.core.prefix.prefill import last_cache_position, prefill
@@ -165,6 +166,18 @@ def test_inert_when_no_request_fills_a_block(longest, inert):
     assert is_inert(rules) is inert
     assert (reason_without_hits(rules) is not None) is inert
     assert smallest_prefix(rules) == (None if inert else 528)
+
+
+@pytest.mark.parametrize("drafts", [0, 1])
+@pytest.mark.parametrize(("rules", "mode"), [("0.23", "align"), ("0.23", "all"), ("0.33", "align")])
+def test_no_prompt_below_the_shortest_with_a_hit_has_one(rules, mode, drafts):
+    fields = {"mamba_cache_mode": mode, "num_speculative_tokens": drafts, "rules": rules}
+    draft = {"speculative_method": "mtp"} if drafts else {}
+    plan = plan_of(enable_prefix_caching=True, max_num_batched_tokens=8192, **fields, **draft)
+    rules = caching_of(plan)
+    shortest = shortest_prompt_with_hit(rules)
+    assert prefix_hit(rules, shortest, shortest).cached_tokens > 0
+    assert not any(prefix_hit(rules, n, n).cached_tokens for n in range(1, shortest))
 
 
 def test_smallest_prefix_depends_on_the_prompt():
@@ -330,3 +343,27 @@ def test_a_reason_means_that_nothing_is_ever_found(case):
 def test_more_budget_may_give_fewer_hits():
     small, large = (prefix_hit(caching(budget=b), 2200, 600).cached_tokens for b in (528, 2048))
     assert (small, large) == (528, 0)
+
+
+def one_by_one(caching, workload):
+    """Return what each request reuses of all before it with the same prefix."""
+    earlier, cached = {}, []
+    for number in range(workload.requests):
+        seen = earlier.setdefault(number % workload.prefixes, [])
+        prompt, shared = workload.prompt_tokens, workload.shared_tokens
+        hits = [hit_after(caching, one, prompt, shared).cached_tokens for one in seen]
+        cached.append(max(hits, default=0))
+        seen.append(caching.prefill(prompt, cached[-1]))
+    return tuple(cached)
+
+
+@given(
+    requests=st.integers(0, 12),
+    shared=st.integers(0, 3000),
+    unique=st.integers(1, 1500),
+    prefixes=st.integers(1, 5),
+    mode=st.sampled_from(("align", "all")),
+)
+def test_a_workload_is_its_requests_one_by_one(requests, shared, unique, prefixes, mode):
+    workload, known = Workload(requests, shared, unique, prefixes), caching(mode=mode)
+    assert workload_hits(known, workload).cached_tokens == one_by_one(known, workload)

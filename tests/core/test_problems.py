@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+from difflib import get_close_matches
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import workbench.core
 from tests.core.conformance import config
@@ -13,6 +16,7 @@ from tests.models.configs import (
     deepseek_v3,
     gemma3,
     granitemoehybrid,
+    inkling,
     jamba,
     kimi_linear,
     llama,
@@ -23,7 +27,7 @@ from tests.models.configs import (
     qwen3_next,
     zamba2,
 )
-from workbench.core.errors import Refused
+from workbench.core.errors import Refused, _closest
 from workbench.core.problems import WARNING
 from workbench.models import catalog_config
 from workbench.resolution import remedies_of_refusal, resolve
@@ -48,6 +52,9 @@ def in_fp8_blocks(name, method="fp8"):
     return {**catalog_config(name), "quantization_config": scheme}
 
 
+NVFP4_OF_MODELOPT = {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16}
+WHISPER = {"model_type": "whisper", "num_attention_heads": 6, "dtype": "bfloat16"}
+"""All but the dtype is a default of its configuration class."""
 DRAFT = llama(num_hidden_layers=1, architectures=["LlamaForCausalLMEagle3"])
 DRAFTED = {
     "model": llama(),
@@ -56,13 +63,44 @@ DRAFTED = {
     "num_speculative_tokens": 1,
 }
 
+LLAMA_3_1 = {"model": "llama-3.1-8b", "tensor_parallel": 16, "decode_context_parallel": 2}
+"""8 KV heads: two ranks have the same one."""
+
 PROBLEMS = [
+    pytest.param(
+        {**LLAMA_3_1, "backend": "TRITON_ATTN"},
+        "layers_not_spread",
+        "Decode Context Parallelism (DCP) requires attention implementations to return",
+        {"backend": None},
+        id="backend-without-lse-under-context-parallelism",
+    ),
+    pytest.param(
+        {"model": "gemma-2-2b", "tensor_parallel": 8, "decode_context_parallel": 2},
+        "windows_not_spread",
+        "DCP not support sliding window.",
+        {"decode_context_parallel": 1},
+        id="windows-over-ranks",
+    ),
+    pytest.param(
+        {"model": "qwen3-next-80b-a3b", "tensor_parallel": 4, "decode_context_parallel": 2},
+        "groups_not_spread",
+        "Hybrid KV cache groups with multiple block sizes do not support context",
+        {"decode_context_parallel": 1},
+        id="several-groups-over-ranks",
+    ),
     pytest.param(
         {"model": llama(), "pipeline_parallel": 4},
         "stage_without_cache",
         "group_size must be greater than 0",
         {"pipeline_parallel": 2},
         id="more-stages-than-layers",
+    ),
+    pytest.param(
+        {"model": "gemma-4-e2b", "pipeline_parallel": 2},
+        "cache_shared_over_stages",
+        "is not a valid Attention layer in the model.",
+        {"pipeline_parallel": 1},
+        id="stage-without-the-caches-that-it-reads",
     ),
     pytest.param(
         {
@@ -151,6 +189,38 @@ PROBLEMS = [
         id="hidden-states-and-a-method",
     ),
     pytest.param(
+        {
+            "model": llama(
+                architectures=["ExaoneMoeForCausalLM"],
+                model_type="exaone_moe",
+                layer_types=["full_attention", "sliding_attention"],
+                mtp_layer_types=["sliding_attention"],
+                sliding_window=128,
+                num_hidden_layers=2,
+                num_nextn_predict_layers=1,
+            ),
+            "rules": "0.33",
+            "num_speculative_tokens": 1,
+            "draft_kv_cache_dtype": "fp8",
+        },
+        "draft_cache_not_exact",
+        None,
+        {"draft_kv_cache_dtype": None},
+        id="dtype-of-sliding-mtp-layers",
+    ),
+    pytest.param(
+        {
+            "model": qwen3_next(),
+            "hidden_state_layers": 1,
+            "num_speculative_tokens": 1,
+            "rules": "0.23",
+        },
+        "target_gives_no_hidden_states",
+        "Model does not support EAGLE3 interface",
+        {"speculative_method": "ngram", "draft_model": None, "hidden_state_layers": 0},
+        id="target-without-hidden-states",
+    ),
+    pytest.param(
         {"model": llama(), "speculative_method": "ngram"},
         "speculative_tokens_missing",
         None,
@@ -200,11 +270,37 @@ PROBLEMS = [
         id="experts-without-a-gate",
     ),
     pytest.param(
+        {"model": "qwen3-30b-a3b", "platform": "xpu", "batch_invariant": True},
+        "no_invariant_experts",
+        "No Unquantized MoE backend supports the deployment configuration.",
+        {"batch_invariant": False},
+        id="batch-invariant-experts",
+    ),
+    pytest.param(
+        {"model": "deepseek-v3", "platform": "cpu", "dtype": "float16"},
+        "no_weight_kernel",
+        "Failed to find a kernel that can implement the ScaledMM linear layer.",
+        {"platform": "cuda"},
+        id="fp8-blocks-with-float16",
+    ),
+    pytest.param(
         {"model": granitemoehybrid(), "num_speculative_tokens": 3},
         "drafted_states_outgrow_page",
         None,
         {"rules": "0.33"},
         id="drafts-that-the-page-forgets",
+    ),
+    pytest.param(
+        {
+            "model": "kimi-linear-48b-a3b",
+            "rules": "0.33",
+            "mamba_ssm_cache_dtype": "bfloat16",
+            "max_model_len": 32768,
+        },
+        "states_outgrow_page",
+        None,
+        {"mamba_ssm_cache_dtype": "auto"},
+        id="layers-that-keep-float32",
     ),
     pytest.param(
         {
@@ -224,12 +320,66 @@ PROBLEMS = [
             "model": llama(),
             "hidden_state_layers": 3,
             "num_speculative_tokens": 1,
-            "kv_cache_dtype": "fp8",
+            "kv_cache_dtype": "turboquant_k8v4",
         },
-        "hidden_states_quantized",
+        "hidden_states_packed",
         "CacheOnlyAttentionLayer doesn't currently support quantized kv cache but",
-        {"kv_cache_dtype": "auto"},
-        id="quantized-hidden-states",
+        {"kv_cache_dtype": "fp8"},
+        id="packed-hidden-states",
+    ),
+    pytest.param(
+        {"model": "gpt-oss-20b", "batch_invariant": True, "compute_capability": "9.0"},
+        "no_invariant_experts",
+        "No MXFP4 MoE backend supports the deployment configuration.",
+        {"batch_invariant": False},
+        id="experts-that-are-not-batch-invariant",
+    ),
+    pytest.param(
+        {
+            "model": llama(),
+            "speculative_method": "draft_model",
+            "draft_model": llama(),
+            "num_speculative_tokens": 2,
+            "max_num_batched_tokens": 1024,
+            "max_num_seqs": 1024,
+        },
+        "no_tokens_left_by_drafts",
+        "max_num_scheduled_tokens is set to 0 based on",
+        {"max_num_batched_tokens": 1025},
+        id="drafts-fill-the-step",
+    ),
+    pytest.param(
+        {"model": "gpt-oss-20b", "tensor_parallel": 16},
+        "kv_heads_not_replicated",
+        "integer modulo by zero",
+        {"tensor_parallel": 8},
+        id="kv-heads-not-replicated",
+    ),
+    pytest.param(
+        {
+            "model": "mimo-v2-flash",
+            "kv_cache_dtype": "fp8",
+            "kv_cache_dtype_skip_layers": ["sliding_window"],
+            "compute_capability": "9.0",
+            "rules": "0.33",
+        },
+        "windows_outgrow_shared_page",
+        "",
+        {"kv_cache_dtype_skip_layers": None},
+        id="windows-outgrow-the-shared-page",
+    ),
+    pytest.param(
+        {
+            "model": "deepseek-v3",
+            "dtype": "float16",
+            "num_speculative_tokens": 1,
+            "draft_kv_cache_dtype": "bfloat16",
+            "rules": "0.33",
+        },
+        "draft_float_kv_cache_dtype",
+        'kv_cache_dtype="bfloat16" is incompatible with dtype="float16".',
+        {"draft_kv_cache_dtype": None},
+        id="another-float-for-the-drafter",
     ),
     pytest.param(
         {"model": llama(), "kv_cache_dtype": "fp8_e5m2", "platform": "xpu", "rules": "0.33"},
@@ -286,6 +436,17 @@ PROBLEMS = [
         id="e5m2-with-scales",
     ),
     pytest.param(
+        {
+            "model": {**llama(), "quantization_config": NVFP4_OF_MODELOPT},
+            "kv_cache_dtype": "fp8_e5m2",
+            "platform": "xpu",
+        },
+        "e5m2_with_checkpoint_scales",
+        "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
+        {"kv_cache_dtype": "auto"},
+        id="e5m2-with-scales-of-modelopt",
+    ),
+    pytest.param(
         {"model": "gemma-4-31b", "backend": "FLASHINFER"},
         "other_heads_refused",
         "Selected backend AttentionBackendEnum.FLASHINFER is not valid",
@@ -338,11 +499,11 @@ PROBLEMS = [
         id="block-next-to-others",
     ),
     pytest.param(
-        {"model": llama(), "tensor_parallel": 2, "kv_cache_memory_bytes_by_rank": (2**34,)},
+        {"model": llama(), "tensor_parallel": 4, "kv_cache_memory_bytes_by_rank": (2**34,) * 2},
         "memory_ranks_mismatch",
         None,
-        {"kv_cache_memory_bytes_by_rank": (2**34, 2**34)},
-        id="memory-of-one-rank-for-two",
+        {"kv_cache_memory_bytes_by_rank": (2**34,) * 4},
+        id="memory-of-two-ranks-for-four",
     ),
     pytest.param(
         {"model": nemotron_h(), "max_model_len": 2000, "max_num_batched_tokens": 8192, **ALIGN},
@@ -413,6 +574,20 @@ PROBLEMS = [
         "max_num_batched_tokens (2048) must be greater than or equal to max_num_seqs (4096).",
         {"max_num_seqs": 2048},
         id="more-sequences-than-tokens",
+    ),
+    pytest.param(
+        {"model": WHISPER, "max_num_batched_tokens": 256},
+        "max_num_batched_tokens_below_length",
+        "max_num_batched_tokens (256) is smaller than max_model_len (448).",
+        {"max_num_batched_tokens": 448},
+        id="prompt-of-an-encoder-decoder-exceeds-a-step",
+    ),
+    pytest.param(
+        {"model": WHISPER, "enable_prefix_caching": True},
+        "prefix_caching_of_encoder",
+        "CrossAttentionManager does not support caching",
+        {"enable_prefix_caching": None},
+        id="what-an-encoder-read-is-not-found-again",
     ),
     pytest.param(
         {"model": qwen3_5(), "rules": "0.33", "compute_capability": "10.0"},
@@ -583,14 +758,28 @@ PROBLEMS = [
     pytest.param(
         {"model": qwen3_5(), "platform": "cpu", "enable_prefix_caching": True},
         "cpu_prefix_caching_off",
-        None,
+        "--mamba-block-size can only be set with --enable-prefix-caching",
         {"enable_prefix_caching": False, "mamba_cache_mode": None},
         id="cpu-prefix-caching-off",
     ),
     pytest.param(
+        {"model": "gemma-3-27b", "platform": "cuda", "mamba_cache_mode": "align"},
+        "items_not_cut",
+        "Chunked MM input is required because we need the flexibility to schedule",
+        {"mamba_cache_mode": None},
+        id="images-seen-whole",
+    ),
+    pytest.param(
+        {"model": WHISPER, "mamba_cache_mode": "align"},
+        "items_not_cut",
+        "Chunked MM input is required because we need the flexibility to schedule",
+        {"mamba_cache_mode": None},
+        id="an-encoder-read-whole",
+    ),
+    pytest.param(
         {"model": llama(num_key_value_heads=6, num_attention_heads=24), "tensor_parallel": 4},
         "kv_heads_not_divisible",
-        "6 is not divisible by 4",
+        "",
         {"tensor_parallel": 3},
         id="kv-heads-not-divisible",
     ),
@@ -602,10 +791,10 @@ PROBLEMS = [
         id="query-heads-not-divisible",
     ),
     pytest.param(
-        {"model": llama(), "kv_cache_memory_bytes": 0},
+        {"model": llama(), "kv_cache_memory_bytes_by_rank": (0,)},
         "no_memory_for_blocks",
         "No available memory for the cache blocks. Try increasing",
-        {"kv_cache_memory_bytes": 2 * 65_536 * 262_144 // 16},
+        {"kv_cache_memory_bytes_by_rank": (2 * 65_536 * 262_144 // 16,)},
         id="no-memory-for-blocks",
     ),
     pytest.param(
@@ -655,6 +844,7 @@ PROBLEMS = [
 UNREACHABLE = {"no_shared_block_size"}
 """Problems that no backend of today can cause; a test with toy backends causes them."""
 WARNINGS = {
+    "draft_cache_not_exact",
     "drafter_layers_not_counted",
     "draft_model_not_read",
     "speculative_tokens_missing",
@@ -672,7 +862,84 @@ WARNINGS = {
     "batch_invariance_not_covered",
 }
 
+MIXED = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "MIXED_PRECISION"}}
+DSPARK = {**llama(num_hidden_layers=1), "architectures": ["DSparkDraftModel"]}
 REFUSALS = [
+    pytest.param(
+        {
+            "model": llama(),
+            "draft_model": DSPARK,
+            "speculative_method": "dspark",
+            "num_speculative_tokens": 1,
+            "platform": "cpu",
+            "rules": "0.33",
+        },
+        "method_without_runner",
+        "Model Runner V1 does not support: dspark speculative decoding",
+        {"speculative_method": "ngram", "draft_model": None},
+        id="second-runner-on-a-cpu",
+    ),
+    pytest.param(
+        {"model": "qwen3-8b", "data_parallel": 2, "entry_point": "LLM"},
+        "engines_without_server",
+        "LLM(data_parallel_size=2) is not supported",
+        {"entry_point": "serve"},
+        id="engines-without-a-server",
+    ),
+    pytest.param(
+        {"model": "qwen3-8b", "enable_expert_parallel": True},
+        "no_experts",
+        "Number of experts in the model must be greater than 0",
+        {"enable_expert_parallel": False},
+        id="expert-parallelism-without-experts",
+    ),
+    pytest.param(
+        {"model": "qwen3-30b-a3b", "tensor_parallel": 2, "data_parallel": 5},
+        "experts_not_divisible",
+        "",
+        {"enable_expert_parallel": True},
+        id="ranks-that-do-not-divide-an-expert",
+    ),
+    pytest.param(
+        {"model": llama(), "tensor_parallel": 4, "decode_context_parallel": 3},
+        "context_ranks_not_divisor",
+        "tp_size=4 must be divisible",
+        {"decode_context_parallel": 1},
+        id="ranks-that-do-not-divide-the-others",
+    ),
+    pytest.param(
+        {**LLAMA_3_1, "tensor_parallel": 8},
+        "kv_heads_not_shared",
+        "tensor parallel size 8 must be greater than total num kv heads 8",
+        {"decode_context_parallel": 1},
+        id="ranks-with-other-kv-heads",
+    ),
+    pytest.param(
+        {**LLAMA_3_1, "decode_context_parallel": 4},
+        "kv_heads_shared_by_fewer",
+        "decode context parallel size must less than or equal to (tensor parallel size 16 // total "
+        "num kv heads 8)",
+        {"decode_context_parallel": 2},
+        id="more-ranks-than-share-kv-heads",
+    ),
+    pytest.param(
+        {
+            "model": llama(num_attention_heads=24, num_key_value_heads=2, vocab_size=128256),
+            "tensor_parallel": 24,
+            "decode_context_parallel": 8,
+        },
+        "query_heads_not_shared",
+        "Total number of q per kv attn heads (12) must be divisible by dcp world size",
+        {"decode_context_parallel": 6},
+        id="query-heads-that-ranks-do-not-share",
+    ),
+    pytest.param(
+        {"model": "falcon-mamba-7b", "tensor_parallel": 2, "decode_context_parallel": 2},
+        "no_kv_heads_to_share",
+        "integer division or modulo by zero",
+        {"decode_context_parallel": 1},
+        id="ranks-without-kv-heads",
+    ),
     pytest.param(
         {"model": zamba2(), "pipeline_parallel": 2},
         "stages_not_supported",
@@ -681,11 +948,25 @@ REFUSALS = [
         id="stages-of-a-model-that-has-none",
     ),
     pytest.param(
+        {"model": "qwen3-vl-4b", "pipeline_parallel": 2},
+        "stages_not_supported",
+        "No model architectures are specified",
+        {"pipeline_parallel": 1},
+        id="stages-of-a-text-model-without-a-class",
+    ),
+    pytest.param(
         {**DRAFTED, "pipeline_parallel": 2},
         "drafter_over_stages",
         "Pipeline parallelism is not supported for this model.",
         {"pipeline_parallel": 1},
         id="head-that-cannot-be-cut",
+    ),
+    pytest.param(
+        {"model": llama(quantization_config=MIXED), "rules": "0.23"},
+        "weight_algorithm_unknown",
+        "Unknown ModelOpt quant algo: MIXED_PRECISION",
+        {"rules": "0.33"},
+        id="algorithm-of-a-later-version",
     ),
     pytest.param(
         {
@@ -715,6 +996,13 @@ REFUSALS = [
         "integer division or modulo by zero",
         {"block_size": None},
         id="block-without-vectors-0.33",
+    ),
+    pytest.param(
+        {"model": inkling(), "rules": "0.33", "tensor_parallel": 16},
+        "side_cache_refused",
+        "sconv SWA cache supports tp_size <= num_kv_heads (8)",
+        {"tensor_parallel": 8},
+        id="windows-of-convolutions",
     ),
     pytest.param(
         {"model": config("deepseek_v4_flash"), "kv_cache_dtype": "fp8", "block_size": 64},
@@ -847,6 +1135,13 @@ REFUSALS = [
         id="vocabulary",
     ),
     pytest.param(
+        {"model": "qwen3.5-27b", "tensor_parallel": 3},
+        "tower_not_divisible",
+        "16 is not divisible by 3",
+        {"tensor_parallel": 2},
+        id="tower",
+    ),
+    pytest.param(
         {"model": deepseek_v3(), "kv_cache_dtype": "nvfp4"},
         "nvfp4_with_mla",
         "nvfp4 KV cache is not supported with MLA",
@@ -909,6 +1204,35 @@ REFUSALS = [
         "Only one MTP layer is supported for NemotronH-MTP",
         {"speculative_method": "ngram"},
         id="two-mtp-layers-of-nemotron",
+    ),
+    pytest.param(
+        {
+            "model": qwen3_next(num_nextn_predict_layers=1),
+            "rules": "0.23",
+            "num_speculative_tokens": 1,
+            "draft_kv_cache_dtype": "fp8",
+        },
+        "draft_kv_cache_dtype_unknown",
+        "1 validation error for SpeculativeConfig",
+        {"draft_kv_cache_dtype": None},
+        id="dtype-of-a-drafter-in-0.23",
+    ),
+    pytest.param(
+        {
+            "model": llama(
+                architectures=["ExaoneMoeForCausalLM"],
+                model_type="exaone_moe",
+                layer_types=["full_attention"] * 2,
+                num_hidden_layers=2,
+                num_nextn_predict_layers=3,
+            ),
+            "rules": "0.33",
+            "num_speculative_tokens": 3,
+        },
+        "mtp_layers_not_built",
+        "list index out of range",
+        {"speculative_method": "ngram"},
+        id="mtp-layers-without-kinds",
     ),
     pytest.param(
         {**DRAFTED, "speculative_method": "eagle"},
@@ -1056,6 +1380,8 @@ def test_before_37467_the_platform_block_size_came_too_late():
     }
     assert "16.5 is not whole" in problem.message
     assert {"rules": "0.23"} in changes_of(plan.remedies(problem))
+    blocks = [change["block_size"] for change in problem.candidates if "block_size" in change]
+    assert blocks == [64, 128, 256]
 
 
 def test_since_37467_the_backend_comes_first():
@@ -1145,3 +1471,8 @@ def test_nvfp4_weights_need_a_kernel_of_the_platform(rules, name, refused):
             errors = [one.vllm_text for one in resolve(scenario).errors]
             kernels = [text for text in errors if text in {LINEAR, EXPERTS}]
             assert kernels == ([refused[platform]] if platform in refused else []), platform
+
+
+@given(st.text("abc-_12", max_size=12), st.lists(st.text("abc-_12", max_size=12), unique=True))
+def test_the_nearest_names_are_those_of_difflib(text, names):
+    assert _closest(text, names, 3) == get_close_matches(text, names, 3, 0.4)

@@ -27,9 +27,12 @@ from workbench.core.stages import (
     backend_choice,
     batch_sizes,
     block_size,
+    built_backends,
     cache_mode,
+    context_parallel,
     draft_backend,
     flex,
+    float_caches,
     gdn_prefill,
     grouping,
     hybrid_alignment,
@@ -223,6 +226,7 @@ def test_i5_typing_the_chosen_block_size_changes_nothing(scenario):
 @given(hybrids)
 def test_i6_padding_is_less_than_one_step(scenario):
     plan = aligned_plan(scenario)
+    assume("shared_page_block_size" not in rules_of(plan))  # layers of two dtypes share a page
     spare_tokens = granularity(plan) + (64 if was_rounded_by_xpu(plan) else 0) + rounding(plan) - 1
     assert 0 <= plan.padding_bytes < spare_tokens * plan.attention_bytes_per_token
 
@@ -410,16 +414,28 @@ NEEDS = {
         batch_sizes.cpu_mla_token_budget,
     },
     batch_sizes.token_budget: {refusals.max_model_len},
-    batch_sizes.cpu_mla_token_budget: {batch_sizes.token_budget, refusals.max_model_len},
+    batch_sizes.slots_of_drafts: {batch_sizes.token_budget, speculation.speculative_method},
+    batch_sizes.cpu_mla_token_budget: {
+        batch_sizes.token_budget,
+        batch_sizes.slots_of_drafts,
+        refusals.max_model_len,
+    },
     gdn_prefill.gdn_prefill: {cache_mode.cache_mode},
     attention_bytes.attention_page: {after_alignment.xpu_gdn_rounding},
     grouping.hidden_states: {backend_choice.backend_choice},
+    grouping.packed_hidden_states: {backend_choice.backend_choice},
     grouping.cache_layout_choice: {attention_bytes.attention_page},
     pipeline_checks.drafts_over_stages: {speculation.speculative_method},
-    pipeline.backends_of_stage: {draft_backend.draft_backend},
+    context_parallel.spread_layers: {
+        grouping.groups,
+        pages.unify_pages,
+        attention_bytes.attention_page,
+        draft_backend.draft_backend,
+    },
+    built_backends.backends_as_built: {draft_backend.draft_backend},
     pipeline.pipeline_stages: {
         attention_bytes.attention_page,
-        pipeline.backends_of_stage,
+        built_backends.backends_as_built,
         grouping.hidden_states,
     },
     grouping.groups: {
@@ -429,6 +445,7 @@ NEEDS = {
         speculation.speculative_method,
     },
     pages.unify_pages: {grouping.groups},
+    attention_bytes.windows_in_shared_page: {grouping.groups},
     pages.kernel_block_size: {grouping.groups},
     pages.packed_split: {grouping.groups},
     layer_checks.mamba_block_advice: {cache_mode.cache_mode, refusals.max_model_len},
@@ -459,9 +476,11 @@ NEEDS = {
 """Stage -> the stages whose results it reads."""
 
 REFUSING = (
+    context_parallel.context_ranks,
+    context_parallel.shared_kv_heads,
     refusals.nvfp4_with_mla,
     refusals.mamba_block_size,
-    refusals.float_kv_cache_dtype,
+    float_caches.float_kv_cache_dtype,
     refusals.served_architecture,
     refusals.native_architecture,
     refusals.quantization_dtype,

@@ -14,6 +14,7 @@ import pytest
 
 import workbench as wb
 from workbench.core.chunks.connectors import LMCACHE, MOONCAKE, OFFLOADING
+from workbench.core.offload.plan import OffloadRequest, offload
 from workbench.core.problems import ERROR
 
 FILE = Path(__file__).parents[1] / "data" / "connectors.jsonl.gz"
@@ -25,7 +26,7 @@ def plan_of(line):
     values = {FIELDS.get(name, name): value for name, value in line["arguments"].items()}
     major, minor = line["capability"]
     return wb.resolve(
-        model=line["model"],
+        model=line.get("config", line["model"]),
         rules=line["vllm"].removesuffix(".0"),
         compute_capability=f"{major}.{minor}",
         **values,
@@ -63,6 +64,12 @@ def test_the_answer_is_that_of_the_installed_packages(line):
     if line["connector"] == OFFLOADING:
         assert line["factor"] == 1
         assert member.unit_tokens == lcm(*line["gpu_blocks"])
+        assert [piece.tokens for piece in member.pieces] == line["gpu_blocks"]
+    if "window_chunks" in line:
+        offloaded = offload(member.plan, OffloadRequest(cpu_bytes_to_use=2**36))
+        assert list(offloaded.gpu_block_sizes) == line["gpu_blocks"]
+        assert list(offloaded.window_chunks) == line["window_chunks"]
+        assert offloaded.block_sizes.hash == line["hash_block_size"]
 
 
 def test_refusals_without_the_hybrid_manager_are_those_of_the_plan():

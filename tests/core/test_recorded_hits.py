@@ -55,3 +55,14 @@ def test_hits_are_vllms(answer):
 def test_the_record_has_windows_that_are_found_only_the_second_time():
     found = [hit for answer in RECORDED for hit in answer["hits"] if answer["rules"] == "0.33"]
     assert any(any(second > first == 0 for first, second in pairwise(hit[1:])) for hit in found)
+
+
+def test_the_record_has_hits_inside_a_block_that_ranks_share():
+    shared = [one for one in RECORDED if one["arguments"].get("decode_context_parallel_size")]
+    units = {
+        hit % answer["scheduler_block_size"]
+        for answer in shared
+        for hits in answer["hits"]
+        for hit in hits
+    }
+    assert len(units) > 1

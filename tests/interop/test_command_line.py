@@ -271,3 +271,10 @@ def test_a_folder_with_a_config_comes_back(tmp_path):
     (folder / "config.json").write_text(json.dumps(nemotron_h()), encoding="utf-8")
     plan = wb.resolve(Scenario(model=str(folder / "config.json"), tensor_parallel=2))
     assert wb.resolve(fields_of(plan.to_vllm_command())) == plan
+
+
+def test_unknown_flags_are_noted_once_and_the_first_ones_with_near_names():
+    flags = [f"--block-sise-{number}" for number in range(100)]
+    notes = read_command(f"vllm serve bamba-9b {' 1 '.join(flags * 3)} 1").notes
+    assert len(notes) == len(flags)
+    assert ["Nearest" in note for note in notes] == [True] * 20 + [False] * 80

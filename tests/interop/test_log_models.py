@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import workbench as wb
 from tests.interop.test_log_explain import line_of
@@ -13,7 +15,8 @@ from workbench.core.devices import device_named
 from workbench.core.errors import ConfigError
 from workbench.exchange import explain_log
 from workbench.interop.commands.command_line import read_command
-from workbench.interop.logs.large import LARGE_CHARACTERS
+from workbench.interop.logs import large
+from workbench.interop.logs.large import LARGE_CHARACTERS, WINDOW
 from workbench.models import catalog_names, load_model
 from workbench.models.names import same_model, similar_model
 from workbench.scenario import Scenario
@@ -284,6 +287,36 @@ def test_a_large_log_is_the_same_start_as_a_small_one():
     started = time.perf_counter()
     explain_log(noise * 4 + START)
     assert time.perf_counter() - started < 60
+
+
+def test_a_large_log_shows_how_far_it_is():
+    noise = NOISE * (LARGE_CHARACTERS // len(NOISE))
+    for text, total in ((START + noise, -(-len(START + noise) // WINDOW)), (START, 0)):
+        seen = []
+        wb.explain_log(text, progress=lambda *counts, seen=seen: seen.append(counts))
+        assert seen == [(done, total) for done in range(1, total + 1)]
+
+
+@given(
+    st.text("ab\n", max_size=60),
+    st.sets(st.text("ab", min_size=1, max_size=3), min_size=1, max_size=3),
+)
+def test_a_word_is_found_wherever_a_window_begins(text, words):
+    def kept(characters):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(large, "WINDOW", characters)
+            patch.setattr(large, "BEFORE", 0)
+            patch.setattr(large, "AFTER", 0)
+            return large.kept_lines(text, words, ["bb"])
+
+    lines = {number: line for number, line in kept(5) if line}
+    searched = {*words, "bb"}
+    assert kept(5) == kept(1000)
+    assert lines == {
+        number: line
+        for number, line in enumerate(text.split("\n"), 1)
+        if any(word in line for word in searched)
+    }
 
 
 def test_a_large_log_that_ends_with_an_error_fails():

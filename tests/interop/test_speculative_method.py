@@ -17,6 +17,7 @@ SERVE = "vllm serve Qwen/Qwen3.5-4B"
         ("mtp", None, "mtp"),
         ("deepseek_mtp", None, "mtp"),
         ("qwen3_5_mtp", None, "mtp"),
+        ("kimi_k3_mtp", None, "mtp"),
         ("[ngram]", None, "ngram"),
         (None, "[ngram]", "ngram"),
         (None, "yuhuili/EAGLE-LLaMA3-Instruct-8B", "eagle"),

@@ -25,6 +25,9 @@ HUB_ID = "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"
 FLAGS = [
     ("tensor_parallel", 4, ("--tensor-parallel-size", "4")),
     ("pipeline_parallel", 2, ("--pipeline-parallel-size", "2")),
+    ("data_parallel", 4, ("--data-parallel-size", "4")),
+    ("enable_expert_parallel", True, ("--enable-expert-parallel",)),
+    ("decode_context_parallel", 2, ("--decode-context-parallel-size", "2")),
     ("dtype", "float16", ("--dtype", "float16")),
     ("kv_cache_dtype", "fp8", ("--kv-cache-dtype", "fp8")),
     ("backend", "FLASHINFER", ("--attention-backend", "FLASHINFER")),
@@ -91,7 +94,7 @@ def args_of(**values):
 def test_every_field_has_a_flag_or_a_reason_to_have_none():
     tried = {field for field, _value, _args in FLAGS}
     drafts = {"num_speculative_tokens", "speculative_method", "draft_model"}
-    drafts |= {"draft_tensor_parallel", "draft_attention_backend"}
+    drafts |= {"draft_tensor_parallel", "draft_attention_backend", "draft_kv_cache_dtype"}
     assert tried | drafts | {"model"} == set(FIELDS)
     without = {field for field, _value, args in FLAGS if not args}
     assert without == {name for name, field in FIELDS.items() if not field.flag.startswith("--")}

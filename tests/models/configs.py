@@ -345,6 +345,22 @@ def deepseek_v3(**changes: Any) -> Config:
     return changed(config, changes)
 
 
+def inkling(**changes: Any) -> Config:
+    """Inkling's geometry in two layers, the first one with a window."""
+    config = {
+        **attention(64, 8, 128),
+        "model_type": "inkling_model",
+        "hidden_size": 6144,
+        "num_hidden_layers": 2,
+        "swa_num_key_value_heads": 16,
+        "swa_head_dim": 128,
+        "sliding_window_size": 512,
+        "local_layer_ids": [0],
+        "sconv_kernel_size": 4,
+    }
+    return changed(config, changes)
+
+
 FAMILIES: dict[str, Callable[..., Config]] = {
     builder.__name__: builder
     for builder in (

@@ -1,4 +1,4 @@
-"""Catalog models as a newer transformers saves them, from tests/data/resaved."""
+"""Catalog models as another transformers saves them, from tests/data/resaved."""
 
 from __future__ import annotations
 
@@ -10,26 +10,30 @@ from typing import Any
 
 from workbench.models import catalog_config
 
-FILE = Path(__file__).parents[1] / "data" / "resaved" / "5.20.2.json"
+FOLDER = Path(__file__).parents[1] / "data" / "resaved"
+NEWEST, *OLDER = "5.20.2", "5.12.1", "4.57.6"
+RELEASES = (NEWEST, *OLDER)
+"""Of transformers: 5.16 renamed kinds of layers, and 5.0 moved fields."""
 
 
 @cache
-def changes() -> dict[str, Any]:
+def changes(release: str = NEWEST) -> dict[str, Any]:
     """Return model -> what saving it again changed."""
-    models: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))["models"]
+    text = (FOLDER / f"{release}.json").read_text(encoding="utf-8")
+    models: dict[str, Any] = json.loads(text)["models"]
     return models
 
 
-def saved_again(name: str) -> dict[str, Any]:
+def saved_again(name: str, release: str = NEWEST) -> dict[str, Any]:
     """Return the config.json of a catalog model, saved again."""
     config = copy.deepcopy(catalog_config(name))
-    for pointer, value in changes()[name]["set"].items():
+    for pointer, value in changes(release)[name]["set"].items():
         *path, key = pointer.split("/")[1:]
         place = config
         for part in path:
             place = place[part]
         place[key] = copy.deepcopy(value)
-    for pointer in changes()[name]["removed"]:
+    for pointer in changes(release)[name]["removed"]:
         *path, key = pointer.split("/")[1:]
         place = config
         for part in path:

@@ -12,6 +12,7 @@ import workbench as wb
 from tests.core.conformance import DATA
 from tests.models.configs import llama
 from workbench.core.capacity.draft_weights import draft_bytes, draft_weights
+from workbench.core.ranks import Split
 from workbench.core.weights import EMBEDDING
 
 with gzip.open(DATA / "draft_weights.jsonl.gz", "rt", encoding="utf-8") as file:
@@ -50,7 +51,7 @@ def drafted(**more):
 @pytest.mark.parametrize("line", RECORDED, ids=lambda line: line["name"])
 def test_bytes_of_a_drafter_are_vllms(line):
     for answer in line["answers"]:
-        plan, ranks = plan_of(line, answer), answer["tensor_parallel"]
+        plan, ranks = plan_of(line, answer), Split(answer["tensor_parallel"])
         found, weights = draft_bytes(plan), draft_weights(plan)
         recorded = answer["draft_bytes"]
         if plan.speculative_method != "mtp":  # which never has a vocabulary of its own

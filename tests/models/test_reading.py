@@ -596,6 +596,12 @@ def test_an_unknown_model_is_a_typed_error(reference):
     assert (caught.value.code, caught.value.field) == ("unknown_model", "model")
 
 
+@pytest.fixture(autouse=True)
+def hub_not_read_yet(monkeypatch):
+    monkeypatch.setattr("workbench.models.hub._failures", {})
+    monkeypatch.setattr("workbench.models.hub._configs", {})
+
+
 @pytest.fixture
 def hub_is_there(monkeypatch):
     monkeypatch.setattr("workbench.models.hub.hub_answers", lambda: True)
@@ -626,6 +632,7 @@ def test_a_hub_id_downloads_one_file_only(tmp_path, monkeypatch, hub_is_there):
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", hf_hub_download)
     model = load_model("some-user/some-model")
     assert (model.name, model.family) == ("some-user/some-model", "nemotron_h")
+    load_model("some-user/some-model")  # read once per process
     assert calls == [(("some-user/some-model", "config.json"), {})]
 
 

@@ -16,11 +16,14 @@ from tests.models.configs import FAMILIES, llama
 from workbench.core.groups.pipeline import ALL, layers_of_stages
 from workbench.core.model import DEFAULT_MAX_MODEL_LEN
 from workbench.core.published import digest
+from workbench.core.ranks import Split, split_of
 from workbench.core.versions import RULE_SETS
 from workbench.core.weights import LENGTH, NO_WEIGHTS, Format, Part
+from workbench.core.working_plan import UntracedPlan
 from workbench.models import catalog_names, load_model
 from workbench.models.read import read_model
 from workbench.models.weights.scheme import NVFP4
+from workbench.scenario import Scenario
 
 
 def recorded(name="weights"):
@@ -30,6 +33,7 @@ def recorded(name="weights"):
 
 RECORDED = recorded()
 OF_STAGES = recorded("stage_weights")
+OF_ENGINES = recorded("engine_weights")
 RECORDED_LENGTH = 4096
 """max_model_len of the recorded servers whose tables of positions are as long."""
 
@@ -45,24 +49,44 @@ def test_bytes_of_every_rank_are_vllms(line):
     assert not model.weights.unknown
     for answer in line["answers"]:
         copies = {**RULE_SETS[answer["vllm"]].weight_copies, LENGTH: RECORDED_LENGTH}
-        size = model.weights.size(answer["tensor_parallel"], "bfloat16", copies)
+        size = model.weights.size(Split(answer["tensor_parallel"]), "bfloat16", copies)
         recorded = sum(answer[f"{part}_bytes"] for part in ("parameter", "buffer", "vision"))
         assert size == recorded, answer
 
 
 @pytest.mark.parametrize("line", OF_STAGES, ids=lambda line: f"{line['name']}-{line['vllm']}")
 def test_bytes_of_every_pipeline_stage_are_vllms(line):
-    model = model_of(next(one for one in RECORDED if one["name"] == line["name"]))
-    rules = RULE_SETS[line["vllm"]]
+    known = [one for one in RECORDED if one["name"] == line["name"]]
+    model, rules = model_of((known or [line])[0]), RULE_SETS[line["vllm"]]
     if rules.model_registry.served[model.architecture] == "transformers":
         return  # 0.33 runs a few families through another library, whose layers are cut otherwise
     *parts, last = layers_of_stages(model.num_hidden_layers, len(line["stages"]))
     longest = model.default_max_model_len or model.derived_max_model_len
     copies = {**rules.weight_copies, LENGTH: longest or DEFAULT_MAX_MODEL_LEN}
     for layers, theirs in zip([*parts, range(last.start, ALL)], line["stages"], strict=True):
-        size = model.weights.size(1, "bfloat16", copies, layers)
+        size = model.weights.size(Split(), "bfloat16", copies, layers)
         # A table of positions that only some layers share, and scales of a few bytes.
         assert abs(size - theirs) <= 2**20
+
+
+@pytest.mark.parametrize("line", OF_ENGINES, ids=lambda line: f"{line['name']}-{line['vllm']}")
+def test_bytes_of_every_engine_are_vllms(line):
+    known = [one for one in RECORDED if one["name"] == line["name"]]
+    model, rules = model_of((known or [line])[0]), RULE_SETS[line["vllm"]]
+    plan = UntracedPlan(model, Scenario(**line["fields"]), rules)
+    copies = {**rules.weight_copies, LENGTH: RECORDED_LENGTH}
+    *parts, last = layers_of_stages(model.num_hidden_layers, len(line["stages"]))
+    stages = [*parts, range(last.start, ALL)] if parts else [None]
+    split = split_of(plan)
+    found = [model.weights.size(split, "bfloat16", copies, layers) for layers in stages]
+    assert found == line["stages"]
+
+
+def test_engines_are_recorded_with_shares_of_experts_and_with_whole_ones():
+    fields = [line["fields"] for line in OF_ENGINES]
+    assert len(fields) > 300
+    assert {one["enable_expert_parallel"] for one in fields} == {False, True}
+    assert {one["data_parallel"] for one in fields} >= {1, 2, 8}
 
 
 def test_both_versions_and_several_ranks_are_recorded():
@@ -113,7 +137,7 @@ def test_a_plan_has_the_same_fingerprint_whatever_its_weights():
 def test_a_family_without_a_description_says_so():
     weights = read_model(llama(model_type="arcee", architectures=["ArceeForCausalLM"]), "x").weights
     assert weights.unknown == "the weights of arcee are not described"
-    assert weights.size(1, "bfloat16", {}) is None
+    assert weights.size(Split(), "bfloat16", {}) is None
 
 
 def test_a_quantization_without_a_format_says_so():
@@ -149,7 +173,7 @@ def test_ranks_together_have_at_least_what_one_alone_has(name, ranks):
     weights = read_model(
         {**FAMILIES[name](), "vocab_size": 512, "intermediate_size": 512}, "x"
     ).weights
-    alone, each = (weights.size(count, "bfloat16", {}) for count in (1, ranks))
+    alone, each = (weights.size(Split(count), "bfloat16", {}) for count in (1, ranks))
     if alone is not None and each is not None:
         assert each * ranks >= alone
         assert each <= alone
@@ -162,4 +186,4 @@ def test_a_format_of_sixteen_bits_is_two_bytes_per_element(outputs, inputs, merg
 
 def test_a_bias_of_divided_inputs_is_whole_on_every_rank():
     part = Part("o_proj", ((8, 1),), 16, shard="inputs", bias=True)
-    assert part.size(4, "bfloat16") == 2 * (8 * 4 + 8)
+    assert part.size(Split(4), "bfloat16") == 2 * (8 * 4 + 8)

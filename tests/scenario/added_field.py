@@ -85,7 +85,8 @@ def everywhere():
     from workbench.commands.options import scenario_of
     from workbench.scenario.scenario import random_scenarios
     from workbench.scenario.schema import published_schema
-    from workbench.sweeps.axes import default_axes, parse_axes
+    from workbench.sweeps.axes import default_axes
+    from workbench.sweeps.language import parse_axes
 
     scenario = wb.Scenario(model="llama-3.1-8b", **{NAME: 512})
     plan = wb.resolve(scenario)

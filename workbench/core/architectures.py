@@ -48,6 +48,8 @@ class ModelRegistry:
     classes around the same layers stay at the model's."""
     without_stages: frozenset[str]
     """Classes, drafters too, that are not cut into pipeline stages (`SupportsPP`)."""
+    gives_hidden_states: frozenset[str]
+    """Architectures that give the hidden states of some layers to drafters (`SupportsEagle3`)."""
     hands_on_states: frozenset[str]
     """Architectures whose stages hand on the hidden states that heads of drafters read."""
 
@@ -66,6 +68,7 @@ def _model_registry(version: str, entry: Mapping[str, Any]) -> ModelRegistry:
         run_by_transformers=frozenset(entry["run_by_transformers"]),
         with_state_dtype=frozenset(entry["with_state_dtype"]),
         without_stages=frozenset(entry["without_stages"]),
+        gives_hidden_states=frozenset(entry["gives_hidden_states"]),
         hands_on_states=frozenset(entry["hands_on_states"]),
     )
 
@@ -76,6 +79,7 @@ def _load() -> dict[str, ModelRegistry]:
     found = {}
     for folder in folders:
         text = (versions / folder / "architectures.json").read_text(encoding="utf-8")
+        # From the name of the folder, so that a release is added by a folder alone.
         version = folder.removeprefix("v").replace("_", ".")
         found[version] = _model_registry(version, json.loads(text))
     return found

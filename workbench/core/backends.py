@@ -3,71 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from workbench.core.backend_limits import ANY_DEVICE, ANY_HEAD, Capabilities, HeadSizes
 from workbench.core.block_sizes import BlockSize, MultipleOf, smallest_base, supports_block_size
 from workbench.core.dtypes import FP8_DTYPES
+from workbench.core.layer_query import LayerQuery
 from workbench.core.layouts.shapes import CacheLayout
-from workbench.core.model import Attention
 from workbench.core.packing import Packing
-from workbench.core.platforms import gfx_of
-
-if TYPE_CHECKING:
-    from workbench.core.plan import Plan
 
 UNQUANTIZED = ("auto", "float16", "bfloat16")
 FP8_ANY = ("fp8", "fp8_e4m3", "fp8_e5m2")
 FP8_E4M3 = ("fp8", "fp8_e4m3")
-
-
-class LayerQuery(NamedTuple):
-    """What a layer requires of a backend. `capability` is None outside CUDA."""
-
-    platform: str
-    capability: tuple[int, int] | None
-    attention: Attention
-    heads_per_rank: int
-    model_dtype: str
-    kv_cache_dtype: str
-    block_size: int | None
-    batch_invariant: bool = False
-    trtllm_kernels: bool = False
-    """FlashInfer can load TRT-LLM's kernels here, and may: they are not batch-invariant."""
-    gfx: str = ""
-    """Architecture of an AMD device, empty elsewhere."""
-    non_causal: bool = False
-    """Tokens see later ones, as in some drafters."""
-
-    @classmethod
-    def of(cls, plan: Plan, attention: Attention | None = None) -> LayerQuery:
-        """Return what an attention layer of a plan requires; only an explicit block size counts.
-
-        attention: of another layer than the model's own.
-        """
-        attention, settings = attention or plan.model.attention, plan.settings
-        assert attention is not None
-        if attention.has_mm_prefix and plan.model.architecture in plan.rules.mm_prefix_lost:
-            attention = replace(attention, has_mm_prefix=False)
-        return cls(
-            platform=plan.platform.name,
-            capability=plan.capability,
-            attention=attention,
-            heads_per_rank=attention.num_heads // settings.tensor_parallel,
-            model_dtype=plan.model_dtype,
-            kv_cache_dtype=plan.kv_cache_dtype,
-            block_size=None if attention.is_compressed else settings.block_size,
-            batch_invariant=settings.batch_invariant,
-            # TRT-LLM kernels are not batch-invariant, so FlashInfer does not load them then
-            trtllm_kernels=settings.trtllm_kernels and not settings.batch_invariant,
-            gfx=gfx_of(settings),
-        )
-
-    @property
-    def major(self) -> int:
-        """Return the first number of the capability, 0 outside CUDA."""
-        return (self.capability or (0, 0))[0]
 
 
 Condition = Callable[[LayerQuery], bool]
@@ -132,6 +80,10 @@ class Backend:
     batch_invariant: bool = False
     non_causal: bool = False
     """It computes attention in which tokens see later ones."""
+    returns_lse: bool = False
+    """It returns the softmax LSE of a decode, so that ranks can share the tokens of a block."""
+    cross_attention: bool = False
+    """It reads keys and values of an encoder."""
     head_sizes: HeadSizes = ANY_HEAD
     large_head_sizes: tuple[HeadSizes, Condition] | None = None
     """More head sizes where a condition holds."""
@@ -250,6 +202,8 @@ class Backend:
         """
         attention, capability = query.attention, query.capability
         runs_here = capability is None or self.capabilities.accepts(capability)
+        # All of them, as validate_configuration collects them: vLLM warns of an explicit block size
+        # only where that is a backend's one reason.
         tests = (
             (self.accepts_head_size(query), "head_size not supported"),
             (query.model_dtype in self.dtypes, "dtype not supported"),
@@ -275,6 +229,11 @@ class Backend:
             (runs_here, "compute capability not supported"),
             (self.batch_invariant or not query.batch_invariant, "batch invariance not supported"),
             (self.non_causal or not query.non_causal, "non-causal attention not supported"),
+            (self.returns_lse or not query.tests_context, "DCP not supported"),
+            (
+                self.cross_attention or not attention.reads_encoder,
+                "attention type encoder_decoder not supported",
+            ),
         )
         reasons = [reason for passed, reason in tests if not passed]
         if self.own_reason is not None and (own := self.own_reason(query)) is not None:

@@ -39,6 +39,8 @@ class Excepted(NamedTuple):
         return plan.capability == self.capability
 
 
+# Large steps cost an A100 throughput (vllm#17885); a GB10 has the memory of a large GPU and not its
+# compute (0.33). Both get the tier of small devices.
 A100 = Excepted((8, 0), "a100")
 GB10 = Excepted((12, 1))
 
@@ -75,6 +77,7 @@ def device_tier(plan: Plan) -> BatchTier:
         return BatchTier(0, serve, llm)
     memory = driver_memory_of(plan.settings)
     if memory is None:
+        # As vLLM does where the driver does not answer: it counts 0 bytes.
         return plan.rules.batch_tiers[-1]
     return next(tier for tier in possible_tiers(plan) if memory >= tier.device_memory_bytes)
 
@@ -95,6 +98,9 @@ def batch_sizes(plan: Plan, tier: BatchTier) -> BatchSizes:
     sequences = settings.max_num_seqs or defaults.max_num_seqs
     # An image or a video whose tokens see each other is not cut: it raises the default.
     budget = max(defaults.max_num_batched_tokens, plan.model.largest_item_tokens or 0)
+    if plan.model.is_encoder_decoder:  # nor is a prompt next to an encoder
+        budget = max(budget, plan.max_model_len)
+    # In this order: the tokens by the sequences as they are by default, then these by the tokens.
     tokens = settings.max_num_batched_tokens or min(sequences * plan.max_model_len, budget)
     return BatchSizes(tokens, settings.max_num_seqs or min(sequences, tokens))
 

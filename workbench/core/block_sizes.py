@@ -37,6 +37,7 @@ def supports_block_size(supported: Sequence[BlockSize], block_size: int | None) 
     # True for no size and for an empty list. Source: AttentionBackend.supports_block_size, 0.23.
     if block_size is None or not supported:
         return True
+    # The runner cuts a manager block into kernel blocks, so a multiple of an exact size is as good.
     return any(block_size % base_of(entry) == 0 for entry in supported)
 
 
@@ -59,6 +60,8 @@ def common_kernel_block(
     """
     if all(accepts_kernel_block(entries, block_size) for entries in supported):
         return block_size
+    # A multiple that takes a divisor of the block takes the block, too: exact sizes are all that is
+    # left to try (the same function).
     exact = {entry for entries in supported for entry in entries if isinstance(entry, int)}
     for size in sorted(exact, reverse=True):
         if block_size % size == 0 and all(
@@ -71,6 +74,8 @@ def common_kernel_block(
 def largest_block_within(supported: Sequence[BlockSize], tokens: int) -> int | None:
     """Return the largest supported block up to `tokens`, else the smallest; None for no list."""
     # Source: `_largest_kernel_block_within`, 0.33.
+    # The block whose page fills the shared page best: what it does not fill is wasted in every
+    # block.
     candidates = [
         entry if isinstance(entry, int) else max(entry.base, tokens // entry.base * entry.base)
         for entry in supported

@@ -32,9 +32,13 @@ class Drafter:
 def predictor(model: Model) -> Drafter | None:
     """Return the layers for multi-token prediction, of the draft checkpoint if there is one."""
     source = model.drafter or model
+    if source.mtp is not None and source.mtp.targets:
+        source = model
     if source.mtp is None or source.attention is None or not source.mtp.layers:
         return None
-    return Drafter(_after(model, source.mtp.layers), source.attention, source.mtp.first_index)
+    shift = model.num_hidden_layers - source.num_hidden_layers
+    layers = [one._replace(number=one.number + shift, drafted=HEAD) for one in source.mtp.layers]
+    return Drafter(tuple(layers), source.attention, source.mtp.first_index)
 
 
 def decoder(model: Model) -> Drafter | None:

@@ -1,7 +1,7 @@
 """Errors that a person can act on: what was given, what is allowed, the nearest valid value."""
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 from reprlib import Repr
 from typing import Any
 
@@ -42,7 +42,7 @@ class WorkbenchError(ValueError):
 
     `code` is stable and machine-readable; `field` names the input that has to change
     (a scenario field, or a JSON pointer into a config.json); `vllm_text` is how vLLM's own message
-    begins, where it has one.
+    begins: empty for an assertion without one, None where it is not known.
 
     >>> try:
     ...     wb.Scenario(model="bamba-9b", tensor_paralel=3)
@@ -72,6 +72,16 @@ class WorkbenchError(ValueError):
         return {"code": self.code, "message": self.message, "field": self.field}
 
 
+def internal_error(error: Exception) -> WorkbenchError:
+    """Return a fault of the workbench as an error that a boundary can print."""
+    kind = type(error).__name__
+    return WorkbenchError(
+        "internal_error",
+        f"{cut(f'{kind}: {error}')} This is a fault of the workbench: please report it with what "
+        "you entered.",
+    )
+
+
 class ScenarioError(WorkbenchError):
     """A scenario field has an impossible value, or does not exist.
 
@@ -83,6 +93,7 @@ class ScenarioError(WorkbenchError):
 
 def check_integer(field: str, given: object, low: int, high: int, limit: str) -> None:
     """Refuse what is not an integer from `low` to `high`, called `limit`: ScenarioError."""
+    # Not isinstance: True is an integer to it.
     if type(given) is int and low <= given <= high:
         return
     # In this order of arguments the nearest value of NaN is `low`.
@@ -127,8 +138,10 @@ class Unusable(RuntimeError):  # noqa: N818  (what it is, not a mistake of ours)
 
 
 SHORTEST_PART = 2
-LISTED = 24
-"""More names than this are not listed when nearer ones can be named."""
+NEAR_ENOUGH = 0.4
+"""Likeness from which a name is offered."""
+LISTED = 40
+"""More names than this are not listed, and none of them when nearer ones can be named."""
 
 
 def nearest_names(given: object, allowed: Iterable[str], count: int = 3) -> tuple[str, ...]:
@@ -136,14 +149,35 @@ def nearest_names(given: object, allowed: Iterable[str], count: int = 3) -> tupl
     names = {name.casefold(): name for name in allowed}
     text = str(given)[:80].casefold()
     inside = [name for name in names if len(text) > SHORTEST_PART and text in name]
-    close = get_close_matches(text, names, n=count, cutoff=0.4)
+    inside.sort(key=lambda name: not name.startswith(text))
+    close = _closest(text, names, count)
     return tuple(names[match] for match in dict.fromkeys([*inside, *close]))[:count]
 
 
+def _closest(text: str, names: Iterable[str], count: int) -> list[str]:
+    """Return what `difflib.get_close_matches` does, without the likeness of those that lose."""
+    matcher = SequenceMatcher(b=text)
+    bounds = []
+    for name in names:
+        matcher.set_seq1(name)
+        bound = min(matcher.real_quick_ratio(), matcher.quick_ratio())
+        if bound >= NEAR_ENOUGH:
+            bounds.append((bound, name))
+    best: list[tuple[float, str]] = []
+    for bound, name in sorted(bounds, reverse=True):
+        if len(best) == count and bound < best[-1][0]:
+            break
+        matcher.set_seq1(name)
+        best.append((matcher.ratio(), name))
+        best = sorted((one for one in best if one[0] >= NEAR_ENOUGH), reverse=True)[:count]
+    return [name for _, name in best]
+
+
 def unknown_name_message(what: str, given: object, allowed: Iterable[str]) -> str:
-    """Return one sentence for a name that is not in a list: the nearest ones first, then all."""
+    """Return one sentence for a name that is not in a list: the nearest, and the first of all."""
     names = sorted(allowed)
     near = nearest_names(given, names)
     hint = f" Nearest: {', '.join(near)}." if near else ""
-    listed = f" Allowed: {', '.join(names)}." if len(names) <= LISTED or not near else ""
+    rest = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    listed = f" Allowed: {', '.join(names[:LISTED])}{rest}." if not (near and rest) else ""
     return f"{what} {shown(given)} is not known.{hint}{listed}"

@@ -7,14 +7,17 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
+from workbench.core.draft_parts import Head, Mtp
+from workbench.core.published import OUTSIDE_DIGEST
 from workbench.core.states import Ring, State
 from workbench.core.weights import NO_WEIGHTS, UnreadWeights, Weights
 
 FULL = "full_attention"
 SLIDING = "sliding_attention"
 CHUNKED = "chunked_attention"
+CROSS = "cross_attention"
 SSM = "ssm"
-LAYER_KINDS = (FULL, SLIDING, CHUNKED, SSM)
+LAYER_KINDS = (FULL, SLIDING, CHUNKED, CROSS, SSM)
 DEFAULT_MAX_MODEL_LEN = 2048
 """Tokens of the longest request where no field gives them, and no length is requested."""
 
@@ -47,6 +50,10 @@ class CompressedCache:
     """Its block, of which a request has one; None for blocks of tokens."""
     num_heads: int = 1
     """Heads of a token, each of so many elements."""
+    splits_heads: bool = False
+    """Its heads are dealt out to the ranks; those of other caches are whole on every rank."""
+    is_plain: bool = False
+    """vLLM's class of it is one of ordinary attention, not of MLA."""
 
 
 class Layer(NamedTuple):
@@ -70,29 +77,6 @@ class Layer(NamedTuple):
     """Of compressed attention, or kept alongside the attention; else None."""
     state: State | None = None
     """Of this SSM layer alone, whole on every rank; None where it is as `Model.state` says."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mtp:
-    """The layers for multi-token prediction that a checkpoint brings: the drafter of method mtp."""
-
-    model_type: str
-    """model_type of the whole config.json, which shows vLLM that there are such layers."""
-    layers: tuple[Layer, ...]
-    """Those that keep a cache, numbered after the model's own; none where config.json says that
-    there are none."""
-    first_index: int
-    """Number in vLLM's name of the first of these layers."""
-    predictions: int | None
-    """How many of them the file declares, None where it does not say; more draft tokens must be a
-    multiple of it."""
-    is_nested: bool = False
-    """The declaration is in a part of the file, not at its top."""
-    max_predictions: int | None = None
-    """The most that vLLM's drafter of this family runs, None without a limit."""
-    chained: int = 1
-    """How many of them draft one after the other, each a token further
-    (`num_nextn_predict_layers`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +128,12 @@ class Attention:
     """What its layers always take, whichever backend is requested."""
     side_backends: tuple[str, ...] = ()
     """What reads the caches that layers keep alongside their attention."""
+    full_spec: str = ""
+    """vLLM's class of a cache of all tokens, where it is another than for most models."""
+    canvas_tokens: int | None = None
+    """Of a diffusion model: tokens that see each other while they are drawn, None for others."""
+    reads_encoder: bool = False
+    """Its keys and values are those of an encoder, not of the tokens (cross attention)."""
 
     @property
     def pair_elements(self) -> int:
@@ -157,12 +147,14 @@ class Attention:
 
     def of_layer(self, layer: Layer) -> Attention:
         """Return the geometry of one layer, which may have heads of its own."""
+        own = self if layer.kind != CROSS else _reading_encoder(self)
         if layer.num_kv_heads is None and layer.head_size is None:
-            return self
-        return _with_heads(self, layer.num_kv_heads, layer.head_size)
+            return own
+        return _with_heads(own, layer.num_kv_heads, layer.head_size)
 
     def kv_heads_per_rank(self, tensor_parallel: int) -> int:
         """Return KV heads that one rank stores: 1 for MLA, else rounded down and at least 1."""
+        # Decoding with MLA is multi-query attention: all heads read one latent.
         if self.use_mla:
             return 1
         # fewer KV heads than ranks are replicated: ModelConfig.get_num_kv_heads
@@ -178,19 +170,9 @@ def _with_heads(attention: Attention, kv_heads: int | None, head_size: int | Non
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """What the config.json of a drafter says of layers that only a drafter has."""
-
-    kinds: tuple[str, ...]
-    """The kind of every layer as listed; full attention where nothing is listed."""
-    window_tokens: int | None = None
-    """Of its sliding layers, None without any."""
-    is_causal: bool | None = None
-    """Set for all layers, None where it follows from their kinds."""
-    has_sinks: bool = False
-    method: str | None = None
-    """The method that the file itself names."""
+@lru_cache(maxsize=1024)
+def _reading_encoder(attention: Attention) -> Attention:
+    return replace(attention, reads_encoder=True)
 
 
 @dataclass(frozen=True)
@@ -230,8 +212,14 @@ class Model:
     """All layers, also those that keep no cache: pipeline stages are cut of them."""
     quantization: str | None = None
     """The method that the checkpoint's weights are stored with, or None."""
+    states_quantization: bool | None = None
+    """Whether config.json has a `quantization_config`; None: if and only if it names a method."""
+    modelopt_algorithm: str | None = None
+    """The algorithm of a file that ModelOpt wrote itself, None of others."""
     largest_item_tokens: int | None = None
     """Tokens of the largest image or video, where one must fit into a step; else None."""
+    is_encoder_decoder: bool = False
+    """An encoder reads the input whole: a step is never a part of a prompt."""
     names_attention_layers: bool = True
     """Its per-layer list has entries that mean attention (TurboQuant needs one)."""
     mtp: Mtp | None = None
@@ -244,6 +232,8 @@ class Model:
     """model_type of the whole config.json, "" where that of the text model is the only one."""
     vocab_size: int | None = None
     """Of its input, None when config.json names none."""
+    num_experts: int = field(default=0, metadata={OUTSIDE_DIGEST: True})
+    """As vLLM counts them: above 0 it treats the model as a mixture of experts."""
     head: Head | None = None
     """What only a drafter's config.json says."""
     drafter: Model | None = None
@@ -259,6 +249,12 @@ class Model:
     def weights(self) -> Weights:
         """Return its parameters, or why they are not known."""
         return self.unread_weights.of()
+
+    @property
+    def is_quantized(self) -> bool:
+        """Return whether config.json says how weights are quantized, with or without a method."""
+        stated = self.states_quantization
+        return self.quantization is not None if stated is None else stated
 
     @property
     def largest_attention(self) -> Attention | None:
@@ -282,6 +278,16 @@ class Model:
     def attention_layers(self) -> int:
         """Return the number of attention layers."""
         return sum(layer.kind != SSM for layer in self.layers)
+
+    @property
+    def has_cross_attention(self) -> bool:
+        """Return whether its layers also cache what an encoder read."""
+        return any(layer.kind == CROSS for layer in self.layers)
+
+    @property
+    def derives_backends(self) -> bool:
+        """Return whether the backend of some layers is a class derived from that of the others."""
+        return any(layer.kind in {CHUNKED, CROSS} for layer in self.layers)
 
     @property
     def ssm_layers(self) -> int:

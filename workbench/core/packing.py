@@ -10,6 +10,8 @@ from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
 Packing = Callable[[int], int]
 """Head size in elements -> bytes of one token's keys, values and scales of one head."""
 SCALE_BYTES: Final = 4
+# 512 latent elements in fp8, 4 float32 scales, and 64 rotary elements in bfloat16 for accuracy
+# (flashmla_sparse.py).
 FP8_DS_MLA_BYTES_PER_TOKEN: Final = 656
 NVFP4_DS: Final = "nvfp4_ds_mla"
 RECORD_DTYPES: Final = frozenset({"fp8_ds_mla", NVFP4_DS})
@@ -29,6 +31,8 @@ ULTRAQUANT_GROUP: Final = 32
 
 def turboquant_slot_bytes(kv_cache_dtype: str, head_size: int) -> int:
     """Return the bytes of one token's packed K and V of one head, rounded up to an even number."""
+    # Keys of 8 bits are fp8 without a scale, fewer bits come with a 16-bit norm; values have a
+    # scale and a zero. Even, since the shape halves the slot (TurboQuantConfig.slot_size_aligned).
     key_bits, value_bits = TURBOQUANT_BITS[kv_cache_dtype]
     key = head_size if key_bits == 8 else cdiv(head_size * key_bits, 8) + 2
     value = cdiv(head_size * value_bits, 8) + 4
@@ -42,6 +46,7 @@ def ultraquant(head_size: int) -> int:
 
 def nvfp4(head_size: int) -> int:
     """Return two elements per byte and one scale byte per group, for keys and for values."""
+    # Rounded down, as nvfp4_kv_cache_full_dim does: heads below a group have no scale at all.
     return 2 * (head_size // 2 + head_size // NVFP4_GROUP)
 
 

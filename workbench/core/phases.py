@@ -18,10 +18,10 @@ from workbench.core.rule_set import RuleSet, Stage
 from workbench.core.stages import (
     attention_bytes,
     backend_choice,
+    float_caches,
     hybrid_alignment,
     memory,
     prefix_hits,
-    refusals,
     speculation,
     state_pages,
 )
@@ -32,7 +32,7 @@ REMEMBERED = 1024
 """Decisions that a phase keeps: of one model and one rule set."""
 STARTS = frozenset(
     {
-        *(speculation.speculative_method, refusals.float_kv_cache_dtype, state_pages.states),
+        *(speculation.speculative_method, float_caches.float_kv_cache_dtype, state_pages.states),
         *(backend_choice.backend_choice, hybrid_alignment.hybrid_alignment),
         *(attention_bytes.attention_page, memory.requests, prefix_hits.inert_prefix_caching),
     }

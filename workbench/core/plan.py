@@ -82,7 +82,7 @@ class Plan(PlanAnswers, Published):
     @published()
     def mamba_backend(self) -> str | None:
         """Return what computes the SSM layers."""
-        return None if self.model.state is None else self.model.state.backend
+        return self.rules.state_backend(self.model, self.platform.name)
 
     block_size: int = decided(
         "a manager block of the attention group",
@@ -107,6 +107,7 @@ class Plan(PlanAnswers, Published):
     kv_cache_dtype: str = decided(
         "of stored keys and values", start=attrgetter("settings.kv_cache_dtype")
     )
+    draft_kv_cache_dtype: str | None = decided("of the drafter's, null without layers of its own")
     max_model_len: int = decided("the longest request", "tokens", default=0)
     max_num_batched_tokens: int = decided("the budget of a step", "tokens", default=0)
     max_num_seqs: int = decided("the most in a step", "sequences", default=0)
@@ -239,7 +240,7 @@ class Plan(PlanAnswers, Published):
 
     @property
     def fingerprint(self) -> str:
-        """Return eight hex digits that differ whenever the model or a setting differs."""
+        """Return eight hex digits that differ whenever the layers or a setting differ."""
         return digest(self.model, self.settings)
 
     def __repr__(self) -> str:

@@ -42,7 +42,8 @@ class Problem:
     operands: Mapping[str, Any] = dataclass_field(default_factory=dict)
     """The numbers that clash."""
     vllm_text: str | None = None
-    """How vLLM's own message begins, to recognise it in a log."""
+    """How vLLM's own message begins, to recognise it in a log; empty for an assertion without one,
+    None where it is not known."""
     candidates: tuple[Mapping[str, Any], ...] = ()
     """Changes of scenario fields that may help, best first; `workbench.core.remedies` tries
     them."""

@@ -260,6 +260,10 @@ def _name(kind: type) -> str:
     return kind.__name__.removeprefix("Published").lower()
 
 
+OUTSIDE_DIGEST = "outside of the digest"
+"""Metadata of a field that came later: designs saved before keep their digests."""
+
+
 def digest(*records: Any) -> str:
     """Return eight hex digits of the compared values that differ from their defaults."""
     return sha256(repr([_given(record) for record in records]).encode()).hexdigest()[:8]
@@ -268,7 +272,8 @@ def digest(*records: Any) -> str:
 def _given(value: Any) -> Any:
     """Return what was given; without defaults, a field that is added later changes no digest."""
     if is_dataclass(value):
-        found = [(f.name, getattr(value, f.name), f.default) for f in fields(value) if f.compare]
+        digested = [f for f in fields(value) if f.compare and not f.metadata.get(OUTSIDE_DIGEST)]
+        found = [(f.name, getattr(value, f.name), f.default) for f in digested]
     elif not isinstance(value, tuple):
         return value
     elif names := getattr(value, "_fields", ()):

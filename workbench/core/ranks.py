@@ -3,15 +3,67 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from workbench.core.model import Model
+    from workbench.core.plan import Plan
     from workbench.scenario.fields import Settings
 
 OF_ENGINE = ("tensor_parallel", "pipeline_parallel")
 """Fields whose product is the ranks of one engine (ParallelConfig.world_size), one GPU each."""
-OF_ALL = OF_ENGINE
+OF_ALL = (*OF_ENGINE, "data_parallel")
 """Fields whose product is the GPUs of all engines."""
+SHORT = {
+    "tensor_parallel": "TP",
+    "pipeline_parallel": "PP",
+    "data_parallel": "DP",
+    "decode_context_parallel": "DCP",
+}
+"""Field -> what people call it."""
+
+
+SHARED_EXPERT = "shared expert"
+"""Experts that every token takes, in classes that give every rank some of the tokens."""
+ONE_STAGE = "one stage"
+"""Layers that are repeated like them, but not where there are pipeline stages."""
+
+
+class Split(NamedTuple):
+    """Among how many ranks the layers of a model are divided."""
+
+    ranks: int = 1
+    """Of one engine, by tensor parallelism."""
+    engines: int = 1
+    """Which divide routed experts among all of their ranks; 1 where engines are independent."""
+    keeps_experts: bool = False
+    """A rank has some routed experts whole, instead of a share of each (expert parallelism)."""
+    repeated: frozenset[str] = frozenset()
+    """Of `SHARED_EXPERT` and `ONE_STAGE`: layers that every rank has whole, for its own tokens."""
+
+    @property
+    def of_experts(self) -> int:
+        """Return the ranks that routed experts are divided among."""
+        return self.ranks * self.engines
+
+
+def split_of(plan: Plan, **changes: Any) -> Split:
+    """Return among how many ranks the layers of a plan's model are divided; with other settings."""
+
+    def of(name: str) -> Any:
+        return changes.get(name, getattr(plan.settings, name))
+
+    # run_engine_core makes engines of a model without experts independent
+    engines = of("data_parallel") if plan.model.num_experts else 1
+    ranks = of("tensor_parallel")
+    # One rank has all experts whole either way.
+    keeps = of("enable_expert_parallel") and ranks * engines > 1
+    repeated: frozenset[str] = frozenset()
+    # ParallelConfig.use_sequence_parallel_moe, with the default exchange between ranks
+    if keeps and ranks > 1 and engines > 1:
+        staged = of("pipeline_parallel") > 1
+        repeated = plan.rules.repeated_layers - ({ONE_STAGE} if staged else set())
+    return Split(ranks, engines, keeps, repeated)
 
 
 def ranks_of(settings: Settings) -> int:
@@ -22,3 +74,31 @@ def ranks_of(settings: Settings) -> int:
 def gpus_of(settings: Settings) -> int:
     """Return the GPUs of all engines."""
     return prod(getattr(settings, name) for name in OF_ALL)
+
+
+def context_sizes(model: Model | None, ranks: int) -> tuple[int, ...]:
+    """Return the sizes of decode context parallelism that `ranks` of tensor parallelism allow."""
+    attention = None if model is None else model.attention
+    if model is None or attention is None:
+        return (1,)
+    # MLA keeps one latent on every rank, so any of them may share its tokens; others need copies of
+    # one KV head (verify_with_parallel_config).
+    most, shared = ranks, ranks
+    if not attention.use_mla:
+        most = max(1, ranks // attention.num_kv_heads)
+        shared = model.total_num_attention_heads // attention.num_kv_heads
+    return tuple(n for n in range(1, most + 1) if ranks % n == 0 and shared % n == 0)
+
+
+def shared_tokens_text(settings: Settings, what: str) -> str | None:
+    """Return why `what` is not described where ranks share the tokens of a block; None elsewhere.
+
+    Its source was not read for such ranks: each has other tokens of the same block.
+    """
+    if settings.decode_context_parallel == 1:
+        return None
+    return (
+        f"{what} is not described for decode_context_parallel = "
+        f"{settings.decode_context_parallel}, where every rank has other tokens of a block. "
+        "Nearest valid value: 1."
+    )

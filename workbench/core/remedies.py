@@ -18,7 +18,7 @@ from workbench.core.trace import show
 if TYPE_CHECKING:
     from workbench.scenario.fields import Settings
 
-ENGINE = "engine's choice"
+ENGINE = "auto (vLLM decides)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Remedy:
 
     @property
     def text(self) -> str:
-        """Return the changes in words; null is the engine's choice, not the word "none"."""
+        """Return the changes in words; null leaves it to vLLM, not the word "none"."""
         return ", ".join(
             f"{name} = {ENGINE if value is None else show(value)}"
             for name, value in self.changes.items()

@@ -32,6 +32,8 @@ def resolve(model: Model, settings: Settings, *, trace: bool = True) -> Plan:
     `plan.problems`.
     """
     if model.drafter is not None and settings.draft_model is None:
+        # A model that was read with a drafter may be resolved without it, as a change of the
+        # scenario.
         model = replace(model, drafter=None)
     rules = RULE_SETS[settings.rules]
     working = (WorkingPlan if trace else UntracedPlan)(model, settings, rules)

@@ -12,9 +12,10 @@ from workbench.core.backends import LayerQuery
 from workbench.core.batch_defaults import BatchTier
 from workbench.core.groups.cache_spec import GroupRules
 from workbench.core.layouts.shapes import LayoutRules
-from workbench.core.model import Attention
+from workbench.core.model import Attention, Model
 from workbench.core.offload.rules import OffloadRules
 from workbench.core.prefix.sparse import PrefillRules
+from workbench.core.ranks import SHARED_EXPERT
 from workbench.core.registry import Registry
 from workbench.core.speculation import SpeculationRules
 from workbench.core.trace import Citation, Rule
@@ -91,6 +92,8 @@ class RuleSet:
     mm_prefix_lost: frozenset[str] = frozenset()
     """Models that see images whole but whose layers are built of the text's configuration, which
     does not say so: any backend serves them."""
+    unnamed_text_models: frozenset[str] = frozenset()
+    """Wrappers that build their text model from a configuration without the name of its class."""
     packed_layers_mix_on: frozenset[str] = frozenset()
     """Platforms on which the plain layers of a packed cache get a backend of their own that reads
     the same layout, whatever is set explicitly."""
@@ -123,22 +126,55 @@ class RuleSet:
     """Smallest alignment granularity of MLA models."""
     prefill_checkpoint_tokens: int = 1
     """What align mode keeps states at where FlashInfer runs the prefill of gated delta nets."""
+    own_state_backends: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Architecture -> platform -> the backend of its SSM layers, where it is its own."""
     kda_dtypes: tuple[str, ...] = ("float32",)
     """Dtypes of the recurrent state of Kimi delta attention, the default first."""
+    float32_states: frozenset[str] = frozenset()
+    """Architectures with Kimi delta attention whose recurrent state is always float32."""
+    float32_in_layers: frozenset[str] = frozenset()
+    """Those whose layers keep float32, whatever the class of the model makes pages for."""
     cpu_checks_kv_cache_dtype: bool = False
     """Whether the CPU backend is tested for the KV dtype, too."""
     names_stored_dtype: bool = False
     """The log names the packed format of a sparse backend and the backend."""
     unlisted_methods: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Platform -> methods of quantization that it does not list."""
+    modelopt_algorithms: frozenset[str] = frozenset()
+    """What ModelOpt may name in a file that it wrote itself."""
+    no_invariant_experts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Format of experts -> platform without a batch-invariant kernel for it -> vLLM's text."""
     smallest_refined_block: int | None = None
     """To what blocks of fp8 experts are cut at least where ranks do not have whole ones, None where
     they are not."""
     weight_copies: Mapping[str, int] = field(default_factory=dict)
     """Kind of a part of the weights -> how many a model keeps, where that is not one."""
+    repeated_layers: frozenset[str] = frozenset({SHARED_EXPERT})
+    """Layers that ranks have whole where each has tokens of its own: see `Split.repeated`."""
+    words_of_context: Mapping[str, str] = field(default_factory=dict)
+    """Problem of decode context parallelism -> how vLLM's text begins, with {ranks} of tensor
+    parallelism and {heads} of keys and values."""
+    largest_graph_sm10x: int = 512
+    """Tokens of the largest batch with a graph on SM10x; elsewhere it is 512."""
+    captures_whole_decodes: bool = False
+    """Batches of whole decoding requests have graphs of their own; else sizes are rounded up."""
+    profiles_graphs_on: frozenset[str] = frozenset({"cuda"})
+    """Platforms where the profiling run subtracts what graphs will take."""
     traits: Mapping[str, str] = field(default_factory=dict)
     """What of this version no scenario changes and the other fields do not show, in words (see
     `core.what_if.facts.traits_of`)."""
+
+    def state_backend(self, model: Model, platform: str) -> str | None:
+        """Return what computes the SSM layers of a model; None without any."""
+        if model.state is None:
+            return None
+        own = self.own_state_backends.get(model.architecture, {})
+        return own.get(platform, model.state.backend)
+
+    @property
+    def draft_kv_cache_dtypes(self) -> tuple[str, ...]:
+        """Return what a drafter's own KV-cache dtype may be, none where it has the target's."""
+        return self.kv_cache_dtypes if self.speculation.takes_kv_cache_dtype else ()
 
     @property
     def is_release(self) -> bool:
@@ -150,6 +186,7 @@ class RuleSet:
 
         citations: of what was read again; the others say in which version they were read.
         """
+        # What was not read again still says in which version it was read.
         inherited = {
             rule: citation._replace(version=version) for rule, citation in self.citations.items()
         }

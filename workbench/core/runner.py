@@ -6,10 +6,11 @@ from workbench.core.speculation import MTP
 
 def model_runner(plan: Plan) -> str:
     """Return the runner that vLLM takes by default, "v1" or "v2"."""
-    # VllmConfig.use_v2_model_runner: it needs Triton, which a CPU build does not have.
+    # VllmConfig.use_v2_model_runner: it needs Triton, which a CPU build of 0.23 does not have. One
+    # of 0.33 may have triton-cpu, which is not assumed.
     model, rules = plan.model, plan.rules.speculation
     served = rules.v2_architectures
-    by_default = served is None or (model.architecture in served and not model.quantization)
+    by_default = served is None or (model.architecture in served and not model.is_quantized)
     excluded = rules.v1_only
     if plan.settings.pipeline_parallel > 1:
         excluded |= rules.v1_with_stages
@@ -27,10 +28,20 @@ def is_async(plan: Plan) -> bool:
     return plan.platform.name != "cpu" and not (waits and model_runner(plan) == "v1")
 
 
+def keeps_drafts_whole(plan: Plan) -> bool:
+    """Return whether the drafter runs without decode context parallelism, on every rank."""
+    # DFlashSpeculator.__init__, 0.33.
+    method, drafter = plan.speculation, plan.drafter
+    if method is None or drafter is None or drafter.attention.use_mla:
+        return False
+    return method.keeps_tokens_whole and model_runner(plan) == "v2"
+
+
 def lookahead_tokens(plan: Plan) -> int:
     """Return how far a drafter of hidden states reads past a position."""
     # One token, or the whole draft of a chain of MTP layers (num_prefill_lookahead_tokens and
     # use_multi_module_mtp, 0.33).
+    # Each module of a chain reads one token further than the one before it.
     mtp, tokens = (plan.model.drafter or plan.model).mtp, plan.settings.num_speculative_tokens
     chained = mtp is not None and mtp.chained > 1 and plan.speculative_method == MTP
     return tokens if chained and tokens > 1 else 1
@@ -39,6 +50,8 @@ def lookahead_tokens(plan: Plan) -> int:
 def concurrent_batches(plan: Plan) -> int:
     """Return the steps that may be under way at once: one per stage, and one that is scheduled."""
     # VllmConfig.max_concurrent_batches, 0.23 and 0.33.
+    # A step per stage keeps all of them busy, and async scheduling adds one; the V1 runner does not
+    # overlap steps of several stages.
     stages = plan.settings.pipeline_parallel
     if not is_async(plan):
         return stages

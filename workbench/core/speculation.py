@@ -19,6 +19,9 @@ OF_HIDDEN_STATES = frozenset({MTP, "eagle", "eagle3", "dflash", "dspark"})
 HIDDEN_STATES = "extract_hidden_states"
 """The method of `hidden_state_layers`, which is how a scenario requests it."""
 
+OF_SEVERAL_LAYERS = frozenset({"eagle3", "dflash", "dspark", HIDDEN_STATES})
+"""Methods that read hidden states of several layers, which not every class of targets gives."""
+
 OWN, OWN_OR_TARGETS, TARGETS, ON_V2 = "own", "own or the target's", "the target's", "by runner"
 """Which requested backend a drafter's layers have: `draft_backend`; that, else `backend`; `backend`
 alone; by the model runner of the target, the first or the third."""
@@ -49,6 +52,8 @@ class SpeculativeMethod:
     """The version has the drafter's model class, not its name alone."""
     backend: str = OWN
     """See `OWN`."""
+    keeps_tokens_whole: bool = False
+    """The V2 runner serves layers without MLA as if no ranks shared the tokens of a block."""
 
     @property
     def reads_model(self) -> bool:
@@ -63,9 +68,19 @@ class SpeculationRules:
     methods: Mapping[str, SpeculativeMethod]
     """By vLLM's name."""
     mtp_model_types: frozenset[str]
-    """Model types of a config.json whose checkpoint has layers for method mtp."""
+    """Model types or architectures of a config.json whose checkpoint has layers for method mtp."""
+    declared_only: frozenset[str] = frozenset()
+    """Model types without such layers where config.json states no number: the configuration class
+    that this version loads has no default for it."""
+    finds_no_kind: Callable[[Model], bool] = lambda _model: False
+    """Whether this version looks up MTP layers in a list that ends before them."""
     heads: frozenset[str] = frozenset()
     """Classes of drafters whose layers are all described by their config.json."""
+    mtp_classes: Mapping[str, str] = field(default_factory=dict)
+    """Model types whose files are read as a class of MTP layers before a method names a head."""
+    heads_for: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Classes that read fields of the target's configuration, too -> the model types of target and
+    drafter that have those."""
     decides: Mapping[str, str] = field(default_factory=dict)
     """Class or model type of a drafter -> the method that follows from it."""
     v2_architectures: frozenset[str] | None = None
@@ -73,6 +88,10 @@ class SpeculationRules:
     reads_nested_predictions: bool = False
     """The number of MTP layers counts wherever it is in the file, not outside `text_config` only.
     """
+    asks_every_eagle3: bool = False
+    """The V2 runner wants hidden states of several layers for EAGLE-3 heads that read none, too."""
+    takes_kv_cache_dtype: bool = False
+    """The drafter's layers may have a KV-cache dtype of their own."""
     limits_length: bool = False
     """A request is no longer than the draft model's."""
     reaches_positions: bool = False
@@ -92,6 +111,8 @@ class SpeculationRules:
     """The V1 runner does not overlap steps of pipeline stages."""
     v1_only: frozenset[str] = frozenset()
     """Methods that the V2 model runner does not run."""
+    v2_only: frozenset[str] = frozenset()
+    """Methods that the V1 model runner does not run."""
     v1_waits: frozenset[str] = frozenset()
     """Methods whose drafts the V1 runner waits for before it schedules a step."""
 
@@ -101,7 +122,7 @@ class SpeculationRules:
         return tuple(name for name in self.methods if name != HIDDEN_STATES)
 
     def predicts(self, model: Model) -> bool:
-        """Return whether this version drafts with the MTP layers that a checkpoint declares."""
+        """Return whether this version drafts with MTP layers of the checkpoint's type, if any."""
         mtp = model.mtp
         return mtp is not None and mtp.model_type in self.mtp_model_types
 
@@ -110,6 +131,7 @@ class SpeculationRules:
         # SpeculativeConfig.__post_init__ does so whatever method is set, except for heads.
         name = draft.name.casefold()
         found = next((known for part, known in NAMES.items() if part in name), None)
+        # Also where the version lacks the method that the name suggests.
         if found not in self.methods:
             found = self.decides.get(draft.architecture) or self.decides.get(draft.model_type)
         return found or (MTP if self.predicts(draft) else method)
@@ -129,6 +151,14 @@ class SpeculationRules:
         kept = tuple(layer for layer in found.layers if layer.number - first in last)
         return replace(found, layers=kept)
 
+    @lru_cache(maxsize=256)  # noqa: B019  (there are as many rules as versions)
+    def cut_drafter(self, model: Model, predictions: int) -> Drafter | None:
+        """Return what drafts with the first of a checkpoint's MTP layers."""
+        found, end = self.drafter(model, MTP), model.num_hidden_layers + predictions
+        if found is None:
+            return None
+        return replace(found, layers=tuple(one for one in found.layers if one.number < end))
+
 
 def class_of_head(draft: Model, method: SpeculativeMethod, rules: SpeculationRules) -> str:
     """Return the class that vLLM takes for a head."""
@@ -137,7 +167,7 @@ def class_of_head(draft: Model, method: SpeculativeMethod, rules: SpeculationRul
         return draft.architecture
     name = draft.architecture
     if rules.predicts(draft):
-        name = "DeepSeekMTPModel" if draft.model_type == "deepseek_v3" else f"{name}MTP"
+        name = rules.mtp_classes.get(draft.model_type, f"{name}MTP")
     return method.class_name(name)
 
 
@@ -168,7 +198,9 @@ MTP_ALIASES = frozenset(
         *(f"{name}_mtp" for name in ("exaone_moe", "gemma4", "glm4_moe", "glm4_moe_lite")),
         *(f"{name}_mtp" for name in ("glm_ocr", "hy_v3", "longcat_flash", "mimo", "mimo_v2")),
         *(f"{name}_mtp" for name in ("nemotron_h", "pangu_ultra_moe", "qwen3_5", "qwen3_next")),
-        "step3p5_mtp",
+        *(f"{name}_mtp" for name in ("bailing_hybrid_v3", "dots3_note", "glm5_next", "hy_v4")),
+        *(f"{name}_mtp" for name in ("inkling", "kimi_k3", "minimax_m3", "qwen4_exp")),
+        *("step3p5_mtp", "step5_mtp"),
     }
 )
 """Deprecated method names that vLLM reads as mtp."""

@@ -50,6 +50,7 @@ class Mamba1:
 
     def shapes(self, tensor_parallel: int, draft_tokens: int) -> tuple[Shape, ...]:
         """Return the shapes of (conv, recurrent) state, per rank; drafts do not change them."""
+        # mamba1_state_shape takes no number of drafts, unlike that of Mamba-2.
         inner = divide(self.intermediate_size, tensor_parallel, "intermediate_size")
         return (self.conv_kernel - 1, inner), (inner, self.state_size)
 
@@ -76,6 +77,8 @@ class Mamba2:
 
     def groups(self, tensor_parallel: int) -> int:
         """Return G', the groups after replication, a multiple of `tensor_parallel`."""
+        # A head needs its group on its own rank, so groups are copied until every rank has one
+        # (MambaStateShapeCalculator.extra_groups_for_head_shards).
         if self.n_groups % tensor_parallel == 0:
             return self.n_groups
         return tensor_parallel
@@ -141,7 +144,10 @@ class GatedDeltaNet:
 
 @dataclass(frozen=True, slots=True)
 class KimiDeltaAttention:
-    """Kimi delta attention: conv [k-1, 3*H*hd/tp], recurrent [H/tp, hd, hd] (always float32)."""
+    """Kimi delta attention: conv [k-1, 3*H*hd/tp], recurrent [H/tp, hd, hd].
+
+    The recurrent state is float32 whatever the model is; 0.33 takes bfloat16 on request, too.
+    """
 
     num_heads: int
     head_dim: int
@@ -191,13 +197,15 @@ class Ring:
     """A block of one request that is written over and over: tokens that are not compressed yet.
 
     It holds so many tokens and the drafts, which are in it before they are accepted, in whole
-    units. is_power_of_two: there are 1, 2, 4, ... of them.
+    units. is_power_of_two: there are 1, 2, 4, ... of them. fills_page: it is as large as a page of
+    the attention, in a block of as many tokens, which must then be large enough.
     """
 
     tokens: int
     unit_tokens: int = 1
     is_power_of_two: bool = True
     least_tokens: int = 1
+    fills_page: bool = False
 
     def block_size(self, draft_tokens: int) -> int:
         """Return the tokens of the block."""

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypedDict
 
+from workbench.core.errors import shown
+
 
 class Rule(NamedTuple):
     """One decision of the engine, as people see it in the trace.
@@ -70,6 +72,9 @@ class Step(NamedTuple):
             text += " <- " + ", ".join(f"{k}={show(v)}" for k, v in self.operands.items())
         return f"{text} ({self.note})" if self.note else text
 
+    def _repr_html_(self) -> str:
+        return Trace([self])._repr_html_()
+
     def to_dict(self) -> PublishedStep:
         """Return the published form: rule, title, formula, operands, result, unit, note, source."""
         return {
@@ -94,7 +99,7 @@ class Trace(tuple[Step, ...]):
         for step in reversed(self):
             if step.rule.name == rule:
                 return step
-        raise KeyError(f"no step {rule!r}; steps: {', '.join(s.rule.name for s in self)}")
+        raise KeyError(f"no step {shown(rule)}; steps: {', '.join(s.rule.name for s in self)}")
 
     def __repr__(self) -> str:
         return "\n".join(f"{number:2d}  {step}" for number, step in enumerate(self, 1))

@@ -12,6 +12,7 @@ from math import ceil, gcd
 from typing import NamedTuple
 
 from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.ranks import Split
 
 COLUMN, ROW, WHOLE = "outputs", "inputs", "nothing"
 """What of a layer the ranks divide among themselves."""
@@ -27,6 +28,8 @@ EMBEDDING, TABLE = "embed_tokens", "cos_sin_cache"
 """
 FLOAT = 4
 """Bytes of a scale that a tensor has one of."""
+EXPERT_PLACE = 4
+"""Bytes that say which rank has an expert, where ranks have whole ones."""
 
 
 Copies = Mapping[str, int]
@@ -82,40 +85,64 @@ class Part(NamedTuple):
     """What every rank's share of the divided size is rounded up to, for the kernels."""
     kind: str = ""
     """A key of `RuleSet.weight_copies`."""
+    repeated: str = ""
+    """What `Split.repeated` calls it, if ranks may have it whole."""
+    least: int = 0
+    """Of the divided size, what the ranks of one engine have at least, each a share of experts."""
 
-    def fits(self, ranks: int) -> bool:
+    def ranks(self, split: Split) -> int:
+        """Return among how many ranks it is divided."""
+        if self.experts > 1:
+            return 1 if split.keeps_experts else split.of_experts
+        return 1 if self.repeated in split.repeated else split.ranks
+
+    def fits(self, split: Split) -> bool:
         """Return whether so many ranks can divide it: evenly, or with copies of whole units."""
+        ranks = self.ranks(split)
         if self.shard == ROW:
             return self.inputs % ranks == 0
         units = {count for count, _ in self.outputs}
         return self.shard == WHOLE or all(n % ranks == 0 or ranks % n == 0 for n in units)
 
-    def size(self, ranks: int, dtype: str) -> int:
-        """Return the bytes of one layer on one of `ranks` ranks."""
-        outputs, inputs = self.share(ranks)
+    def size(self, split: Split, dtype: str) -> int:
+        """Return the bytes of one layer on the first rank."""
+        outputs, inputs = self.share(split)
         element = FLOAT_BYTES[self.dtype or dtype]
         stored = self._stored(outputs, inputs) or Format(bits=8 * element)
         # Experts keep the scales of each merged output apart.
         merged = [outputs] if self.experts == 1 else [[one] for one in outputs]
         found = sum(stored.size(one, inputs) for one in merged)
         found += stored.fixed_bytes + self.bias * sum(outputs) * element
-        return self.experts * found
+        if self.experts == 1 or not split.keeps_experts:
+            return self.experts * found
+        # the first ranks have one more; the map of experts is counted with the first weight
+        places = self.experts * EXPERT_PLACE if self.shard == COLUMN else 0
+        return ceil(self.experts / split.of_experts) * found + places
 
     def _stored(self, outputs: list[int], inputs: int) -> Format | None:
-        """Return the format; experts whose share cuts square blocks have smaller ones."""
+        """Return the format; experts whose share cuts blocks have smaller ones."""
         stored = self.stored
-        if stored is None or stored.block is None or self.experts == 1 or stored.block[0] < 2:
+        if stored is None or stored.block is None or self.experts == 1:
             return stored
-        side = gcd(inputs if self.shard == ROW else outputs[0], stored.block[0])
-        return stored._replace(block=(side, side))
+        share, (high, wide) = inputs if self.shard == ROW else outputs[0], stored.block
+        if high > 1:
+            return stored._replace(block=(gcd(share, high), gcd(share, high)))
+        # MoeWNA16Method takes over from Marlin's kernel, with one smaller group for both weights
+        is_awq = stored.zero_bits and wide and not (stored.fixed_bytes or stored.row_bytes)
+        return stored._replace(block=(high, gcd(share, wide))) if is_awq else stored
 
-    def share(self, ranks: int) -> tuple[list[int], int]:
-        """Return the merged outputs and the inputs that one of `ranks` ranks has."""
+    def share(self, split: Split) -> tuple[list[int], int]:
+        """Return the merged outputs and the inputs that a rank has."""
+        ranks = self.ranks(split)
+        least = 0 if split.keeps_experts or split.ranks == 1 else self.least * split.ranks
         if self.shard == COLUMN:
-            outputs = [max(1, units // ranks) * size for units, size in self.outputs]
+            units = [(max(count, least), size) for count, size in self.outputs]
+            outputs = [max(1, count // ranks) * size for count, size in units]
             return [self._rounded(one) for one in outputs], self.inputs
         outputs = [units * size for units, size in self.outputs]
-        return outputs, self._rounded(self.inputs // ranks) if self.shard == ROW else self.inputs
+        if self.shard != ROW:
+            return outputs, self.inputs
+        return outputs, self._rounded(max(self.inputs, least) // ranks)
 
     def _rounded(self, size: int) -> int:
         return ceil(size / self.multiple) * self.multiple
@@ -150,7 +177,7 @@ class Weights(NamedTuple):
     """Of all tensors in the files next to config.json; 0 where there are none."""
 
     def size(
-        self, ranks: int, dtype: str, copies: Copies, layers: range | None = None
+        self, split: Split, dtype: str, copies: Copies, layers: range | None = None
     ) -> int | None:
         """Return the bytes on one rank; None where they are not known, or ranks cannot divide.
 
@@ -159,7 +186,7 @@ class Weights(NamedTuple):
         copies: of kinds of parts, where a version does not have one of each. layers: of a pipeline
         stage, that of the last one open; None for all.
         """
-        return _size(self, ranks, dtype, tuple(copies.items()), layers)
+        return _size(self, split, dtype, tuple(copies.items()), layers)
 
     def counts(self, layers: range | None, towers: int) -> Iterator[tuple[Part, int]]:
         """Yield every part, and how many of it a pipeline stage with these layers has."""
@@ -171,9 +198,9 @@ class Weights(NamedTuple):
             held = {FIRST: first, EVERY: True, TOWER: first or towers > 1}
             yield part, sum(held.get(place, place in layers) for place in places)
 
-    def undivided(self, ranks: int) -> Part | None:
-        """Return the first part that `ranks` ranks cannot divide, else None."""
-        return next((part for part, _ in self.parts if not part.fits(ranks)), None)
+    def undivided(self, split: Split) -> Part | None:
+        """Return the first part that so many ranks cannot divide, else None."""
+        return next((part for part, _ in self.parts if not part.fits(split)), None)
 
 
 class UnreadWeights:
@@ -203,15 +230,15 @@ NO_WEIGHTS = UnreadWeights(_nothing)
 @lru_cache(maxsize=256)
 def _size(
     weights: Weights,
-    ranks: int,
+    split: Split,
     dtype: str,
     listed: tuple[tuple[str, int], ...],
     layers: range | None,
 ) -> int | None:
     if weights.unknown:
-        return ceil(weights.checkpoint_bytes / ranks) or None
-    if weights.undivided(ranks) is not None:
+        return ceil(weights.checkpoint_bytes / split.ranks) or None
+    if weights.undivided(split) is not None:
         return None
     copies = dict(listed)
     counts = weights.counts(layers, copies.get(TOWERS, 1))
-    return sum(count * copies.get(part.kind, 1) * part.size(ranks, dtype) for part, count in counts)
+    return sum(count * copies.get(part.kind, 1) * part.size(split, dtype) for part, count in counts)

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from workbench.access.json_text import parse_json
-from workbench.core.errors import ScenarioError
+from workbench.core.errors import ScenarioError, shown
 from workbench.core.plan import Plan
 from workbench.core.trace import show
 
@@ -89,9 +89,8 @@ def read_design(text: str) -> Design:
     if version != SCHEMA_VERSION:
         newer = isinstance(version, int) and version > SCHEMA_VERSION
         advice = "Install a newer workbench." if newer else "The file is damaged or was edited."
-        message = (
-            f"This design has schema version {version!r}; this workbench reads {SCHEMA_VERSION}."
-        )
+        given = f"This design has schema version {shown(version)};"
+        message = f"{given} this workbench reads {SCHEMA_VERSION}."
         raise ScenarioError("schema_unknown", f"{message} {advice}", field="schema_version")
     try:
         return TypeAdapter(Design).validate_python(values)

@@ -20,6 +20,7 @@ MLA_MODEL_TYPES = frozenset(
             "deepseek_v41",
             "glm4_moe_lite",
             "glm_moe_dsa",
+            "hy_v4",
             "kimi_k2",
             "kimi_linear",
         ),

@@ -27,6 +27,7 @@ CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
     **{name: {LENGTH: 202752} for name in ("glm4_moe_lite", "glm_moe_dsa")},
     **{name: {LENGTH: 128000, KV_HEADS: 8} for name in ("lfm2", "lfm2_moe")},
     "bamba": {LENGTH: 262144, KV_HEADS: 8, MAMBA_CHUNK: 256},
+    "cohere_asr": {LENGTH: 1024},
     "cohere2": {LENGTH: 8192, WINDOW: 4096},
     "ernie4_5": {LENGTH: 131072, KV_HEADS: 2, HEAD: 128},
     "ernie4_5_moe": {LENGTH: 131072, KV_HEADS: 4},
@@ -62,6 +63,8 @@ CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
     "seed_oss": {LENGTH: 524288, KV_HEADS: 8, HEAD: 128},
     "smollm3": {LENGTH: 32768, KV_HEADS: 4, SLIDES: False},
     "starcoder2": {LENGTH: 4096, KV_HEADS: 2},
+    "step5": {"max_seq_len": 4096},
+    "whisper": {"max_target_positions": 448},
     "zamba2": {LENGTH: 4096, "chunk_size": 256},
 }
 """Text model_type -> field -> value."""
@@ -72,6 +75,8 @@ WRAPPERS = {
     "gemma4": "gemma4_text",
     "gemma4_unified": "gemma4_text",
     "gemma4_unified_text": "gemma4_text",
+    "diffusion_gemma": "gemma4_text",
+    "diffusion_gemma_text": "gemma4_text",
     "llama4": "llama4_text",
     "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text",

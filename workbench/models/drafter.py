@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from workbench.core.architectures import versions_with
+from workbench.core.draft_parts import Head
 from workbench.core.errors import ConfigError
-from workbench.core.model import FULL, SLIDING, Head, Layer, Model
+from workbench.core.model import FULL, SLIDING, Layer, Model
 from workbench.core.weights import UnreadWeights
 from workbench.models.attention import read_attention
 from workbench.models.checkpoint import folder_of
+from workbench.models.config_defaults import class_defaults
+from workbench.models.families.chunked import read_chunks
 from workbench.models.fields import Fields
 from workbench.models.json_file import plain_copy
 from workbench.models.lengths import read_lengths
@@ -158,20 +161,33 @@ def _read_head(fields: Fields, name: str, architecture: str) -> Model:
     return replace(head, origins=dict(fields.origins), unread_weights=unread)
 
 
+def _unlisted(fields: Fields) -> tuple[str, ...]:
+    """Return the kinds that the configuration class lists where the file has no list."""
+    count = fields.layer_count()
+    period = class_defaults(fields.model_type, is_nested=False).get("full_attention_every", 0)
+    if period and fields.has("sliding_window_pattern"):
+        period = fields.integer("sliding_window_pattern")
+    return tuple(SLIDING if period and (at + 1) % period else FULL for at in range(count))
+
+
 def _head(fields: Fields, method: str | None, known: Mapping[str, str]) -> Head:
     """Return what only a drafter's file says. known: kinds of layers, by the file's word."""
     flash = fields.raw("dflash_config")
     flash = flash if isinstance(flash, Mapping) else {}
-    kinds = fields.layer_list("layer_types", known) or (FULL,) * fields.layer_count()
+    chunks = read_chunks(fields) if fields.model_type == "llama4_text" else ()
+    kinds = chunks or fields.layer_list("layer_types", known) or _unlisted(fields)
     if flash.get("use_swa") and SLIDING not in kinds:
         kinds = (SLIDING,) * len(kinds)
-    window = flash.get("swa_window_size", fields.raw("sliding_window"))
+    size = fields.raw("attention_chunk_size" if chunks else "sliding_window")
+    window = flash.get("swa_window_size", size)
     sinks = flash.get("attention_sink_bias", fields.raw("add_swa_attention_sink_bias"))
-    causal = fields.raw("is_causal")
+    causal, eagle = fields.raw("is_causal"), fields.raw("eagle_config")
     return Head(
         kinds=kinds[: fields.layer_count()],
-        window_tokens=window if SLIDING in kinds and isinstance(window, int) else None,
+        window_tokens=window if {*kinds} != {FULL} and isinstance(window, int) else None,
         is_causal=flash.get("causal") if causal is None else bool(causal),
         has_sinks=bool(sinks),
+        reads_hidden_states=not isinstance(eagle, Mapping)
+        or eagle.get("use_aux_hidden_state", True) is not False,
         method=method,
     )

@@ -36,6 +36,8 @@ class Family:
     is_attention_free: bool = False
     supports_all_mode: bool = False
     """Whether 0.23 has cache mode "all" for it."""
+    is_encoder_decoder: bool = False
+    """What its configuration class has for `is_encoder_decoder`."""
     names_attention_layers: bool = True
     """The family's configuration has a per-layer list with entries that mean attention."""
     slides: bool = False

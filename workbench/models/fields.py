@@ -19,6 +19,7 @@ NESTED: Final = (
     "language_config",
     "thinker_config/text_config",
     "config/text",
+    "decoder",
 )
 """Where multimodal wrappers keep the text model's fields, first match."""
 

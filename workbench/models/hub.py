@@ -1,52 +1,141 @@
-"""Download config.json of a hub repository: that one file, with a short timeout."""
+"""Download config.json of a hub repository: that one file, within seconds."""
 
+import logging
 import socket
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from time import monotonic
+from typing import Any, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from workbench.core.errors import ConfigError, cut, shown
-from workbench.models.json_file import read_config
+from workbench.core.errors import ConfigError, cut
+from workbench.models.hub_file import (
+    StatusError,
+    cached_config,
+    endpoint,
+    fetched_config,
+    is_offline,
+)
+from workbench.models.json_file import parse_config, read_config
 from workbench.models.names import same_model
 
-PROBE_SECONDS = 3.0
+HUB_SECONDS: Final = 5
+"""Longest wait for the hub."""
+REST_SECONDS: Final = 60
+"""How long a hub that failed gets no further request: a batch would pay the wait for every line."""
+PROBE_SECONDS: Final = 3
+WORKER: Final = "config.json from the hub"
+ANSWERS: Final = (401, 403, 404)
+"""Status codes that speak of one repository; any other error is one of the hub, or on the way."""
+
+_failures: dict[str, tuple[float, str]] = {}
+"""Address of a hub -> when it failed, and how."""
+
+
+_configs: dict[str, dict[str, Any]] = {}
+"""Hub id -> what this process read: a change of a scenario must not wait for a network."""
+
+
+class _NoAnswerError(Exception):
+    """The hub could not be reached, or gets no request now."""
 
 
 def download_config(hub_id: str) -> dict[str, Any]:
     """Return the object of `config.json` in the repository `hub_id` (owner/name).
 
-    Errors: ConfigError if the hub cannot be reached or lacks the file.
+    Read once per process. Waits `HUB_SECONDS` at most; a copy that an earlier call or vLLM left in
+    the hub's cache serves where the hub does not answer. Errors: ConfigError if the hub cannot be
+    reached or lacks the file.
     """
-    from huggingface_hub import hf_hub_download, try_to_load_from_cache
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    if hub_id in _configs:
+        return _configs[hub_id]
+    cached = cached_config(hub_id)
+    try:
+        config = _ask_hub(hub_id)
+    except _NoAnswerError as error:
+        if cached is None:
+            raise _not_fetched(hub_id, str(error)) from None
+        config = read_config(cached)
+    except StatusError as error:
+        raise _not_fetched(hub_id, f"{error} of {_tried()}") from error
+    _configs[hub_id] = config
+    return config
+
+
+def is_read(hub_id: str) -> bool:
+    """Return whether this process has read that repository's config.json."""
+    return hub_id in _configs
+
+
+def _ask_hub(hub_id: str) -> dict[str, Any]:
+    """Return the downloaded object; remember a hub that does not answer."""
+    hub = endpoint()
+    at, how = _failures.get(hub, (0.0, ""))
+    rest = at + REST_SECONDS - monotonic()
+    if how and rest > 0 and not is_offline():
+        raise _NoAnswerError(f"{how}, and no request is sent again for {rest:.0f} seconds")
+
+    def download() -> Path | bytes:
+        if not hub_answers():
+            raise _NoAnswerError(f"no connection to {_tried()}")
+        return fetched_config(hub_id, HUB_SECONDS)
 
     try:
-        cached = try_to_load_from_cache(hub_id, "config.json")
-    except HFValidationError as error:
-        raise ConfigError(
-            "invalid_hub_id",
-            f"Invalid hub id {shown(hub_id)}. Expected owner/name of letters, digits, '-', '_' and "
-            f"'.', as on the hub. {cut(str(error))}",
-            field="model",
-        ) from None
-    if not isinstance(cached, str) and not hub_answers():
-        raise _not_fetched(hub_id, "no connection")
+        found = _within(HUB_SECONDS, download)
+    except StatusError as error:
+        if error.status in ANSWERS:
+            raise
+        how = f"status {error.status} of {_tried()}"
+    except _NoAnswerError as error:
+        how = str(error)
+    except Exception as error:  # noqa: BLE001  (errors of the client below it)
+        how = f"{type(error).__name__} of {_tried()}"
+    else:
+        return read_config(found) if isinstance(found, Path) else parse_config(found, hub_id)
+    if is_offline():
+        how = "HF_HUB_OFFLINE is set, and the hub's cache lacks it"
+    _failures[hub] = (monotonic(), how)
+    raise _NoAnswerError(how)
+
+
+def _within(seconds: float, work: Callable[[], Path | bytes]) -> Path | bytes:
+    """Return what `work` returns or raises in a thread of its own.
+
+    Past the limit the thread is left alone: the hub's client cannot be interrupted, and tries for
+    a minute.
+    """
+    future: Future[Path | bytes] = Future()
+
+    def settle() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001  (raised again in the calling thread)
+            future.set_exception(error)
+
+    logging.getLogger("huggingface_hub.utils._http").addFilter(_is_not_of_worker)
+    Thread(target=settle, name=WORKER, daemon=True).start()
     try:
-        path = hf_hub_download(hub_id, "config.json")
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
-        raise _not_fetched(hub_id, type(error).__name__) from error
-    return read_config(Path(path))
+        return future.result(seconds)
+    except TimeoutError:
+        if future.done():  # the client's own time limit
+            raise
+        message = f"{_tried()} did not answer within {seconds:g} seconds"
+        raise _NoAnswerError(message) from None
+
+
+def _is_not_of_worker(record: logging.LogRecord) -> bool:
+    """Hide what the hub's client says of its retries: the message of this module says it."""
+    return record.threadName != WORKER
 
 
 def hub_answers() -> bool:
     """Return whether the hub's host takes a connection; assumed if a proxy is set."""
-    # The hub's own client tries for a minute before it gives up, which would freeze a panel.
-    from huggingface_hub import constants
-
-    if constants.HF_HUB_OFFLINE or "https" in getproxies():
+    if is_offline() or "https" in getproxies():
         return True
-    host = urlsplit(constants.ENDPOINT)
+    host = urlsplit(endpoint())
     address = (host.hostname or "", host.port or (80 if host.scheme == "http" else 443))
     try:
         socket.create_connection(address, timeout=PROBE_SECONDS).close()
@@ -55,9 +144,16 @@ def hub_answers() -> bool:
     return True
 
 
+def _tried() -> str:
+    """Return the hub's host, and the proxy on the way to it, without any password."""
+    hub = urlsplit(endpoint())
+    proxy = urlsplit(getproxies().get(hub.scheme, "")).hostname
+    return cut(f"{hub.hostname} through the proxy {proxy}" if proxy else f"{hub.hostname}")
+
+
 def _not_fetched(hub_id: str, reason: str) -> ConfigError:
     same = same_model(hub_id)
-    known = "choose a catalog name (`workbench models`)"
+    known = "choose a catalog name, which works offline (`workbench models`)"
     if same is not None:
         known = f"give {same.name}, whose layers it has by its name; its KV dtype can be another"
     return ConfigError(

@@ -11,7 +11,7 @@ from workbench.access.app_mode import check_model
 from workbench.core.errors import ConfigError
 from workbench.core.model import Model
 from workbench.models.catalog import catalog_config, catalog_hub_id, catalog_name
-from workbench.models.hub import download_config
+from workbench.models.hub import download_config, is_read
 from workbench.models.json_file import read_config
 from workbench.models.read import read_model
 
@@ -63,6 +63,13 @@ def labelled_config(reference: str | Path | Mapping[str, Any]) -> tuple[Mapping[
         check_model(reference)
         return download_config(reference), reference
     return catalog_config(reference), reference
+
+
+def needs_hub(reference: object) -> bool:
+    """Return whether reading the model waits for the hub."""
+    if not isinstance(reference, str) or catalog_name(reference) or _path(reference) is not None:
+        return False
+    return HUB_ID.fullmatch(reference) is not None and not is_read(reference)
 
 
 def repository(reference: str | Mapping[str, Any]) -> str | None:

@@ -40,17 +40,24 @@ def quantization_method(fields: Fields) -> str | None:
         config = fields.text.get("quantization_config")
     if not isinstance(config, Mapping):
         return None
-    producer, inner = config.get("producer"), config.get("quantization")
-    # Files that ModelOpt wrote itself name their producer and the algorithm, not the method.
-    if isinstance(producer, Mapping) and producer.get("name") == "modelopt":
-        algorithm = inner.get("quant_algo") if isinstance(inner, Mapping) else None
-        if isinstance(algorithm, str):
-            return _modelopt_method(algorithm)
-    method = config.get("quant_method")
+    if (algorithm := modelopt_algorithm(config)) is not None:
+        return _modelopt_method(algorithm)
+    method, inner = config.get("quant_method"), config.get("quantization")
     if method == MODELOPT:
         place = inner if isinstance(inner, Mapping) else config
         return _modelopt_method(place.get("quant_algo"))
     return method if isinstance(method, str) else None
+
+
+def modelopt_algorithm(config: object) -> str | None:
+    """Return the algorithm of a file that ModelOpt wrote itself: it names no method."""
+    if not isinstance(config, Mapping):
+        return None
+    producer, inner = config.get("producer"), config.get("quantization")
+    if not isinstance(producer, Mapping) or producer.get("name") != MODELOPT:
+        return None
+    algorithm = inner.get("quant_algo") if isinstance(inner, Mapping) else None
+    return algorithm if isinstance(algorithm, str) else None
 
 
 def _modelopt_method(algorithm: object) -> str:

@@ -20,12 +20,18 @@ from workbench.models.fields import Fields
 from workbench.models.json_file import check_depth, plain_copy
 from workbench.models.lengths import read_lengths
 from workbench.models.mtp import read_mtp
-from workbench.models.quantization import checkpoint_kv_cache_dtype, quantization_method
+from workbench.models.quantization import (
+    checkpoint_kv_cache_dtype,
+    modelopt_algorithm,
+    quantization_method,
+)
 from workbench.models.served import read_served_architecture
 from workbench.models.weights.read import read_weights
 
 DTYPE_NAMES = {"float": "float32", "half": "float16", **{name: name for name in FLOAT_BYTES}}
 DEFAULT_CHUNK_SIZE = 2048
+EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
+"""Where vLLM looks for the number of experts (`ModelArchConfigConvertorBase.get_num_experts`)."""
 
 
 def read_model(config: Mapping[str, Any], name: str) -> Model:
@@ -58,6 +64,8 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
     has_state = any(layer.kind == SSM for layer in layers)
     has_attention = any(layer.kind != SSM for layer in layers)
     attention = family.attention(fields)
+    method = quantization_method(fields)
+    is_stated = fields.top.get("quantization_config") is not None
     model = Model(
         name=name,
         family=family.name,
@@ -69,10 +77,13 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         is_hybrid=family.is_hybrid and not ordinary,
         is_attention_free=family.is_attention_free,
         supports_all_mode=family.supports_all_mode,
+        is_encoder_decoder=_is_encoder_decoder(fields, family),
         total_num_attention_heads=_attention_heads(fields, family),
         model_dtype=model_dtype(fields),
         kv_cache_dtype=checkpoint_kv_cache_dtype(fields),
-        quantization=quantization_method(fields),
+        quantization=method,
+        states_quantization=None if is_stated == (method is not None) else is_stated,
+        modelopt_algorithm=modelopt_algorithm(fields.top.get("quantization_config")),
         ssm_cache_dtype=family.ssm_cache_dtype(fields),
         **read_lengths(fields)._asdict(),
         chunk_size=_chunk_size(fields),
@@ -82,6 +93,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         hidden_size=fields.integer("hidden_size") if fields.has("hidden_size") else None,
         whole_model_type=_whole_model_type(fields),
         vocab_size=fields.size_if_valid("vocab_size"),
+        num_experts=_experts(fields, model_type),
         largest_item_tokens=family.largest_item_tokens(fields),
         names_attention_layers=family.names_attention_layers and has_attention,
         notes=_notes(fields),
@@ -103,6 +115,24 @@ def _layer_count(fields: Fields, layers: tuple[Layer, ...]) -> int:
     # If it is absent, it is the length of the list, as in Nemotron-H's property in transformers 5.
     written = fields.layer_count() if fields.has("num_hidden_layers") else fields.listed_layers
     return max(layers[-1].number + 1, written)
+
+
+def _is_encoder_decoder(fields: Fields, family: Family) -> bool:
+    """Return whether the whole file or its decoder names an encoder (`is_encoder_decoder`)."""
+    key = "is_encoder_decoder"
+    return bool(fields.top.get(key, family.is_encoder_decoder) or fields.text.get(key))
+
+
+def _experts(fields: Fields, model_type: str) -> int:
+    """Return the routed experts as vLLM counts them, even in dense models of a class with some."""
+    of_class = class_defaults(model_type, is_nested=True).get("experts_of_class")
+    written = next((fields.raw(key) for key in EXPERTS if fields.has(key)), of_class)
+    blocks = fields.raw("block_configs")
+    if not written and isinstance(blocks, list):
+        named = (one.get("n_routed_experts") for one in blocks if isinstance(one, Mapping))
+        written = [one for one in named if one]
+    found = written[0] if isinstance(written, list) and written else written
+    return found if isinstance(found, int) and found > 0 else 0
 
 
 def _attention_heads(fields: Fields, family: Family) -> int:

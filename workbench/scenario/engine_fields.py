@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from workbench.core.devices import DEVICES
 from workbench.core.platforms import PLATFORMS
+from workbench.core.ranks import context_sizes
 from workbench.core.versions import DEFAULT, RULE_SETS
 from workbench.core.what_if.choices import pipeline_sizes, tensor_parallel_sizes
 from workbench.models import catalog_names
@@ -76,7 +77,7 @@ class EngineFields:
         also=("tp",),
         offer=lambda _settings, model: (1,) if model is None else tensor_parallel_sizes(model),
         only_legal=True,
-        examples=(1, 2, 2, 2, 4, 4, 4, 8, 8, 3),
+        examples=(1, 2, 2, 2, 4, 4, 4, 8, 8, 16, 3),
         sweep=(1, 2, 4, 8),
         tried=range(1, 17),
     )
@@ -91,6 +92,36 @@ class EngineFields:
         only_legal=True,
         examples=(1, 1, 1, 1, 2, 3, 4),
         tried=range(1, 9),
+    )
+    data_parallel: int = declare(
+        1,
+        Integer(high=1024),
+        "Data parallel",
+        "{flag}: engines; those of a mixture of experts divide its experts among all ranks",
+        flag="--data-parallel-size",
+        also=("dp",),
+        offer=lambda _settings, _model: tuple(2**n for n in range(7)),
+        only_legal=True,
+        examples=(1, 1, 1, 1, 2, 4, 8),
+    )
+    enable_expert_parallel: bool = declare(
+        False,
+        Switch(),
+        "Expert parallel",
+        "{flag}: every rank has some of the routed experts whole, not a share of each",
+        only_legal=True,
+        examples=(False, False, False, True),
+    )
+    decode_context_parallel: int = declare(
+        1,
+        Integer(high=1024),
+        "Decode context parallel",
+        "{flag}: ranks that share the tokens of a block, of those with the same KV heads",
+        flag="--decode-context-parallel-size",
+        also=("dcp",),
+        offer=lambda settings, model: context_sizes(model, settings.tensor_parallel),
+        only_legal=True,
+        examples=examples.context_ranks,
     )
     kv_cache_dtype: str = dtype_field(
         lambda rules: rules.kv_cache_dtypes,
@@ -118,7 +149,7 @@ class EngineFields:
     mamba_cache_mode: str | None = declare(
         None,
         Words(lambda rules: rules.cache_modes),
-        "Cache mode",
+        "Mamba cache mode",
         "{flag}: which states prefix caching keeps",
         only_legal=True,
         examples=any_word,
@@ -127,7 +158,7 @@ class EngineFields:
     max_model_len: int | None = declare(
         None,
         Tokens(named={"auto": -1}),
-        "Max model len",
+        "Max model length",
         "{flag}, in tokens; -1 for the longest that fits into the memory",
         also=("max_seq_len",),
         examples=(None, None, 2048, 4096, 32768, -1),
@@ -135,14 +166,14 @@ class EngineFields:
     kv_cache_memory_bytes: int | None = declare(
         None,
         Bytes(),
-        "KV memory",
+        "KV-cache memory per GPU",
         "{flag} per rank, for example 20 GiB or 80 GB; replaces the memory budget",
         examples=(None, 4 * 2**30, 20 * 2**30, 60 * 2**30),
     )
     rules: str = declare(
         DEFAULT,
         Words(lambda _rules: tuple(RULE_SETS)),
-        "vLLM rules",
+        "vLLM version",
         "vLLM version whose rules decide",
         also=("vllm",),
     )

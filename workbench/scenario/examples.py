@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench.core.devices import DEVICES
+from workbench.core.ranks import context_sizes
 from workbench.core.speculation import DRAFT_MODEL, SUFFIX
 from workbench.core.versions import RuleSet
 from workbench.models import load_model
@@ -96,6 +97,13 @@ def draft_ranks(_field: Field, chosen: Chosen, _rules: RuleSet) -> Sequence[Any]
     return (None, None, None, 1, ranks) if chosen["num_speculative_tokens"] else ()
 
 
+def dtypes_of_drafter(_field: Field, chosen: Chosen, rules: RuleSet) -> Sequence[Any]:
+    """Return KV-cache dtypes of a drafter, where a release has a setting for it."""
+    if not (chosen["num_speculative_tokens"] and rules.speculation.takes_kv_cache_dtype):
+        return ()
+    return mostly(None, ("auto", "bfloat16", "fp8", "fp8_e5m2"), 0.7)
+
+
 def hidden_states(_field: Field, chosen: Chosen, _rules: RuleSet) -> Sequence[Any]:
     """Return numbers of layers where tokens are drafted and nothing says how."""
     is_open = chosen["num_speculative_tokens"] and chosen["speculative_method"] is None
@@ -105,6 +113,15 @@ def hidden_states(_field: Field, chosen: Chosen, _rules: RuleSet) -> Sequence[An
 def unquantized_layers(_field: Field, chosen: Chosen, _rules: RuleSet) -> Sequence[Any]:
     """Return layers that keep the model's dtype in a quantized cache."""
     return () if chosen["kv_cache_dtype"] == "auto" else mostly(None, UNQUANTIZED, 0.7)
+
+
+def context_ranks(_field: Field, chosen: Chosen, _rules: RuleSet) -> Sequence[Any]:
+    """Return ranks that may share tokens, and a few that may not."""
+    ranks = chosen["tensor_parallel"]
+    allowed = context_sizes(load_model(chosen["model"]), ranks)[1:]
+    if ranks == 1:
+        return ()
+    return mostly(1, (*allowed * 3, 2, 3), 0.7) if allowed else mostly(1, (2,), 0.95)
 
 
 def unequal_ranks(_field: Field, chosen: Chosen, _rules: RuleSet) -> Sequence[Any]:

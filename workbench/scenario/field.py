@@ -9,7 +9,7 @@ from workbench.core.model import Model
 from workbench.core.versions import RuleSet
 from workbench.scenario.kinds import JsonSchema, Kind, Words, dtype_name
 
-ENGINE = "engine's choice"
+ENGINE = "auto (vLLM decides)"
 
 Offer = Callable[[Any, Model | None], Iterable[Any]]
 """(settings, model, if it can be read) -> values."""

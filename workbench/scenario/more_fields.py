@@ -18,6 +18,7 @@ from workbench.scenario.kinds import (
     Switch,
     Version,
     Words,
+    dtype_name,
     enum_member,
 )
 from workbench.scenario.numbers import MAX_TOKENS, Bytes, BytesPerRank, Integer, Share, Tokens
@@ -25,6 +26,11 @@ from workbench.scenario.sizes import SMALLEST_BARE
 
 ENTRY_POINTS = {context: name for name, context in USAGE_CONTEXTS.items()}
 """vLLM's name of an entry point -> ours."""
+
+
+def _measured(label: str, tip: str, usual: int) -> Any:
+    """Return a size that vLLM measures itself."""
+    return declare(None, Bytes(), label, tip, examples=(None, usual), none="not set")
 
 
 @dataclass(frozen=True)
@@ -45,26 +51,14 @@ class MemoryFields:
         f"{{flag}}, {DEFAULT_GPU_MEMORY_UTILIZATION} by default",
         examples=(None, None, None, 0.5, 0.95),
     )
-    weights_bytes: int | None = declare(
-        None,
-        Bytes(),
-        "Weights",
-        "Weights on one rank: about the safetensors divided by TP",
-        examples=(None, 8 * GIB),
+    weights_bytes: int | None = _measured(
+        "Weights", "Weights on one rank: about the safetensors divided by TP", 8 * GIB
     )
-    activation_bytes: int | None = declare(
-        None,
-        Bytes(),
-        "Activations",
-        "Peak activation memory per step, plus non-torch allocations",
-        examples=(None, 2 * GIB),
+    activation_bytes: int | None = _measured(
+        "Activations", "Peak activation memory per step, plus non-torch allocations", 2 * GIB
     )
-    cuda_graph_bytes: int | None = declare(
-        None,
-        Bytes(),
-        "Graph reserve",
-        "Memory that vLLM estimates for CUDA graphs",
-        examples=(None, GIB),
+    cuda_graph_bytes: int | None = _measured(
+        "Graph reserve", "Memory that vLLM estimates for CUDA graphs", GIB
     )
 
 
@@ -126,10 +120,10 @@ class MoreFields:
         MODEL_DTYPES, "Model dtype", "{flag} of weights and activations; auto is the checkpoint's"
     )
     mamba_cache_dtype: str = dtype_field(
-        STATE_DTYPES, "Conv dtype", "{flag} of the convolution states"
+        STATE_DTYPES, "Mamba conv-state dtype", "{flag} of the convolution states"
     )
     mamba_ssm_cache_dtype: str = dtype_field(
-        STATE_DTYPES, "State dtype", "{flag} of the recurrent states"
+        STATE_DTYPES, "Mamba SSM-state dtype", "{flag} of the recurrent states"
     )
     mamba_block_size: int | None = declare(
         None,
@@ -142,7 +136,7 @@ class MoreFields:
     max_num_batched_tokens: int | None = declare(
         None,
         Tokens(),
-        "Token budget",
+        "Max batched tokens",
         "{flag} of one scheduler step",
         examples=(None, None, None, 1024, 2048, 4096, 8192),
         tried=(2048,),
@@ -166,7 +160,7 @@ class MoreFields:
     num_speculative_tokens: int = declare(
         0,
         Tokens(low=0, high=1024),
-        "Draft tokens",
+        "Speculative tokens",
         "{flag}; 0 switches drafting off",
         flag="--speculative-config.num_speculative_tokens",
         also=("--spec-tokens", "speculative_tokens"),
@@ -178,7 +172,7 @@ class MoreFields:
     speculative_method: str | None = declare(
         None,
         Words(lambda rules: rules.speculation.names, of_any_version=True),
-        "Draft method",
+        "Speculative method",
         "{flag}: which drafter proposes the draft tokens",
         flag="--speculative-config.method",
         also=("--spec-method",),
@@ -220,6 +214,17 @@ class MoreFields:
         of_drafter=True,
         examples=examples.backends_of_drafter,
     )
+    draft_kv_cache_dtype: str | None = declare(
+        None,
+        Words(lambda rules: rules.draft_kv_cache_dtypes, of_any_version=True, normal=dtype_name),
+        "Draft KV dtype",
+        "{flag} of the drafter's layers, from 0.33 on",
+        flag="--speculative-config.kv_cache_dtype",
+        none="as the target's",
+        is_read=lambda settings: settings.num_speculative_tokens > 0,
+        of_drafter=True,
+        examples=examples.dtypes_of_drafter,
+    )
     num_gpu_blocks_override: int | None = declare(
         None,
         Integer(unit="blocks"),
@@ -233,6 +238,7 @@ class MoreFields:
         "Memory per rank",
         "Per-rank sizes if ranks differ, e.g. 20 GiB, 18 GiB",
         examples=examples.unequal_ranks,
+        none="not set",
     )
     disable_hybrid_kv_cache_manager: bool = declare(
         False,
@@ -252,7 +258,7 @@ class MoreFields:
     hidden_state_layers: int = declare(
         0,
         Integer(unit="layers", low=0, high=1024),
-        "Hidden states",
+        "Hidden-state layers (extract)",
         "--speculative-config method extract_hidden_states: number of layers whose hidden "
         "states are kept in the cache",
         flag="--speculative-config.draft_model_config",

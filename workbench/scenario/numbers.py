@@ -70,7 +70,7 @@ class Integer(Kind):
         try:
             return int(plain)
         except ValueError:
-            expected = f"an integer, or empty for the engine's choice.{self.hint(plain)}"
+            expected = f"an integer, or empty if vLLM is to decide.{self.hint(plain)}"
             raise invalid("wrong_type", name, plain, expected) from None
 
 
@@ -178,5 +178,5 @@ class Share(Kind):
             return None
         if isinstance(share := self.read(text), float):
             return share
-        expected = "a number above 0 and at most 1, or empty for the engine's choice."
+        expected = "a number above 0 and at most 1, or empty if vLLM is to decide."
         raise invalid("wrong_type", name, text.strip(), expected)

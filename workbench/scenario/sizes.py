@@ -36,7 +36,8 @@ def integer_value(text: str) -> int | str:
     Any other text is returned unchanged; the scenario then refuses it.
     """
     if found := SHORT_NUMBER.fullmatch(text.strip()):
-        return int(float(found.group(1)) * MULTIPLIERS[found.group(2)])
+        number = float(found.group(1)) * MULTIPLIERS[found.group(2)]
+        return text if math.isinf(number) else int(number)
     try:
         return int(text)
     except ValueError:

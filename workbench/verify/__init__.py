@@ -10,10 +10,12 @@ from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
-from workbench.core.errors import Refused
+from workbench.core.errors import ConfigError, Refused
+from workbench.core.model import Model
 from workbench.core.plan import Plan
 from workbench.core.versions import RULE_SETS
-from workbench.core.what_if.verification import Check, Report, compare, nearest_rules
+from workbench.core.what_if.comparison import MODEL, REFUSAL, compare
+from workbench.core.what_if.verification import Check, Report, nearest_rules
 from workbench.models import load_scenario_model
 from workbench.models.load import labelled_config
 from workbench.resolution import resolve
@@ -66,12 +68,12 @@ def check(scenario: Scenario, theirs: Outcome, rules: str) -> Check:
     if theirs.failure is not None:
         return Check(fields, failure=theirs.failure, functions=tuple(theirs.functions))
     try:
-        ours: Plan | Refused = resolve(scenario.replace(rules=rules))
-    except Refused as refusal:
+        ours: Plan | ConfigError | Refused = resolve(scenario.replace(rules=rules))
+    except (ConfigError, Refused) as refusal:
         ours = refusal
     rows = compare(ours, theirs.answers, theirs.refusal)
-    if "model" in theirs.unanswered:  # what vLLM says of the layers is not known
-        rows = tuple(row for row in rows if row.field != "refusal")
+    if MODEL in theirs.unanswered:  # what vLLM says of the layers is not known
+        rows = tuple(row for row in rows if row.field != REFUSAL)
     return Check(fields, rows, tuple(theirs.functions), theirs.unanswered)
 
 
@@ -101,10 +103,20 @@ def _question(scenario: Scenario) -> dict[str, Any]:
     draft = scenario.draft_model
     return question(
         scenario,
-        load_scenario_model(scenario),
+        _model(scenario),
         labelled_config(scenario.model)[0],
         None if draft is None else labelled_config(draft)[0],
     )
+
+
+def _model(scenario: Scenario) -> Model | None:
+    """Return the model; None without a reader for it, if there is a question nevertheless."""
+    try:
+        return load_scenario_model(scenario)
+    except ConfigError:
+        if scenario.num_speculative_tokens:  # which method drafts depends on the model
+            raise
+        return None
 
 
 __all__ = ["CannotVerifyError", "check", "installed_version", "verify"]

@@ -23,7 +23,7 @@ from workbench.core.byte_map.cuts import (
 )
 from workbench.core.dtypes import INT4_HEADS, PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
 from workbench.core.groups.cache_spec import INDEX_KEYS
-from workbench.core.groups.layer_specs import INDEX_SCALE_ELEMENTS
+from workbench.core.groups.index_keys import INDEX_SCALE_ELEMENTS
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.shapes import HEADS, KV, NUM_BLOCKS, TOKENS, CacheGeometry
 from workbench.core.layouts.view import View

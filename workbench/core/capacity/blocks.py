@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from workbench.core.arithmetic import cdiv
 from workbench.core.block_sizes import common_kernel_block
 from workbench.core.capacity.cache_plan import CachePlan, largest
-from workbench.core.capacity.memory_budget import memory_budget
+from workbench.core.capacity.memory_budget import explicit_bytes, memory_budget
 from workbench.core.capacity.memory_estimate import budgets_of
 from workbench.core.groups.cache_spec import (
     ATTENTION_SPECS,
@@ -88,10 +88,8 @@ def measured_bytes(settings: Settings) -> int | None:
 
 def given_bytes(settings: Settings) -> tuple[int, ...]:
     """Return the bytes of the ranks without an override; empty while they are unknown."""
-    if settings.kv_cache_memory_bytes_by_rank:
-        return settings.kv_cache_memory_bytes_by_rank
-    if settings.kv_cache_memory_bytes is not None:
-        return (settings.kv_cache_memory_bytes,)
+    if explicit := explicit_bytes(settings):
+        return explicit
     budget = memory_budget(settings)
     return () if budget is None else (budget.available_bytes,)
 
@@ -123,21 +121,26 @@ def blocks_of_group(plan: Plan, spec: CacheSpec, length: int) -> int:
     # A window need not begin at the start of a block: with blocks of 4 tokens, [XXCD][EF] holds a
     # window of 4 in two (SlidingWindowSpec.max_memory_usage_bytes).
     if spec.kind in SLIDING_KINDS and window is not None:
-        return cdiv(min(window - 1 + _read_again(plan) + budget, length), spec.block_size) + 1
+        return cdiv(min(window - 1 + tokens_read_again(plan) + budget, length), spec.block_size) + 1
     if spec.kind == ATTENTION_SPECS[CHUNKED] and window is not None:
         return cdiv(min(window + budget, length), spec.block_size)
-    return cdiv(length, spec.block_size)
+    # CrossAttentionSpec.max_memory_usage_bytes, 0.23 and 0.33: what the encoder may read in a step,
+    # which is the budget of a step, however long the request is.
+    return cdiv(plan.max_num_batched_tokens if spec.reads_encoder else length, spec.span_tokens)
 
 
-def _read_again(plan: Plan) -> int:
+def tokens_read_again(plan: Plan) -> int:
     """Return the tokens before a window that a chain of MTP layers reads once more."""
     # extra_retained_tokens of get_global_kv_cache_groups, 0.33.
+    # Such a chain may prefill the last tokens again, so that their window must not be freed yet.
     return lookahead_tokens(plan) - 1 if plan.rules.groups.retains_drafted_tokens else 0
 
 
 def tokens_in_flight(plan: Plan) -> int:
     """Return the tokens of unfinished steps, which a window must hold in addition to its own."""
     # VllmConfig.max_in_flight_tokens, 0.33.
+    # A block that the window has left is freed once its tokens are processed; until then steps
+    # under way hold it.
     batches = concurrent_batches(plan) if plan.rules.groups.holds_batches_in_flight else 1
     return plan.max_num_batched_tokens * batches
 
@@ -156,6 +159,8 @@ def blocks_in_group(plan: Plan, group: Group, length: int) -> int:
     """Return the most block ids that a request of `length` tokens needs in a layer of the group."""
     if not group.own_specs:
         return blocks_of_group(plan, group.spec, length)
+    # They share one table, so the layer that needs most decides for all
+    # (UniformTypeKVCacheSpecs.max_memory_usage_bytes).
     return max(blocks_of_group(plan, spec, length) for spec in group.different_specs)
 
 
@@ -193,7 +198,10 @@ def printed_blocks(plan: Plan, grouping: Grouping, request: tuple[int, ...]) -> 
 
 def longest_request(plan: Plan, grouping: Grouping, available: int) -> int:
     """Return the longest request, up to `max_model_len`, that fits `available` bytes, or 0."""
+    # Only the check and this search subtract the null block: the pool is made of all the memory
+    # (get_kv_cache_configs, 0.33).
     usable = available - held_back_bytes(plan, grouping)
+    # A longer request never needs less, so that halving finds it; vLLM searches in the same way.
     low, high = 0, plan.max_model_len
     while low < high:
         middle = (low + high + 1) // 2
@@ -208,7 +216,9 @@ def scheduler_block_size(plan: Plan, grouping: Grouping) -> int:
     """Return the scheduler's unit: the LCM of the groups' blocks, the block without a group."""
     # EngineCore sets the block to the least of the groups' first, and that is the one of a single
     # group, whatever the block of attention layers would be.
-    return grouping.block_multiple_tokens if grouping.groups else plan.block_size
+    if grouping.groups:
+        return grouping.block_multiple_tokens
+    return plan.block_size * plan.settings.decode_context_parallel
 
 
 def hashes_may_be_finer(plan: Plan, grouping: Grouping, *, in_use: bool) -> bool:
@@ -222,6 +232,24 @@ def hashes_may_be_finer(plan: Plan, grouping: Grouping, *, in_use: bool) -> bool
             group.spec.is_mamba and _keeps_hashes(plan, group) for group in grouping.examples
         )
     )
+
+
+def hit_unit(plan: Plan, grouping: Grouping) -> int:
+    """Return what hits are multiples of: the scheduler's block, or the hashes' where states allow.
+
+    Source: `partial_hash_hits_enabled`, 0.33. Ranks that share tokens make the blocks of attention
+    span more tokens than states do; elsewhere states have blocks as large as all others.
+    """
+    # Where hashes are finer, states are in align mode: others keep hashes of whole blocks.
+    finer = hashes_may_be_finer(plan, grouping, in_use=plan.enable_prefix_caching)
+    if not (finer and plan.rules.prefill.keeps_few_states):
+        return scheduler_block_size(plan, grouping)
+    specs, unit = [group.spec for group in grouping.examples], grouping.block_divisor_tokens
+    spread = any(spec.context_ranks > 1 for spec in specs)
+    states = [spec.block_size for spec in specs if spec.is_mamba]
+    allowed = any(block > unit or (spread and block == unit) for block in states)
+    windows = any(spec.kind in SLIDING_KINDS and spec.span_tokens != unit for spec in specs)
+    return unit if allowed and not windows else scheduler_block_size(plan, grouping)
 
 
 def _keeps_hashes(plan: Plan, group: Group) -> bool:

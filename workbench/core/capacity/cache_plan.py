@@ -170,6 +170,8 @@ class CachePlan(Published):
         """
         if self.stages:
             each = max(1, len(rank_bytes) // len(self.stages))
+            # Ranks of one stage follow each other: tensor parallelism is the innermost dimension of
+            # vLLM's numbering (initialize_model_parallel).
             parts = (rank_bytes[at * each : (at + 1) * each] for at in range(len(self.stages)))
             return largest(
                 stage.sized(own or rank_bytes)
@@ -178,6 +180,7 @@ class CachePlan(Published):
         available, grouping = min(rank_bytes), self.grouping
         # BlockPool always needs its null block, so a model without a cache has one block.
         one = grouping.bytes_per_block
+        # A stage without a layer of any group limits nothing, so it has None.
         blocks = max(available, 0) // one if one else None if grouping.groups else 1
         return CachePlan(
             grouping=grouping,
@@ -222,12 +225,15 @@ class CachePlan(Published):
         checked = self.checked_bytes
         if checked is None or not self.grouping.bytes_per_block:
             return False
+        # No memory at all is refused first, whatever is needed (_check_enough_kv_cache_memory).
         return checked <= 0 or self.needed_bytes > checked
 
     @property
     def printed_tokens(self) -> int | None:
         """Return the tokens in "GPU KV cache size": concurrency times the longest request."""
         concurrency = self.max_concurrency
+        # Not blocks times block size: a window holds few blocks of a long request, so that this
+        # would count too little (_report_kv_cache_config).
         return None if concurrency is None else int(concurrency * self.max_model_len)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from workbench.core.ranks import Split, split_of
 from workbench.core.speculation import DRAFT_MODEL, MTP, class_of_head
 from workbench.core.weights import EMBEDDING, LENGTH, MTP_PART, PER_DRAFT, TABLE, Part, Weights
 
@@ -50,10 +51,10 @@ def draft_bytes(plan: Plan) -> DraftBytes | None:
     weights = draft_weights(plan)
     if weights is None:
         return DraftBytes()
-    ranks = plan.settings.draft_tensor_parallel or plan.settings.tensor_parallel
+    split = split_of_drafter(plan)
     dtype, per_draft = plan.model_dtype, {PER_DRAFT: plan.settings.num_speculative_tokens}
     copies = {**plan.rules.weight_copies, **per_draft, LENGTH: plan.max_model_len}
-    whole = weights.size(ranks, dtype, copies)
+    whole = weights.size(split, dtype, copies)
     if weights.unknown or whole is None:
         return None if whole is None else DraftBytes(whole, int(SHARE_OF_CHECKPOINT * whole))
     target = {part for part, _ in plan.model.weights.parts}
@@ -61,10 +62,17 @@ def draft_bytes(plan: Plan) -> DraftBytes | None:
     parts = [(_stretched(plan, part), count) for part, count in weights.parts]
     own = [(part, count) for part, count in parts if TABLE not in part.name or part not in target]
     own += [(part, 1) for part in weights.shared if (part.outputs, part.inputs) not in rows]
-    known = Weights(tuple(own)).size(ranks, dtype, copies) or 0
+    known = Weights(tuple(own)).size(split, dtype, copies) or 0
     shared = weights.shared if weights.has_vocabulary else ()
     like = [part for part in shared if (part.outputs, part.inputs) in rows]
-    return DraftBytes(known, sum(part.size(ranks, dtype) for part in like))
+    return DraftBytes(known, sum(part.size(split, dtype) for part in like))
+
+
+def split_of_drafter(plan: Plan) -> Split:
+    """Return among how many ranks the drafter is divided, which may be other ones."""
+    return split_of(
+        plan, tensor_parallel=plan.settings.draft_tensor_parallel or plan.settings.tensor_parallel
+    )
 
 
 def _stretched(plan: Plan, part: Part) -> Part:

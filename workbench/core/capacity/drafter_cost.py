@@ -123,6 +123,7 @@ def _fitting_numbers(plan: Plan, most: int) -> tuple[int, ...]:
     layout, found = cache_layout(plan, specs), []
     manager = not plan.settings.disable_hybrid_kv_cache_manager
     for count in range(1, MOST_LAYERS + 1):
+        # A drafter of another length is taken to repeat the layers of this one.
         more = {f"draft.{at}": spec for at, spec in enumerate(islice(cycle(drafted), count))}
         try:
             grouping = group_layers(

@@ -11,7 +11,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from workbench.core.capacity.memory_doubts import Doubt
-from workbench.core.devices import device_memory_of
+from workbench.core.devices import device_memory_of, platform_of
 
 if TYPE_CHECKING:
     from workbench.scenario.fields import Settings
@@ -52,6 +52,8 @@ class MemoryBudget:
     @property
     def available_bytes(self) -> int:
         """Return what is left for the cache; negative when the rest alone does not fit."""
+        # vLLM subtracts its estimate of the graphs too, since they are captured after the cache
+        # exists (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS, on by default).
         taken = self.weights_bytes + self.activation_bytes + self.cuda_graph_bytes
         return self.requested_bytes - taken - self.other_bytes
 
@@ -66,6 +68,18 @@ class MemoryBudget:
         wanted = self.requested_bytes - self.available_bytes + cache_bytes
         hundredths = ceil(100 * wanted / self.device_bytes)
         return hundredths / 100 if 0 < hundredths <= 100 else None
+
+
+def explicit_bytes(settings: Settings) -> tuple[int, ...]:
+    """Return explicit bytes of the ranks, one entry for all; empty where vLLM measures them."""
+    if settings.kv_cache_memory_bytes_by_rank:
+        return settings.kv_cache_memory_bytes_by_rank
+    given = settings.kv_cache_memory_bytes
+    # The workers of GPUs take 0 for not set, that of CPUs takes it as it is
+    # (determine_available_memory of gpu_worker.py and cpu_worker.py, 0.23 and 0.33).
+    if given or (given is not None and platform_of(settings) == "cpu"):
+        return (given,)
+    return ()
 
 
 def memory_budget(settings: Settings) -> MemoryBudget | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.core.capacity.draft_weights import SHARE_OF_CHECKPOINT
-from workbench.core.ranks import ranks_of
+from workbench.core.ranks import Split, split_of
 from workbench.core.weights import LENGTH
 
 if TYPE_CHECKING:
@@ -55,6 +55,11 @@ class Measured(NamedTuple):
     is_padded: bool
 
 
+def talking_ranks(plan: Plan) -> int:
+    """Return how many ranks exchange what they compute, those of other engines too."""
+    return split_of(plan).of_experts * plan.settings.pipeline_parallel
+
+
 def _of_checkpoint(plan: Plan, counted: int) -> Doubt:
     """Return what the files next to config.json say against the count, if there are any."""
     weights, ranks = plan.model.weights, plan.settings.tensor_parallel
@@ -63,7 +68,7 @@ def _of_checkpoint(plan: Plan, counted: int) -> Doubt:
     if weights.unknown:
         return Doubt(int(SHARE_OF_CHECKPOINT * counted), "weights by the checkpoint's size")
     copies = {**plan.rules.weight_copies, LENGTH: plan.max_model_len}
-    whole, held = weights.size(1, plan.model_dtype, copies) or 0, weights.checkpoint_bytes
+    whole, held = weights.size(Split(), plan.model_dtype, copies) or 0, weights.checkpoint_bytes
     off = max(whole - LARGER * held, held / SMALLER - whole, 0)
     return Doubt(int(off / ranks), "the checkpoint has another size than config.json gives")
 
@@ -74,7 +79,7 @@ def doubts(plan: Plan, device_bytes: int, found: Measured) -> tuple[Doubt, ...]:
     of_device, platform = OF_PLATFORM[plan.platform.name]
     activations = 0 if settings.activation_bytes is not None else found.activations
     graphs = 0 if settings.cuda_graph_bytes is not None else found.graphs
-    elsewhere = ranks_of(settings) > 1 and plan.capability != HOPPER
+    elsewhere = talking_ranks(plan) > 1 and plan.capability != HOPPER
     tokens = plan.max_num_batched_tokens if plan.model.weights.has_tower else 0
     is_driver = settings.device_memory_bytes is None and not (
         plan.device is not None and plan.device.torch_bytes

@@ -9,10 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.core.capacity.draft_weights import DraftBytes, draft_bytes, draft_weights
+from workbench.core.capacity.draft_weights import (
+    DraftBytes,
+    draft_bytes,
+    draft_weights,
+    split_of_drafter,
+)
+from workbench.core.capacity.graph_sizes import count_graphs
 from workbench.core.capacity.memory_budget import (
     DEFAULT_GPU_MEMORY_UTILIZATION,
     MemoryBudget,
+    explicit_bytes,
     memory_budget,
 )
 from workbench.core.capacity.memory_doubts import (
@@ -21,9 +28,10 @@ from workbench.core.capacity.memory_doubts import (
     RANKS_ELSEWHERE,
     Measured,
     doubts,
+    talking_ranks,
 )
 from workbench.core.dtypes import FLOAT_BYTES
-from workbench.core.ranks import ranks_of
+from workbench.core.ranks import split_of
 from workbench.core.weights import COLUMN, LENGTH, Part
 
 if TYPE_CHECKING:
@@ -42,9 +50,6 @@ OUTSIDE_TORCH = int(0.25 * GIB)
 OF_RANKS = int(1.85 * GIB)
 """What ranks need to talk to each other."""
 PER_GRAPH_AND_LAYER = int(0.00027 * GIB)
-LARGEST_GRAPH = 512
-EVERY_EIGHTH = 256
-"""Batch sizes with a graph: up to here every eighth, then every sixteenth."""
 PADDING = 0.055
 """Of all weights, what kernels add to experts that are padded for them."""
 
@@ -84,11 +89,7 @@ def budgets_of(plan: Plan) -> tuple[MemoryBudget, ...]:
 def estimate_margin(plan: Plan) -> int | None:
     """Return what the plan's cache memory may be off by; None where it is not an estimate."""
     settings = plan.settings
-    explicit = (
-        *(settings.kv_cache_memory_bytes, settings.kv_cache_memory_bytes_by_rank),
-        settings.num_gpu_blocks_override,
-    )
-    if any(value is not None for value in explicit):
+    if explicit_bytes(settings) or settings.num_gpu_blocks_override is not None:
         return None
     found = budget_of(plan)
     return None if found is None else found.margin_bytes
@@ -112,6 +113,7 @@ def estimate(plan: Plan, layers: range | None = None) -> MemoryBudget | None:
     if padded:
         weights += int(PADDING * weights)
     if settings.activation_bytes is not None:
+        # What is measured from outside contains what torch does not see.
         activations, other = settings.activation_bytes, 0
     if settings.cuda_graph_bytes is not None:
         graphs = settings.cuda_graph_bytes
@@ -138,11 +140,6 @@ def _share(plan: Plan, layers: range | None) -> float:
     return 1 if layers is None else (min(layers.stop, count) - layers.start) / count
 
 
-def _talks(plan: Plan) -> bool:
-    """Return whether there are several ranks."""
-    return ranks_of(plan.settings) > 1
-
-
 def weights_of(plan: Plan, layers: range | None = None) -> int | None:
     """Return the bytes of weights on one rank: explicit, or of config.json.
 
@@ -151,9 +148,9 @@ def weights_of(plan: Plan, layers: range | None = None) -> int | None:
     explicit = plan.settings.weights_bytes
     if explicit is not None:
         return explicit
-    ranks, dtype = plan.settings.tensor_parallel, plan.model_dtype
+    split, dtype = split_of(plan), plan.model_dtype
     copies = {**plan.rules.weight_copies, LENGTH: plan.max_model_len}
-    found = plan.model.weights.size(ranks, dtype, copies, layers)
+    found = plan.model.weights.size(split, dtype, copies, layers)
     if found is not None and plan.model.weights.unknown:
         return int(_share(plan, layers) * found)
     return found
@@ -175,15 +172,14 @@ def missing(plan: Plan) -> Unestimated | None:
 
 def _unknown_weights(plan: Plan) -> Unestimated | None:
     """Return why the weights of the model or of its drafter are not known."""
-    settings, drafted = plan.settings, draft_weights(plan)
-    of_model = (plan.model.weights, settings.tensor_parallel)
-    of_drafter = (drafted, settings.draft_tensor_parallel or settings.tensor_parallel)
-    for weights, ranks in (of_model, of_drafter):
+    of_model = (plan.model.weights, split_of(plan))
+    of_drafter = (draft_weights(plan), split_of_drafter(plan))
+    for weights, split in (of_model, of_drafter):
         if weights is not None and weights.unknown and not weights.checkpoint_bytes:
             return Unestimated("weights_bytes", weights.unknown)
-        part = None if weights is None else weights.undivided(ranks)
+        part = None if weights is None else weights.undivided(split)
         if part is not None:
-            reason = f"{ranks} ranks cannot divide {part.name} evenly"
+            reason = f"{part.ranks(split)} ranks cannot divide {part.name} evenly"
             return Unestimated("tensor_parallel", reason)
     return None
 
@@ -208,16 +204,18 @@ def _workspace(plan: Plan) -> int:
     if not widest:
         return 0
     width = plan.model.weights.experts_per_token * (widest + (plan.model.hidden_size or 0))
-    return plan.max_num_batched_tokens * width * FLOAT_BYTES[plan.model_dtype]
+    # they get the tokens of all engines
+    tokens = plan.max_num_batched_tokens * split_of(plan).engines
+    return tokens * width * FLOAT_BYTES[plan.model_dtype]
 
 
 def _widest(plan: Plan, *, of_experts: bool) -> int:
     """Return the outputs of the widest first layer of an MLP on one rank, merged ones together."""
-    weights, ranks = plan.model.weights, plan.settings.tensor_parallel
+    weights, split = plan.model.weights, split_of(plan)
     if weights.unknown and not of_experts:
-        return WIDEST_UNKNOWN * (plan.model.hidden_size or 0) // ranks
+        return WIDEST_UNKNOWN * (plan.model.hidden_size or 0) // split.ranks
     found = [part for part, _ in weights.parts if _is_first(part, of_experts)]
-    return max((sum(part.share(ranks)[0]) for part in found), default=0)
+    return max((sum(part.share(split)[0]) for part in found), default=0)
 
 
 def _is_first(part: Part, of_experts: bool) -> bool:
@@ -236,22 +234,13 @@ def _sampler(plan: Plan) -> int:
 
 def graph_bytes(plan: Plan) -> int:
     """Return what the graphs of mixed batches and of decoding take, as vLLM estimates them."""
-    largest = min(2 * plan.max_num_seqs, LARGEST_GRAPH)
-    graphs = _graphs(largest) + _graphs(min(plan.max_num_seqs, LARGEST_GRAPH))
-    return graphs * plan.model.num_hidden_layers * PER_GRAPH_AND_LAYER
-
-
-def _graphs(largest: int) -> int:
-    """Return how many batch sizes up to `largest` have a graph: 1, 2, 4, and multiples."""
-    if largest <= EVERY_EIGHTH:
-        return 3 + largest // 8
-    return 3 + EVERY_EIGHTH // 8 + (largest - EVERY_EIGHTH) // 16
+    return count_graphs(plan) * plan.model.num_hidden_layers * PER_GRAPH_AND_LAYER
 
 
 def _other(plan: Plan, share: float) -> int:
     of_ranks = OF_RANKS if plan.capability == HOPPER else RANKS_ELSEWHERE
     copies = int(share * _latent_copies(plan, plan.settings.tensor_parallel))
-    return OUTSIDE_TORCH + (of_ranks if _talks(plan) else 0) + copies
+    return OUTSIDE_TORCH + (of_ranks if talking_ranks(plan) > 1 else 0) + copies
 
 
 def _latent_copies(plan: Plan, ranks: int) -> int:

@@ -6,15 +6,15 @@ from workbench.core.arithmetic import cdiv
 from workbench.core.capacity.blocks import checkpoint_blocks, tokens_in_flight
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.errors import check_integer
-from workbench.core.groups.cache_spec import RING_SPEC
+from workbench.core.groups.cache_spec import RING_SPEC, CacheSpec
 from workbench.core.groups.grouping import Group
 from workbench.core.plan import Plan
 
 NULL_BLOCKS = 1
 USUAL_PROMPT_TOKENS = 4096
 PARTS = (
-    *("used", "unfilled tokens", "mamba padding", "empty slots"),
-    *("checkpoint", "draft blocks", "attention padding"),
+    *("used", "internal fragmentation", "mamba padding", "empty slots"),
+    *("checkpoint", "speculative blocks", "attention padding"),
 )
 
 
@@ -25,7 +25,7 @@ class Waste:
     prompt_tokens: int
     reserved_bytes: int
     parts: dict[str, int]
-    """Bytes by name. "used" are keys, values and the running state. The rest is overhead: unfilled
+    """Bytes by name. "used" are keys, values and the running state. The rest is overhead: unused
     tokens of the last block, padding of mamba pages and of attention pages, room of a block that no
     layer of the group fills ("empty slots"), checkpoints of align mode, blocks of draft tokens."""
 
@@ -68,15 +68,22 @@ def request_blocks(plan: Plan, group: Group, prompt_tokens: int) -> int:
         return 1
     if not group.spec.is_mamba:
         if window is None:
-            return cdiv(prompt_tokens, size)
+            return cdiv(prompt_tokens, group.spec.span_tokens)
         # The most that a window takes at once, which is during the prefill.
+        # One block more, since a window may begin inside of one.
         return cdiv(min(prompt_tokens, window - 1 + tokens_in_flight(plan) + size), size)
     drafts = plan.settings.num_speculative_tokens
     if plan.mamba_cache_mode == "all":
         return cdiv(prompt_tokens, size) + drafts
     if plan.mamba_cache_mode != "align" or prompt_tokens <= size:
+        # Before the first block is full there is no earlier state to keep.
         return 1 + drafts
     return 2 + checkpoint_blocks(plan) + drafts
+
+
+def tokens_on_rank(spec: CacheSpec, tokens: int, blocks: int) -> int:
+    """Return the most of a request's tokens that so many blocks hold on one rank."""
+    return min(cdiv(tokens, spec.context_ranks), blocks * spec.block_size)
 
 
 def blocks_for_prompt(plan: Plan, cache: CachePlan, prompt_tokens: int) -> int:
@@ -89,6 +96,7 @@ def requests_that_fit(plan: Plan, cache: CachePlan, prompt_tokens: int) -> int |
     """Return how many requests of `prompt_tokens` the pool holds, without the null block."""
     if cache.num_blocks is None:
         return None
+    # BlockPool never hands out block 0.
     return max(0, cache.num_blocks - NULL_BLOCKS) // blocks_for_prompt(plan, cache, prompt_tokens)
 
 
@@ -104,16 +112,17 @@ def waste(plan: Plan, cache: CachePlan, prompt_tokens: int) -> Waste:
         for spec, layers in group.layers_by_spec:
             own, padding = spec.content_bytes * layers, spec.padding_bytes * blocks * layers
             if not spec.is_mamba:
-                filled = min(prompt_tokens, blocks * spec.block_size) * spec.token_bytes * layers
+                filled = tokens_on_rank(spec, prompt_tokens, blocks) * spec.token_bytes * layers
                 parts["used"] += filled
-                parts["unfilled tokens"] += blocks * own - filled
+                parts["internal fragmentation"] += blocks * own - filled
                 parts["attention padding"] += padding
                 continue
             states = blocks - drafts
+            # Of all states only the last one is still written to.
             kept_for_reuse = states - 1 if plan.mamba_cache_mode in {"align", "all"} else 0
             parts["used"] += own * (states - kept_for_reuse)
             parts["checkpoint"] += own * kept_for_reuse
-            parts["draft blocks"] += own * drafts
+            parts["speculative blocks"] += own * drafts
             parts["mamba padding"] += padding
     return Waste(prompt_tokens, reserved, parts)
 
@@ -130,6 +139,7 @@ def pool_use(
     if not ranks or not num_blocks:
         return None
     if rank is None:
+        # The one with most memory shows what an uneven split wastes.
         rank = ranks.index(max(ranks))
     check_integer("rank", rank, 0, len(ranks) - 1, "the last with a memory size")
     available, per_block = ranks[rank], cache.grouping.bytes_per_block

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 
 from workbench.core.arithmetic import cdiv
 from workbench.core.capacity.cache_plan import CachePlan
-from workbench.core.capacity.occupancy import check_prompt, request_blocks, requests_that_fit
+from workbench.core.capacity.occupancy import (
+    check_prompt,
+    request_blocks,
+    requests_that_fit,
+    tokens_on_rank,
+)
 from workbench.core.plan import Plan
 
 PHASE_1 = ("preferred_block_size", "platform_block_size")
@@ -60,7 +65,8 @@ def request_bytes(plan: Plan, block_size: int, prompt_tokens: int) -> tuple[int,
             if spec.is_mamba:
                 states += blocks * spec.content_bytes * layers
                 continue
-            held = min(prompt_tokens, blocks * spec.block_size)
+            held = tokens_on_rank(spec, prompt_tokens, blocks)
+            # In blocks that no state has enlarged, and without padding.
             attention += cdiv(held, block_size) * block_size * spec.token_bytes * layers
     return attention, states
 

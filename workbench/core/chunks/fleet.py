@@ -116,6 +116,7 @@ def _layout(plan: Plan) -> str | None:
 READ: dict[str, Callable[[Plan], object]] = {
     "tensor parallel": lambda plan: plan.settings.tensor_parallel,
     "pipeline parallel": lambda plan: plan.settings.pipeline_parallel,
+    "decode context parallel": lambda plan: plan.settings.decode_context_parallel,
     "KV-cache dtype": lambda plan: plan.kv_cache_dtype,
     "bytes of a token, all heads": _token_bytes,
     "block": lambda plan: plan.block_size,

@@ -57,7 +57,7 @@ def pieces_of(plan: Plan, connector: Connector) -> tuple[Piece, ...]:
     cache = plan.built_cache()
     return tuple(
         Piece(
-            tokens=group.spec.block_size,
+            tokens=group.spec.span_tokens,
             bytes_on_rank=stage.grouping.bytes_per_block
             if connector.whole_ids
             else _group_bytes(group),
@@ -68,6 +68,8 @@ def pieces_of(plan: Plan, connector: Connector) -> tuple[Piece, ...]:
         )
         for number, stage in enumerate(cache.stages or (cache,))
         for group in stage.groups
+        # A store finds ids by their hashes, which rings and windows computed again do not have.
+        if group.is_found_again or not (connector.stores and connector.whole_ids)
     )
 
 
@@ -100,7 +102,10 @@ def same_heads(plan: Plan, group: Group) -> int:
     """Return how many ranks a Mooncake store takes for one, as they hold the same bytes."""
     # put_step (0.23, for all groups) and _spec_tp_replication_factor (0.33).
     ranks, attention = plan.settings.tensor_parallel, plan.model.attention
-    if attention is None or (group.spec.is_mamba and not plan.rules.offload.store_shares_states):
+    if attention is None:
+        return 1
+    spreads = group.spec.is_mamba or plan.settings.decode_context_parallel > 1
+    if spreads and not plan.rules.offload.store_shares_states:
         return 1
     if attention.use_mla and (plan.rules.offload.store_shares_states or _is_latent(group)):
         return ranks

@@ -6,8 +6,9 @@ from typing import Any
 from workbench.core.chunks.answer import Chunks
 from workbench.core.chunks.connectors import CONNECTORS, LMCACHE
 from workbench.core.chunks.engines import member_of
-from workbench.core.errors import check_integer
+from workbench.core.errors import ScenarioError, check_integer
 from workbench.core.plan import Plan
+from workbench.core.ranks import shared_tokens_text
 
 USUAL_PROMPT = 32768
 """Tokens of the prompt whose cost is shown if none is given."""
@@ -24,8 +25,8 @@ def chunks(
 
     plans: the engines, by name or in a list. connector: vLLM's name for it. chunk_tokens: a size
     to check. prompt_tokens: whose cost is shown, by default 32,768 or the longest that any engine
-    allows. Errors: ScenarioError for an unknown connector or a size below 1; ValueError without a
-    plan.
+    allows. Errors: ScenarioError for an unknown connector, a size below 1 or ranks that
+    share the tokens of a block; ValueError without a plan.
 
     >>> one = wb.resolve(model="qwen3.5-4b", enable_prefix_caching=True)
     >>> wb.chunks([one, wb.resolve(one.scenario, kv_cache_dtype="fp8")]).legal_sizes[:2]
@@ -37,6 +38,9 @@ def chunks(
     if chunk_tokens is not None:
         check_integer("chunk_tokens", chunk_tokens, 1, 2**31, "the largest integer of vLLM")
     named = plans if isinstance(plans, Mapping) else labelled(plans)
+    for plan in named.values():
+        if text := shared_tokens_text(plan.settings, "A store of chunks"):
+            raise ScenarioError("context_parallel", text, field="decode_context_parallel")
     longest = max(plan.max_model_len for plan in named.values()) - 1
     if prompt_tokens is not None:
         check_integer("prompt_tokens", prompt_tokens, 1, longest, "max_model_len less one")

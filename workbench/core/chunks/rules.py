@@ -10,7 +10,7 @@ from dataclasses import replace
 from workbench.core.chunks.connectors import LMCACHE, MOONCAKE, OFFLOADING, Connector
 from workbench.core.chunks.pieces import same_heads
 from workbench.core.errors import WorkbenchError
-from workbench.core.offload.checks import ENABLE_PREFIX_CACHING, stops
+from workbench.core.offload.checks import ENABLE_PREFIX_CACHING, encoder_problem, stops
 from workbench.core.offload.plan import OffloadRequest, offload
 from workbench.core.offload.transfer_ranks import state_problem
 from workbench.core.plan import Plan
@@ -61,6 +61,8 @@ def _needs_manager(connector: Connector, reason: str) -> Problem:
 
 def connector_problems(plan: Plan, connector: Connector) -> Iterator[Problem]:
     """Yield what the connector refuses, or keeps wrongly, of this plan, which has a cache."""
+    if plan.model.is_encoder_decoder and connector.name != OFFLOADING:
+        yield encoder_problem()
     if connector.state_modes:
         yield from _state_problems(plan, connector)
     if connector.name == LMCACHE:

@@ -46,6 +46,7 @@ def direct_build(
         pages = [page for token in tokens for page in _pages(batch, rule, token, pruned=pruned)]
         # A stale column can move another request's page to the front; its keys are then
         # added up in another order, which gives other bits (0.23).
+        # Columns before a window are set to the null block, which is dropped like a repeated page.
         unique = tuple(dict.fromkeys(page for page in pages if page != NULL_BLOCK))
         groups.append(unique)
         dropped += sum(page != NULL_BLOCK for page in pages) - len(unique)

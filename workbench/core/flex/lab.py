@@ -51,7 +51,7 @@ class FlexShape:
 class FlexPlace:
     """Where it ran. path: which kernel, in words. mode: "gpu" or "interpreter" or "eager".
 
-    note: what is other than requested, and why; empty if nothing is.
+    note: how it was computed, where that differs from a GPU; empty if it does not.
     """
 
     path: str
@@ -167,7 +167,7 @@ class BitTrial:
 
 @dataclass(frozen=True, slots=True)
 class BitRun:
-    """All trials of one way to choose tiles. promised: the kinds in which it promises equal bits.
+    """All trials of one way to choose tiles. promised: the kinds in which bits must be equal.
 
     control: it promises nothing, and has to differ: that shows that a difference would be seen.
     """
@@ -180,7 +180,7 @@ class BitRun:
 
     @property
     def broken(self) -> tuple[BitTrial, ...]:
-        """Return the trials that differ although equal bits are promised."""
+        """Return the trials that differ although bitwise equality is promised."""
         return tuple(t for t in self.trials if not t.equal and t.kind in self.promised)
 
     @property

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from workbench.core.arithmetic import cdiv
+from workbench.core.errors import ScenarioError, shown
 from workbench.core.tables.block_pool import NULL_BLOCK
 
 UNOWNED = -1
@@ -25,6 +26,7 @@ class MaskRule:
     chunk of this many positions (ours, not a mask of vLLM's flex backend). prefix: ranges [s, e],
     both ends included, in which everybody sees everybody, whatever the rest says. prefixes: the
     ranges of each request, in place of `prefix`; requests after the last have `prefix`.
+    Errors: ScenarioError for a window or a chunk below one token.
     """
 
     causal: bool = True
@@ -32,6 +34,17 @@ class MaskRule:
     chunk: int | None = None
     prefix: tuple[Range, ...] = ()
     prefixes: tuple[tuple[Range, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check the sizes: a chunk of 0 would divide by it."""
+        for name, size in (("window", self.window), ("chunk", self.chunk)):
+            if size is not None and size < 1:
+                raise ScenarioError(
+                    "out_of_range",
+                    f"Invalid {name} = {shown(size)} of a mask. Expected at least 1 token. "
+                    "Nearest valid value: 1.",
+                    field=name,
+                )
 
     def of(self, request: int) -> MaskRule:
         """Return the rule of one request of the batch."""

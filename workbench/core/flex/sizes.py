@@ -78,6 +78,7 @@ def small_blocks(
 def mask_blocks(fields: FlexFields, cache_block_size: int, *, small: bool) -> MaskBlocks:
     """Return the mask block over cache blocks (kernel blocks) of this size, as vLLM checks it."""
     # FlexAttentionMetadataBuilder.__init__.
+    # `or`, as in vLLM: an explicit 0 is the default, too.
     q = fields.q_block_size or (SMALL_BLOCK if small else LARGE_BLOCK)
     kv = fields.kv_block_size or (cache_block_size if small else LARGE_BLOCK)
     # A hybrid's kernel block, such as 528, is not a power of two: its default stops the start.
@@ -134,7 +135,7 @@ def _refused(
         return FlexRefusal(
             "flex_tile_is_zero",
             field=tile_name,
-            message=f"{tile_name} = 0 is not the engine's choice: {size_name} = {size} is divided "
+            message=f"{tile_name} = 0 does not leave it to vLLM: {size_name} = {size} is divided "
             f"by it. Leave it empty, or take {min(size, SMALL_BLOCK)}.",
             operands=operands,
             exception="ZeroDivisionError",

@@ -25,6 +25,9 @@ class Tiles:
     block_m: int
     block_n: int
 
+    def __str__(self) -> str:
+        return f"tile of {self.block_m} queries x {self.block_n} keys"
+
 
 def fit(wanted: int, block: int) -> int:
     """Return the tile nearest to `wanted` that divides a mask block of `block` tokens."""
@@ -36,6 +39,7 @@ def fit(wanted: int, block: int) -> int:
     if block % wanted == 0:
         return wanted
     common = gcd(wanted, block)
+    # A tile of one token is of no use, so that the whole block is taken (ensure_divisible).
     return block if common <= 1 else common
 
 
@@ -50,6 +54,7 @@ def generic_tiles(
     # get_kernel_options.
     wanted = WANTED.get(dtype, WANTED_ELSE)
     m, n = fit(wanted, q_block_size), fit(wanted, kv_block_size)
+    # torch has no such number on ROCm, and vLLM counts with 64 KiB there.
     if shared_memory_bytes is not None and shared_memory_bytes < ENOUGH_SHARED_MEMORY_BYTES:
         m, n = fit(max(1, m // 2), q_block_size), fit(max(1, n // 2), kv_block_size)
     # The floor can break what `fit` made sure of: a tile of 16 does not divide a mask block of 8,
@@ -68,6 +73,7 @@ def kernel_tiles(
     batch_invariant: bool,
 ) -> Tiles:
     """Return the tiles that reach the kernel: explicit ones win, then 16 under batch invariance."""
+    # A tile is then a page: the list of pages is the list of tiles (get_kernel_options).
     if direct:
         found = Tiles(q_block_size, kv_block_size)
     else:

@@ -2,7 +2,7 @@
 
 from workbench.core.dtypes import PACKED_DTYPES
 from workbench.core.groups.layer_classes import AS_THE_MODEL, with_indexers
-from workbench.core.model import SLIDING, SSM, Layer
+from workbench.core.model import CROSS, FULL, SLIDING, SSM, Attention, Layer
 from workbench.core.plan import Plan
 
 WINDOWS = "sliding_window"
@@ -30,8 +30,21 @@ def _all_layers(plan: Plan) -> tuple[Layer, ...]:
     return (*own, *(with_indexers(drafter.layers, frozenset()) if indexed else drafter.layers))
 
 
+def chooser(plan: Plan, number: int, attention: Attention) -> str:
+    """Return what reads a layer that chooses its tokens by keys alongside; empty for the others."""
+    if not attention.side_backends:
+        return ""
+    caches = {(one.number, one.cache.backend) for one in cache_layers(plan) if one.cache}
+    readers = {backend for _, backend in caches}
+    apart = (name for name in attention.side_backends if name not in readers)
+    has_keys = number in {one for one, _ in caches}
+    return next(apart, "") if has_keys else ""
+
+
 def skips_layers(plan: Plan) -> bool:
     """Return whether vLLM has a list of layers to skip, also one that names no attention layer."""
+    # Hybrids have so few attention layers that both ends would be a large part of them
+    # (TurboQuantConfig.get_boundary_skip_layers).
     ends = plan.kv_cache_dtype in PACKED_DTYPES and not plan.model.is_hybrid
     return ends or bool(plan.settings.kv_cache_dtype_skip_layers)
 
@@ -43,6 +56,7 @@ def unquantized_layers(plan: Plan) -> frozenset[int]:
         return frozenset()
     if model.architecture in plan.rules.models_without_cache_settings:
         return frozenset(layer.number for layer in model.layers)
+    # In 0.23 Attention.__init__ alone reads the list, and MLA layers are built by another class.
     if attention.use_mla and not plan.rules.groups.skips_mla_layers:
         return frozenset()
     # --kv-cache-dtype-skip-layers names layers by number or by kind.
@@ -72,3 +86,14 @@ def _indexes(plan: Plan) -> list[tuple[Layer, int]]:
         return own
     shift = drafter.first_index - plan.model.num_hidden_layers
     return [*own, *((layer, layer.number + shift) for layer in drafter.layers)]
+
+
+def window_of(plan: Plan, layer: Layer, attention: Attention) -> int | None:
+    """Return the tokens that a layer reads, its own among them; None for all of them."""
+    if layer.kind in {FULL, CROSS}:
+        return None
+    window = attention.window_tokens
+    # CohereAttention of commandr.py and cohere2_moe.py, 0.33
+    built = (plan.model.drafter if layer.drafted else None) or plan.model
+    before_own = built.model_type in plan.rules.groups.windows_before_own
+    return window + 1 if before_own and window is not None else window

@@ -8,24 +8,25 @@ from typing import NamedTuple
 
 from workbench.core.arithmetic import round_up
 from workbench.core.dtypes import FLOAT_BYTES, PER_TOKEN_HEAD_DTYPES
-from workbench.core.model import CHUNKED, FULL, SLIDING
+from workbench.core.model import CHUNKED, CROSS, FULL, SLIDING
 from workbench.core.packing import SCALE_BYTES
 
 MAMBA_SPEC = "MambaSpec"
 MLA_SPEC = "MLAAttentionSpec"
 TURBOQUANT_SPEC = "TQFullAttentionSpec"
-HIDDEN_SPEC = "HiddenStateCacheSpec"
+HIDDEN_SPEC, SINK_SPEC = "HiddenStateCacheSpec", "SinkFullAttentionSpec"
 SLIDING_MLA_SPEC = "SlidingWindowMLASpec"
 RING_SPEC = "CircularBufferSpec"
 ATTENTION_SPECS = {
     FULL: "FullAttentionSpec",
     SLIDING: "SlidingWindowSpec",
     CHUNKED: "ChunkedLocalAttentionSpec",
+    CROSS: "CrossAttentionSpec",
 }
 """Layer kind -> vLLM's class name; MLA layers have a class of their own."""
 
 MLA_KINDS = frozenset({MLA_SPEC, HIDDEN_SPEC})
-FULL_KINDS = MLA_KINDS | {ATTENTION_SPECS[FULL], TURBOQUANT_SPEC}
+FULL_KINDS = MLA_KINDS | {ATTENTION_SPECS[FULL], TURBOQUANT_SPEC, SINK_SPEC}
 """Classes that keep every token of a request; they count as one type."""
 SLIDING_KINDS = frozenset({ATTENTION_SPECS[SLIDING], SLIDING_MLA_SPEC})
 PROMOTED = {
@@ -62,6 +63,8 @@ class GroupRules:
     """A window treated as full attention takes full attention's block."""
     retains_drafted_tokens: bool = False
     """Windows keep the tokens that a chain of MTP layers reads again."""
+    windows_before_own: frozenset[str] = frozenset()
+    """Model types whose window in config.json counts the tokens before the own one."""
     windows_choose_blocks: bool = False
     """A sliding layer takes the largest block that its backend reads unsplit."""
     skips_mla_layers: bool = False
@@ -80,6 +83,9 @@ class GroupRules:
     hashes_by_mode: bool = False
     """States keep hashes from being finer in any mode but align; else if their blocks differ from
     the engine's."""
+    spreads_by_layer: bool = False
+    """Layers say alone whether the tokens of their blocks are spread over ranks of decode context
+    parallelism; else those of all are, and several groups are refused."""
     checkpoint_blocks: Mapping[str, int] = field(default_factory=dict)
     """SSM kind -> blocks of a request for checkpoints inside a prefill, in align mode; a kind with
     ":flashinfer" after it, where FlashInfer runs the prefill."""
@@ -121,12 +127,21 @@ class CacheSpec(NamedTuple):
     """What the page is a multiple of, whatever its block is."""
     stride_bytes: int = 1
     """What the bytes from one block to the next are a multiple of."""
+    fixed_kernel_block: int | None = None
+    """The largest kernel block of a backend that takes no multiples, in tokens (0.33)."""
     is_found_again: bool = True
     """Prefix caching keeps its blocks."""
     num_head_slots: int | None = None
     """Parts into which a page is cut, if not one per KV head (0.33)."""
     companion: str = ""
     """What reads it, by its name in `RuleSet.companions`; empty for the attention's backend."""
+    context_ranks: int = 1
+    """Ranks over which the tokens of a block are spread (decode context parallelism)."""
+
+    @property
+    def span_tokens(self) -> int:
+        """Return the tokens of one block id, over all ranks that share them."""
+        return self.block_size * self.context_ranks
 
     @property
     def num_heads(self) -> int:
@@ -137,6 +152,11 @@ class CacheSpec(NamedTuple):
     def is_mamba(self) -> bool:
         """Return whether a block holds a state instead of tokens."""
         return self.kind == MAMBA_SPEC
+
+    @property
+    def reads_encoder(self) -> bool:
+        """Return whether a block holds what an encoder read (cross attention)."""
+        return self.kind == ATTENTION_SPECS[CROSS]
 
     @property
     def is_indexer(self) -> bool:
@@ -187,7 +207,7 @@ def share_one_spec(specs: Collection[CacheSpec], rules: GroupRules) -> bool:
     if first.kind == SLIDING_MLA_SPEC or (first.kind in MLA_KINDS and not rules.compares_mla):
         # `merge` of the MLA classes looks at what is stored and at the window, not at sizes.
         kinds = {SLIDING_MLA_SPEC} if first.kind == SLIDING_MLA_SPEC else MLA_KINDS
-        stored = {(spec.stored, spec.window_tokens, spec.tokens_per_state) for spec in specs}
+        stored = {(s.stored, s.window_tokens, s.tokens_per_state, s.context_ranks) for s in specs}
         return len(stored) == 1 and all(spec.kind in kinds for spec in specs)
     # A window of the computation alone may be missing in some layers, but not differ.
     windows = {spec.computed_window_tokens for spec in specs} - {None}
@@ -200,7 +220,7 @@ def are_one_type(specs: Collection[CacheSpec], rules: GroupRules) -> bool:
     """Return whether the layers always need the same number of blocks, whatever their pages are."""
     # `is_uniform_type` in the same file.
     first = next(iter(specs))
-    if any(spec.block_size != first.block_size for spec in specs):
+    if len({(spec.block_size, spec.context_ranks) for spec in specs}) > 1:
         return False
     if first.kind in FULL_KINDS:
         return all(spec.kind in FULL_KINDS for spec in specs)
@@ -208,6 +228,7 @@ def are_one_type(specs: Collection[CacheSpec], rules: GroupRules) -> bool:
     kinds = SLIDING_KINDS if first.kind == ATTENTION_SPECS[SLIDING] else {first.kind}
     if not all(spec.kind in kinds and spec.window_tokens == first.window_tokens for spec in specs):
         return False
+    # 0.33 keeps states of several sizes apart; in 0.23 they may share a block table.
     if not (first.is_mamba and rules.pads_pages):
         return True
     kept = (first.page_size_bytes, first.stored)
@@ -246,6 +267,7 @@ def _check_windows(
         )
     if not {spec.kind for spec in changed.values()} <= FULL_KINDS - MLA_KINDS:
         return
+    # Its ValueError is not caught where vLLM tries the merge (is_kv_cache_spec_uniform).
     for kind in PROMOTED:
         if len({spec.window_tokens for spec in specs.values() if spec.kind == kind}) > 1:
             raise NoSingleTypeError(

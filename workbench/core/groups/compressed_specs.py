@@ -5,37 +5,137 @@ from math import gcd, lcm
 
 from workbench.core.arithmetic import round_up
 from workbench.core.dtypes import FLOAT_BYTES
-from workbench.core.groups.cache_spec import MLA_SPEC, RING_SPEC, SLIDING_MLA_SPEC, CacheSpec
-from workbench.core.model import INDEX_KEY, LATENT, V41, CompressedCache
+from workbench.core.errors import Refused
+from workbench.core.groups.cache_spec import (
+    ATTENTION_SPECS,
+    MLA_SPEC,
+    RING_SPEC,
+    SLIDING_MLA_SPEC,
+    CacheSpec,
+)
+from workbench.core.model import FULL, INDEX_KEY, LATENT, SLIDING, V41, CompressedCache
 from workbench.core.packing import FP8_DS_ALIGNMENT_BYTES, RECORD_DTYPES, record_bytes
 from workbench.core.plan import Plan
+from workbench.core.states import Ring
 
 
-def compressed_spec(plan: Plan, cache: CompressedCache) -> CacheSpec:
-    """Return the spec of a cache of compressed attention, the same on every rank."""
+def compressed_spec(plan: Plan, cache: CompressedCache, dtype: str) -> CacheSpec:
+    """Return the spec of a cache that layers keep alongside, or of compressed attention.
+
+    dtype: the KV-cache dtype of the layer.
+    """
     # get_kv_cache_spec of DeepseekV4Attention, DeepseekV4IndexerCache, DeepseekV4SWACache and
-    # CompressorStateCache, 0.23 and 0.33.
+    # CompressorStateCache, 0.23 and 0.33; of InklingConvState and Step5SparseSummaryCacheLayer.
+    _check_device(plan, cache.backend)
+    if cache.ring is not None and cache.ring.fills_page:
+        return _page_ring(plan, cache, cache.ring)
     block, drafts = cache.block_size or plan.block_size, plan.settings.num_speculative_tokens
     block = block if cache.ring is None else cache.ring.block_size(drafts)
-    content = block // cache.tokens_per_state * cache.num_heads * _vector_bytes(plan, cache)
-    unit = 1 if cache.ring or cache.backend else _page_unit(plan, cache)
-    kind = RING_SPEC if cache.ring else MLA_SPEC
+    heads = _heads(plan, cache)
+    content = block // cache.tokens_per_state * heads * _vector_bytes(plan, cache, dtype)
+    unit = 1 if cache.ring or cache.backend else _page_unit(plan, cache, dtype)
     spec = CacheSpec(
-        kind=kind if cache.window_tokens is None else SLIDING_MLA_SPEC,
+        kind=_kind(cache),
         block_size=block,
         page_size_bytes=content,
         window_tokens=cache.window_tokens,
-        num_kv_heads=cache.num_heads,
+        num_kv_heads=heads,
         head_size=cache.elements,
-        stored=plan.kv_cache_dtype if cache.stored == LATENT else cache.stored,
+        stored=dtype if cache.stored == LATENT else cache.stored,
         tokens_per_state=cache.tokens_per_state,
         alignment_bytes=unit,
-        stride_bytes=_stride_bytes(plan, cache) * _fixed_stride(plan, cache, block, content),
+        stride_bytes=_stride_bytes(plan, cache, dtype) * _fixed_stride(plan, cache, block, content),
         # DeepSeek-V4.1 computes the window again after a hit (swa_bounded_replay).
         is_found_again=not (cache.ring or (_is_v41(plan) and cache.window_tokens)),
         companion=cache.backend,
     )
     return spec.padded(round_up(content, unit))
+
+
+def _check_device(plan: Plan, reader: str) -> None:
+    """Check that what reads a cache runs on the device. Errors: Refused, as its layers raise."""
+    record = plan.rules.backends[reader] if reader else None
+    if record is None or plan.capability is None or record.capabilities.accepts(plan.capability):
+        return
+    here = ".".join(map(str, plan.capability))
+    raise Refused(
+        "side_cache_refused",
+        f"Invalid compute_capability {here}. Expected {record.capabilities}: the model keeps "
+        f"caches that only the kernels of these devices read ({reader}).",
+        field="compute_capability",
+        operands={"backend": reader, "compute_capability": here},
+        candidates=[
+            {"compute_capability": ".".join(map(str, one))} for one in record.capabilities.exact
+        ],
+        vllm_text="Step5 DSA requires SM90, SM100 or SM103",
+    )
+
+
+def _kind(cache: CompressedCache) -> str:
+    if cache.is_plain:
+        return ATTENTION_SPECS[FULL if cache.window_tokens is None else SLIDING]
+    kind = RING_SPEC if cache.ring else MLA_SPEC
+    return kind if cache.window_tokens is None else SLIDING_MLA_SPEC
+
+
+def _heads(plan: Plan, cache: CompressedCache) -> int:
+    """Return the heads of one rank. Errors: Refused, where vLLM has an assertion."""
+    if not cache.splits_heads:
+        return cache.num_heads
+    ranks = plan.settings.tensor_parallel
+    if ranks > cache.num_heads:
+        raise Refused(
+            "side_cache_refused",
+            f"Invalid tensor_parallel {ranks}. Expected at most {cache.num_heads}, one KV head for "
+            f"each rank: the last inputs of the convolutions are kept by head ({cache.backend}).",
+            field="tensor_parallel",
+            operands={"num_kv_heads": cache.num_heads, "tensor_parallel": ranks},
+            candidates=[{"tensor_parallel": cache.num_heads}, {"tensor_parallel": 1}],
+            vllm_text=f"sconv SWA cache supports tp_size <= num_kv_heads ({cache.num_heads})",
+        )
+    if plan.model_dtype != cache.stored:
+        raise Refused(
+            "side_cache_refused",
+            f"Invalid dtype {plan.model_dtype}. Expected {cache.stored}, the only one in which "
+            f"the last inputs of the convolutions are kept ({cache.backend}).",
+            field="dtype",
+            operands={"model_dtype": plan.model_dtype},
+            candidates=[{"dtype": cache.stored}],
+            vllm_text=f"sconv SWA cache supports {cache.stored} only",
+        )
+    return cache.num_heads // ranks
+
+
+def _page_ring(plan: Plan, cache: CompressedCache, ring: Ring) -> CacheSpec:
+    """Return a ring of as many vectors as a page of the attention has place for."""
+    # Step5CSATailRing, 0.33.
+    page, block = plan.attention_page_size_bytes, plan.block_size
+    assert page is not None
+    row = cache.elements * FLOAT_BYTES[cache.stored]
+    needed = ring.tokens + plan.settings.num_speculative_tokens
+    if page % row or page // row < needed:
+        raise Refused(
+            "side_cache_refused",
+            f"Invalid block_size {block}. A page of {page:,} bytes must be whole rows of {row:,} "
+            f"bytes, at least {needed}, for the tokens that are not summed up yet. Take a larger "
+            "one.",
+            field="block_size",
+            operands={"page_size_bytes": page, "row_bytes": row, "rows": needed},
+            candidates=[{"block_size": size} for size in (None, 2 * block, 4 * block, 8 * block)],
+            vllm_text=f"Step5 CSA tail ring needs {needed} rows of {row} bytes in one {page}-byte "
+            "KV page; increase --block-size.",
+        )
+    return CacheSpec(
+        kind=RING_SPEC,
+        block_size=block,
+        page_size_bytes=page,
+        num_kv_heads=1,
+        head_size=page // (block * FLOAT_BYTES[cache.stored]),
+        stored=cache.stored,
+        stride_bytes=row,
+        is_found_again=False,
+        companion=cache.backend,
+    )
 
 
 def _is_v41(plan: Plan) -> bool:
@@ -49,33 +149,31 @@ def _has_own_records(plan: Plan) -> bool:
     return _is_v41(plan) and plan.capability is not None and plan.capability[0] == 10
 
 
-def _vector_bytes(plan: Plan, cache: CompressedCache) -> int:
+def _vector_bytes(plan: Plan, cache: CompressedCache, dtype: str) -> int:
     if cache.stored != LATENT:
         return cache.elements * FLOAT_BYTES.get(cache.stored, 1)
     assert plan.model.attention is not None
-    if _has_own_records(plan) and plan.kv_cache_dtype in RECORD_DTYPES:
-        return record_bytes(plan.kv_cache_dtype, slides=cache.window_tokens is not None)
+    if _has_own_records(plan) and dtype in RECORD_DTYPES:
+        return record_bytes(dtype, slides=cache.window_tokens is not None)
     own = replace(plan.model.attention, head_size=cache.elements)
-    token, _formula = plan.rules.layer_token_bytes(
-        own, 1, plan.kv_cache_dtype, plan.model_dtype, None
-    )
+    token, _formula = plan.rules.layer_token_bytes(own, 1, dtype, plan.model_dtype, None)
     return token
 
 
-def _page_unit(plan: Plan, cache: CompressedCache) -> int:
+def _page_unit(plan: Plan, cache: CompressedCache, dtype: str) -> int:
     """Return what the page is a multiple of, in bytes."""
-    rules, packed = plan.rules.groups, plan.kv_cache_dtype in RECORD_DTYPES
+    rules, packed = plan.rules.groups, dtype in RECORD_DTYPES
     packed = packed or (cache.stored == INDEX_KEY and rules.aligns_index_keys)
     as_in_v4 = packed and not _has_own_records(plan)
     return FP8_DS_ALIGNMENT_BYTES if as_in_v4 else rules.latent_alignment_bytes
 
 
-def _stride_bytes(plan: Plan, cache: CompressedCache) -> int:
+def _stride_bytes(plan: Plan, cache: CompressedCache, dtype: str) -> int:
     """Return what the bytes from block to block are a multiple of: whole records of both kinds."""
-    packed = _has_own_records(plan) and plan.kv_cache_dtype in RECORD_DTYPES
+    packed = _has_own_records(plan) and dtype in RECORD_DTYPES
     if not packed or cache.window_tokens is None:
         return 1
-    records = (record_bytes(plan.kv_cache_dtype, slides=slides) for slides in (True, False))
+    records = (record_bytes(dtype, slides=slides) for slides in (True, False))
     return lcm(*records)
 
 

@@ -46,7 +46,7 @@ def group_layers(
     `--disable-hybrid-kv-cache-manager`. Errors: PagesNotUnifiableError, NoSingleTypeError.
     """
     if not hybrid_manager:
-        specs = promoted(specs, rules)
+        specs = _promoted_by_kind(specs, rules)
     groups, reason, notes = _decided(specs, rules, layout)
     if layout is not None:
         largest = max((len(group.layers) for group in groups), default=0)
@@ -54,9 +54,27 @@ def group_layers(
     slots = sum(count for _page, count in Grouping(groups, 0, reason).slots_by_page)
     padded = []
     for group in groups:
+        # Groups of layers with a spec each are filled up here; `_split` has filled the others
+        # already.
         missing = 0 if group.padding_layers else slots - len(group.layers)
         padded.append(replace(group, padding_layers=missing) if missing else group)
     return Grouping(tuple(padded), slots, reason, None, notes)
+
+
+def _promoted_by_kind(specs: Mapping[str, CacheSpec], rules: GroupRules) -> dict[str, CacheSpec]:
+    """Treat windows as full attention: those that ranks share apart from those that each has."""
+    # unify_hybrid_kv_cache_specs, 0.33: a state counts with the layers that are shared.
+    if not rules.spreads_by_layer or all(spec.context_ranks == 1 for spec in specs.values()):
+        return promoted(specs, rules)
+    changed: dict[str, CacheSpec] = {}
+    for whole in (False, True):
+        same = {
+            name: spec
+            for name, spec in specs.items()
+            if whole == (spec.context_ranks == 1 and not spec.is_mamba)
+        }
+        changed |= promoted(same, rules)
+    return {name: changed[name] for name in specs}
 
 
 def _decided(specs: Mapping[str, CacheSpec], rules: GroupRules, layout: str | None) -> Decision:
@@ -65,6 +83,7 @@ def _decided(specs: Mapping[str, CacheSpec], rules: GroupRules, layout: str | No
     # (0.33); what differs is in GroupRules.
     if not specs:
         return (), "no layer keeps a cache", ()
+    # Models have few different specs and many layers: the tests look at each spec once.
     once = tuple(dict.fromkeys(specs.values()))
     if share_one_spec(once, rules):
         return (Group(_shared(once), tuple(specs)),), "all layers have one spec: one group", ()
@@ -85,12 +104,15 @@ def _of_several_types(
     hidden = {name: spec for name, spec in specs.items() if spec.kind == HIDDEN_SPEC}
     others = {name: spec for name, spec in specs.items() if spec.kind != HIDDEN_SPEC}
     if layout is not None and layout.startswith("B") and (packed := packed_groups(others, rules)):
+        # Blocks are as wide as the widest group, so pages of hidden states need no alignment.
         alone = (Group(spec, (name,)) for name, spec in hidden.items())
         reason = f"pages packed within a block ({layout}); group size differs per layer type"
         return (*packed, *alone), reason, ()
     try:
+        # The manager hands out blocks of one size only, so that pages have to be equal first.
         unified = unified_pages(others, rules)
     except PagesNotUnifiableError:
+        # Windows stay windows wherever pages can be made equal; this is the last way out (0.33).
         whole = _windows_kept_whole(specs, rules)
         if whole is None:
             raise
@@ -101,6 +123,8 @@ def _of_several_types(
         groups, more = with_hidden_groups(groups, hidden, rules)
         notes += more
     kept_apart = layout is not None and layout.startswith("L")
+    # Pages of several sizes have no common step from layer to layer (validate_kv_cache_layout,
+    # 0.33).
     if kept_apart and not Grouping(groups, 0, reason).has_equal_pages:
         raise PagesNotUnifiableError(
             f"the layout {layout} keeps every layer by itself, so all pages must be equal",
@@ -175,5 +199,6 @@ def _buckets(specs: Mapping[str, CacheSpec], rules: GroupRules) -> list[list[str
         equal[spec].append(name)
     if not rules.merges_buckets:
         return list(equal.values())
+    # 0.33 wants few groups: what a merge can reconcile does not take two.
     merged = buckets_of(equal, lambda found: share_one_spec(found, rules))
     return [[name for spec in members for name in equal[spec]] for members in merged]

@@ -48,6 +48,11 @@ class Group:
         return tuple(dict.fromkeys(self.own_specs)) or (self.spec,)
 
     @property
+    def is_found_again(self) -> bool:
+        """Return whether prefix caching and stores keep the blocks (prefix_cacheable)."""
+        return all(spec.is_found_again for spec in self.different_specs)
+
+    @property
     def layers_by_spec(self) -> Sequence[tuple[CacheSpec, int]]:
         """Return (spec, how many layers have it) of every spec."""
         if not self.own_specs:
@@ -162,17 +167,18 @@ class Grouping:
     @cached_property
     def block_multiple_tokens(self) -> int:
         """Return the least common multiple of the groups' blocks."""
-        return lcm(*(group.spec.block_size for group in self.groups))
+        return lcm(*(group.spec.span_tokens for group in self.groups))
 
     @cached_property
     def block_divisor_tokens(self) -> int:
         """Return the greatest common divisor of the blocks that prefix caching keeps."""
-        sizes = [group.spec.block_size for group in self.groups if group.spec.is_found_again]
-        return gcd(*(sizes or (group.spec.block_size for group in self.groups)))
+        sizes = [group.spec.span_tokens for group in self.groups if group.is_found_again]
+        return gcd(*(sizes or (group.spec.span_tokens for group in self.groups)))
 
     @cached_property
     def slots_by_page(self) -> Sequence[tuple[int, int]]:
         """Return (page in bytes, slots of that size): those of the group with most such layers."""
+        # Layers of different groups share a slot, so the most of any one group are enough.
         slots: dict[int, int] = {}
         for group in self.groups:
             for page, layers in group.layers_by_page:
@@ -205,6 +211,8 @@ class Grouping:
         found: dict[int, dict[int, list[str]]] = {}
         for name, (group, spec) in self.layers.items():
             page = spec.page_size_bytes
+            # The n-th layer of each group shares a tensor with the n-th of all others
+            # (get_kv_cache_config_from_groups, 0.23).
             slot = used[group, page]
             used[group, page] += 1
             found.setdefault(page, {}).setdefault(slot, []).append(name)
@@ -220,6 +228,7 @@ class Grouping:
         if self.layout is None:
             return sum(page * slots for page, slots in self.slots_by_page)
         # The groups of one allocation overlap: each starts again at byte 0.
+        # So a block is as wide as the widest group needs, and narrower groups leave its end unused.
         widest = max((group.layers_bytes for group in self.groups), default=0)
         if not self.is_block_outermost:
             return widest

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from workbench.core.block_sizes import BlockSize
+from workbench.core.groups.built_layers import chooser
 from workbench.core.groups.cache_spec import HIDDEN_SPEC, RING_SPEC, SLIDING_MLA_SPEC, CacheSpec
 from workbench.core.groups.grouping import Group
 from workbench.core.groups.layer_classes import AS_THE_MODEL, LayerVariant, layer_number
@@ -36,24 +37,27 @@ def layer_backend(plan: Plan, spec: CacheSpec, name: str | None = None) -> str |
     if spec.companion or spec.kind == HIDDEN_SPEC:
         return spec.companion or CACHE_ONLY
     drafter = plan.drafter if is_drafted(plan, name) else None
+    attention = plan.model.attention if drafter is None else drafter.attention
+    assert attention is not None
     if spec.is_indexer:
-        attention = plan.model.attention if drafter is None else drafter.attention
-        assert attention is not None
         return plan.rules.companions(attention).get(INDEX_KEY)
-    if spec.kind in COMPANIONS:
+    own = "" if name is None else chooser(plan, layer_number(name), attention)
+    if spec.kind in COMPANIONS and not own:
         # Windows of compressed attention, and the states from which it is compressed.
         assert plan.model.attention is not None
         kind = FLOAT32_STATE if spec.stored == FLOAT32_STATE else SLIDING
         return plan.rules.companions(plan.model.attention)[kind]
-    if drafter is not None:
-        return plan.draft_backend
-    return backend_of(plan, LayerVariant.of_spec(plan, spec))[0]
+    main = plan.draft_backend
+    if drafter is None:
+        main = backend_of(plan, LayerVariant.of_spec(plan, spec))[0]
+    return own or main
 
 
 def read_blocks(plan: Plan, group: Group) -> tuple[tuple[BlockSize, ...], ...]:
     """Return the kernel block sizes of each backend that reads attention layers of this group."""
     attention = plan.model.attention
     one = plan.draft_backend in {None, plan.backend} and not plan.layer_backends
+    # Most models have one backend: then no layer has to be looked at.
     if one and (attention is None or not plan.rules.companions(attention)):
         return (plan.supported_kernel_block_sizes,)
     return blocks_of_layers(plan, zip(group.layers, group.layer_specs, strict=True))
@@ -65,6 +69,7 @@ def blocks_of_layers(
     """Return the kernel block sizes of each backend that reads these layers."""
     read = {}
     for layer, spec in layers:
+        # A state is never cut, and what keeps hidden states reads any block: neither limits it.
         if spec.is_mamba or spec.kind == HIDDEN_SPEC:
             continue
         name, sizes = layer_backend(plan, spec, layer), plan.supported_kernel_block_sizes

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.core.model import FULL, SSM, Layer
+from workbench.core.model import CROSS, FULL, SSM, Layer
 
 if TYPE_CHECKING:
     from workbench.core.groups.cache_spec import CacheSpec
@@ -28,6 +28,8 @@ class LayerVariant(NamedTuple):
     slides: bool
     is_plain: bool
     """It keeps the model's dtype alongside a quantized cache."""
+    reads_encoder: bool = False
+    """It is cross attention."""
 
     @classmethod
     def of(cls, plan: Plan, layer: Layer, *, is_plain: bool) -> LayerVariant:
@@ -35,14 +37,25 @@ class LayerVariant(NamedTuple):
         assert plan.model.attention is not None
         own = plan.model.attention.of_layer(layer)
         ranks = plan.settings.tensor_parallel
-        return cls(own.kv_heads_per_rank(ranks), own.head_size, layer.kind != FULL, is_plain)
+        return cls(
+            num_kv_heads=own.kv_heads_per_rank(ranks),
+            head_size=own.head_size,
+            slides=layer.kind not in {FULL, CROSS},
+            is_plain=is_plain,
+            reads_encoder=own.reads_encoder,
+        )
 
     @classmethod
     def of_spec(cls, plan: Plan, spec: CacheSpec) -> LayerVariant:
         """Return the variant of the layers with this spec."""
         slides = bool(spec.window_tokens or spec.computed_window_tokens)
-        is_plain = spec.stored == AS_THE_MODEL != plan.kv_cache_dtype
-        return cls(spec.num_kv_heads, spec.head_size, slides, is_plain)
+        return cls(
+            num_kv_heads=spec.num_kv_heads,
+            head_size=spec.head_size,
+            slides=slides,
+            is_plain=spec.stored == AS_THE_MODEL != plan.kv_cache_dtype,
+            reads_encoder=spec.reads_encoder,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +74,7 @@ class LayerClasses:
 @lru_cache(maxsize=1024)
 def layer_classes(layers: tuple[Layer, ...], unquantized: frozenset[int]) -> LayerClasses:
     """Return the classes of layers by kind and geometry, with unquantized ones apart."""
+    # Without its number a layer equals all others of its kind.
     like = [
         (layer._replace(number=0), layer.number in unquantized and layer.kind != INDEXER)
         for layer in layers
@@ -92,7 +106,7 @@ def layer_name(layer: Layer) -> str:
     """Return the name that vLLM's tables would show, such as `model.layers.3.mixer`."""
     if layer.cache is not None:
         return f"model.layers.{layer.number}.attn{layer.cache.part}"
-    part = {SSM: "mixer", INDEXER: INDEXER}.get(layer.kind, "attn")
+    part = {SSM: "mixer", INDEXER: INDEXER, CROSS: "cross_attn"}.get(layer.kind, "attn")
     if layer.state is not None:
         part = layer.state.kind
     return f"{layer.drafted or 'model'}.layers.{layer.number}.{part}"
@@ -103,7 +117,7 @@ def with_indexers(layers: tuple[Layer, ...], followers: frozenset[int]) -> tuple
     """Return the layers, each after its indexer unless it has none of its own."""
     found: list[Layer] = []
     for layer in layers:
-        if layer.number not in followers:
+        if layer.number not in followers and layer.cache is None:
             found.append(Layer(number=layer.number, kind=INDEXER, drafted=layer.drafted))
         found.append(layer)
     return tuple(found)

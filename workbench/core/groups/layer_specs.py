@@ -4,18 +4,24 @@ from math import prod
 from typing import NamedTuple
 
 from workbench.core.block_sizes import BlockSize, largest_block_within
-from workbench.core.dtypes import FLOAT_BYTES, TURBOQUANT_BITS
-from workbench.core.groups.built_layers import cache_layers, unquantized_layers
+from workbench.core.dtypes import FLOAT_BYTES, FP8_DTYPES, TURBOQUANT_BITS
+from workbench.core.groups.built_layers import (
+    cache_layers,
+    chooser,
+    unquantized_layers,
+    window_of,
+)
 from workbench.core.groups.cache_spec import (
     ATTENTION_SPECS,
     HIDDEN_SPEC,
-    INDEX_KEYS,
     MAMBA_SPEC,
     MLA_SPEC,
+    RING_SPEC,
     TURBOQUANT_SPEC,
     CacheSpec,
 )
 from workbench.core.groups.compressed_specs import compressed_spec
+from workbench.core.groups.index_keys import index_keys
 from workbench.core.groups.layer_classes import (
     AS_THE_MODEL,
     INDEXER,
@@ -34,10 +40,8 @@ from workbench.core.model import (
 )
 from workbench.core.packing import RECORD_DTYPES
 from workbench.core.plan import Plan
+from workbench.core.runner import keeps_drafts_whole
 from workbench.core.states import State
-
-INDEX_SCALE_ELEMENTS, INDEX_SCALE_BYTES = 128, 4
-"""An indexer's key has a float32 scale for so many elements of a byte each."""
 
 
 class LayerSpecs(NamedTuple):
@@ -88,37 +92,54 @@ def _of_rank(plan: Plan, layers: tuple[Layer, ...] | None = None) -> LayerSpecs:
     return LayerSpecs(
         classes,
         tuple(
-            _spec(plan, layer, _part(plan, layer, unquantized=unquantized))
+            _spread(plan, _spec(plan, layer, _part(plan, layer, unquantized=unquantized)), layer)
             for layer, unquantized in classes.kinds
         ),
         (_hidden_states(plan),) if plan.settings.hidden_state_layers else (),
     )
 
 
+def _spread(plan: Plan, spec: CacheSpec, layer: Layer) -> CacheSpec:
+    """Return the spec with the ranks that share the tokens of its blocks."""
+    # dcp_sharded of the specs, 0.33: a state, the tail of a compressed group and what a runner
+    # serves without context parallelism are whole on every rank. 0.23 refuses such layers.
+    ranks = plan.settings.decode_context_parallel
+    whole = spec.is_mamba or spec.kind == RING_SPEC or (layer.drafted and keeps_drafts_whole(plan))
+    return spec if ranks == 1 or whole else spec._replace(context_ranks=ranks)
+
+
 class _Part(NamedTuple):
     """What the layers of one part of a plan have in common: its own, the plain, the drafted ones.
 
-    sizes: the kernel blocks of its backend.
+    sizes: the kernel blocks of its backend. reader: that, or what takes its place; empty for none.
     """
 
     attention: Attention
     dtype: str
     backend: str | None
     sizes: tuple[BlockSize, ...]
+    reader: str
+
+
+def cache_dtype(plan: Plan, layer: Layer) -> str:
+    """Return the KV-cache dtype of a layer that no list names."""
+    return (plan.draft_kv_cache_dtype if layer.drafted else None) or plan.kv_cache_dtype
 
 
 def _part(plan: Plan, layer: Layer, *, unquantized: bool) -> _Part | None:
     attention = plan.drafter.attention if layer.drafted and plan.drafter else plan.model.attention
     if attention is None:
         return None
-    dtype = AS_THE_MODEL if unquantized else plan.kv_cache_dtype
+    plain = unquantized and layer.cache is None
+    dtype = AS_THE_MODEL if plain else cache_dtype(plan, layer)
     backend, sizes = plan.backend, plan.supported_kernel_block_sizes
     if layer.drafted:
         backend, sizes = plan.draft_backend or backend, plan.draft_supported or sizes
     elif layer.kind != SSM:
         is_plain = dtype != plan.kv_cache_dtype
         backend, sizes = backend_of(plan, LayerVariant.of(plan, layer, is_plain=is_plain))
-    return _Part(attention, dtype, backend, sizes)
+    reader = chooser(plan, layer.number, attention) or backend or ""
+    return _Part(attention, dtype, backend, sizes, reader)
 
 
 def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
@@ -139,26 +160,28 @@ def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
     assert part is not None
     whole, dtype = part.attention, part.dtype
     if layer.cache is not None:
-        return compressed_spec(plan, layer.cache)
+        return compressed_spec(plan, layer.cache, dtype)
     if layer.kind == INDEXER:
-        return _index_keys(plan, whole)
+        return index_keys(plan, whole)
     assert plan.attention_page_size_bytes is not None or layer.drafted
     attention = whole.of_layer(layer)
     kv_heads = attention.kv_heads_per_rank(plan.settings.tensor_parallel)
     page = plan.attention_page_size_bytes
-    own_page = page is None or attention is not whole or layer.drafted
-    if page is None or own_page or dtype != plan.kv_cache_dtype:
-        name = part.backend if dtype == plan.kv_cache_dtype else None
+    if page is None or attention is not whole or layer.drafted or dtype != plan.kv_cache_dtype:
+        name = part.backend if dtype == cache_dtype(plan, layer) else None
         token, _formula = plan.rules.layer_token_bytes(
             attention, kv_heads, dtype, plan.model_dtype, name
         )
         page = plan.block_size * token
     windows = layer.kind == SLIDING and plan.rules.groups.windows_choose_blocks
     kind = MLA_SPEC if attention.use_mla and not windows else ATTENTION_SPECS[layer.kind]
-    if kind == ATTENTION_SPECS[FULL] and dtype in TURBOQUANT_BITS:
-        # A class of its own in 0.23 only.
+    if kind == ATTENTION_SPECS[FULL] and attention.full_spec:
+        kind = attention.full_spec
+    elif kind == ATTENTION_SPECS[FULL] and dtype in TURBOQUANT_BITS:
+        # A class of its own in 0.23 only; 0.33 leaves packing to the backend (customize_spec).
         kind = kind if plan.rules.groups.one_allocation else TURBOQUANT_SPEC
     block = plan.block_size
+    # Windows of 0.33 have a block that the backend reads unsplit (Attention.get_kv_cache_spec).
     if windows:
         token = page // block
         block = _window_block(plan, token, part.sizes)
@@ -170,12 +193,12 @@ def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
             kind=kind,
             block_size=block,
             page_size_bytes=page,
-            window_tokens=None if layer.kind == FULL else attention.window_tokens,
+            window_tokens=window_of(plan, layer, attention),
             num_kv_heads=kv_heads,
             head_size=attention.head_size,
-            stored=dtype,
-            stride_bytes=page // block * plan.rules.groups.stride_rows.get(part.backend or "", 0)
-            or 1,
+            stored=_stored(plan, attention, dtype) if layer.drafted else dtype,
+            stride_bytes=page // block * plan.rules.groups.stride_rows.get(part.reader, 0) or 1,
+            fixed_kernel_block=_fixed_kernel_block(plan, part),
         ),
     )
     # Alongside a quantized cache the page of a window is the one that was made common to all, and
@@ -184,9 +207,29 @@ def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
     return spec if shared is None or shared < spec.page_size_bytes else spec.padded(shared)
 
 
+def _stored(plan: Plan, attention: Attention, dtype: str) -> str:
+    """Return the name of what a drafter stores: the target's, where both specs are equal."""
+    # AttentionSpec compares the dtype of torch, MLAAttentionSpec the word of the setting as well.
+    if attention.use_mla:
+        return dtype
+    real = {AS_THE_MODEL: plan.model_dtype, **dict.fromkeys(FP8_DTYPES, FP8_DTYPES[0])}
+    if real.get(dtype, dtype) == real.get(plan.kv_cache_dtype, plan.kv_cache_dtype):
+        return plan.kv_cache_dtype
+    return AS_THE_MODEL if dtype == plan.model_dtype else dtype
+
+
+def _fixed_kernel_block(plan: Plan, part: _Part) -> int | None:
+    """Return the largest kernel block of a backend that takes no multiples (0.33)."""
+    # customize_attention_spec: layers of such a backend have another spec than others.
+    sizes = [size for size in part.sizes if isinstance(size, int)]
+    is_fixed = plan.rules.groups.one_allocation and sizes and len(sizes) == len(part.sizes)
+    return max(sizes) if is_fixed else None
+
+
 def own_state_bytes(plan: Plan, state: State) -> int:
     """Return the bytes of a state that every rank keeps whole, drafts included."""
     dtype = plan.model_dtype if plan.mamba_cache_dtype == "auto" else plan.mamba_cache_dtype
+    # Divided among one: such a state is the same on all ranks (tp_replicated of MambaSpec, 0.33).
     shapes = state.shapes(1, plan.settings.num_speculative_tokens)
     return sum(prod(shape) for shape in shapes) * FLOAT_BYTES[dtype]
 
@@ -203,24 +246,6 @@ def _window_block(plan: Plan, token_bytes: int, sizes: tuple[BlockSize, ...]) ->
     """Return the largest block of a sliding layer that its backend takes within the page (0.33)."""
     budget = plan.skip_page_size_padded or token_bytes * plan.block_size
     return largest_block_within(sizes, budget // token_bytes) or plan.block_size
-
-
-def _index_keys(plan: Plan, attention: Attention) -> CacheSpec:
-    """Return one fp8 key of each token with its scales, the same on every rank."""
-    # Indexer and DeepseekV32IndexerCache, 0.23 and 0.33.
-    assert attention.indexer is not None
-    # Sparse MLA (DeepSeek-V3.2): the keys of the indexer are a cache layer of their own.
-    head = attention.indexer.head_dim
-    token = head + head // INDEX_SCALE_ELEMENTS * INDEX_SCALE_BYTES
-    block = plan.block_size
-    return CacheSpec(
-        kind=MLA_SPEC,
-        block_size=block,
-        page_size_bytes=block * token,
-        num_kv_heads=1,
-        head_size=token,
-        stored=INDEX_KEYS,
-    )
 
 
 def _with_slots(plan: Plan, name: str | None, spec: CacheSpec) -> CacheSpec:
@@ -258,6 +283,7 @@ def _unquantized(plan: Plan) -> str:
 
 def _hidden_states(plan: Plan) -> tuple[str, CacheSpec]:
     """Return a layer that stores an unquantized vector per token for each requested layer."""
+    # A spec of MLA whose heads are the requested layers, each of the size of a hidden state.
     layers, size = plan.settings.hidden_state_layers, plan.model.hidden_size
     assert size is not None
     kept = _unquantized(plan)
@@ -269,5 +295,6 @@ def _hidden_states(plan: Plan) -> tuple[str, CacheSpec]:
         page_size_bytes=plan.block_size * token_bytes,
         num_kv_heads=layers,
         head_size=size,
+        context_ranks=plan.settings.decode_context_parallel,
     )
     return f"model.cache_only_layers.{number}", spec

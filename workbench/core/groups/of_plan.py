@@ -46,6 +46,8 @@ def cache_layout(plan: Plan, specs: LayerSpecs | None = None) -> str | None:
         return None
     requested = plan.settings.kv_cache_layout
     name = None if requested is None else OLD_NAMES.get(requested, requested)
+    # One that is not possible stops vLLM, which `cache_layout_choice` reports; the sizes shown are
+    # then those of its own choice.
     return name if name in possible else possible[0]
 
 
@@ -70,13 +72,7 @@ def possible_layouts(plan: Plan, specs: LayerSpecs | None = None) -> tuple[str, 
 @lru_cache(maxsize=1024)
 def _suiting(orders: tuple[str, ...], specs: tuple[CacheSpec, ...]) -> tuple[str, ...]:
     """Return the orders in which pages that differ are one run of bytes each."""
-    # A state has no heads and tokens: in a view it is one place of its whole page.
-    shapes = {
-        (1, 1, spec.page_size_bytes)
-        if spec.is_mamba
-        else (*spec.view_shape[:2], spec.page_size_bytes)
-        for spec in specs
-    }
+    shapes = {(*spec.view_shape[:2], spec.page_size_bytes) for spec in specs}
     if len(shapes) > 1:
         return tuple(order for order in orders if order[:2] in {"LB", "BL"})
     return orders

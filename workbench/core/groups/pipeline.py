@@ -38,6 +38,7 @@ def layers_of_stages(layers: int, stages: int) -> tuple[range, ...]:
     sizes = [layers // stages] * stages
     # Later stages take the remainder, the last one none, and with more than two stages the first
     # one last of all (get_pp_indices).
+    # These two have the last norm and the embeddings, so they are spared as long as possible.
     for number in range(2, layers % stages + 2):
         sizes[-number] += 1
     ends = list(accumulate(sizes))
@@ -47,6 +48,8 @@ def layers_of_stages(layers: int, stages: int) -> tuple[range, ...]:
 def projected(grouping: Grouping, layers: range) -> Grouping:
     """Return the same groups with the layers of one stage alone; a group may keep none."""
     groups = [_projected(group, layers) for group in grouping.groups]
+    # A stage has as many tensors as its own largest group has layers there, so padding is counted
+    # anew.
     size = max((len(group.layers) for group in groups), default=0)
     if grouping.layout is None:
         groups = [

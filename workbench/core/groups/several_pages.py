@@ -57,6 +57,7 @@ def _by_page(specs: Specs) -> dict[int, list[str]]:
 
 def _dealt_out(specs: Specs, count: int) -> list[Group]:
     """Return `count` groups of layer tuples, which have one layer of every page size."""
+    # As many layers of every page, so that the groups have equal blocks.
     tuples = list(zip(*_by_page(specs).values(), strict=True))
     return [
         group_of({name: specs[name] for layers in tuples[first::count] for name in layers})
@@ -74,6 +75,7 @@ def layer_tuple_groups(specs: Specs) -> tuple[Group, ...] | None:
     sliding: dict[tuple[int, int | None], dict[str, CacheSpec]] = defaultdict(dict)
     for name, spec in specs.items():
         if spec.kind == SLIDING_MLA_SPEC:
+            # These two alone tell DeepSeek-V4's windows from its states of compression.
             sliding[spec.block_size, spec.window_tokens][name] = spec
     if not full or len({spec.block_size for spec in full.values()}) > 1:
         raise PagesNotUnifiableError(
@@ -97,6 +99,7 @@ def layer_tuple_groups(specs: Specs) -> tuple[Group, ...] | None:
 
 def _padded_to_one_of(pages: list[int], name: str, spec: CacheSpec) -> CacheSpec:
     """Return the spec with the smallest of these pages that holds it."""
+    # Layers of all groups share the places of full MLA, so its pages are all that there is.
     wanted = next((page for page in pages if page >= spec.page_size_bytes), None)
     if wanted is None:
         raise PagesNotUnifiableError(
@@ -146,6 +149,7 @@ def packed_groups(specs: Specs, rules: GroupRules) -> tuple[Group, ...] | None:
         _bucket({name: spec for name, spec in specs.items() if spec in members})
         for members in buckets_of(specs.values(), lambda found: are_one_type(found, rules))
     ]
+    # Counts such as 2:1 would repeat as well; vLLM keeps such layers in one group.
     balanced = [bucket for bucket in buckets if bucket.is_balanced]
     smallest = max((bucket.repeats for bucket in balanced if len(bucket.pages) > 1), default=0)
     counts = [bucket.repeats for bucket in balanced]

@@ -12,10 +12,10 @@ from workbench.core.groups.grouping import Group
 class PagesNotUnifiableError(GroupingError):
     """Layers whose pages cannot be made equal; the plan reports the same as a problem.
 
-    vllm_text: the beginning of vLLM's message; None for an assertion without text.
+    vllm_text: the beginning of vLLM's message; empty for an assertion without text.
     """
 
-    def __init__(self, message: str, vllm_text: str | None = None) -> None:
+    def __init__(self, message: str, vllm_text: str = "") -> None:
         super().__init__(message)
         self.vllm_text = vllm_text
 
@@ -31,11 +31,13 @@ def _unified(name: str, spec: CacheSpec, target: int, rules: GroupRules) -> Cach
     page = spec.page_size_bytes
     if page == target:
         return spec
+    # A state's page follows from its shapes: a larger block would not make it larger.
     if rules.pads_pages and spec.is_mamba:
         return spec.padded(target)
     if not page:
         raise PagesNotUnifiableError(f"{name}: its page has 0 bytes")
     if target % page:
+        # Sparse MLA reads whole rows of tokens, which padding to any size would cut.
         if rules.pads_pages and spec.kind not in MLA_KINDS:
             return spec.padded(target)
         raise _not_divisible(name, page, target, rules)
@@ -71,6 +73,7 @@ def with_hidden_groups(
     if rules.splits_hidden_blocks:
         # Blocks grow until a page holds a token of every hidden-state layer. A state without
         # padding keeps its page; the pages then differ, which the layout refuses.
+        # Ranks divide KV heads but not hidden states, so one vector may be larger than a page.
         scale = cdiv(max(spec.token_bytes for spec in hidden.values()), page)
         groups = tuple(replace(group, spec=_scaled(group.spec, scale)) for group in groups)
         page *= scale

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
-from workbench.core.errors import WorkbenchError, unknown_name_message
+from workbench.core.errors import WorkbenchError, shown, unknown_name_message
 
 
 class LayoutError(WorkbenchError):
@@ -43,7 +43,7 @@ def require_index(field: str, number: object, count: int) -> None:
         nearest = 0 if not isinstance(number, int) or number < 0 else count - 1
         raise LayoutError(
             "index_outside",
-            f"{field} = {number!r} does not exist: there are {count:,}, counted from 0. "
+            f"{field} = {shown(number)} does not exist: there are {count:,}, counted from 0. "
             f"Nearest valid: {nearest}.",
             field=field,
             operands={"index": number, "size": count},
@@ -55,7 +55,7 @@ def require_positive(value: int, field: str, unit: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise LayoutError(
             "not_positive",
-            f"Invalid {field} {value!r}. Expected an integer of at least 1 {unit}. "
+            f"Invalid {field} {shown(value)}. Expected an integer of at least 1 {unit}. "
             "Nearest valid value: 1.",
             field=field,
             operands={field: value},

@@ -65,6 +65,7 @@ def needs_rewrite(view: View, block_dim: int, rule: str) -> bool:
         )
     if rule == REPORTED:
         return True
+    # Not K and V, so the first dimension counts blocks: nothing has to be rewritten.
     if view.shape[0] != 2:
         return False
     # Two kernel blocks look the same in either order: a guess crashes or, without the assertion,

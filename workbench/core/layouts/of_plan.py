@@ -1,5 +1,6 @@
 """The layout of a resolved plan: which views its layers get of a tensor of some blocks."""
 
+from workbench.core.errors import cut
 from workbench.core.groups.layer_backend import layer_backend
 from workbench.core.layouts.error import LayoutError, require_known
 from workbench.core.layouts.hybrid_rewrite import NEVER
@@ -46,8 +47,8 @@ def plan_layout(
         if rule not in {None, NEVER}:
             raise LayoutError(
                 "no_rewrite",
-                f"rule = {rule!r}: {plan.rules.title} has no rewrite of strides, since all its "
-                "views count blocks first. Omit it.",
+                f"rule = {cut(repr(rule))}: {plan.rules.title} has no rewrite of strides, since "
+                "all its views count blocks first. Omit it.",
                 field="rule",
             )
         return packed_plan_layout(plan, num_blocks, runner, (layout, connector), (group, layer))

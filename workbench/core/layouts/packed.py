@@ -76,6 +76,7 @@ def named_layout(plan: Plan, layout: str | None, connector: str | None) -> tuple
         reason = f"wish of the KV connector{'' if fits else f' ({wish}) is not available'}"
     if name is None:
         return plan, LayoutName(rules.names[0], "nothing to lay out")
+    # Groups depend on the order, so another one may give other groups and other blocks.
     if name != cache_layout(plan):
         plan = resolve(plan.model, replace(plan.settings, kv_cache_layout=name))
     return plan, LayoutName(name, reason)

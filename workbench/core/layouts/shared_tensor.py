@@ -204,6 +204,7 @@ def cache_views(
     pages = [pages.page_bytes for pages in (attention, states) if pages is not None]
     if not pages:
         raise LayoutError("no_cache", "Neither attention nor SSM layers: nothing to lay out.")
+    # Layers that share a tensor have equal pages; a larger one shows where that went wrong.
     raw_bytes = num_blocks * max(pages)
     built = CacheViews(runner=runner, layout=name, raw_bytes=raw_bytes, num_blocks=num_blocks)
     if attention is not None and layout is not None:

@@ -50,6 +50,18 @@ def no_group_problem() -> Problem:
     )
 
 
+def encoder_problem() -> Problem:
+    """Report that no connector serves a model with an encoder (0.23 and 0.33)."""
+    return stops(
+        "connector_with_encoder",
+        "model",
+        "vLLM refuses every KV connector for a model with an encoder and a decoder. Leave the "
+        "connector out.",
+        # Raised by Scheduler.__init__
+        "Encoder-decoder models are not currently supported with KV connectors",
+    )
+
+
 def chunk_problem(blocks_per_chunk: int | None, block_size: int | None) -> Problem | None:
     """Check the size of an offloaded block in GPU blocks (0.33): alone, and above 0."""
     if blocks_per_chunk is None:

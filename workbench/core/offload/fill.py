@@ -10,6 +10,7 @@ from math import lcm
 from workbench.core.arithmetic import cdiv
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.offload.plan import Offload
+from workbench.core.offload.request import offloaded_groups
 from workbench.core.plan import Plan
 from workbench.core.prefix.hits import caching_of
 
@@ -40,6 +41,14 @@ class StoredPrompt:
         """Return the tokens that the full pool gives back, over all its requests."""
         return None if self.requests is None else self.requests * self.loadable_tokens
 
+    def __str__(self) -> str:
+        held = "none" if self.requests is None else f"{self.requests:,}"
+        return (
+            f"{self.prompt_tokens:,} tokens: {self.attention_blocks:,} host blocks of attention "
+            f"and {self.state_blocks:,} of states, {self.loadable_tokens:,} tokens loaded back; "
+            f"prompts at once: {held}"
+        )
+
 
 def stored_prompt(plan: Plan, found: Offload, prompt_tokens: int) -> StoredPrompt:
     """Return the host blocks of one prompt. Errors: as `Offload.stored_prompt`."""
@@ -47,7 +56,7 @@ def stored_prompt(plan: Plan, found: Offload, prompt_tokens: int) -> StoredPromp
         raise ValueError("this offload does not start: see its problems")
     if prompt_tokens < 1:
         raise ValueError(f"prompt_tokens must be at least 1; got {prompt_tokens}.")
-    specs = [group.spec for group in plan.built_cache().groups]
+    specs = [group.spec for group in offloaded_groups(plan)]
     sizes = [size * found.factor for size in found.gpu_block_sizes]
     unit, full = lcm(*sizes), _full_attention_block(specs, sizes)
     kept = caching_of(plan).prefill(prompt_tokens)
@@ -61,6 +70,7 @@ def stored_prompt(plan: Plan, found: Offload, prompt_tokens: int) -> StoredPromp
             # A state is stored where a kept one is at the end of an offloaded block; blocks that
             # the GPU has dropped cannot be.
             states += sum(_multiples(part, size) for part in kept.kept)
+            # A hit needs a state at its end: keys and values after the last one are of no use.
             loadable = min(loadable, kept.checkpoint_below(loadable, unit))
         else:
             attention += _attention_blocks(prompt_tokens // size, size, spec, full)

@@ -12,14 +12,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from workbench.core.arithmetic import cdiv, round_up
+from workbench.core.capacity.blocks import tokens_read_again
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.errors import ScenarioError
-from workbench.core.groups.cache_spec import MLA_KINDS, CacheSpec
+from workbench.core.groups.cache_spec import MLA_KINDS, SLIDING_KINDS, CacheSpec
 from workbench.core.offload import checks
 from workbench.core.offload.request import (
     BlockSizes,
     OffloadRequest,
     block_over_ranks,
+    context_parallel,
+    offloaded_groups,
     resolved_block_sizes,
 )
 from workbench.core.plan import Plan
@@ -47,7 +50,7 @@ class Offload:
     """The first check that fails, alone, as vLLM stops there."""
     block_sizes: BlockSizes | None
     gpu_block_sizes: tuple[int, ...]
-    """Per group, tokens over all context-parallel ranks."""
+    """Per offloaded group, tokens over all context-parallel ranks."""
     legal_block_sizes: tuple[int, ...]
     """The smallest legal ones, empty where groups differ."""
     factor: int | None = None
@@ -57,8 +60,8 @@ class Offload:
     cpu_blocks: int | None = None
     """None after a failed check, or when no layer keeps a cache."""
     window_chunks: tuple[int | None, ...] = ()
-    """Per group, how many offloaded blocks of a request are kept, None for all (0.33; empty in
-    0.23)."""
+    """Per offloaded group, how many offloaded blocks of a request are kept, None for all (0.33;
+    empty in 0.23)."""
     unread: tuple[str, ...] = ()
     """Options that this version does not know."""
 
@@ -112,14 +115,16 @@ def offload(plan: Plan, request: OffloadRequest | None = None) -> Offload:
     """
     request = request or OffloadRequest()
     world = _world(plan, request.world_size)
-    rules, cache = plan.rules.offload, plan.built_cache()
-    sizes = tuple(block_over_ranks(plan, group.spec, request) for group in cache.groups)
+    rules, cache, groups = plan.rules.offload, plan.built_cache(), offloaded_groups(plan)
+    sizes = tuple(block_over_ranks(plan, group.spec, request) for group in groups)
     chunk = request.blocks_per_chunk if rules.takes_blocks_per_chunk else None
     units = resolved_block_sizes(plan, request)
     if rules.takes_blocks_per_chunk and not sizes:
         problem: Problem | None = checks.no_group_problem()
     elif isinstance(units, Problem):
         problem = units
+    elif plan.model.is_encoder_decoder:
+        problem = checks.encoder_problem()
     else:
         problem = (
             checks.hash_problem(sizes, units.hash, plan.enable_prefix_caching, rules)
@@ -146,8 +151,8 @@ def offload(plan: Plan, request: OffloadRequest | None = None) -> Offload:
         _gpu_block_bytes(cache) * copies * factor, rules.host_block_alignment_bytes
     )
     windows = (
-        window_chunks(group.spec, size * factor)
-        for group, size in zip(cache.groups, sizes, strict=True)
+        window_chunks(group.spec, size * factor, tokens_read_again(plan))
+        for group, size in zip(groups, sizes, strict=True)
     )
     return replace(
         found,
@@ -171,21 +176,29 @@ def _world(plan: Plan, world_size: int | None) -> int:
     )
 
 
-def window_chunks(spec: CacheSpec, chunk_tokens: int) -> int | None:
-    """Return the offloaded blocks that a request's attention or state reads; None for all."""
+def window_chunks(spec: CacheSpec, chunk_tokens: int, read_again: int = 0) -> int | None:
+    """Return the offloaded blocks that a request's attention or state reads; None for all.
+
+    read_again: tokens before a window that a chain of MTP layers reads once more.
+    """
     # get_sliding_window_size_in_chunks, 0.33.
+    # A state sums up all tokens before it, so the last one is enough.
     if spec.is_mamba:
         return 1
-    return None if spec.window_tokens is None else cdiv(spec.window_tokens, chunk_tokens)
+    if spec.window_tokens is None:
+        return None
+    again = max(read_again - 1, 0) if spec.kind in SLIDING_KINDS else 0
+    return cdiv(spec.window_tokens + again, chunk_tokens)
 
 
 def _stores_one_copy(plan: Plan, request: OffloadRequest, world: int) -> bool:
     """Return whether ranks hold the same latents and the host keeps them once (0.33)."""
     specs = [spec for group in plan.built_cache().groups for spec in group.layer_specs]
     ranks = plan.settings.tensor_parallel
+    # A latent has no heads to divide, so tensor parallelism gives every rank the same bytes.
     all_mla = bool(specs) and all(spec.kind in MLA_KINDS for spec in specs)
     # One node is taken for granted, and no other kind of parallelism.
-    alone = request.context_parallel == 1 and ranks > 1 and world == ranks
+    alone = context_parallel(plan, request) == 1 and ranks > 1 and world == ranks
     shared = plan.platform.name in {"cuda", "xpu"}
     return plan.rules.offload.one_copy_of_latents and all_mla and alone and shared
 

@@ -27,6 +27,13 @@ class BlockCounts:
         """Return whether the guess happens to be right: (K and V first, blocks first)."""
         return self.shape_kv_first == self.configured, self.shape_blocks_first == self.configured
 
+    def __str__(self) -> str:
+        return (
+            f"{self.configured:,} blocks configured; the first dimension is "
+            f"{self.shape_kv_first:,} with K and V outermost, {self.shape_blocks_first:,} with "
+            "kernel blocks outermost"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerBytes:

@@ -63,9 +63,7 @@ def _request_changes(problem: Problem) -> tuple[dict[str, Any], ...]:
 
 
 _WITHOUT: dict[str, tuple[dict[str, Any], ...]] = {
-    "context_parallel_with_groups": (
-        {"decode_context_parallel": 1, "prefill_context_parallel": 1},
-    ),
+    "context_parallel_with_groups": ({"prefill_context_parallel": 1},),
     "offload_groups_differ": ({"block_size": None},),
     "offload_two_chunk_sizes": ({"block_size": None}, {"blocks_per_chunk": None}),
     "offload_chunk_below_1": ({"blocks_per_chunk": 1}, {"blocks_per_chunk": None}),

@@ -1,10 +1,12 @@
 """The request to the offload connector, and its units: the scheduler's block and the hash block."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, lcm
 
 from workbench.core.capacity.blocks import hashes_may_be_finer, scheduler_block_size
 from workbench.core.groups.cache_spec import CacheSpec
+from workbench.core.groups.grouping import Group
 from workbench.core.offload.checks import stops
 from workbench.core.offload.rules import OffloadRules
 from workbench.core.plan import Plan
@@ -12,7 +14,7 @@ from workbench.core.problems import Problem
 
 LEAST = {
     **dict.fromkeys(("block_size", "world_size", "hash_block_size"), 1),
-    **dict.fromkeys(("decode_context_parallel", "prefill_context_parallel"), 1),
+    "prefill_context_parallel": 1,
     "cpu_bytes_to_use": 0,
 }
 
@@ -30,9 +32,8 @@ class OffloadRequest:
     """Host memory, over all ranks."""
     world_size: int | None = None
     """Number of ranks, None for the scenario's tensor parallelism."""
-    decode_context_parallel: int = 1
     prefill_context_parallel: int = 1
-    """vLLM's option, like `decode_context_parallel`."""
+    """Ranks of vLLM's option, which no scenario has; 0.33 keeps every token on all of them."""
     hash_block_size: int | None = None
     """vLLM's option (`prefix_match_unit` since 0.33)."""
     blocks_per_chunk: int | None = None
@@ -47,11 +48,6 @@ class OffloadRequest:
                     f"{name} must be at least {least}; got {value}. Nearest valid value: {least}."
                 )
 
-    @property
-    def context_parallel(self) -> int:
-        """Return the ranks over which the tokens of one block are spread."""
-        return self.decode_context_parallel * self.prefill_context_parallel
-
 
 @dataclass(frozen=True, slots=True)
 class BlockSizes:
@@ -61,12 +57,22 @@ class BlockSizes:
     hash: int
 
 
+def offloaded_groups(plan: Plan) -> tuple[Group, ...]:
+    """Return the groups whose blocks go to a store: without rings, and windows computed again."""
+    # prefix_cacheable_group_ids, 0.33; 0.23 has none of the others.
+    return tuple(group for group in plan.built_cache().groups if group.is_found_again)
+
+
 def block_over_ranks(plan: Plan, spec: CacheSpec, request: OffloadRequest) -> int:
     """Return the tokens of one block over all context-parallel ranks."""
-    if not plan.rules.offload.context_parallel_with_groups:
-        return spec.block_size * request.context_parallel
-    # 0.33 does not spread states.
-    return spec.block_size * (1 if spec.is_mamba else request.decode_context_parallel)
+    if plan.rules.groups.spreads_by_layer:
+        return spec.span_tokens
+    return spec.block_size * context_parallel(plan, request)
+
+
+def context_parallel(plan: Plan, request: OffloadRequest) -> int:
+    """Return the ranks over which 0.23 spreads the tokens of one block."""
+    return plan.settings.decode_context_parallel * request.prefill_context_parallel
 
 
 def resolved_block_sizes(
@@ -75,26 +81,27 @@ def resolved_block_sizes(
     """Return the scheduler and hash block size as `resolve_kv_cache_block_sizes` finds them."""
     # A connector uses hashes even without prefix caching.
     in_use = plan.enable_prefix_caching or connector
-    if plan.rules.offload.context_parallel_with_groups:
+    if plan.rules.groups.spreads_by_layer:
         return _units_by_group(plan, request, in_use=in_use)
     grouping = plan.built_cache().grouping
     groups, scheduler = grouping.groups, scheduler_block_size(plan, grouping)
     if len(groups) <= 1:
         # One group (or none) counts by the configured block size.
-        size = scheduler * request.context_parallel
+        size = scheduler * request.prefill_context_parallel
         return BlockSizes(size, size)
-    decode, prefill = request.decode_context_parallel, request.prefill_context_parallel
-    if request.context_parallel != 1:
+    decode, prefill = plan.settings.decode_context_parallel, request.prefill_context_parallel
+    if decode * prefill != 1:
         # resolve_kv_cache_block_sizes, 0.23; 0.33 spreads attention and leaves states whole.
         return stops(
             "context_parallel_with_groups",
-            "tensor_parallel",
+            "decode_context_parallel",
             f"Context parallelism ({decode} for decode, {prefill} for prefill) works with one "
             f"cache group only; this model has {len(groups)}.",
             "Hybrid KV cache groups with multiple block sizes do not support context parallelism",
             decode_context_parallel=decode,
             prefill_context_parallel=prefill,
             groups=len(groups),
+            candidates=({"decode_context_parallel": 1},),
         )
     if not hashes_may_be_finer(plan, grouping, in_use=in_use):
         return BlockSizes(scheduler, scheduler)
@@ -104,11 +111,9 @@ def resolved_block_sizes(
 
 def _units_by_group(plan: Plan, request: OffloadRequest, *, in_use: bool) -> BlockSizes | Problem:
     """Return the units of 0.33: a block per group over the ranks; align mode may hash finer."""
-    # All groups of the models known here can be found again by their hashes.
     groups, explicit = plan.built_cache().groups, request.hash_block_size
     if len(groups) <= 1:
-        spread = not groups or not groups[0].spec.is_mamba
-        size = plan.block_size * (request.decode_context_parallel if spread else 1)
+        size = scheduler_block_size(plan, plan.built_cache().grouping)
         if explicit is None or explicit == size or not groups or not in_use:
             return BlockSizes(size, size)
         return stops(
@@ -126,20 +131,29 @@ def _units_by_group(plan: Plan, request: OffloadRequest, *, in_use: bool) -> Blo
     # Of models with states align mode alone lets hashes be finer than the scheduler's unit (0.33).
     if not in_use or (has_states and plan.mamba_cache_mode != "align"):
         return BlockSizes(lcm(*sizes), lcm(*sizes))
-    return _with_hashes(lcm(*sizes), sizes, explicit, plan.rules.offload)
+    kept = [block_over_ranks(plan, group.spec, request) for group in offloaded_groups(plan)]
+    return _with_hashes(lcm(*sizes), sizes, explicit, plan.rules.offload, kept)
 
 
 def _with_hashes(
-    scheduler: int, sizes: list[int], explicit: int | None, rules: OffloadRules
+    scheduler: int,
+    sizes: list[int],
+    explicit: int | None,
+    rules: OffloadRules,
+    kept: Sequence[int] = (),
 ) -> BlockSizes | Problem:
-    """Return the units with a hash block that divides every group's block."""
-    hashes, option = explicit or gcd(*sizes), rules.hash_option
-    bad = next((size for size in sizes if size % hashes), None)
+    """Return the units with a hash block that divides the blocks that are hashed.
+
+    kept: those of them, where it is not all.
+    """
+    hashed = list(kept) or sizes
+    hashes, option = explicit or gcd(*hashed), rules.hash_option
+    bad = next((size for size in hashed if size % hashes), None)
     if bad is None:
         return BlockSizes(scheduler, hashes)
     text = (
         f"Invalid {option}={hashes}; prefix-cacheable KV cache group block sizes must be divisible "
-        f"by {option}. Got group block sizes={sizes}, prefix-cacheable={sizes}."
+        f"by {option}. Got group block sizes={sizes}, prefix-cacheable={hashed}."
         if rules.checks_single_group
         else f"Invalid {option}={hashes}; all KV cache group block sizes must be divisible by "
         f"{option}."
@@ -151,5 +165,5 @@ def _with_hashes(
         f"{bad % hashes:,} of {bad:,}.",
         text,
         hash_block_size=hashes,
-        group_block_sizes=tuple(sizes),
+        group_block_sizes=tuple(hashed),
     )

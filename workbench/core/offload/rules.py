@@ -14,9 +14,6 @@ class OffloadRules:
     large_block_hash: str = CONCATENATED
     """How the hash of a block of several units comes about: CONCATENATED from those of its units,
     or their LAST one."""
-    context_parallel_with_groups: bool = False
-    """Several groups work with context parallelism, and only attention is spread over its ranks;
-    else it is refused, and every block counts for all ranks."""
     checks_single_group: bool = False
     """An explicit unit must be the block of a single group."""
     takes_blocks_per_chunk: bool = False

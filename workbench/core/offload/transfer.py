@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from math import lcm
 from typing import Any
 
+from workbench.core.errors import ScenarioError
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.packed import named_layout
 from workbench.core.offload.checks import stops
@@ -24,6 +25,7 @@ from workbench.core.offload.transfer_ranks import (
 )
 from workbench.core.plan import Plan
 from workbench.core.problems import WARNING, Problem, has_error
+from workbench.core.ranks import shared_tokens_text
 
 CONNECTOR_WISH = "LBHNC"
 """The order that the NIXL connector requests (0.33), where the backends can read it."""
@@ -63,7 +65,13 @@ class Transfer:
 
 
 def transfer(prefill: Plan, decode: Plan) -> Transfer:
-    """Compare two plans before launch. Errors: ValueError when a side has no kernel block."""
+    """Compare two plans before launch.
+
+    Errors: ValueError when a side has no kernel block, ScenarioError where its ranks share tokens.
+    """
+    for side in (prefill, decode):
+        if text := shared_tokens_text(side.settings, "A transfer"):
+            raise ScenarioError("context_parallel", text, field="decode_context_parallel")
     remote, local = _kernel_block(prefill), _kernel_block(decode)
     ratio = None if local % remote else local // remote
     found = (

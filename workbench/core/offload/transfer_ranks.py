@@ -37,6 +37,7 @@ def state_problem(plan: Plan) -> Problem | None:
 def ratio_problem(prefill: Plan, decode: Plan) -> Problem | None:
     """Report tensor-parallel sizes of which neither is a multiple of the other."""
     theirs, ours = prefill.settings.tensor_parallel, decode.settings.tensor_parallel
+    # A rank then reads from whole ranks of the other side, or shares one with others.
     large, small = max(theirs, ours), min(theirs, ours)
     if not large % small:
         return None

@@ -49,6 +49,6 @@ class PrefixHits:
         return f"smallest prefix {self.smallest_prefix():,} tokens; {unit}"
 
     def _repr_html_(self) -> str:
-        from workbench.views.hits.figure import hits_html
+        from workbench.views.hits.html import hits_html
 
         return hits_html(self.plan)

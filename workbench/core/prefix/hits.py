@@ -11,13 +11,13 @@ For 0.33 see `windows`.
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from workbench.core.capacity.blocks import checkpoint_blocks, scheduler_block_size
+from workbench.core.capacity.blocks import checkpoint_blocks, hit_unit
 from workbench.core.errors import check_integer
 from workbench.core.groups.grouping import Grouping
 from workbench.core.groups.layer_backend import is_drafted
 from workbench.core.plan import Plan
 from workbench.core.prefix.prefill import ALIGN, Prefill, prefill
-from workbench.core.prefix.sparse import Sparse
+from workbench.core.prefix.sparse import Sparse, replay_position
 from workbench.core.prefix.windows import Window, window_match, windows_of
 from workbench.core.runner import lookahead_tokens
 
@@ -121,10 +121,10 @@ def caching_of(plan: Plan) -> Caching:
         mode=plan.mamba_cache_mode,
         is_on=plan.enable_prefix_caching,
         attention_blocks=tuple(
-            sorted({s.block_size for s in specs if not s.is_mamba and s.is_found_again})
+            sorted({s.span_tokens for s in specs if not s.is_mamba and s.is_found_again})
         ),
         state_block=min((spec.block_size for spec in specs if spec.is_mamba), default=None),
-        alignment_tokens=scheduler_block_size(plan, grouping),
+        alignment_tokens=hit_unit(plan, grouping),
         budget_tokens=plan.max_num_batched_tokens,
         drafts=drafts and not rules.hashes_look_ahead,
         max_model_len=plan.max_model_len,
@@ -164,8 +164,12 @@ def hit_after(caching: Caching, earlier: Prefill, prompt_tokens: int, shared_tok
     # Logits need the last token computed, even if all are cached:
     # KVCacheManager.get_computed_blocks looks up request.num_tokens - 1.
     limit = max(0, min(shared_tokens - caching.lookahead_tokens, prompt_tokens - 1))
+    # A prompt that was never scheduled has computed nothing that could be found.
     found = caching.is_on and earlier.is_scheduled
-    attention = _attention_match(caching, limit if found else 0)
+    tail = replay_position(
+        earlier.prompt_tokens, caching.alignment_tokens, caching.lookahead_tokens
+    )
+    attention = _attention_match(caching, limit if found else 0, tail)
     state = None
     if caching.state_block is not None:
         reach = limit
@@ -211,7 +215,7 @@ def smallest_prefix(caching: Caching, prompt_tokens: int | None = None) -> int |
 
 @lru_cache(maxsize=4096)
 def is_inert(caching: Caching) -> bool:
-    """Return whether prefix caching is on, but no request is long enough to find anything again."""
+    """Return whether prefix caching is on, but no request is long enough to get a prefix hit."""
     if not caching.is_on or _is_starved(caching):
         return False
     return not any(prefix_hit(caching, n, n).cached_tokens for n in _allowed_prompts(caching))
@@ -220,7 +224,7 @@ def is_inert(caching: Caching) -> bool:
 def reason_without_hits(caching: Caching) -> str | None:
     """Return why no request can ever have a hit, in words; None when some can."""
     if not caching.is_on:
-        return "Prefix caching is off: nothing is found again."
+        return "Prefix caching is off, so no request can hit."
     if _is_starved(caching):
         return (
             f"Align mode needs a step budget of at least a block; {caching.budget_tokens:,} tokens "
@@ -237,7 +241,7 @@ def reason_without_hits(caching: Caching) -> str | None:
 
 
 def shortest_prompt_with_hit(caching: Caching) -> int:
-    """Return the shortest prompt, in tokens, that could find anything again if it were allowed."""
+    """Return the shortest prompt, in tokens, that could get a prefix hit if it were allowed."""
     lengths = _shortest_prompts(caching)
     longer = replace(caching, max_model_len=max(caching.max_model_len, *lengths) + 1)
     hits = (n for n in lengths if prefix_hit(longer, n, n).cached_tokens)
@@ -246,6 +250,7 @@ def shortest_prompt_with_hit(caching: Caching) -> int:
 
 def _is_starved(caching: Caching) -> bool:
     block = caching.state_block
+    # 0.33 lets a step end inside a block, so that a small budget starves nothing (see `sparse`).
     applies = caching.mode == ALIGN and not caching.keeps_few
     return applies and block is not None and caching.budget_tokens < block
 
@@ -266,14 +271,21 @@ def _allowed_prompts(caching: Caching) -> tuple[int, ...]:
     return tuple(n for n in _shortest_prompts(caching) if n < caching.max_model_len)
 
 
-def _attention_match(caching: Caching, limit: int) -> int | None:
+def _attention_match(caching: Caching, limit: int, tail: int) -> int | None:
+    """Return what attention finds again up to `limit`; tail: where its prompt's last hash ends."""
     if not caching.attention_blocks:
         return None
     align = caching.alignment_tokens
     # EAGLE needs the tokens before the first new one recomputed. The block is dropped before the
     # hit is rounded down to the alignment: FullAttentionManager.find_longest_cache_hit.
     dropping = caching.draft_blocks or caching.attention_blocks if caching.drafts else ()
-    return min(
-        max(0, limit // block - (block in dropping)) * block // align * align
-        for block in caching.attention_blocks
-    )
+    found = []
+    for block in caching.attention_blocks:
+        # Hashes form a chain, so that all blocks up to the end of what is shared match, and none
+        # after it.
+        full = max(0, limit // block - (block in dropping)) * block
+        # Of blocks above the unit, the one that the prompt ended in is found up to there
+        # (FullAttentionManager._cache_partial_tail_block, 0.33).
+        is_inside = align < block and full < tail <= min(limit, full + block)
+        found.append((tail if is_inside else full) // align * align)
+    return min(found)

@@ -148,6 +148,7 @@ def _kept(stops: Parts, mode: str, block: int | None, start: int) -> Parts:
         # Mode all writes the state of every block, wherever the steps end.
         aligned = [range((start // block + 1) * block, stops[-1][-1] + 1, block)]
     elif mode == ALIGN:
+        # Mode align copies a state only where a step ends, so blocks that a step passes have none.
         aligned = [_multiples(part, block) for part in stops]
     return tuple(part for part in aligned if part)
 

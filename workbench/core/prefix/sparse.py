@@ -74,6 +74,7 @@ def sparse_steps(
 
 def _to(start: int, mark: int, budget: int, block: int) -> list[range]:
     """Return the steps from one block's end to another: whole blocks, or parts of each."""
+    # A budget of a block or more still makes every step end at the end of one.
     if budget >= block:
         stride = budget // block * block
         return [range(start + stride, mark, stride), range(mark, mark + 1)]

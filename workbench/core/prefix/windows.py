@@ -27,6 +27,7 @@ def windows_of(grouping: Grouping) -> tuple[Window, ...]:
     if len(grouping.groups) == 1:
         return ()
     found = (
+        # One token of the window is the next one itself, which is computed.
         Window(spec.block_size, cdiv(spec.window_tokens - 1, spec.block_size) * spec.block_size)
         for spec in (group.spec for group in grouping.examples)
         if spec.kind in SLIDING_KINDS and spec.window_tokens and spec.is_found_again
@@ -40,6 +41,8 @@ def window_match(windows: Sequence[Window], kept: Sequence[int], limit: int, ali
     kept: positions before which a request kept the tails; align: what hits are multiples of.
     """
     reach = limit // align * align
+    # A shorter hit for one kind of windows may be too long for another, so all are tried until none
+    # shortens it.
     while reach > 0:
         lower = min(_match(window, kept, reach, align) for window in windows)
         if lower == reach:

@@ -4,6 +4,7 @@ From 0.33 on a request that finds less than attention remembers keeps its state 
 next one finds it.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 
@@ -75,7 +76,8 @@ class WorkloadHits:
         shown = islice(chain.from_iterable(kept), SHOWN)
         stops = " and ".join(f"{position:,}" for position in shown)
         more = f" and {count - SHOWN:,} more" if count > SHOWN else ""
-        left = f"checkpoint{'s' * (count > 1)} at {stops}{more}" if count else "no checkpoint"
+        named = "checkpoints" if count > 1 else "a checkpoint"
+        left = f"{named} at {stops}{more}" if count else "no checkpoint"
         if not self.has_states:
             left = "every full block, and there is no state to be found"
         start = (
@@ -91,16 +93,18 @@ class WorkloadHits:
                 f"so only the first request of each prefix ({first}) computes everything."
             )
         match = self.typical.attention_tokens or 0
+        lost = (
+            f", so the {match:,} tokens of attention KV that match are computed again"
+            if match
+            else ""
+        )
         if self.junction_tokens:
             return (
                 f"{start}; none is inside the shared {shared:,} tokens, so the second request of a "
                 f"prefix computes everything as well, but keeps its state at "
                 f"{self.junction_tokens:,}, where attention's match ends: later ones reuse that."
             )
-        return (
-            f"{start}; none is inside the shared {shared:,} tokens that a hit could use, so "
-            f"the {match:,} tokens that attention could reuse are computed again as well."
-        )
+        return f"{start}; none is inside the shared {shared:,} tokens that a hit could use{lost}."
 
 
 def workload_hits(caching: Caching, workload: Workload) -> WorkloadHits:
@@ -113,17 +117,9 @@ def workload_hits(caching: Caching, workload: Workload) -> WorkloadHits:
     52: four more misses, which no rule of the scheduler gives (evictions from a small pool, or
     prompts whose tokens differ from what was requested, would).
     """
-    prompt = workload.prompt_tokens
-    earlier: dict[int, dict[tuple[int, int], Prefill]] = {}
-    cached = []
-    for number in range(workload.requests):
-        seen = earlier.setdefault(number % workload.prefixes, {})
-        hits = (hit_after(caching, one, prompt, workload.shared_tokens) for one in seen.values())
-        best = max((hit.cached_tokens for hit in hits), default=0)
-        cached.append(best)
-        junction = _junction(caching, workload, best) if seen else 0
-        if (best, junction) not in seen:
-            seen[best, junction] = caching.prefill(prompt, best, junction)
+    prompt, prefixes = workload.prompt_tokens, workload.prefixes
+    of_each = [*islice(_of_one_prefix(caching, workload), -(-workload.requests // prefixes))]
+    cached = [of_each[number // prefixes] for number in range(workload.requests)]
     typical = prefix_hit(caching, prompt, workload.shared_tokens)
     return WorkloadHits(
         workload=workload,
@@ -134,6 +130,24 @@ def workload_hits(caching: Caching, workload: Workload) -> WorkloadHits:
         has_states=caching.state_block is not None or bool(caching.windows),
         junction_tokens=_junction(caching, workload, typical.cached_tokens),
     )
+
+
+def _of_one_prefix(caching: Caching, workload: Workload) -> Iterator[int]:
+    """Yield what the first, second, ... request of any one prefix reuses, in tokens."""
+    prompt = workload.prompt_tokens
+    seen: dict[tuple[int, int], Prefill] = {}
+    is_new = True
+    best = 0
+    while True:
+        if is_new:  # else nothing is there that was not there before
+            hits = (
+                hit_after(caching, one, prompt, workload.shared_tokens) for one in seen.values()
+            )
+            best = max((hit.cached_tokens for hit in hits), default=0)
+            junction = _junction(caching, workload, best) if seen else 0
+            is_new = (best, junction) not in seen
+            seen.setdefault((best, junction), caching.prefill(prompt, best, junction))
+        yield best
 
 
 def _junction(caching: Caching, workload: Workload, cached: int) -> int:

@@ -28,6 +28,7 @@ def xpu_gdn_rounding(run: WorkingPlan) -> None:
         return
     if run.backend is None:
         return
+    # The kernel there takes multiples of 64 only (XPUPlatform.update_block_size_for_backend).
     before, run.block_size = run.block_size, round_up(run.block_size, XPU_GDN_MULTIPLE)
     if run.block_size == before:
         return
@@ -69,6 +70,7 @@ def _log_xpu_rounding(run: WorkingPlan, padded: int | None) -> None:
 def aligned_block_check(run: WorkingPlan) -> None:
     """Refuse an aligned block that a backend does not take (0.33)."""
     before, block = run.block_size_of_phase_1, run.block_size
+    # An unchanged block is not tested: phase 1 chose it for all backends, or the user set it.
     if before is None or block == before:
         return
     refusing = [

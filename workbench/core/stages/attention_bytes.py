@@ -12,9 +12,10 @@ from workbench.core.block_sizes import smallest_base
 from workbench.core.dtypes import FLOAT_BYTES, PACKED_DTYPES, TURBOQUANT_BITS
 from workbench.core.errors import Refused
 from workbench.core.groups.built_layers import skips_layers, unquantized_layers
-from workbench.core.groups.cache_spec import MLA_SPEC
+from workbench.core.groups.cache_spec import ATTENTION_SPECS, MLA_SPEC
+from workbench.core.groups.layer_classes import AS_THE_MODEL
 from workbench.core.groups.layer_specs import layer_specs
-from workbench.core.model import FULL, SSM
+from workbench.core.model import FULL, SLIDING, SSM
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -74,10 +75,11 @@ def attention_page(run: WorkingPlan) -> None:
     layers = [layer for layer in run.model.layers if layer.kind != SSM]
     full = (layer for layer in layers if layer.kind == FULL)
     attention = attention.of_layer(next(full, layers[0]))
+    plain = run.model.architecture in run.rules.models_without_cache_settings
     per_token, _formula = run.rules.layer_token_bytes(
         attention,
         attention.kv_heads_per_rank(run.settings.tensor_parallel),
-        run.kv_cache_dtype,
+        AS_THE_MODEL if plain else run.kv_cache_dtype,
         run.model_dtype,
         run.backend,
     )
@@ -155,6 +157,7 @@ def common_token_bytes(run: WorkingPlan) -> None:
 def shared_page(run: WorkingPlan) -> None:
     """Run phase 3: raise the block until a quantized page covers a plain one. Not on CPU."""
     # A pipeline stage may have no layer with a backend.
+    # CpuPlatform.update_block_size_for_backend has no such phase.
     if not run.backends or run.platform.name == "cpu" or not skips_layers(run):
         return
     primary, plain = _quantized_token_bytes(run), _plain_token_bytes(run)
@@ -165,6 +168,7 @@ def shared_page(run: WorkingPlan) -> None:
     smallest, before = smallest_base(run.first_backend[1]), run.block_size
     unit = max(smallest, before)
     # Phase 2 may have padded a state to a page that is larger than both.
+    # A plain page counts with the smallest kernel block: it may keep fewer tokens than others.
     required = max(plain * smallest, run.mamba_page_size_padded or 0)
     needed = unit * cdiv(required, unit * primary)
     if before < needed:
@@ -186,6 +190,29 @@ def shared_page(run: WorkingPlan) -> None:
         s=smallest,
         shared_page_bytes=shared,
         skipped_layers=sorted(unquantized_layers(run)),
+    )
+
+
+def windows_in_shared_page(run: WorkingPlan) -> None:
+    """Refuse windows whose smallest block is larger than the page that all layers share (0.33)."""
+    # MiMo-V2's windows have more heads than its other layers, which that page is counted for.
+    shared = run.skip_page_size_padded
+    if shared is None or run.grouping_error is not None:
+        return
+    windows = (one for one in layer_specs(run).of_kinds if one.kind == ATTENTION_SPECS[SLIDING])
+    page = max((one.page_size_bytes for one in windows), default=0)
+    if page <= shared:
+        return
+    run.problem(
+        "windows_outgrow_shared_page",
+        "kv_cache_dtype_skip_layers",
+        f"A block of the sliding layers takes {page:,} bytes, more than the page of {shared:,} "
+        f"bytes that vLLM {run.rules.version} aligned for layers of both dtypes. It stops with an "
+        "assertion. Quantize all layers, or none.",
+        operands={"page_size_bytes": page, "skip_page_size_padded": shared},
+        # Raised by AttentionSpec.page_size_bytes
+        vllm_text="",
+        candidates=({"kv_cache_dtype_skip_layers": None}, {"kv_cache_dtype": "auto"}),
     )
 
 

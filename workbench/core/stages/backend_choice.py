@@ -51,8 +51,8 @@ def reasons_against(run: WorkingPlan, query: LayerQuery, backend: Backend) -> li
         return [] if taken else ["values narrower than keys not supported"]
     if run.platform.name not in backend.platforms:
         return [f"not available on {run.platform.title}"]
-    # platforms that call validate_configuration; the others take what they know by name
-    if run.platform.checks_backend:
+    # Platforms, or layers, that test a configuration; the others take what they know by name
+    if run.platform.checks_backend or backend.compression:
         return backend.reasons_against(query, supported_sizes(run, query, backend))
     if backend.name in run.rules.backends.on_request(query):
         checked = run.platform.name == "cpu" and run.rules.cpu_checks_kv_cache_dtype
@@ -78,16 +78,20 @@ def requested_backend(run: WorkingPlan, query: LayerQuery) -> str | None:
     None where neither is, and where a layer with this query takes no notice of it.
     """
     requested, attention = run.settings.backend, run.model.attention
+    if requested is None and attention is not None and attention.has_mixed_head_sizes:
+        requested = run.rules.backend_for_mixed_heads(LayerQuery.of(run))
+    return noticed_backend(run, query, requested)
+
+
+def noticed_backend(run: WorkingPlan, query: LayerQuery, requested: str | None) -> str | None:
+    """Return what a layer takes where `requested` reaches it: that, its own, or None for any."""
     if query.attention.own_backend is not None:
         return query.attention.own_backend
     if query.attention.value_head_size is not None:
         set_ = run.rules.backends_of_narrow_values(query)
         return requested if requested in set_ else next(iter(set_), requested)
-    if requested is None and attention is not None and attention.has_mixed_head_sizes:
-        requested = run.rules.backend_for_mixed_heads(LayerQuery.of(run))
-    if requested is None or run.rules.ignores_backend(query, requested):
-        return None
-    return requested
+    ignored = requested is not None and run.rules.ignores_backend(query, requested)
+    return None if ignored else requested
 
 
 def backend_choice(run: WorkingPlan) -> None:
@@ -250,6 +254,8 @@ def not_valid_text(run: WorkingPlan, query: LayerQuery, name: str) -> str:
     """Return the beginning of what get_attn_backend_cls raises: it prints the enum's member."""
     if not run.platform.checks_backend:
         return run.rules.words_of_refused.get((run.platform.name, name)) or said(run, query)
+    if query.attention.canvas_tokens is not None and name == "FLASHINFER":
+        return "FlashInfer does not support DiffusionGemma's mixed causal/bidirectional attention."
     return f"Selected backend AttentionBackendEnum.{name} is not valid for this configuration."
 
 

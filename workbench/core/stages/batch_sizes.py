@@ -10,12 +10,15 @@ from workbench.core.batch_defaults import (
 )
 from workbench.core.devices import driver_memory_of
 from workbench.core.problems import ERROR, WARNING
+from workbench.core.speculation import DRAFT_MODEL, NAMES
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
+MANY_SEQUENCES, DIFFUSION_SEQUENCES = 128, 8
+"""Sequences from which a diffusion model takes fewer (`SchedulerConfig.DEFAULT_MAX_NUM_SEQS`)."""
 TOKENS = Rule(
     "max_num_batched_tokens",
-    "Token budget of a step",
+    "Max batched tokens",
     "explicit, else the default of the device and the entry point, at most max_num_seqs * "
     "max_model_len",
     "tokens",
@@ -28,7 +31,7 @@ SEQUENCES = Rule(
 )
 CPU_MLA_TOKENS = Rule(
     "cpu_mla_max_num_batched_tokens",
-    "Token budget without chunked prefill",
+    "Max batched tokens without chunked prefill",
     f"max(max_model_len, {SCHEDULER_MAX_NUM_BATCHED_TOKENS}), whatever was explicit",
     "tokens",
 )
@@ -38,9 +41,15 @@ def token_budget(run: WorkingPlan) -> None:
     """Decide the token budget and the number of sequences; the budget must hold all of them."""
     settings = run.settings
     tokens, sequences = batch_sizes(run, device_tier(run))
+    attention = run.model.attention
+    if attention is not None and attention.canvas_tokens and sequences >= MANY_SEQUENCES:
+        # DiffusionGemmaModelForBlockDiffusionConfig, 0.33: also an explicit number that large.
+        sequences = DIFFUSION_SEQUENCES
     run.max_num_batched_tokens, run.max_num_seqs = tokens, sequences
     _step(run, TOKENS, tokens, settings.max_num_batched_tokens)
     _step(run, SEQUENCES, sequences, settings.max_num_seqs)
+    if run.model.is_encoder_decoder and tokens < run.max_model_len:
+        _budget_below_length(run)
     # every running sequence takes a token of each step
     if sequences > tokens:
         _budget_below_sequences(run)
@@ -73,6 +82,25 @@ def _assumption(run: WorkingPlan, memory: int | None) -> str:
     return "compute capability 8.0 is taken for an A100" if taken else ""
 
 
+def _budget_below_length(run: WorkingPlan) -> None:
+    tokens, length = run.max_num_batched_tokens, run.max_model_len
+    run.problem(
+        "max_num_batched_tokens_below_length",
+        "max_num_batched_tokens",
+        f"Invalid max_num_batched_tokens {tokens:,}. Expected at least max_model_len = "
+        f"{length:,}: an encoder-decoder model takes a prompt in one step. Nearest valid value: "
+        f"{length:,}.",
+        operands={"max_num_batched_tokens": tokens, "max_model_len": length},
+        # Raised by SchedulerConfig.verify_max_model_len
+        vllm_text=f"max_num_batched_tokens ({tokens}) is smaller than max_model_len ({length}).",
+        candidates=(
+            {"max_num_batched_tokens": length},
+            {"max_num_batched_tokens": None},
+            {"max_model_len": tokens},
+        ),
+    )
+
+
 def _budget_below_sequences(run: WorkingPlan) -> None:
     tokens, sequences = run.max_num_batched_tokens, run.max_num_seqs
     unknown = depends_on_device(run, "max_num_batched_tokens")
@@ -102,3 +130,24 @@ def cpu_mla_token_budget(run: WorkingPlan) -> None:
     before = run.max_num_batched_tokens
     run.max_num_batched_tokens = max(run.max_model_len, SCHEDULER_MAX_NUM_BATCHED_TOKENS)
     run.step(CPU_MLA_TOKENS, run.max_num_batched_tokens, before=before)
+
+
+def slots_of_drafts(run: WorkingPlan) -> None:
+    """Refuse steps that the places of drafted tokens fill (0.23)."""
+    # SpeculativeConfig.max_num_new_slots_for_drafting, and _set_max_num_scheduled_tokens.
+    method, drafts = run.speculative_method, run.settings.num_speculative_tokens
+    each = {NAMES["dflash"]: drafts - 1, DRAFT_MODEL: 1}.get(method or "", 0)
+    left = run.max_num_batched_tokens - each * run.max_num_seqs
+    if not each or left > 0:
+        return
+    enough = each * run.max_num_seqs + 1
+    run.problem(
+        "no_tokens_left_by_drafts",
+        "max_num_batched_tokens",
+        f"Method {method} needs {each} more places in a step for each of {run.max_num_seqs:,} "
+        f"sequences, and max_num_batched_tokens = {run.max_num_batched_tokens:,} has no place left "
+        f"for a token. Nearest valid value: {enough:,}.",
+        operands={"max_num_seqs": run.max_num_seqs, "slots": each, "left": left},
+        vllm_text=f"max_num_scheduled_tokens is set to {left} based on",
+        candidates=({"max_num_batched_tokens": enough}, {"num_speculative_tokens": 1}),
+    )

@@ -5,6 +5,7 @@ from math import lcm
 
 from workbench.core.backends import Backend
 from workbench.core.block_sizes import BlockSize, base_of, describe
+from workbench.core.stages.built_backends import built_backends
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -88,7 +89,7 @@ def common_block_size(run: WorkingPlan) -> None:
         else:
             run.block_size = common
         if run.block_size != default and not on_cpu:
-            names = "/".join(backend.log_name for backend, _sizes in run.backend_records)
+            names = "/".join(run.rules.backends[name].log_name for name, _own in _classes(run))
             run.log(f"Setting kv cache block size to {run.block_size} for {names} backend(s).")
     # CPU_MLA takes exactly one size, and overwrites an explicit one (0.33)
     elif run.backend == "CPU_MLA":
@@ -112,7 +113,8 @@ def _explicit_note(run: WorkingPlan, explicit: int) -> str:
 
 def _common(run: WorkingPlan, default: int) -> int | None:
     """Return the smallest block that every backend takes; None without one."""
-    if len(run.backend_records) == 1:
+    # One class may prefer more than it needs, several have to agree on what all take.
+    if len(_classes(run)) == 1:
         backend, supported = run.first_backend
         return backend.preferred_block_size(default, run.platform.name, supported)
     if _all_support(run.backend_records, default):
@@ -120,7 +122,15 @@ def _common(run: WorkingPlan, default: int) -> int | None:
     bases = ([base_of(entry) for entry in sizes] or [1] for _backend, sizes in run.backend_records)
     # a common block is a multiple of one base of each backend
     candidates = sorted({lcm(*choice) for choice in product(*bases)})
+    # A multiple is not enough for a backend that takes exact sizes (CPU_MLA takes 16 alone).
     return next((size for size in candidates if _all_support(run.backend_records, size)), None)
+
+
+def _classes(run: WorkingPlan) -> tuple[tuple[str, str], ...]:
+    """Return every class of backend, as the layers are built; see `built_backends`."""
+    if run.model.derives_backends or run.settings.hidden_state_layers:
+        return tuple(built_backends(run))
+    return tuple((name, "") for name, _sizes in run.backends)
 
 
 def _all_support(backends: tuple[tuple[Backend, tuple[BlockSize, ...]], ...], size: int) -> bool:

@@ -7,12 +7,13 @@ from workbench.core.working_plan import WorkingPlan
 PREFIX_CACHING = Rule(
     "enable_prefix_caching",
     "Prefix caching",
-    "the explicit choice, else off for hybrid and attention-free models, on for others",
+    "the explicit choice, else off for hybrid, attention-free and encoder-decoder models, on for "
+    "others",
 )
 PREFIX_CACHING_OF_MODEL = Rule(
     "enable_prefix_caching",
     "Prefix caching",
-    "the explicit choice, else off for attention-free models, on for others",
+    "the explicit choice, else off for attention-free and encoder-decoder models, on for others",
 )
 ALIGN_MODE_ONLY = Rule(
     "mamba_cache_mode", "Mamba cache mode", 'prefix caching off: none; on and none: "align"'
@@ -28,10 +29,11 @@ CACHE_MODE = Rule(
 def enable_prefix_caching(run: WorkingPlan) -> None:
     """Resolve whether prefix caching is on."""
     explicit = run.settings.enable_prefix_caching
-    ordinary = not (run.model.is_hybrid or run.model.is_attention_free)
+    model = run.model
+    ordinary = not (model.is_hybrid or model.is_attention_free or model.is_encoder_decoder)
     # 0.23 calls it experimental for hybrids and leaves it off unless it is requested
     # (ModelConfig.is_prefix_caching_supported).
-    default = ordinary or (run.model.is_hybrid and run.rules.hybrid_prefix_caching)
+    default = ordinary or (model.is_hybrid and run.rules.hybrid_prefix_caching)
     run.enable_prefix_caching = default if explicit is None else explicit
     rule = PREFIX_CACHING_OF_MODEL if run.rules.hybrid_prefix_caching else PREFIX_CACHING
     run.step(rule, run.enable_prefix_caching, explicit=explicit, ordinary_decoder=ordinary)
@@ -56,6 +58,7 @@ def cache_mode(run: WorkingPlan) -> None:
         if explicit != "none":
             note = "a mode was requested, but prefix caching is off"
             run.log("Mamba cache mode is set to 'none' when prefix caching is disabled")
+    # Prefix caching with mode none would find nothing, so that vLLM picks a mode.
     elif explicit == "none":
         mode = "all" if able else "align"
         note = "chosen by the engine"
@@ -75,6 +78,7 @@ def cache_mode(run: WorkingPlan) -> None:
     run.mamba_cache_mode = mode
     # Without prefix caching nothing is kept at block ends, so that one block of the longest
     # request's length is enough (MambaModelConfig.verify_and_update_config).
+    # An explicit block stays here and is tested later (validate_mamba_block_size).
     if run.mamba_block_size is None:
         run.mamba_block_size = run.block_size if run.enable_prefix_caching else run.max_model_len
     operands = {"explicit": explicit, "enable_prefix_caching": run.enable_prefix_caching}

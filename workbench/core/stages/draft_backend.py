@@ -7,15 +7,20 @@ Source: `_create_draft_vllm_config` of the proposers in `v1/spec_decode`, and th
 from collections.abc import Mapping
 
 from workbench.core.backends import LayerQuery
-from workbench.core.runner import model_runner
-from workbench.core.speculation import ON_V2, OWN, TARGETS
+from workbench.core.model import SLIDING
+from workbench.core.problems import WARNING
+from workbench.core.runner import keeps_drafts_whole, model_runner
+from workbench.core.speculation import MTP, ON_V2, OWN, TARGETS
 from workbench.core.stages.backend_choice import (
     first_valid,
     not_valid_text,
+    noticed_backend,
     reasons_against,
     said,
     supported_sizes,
 )
+from workbench.core.stages.float_caches import mismatched_float
+from workbench.core.stages.layer_backends import refuse_unbuilt
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -33,6 +38,14 @@ def draft_backend(run: WorkingPlan) -> None:
         return
     attention = drafter.attention
     query = LayerQuery.of(run, attention)._replace(non_causal=not drafter.is_causal)
+    if (own := run.settings.draft_kv_cache_dtype) is not None:
+        # A copy of CacheConfig takes the block size of the original for an explicit one.
+        size = None if attention.is_compressed else run.block_size
+        query = query._replace(kv_cache_dtype=own, block_size=size)
+        _other_float(run, own)
+    run.draft_kv_cache_dtype = dtype = query.kv_cache_dtype
+    if keeps_drafts_whole(run):
+        query = query._replace(context_ranks=1, tests_context=False)
     requested = _requested(run, query)
     if requested is None:
         chosen, reasons = first_valid(run, query)
@@ -48,6 +61,7 @@ def draft_backend(run: WorkingPlan) -> None:
         head_size=attention.head_size,
         num_kv_heads=attention.num_kv_heads,
         layers=len(drafter.layers),
+        kv_cache_dtype=dtype,
         refused={name: "; ".join(why) for name, why in reasons.items()},
     )
     if chosen is None or chosen in reasons:
@@ -55,10 +69,31 @@ def draft_backend(run: WorkingPlan) -> None:
     if chosen is None:
         return
     run.draft_backend = chosen
+    record = run.rules.backends[chosen]
+    if record.stored_where(query):
+        run.draft_kv_cache_dtype = record.stored_kv_cache_dtypes.get(dtype, dtype)
+    if run.settings.draft_kv_cache_dtype is not None:
+        _not_exact(run)
+    refuse_unbuilt(run, run.rules.backends[chosen], query)
     names = (*run.rules.companions(attention).values(), chosen)
     found = [(one, supported_sizes(run, query, run.rules.backends[one])) for one in names]
     run.draft_supported = found[-1][1]
     run.backends = tuple({**dict(run.backends), **dict(found), **dict(run.backends)}.items())
+
+
+def _other_float(run: WorkingPlan, dtype: str) -> None:
+    """Refuse a float for the drafter's cache other than the model's dtype."""
+    # The drafter's VllmConfig is a copy of the target's, and checks what was changed in it.
+    if (text := mismatched_float(run, dtype)) is not None:
+        run.problem(
+            "draft_float_kv_cache_dtype",
+            "draft_kv_cache_dtype",
+            f"draft_kv_cache_dtype = {dtype} differs from the model's dtype, {run.model_dtype}. "
+            "Use auto, which stores that dtype.",
+            operands={"draft_kv_cache_dtype": dtype, "dtype": run.model_dtype},
+            candidates=({"draft_kv_cache_dtype": None}, {"draft_kv_cache_dtype": "auto"}),
+            vllm_text=text,
+        )
 
 
 def _requested(run: WorkingPlan, query: LayerQuery) -> str | None:
@@ -69,16 +104,35 @@ def _requested(run: WorkingPlan, query: LayerQuery) -> str | None:
     if how == ON_V2:
         # The second runner builds the drafter with the configuration of its target.
         how = TARGETS if model_runner(run) == "v2" else OWN
-    found = {OWN: own, TARGETS: targets}.get(how, own or targets)
-    ignored = found is not None and run.rules.ignores_backend(query, found)
-    return None if ignored else found
+    return noticed_backend(run, query, {OWN: own, TARGETS: targets}.get(how, own or targets))
+
+
+def _not_exact(run: WorkingPlan) -> None:
+    """Warn of MTP layers whose blocks do not follow the engine's where they have another dtype."""
+    # They keep the copy of CacheConfig that they were built with.
+    drafter = run.drafter
+    assert drafter is not None
+    apart = any(layer.kind == SLIDING or layer.cache for layer in drafter.layers)
+    if run.speculative_method != MTP or not apart or drafter.attention.is_compressed:
+        return
+    run.problem(
+        "draft_cache_not_exact",
+        "draft_kv_cache_dtype",
+        f"draft_kv_cache_dtype = {run.settings.draft_kv_cache_dtype}: the MTP layers of "
+        f"{run.model.name} have windows or keys that choose tokens, whose blocks vLLM sizes apart "
+        "from the engine's then. Groups and blocks are not exact here.",
+        severity=WARNING,
+        operands={"draft_kv_cache_dtype": run.settings.draft_kv_cache_dtype},
+        candidates=({"draft_kv_cache_dtype": None},),
+    )
 
 
 def _other_format(run: WorkingPlan, chosen: str) -> dict[str, list[str]]:
     """Return why a backend of compressed attention does not suit the target's layers."""
     # It would write its packed format into the configuration that both share, and the pages of
     # one cache would differ.
-    stored = run.rules.backends[chosen].stored_kv_cache_dtypes.get(run.kv_cache_dtype)
+    assert run.draft_kv_cache_dtype is not None
+    stored = run.rules.backends[chosen].stored_kv_cache_dtypes.get(run.draft_kv_cache_dtype)
     if stored in {None, run.kv_cache_dtype} or chosen == run.backend:
         return {}
     return {chosen: [f"it keeps {stored}, the layers of the target {run.kv_cache_dtype}"]}
@@ -99,12 +153,13 @@ def _refused(
         operands={"requested": requested, "reasons": dict(reasons)},
         candidates=(
             {"draft_attention_backend": None},
+            {"draft_kv_cache_dtype": None},
             {"backend": None},
             {"kv_cache_dtype": "auto"},
             {"speculative_method": "ngram", "draft_model": None},
         ),
         vllm_text=None
-        if query.attention.is_compressed
+        if query.attention.is_compressed and run.settings.draft_kv_cache_dtype is None
         else said(run, query)
         if requested is None
         else not_valid_text(run, query, requested),

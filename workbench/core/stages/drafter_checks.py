@@ -8,7 +8,13 @@ from workbench.core.errors import Refused
 from workbench.core.model import Model
 from workbench.core.problems import WARNING
 from workbench.core.runner import model_runner
-from workbench.core.speculation import DRAFT_MODEL, MTP, NGRAM, class_of_head
+from workbench.core.speculation import (
+    DRAFT_MODEL,
+    MTP,
+    NGRAM,
+    OF_SEVERAL_LAYERS,
+    class_of_head,
+)
 from workbench.core.stages.mtp_checks import check_mtp
 from workbench.core.working_plan import WorkingPlan
 
@@ -19,6 +25,8 @@ WITHOUT: dict[str, Any] = {"speculative_method": NGRAM, "draft_model": None}
 def check_drafter(run: WorkingPlan, method: str) -> None:
     """Check that the method finds the layers that it drafts with. Errors: Refused."""
     draft, record = run.model.drafter, run.rules.speculation.methods[method]
+    if method in run.rules.speculation.v2_only and model_runner(run) == "v1":
+        raise _without_runner(run, method)
     if method == MTP:
         check_mtp(run, draft or run.model)
     elif draft is None and record.needs_model and not (record.unknown_layers or run.drafter):
@@ -31,6 +39,45 @@ def check_drafter(run: WorkingPlan, method: str) -> None:
         _check_ranks(run, draft)
     if draft is not None and method == DRAFT_MODEL:
         _check_decoder(run, draft)
+
+
+def _without_runner(run: WorkingPlan, method: str) -> Refused:
+    return Refused(
+        "method_without_runner",
+        f"Method {method} drafts only with the second model runner of {run.rules.title}, which "
+        f"does not run on {run.platform.title}. Draft with {NGRAM}, or use another platform.",
+        field="speculative_method",
+        operands={"speculative_method": method, "platform": run.platform.name},
+        candidates=[WITHOUT, {"platform": "cuda"}],
+        # Raised by VllmConfig._validate_v1_model_runner
+        vllm_text=f"Model Runner V1 does not support: {method} speculative decoding",
+    )
+
+
+def check_hidden_states(run: WorkingPlan, method: str) -> None:
+    """Check that the target's class gives the hidden states that the drafter reads."""
+    # set_eagle3_aux_hidden_state_layers, and _setup_eagle3_aux_hidden_state_outputs of the V1
+    # runner, 0.23 and 0.33.
+    registry, name = run.rules.model_registry, run.model.architecture
+    known = name in registry.served and name not in registry.gives_hidden_states
+    if not known or not _reads_hidden_states(run, method):
+        return
+    run.problem(
+        "target_gives_no_hidden_states",
+        "speculative_method",
+        f"Method {method} reads hidden states of several layers, and {name} does not give them in "
+        f"{run.rules.title}: the server stops when it loads the model. Draft with {NGRAM}.",
+        operands={"speculative_method": method, "architecture": name},
+        candidates=(WITHOUT | {"hidden_state_layers": 0}, {"num_speculative_tokens": 0}),
+        vllm_text="Model does not support EAGLE3 interface",
+    )
+
+
+def _reads_hidden_states(run: WorkingPlan, method: str) -> bool:
+    head, rules = run.model.draft_head, run.rules.speculation
+    if method != "eagle3" or head is None or head.reads_hidden_states:
+        return method in OF_SEVERAL_LAYERS
+    return rules.asks_every_eagle3 and model_runner(run) == "v2"
 
 
 def _without_model(run: WorkingPlan, method: str) -> None:
@@ -62,13 +109,14 @@ def _not_read(run: WorkingPlan, method: str, draft: Model) -> None:
 def _check_head(run: WorkingPlan, method: str, draft: Model) -> None:
     rules = run.rules.speculation
     name = class_of_head(draft, rules.methods[method], rules)
-    if name in rules.heads and draft.attention is not None:
+    fits = {draft.model_type, run.model.model_type} <= rules.heads_for.get(name, frozenset())
+    if (name in rules.heads or fits) and draft.attention is not None:
         return
     raise Refused(
         "drafter_class_unknown",
         f"Method {method} takes the class {name or 'without a name'} for {draft.name}, which is "
         f"not a drafter of {run.rules.title} whose layers are modelled. Modelled: "
-        f"{', '.join(sorted(rules.heads))}.",
+        f"{', '.join(sorted(rules.heads | rules.heads_for.keys()))}.",
         operands={"class": name, "speculative_method": method},
         vllm_text=f"Model architectures ['{name}'] are not supported for now.",
         field="draft_model",

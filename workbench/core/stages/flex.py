@@ -212,10 +212,10 @@ def batch_invariance(run: WorkingPlan) -> None:
         run.problem(
             "ssm_not_batch_invariant",
             "batch_invariant",
-            f"VLLM_BATCH_INVARIANT is not for models with SSM layers: {state.backend} does not "
+            f"VLLM_BATCH_INVARIANT is not for models with SSM layers: {run.mamba_backend} does not "
             "support it, and the engine stops.",
-            operands={"not_covered": [state.backend]},
-            vllm_text=f"VLLM batch_invariant mode is not supported for {state.backend}.",
+            operands={"not_covered": [run.mamba_backend]},
+            vllm_text=f"VLLM batch_invariant mode is not supported for {run.mamba_backend}.",
             candidates=({"batch_invariant": False},),
         )
     if backend is None or backend.batch_invariant or run.platform.checks_backend:

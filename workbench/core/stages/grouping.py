@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from workbench.core.dtypes import PACKED_DTYPES
 from workbench.core.errors import Refused
 from workbench.core.groups.cache_spec import GroupingError, NoSingleTypeError
 from workbench.core.groups.layer_specs import layer_specs
@@ -18,8 +19,6 @@ from workbench.core.rule_set import RULE_SETS
 from workbench.core.runner import model_runner
 from workbench.core.working_plan import WorkingPlan
 
-UNQUANTIZED_HIDDEN = ("auto", "bfloat16", "float16")
-"""KV-cache dtypes that hidden states can be kept in."""
 DRAFTS_OF_HIDDEN_STATES = 1
 """What `extract_hidden_states` proposes a step."""
 
@@ -42,7 +41,7 @@ def refuse_grouping(run: WorkingPlan, failure: GroupingError | None) -> None:
             "not_one_type",
             "disable_hybrid_kv_cache_manager",
             "Without the hybrid manager all layers must be of one type, and keeping the windows "
-            "whole does not make them so: states alongside attention, or windows of several sizes.",
+            "whole does not make them so: states or cross attention alongside, or several windows.",
             operands=dict(Counter(spec.kind for spec in specs)),
             vllm_text=str(failure),
             candidates=({"disable_hybrid_kv_cache_manager": False},),
@@ -53,7 +52,7 @@ def refuse_grouping(run: WorkingPlan, failure: GroupingError | None) -> None:
         "block_size",
         f"The pages cannot be made equal. {failure}.",
         operands={spec.kind: spec.page_size_bytes for spec in specs},
-        vllm_text=failure.vllm_text if isinstance(failure, PagesNotUnifiableError) else None,
+        vllm_text=failure.vllm_text if isinstance(failure, PagesNotUnifiableError) else "",
         candidates=(
             *({"kv_cache_layout": order} for order in possible_layouts(run) if order[0] == "B"),
             {"disable_hybrid_kv_cache_manager": True},
@@ -64,8 +63,31 @@ def refuse_grouping(run: WorkingPlan, failure: GroupingError | None) -> None:
     )
 
 
+def packed_hidden_states(run: WorkingPlan) -> None:
+    """Refuse hidden states alongside a packed cache, which 0.23 would pack as well."""
+    # is_quantized_kv_cache of 0.23 does not know TurboQuant, that of 0.33 does; what it knows is
+    # kept in the model's dtype (ExtractHiddenStatesModel).
+    if not run.settings.hidden_state_layers or run.kv_cache_dtype not in PACKED_DTYPES:
+        return
+    run.problem(
+        "hidden_states_packed",
+        "kv_cache_dtype",
+        f"hidden_state_layers = {run.settings.hidden_state_layers} keeps hidden states in addition "
+        f"to keys and values, which vLLM {run.rules.version} cannot pack as kv_cache_dtype = "
+        f"{run.kv_cache_dtype} says. Use fp8 or auto.",
+        operands={"kv_cache_dtype": run.kv_cache_dtype},
+        # Raised by CacheOnlyAttentionLayer.__init__
+        vllm_text="CacheOnlyAttentionLayer doesn't currently support quantized kv cache but",
+        candidates=(
+            {"kv_cache_dtype": "fp8"},
+            {"kv_cache_dtype": "auto"},
+            {"hidden_state_layers": 0},
+        ),
+    )
+
+
 def hidden_states(run: WorkingPlan) -> None:
-    """Check `extract_hidden_states`, which proposes one token per step and quantizes nothing.
+    """Check `extract_hidden_states`, which proposes one token per step.
 
     It needs the size of a hidden state.
 
@@ -84,18 +106,6 @@ def hidden_states(run: WorkingPlan) -> None:
             operands={"hidden_state_layers": settings.hidden_state_layers},
             candidates=[{"hidden_state_layers": 0}],
         )
-    if run.kv_cache_dtype not in UNQUANTIZED_HIDDEN:
-        run.problem(
-            "hidden_states_quantized",
-            "kv_cache_dtype",
-            f"hidden_state_layers = {settings.hidden_state_layers} keeps hidden states in addition "
-            f"to keys and values, and never quantized: kv_cache_dtype = {run.kv_cache_dtype} stops "
-            f"the engine. Allowed: {', '.join(UNQUANTIZED_HIDDEN)}.",
-            operands={"kv_cache_dtype": run.kv_cache_dtype},
-            # Raised by CacheOnlyAttentionLayer.__init__
-            vllm_text="CacheOnlyAttentionLayer doesn't currently support quantized kv cache but",
-            candidates=({"kv_cache_dtype": "auto"}, {"hidden_state_layers": 0}),
-        )
     if settings.num_speculative_tokens == DRAFTS_OF_HIDDEN_STATES:
         return
     run.problem(
@@ -112,7 +122,7 @@ def hidden_states(run: WorkingPlan) -> None:
         # Raised by ExtractHiddenStatesSpeculator.__init__; the V1 runner only asserts
         vllm_text="extract_hidden_states requires num_speculative_tokens to be 1"
         if settings.num_speculative_tokens and model_runner(run) == "v2"
-        else None,
+        else "",
     )
 
 

@@ -38,7 +38,7 @@ MLA_CONSTANT = 64
 LARGE_HEAD, LARGE_HEAD_CONSTANT = 256, 32
 TOKENS_NEEDED = Rule(
     "tokens_needed",
-    "Tokens that outweigh one mamba page",
+    "Tokens needed to fill one Mamba page",
     "mamba_page / attention_bytes_per_token",
     "tokens",
 )
@@ -96,6 +96,7 @@ def align_without_backend(run: WorkingPlan) -> None:
 
 
 def _is_needed(run: WorkingPlan) -> bool:
+    # For a state of 0 bytes _align_hybrid_block_size returns before it changes anything.
     if run.model.is_hybrid and run.attention_bytes_per_token and run.mamba_page_size_bytes:
         return True
     run.step(BLOCK_SIZE, run.block_size, f"no alignment needed: {_why_not(run)}")
@@ -104,6 +105,8 @@ def _is_needed(run: WorkingPlan) -> bool:
 
 def _align(run: WorkingPlan, granularity: int) -> None:
     """Choose the block size and the padding; granularity in tokens."""
+    # States have a fixed size and tokens do not, so it is the attention block that grows: both
+    # kinds of layer then have pages of one size, which any group may take from the pool.
     tok, mamba_page = run.attention_bytes_per_token, run.mamba_page_size_bytes
     assert tok is not None
     assert mamba_page is not None
@@ -157,6 +160,7 @@ def _constant_granularity(run: WorkingPlan) -> int:
 def _granularity(run: WorkingPlan, smallest: int) -> int:
     """Return A, the granularity of the block; 0.33 adds MLA's 128 and the prefill checkpoints."""
     rules, attention = run.rules, run.model.attention
+    # Never below the block of phase 1 or of the user: the alignment only enlarges it.
     granularity = max(smallest, run.block_size)
     shown = {"smallest_kernel_block": smallest, "block_size": run.block_size}
     if attention is not None and attention.use_mla and rules.mla_granule > 1:
@@ -181,7 +185,8 @@ def prefill_checkpoint_tokens(run: WorkingPlan) -> int:
 
 
 def _smallest_multiple(run: WorkingPlan, granularity: int, tok: int, mamba_page: int) -> int:
-    """Return N: the fewest tokens that outweigh a mamba page, as a multiple of the granularity."""
+    """Return N: the fewest tokens that fill a mamba page, as a multiple of the granularity."""
+    # Rounded up: attention is never padded here, so its page has to hold the state by itself.
     needed = granularity * cdiv(mamba_page, granularity * tok)
     operands = {"A": granularity, "mamba_page": mamba_page, "attention_bytes_per_token": tok}
     if not run.rules.all_backends:
@@ -210,6 +215,8 @@ def _why_not(run: WorkingPlan) -> str:
 
 
 def _align_to_chunks(run: WorkingPlan, granularity: int, tok: int, mamba_page: int) -> int:
+    # For the sake of Mamba-2's kernels, which scan whole chunks; an explicit mamba block takes the
+    # chunk's place (_align_hybrid_block_size, 0.23).
     base = run.settings.mamba_block_size or run.model.chunk_size
     chunk = lcm(base, granularity)
     needed = round_up(cdiv(mamba_page, tok), chunk)

@@ -37,6 +37,11 @@ OTHER_HEADS_BACKEND = Rule(
     "Backend of the layers with other heads",
     "the same choice, made with the heads of those layers",
 )
+CROSS_BACKEND = Rule(
+    "cross_attention_backend",
+    "Backend of cross attention",
+    "the same choice among those that read keys and values of an encoder",
+)
 Chosen = tuple[str, tuple[BlockSize, ...]]
 """A backend and its kernel block sizes."""
 
@@ -70,12 +75,19 @@ def layer_backends(run: WorkingPlan) -> None:
     plain_ones = [one for (_, is_plain), one in chosen.items() if is_plain]
     if plain_ones:
         run.plain_backend = chosen.get((attention, True), plain_ones[0])[0]
-    used = [chosen[attention.of_layer(layer), plain] for layer, plain in layers]
-    run.backends = _in_layer_order(run, used)
+    # Phase 1 reads the sizes for the largest heads of the model, not for those of the layer.
+    used = dict(chosen[attention.of_layer(layer), plain] for layer, plain in layers)
+    whole = dict(run.backends)
+    companions = {name: sizes for name, sizes in run.backends if name != main.name}
+    run.backends = tuple(
+        (name, whole.get(name, sizes)) for name, sizes in (companions | used).items()
+    )
 
 
 def _chosen(run: WorkingPlan, main: Backend, attention: Attention, is_plain: bool) -> Chosen:
     """Return the backend of such layers, with a problem where there is none."""
+    # Attention.__init__ asks anew for every layer, with its own heads and the dtype of its own
+    # cache.
     query = LayerQuery.of(run)._replace(attention=attention)
     if is_plain:
         query = query._replace(kv_cache_dtype=AS_THE_MODEL)
@@ -95,8 +107,9 @@ def _chosen(run: WorkingPlan, main: Backend, attention: Attention, is_plain: boo
     found = chosen or main
     dtype = AS_THE_MODEL if is_plain else run.kv_cache_dtype
     numbers = _numbers(run, attention, is_plain)
+    other = CROSS_BACKEND if attention.reads_encoder else OTHER_HEADS_BACKEND
     run.step(
-        PLAIN_BACKEND if is_plain else OTHER_HEADS_BACKEND,
+        PLAIN_BACKEND if is_plain else other,
         found.name,
         "" if chosen is not wanted or explicit is None else "requested",
         layers=numbers,
@@ -126,20 +139,6 @@ def _numbers(run: WorkingPlan, attention: Attention, is_plain: bool) -> list[int
         and (layer.number in unquantized) == is_plain
         and run.model.attention.of_layer(layer) == attention
     )
-
-
-def _in_layer_order(run: WorkingPlan, used: list[Chosen]) -> tuple[Chosen, ...]:
-    """Return every backend with its sizes, as the layers are built; phase 1 takes the first.
-
-    Phase 1 reads the sizes for the largest heads of the model, not for those of the layer.
-    """
-    # Those of caches alongside the attention come before it.
-    assert run.backend is not None
-    companions = [entry for entry in run.backends if entry[0] != run.backend]
-    whole = {run.backend: run.supported_kernel_block_sizes}
-    names = dict.fromkeys(name for name, _sizes in (*companions, *used))
-    sizes = {**dict(used), **dict(companions), **whole}
-    return tuple((name, sizes[name]) for name in names)
 
 
 def _first_valid(run: WorkingPlan, query: LayerQuery, companion: Backend | None) -> Backend | None:
@@ -172,6 +171,8 @@ def _refused(
     differ = (
         f"keep the model's dtype alongside kv_cache_dtype = {run.kv_cache_dtype}"
         if plain_dtype
+        else "read keys and values of an encoder"
+        if query.attention.reads_encoder
         else "have other heads than the rest"
     )
     run.problem(
@@ -192,18 +193,35 @@ def _refused(
 
 def layers_built(run: WorkingPlan) -> None:
     """Refuse what the chosen backend only finds when its layers are built."""
-    record = run.backend_record
-    if record is None or record.fails_when_built is None:
+    if run.model.attention is None:
+        return
+    query = LayerQuery.of(run)
+    if run.plain_backend is not None:
+        plain = run.rules.backends[run.plain_backend]
+        refuse_unbuilt(run, plain, query._replace(kv_cache_dtype=AS_THE_MODEL))
+    if run.backend_record is not None:
+        refuse_unbuilt(run, run.backend_record, query)
+
+
+def refuse_unbuilt(run: WorkingPlan, backend: Backend, query: LayerQuery) -> None:
+    """Refuse what a backend finds when layers with this query are built."""
+    text = None if backend.fails_when_built is None else backend.fails_when_built(query)
+    if text is None:
         return
     capability = None if run.capability is None else ".".join(map(str, run.capability))
-    text = record.fails_when_built(LayerQuery.of(run))
-    if text is not None:
-        run.problem(
-            "layers_cannot_be_built",
-            "backend",
-            f"{record.name} is chosen, and its layers stop when they are built: {text} (compute "
-            f"capability {capability}, kv_cache_dtype = {run.kv_cache_dtype}). Take another one.",
-            operands={"backend": record.name, "compute_capability": capability},
-            candidates=({"kv_cache_dtype": "auto"}, {"backend": None}),
-            vllm_text=text,
-        )
+    run.problem(
+        "layers_cannot_be_built",
+        "backend",
+        f"{backend.name} is chosen, and its layers stop when they are built: {text} (compute "
+        f"capability {capability}, kv_cache_dtype = {query.kv_cache_dtype}). Take another one.",
+        operands={"backend": backend.name, "compute_capability": capability},
+        candidates=(
+            {"kv_cache_dtype": "auto"},
+            {"backend": None},
+            {"decode_context_parallel": 1},
+            {"kv_cache_dtype": "fp8"},
+            {"draft_kv_cache_dtype": None},
+            {"speculative_method": "ngram", "draft_model": None},
+        ),
+        vllm_text=text,
+    )

@@ -8,10 +8,12 @@ from workbench.core.working_plan import WorkingPlan
 
 ALIGN_BUDGET = Rule(
     "align_budget",
-    "Block fits the token budget",
+    "Block fits into the batched tokens",
     "align mode needs block_size <= max_num_batched_tokens",
 )
 NVFP4_MAJOR = 10
+NEVER_REPLICATED = frozenset({"GptOssForCausalLM"})
+"""Architectures whose attention has no KV head left where there are more ranks than heads."""
 
 
 def group_replication(run: WorkingPlan) -> None:
@@ -35,24 +37,26 @@ def group_replication(run: WorkingPlan) -> None:
 
 
 def drafted_states(run: WorkingPlan) -> None:
-    """Refuse states that draft tokens enlarge beyond the page that was made for them."""
+    """Refuse states that draft tokens or their dtype enlarge beyond the page made for them."""
     page, needed = run.mamba_page_size_padded, run.layer_state_bytes
-    # The layer counts the drafts in its convolution, and MambaSpec asserts that they fit; the
-    # alignment asks the model's class, which forgets them for some families.
+    # The layer counts the drafts in its convolution, or keeps float32, and MambaSpec asserts that
+    # it fits; the alignment asks the model's class, which forgets them for some families.
     if page is None or needed is None or needed <= page:
         return
-    drafts = run.settings.num_speculative_tokens
+    is_drafted = run.layer_state_shapes != run.mamba_state_shapes
+    field = "num_speculative_tokens" if is_drafted else "mamba_ssm_cache_dtype"
+    pads = (name for name, rules in RULE_SETS.items() if rules.groups.pads_pages)
     run.problem(
-        "drafted_states_outgrow_page",
-        "num_speculative_tokens",
-        f"With num_speculative_tokens = {drafts} a state takes {needed:,} bytes, more than the "
-        f"page of {page:,} bytes that vLLM {run.rules.version} aligned for it without the drafts. "
-        "It stops with an assertion.",
+        "drafted_states_outgrow_page" if is_drafted else "states_outgrow_page",
+        field,
+        f"With {field} = {getattr(run.settings, field)} a layer keeps a state of {needed:,} bytes, "
+        f"more than the page of {page:,} bytes that vLLM {run.rules.version} aligned for it by "
+        "the class of the model. It stops with an assertion.",
         operands={"needed_bytes": needed, "mamba_page_size_padded": page},
-        candidates=(
-            {"num_speculative_tokens": 0},
-            *({"rules": name} for name, rules in RULE_SETS.items() if rules.groups.pads_pages),
-        ),
+        vllm_text="",
+        candidates=({field: 0}, *({"rules": name} for name in pads))
+        if is_drafted
+        else ({field: "auto"},),
     )
 
 
@@ -107,6 +111,20 @@ def kv_head_split(run: WorkingPlan) -> None:
             f"{heads} / {kv_heads} leaves {heads % kv_heads}. The attention layer refuses that.",
             operands={"num_heads": heads, "num_kv_heads": kv_heads},
         )
+    if kv_heads < tp and run.model.architecture in NEVER_REPLICATED:
+        run.problem(
+            "kv_heads_not_replicated",
+            "tensor_parallel",
+            f"{run.model.architecture} does not replicate its {kv_heads} KV heads: each of "
+            f"{tp} ranks would have none, and the engine stops. Nearest valid value: {kv_heads}.",
+            operands={"num_kv_heads": kv_heads, "tensor_parallel": tp},
+            # Raised by Attention.__init__, of OAIAttention: num_key_value_heads // tp_size
+            vllm_text="integer modulo by zero",
+            candidates=tuple(
+                {"tensor_parallel": n} for n in range(kv_heads, 0, -1) if heads % n == 0
+            ),
+        )
+        return
     # split where there are more heads than ranks, replicated where fewer: evenly either way
     larger, smaller = max(kv_heads, tp), min(kv_heads, tp)
     if larger % smaller:
@@ -117,7 +135,7 @@ def kv_head_split(run: WorkingPlan) -> None:
             f"tensor_parallel = {tp} ranks evenly. The sizes shown are rounded down, as the "
             "formula does, but the attention layer refuses to be built.",
             operands={"num_kv_heads": kv_heads, "tensor_parallel": tp},
-            vllm_text=f"{larger} is not divisible by {smaller}",
+            vllm_text="",  # as the attention of nearly every class
             candidates=tuple(
                 {"tensor_parallel": n}
                 for n in range(tp - 1, 0, -1)
@@ -133,7 +151,9 @@ def align_budget(run: WorkingPlan) -> None:
     block, budget = run.block_size, run.max_num_batched_tokens
     run.step(ALIGN_BUDGET, block <= budget, block_size=block, max_num_batched_tokens=budget)
     # align mode cuts steps at ends of blocks: a state is kept there only
-    if block > budget:
+    if block <= budget:
+        _whole_items(run)
+    else:
         unknown = depends_on_device(run, "max_num_batched_tokens")
         run.problem(
             "block_exceeds_token_budget",
@@ -154,19 +174,40 @@ def align_budget(run: WorkingPlan) -> None:
         )
 
 
+def _whole_items(run: WorkingPlan) -> None:
+    """Refuse align mode where an image, or what an encoder reads, may not be cut."""
+    # disable_chunked_mm_input: SchedulerConfig, and CudaPlatform.check_and_update_config.
+    model, attention = run.model, run.model.attention
+    sees_images_whole = attention is not None and attention.has_mm_prefix
+    if model.is_encoder_decoder or (sees_images_whole and run.platform.name == "cuda"):
+        run.problem(
+            "items_not_cut",
+            "mamba_cache_mode",
+            f"mamba_cache_mode = align cuts a step at the end of a block, and {model.name} reads "
+            "an image or an encoder's output in one step. Leave the mode to the engine.",
+            operands={"mamba_cache_mode": "align", "architecture": model.architecture},
+            vllm_text="Chunked MM input is required because we need the flexibility to schedule",
+            candidates=({"mamba_cache_mode": None}, {"enable_prefix_caching": False}),
+        )
+
+
 def cpu_prefix_caching(run: WorkingPlan) -> None:
-    """Warn that AMX tiles turn prefix caching off after the cache mode was chosen."""
-    state = run.model.state
+    """Warn that AMX tiles turn prefix caching off after the state block was chosen."""
+    # CpuPlatform.check_and_update_config counts "linear attention": in a model without attention
+    # all layers, and those of Zamba2.
+    model, state = run.model, run.model.state
     linear = state is not None and state.kind in {"gdn", "linear_attention"}
-    if run.platform.name == "cpu" and linear and run.enable_prefix_caching:
+    counted = linear or model.attention is None or model.family == "zamba2"
+    if run.platform.name == "cpu" and counted and run.enable_prefix_caching:
         run.problem(
             "cpu_prefix_caching_off",
             "enable_prefix_caching",
-            "On a CPU with AMX tiles vLLM 0.23 turns prefix caching and chunked prefill off for "
-            f"linear-attention layers; the cache mode chosen before that "
-            f"({run.mamba_cache_mode}) stays. Switch prefix caching off to see the same sizes.",
+            "On a CPU with AMX tiles vLLM 0.23 turns prefix caching off for these layers after it "
+            f"chose the state block, and then refuses that block (mode {run.mamba_cache_mode}): it "
+            "does not start. Switch prefix caching off.",
             severity=WARNING,
             operands={"layers": state.kind if state else None, "mode": run.mamba_cache_mode},
+            vllm_text="--mamba-block-size can only be set with --enable-prefix-caching",
             candidates=({"enable_prefix_caching": False, "mamba_cache_mode": None},),
         )
 

@@ -2,7 +2,7 @@
 
 from workbench.core.capacity.blocks import cache_plan, longest_request, measured_bytes, rank_bytes
 from workbench.core.capacity.cache_plan import CachePlan
-from workbench.core.capacity.memory_budget import NEEDED, MemoryBudget
+from workbench.core.capacity.memory_budget import NEEDED, MemoryBudget, explicit_bytes
 from workbench.core.capacity.memory_estimate import budget_of, estimate_margin
 from workbench.core.problems import WARNING
 from workbench.core.stages.memory_checks import (
@@ -72,8 +72,7 @@ def budget(run: WorkingPlan) -> None:
     settings = run.settings
     ranks_mismatch(run)
     above_device(run)
-    explicit = (settings.kv_cache_memory_bytes, settings.kv_cache_memory_bytes_by_rank)
-    if any(explicit) or explicit[0] is not None or settings.num_gpu_blocks_override is not None:
+    if explicit_bytes(settings) or settings.num_gpu_blocks_override is not None:
         return
     given = [field for field in NEEDED if getattr(settings, field) is not None]
     found = budget_of(run)
@@ -129,12 +128,14 @@ def capacity(run: WorkingPlan) -> None:
 def auto_fit(run: WorkingPlan) -> None:
     """Fit max_model_len = -1 to the longest request that the memory serves; block sizes stay."""
     cache = run.cache
-    if run.settings.max_model_len != AUTO or cache is None:
+    if run.settings.max_model_len != AUTO or cache is None or not cache.groups:
         return
     if any(problem.code in NOT_BUILT for problem in run.problems):
         return
     available, checked = cache.available_bytes, cache.checked_bytes
-    if available is None or checked is None or checked <= 0 or cache.needed_bytes <= checked:
+    # The length comes first, also where no memory is left: its refusal is what vLLM then shows
+    # (get_kv_cache_configs).
+    if available is None or checked is None or cache.needed_bytes <= checked:
         return
     longest = longest_request(run, cache.grouping, available)
     if not longest:
@@ -144,6 +145,8 @@ def auto_fit(run: WorkingPlan) -> None:
     run.step(AUTO_FIT, longest, longest_of_the_model=before, available_bytes=available)
     if estimate_margin(run) is None:
         run.log(_auto_fit_line(run, before, longest, available, checked))
+    # Blocks were sized for the longer length, also that of a state, and vLLM does not size them
+    # again.
     run.max_model_len = longest
     requests(run)
     capacity(run)

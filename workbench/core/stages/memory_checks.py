@@ -10,6 +10,7 @@ from typing import Any
 from workbench.core.batch_defaults import batch_sizes, depends_on_device, is_certain, possible_tiers
 from workbench.core.capacity.blocks import longest_request
 from workbench.core.capacity.cache_plan import CachePlan
+from workbench.core.capacity.memory_budget import explicit_bytes
 from workbench.core.capacity.memory_estimate import budget_of
 from workbench.core.groups.graph_support import WITH_GRAPHS, graph_support
 from workbench.core.problems import ERROR, WARNING, Problem
@@ -22,10 +23,12 @@ OVERRIDE = "num_gpu_blocks_override"
 
 def no_memory(run: WorkingPlan, cache: CachePlan, available: int) -> None:
     """Report that no memory is left for the cache."""
+    over = f"the rest takes {-available:,} bytes more than vLLM may use"
+    left = over if available < 0 else "0 bytes"
     run.problem(
         "no_memory_for_blocks",
         "kv_cache_memory_bytes",
-        f"No memory left for the KV cache: {available:,} bytes. One block takes "
+        f"No memory left for the KV cache: {left}. One block takes "
         f"{cache.grouping.bytes_per_block:,} bytes, one request of {_tokens(run.max_model_len)} "
         f"{cache.needed_bytes:,}.",
         operands={"available_bytes": available, "needed_bytes": cache.needed_bytes},
@@ -40,9 +43,9 @@ def cannot_auto_fit(run: WorkingPlan, cache: CachePlan, available: int) -> None:
     run.problem(
         "cannot_auto_fit",
         "kv_cache_memory_bytes",
-        f"max_model_len = -1 requests the longest request that fits, and {available:,} bytes hold "
-        f"none: one block takes {cache.grouping.bytes_per_block:,} bytes, and one token needs a "
-        "block of every group.",
+        f"max_model_len = -1 requests the longest request that fits, and {max(available, 0):,} "
+        f"bytes hold none: one block takes {cache.grouping.bytes_per_block:,} bytes, and one token "
+        "needs a block of every group.",
         operands={"available_bytes": available, "bytes_per_block": cache.grouping.bytes_per_block},
         # Raised by _auto_fit_max_model_len
         vllm_text="Cannot auto-fit max_model_len:",
@@ -101,6 +104,7 @@ def null_block(run: WorkingPlan, cache: CachePlan) -> None:
     # 0.33 subtracts the null block before it compares
     if run.rules.groups.counts_null_block:
         return
+    # One block more than a request needs: block 0 is never handed out.
     enough = cache.needed_bytes + cache.grouping.bytes_per_block
     run.problem(
         "null_block_not_counted",
@@ -115,10 +119,10 @@ def null_block(run: WorkingPlan, cache: CachePlan) -> None:
 
 
 def ranks_mismatch(run: WorkingPlan) -> None:
-    """Refuse a list of memory sizes without one for every rank."""
+    """Refuse a list of memory sizes that is neither of every rank nor one for all."""
     settings = run.settings
     ranks, wanted = settings.kv_cache_memory_bytes_by_rank, ranks_of(settings)
-    if not ranks or len(ranks) == wanted:
+    if not ranks or len(ranks) in {1, wanted}:
         return
     run.problem(
         "memory_ranks_mismatch",
@@ -204,7 +208,7 @@ def more_memory(run: WorkingPlan, cache_bytes: int) -> tuple[Mapping[str, Any], 
     settings = run.settings
     found = budget_of(run)
     ranks = settings.kv_cache_memory_bytes_by_rank
-    if found is None or ranks or settings.kv_cache_memory_bytes is not None:
+    if found is None or explicit_bytes(settings):
         measured: dict[str, Any] = (
             {} if settings.num_gpu_blocks_override is None else {OVERRIDE: None}
         )

@@ -31,6 +31,7 @@ def model_dtype(run: WorkingPlan) -> None:
     ]
     if explicit != "auto":
         run.model_dtype = explicit
+    # Checkpoints in float32 are served in half precision unless that is set (_resolve_auto_dtype).
     elif stored in taken and stored != "float32":
         run.model_dtype = stored
     else:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from workbench.core.draft_parts import Mtp
 from workbench.core.errors import Refused
-from workbench.core.model import V41, Model, Mtp
+from workbench.core.model import V41, Model
 from workbench.core.speculation import MTP, NGRAM, SpeculationRules
 from workbench.core.working_plan import WorkingPlan
 
@@ -14,7 +15,10 @@ UNSUPPORTED = "Unsupported speculative method: 'mtp'"
 
 def runs_mtp(model: Model, rules: SpeculationRules) -> bool:
     """Return whether this version drafts with the checkpoint's own MTP layers."""
-    return rules.predicts(model) and model.mtp is not None and bool(model.mtp.layers)
+    mtp = model.mtp
+    if mtp is None or (mtp.predictions is None and mtp.model_type in rules.declared_only):
+        return False
+    return rules.predicts(model) and bool(mtp.layers)
 
 
 def check_mtp(run: WorkingPlan, model: Model) -> None:
@@ -22,40 +26,56 @@ def check_mtp(run: WorkingPlan, model: Model) -> None:
     mtp = model.mtp
     if mtp is None or not runs_mtp(model, run.rules.speculation):
         raise _no_layers(run, model, mtp)
-    if model is not run.model and model.model_type != run.model.model_type:
+    if model is not run.model and run.model.model_type not in (mtp.targets or {model.model_type}):
         raise _of_another_model(run, model)
-    declared = mtp.predictions
-    if mtp.max_predictions is not None and declared != mtp.max_predictions:
+    _check_rounds(run, model, mtp)
+    if not mtp.is_listed or run.rules.speculation.finds_no_kind(model):
+        raise Refused(
+            "mtp_layers_not_built",
+            f"{run.rules.title} stops when it builds the MTP layers of {model.name}: the "
+            "lists in which it looks up their kinds or heads end before them. Use another method, "
+            "for example ngram.",
+            field="speculative_method",
+            operands={"model_type": mtp.model_type},
+            candidates=_without_mtp(run),
+            vllm_text="list index out of range",
+        )
+    if mtp.max_predictions is not None and mtp.predictions != mtp.max_predictions:
         raise Refused(
             "mtp_layers_above_limit",
-            f"{model.name} declares {declared} MTP predictions; vLLM's drafter for this "
+            f"{model.name} declares {mtp.predictions} MTP predictions; vLLM's drafter for this "
             f"architecture runs {mtp.max_predictions} only. Use another method, for example ngram.",
             field="speculative_method",
-            operands={"mtp_layers": declared},
+            operands={"mtp_layers": mtp.predictions},
             candidates=_without_mtp(run),
             # Raised by NemotronHMultiTokenPredictor.__init__
             vllm_text="Only one MTP layer is supported for NemotronH-MTP",
         )
+
+
+def _check_rounds(run: WorkingPlan, model: Model, mtp: Mtp) -> None:
+    """Check that the layers, which draft in turn, draft the tokens in whole rounds."""
     # a version that looks at the top of config.json only finds no n_predict, and tests nothing
     if mtp.is_nested and not run.rules.speculation.reads_nested_predictions:
         return
-    tokens = run.settings.num_speculative_tokens
-    # SpeculativeConfig.__post_init__: the layers draft in turn, so the tokens must be whole rounds
-    if declared is not None and tokens > declared and tokens % declared:
-        below = tokens // declared * declared
-        raise Refused(
-            "speculative_tokens_not_divisible",
-            f"num_speculative_tokens = {tokens} must be a multiple of the {declared} MTP layers of "
-            f"{model.name}, or at most as many. Nearest valid value: {below}.",
-            field="num_speculative_tokens",
-            operands={"num_speculative_tokens": tokens, "n_predict": declared},
-            candidates=[
-                {"num_speculative_tokens": below},
-                {"num_speculative_tokens": below + declared},
-                {"speculative_method": NGRAM},
-            ],
-            vllm_text=f"num_speculative_tokens:{tokens} must be divisible by n_predict={declared}",
-        )
+    declared, tokens = mtp.predictions, run.settings.num_speculative_tokens
+    # SpeculativeConfig.__post_init__
+    if declared is None or tokens <= declared or not tokens % declared:
+        return
+    below = tokens // declared * declared
+    raise Refused(
+        "speculative_tokens_not_divisible",
+        f"num_speculative_tokens = {tokens} must be a multiple of the {declared} MTP layers of "
+        f"{model.name}, or at most as many. Nearest valid value: {below}.",
+        field="num_speculative_tokens",
+        operands={"num_speculative_tokens": tokens, "n_predict": declared},
+        candidates=[
+            {"num_speculative_tokens": below},
+            {"num_speculative_tokens": below + declared},
+            {"speculative_method": NGRAM},
+        ],
+        vllm_text=f"num_speculative_tokens:{tokens} must be divisible by n_predict={declared}",
+    )
 
 
 def _of_another_model(run: WorkingPlan, model: Model) -> Refused:
@@ -84,6 +104,8 @@ def _no_layers(run: WorkingPlan, model: Model, mtp: Mtp | None) -> Refused:
     if attention is not None and attention.compression == V41:
         without = "DeepSeek V4.1 has no classic-MTP draft"
     text = "integer modulo by zero" if declared_none else None if known else without
+    if mtp is not None and mtp.model_type in run.rules.speculation.declared_only:
+        text = text or "object has no attribute 'num_nextn_predict_layers'"
     return Refused(
         "no_mtp_layers",
         f"speculative_method = {MTP} needs layers for multi-token prediction in the checkpoint: "

@@ -46,6 +46,7 @@ def unify_pages(run: WorkingPlan) -> None:
     if not run.model.is_hybrid or attention is None or not own:
         refuse_grouping(run, None if own == 0 else failure)
         return
+    # Without padding a page is what the layer itself counts, which may be more than the alignment.
     mamba = run.mamba_page_size_padded or own
     equal = attention == mamba
     scales = attention < mamba and mamba % attention == 0

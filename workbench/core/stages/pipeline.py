@@ -64,17 +64,6 @@ def _decided(run: WorkingPlan, part: range) -> Plan:
     return own
 
 
-def backends_of_stage(run: WorkingPlan) -> None:
-    """Keep the backends of the attention layers that a stage has."""
-    if run.stage_layers is None:
-        return
-    attention = [layer for layer in cache_layers(run) if layer.kind != SSM]
-    if not attention:
-        run.backend, run.backends = None, ()
-    elif not any(layer.drafted for layer in attention):
-        run.backends = tuple(one for one in run.backends if one[0] != run.draft_backend)
-
-
 def _without_cache(run: WorkingPlan, number: int) -> None:
     layers = run.model.num_hidden_layers
     one = run.rules.groups.one_allocation

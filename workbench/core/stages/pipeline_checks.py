@@ -8,6 +8,7 @@ from typing import Any
 from workbench.core.architectures import ANY_LANGUAGE_MODEL
 from workbench.core.errors import Refused
 from workbench.core.groups.pipeline import layers_of_stages
+from workbench.core.model import SSM
 from workbench.core.runner import model_runner
 from workbench.core.speculation import DRAFT_MODEL, HIDDEN_STATES, MTP, NGRAM
 from workbench.core.working_plan import WorkingPlan
@@ -36,6 +37,50 @@ def pipeline_parallel(run: WorkingPlan) -> None:
     )
 
 
+def unnamed_text_model(run: WorkingPlan) -> None:
+    """Refuse stages of wrappers whose text model has no class name of its own. Errors: Refused."""
+    # VllmConfig.with_hf_config, 0.23: the copy is verified again with the text configuration, whose
+    # type transformers has no causal language model for.
+    stages, name = run.settings.pipeline_parallel, run.model.architecture
+    if stages == 1 or name not in run.rules.unnamed_text_models:
+        return
+    raise Refused(
+        "stages_not_supported",
+        f"pipeline_parallel = {stages}: {run.rules.title} builds the text model of {name} from a "
+        "configuration that names no class, and stops there with more than one stage. Set "
+        "pipeline_parallel to 1, and tensor_parallel to more ranks.",
+        field="pipeline_parallel",
+        operands={"pipeline_parallel": stages, "architecture": name},
+        candidates=[ONE_STAGE],
+        # Raised by ModelRegistry.inspect_model_cls
+        vllm_text="No model architectures are specified",
+    )
+
+
+def shared_caches(run: WorkingPlan) -> None:
+    """Check that layers that read the cache of an earlier one are on its stage."""
+    attention, stages = run.model.attention, run.settings.pipeline_parallel
+    if stages == 1 or attention is None or not attention.shares_caches:
+        return
+    last = {layer.kind: layer.number for layer in run.model.layers}
+    first_shared, first_read = max(last.values()) + 1, min(last.values())
+    cuts = layers_of_stages(run.model.num_hidden_layers, stages)
+    apart = [part for part in cuts if part.stop > first_shared and part.start > first_read]
+    if not apart:
+        return
+    run.problem(
+        "cache_shared_over_stages",
+        "pipeline_parallel",
+        f"pipeline_parallel = {stages} cuts the model before layer {apart[0].start}, and the "
+        f"layers from {first_shared} on read the caches of layers {first_read} to "
+        f"{first_shared - 1}: they must be on one stage. Set pipeline_parallel to 1.",
+        operands={"pipeline_parallel": stages, "first_layer": apart[0].start},
+        candidates=(ONE_STAGE,),
+        # Raised by validate_kv_sharing_target
+        vllm_text="is not a valid Attention layer in the model.",
+    )
+
+
 def drafts_over_stages(run: WorkingPlan) -> None:
     """Check that the drafter works with stages. Errors: Refused."""
     method, stages = run.speculative_method, run.settings.pipeline_parallel
@@ -43,6 +88,9 @@ def drafts_over_stages(run: WorkingPlan) -> None:
         return
     rules, architecture = run.rules.speculation, run.model.architecture
     whole = not rules.cuts_drafters and method != HIDDEN_STATES
+    own_ranks = run.settings.draft_tensor_parallel or run.settings.tensor_parallel
+    if method in {MTP, HIDDEN_STATES} and run.model.total_num_attention_heads % own_ranks:
+        return  # the drafter has the target's heads, and they are counted before its stages
     if not whole and not _can_be_cut(run, method):
         raise Refused(
             "drafter_over_stages",
@@ -71,7 +119,8 @@ def drafts_over_stages(run: WorkingPlan) -> None:
 def _can_be_cut(run: WorkingPlan, method: str) -> bool:
     rules, draft = run.rules.speculation, run.model.drafter
     if method == MTP:
-        return (draft or run.model).model_type in rules.mtp_with_stages
+        mtp = (draft or run.model).mtp
+        return mtp is not None and mtp.model_type in rules.mtp_with_stages
     if method == DRAFT_MODEL and draft is not None:
         return draft.architecture not in run.rules.model_registry.without_stages
     return method != HIDDEN_STATES and not rules.methods[method].reads_model
@@ -80,8 +129,9 @@ def _can_be_cut(run: WorkingPlan, method: str) -> bool:
 def _has_number_twice(run: WorkingPlan) -> bool:
     """Return whether a head's first layer has the name of a layer of the last stage."""
     last = layers_of_stages(run.model.num_hidden_layers, run.settings.pipeline_parallel)[-1]
+    with_attention = {one.number for one in run.model.layers if one.kind != SSM}
     named_alike = run.model.architecture not in run.rules.model_registry.wrappers
-    return named_alike and len(last) in last
+    return named_alike and len(last) in with_attention.intersection(last)
 
 
 def _hands_on(run: WorkingPlan) -> bool:

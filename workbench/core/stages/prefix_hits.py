@@ -1,4 +1,4 @@
-"""Prefix caching that is on and can never hit: nothing in vLLM says so."""
+"""Prefix caching that is on and can never hit: nothing in vLLM says so before the first request."""
 
 from workbench.core.prefix.hits import (
     caching_of,
@@ -12,6 +12,8 @@ from workbench.core.working_plan import WorkingPlan
 
 def inert_prefix_caching(run: WorkingPlan) -> None:
     """Warn where no request is long enough to fill a block that could be found again."""
+    if run.enable_prefix_caching and run.model.has_cross_attention:
+        _cached_encoder(run)
     if not (run.enable_prefix_caching and run.model.is_hybrid) or run.grouping is None:
         return
     caching = caching_of(run)
@@ -29,4 +31,17 @@ def inert_prefix_caching(run: WorkingPlan) -> None:
             {"mamba_cache_mode": "align"},
             {"enable_prefix_caching": False, "mamba_cache_mode": None},
         ),
+    )
+
+
+def _cached_encoder(run: WorkingPlan) -> None:
+    run.problem(
+        "prefix_caching_of_encoder",
+        "enable_prefix_caching",
+        "Cross attention keeps what an encoder read, and CrossAttentionManager finds none of it "
+        "again: with prefix caching vLLM starts, and stops at the first request. Leave it off.",
+        operands={"enable_prefix_caching": True},
+        # Raised by CrossAttentionManager.find_longest_cache_hit
+        vllm_text="CrossAttentionManager does not support caching",
+        candidates=({"enable_prefix_caching": None}, {"enable_prefix_caching": False}),
     )

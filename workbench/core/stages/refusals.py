@@ -8,13 +8,13 @@ from workbench.core.arithmetic import cdiv
 from workbench.core.backends import UNQUANTIZED
 from workbench.core.dtypes import NVFP4_DTYPES, PACKED_DTYPES
 from workbench.core.errors import Refused
-from workbench.core.model import DEFAULT_MAX_MODEL_LEN
+from workbench.core.model import DEFAULT_MAX_MODEL_LEN, SSM
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
 MAX_MODEL_LEN = Rule(
     "max_model_len",
-    "Longest request L",
+    "Max model length L",
     "the explicit length, else the length derived from config.json, else 2048",
     "tokens",
 )
@@ -30,11 +30,8 @@ SM10X = 10
 VOCABULARY_PADDING = 64
 """Tokens: rows of the embedding are a multiple of it."""
 QUANTIZATION_DTYPES = {
-    "awq": ("bfloat16", "float16"),
-    "fp8": ("bfloat16", "float16"),
-    "gptq": ("bfloat16", "float16"),
-    "modelopt": ("bfloat16", "float16"),
-    "modelopt_fp4": ("bfloat16", "float16"),
+    **dict.fromkeys(("awq", "fp8", "gptq"), ("bfloat16", "float16")),
+    **dict.fromkeys(("modelopt", "modelopt_fp4", "modelopt_mixed"), ("bfloat16", "float16")),
     "modelopt_mxfp8": ("bfloat16",),
     "mxfp4": ("bfloat16",),
 }
@@ -153,8 +150,9 @@ def tensor_parallel(run: WorkingPlan) -> None:
     """Refuse attention heads that do not split evenly; KV heads are not tested."""
     heads, tp = run.model.total_num_attention_heads, run.settings.tensor_parallel
     if heads % tp:
+        # Heads of queries only: too few heads of keys and values are copied to several ranks.
         valid = [n for n in range(1, min(heads, 1024) + 1) if heads % n == 0]
-        nearest = min(valid, key=lambda n: (abs(n - tp), -n))
+        nearest, *others = sorted(valid, key=lambda n: (abs(n - tp), -n))
         raise Refused(
             "heads_not_divisible",
             f"tensor_parallel = {tp} does not divide the {heads} attention heads of "
@@ -162,7 +160,7 @@ def tensor_parallel(run: WorkingPlan) -> None:
             f"valid: {', '.join(map(str, valid[:12]))}.",
             field="tensor_parallel",
             operands={"num_attention_heads": heads, "tensor_parallel": tp},
-            candidates=[{"tensor_parallel": n} for n in sorted(valid, key=lambda n: abs(n - tp))],
+            candidates=[{"tensor_parallel": n} for n in (nearest, *others)],
             # Raised by ModelConfig.verify_with_parallel_config
             vllm_text=f"Total number of attention heads ({heads}) must be divisible by tensor "
             f"parallel size ({tp}).",
@@ -177,6 +175,7 @@ def vocabulary_split(run: WorkingPlan) -> None:
     tokens, tp = run.model.vocab_size, run.settings.tensor_parallel
     if tokens is None:
         return
+    # Ranks divide the padded rows, so that an odd number of tokens is not refused.
     padded = cdiv(tokens, VOCABULARY_PADDING) * VOCABULARY_PADDING
     if padded % tp == 0:
         return
@@ -206,27 +205,6 @@ def nvfp4_with_mla(run: WorkingPlan) -> None:
             # Raised by VllmConfig.validate_nvfp4_kv_cache_with_mla
             vllm_text="nvfp4 KV cache is not supported with MLA",
         )
-
-
-def float_kv_cache_dtype(run: WorkingPlan) -> None:
-    """Refuse a float KV dtype other than the model's (0.33)."""
-    explicit = run.kv_cache_dtype
-    if explicit not in {"float16", "bfloat16"} or explicit == run.model_dtype:
-        return
-    same = run.model_dtype if run.model_dtype in {"float16", "bfloat16"} else None
-    allowed = f"auto or {same}" if same else "auto"
-    quoted = f"`auto` or `{same}`" if same else "`auto`"
-    raise Refused(
-        "float_kv_cache_dtype",
-        f"kv_cache_dtype = {explicit} differs from the model's dtype, {run.model_dtype}; "
-        f"vLLM 0.33 takes {allowed} here.",
-        field="kv_cache_dtype",
-        operands={"kv_cache_dtype": explicit, "dtype": run.model_dtype},
-        candidates=[{"kv_cache_dtype": "auto"}, {"dtype": explicit}],
-        # Raised by VllmConfig._reject_mismatched_float_kv_cache
-        vllm_text=f'kv_cache_dtype="{explicit}" is incompatible with dtype="{run.model_dtype}". '
-        f"Please set `--kv-cache-dtype` to {quoted}.",
-    )
 
 
 def served_architecture(run: WorkingPlan) -> None:
@@ -265,15 +243,22 @@ def _require_served(run: WorkingPlan) -> None:
         field="model",
         operands={"architecture": name, "versions": list(elsewhere), "last_version": last},
         candidates=[{"rules": version} for version in reversed(elsewhere)],
-        vllm_text=None if hint else _registry_text(name, last),
+        vllm_text=_transformers_text(run) if hint else _registry_text(name, last),
     )
 
 
-def _registry_text(name: str, last: str | None) -> str | None:
+def _transformers_text(run: WorkingPlan) -> str | None:
+    """Return what the models that Transformers runs say of layers with a state."""
+    if all(layer.kind != SSM for layer in run.model.layers):
+        return None
+    return ") does not dispatch through the Transformers attention interface"
+
+
+def _registry_text(name: str, last: str | None) -> str:
     """Return how vLLM's own message begins, from `_raise_for_unsupported` of 0.23 and 0.33."""
-    # None for an architecture that is newer than the version: what stops first depends on whether
-    # its Transformers library knows the configuration.
-    return last and f"Model architecture {name} was supported in vLLM until v{last}"
+    if last is None:
+        return f"Model architectures ['{name}'] are not supported for now."
+    return f"Model architecture {name} was supported in vLLM until v{last}"
 
 
 def mamba_block_size(run: WorkingPlan) -> None:

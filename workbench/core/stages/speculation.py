@@ -14,7 +14,7 @@ from workbench.core.speculation import (
     NGRAM,
     SpeculationRules,
 )
-from workbench.core.stages.drafter_checks import check_drafter
+from workbench.core.stages.drafter_checks import check_drafter, check_hidden_states
 from workbench.core.stages.mtp_checks import runs_mtp
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
@@ -44,12 +44,15 @@ def speculative_method(run: WorkingPlan) -> None:
     """
     settings, rules = run.settings, run.rules.speculation
     tokens, explicit = settings.num_speculative_tokens, settings.speculative_method
+    if tokens and settings.draft_kv_cache_dtype and not rules.takes_kv_cache_dtype:
+        raise _without_own_dtype(run)
     if explicit is not None and explicit not in rules.methods:
         raise _unknown(run, explicit)
     if settings.hidden_state_layers:
         _one_method(run)
         # extracting hidden states is a speculative method too, with a cache of its own
         run.speculative_method = HIDDEN_STATES
+        check_hidden_states(run, HIDDEN_STATES)
         return
     if not tokens:
         if explicit is not None or run.model.drafter is not None:
@@ -58,8 +61,11 @@ def speculative_method(run: WorkingPlan) -> None:
     method = method_for(run.model, settings, rules)
     assert method is not None
     run.drafter = rules.drafter(run.model, method, settings.pipeline_parallel)
+    if method == MTP and run.model.mtp is not None and run.model.mtp.is_cut:
+        run.drafter = rules.cut_drafter(run.model, tokens)
     run.speculative_method = method
     check_drafter(run, method)
+    check_hidden_states(run, method)
     run.step(
         SPECULATIVE_METHOD,
         method,
@@ -117,6 +123,19 @@ def _unknown(run: WorkingPlan, method: str) -> Refused:
         field="speculative_method",
         operands={"speculative_method": method, "allowed": list(names)},
         candidates=[{"speculative_method": None}, {"speculative_method": NGRAM}],
+        vllm_text="1 validation error for SpeculativeConfig",
+    )
+
+
+def _without_own_dtype(run: WorkingPlan) -> Refused:
+    return Refused(
+        "draft_kv_cache_dtype_unknown",
+        f"draft_kv_cache_dtype = {run.settings.draft_kv_cache_dtype}: drafters of "
+        f"{run.rules.title} have the KV-cache dtype of their target. Leave it out, or choose "
+        "version 0.33.",
+        field="draft_kv_cache_dtype",
+        operands={"draft_kv_cache_dtype": run.settings.draft_kv_cache_dtype},
+        candidates=[{"draft_kv_cache_dtype": None}, {"rules": "0.33"}],
         vllm_text="1 validation error for SpeculativeConfig",
     )
 

@@ -62,6 +62,7 @@ def cpu_state_dtype(run: WorkingPlan) -> None:
     explicit = field in {"float16", "bfloat16"}
     if explicit and state is not None and run.model.family in CALLED_LINEAR_ATTENTION:
         return
+    # vLLM asks the CPU for AVX-512 with bfloat16 first, which is taken for granted here.
     run.mamba_ssm_cache_dtype = "float32"
     run.step(
         CPU_STATE_DTYPE,
@@ -83,10 +84,15 @@ def states(run: WorkingPlan) -> None:
         state = replace(state, head_dim=state.mla_head_dim or state.head_dim)
     run.mamba_state_shapes = state.shapes(tp, drafts)
     conv = run.model_dtype if run.mamba_cache_dtype == "auto" else run.mamba_cache_dtype
-    recurrent = _recurrent_dtype(run, conv)
-    run.mamba_state_dtypes = (conv, recurrent) if len(run.mamba_state_shapes) == 2 else (conv,)
+    recurrent, pair = _recurrent_dtype(run, conv), len(run.mamba_state_shapes) == 2
+    run.mamba_state_dtypes = (conv, recurrent) if pair else (conv,)
+    # The alignment asks the model's class, the layer itself: where only one of them counts drafts
+    # or reads the dtype, the two sizes differ (get_mamba_state_shape_from_config, get_state_shape).
     total = run.mamba_page_size_bytes = _state_bytes(run, run.mamba_state_shapes)
-    run.layer_state_shapes, run.layer_state_bytes = run.mamba_state_shapes, total
+    if model.architecture in run.rules.float32_in_layers and pair:
+        run.mamba_state_dtypes = (conv, "float32")
+    run.layer_state_shapes = run.mamba_state_shapes
+    run.layer_state_bytes = _state_bytes(run, run.layer_state_shapes)
     if keeps and not counts and run.settings.num_speculative_tokens:
         run.layer_state_shapes = state.shapes(tp, run.settings.num_speculative_tokens)
         run.layer_state_bytes = _state_bytes(run, run.layer_state_shapes)
@@ -112,6 +118,8 @@ def _recurrent_dtype(run: WorkingPlan, conv: str) -> str:
     explicit, allowed = run.mamba_ssm_cache_dtype, run.rules.kda_dtypes
     if not isinstance(run.model.state, KimiDeltaAttention):
         return conv if explicit == "auto" else explicit
+    if run.model.architecture in run.rules.float32_states:
+        return "float32"
     if explicit == "auto" or len(allowed) == 1:
         return allowed[0]
     if explicit not in allowed:

@@ -1,10 +1,13 @@
 """What the weights refuse when their layers are built: ranks that cut blocks with one scale."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import gcd
+from typing import Any
 
 from workbench.core.errors import Refused
-from workbench.core.weights import COLUMN, ROW, Part
+from workbench.core.ranks import Split, split_of
+from workbench.core.rule_set import RULE_SETS
+from workbench.core.weights import COLUMN, ROW, TOWER, Part
 from workbench.core.working_plan import WorkingPlan
 
 FP8 = "fp8"
@@ -12,15 +15,41 @@ BLOCK_METHODS = (FP8, "compressed-tensors")
 """Methods with square blocks of weights."""
 LARGEST_TRIED = 64
 WITHOUT_NVFP4 = frozenset({"cpu", "xpu"})
+"""Platforms that lack some kernels."""
+SPLIT_TOWERS = frozenset({"qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"})
+"""Models whose tower is always split; others have it whole where its heads do not divide."""
 UNGATED = frozenset({"nemotron_h"})
 """Families that may have experts without a gate."""
-NVFP4_BLOCK = (1, 16)
+NVFP4_BLOCK, MXFP8_BLOCK = (1, 16), (1, 32)
 NO_NVFP4_LINEAR = "Failed to find a kernel that can implement the NVFP4 linear layer."
 NO_NVFP4_EXPERTS = "No NvFp4 MoE backend supports the deployment configuration."
+NO_MXFP8_LINEAR = "Failed to find a kernel that can implement the MXFP8 linear layer."
+NO_BLOCKS_LINEAR = "Failed to find a kernel that can implement the ScaledMM linear layer."
 NO_UNGATED = "is_act_and_mul=False is supported only for CUDA"
 INPUTS, OUTPUTS = "Weight input_size_per_partition", "Weight output_partition_size"
 Cut = tuple[Part, int, int, str]
 """A part, the size that its block does not divide, the block, and vLLM's text."""
+
+
+def weight_algorithm(run: WorkingPlan) -> None:
+    """Refuse an algorithm of ModelOpt that the version does not know."""
+    given, known = run.model.modelopt_algorithm, run.rules.modelopt_algorithms
+    if given is None or given.upper() in known:
+        return
+    newer = [
+        name for name, rules in RULE_SETS.items() if given.upper() in rules.modelopt_algorithms
+    ]
+    raise Refused(
+        "weight_algorithm_unknown",
+        f"The checkpoint names the algorithm {given} of ModelOpt, which {run.rules.title} does not "
+        f"know. Allowed: {', '.join(sorted(known))}."
+        + (f" Use vLLM {newer[-1]}." if newer else ""),
+        field="model",
+        operands={"quant_algo": given, "known": sorted(known)},
+        candidates=[{"rules": name} for name in reversed(newer)],
+        # Raised by ModelArchConfigConvertorBase._normalize_quantization_config
+        vllm_text=f"Unknown ModelOpt quant algo: {given}",
+    )
 
 
 def weight_platform(run: WorkingPlan) -> None:
@@ -45,26 +74,95 @@ def weight_blocks(run: WorkingPlan) -> None:
 
     Source: `validate_fp8_block_shape` and the `create_weights` of fp8 experts, 0.23 and 0.33.
     """
-    method, tp = run.model.quantization, run.settings.tensor_parallel
+    method, split = run.model.quantization, split_of(run)
     if method not in BLOCK_METHODS:
         return
     parts = [part for part, _ in run.model.unread_weights.of().parts if _has_blocks(part)]
-    if (cut := _first_cut(run, parts, tp)) is None:
+    if (cut := _first_cut(run, parts, split)) is None:
         return
     part, size, block, text = cut
-    heads = run.model.total_num_attention_heads
-    tried = [n for n in range(min(tp, LARGEST_TRIED) - 1, 0, -1) if heads % n == 0]
-    valid = [n for n in tried if _first_cut(run, parts, n) is None]
+    valid = _other_splits(run, lambda other: _first_cut(run, parts, other) is None)
+    ranks, nearest = part.ranks(split), f"Nearest valid value: {_written(valid[:1])}."
     run.problem(
         "weight_block_cut",
         "tensor_parallel",
-        f"With tensor_parallel = {tp} a rank has {size:,} of {part.name}, and the {method} weights "
-        f"have one scale per block of {block}: {size:,} / {block} leaves {size % block}. "
-        + (f"Nearest valid value: {valid[0]}." if valid else "No number of ranks avoids that."),
-        operands={"part": part.name, "size": size, "block": block, "tensor_parallel": tp},
-        candidates=tuple({"tensor_parallel": n} for n in valid),
+        f"Each of {ranks} ranks has {size:,} of {part.name}, and the {method} weights have one "
+        f"scale per block of {block}: {size:,} / {block} leaves {size % block}. "
+        + (nearest if valid else "No number of ranks avoids that."),
+        operands={"part": part.name, "size": size, "block": block, "ranks": ranks},
+        candidates=tuple(valid),
         vllm_text=text,
     )
+
+
+def expert_split(run: WorkingPlan) -> None:
+    """Refuse ranks that cannot have equal shares of every expert. Errors: Refused.
+
+    Source: `FusedMoE.__init__`, 0.23, and `FusedMoEConfig.__post_init__`, 0.33.
+    """
+    split = split_of(run)
+    if split.of_experts == 1 or split.keeps_experts or not run.model.num_experts:
+        return
+    parts = [part for part, _ in run.model.unread_weights.of().parts if part.experts > 1]
+    part = next((one for one in parts if not one.fits(split)), None)
+    if part is None:
+        return
+    valid = _other_splits(run, lambda other: all(one.fits(other) for one in parts))
+    raise Refused(
+        "experts_not_divisible",
+        f"tensor_parallel = {split.ranks} times data_parallel = {split.engines} are "
+        f"{split.of_experts} ranks, which cannot have equal shares of {part.name}: "
+        f"{part.inputs if part.shard == ROW else part.outputs[0][0]:,} is not a multiple. "
+        f"Nearest valid value: {_written(valid[:1])}; with enable_expert_parallel every rank has "
+        "whole experts.",
+        field="data_parallel" if split.engines > 1 else "tensor_parallel",
+        operands={"ranks": split.of_experts, "part": part.name},
+        candidates=valid,
+        vllm_text="",  # an assertion without words
+    )
+
+
+def tower_split(run: WorkingPlan) -> None:
+    """Refuse heads of the tower for images that do not split evenly: it is built first.
+
+    Source: `Qwen2_5_VisionAttention.__init__`, 0.23 and 0.33.
+    """
+    if run.model.whole_model_type not in SPLIT_TOWERS:
+        return
+    weights, tp = run.model.unread_weights.of(), run.settings.tensor_parallel
+    pairs = zip(weights.parts, weights.places, strict=True)
+    cut = (one for (one, _), at in pairs if TOWER in at and one.shard == COLUMN)
+    part = next((one for one in cut if one.outputs[0][0] % tp), None)
+    if part is None:
+        return
+    heads = part.outputs[0][0]
+    valid = [n for n in range(min(tp - 1, heads), 0, -1) if heads % n == 0]
+    raise Refused(
+        "tower_not_divisible",
+        f"tensor_parallel = {tp} does not divide the {heads} heads of the tower for images of "
+        f"{run.model.name}. Nearest valid value: {valid[0]}.",
+        field="tensor_parallel",
+        operands={"heads": heads, "tensor_parallel": tp},
+        candidates=[{"tensor_parallel": n} for n in valid],
+        vllm_text=f"{heads} is not divisible by {tp}",
+    )
+
+
+def _other_splits(run: WorkingPlan, holds: Callable[[Split], bool]) -> list[dict[str, Any]]:
+    """Return changes after which `holds`: whole experts, fewer engines, fewer ranks."""
+    model, settings = run.model, run.settings
+    changes: list[dict[str, Any]] = []
+    if model.num_experts and not settings.enable_expert_parallel:
+        changes.append({"enable_expert_parallel": True})
+    for name in ("data_parallel", "tensor_parallel"):
+        heads = model.total_num_attention_heads if name == "tensor_parallel" else 0
+        fewer = range(min(getattr(settings, name) - 1, LARGEST_TRIED), 0, -1)
+        changes += [{name: n} for n in fewer if heads % n == 0]
+    return [one for one in changes if holds(split_of(run, **one))]
+
+
+def _written(changes: list[dict[str, Any]]) -> str:
+    return ", ".join(f"{name} = {value}" for one in changes for name, value in one.items())
 
 
 def weight_kernels(run: WorkingPlan) -> None:
@@ -74,9 +172,12 @@ def weight_kernels(run: WorkingPlan) -> None:
     `FusedMoE.__init__`, 0.23, and `FusedMoEConfig`, 0.33.
     """
     platform, model = run.platform.name, run.model
-    if platform not in WITHOUT_NVFP4 or not (model.quantization or model.family in UNGATED):
+    some_may_lack = model.quantization or model.family in UNGATED
+    if platform not in WITHOUT_NVFP4 or not some_may_lack:
         return
     parts = [part for part, _ in model.unread_weights.of().parts]
+    if platform == "cpu":
+        _linear_on_cpu(run, parts)
     stored = ((part, part.stored) for part in parts if part.stored is not None)
     small, of_it = next((pair for pair in stored if pair[1].bits == 4), (None, None))
     if small is not None and of_it is not None and of_it.block == NVFP4_BLOCK:
@@ -88,6 +189,18 @@ def weight_kernels(run: WorkingPlan) -> None:
     first = next((part for part in ungated if len(part.outputs) == 1), None)
     if first is not None and platform == "cpu":
         _no_kernel(run, first, "without a gate", NO_UNGATED)
+
+
+def _linear_on_cpu(run: WorkingPlan, parts: list[Part]) -> None:
+    """Refuse formats of linear layers that a CPU has no kernel for."""
+    # _POSSIBLE_MXFP8_KERNELS, and CPUFp8BlockScaledMMKernel.can_implement, 0.23 and 0.33.
+    linear = [part for part in parts if part.experts == 1 and part.stored is not None]
+    mxfp8 = (p for p in linear if p.stored and p.stored[:2] == (8, MXFP8_BLOCK))
+    blocks = (p for p in linear if _has_blocks(p) and run.model_dtype == "float16")
+    if (first := next(mxfp8, None)) is not None:
+        _no_kernel(run, first, "in MXFP8", NO_MXFP8_LINEAR)
+    elif (first := next(blocks, None)) is not None:
+        _no_kernel(run, first, "in blocks of fp8 with float16", NO_BLOCKS_LINEAR)
 
 
 def _no_kernel(run: WorkingPlan, part: Part, how: str, text: str) -> None:
@@ -107,16 +220,16 @@ def _has_blocks(part: Part) -> bool:
     return stored is not None and stored.block is not None and stored.block[0] > 1
 
 
-def _first_cut(run: WorkingPlan, parts: list[Part], tp: int) -> Cut | None:
-    found = (cut for part in parts if part.fits(tp) for cut in _cuts(run, part, tp))
+def _first_cut(run: WorkingPlan, parts: list[Part], split: Split) -> Cut | None:
+    found = (cut for part in parts if part.fits(split) for cut in _cuts(run, part, split))
     return next(found, None)
 
 
-def _cuts(run: WorkingPlan, part: Part, tp: int) -> Iterator[Cut]:
+def _cuts(run: WorkingPlan, part: Part, split: Split) -> Iterator[Cut]:
     assert part.stored is not None
     assert part.stored.block is not None
     high, wide = part.stored.block
-    outputs, inputs = part.share(tp)
+    (outputs, inputs), tp = part.share(split), part.ranks(split)
     if part.experts > 1 and _can_refine(run, high, wide, outputs[0], inputs):
         return
     if part.shard == ROW and tp > 1 and inputs % wide:

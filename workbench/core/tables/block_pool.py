@@ -41,4 +41,5 @@ class BlockPool:
 
     def give_back(self, blocks: Iterable[int]) -> None:
         """Put blocks back into the pool; null blocks are ignored."""
+        # At the end: what was freed last may still be found by its hash, so it is reused last.
         self._free.extend(block for block in blocks if block != NULL_BLOCK)

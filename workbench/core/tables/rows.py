@@ -24,7 +24,7 @@ def table_holds(plan: Plan) -> str:
 def row_blocks(plan: Plan, group: Group) -> int:
     """Return the manager blocks that one row of the group's table has room for."""
     size, drafts = group.spec.block_size, plan.settings.num_speculative_tokens
-    blocks = cdiv(plan.max_model_len, size)
+    blocks = cdiv(plan.max_model_len, group.spec.span_tokens)
     if plan.rules.layouts.rounds_rows_by_gcd:
         # 0.33, get_block_table_width and max_num_blocks_per_req of the specs: states get what they
         # need, other rows whole multiples of 128 tokens whatever the block is.
@@ -32,6 +32,7 @@ def row_blocks(plan: Plan, group: Group) -> int:
             return (blocks if plan.mamba_cache_mode == "align" else 1) + drafts
         return round_up(blocks, ROUNDED_UP_TO // gcd(ROUNDED_UP_TO, size))
     # 0.23, BlockTables of the V2 runner (#38831): rows of states are rounded up like others.
+    # Larger blocks hold 128 tokens anyway.
     if size <= ROUNDED_UP_TO:
         blocks = round_up(blocks, ROUNDED_UP_TO // size)
     if group.spec.is_mamba:
@@ -66,10 +67,11 @@ def capacity_text(request: int, group: int, entries: int, capacity: int) -> str 
 
 def row_length(plan: Plan, group: Group, tokens: int) -> int:
     """Return the entries that a request of `tokens` tokens has in its row, null blocks included."""
-    blocks = cdiv(tokens, group.spec.block_size)
+    blocks = cdiv(tokens, group.spec.span_tokens)
     if not group.spec.is_mamba or not tokens:
         return blocks
     # Without checkpoints one state serves the whole request; each draft has a state in any mode.
+    # Columns are positions in the other modes, also those whose state is gone.
     kept = 1 if plan.mamba_cache_mode == "none" else blocks
     return kept + plan.settings.num_speculative_tokens
 

@@ -104,6 +104,12 @@ class AccessCounts:
     stores: int
     bytes_moved: int
 
+    def __str__(self) -> str:
+        return (
+            f"{self.launches} launches of {self.programs:,} programs, {self.loads:,} loads and "
+            f"{self.stores:,} stores, {self.bytes_moved:,} bytes"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class TableStep:
@@ -123,7 +129,7 @@ class TableStep:
     """[token] -> batch row."""
     free_blocks: int
     mismatch: str | None
-    """The first difference from the oracle, None when all entries agree."""
+    """The first difference from the reference, None when all entries agree."""
     counted: AccessCounts | None = None
     """Counted in the interpreter only."""
     gpu_us: float | None = None
@@ -138,7 +144,7 @@ class TableStep:
 
     @property
     def agrees(self) -> bool:
-        """Return whether every entry equals the oracle's."""
+        """Return whether every entry equals that of the reference."""
         return self.mismatch is None
 
     @property

@@ -10,11 +10,11 @@ from workbench.core.stages import (
     attention_bytes,
     backend_choice,
     block_size,
+    built_backends,
     draft_backend,
     flex,
     hybrid_alignment,
     layer_backends,
-    pipeline,
 )
 from workbench.core.trace import Citation
 from workbench.core.versions.v0_23 import V0_23
@@ -43,13 +43,15 @@ BEFORE_37467 = replace(
         *RESOLVE_CONFIGURATION,
         attention_bytes.attention_token_bytes,
         attention_bytes.common_token_bytes,
+        # Before a backend is chosen: this is what #37467 changed.
         hybrid_alignment.align_without_backend,
         block_size.cpu_block_size,
         backend_choice.backend_choice,
         layer_backends.layer_backends,
         draft_backend.draft_backend,
-        pipeline.backends_of_stage,
+        built_backends.backends_as_built,
         flex.flex_construction,
+        # Over the block that was aligned, whose padding stays.
         block_size.xpu_default_block_size,
         *CHECK_RESULT,
     ),

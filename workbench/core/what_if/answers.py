@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from workbench.core.capacity.memory_answer import NO, YES, memory_answer
 from workbench.core.capacity.occupancy import requests_that_fit, waste
 from workbench.core.prefix.hits import caching_of, reason_without_hits, shortest_prompt_with_hit
+from workbench.core.ranks import gpus_of
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
@@ -23,7 +24,7 @@ USUAL_LENGTH = 32_768
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """What people ask of a scenario first. Sizes are of one engine, over all of its devices."""
+    """What people ask of a scenario first, of all its engines and devices together."""
 
     block_tokens: int
     padding_percent: float
@@ -37,10 +38,12 @@ class Answers:
     """Least and most requests of that length that fit at once, equal where nothing is estimated;
     None without a memory size."""
     request_bytes: int | None
-    """Bytes that one of them reserves on all devices; None without a cache."""
+    """Bytes that one of them reserves on all devices of its engine; None without a cache."""
     devices: int
     starts: str
     """yes, no, perhaps or unknown."""
+    blocker: str | None
+    """What stops the start first, in the words of its code."""
 
     @property
     def requests_per_device(self) -> float | None:
@@ -60,6 +63,7 @@ MEASURES: Mapping[str, Measure] = {
     "starts": Measure(lambda one: STARTING.get(one.starts, 1), 1),
     "requests": Measure(lambda one: one.requests_per_device, 1),
     "request_bytes": Measure(lambda one: one.request_bytes, -1),
+    # Where no prompt hits, that counts as an endless one: any change to a length is then a gain.
     "hits": Measure(lambda one: float("inf") if one.hit_tokens is None else one.hit_tokens, -1),
     "padding": Measure(lambda one: one.padding_percent, -1),
     "devices": Measure(lambda one: one.devices, -1),
@@ -83,7 +87,6 @@ def answers(plan: Plan, length_tokens: int | None = None) -> Answers:
         caching = caching_of(plan)
         reason = reason_without_hits(caching)
         hit = shortest_prompt_with_hit(caching) if reason is None else None
-    devices = plan.settings.tensor_parallel
     return Answers(
         block_tokens=plan.block_size,
         padding_percent=plan.padding_percent or 0.0,
@@ -91,23 +94,31 @@ def answers(plan: Plan, length_tokens: int | None = None) -> Answers:
         no_hit_reason=reason,
         length_tokens=length,
         requests=_requests(plan, memory.cache_bytes, length),
-        request_bytes=_request_bytes(plan, length, devices),
-        devices=devices,
+        request_bytes=_request_bytes(plan, length),
+        devices=gpus_of(plan.settings),
         starts=NO if plan.errors else memory.starts,
+        blocker=plan.errors[0].code.replace("_", " ") if plan.errors else None,
     )
 
 
-def _request_bytes(plan: Plan, length: int, devices: int) -> int | None:
-    return None if plan.cache is None else waste(plan, plan.cache, length).reserved_bytes * devices
+def _request_bytes(plan: Plan, length: int) -> int | None:
+    if plan.cache is None:
+        return None
+    stages = plan.cache.stages or (plan.cache,)
+    # A request holds blocks on every stage and rank: each has other layers or heads of it.
+    held = sum(waste(plan, stage, length).reserved_bytes for stage in stages)
+    return held * plan.settings.tensor_parallel
 
 
 def _requests(plan: Plan, sizes: tuple[int, int] | None, length: int) -> tuple[int, int] | None:
-    """Return how many requests fit into the least and into the most memory of a rank."""
+    """Return how many requests fit into all engines, with the least and the most memory."""
     if plan.cache is None or sizes is None:
         return None
     if sizes[0] == sizes[1]:
         fitting = [requests_that_fit(plan, plan.cache, length)] * 2
     else:
+        # An estimate is a range, and both of its ends have a pool.
         pools = (plan.cache.sized((size,)) for size in sizes)
         fitting = [requests_that_fit(plan, pool, length) for pool in pools]
-    return fitting[0] or 0, fitting[1] or 0
+    engines = plan.settings.data_parallel
+    return (fitting[0] or 0) * engines, (fitting[1] or 0) * engines

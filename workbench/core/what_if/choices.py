@@ -39,6 +39,7 @@ class LegalValues:
     def of(self, settings: Settings, field: str, candidates: Iterable[Any]) -> tuple[Any, ...]:
         """Return the legal candidates, in order. The present value is one, so it can be shown."""
         present = getattr(settings, field)
+        # What the present value causes already says nothing against another one.
         before = self._conflicts(settings, field, present) or frozenset()
         legal = []
         for value in candidates:

@@ -1,4 +1,4 @@
-"""One scenario under several rule sets: what changes, where the paths part, what it means.
+"""One scenario under several rule sets: what changes, where they diverge, what it means.
 
 A fact is a number of the plan. Its cause is the first step, among the steps that it is made from,
 whose result differs between two rule sets; the step's own source names version and change.
@@ -41,7 +41,7 @@ class Difference:
     new: Any
     before: Step | None
     after: Step | None
-    """The steps where the paths part, as `before` (None: the side has no such step)."""
+    """The steps where they diverge, as `before` (None: the side has no such step)."""
     means: str
     """What it means for an upgrade."""
 
@@ -67,7 +67,7 @@ class Comparison:
 
     @property
     def parting(self) -> tuple[Step | None, Step | None]:
-        """Return the step where the paths of the first differing fact part, or None."""
+        """Return the step where the paths of the first differing fact diverge, or None."""
         first = next((found for found in self.differences if found.after or found.before), None)
         return (None, None) if first is None else (first.before, first.after)
 
@@ -104,7 +104,7 @@ def compare(
     first, second = outcomes(model, settings, (old, new))
     found: tuple[Difference, ...] = ()
     if first.plan is not None and second.plan is not None:
-        found = tuple(_differences(first.plan, second.plan))
+        found = tuple(plan_differences(first.plan, second.plan))
     return Comparison(model, first, second, found, traits(old, new))
 
 
@@ -118,7 +118,8 @@ def traits(old: str, new: str) -> tuple[TraitDifference, ...]:
     )
 
 
-def _differences(old: Plan, new: Plan) -> Iterable[Difference]:
+def plan_differences(old: Plan, new: Plan) -> Iterable[Difference]:
+    """Yield the facts that two plans answer differently, with the steps where they diverge."""
     for fact in FACTS:
         one, other = fact.read(old), fact.read(new)
         if one != other:
@@ -134,7 +135,7 @@ def _differences(old: Plan, new: Plan) -> Iterable[Difference]:
 
 
 def parting(old: Plan, new: Plan, names: tuple[str, ...]) -> tuple[Step | None, Step | None]:
-    """Return where two paths part, (None, None) where all results agree."""
+    """Return where two paths diverge, (None, None) where all results agree."""
     # From the first of `names` whose result differs back to its source: a step is followed to the
     # first of its operands that is another step's result and differs.
     paths = [{step.rule.name: step for step in plan.steps} for plan in (old, new)]

@@ -29,6 +29,9 @@ class Fact:
     unit: str
     means: str
     steps: tuple[str, ...] = ()
+    appears: str = ""
+    """What it means that there was no such number before, if that is something else."""
+    vanishes: str = ""
 
     def read(self, plan: Plan) -> Any:
         """Return the number of a plan or of its cache, None where there is none."""
@@ -40,7 +43,8 @@ class Fact:
         """Return what it means for an upgrade that the number goes from `old` to `new`."""
         # Hashes that did not exist cannot become useless.
         means = self.means if caching or self.name != "hash_block_size" else FIRST_HASHES
-        on = "found again" if new else "forgotten"
+        means = (self.appears if old is None else self.vanishes if new is None else "") or means
+        on = "on" if new else "off"
         return means.format(old=_text(old), new=_text(new), on=on, percent=_percent(old, new))
 
 
@@ -61,7 +65,7 @@ FACTS = (
         "enable_prefix_caching",
         "prefix caching",
         "",
-        "Prefixes are {on} by default; set the flag to keep it as it was.",
+        "Prefix caching is {on} by default; set the flag to keep it as it was.",
     ),
     Fact(
         "mamba_cache_mode",
@@ -79,7 +83,7 @@ FACTS = (
     Fact("mamba_page_size_bytes", "mamba state", "bytes", "A state takes {percent} bytes."),
     Fact(
         "attention_bytes_per_token",
-        "attention, one token",
+        "KV bytes per token per layer",
         "bytes",
         "A token takes {percent} bytes in every attention layer.",
     ),
@@ -121,7 +125,7 @@ FACTS = (
     ),
     Fact(
         "max_num_batched_tokens",
-        "token budget",
+        "max batched tokens",
         "tokens",
         "A step takes up to {new} tokens instead of {old} by default.",
     ),
@@ -144,8 +148,10 @@ FACTS = (
         "smallest_prefix",
         "smallest cacheable prefix",
         "tokens",
-        "Prompts must share {new} tokens instead of {old} to find anything again.",
+        "Prompts must share {new} tokens instead of {old} to get a prefix hit.",
         ("enable_prefix_caching", *SIZES),
+        appears="Prompts that share {new} tokens can get a prefix hit; none could before.",
+        vanishes="No prompt can get a prefix hit; {old} shared tokens were enough before.",
     ),
     Fact(
         "scheduler_block_size",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from workbench.core.errors import shown
 from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.answers import MEASURES, Answers, answers
 from workbench.core.what_if.choices import tensor_parallel_sizes
@@ -49,22 +50,23 @@ class NextStep:
         return tuple(one for one in self.differences if not one.is_better)
 
 
-def next_steps(plan: Plan, goal: str = GOALS[0], limit: int | None = None) -> tuple[NextStep, ...]:
-    """Return the changes with a gain, best for `goal` first.
+def next_steps(
+    plan: Plan, goal: str = GOALS[0], length_tokens: int | None = None
+) -> tuple[NextStep, ...]:
+    """Return the changes with a gain, best for `goal` first. length_tokens: see `answers`.
 
     A plan that does not start gets the changes after which it does, and no others. Changes that add
     an error are omitted. Errors: ValueError for an unknown goal.
     """
     if goal not in GOALS:
-        raise ValueError(f"goal is {goal!r}. Allowed: {', '.join(GOALS)}.")
-    before = answers(plan)
+        raise ValueError(f"goal is {shown(goal)}. Allowed: {', '.join(GOALS)}.")
+    before = answers(plan, length_tokens)
     found: dict[str, NextStep] = {}
-    for changes in (*_remedies(plan), *_single(plan)):
-        step = _tried(plan, before, changes)
+    for changes in (*_remedies(plan), *single_changes(plan)):
+        step = next_step(plan, before, changes)
         if step is not None and _is_worth_it(plan, step):
             found.setdefault(repr(sorted(step.changes.items())), step)
-    best = sorted(found.values(), key=lambda step: _rank(step, before, goal))
-    return tuple(best[:limit])
+    return tuple(sorted(found.values(), key=lambda step: _rank(step, before, goal)))
 
 
 def _remedies(plan: Plan) -> Iterator[Mapping[str, Any]]:
@@ -73,10 +75,11 @@ def _remedies(plan: Plan) -> Iterator[Mapping[str, Any]]:
             yield remedy.changes
 
 
-def _single(plan: Plan) -> Iterator[Mapping[str, Any]]:
+def single_changes(plan: Plan) -> Iterator[Mapping[str, Any]]:
     """Yield the changes that engineers try first."""
     settings, model = plan.settings, plan.model
     size = settings.tensor_parallel
+    # Any size may help a plan that does not start; one that does is compared with its neighbours.
     for other in tensor_parallel_sizes(model, MOST_DEVICES):
         if plan.errors or other in {2 * size, size // 2}:
             yield {"tensor_parallel": other}
@@ -87,15 +90,17 @@ def _single(plan: Plan) -> Iterator[Mapping[str, Any]]:
             yield {"mamba_ssm_cache_dtype": dtype}
     if settings.num_speculative_tokens or settings.speculative_method:
         yield {"num_speculative_tokens": 0, "speculative_method": None, "draft_model": None}
+    # What is in use, not what was set: the default depends on the model.
     yield {"enable_prefix_caching": not plan.enable_prefix_caching}
     if plan.enable_prefix_caching and model.is_hybrid:
+        # The first mode is none, which prefix caching never has.
         for mode in RULE_SETS[settings.rules].cache_modes[1:]:
             yield {"mamba_cache_mode": mode}
     for budget in (2048, 8192, 16_384):
         yield {"max_num_batched_tokens": budget}
 
 
-def _tried(plan: Plan, before: Answers, changes: Mapping[str, Any]) -> NextStep | None:
+def next_step(plan: Plan, before: Answers, changes: Mapping[str, Any]) -> NextStep | None:
     """Return the outcome of a change; None where it is refused, or changes nothing."""
     new = {name: one for name, one in changes.items() if one != getattr(plan.settings, name)}
     if not new:
@@ -111,6 +116,7 @@ def differences(before: Answers, after: Answers) -> Iterable[Difference]:
     """Yield the measures that differ noticeably, the most important first."""
     for name, measure in MEASURES.items():
         old, new = measure.read(before), measure.read(after)
+        # The number of requests that fit says the same, and takes the memory into account.
         if old == new or (name == "request_bytes" and before.requests is not None):
             continue
         if old is None or new is None:
@@ -136,6 +142,7 @@ def _rank(step: NextStep, before: Answers, goal: str) -> tuple[float, ...]:
     gain = 0.0
     if old is not None and new is not None and old != new:
         larger = max(abs(old), abs(new))
+        # A share of the larger number, since the smaller one may be 0.
         gain = measure.better * (1.0 if larger == float("inf") else abs(new - old) / larger)
         gain *= 1 if new > old else -1
     return (-gain, len(step.costs), -len(step.gains))

@@ -65,6 +65,7 @@ def single_changes(plan: Plan) -> Iterator[tuple[str, Any]]:
     if model.is_hybrid:
         axes["enable_prefix_caching"] = (False, True)
         if plan.enable_prefix_caching:
+            # The first mode is none, which prefix caching never has.
             axes["mamba_cache_mode"] = RULE_SETS[settings.rules].cache_modes[1:]
     for field, values in axes.items():
         for value in values:

@@ -1,48 +1,24 @@
-"""A plan compared with the answers of a real vLLM, field by field."""
+"""Scenarios compared with a real vLLM: what comes of each, and of all."""
+
+from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from math import isclose
 from typing import Any
 
-from workbench.core.capacity.cache_plan import CachePlan
-from workbench.core.errors import Refused
-from workbench.core.plan import Plan
-from workbench.core.runner import is_async, model_runner
+from workbench.core.what_if.comparison import MODEL, REFUSAL, Row
 
-COMPARED = (
-    *("is_hybrid", "use_mla", "model_dtype", "kv_cache_dtype"),
-    *("max_model_len", "max_num_batched_tokens", "max_num_seqs"),
-    *("enable_prefix_caching", "mamba_cache_mode", "mamba_cache_dtype", "mamba_ssm_cache_dtype"),
-    *("num_kv_heads_per_rank", "head_size", "backend"),
-    *("mamba_backend", "mamba_state_shapes", "mamba_state_dtypes", "mamba_page_size_bytes"),
-    *("layer_state_shapes", "layer_state_bytes"),
-    *("attention_bytes_per_token", "block_size", "mamba_block_size", "mamba_page_size_padded"),
-    *("attention_page_size_bytes", "supported_kernel_block_sizes", "kernel_block_size"),
-    *("validate_block_size_error", "log_lines", "groups", "layers", "stages", "cache_layout"),
-    *("scheduler_block_size", "hash_block_size", "num_blocks", "max_concurrency"),
-    *("tensors", "tensor_bytes", "async_scheduling", "model_runner"),
-)
-"""The fields that are compared, in the order of vLLM's start; names of the published plan."""
-
-HOOK_LINES = ("Setting ", "Padding ", "[XPU]")
-"""How the lines begin that the block-size hook logs; the plan has lines of other places too."""
-BUDGET_PROBLEM = "block_exceeds_token_budget"
-SHOWN_MESSAGE = 300
-NOT_NATIVE = "architecture_not_served"
-"""The refusal where vLLM can answer with another library's model: nothing to compare."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One field, the workbench's value and vLLM's."""
-
-    field: str
-    ours: Any
-    theirs: Any
-    same: bool
+AGREE = "agree"
+DIFFER = "differ"
+BOTH_REFUSE = "both refuse"
+OTHER_REASON = "both refuse, with another reason"
+ONLY_VLLM = "only vLLM refuses"
+ONLY_WORKBENCH = "only the workbench refuses"
+NO_ANSWER = "vLLM cannot answer here"
+KINDS = (AGREE, BOTH_REFUSE, DIFFER, OTHER_REASON, ONLY_VLLM, ONLY_WORKBENCH, NO_ANSWER)
+"""What comes of a scenario; the first two are agreement."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +38,22 @@ class Check:
     def differences(self) -> tuple[Row, ...]:
         """Return the rows that are not the same."""
         return tuple(row for row in self.rows if not row.same)
+
+    @property
+    def kind(self) -> str:
+        """Return which of KINDS it is."""
+        refusal = next((row for row in self.rows if row.field == REFUSAL), None)
+        if any(row is not refusal for row in self.differences):
+            return DIFFER
+        if self.failure is not None or MODEL in self.unanswered:
+            return NO_ANSWER
+        if refusal is None:
+            return AGREE
+        if refusal.theirs is None:
+            return ONLY_WORKBENCH
+        if refusal.ours is None:
+            return ONLY_VLLM
+        return BOTH_REFUSE if refusal.same else OTHER_REASON
 
 
 @dataclass(frozen=True)
@@ -161,120 +153,3 @@ def _number(version: str) -> int | None:
     """Return a number that orders versions; a major release is further than any minor one."""
     found = re.match(r"(\d+)\.(\d+)", version)
     return None if found is None else 10_000 * int(found[1]) + int(found[2])
-
-
-def compare(
-    outcome: Plan | Refused, answers: Mapping[str, Any], refusal: Mapping[str, str] | None
-) -> tuple[Row, ...]:
-    """Return the rows of one scenario; `answers` and `refusal` are vLLM's, sizes per rank.
-
-    Fields that vLLM was not queried for have no row.
-    """
-    ours, answers = {} if isinstance(outcome, Refused) else _ours(outcome), _theirs(answers)
-    both = [name for name in COMPARED if name in answers and name in ours]
-    rows = [_row(name, ours[name], answers[name]) for name in both]
-    if not isinstance(outcome, Refused) and refusal is None:
-        return tuple(rows)
-    return (_refusal_row(outcome, refusal), *rows)
-
-
-def _row(name: str, ours: Any, theirs: Any) -> Row:
-    if name == "log_lines":
-        # The plan has the lines of other places, too.
-        theirs = [line for line in theirs if line.startswith(HOOK_LINES)]
-    if name == "stages":
-        # Without a memory size vLLM has no tensors.
-        known = theirs[0]
-        ours = [{key: stage[key] for key in known} for stage in ours]
-    same = ours == theirs
-    if isinstance(ours, float) and isinstance(theirs, float):
-        same = isclose(ours, theirs)  # vLLM divides in another order
-    if name == "validate_block_size_error" and ours and theirs:
-        same = ours in theirs
-    return Row(name, ours, theirs, same)
-
-
-def _ours(plan: Plan) -> dict[str, Any]:
-    """Return the plan in the words of the comparison."""
-    codes = {problem.code: problem for problem in plan.problems}
-    budget = codes.get(BUDGET_PROBLEM)
-    return {
-        **Plan.to_dict(plan),
-        **({} if plan.cache is None else _ours_of_cache(plan.cache)),
-        "async_scheduling": is_async(plan),
-        "model_runner": model_runner(plan),
-        "validate_block_size_error": budget.vllm_text if budget else None,
-        "log_lines": [line for line in plan.log_lines if line.startswith(HOOK_LINES)],
-    }
-
-
-def _ours_of_cache(cache: CachePlan) -> dict[str, Any]:
-    """Return groups, layers and allocations in the words of the comparison: of the first stage."""
-    stages = cache.stages or (cache,)
-    return {**_ours_of_stage(stages[0]), "stages": [_ours_of_stage(one) for one in stages]}
-
-
-def _ours_of_stage(cache: CachePlan) -> dict[str, Any]:
-    layers = [spec for group in cache.groups for spec in group.layer_specs]
-    tensors = cache.tensors or ()
-    return {
-        "groups": sorted(
-            [group.kind, group.spec.block_size, group.page_size_bytes, len(group.layers)]
-            for group in cache.groups
-        ),
-        "layers": _counted((one.kind, one.block_size, one.page_size_bytes, 1) for one in layers),
-        "tensors": None if cache.cache_layout else len(tensors) or None,
-        "tensor_bytes": sum(tensor.size_bytes for tensor in tensors),
-    }
-
-
-def _theirs(answers: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return vLLM's answers with its groups in the words of the comparison, in no order."""
-    if "groups" not in answers:
-        return answers
-    stages = [_theirs_of_stage(one) for one in answers.get("stages", (answers,))]
-    found = {**answers, **stages[0], "stages": stages}
-    if len(stages) == 1:
-        del found["stages"]
-    return found
-
-
-def _theirs_of_stage(answers: Mapping[str, Any]) -> dict[str, Any]:
-    groups = answers["groups"]
-    size = ("kind", "block_size", "page_size_bytes")
-    layers = [layer for group in groups for layer in group["layers"]]
-    return {
-        "groups": sorted(
-            [*(group[name] for name in size), sum(count for *_, count in group["layers"])]
-            for group in groups
-        ),
-        "layers": _counted((kind, block, page, count) for kind, block, page, _, count in layers),
-        **{name: answers[name] for name in ("tensors", "tensor_bytes") if name in answers},
-    }
-
-
-def _counted(layers: Iterable[tuple[str, int, int, int]]) -> list[list[Any]]:
-    """Return (class, block, page, how many) with equal layers counted together."""
-    found: Counter[tuple[str, int, int]] = Counter()
-    for kind, block, page, count in layers:
-        found[kind, block, page] += count
-    return sorted([*layer, count] for layer, count in found.items())
-
-
-def _refusal_row(outcome: Plan | Refused, refusal: Mapping[str, str] | None) -> Row:
-    theirs = None if refusal is None else refusal["message"]
-    if isinstance(outcome, Refused) and outcome.code == NOT_NATIVE and outcome.vllm_text is None:
-        how = "runs through another library, as a model without states"
-        return Row("refusal", "no native implementation", theirs or how, same=True)
-    if isinstance(outcome, Refused):
-        said: tuple[str | None, ...] = (outcome.vllm_text,)
-        shown: Any = outcome.vllm_text or outcome.message
-    else:
-        texts = [problem.vllm_text for problem in outcome.problems if problem.vllm_text]
-        said = (*texts, *(None for error in outcome.errors if error.vllm_text is None))
-        shown = texts or [error.message for error in outcome.errors] or None
-    # A refusal is the same when vLLM's message holds the beginning that the workbench reports; a
-    # bare assertion has no message, and none is reported of it.
-    bare = theirs == "" and any(text is None for text in said)
-    same = bare or any(text is not None and text in (theirs or "") for text in said)
-    return Row("refusal", shown, theirs and theirs[:SHOWN_MESSAGE], same)

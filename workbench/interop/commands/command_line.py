@@ -34,8 +34,10 @@ OBJECTS = frozenset(flag.partition(".")[0] for flag in BY_FLAG if "." in flag)
 SPECULATION = "--speculative-config"
 DRAFT_MODEL = "--spec-model"
 MATTERS = {
-    "decode_context_parallel_size": "tokens are spread over ranks",
-    "prefill_context_parallel_size": "tokens are spread over ranks",
+    "prefill_context_parallel_size": "the prompt's tokens are spread over ranks in 0.33, "
+    "each with the whole cache; 0.23 has no attention that can",
+    "all2all_backend": "some exchanges between ranks leave shared experts divided",
+    "enable_eplb": "experts may be kept twice",
     "hf_overrides": "fields of config.json are changed",
     "kv_transfer_config": "a connector may ask for other sizes",
     "disable_sliding_window": "windows become full attention",
@@ -52,6 +54,8 @@ DRAFT_MATTERS = {
 
 SUFFIX_TOKENS = 24
 """Largest number of drafts of suffix decoding if no number is given (0.23 and 0.33)."""
+MOST_HELPED = 20
+"""Unknown flags that get the nearest names: a text that is not a command can have thousands."""
 VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
 
@@ -91,6 +95,8 @@ class CommandFields:
     notes: list[str] = field(default_factory=list)
     """One sentence each."""
     unused: list[str] = field(default_factory=list)
+    unknown: set[str] = field(default_factory=set)
+    """Flags that vLLM does not have."""
     drafts: dict[str, Any] = field(default_factory=dict)
     drafted_by: str = ""
 
@@ -131,9 +137,7 @@ class CommandFields:
             found = _json_object(f'{{"x": {value}}}') or {"x": integer_value(str(value))}
             self._object(name, {key: found["x"]}, source)
         elif name not in flags:
-            near = nearest_names(name, flags)
-            hint = f" Nearest: {', '.join(near)}." if near else ""
-            self.notes.append(f"{source}: vLLM 0.23 does not have this flag.{hint}")
+            self._unknown_flag(name, source)
         elif value == "":
             self.notes.append(f"{source}: the value is missing.")
         elif name == DRAFT_MODEL:
@@ -149,6 +153,15 @@ class CommandFields:
             self.give(known.name, known.kind.read(value), source)
         else:
             self._without_field(name, value, source)
+
+    def _unknown_flag(self, name: str, source: str) -> None:
+        """Note a flag once; with the nearest names while there are few, as finding them is slow."""
+        if name not in self.unknown:
+            is_helped = len(self.unknown) < MOST_HELPED
+            near = nearest_names(name, known_flags()[0]) if is_helped else ()
+            hint = f" Nearest: {', '.join(near)}." if near else ""
+            self.notes.append(f"{source}: vLLM 0.23 does not have this flag.{hint}")
+        self.unknown.add(name)
 
     def _without_field(self, name: str, value: str | bool, source: str) -> None:
         why = MATTERS.get(argument_name(name))

@@ -13,11 +13,11 @@ from workbench.scenario import FIELDS, MODEL, Field, Scenario, Settings
 IN_WORDS = {SERVE: "vllm serve", LLM: "LLM(...)"}
 
 
-def vllm_arguments(settings: Settings, model: Model) -> dict[str, Any]:
+def vllm_arguments(settings: Settings, model: Model | None) -> dict[str, Any]:
     """Return argument by Python name -> value, for what differs from vLLM's defaults.
 
     A field without a flag belongs to the machine, the checkpoint or the installed version, and one
-    with an environment variable is in `vllm_environment`.
+    with an environment variable is in `vllm_environment`. model: None where nothing is drafted.
     """
     arguments: dict[str, Any] = {}
     for field in _set_fields(settings):
@@ -28,7 +28,7 @@ def vllm_arguments(settings: Settings, model: Model) -> dict[str, Any]:
         elif name:
             arguments[name] = value
     given = arguments.pop(SPECULATION, None)
-    if speculation := speculation_of(settings, model, given):
+    if model is not None and (speculation := speculation_of(settings, model, given)):
         arguments[SPECULATION] = speculation
     return arguments
 
@@ -44,8 +44,13 @@ def _set_fields(settings: Settings) -> list[Field]:
 
 def vllm_args(scenario: Scenario, model: Model) -> tuple[str, ...]:
     """Return what vLLM should load, and the words of `vllm_arguments` after it."""
-    args = [loaded_model(scenario, model)]
-    for name, value in vllm_arguments(scenario, model).items():
+    return (loaded_model(scenario, model), *words_of(scenario, model))
+
+
+def words_of(settings: Settings, model: Model | None) -> list[str]:
+    """Return `vllm_arguments` as words of a command line."""
+    args = []
+    for name, value in vllm_arguments(settings, model).items():
         flag = name.replace("_", "-")
         if isinstance(value, bool):
             args.append(f"--{flag}" if value else f"--no-{flag}")
@@ -53,7 +58,7 @@ def vllm_args(scenario: Scenario, model: Model) -> tuple[str, ...]:
             args += [f"--{flag}", *value]
         else:
             args += [f"--{flag}", json.dumps(value) if isinstance(value, dict) else str(value)]
-    return tuple(args)
+    return args
 
 
 def loaded_model(scenario: Scenario, model: Model) -> str:

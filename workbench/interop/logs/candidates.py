@@ -165,7 +165,7 @@ def _together(
                 yield {name: value for change in picked for name, value in change.items()}
 
 
-def _settings(fields: Changes) -> Settings:
+def settings_of(fields: Changes) -> Settings:
     """Return the settings of fields that were checked once; changed copies are not checked."""
     scenario = Scenario.from_dict(dict(fields))
     return Settings(**{name: getattr(scenario, name) for name in FIELDS if name != MODEL.name})
@@ -179,7 +179,7 @@ def _hits(
 ) -> Iterator[tuple[Changes, dict[str, Any], Plan]]:
     """Yield the changes that hit every target, with all fields and the plan; only the shortest."""
     try:
-        settings = _settings(base)
+        settings = settings_of(base)
         model = with_drafter(load_model(base[MODEL.name]), settings.draft_model)
     except WorkbenchError:
         return

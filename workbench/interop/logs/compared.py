@@ -57,7 +57,7 @@ class Explainer:
             message=message.name,
             means=message.means,
             said={name: value for name, value in (values or {}).items() if name not in DUMPS},
-            advice=message.advise(values or {}, self._decided),
+            advice=message.advise(values, self._decided),
         )
         if values is None:
             cut_off = "The line is cut off before its values. Copy the whole line."

@@ -68,7 +68,7 @@ ERRORS = (
         r"`No available memory for the cache blocks`",
         "Weights and activations take all memory; none is left for the cache.",
         "Raise --gpu-memory-utilization, use more ranks, fewer tokens per step or a smaller model.",
-        fields={"kv_cache_memory_bytes": 0},
+        fields={"kv_cache_memory_bytes_by_rank": (0,)},
         codes=("no_memory_for_blocks",),
     ),
     fatal(

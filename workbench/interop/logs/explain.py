@@ -1,6 +1,7 @@
 """Explain a pasted start-up log line by line against the rules."""
 
 from dataclasses import replace
+from functools import partial
 
 from workbench.core.errors import ScenarioError
 from workbench.core.trace import show
@@ -12,7 +13,7 @@ from workbench.interop.logs.failure import (
     reproduced,
 )
 from workbench.interop.logs.find import MESSAGES, LoggedMessage, find_messages
-from workbench.interop.logs.large import LARGE_CHARACTERS, kept_lines
+from workbench.interop.logs.large import LARGE_CHARACTERS, Progress, kept_lines
 from workbench.interop.logs.missing import with_failure
 from workbench.interop.logs.report import (
     LogReport,
@@ -34,15 +35,17 @@ NAMES_THE_MODEL = (
 )
 
 
-def explain_log(text: str, resolve: Resolve, model: str | None = None) -> LogReport:
+def explain_log(
+    text: str, resolve: Resolve, model: str | None = None, progress: Progress | None = None
+) -> LogReport:
     """Explain every known line of a vLLM start-up log, with its rule and operands.
 
     `resolve` turns scenario fields into a plan. model: the model to compare with, whatever the log
-    names. Errors: ScenarioError if there is nothing to explain: an empty or binary text, another
-    engine's log, no known line.
+    names. progress: called while a large log is searched. Errors: ScenarioError if there is nothing
+    to explain: an empty or binary text, another engine's log, no known line.
     """
     is_large = len(text) > LARGE_CHARACTERS
-    lines = lines_of(text, large_lines if is_large else numbered_lines)
+    lines = lines_of(text, partial(large_lines, progress=progress) if is_large else numbered_lines)
     total = text.rstrip().count("\n") + 1 if is_large else len(lines)
     reports = [
         _explained(part, found, total, resolve, model)
@@ -55,11 +58,11 @@ def explain_log(text: str, resolve: Resolve, model: str | None = None) -> LogRep
     return replace(reports[-1], servers=servers)
 
 
-def large_lines(text: str) -> list[tuple[int, str]]:
+def large_lines(text: str, progress: Progress | None = None) -> list[tuple[int, str]]:
     """Return the lines of a large log that can matter, with their numbers."""
     words = {entry.begins for entry in MESSAGES.values()}
     marks = {mark for known in ENGINES.values() for mark in known}
-    return kept_lines(text, words, (*STARTED, *marks))
+    return kept_lines(text, words, (*STARTED, *marks), progress)
 
 
 def _explained(

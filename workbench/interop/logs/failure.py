@@ -58,7 +58,8 @@ class FatalEntry:
         if self.found is not None:
             return self.found.message.matches_problem(code, vllm_text)
         # What every release prints; advice after the first sentence changes more often.
-        return vllm_text is not None and _unspaced(vllm_text.partition(". ")[0]) in self.whole
+        beginning = _unspaced((vllm_text or "").partition(". ")[0])
+        return bool(beginning) and beginning in self.whole
 
 
 def ending_of(lines: list[Line], found: Iterable[LoggedMessage]) -> FatalEntry | None:

@@ -17,8 +17,10 @@ TEXTS = frozenset({"version"})
 """Values that stay text, even if they look like numbers."""
 OUTCOMES = frozenset({"block_size", "backend"})
 """Values that are usually what vLLM made of the fields of these names."""
-NUMBER = re.compile(r"-?[\d,]*\d(?:\.\d+)?")
-SIZES = re.compile(r"[\[(][\d,\s]*\d,?[\])]")
+NUMBER = re.compile(r"-?[\d,]{0,23}\d(?:\.\d{1,18})?")
+"""What vLLM prints for sizes and counts: 18 digits hold every one."""
+NUMBER_LIKE = re.compile(r"[-\d.,]+|[\[(][\d,\s]*[\])]")
+SIZES = re.compile(r"[\[(]\d{1,18}(?:,\s*\d{1,18})*,?[\])]")
 """A printed list or tuple of integers."""
 KEY_WORDS = re.compile(r"`([^`]+)`")
 
@@ -121,9 +123,14 @@ class Message:
     is_fatal: bool = False
     """The start ends with this message."""
 
-    def advise(self, values: Values, scenario: Values) -> tuple[str, ...]:
-        """Return what to change. scenario: fields, as the rules decide them where they do."""
-        advice = self.advice(values, scenario) if callable(self.advice) else self.advice
+    def advise(self, values: Values | None, scenario: Values) -> tuple[str, ...]:
+        """Return what to change. scenario: fields, as the rules decide them where they do.
+
+        values: None if the line is cut off before them; then only advice without values is given.
+        """
+        advice = self.advice
+        if callable(advice):
+            advice = "" if values is None else advice(values, scenario)
         return (advice,) if advice else ()
 
     def matches_problem(self, code: str, vllm_text: str | None) -> bool:
@@ -133,12 +140,16 @@ class Message:
         )
 
     def read(self, text: str) -> dict[str, Any] | None:
-        """Return the values of this message in `text`; None if it is not there as a whole."""
+        """Return the values of this message in `text`; None if it is not there as a whole.
+
+        A number that vLLM cannot have printed (`1.5.35`, 5,000 digits) makes it another text.
+        """
         found = self.pattern.search(text)
         if found is None:
             return None
-        values = found.groupdict().items()
-        return {name: value if name in TEXTS else _value(value) for name, value in values if value}
+        values = {name: value for name, value in found.groupdict().items() if value}
+        read = {name: value if name in TEXTS else _value(value) for name, value in values.items()}
+        return None if None in read.values() else read
 
     def reads_to_the_end(self, text: str) -> bool:
         """Return whether its last value ends with the text, and would continue if the text did."""
@@ -192,9 +203,10 @@ def _rounded_blocks(plan: Plan) -> int:
 
 
 def _value(text: str) -> Any:
+    """Return a number, a list of integers or the text; None for what only looks like a number."""
     if NUMBER.fullmatch(text):
         plain = text.replace(",", "")
         return float(plain) if "." in plain else int(plain)
     if SIZES.fullmatch(text):
         return [int(number) for number in re.findall(r"\d+", text)]
-    return text
+    return None if NUMBER_LIKE.fullmatch(text) else text

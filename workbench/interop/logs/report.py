@@ -14,7 +14,7 @@ VERDICTS = {
     DIFFERS: "the rules give something else",
     READ: "read into the scenario",
     KNOWN: "explained",
-    UNSURE: "nothing to compare with",
+    UNSURE: "recognized, not checked",
     CUT: "cut off",
 }
 """Verdict -> what it means."""

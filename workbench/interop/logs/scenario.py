@@ -12,7 +12,7 @@ from workbench.interop.logs.facts import entries, known_model, unfollowed
 from workbench.interop.logs.find import LoggedMessage
 
 NEWEST_BEFORE_37467 = (0, 18)
-RELEASE = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
+RELEASE = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d+))?(?!\d)")
 Resolve = Callable[[Mapping[str, Any]], Plan]
 """Scenario fields -> plan; WorkbenchError if there is none."""
 

@@ -113,7 +113,7 @@ SIZES = (
     message(
         "preferred_block",
         r"`Setting kv cache block size to` (?P<block_size>\d+) for (?P<backend>[\w, /]+?) backend",
-        "Phase 1: the size that the backend prefers, before mamba pages are considered.",
+        "The size that the backend prefers, before mamba pages are considered.",
         compares=(
             Compare("block_size", of=_preferred, rules=("preferred_block_size",), unit="tokens"),
         ),
@@ -122,7 +122,7 @@ SIZES = (
         "attention_block_size",
         r"(?<!\])`Setting attention block size to` (?P<block_size>\d+) tokens(?!,? so the)"
         r"(?! to ensure multiple)",
-        "Phase 2: an attention page has to hold at least one mamba state, so the block grew.",
+        "An attention page has to hold at least one mamba state, so the block grew.",
         compares=(BLOCK,),
     ),
     message(
@@ -162,9 +162,12 @@ SIZES = (
         r"`Available KV cache memory`: (?P<available_gib>-?[\d.]+) GiB",
         "What is left for the cache on one rank: memory * utilization - weights - activations.",
         "For more: a higher --gpu-memory-utilization, fewer tokens per step, less model per rank.",
-        fields=lambda values: {
-            "kv_cache_memory_bytes": max(0, round(values["available_gib"] * GIB))
-        },
+        # An explicit size of 0 is as good as none, a measured one is not.
+        fields=lambda values: (
+            {"kv_cache_memory_bytes": round(values["available_gib"] * GIB)}
+            if values["available_gib"] > 0
+            else {"kv_cache_memory_bytes_by_rank": (0,)}
+        ),
     ),
     message(
         "reserved_memory",
@@ -180,7 +183,7 @@ SIZES = (
     ),
     message(
         "graph_profiling",
-        r"`CUDA graph memory profiling is enabled` .*?utilization="
+        r"`CUDA graph memory profiling is enabled`\b.*?utilization="
         r"(?P<gpu_memory_utilization>[\d.]+) is equivalent to "
         r"--gpu-memory-utilization=(?P<equivalent>[\d.]+) without",
         "Graphs are estimated before the cache is sized, and the cache gets so much less: from "

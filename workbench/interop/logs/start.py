@@ -47,10 +47,13 @@ def _command_fields(values: Values) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if "$" not in str(value)}
 
 
+RUN = r"(?:docker|podman|nerdctl) run\b"
+
+
 def _command(name: str, pattern: str) -> Message:
     return message(
         name,
-        rf"(?P<command>(?:[A-Z_][A-Z0-9_]*=\S* )*{pattern})",
+        rf"(?<![^\s\x60'\"])(?P<command>(?:[A-Z_][A-Z0-9_]*=\S* ){{0,40}}+{pattern})",
         "The command that started the server; what the log prints itself wins over it.",
         fields=_command_fields,
         is_command=True,
@@ -61,7 +64,9 @@ def _command(name: str, pattern: str) -> Message:
 START = (
     _command("serve_command", r"[^\s\x60'\"]*`vllm serve` (?=\S*[-/.\d$])[^\x60]+"),
     _command(
-        "docker_command", r"(?:(?:docker|podman|nerdctl) run .*?)?\S*`vllm-openai`\S* [^\x60]+"
+        "docker_command",
+        # From the last `run` before the image: a search from every one of many takes minutes.
+        rf"(?:{RUN}(?:(?!{RUN}).)*?(?<!\S))?\S*`vllm-openai`\S* [^\x60]+",
     ),
     _command("python_command", r"\S*python[\d.]* -m `vllm.entrypoints`[\w.]* -[^\x60]+"),
     message(

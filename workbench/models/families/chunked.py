@@ -11,8 +11,8 @@ from workbench.models.layer_lists import check_length, to_layers
 ROTATED, INTERVAL, CHUNK = "no_rope_layers", "no_rope_layer_interval", "attention_chunk_size"
 
 
-def _layers(fields: Fields) -> tuple[Layer, ...]:
-    """Return chunks where positions are rotated: vLLM goes by that list alone."""
+def read_chunks(fields: Fields) -> tuple[str, ...]:
+    """Return the kinds of layers: chunks where positions are rotated, which vLLM goes by alone."""
     kinds = fields.layer_list(ROTATED, {0: FULL, 1: CHUNKED})
     if kinds:
         check_length(fields, ROTATED, kinds)
@@ -20,7 +20,11 @@ def _layers(fields: Fields) -> tuple[Layer, ...]:
         interval = fields.integer(INTERVAL, 4)
         count = fields.layer_count()
         kinds = tuple(CHUNKED if (at + 1) % interval else FULL for at in range(count))
-    return to_layers(kinds if fields.has(CHUNK) else [FULL] * len(kinds))
+    return kinds if fields.has(CHUNK) else (FULL,) * len(kinds)
+
+
+def _layers(fields: Fields) -> tuple[Layer, ...]:
+    return to_layers(read_chunks(fields))
 
 
 register(

@@ -153,4 +153,6 @@ register(
     dspark=_dspark,
     is_hybrid=False,
 )
-READERS["deepseek_v4"] = partial(one_each, layer=_drafted)
+READERS["deepseek_v4"] = partial(
+    one_each, default=1, block=lambda fields, _index: (_drafted(fields),)
+)

@@ -6,12 +6,14 @@ speak of the cache and that it does not know.
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from workbench.core.architectures import MODEL_REGISTRIES, versions_with
 from workbench.core.errors import ConfigError
-from workbench.core.model import CHUNKED, FULL, SLIDING, Layer
+from workbench.core.groups.cache_spec import SINK_SPEC
+from workbench.core.model import CHUNKED, FULL, SLIDING, Attention, Layer
 from workbench.models.architecture import listed_name
-from workbench.models.attention import MLA_MODEL_TYPES, has_window, window_list
+from workbench.models.attention import MLA_MODEL_TYPES, has_window, read_attention, window_list
 from workbench.models.family import Family
 from workbench.models.fields import Fields
 from workbench.models.layer_lists import NEITHER, Words, first_list, to_layers
@@ -21,6 +23,10 @@ MLA_WORDS: Words = {**WORDS, "deepseek_sparse_attention": FULL}
 """An indexer chooses tokens of a layer that caches all of them."""
 WORDS_OF: dict[str, Words] = {"Rnj1ForCausalLM": {FULL: FULL, SLIDING: FULL, CHUNKED: SLIDING}}
 """Architectures that mean something else by the words (`rnj1.py`)."""
+KINDS = "layer_types"
+PADDED = frozenset({"step3p5"})
+"""Model types whose list goes on with the kinds of the MTP layers (Step-3.5's and 3.7's files)."""
+STATIC_SINKS = "PanguProMoEV2ForCausalLM"
 STEPS = "total_ut_steps"
 """How often all layers run, each time with caches of their own (`ouro.py`)."""
 PERIOD_FIELD = "global_attn_every_n_layers"
@@ -46,19 +52,18 @@ KNOWN_WORDS = frozenset(
     }
 )
 """Those of them that the default reader reads, or that mean something else."""
-OTHER_CACHES = "its layers keep other caches than the default reader knows."
+OTHER_CACHES = (
+    "its layers keep other caches than the default reader knows. tools/record_cache_groups.py "
+    "prints what an installed vLLM makes of it."
+)
 REFUSALS: dict[str, str] = dict.fromkeys(
     (
-        *("diffusion_gemma", "gemma3n", "gemma3n_mm", "gemma4", "gemma4_mm"),
+        *("gemma3n", "gemma3n_mm", "gemma4", "gemma4_mm"),
         *("gemma4_unified", "llama4", "mllama4"),
         *("vllm.models.deepseek_v4", "vllm.models.deepseek_v41"),
-        *("vllm.models.dots3_note", "vllm.models.hy_v4", "vllm.models.inkling"),
-        *("vllm.models.kimi_k3", "vllm.models.muse_spark"),
+        "vllm.models.kimi_k3",
     ),
     OTHER_CACHES,
-) | dict.fromkeys(
-    ("cohere_asr", "fireredlid", "nemotron_parse", "nemotron_parse3_5", "whisper"),
-    "its decoder also caches the encoder's keys and values (cross attention), which are not here.",
 )
 REFUSALS["unlimited_ocr"] = (
     "its layers drop generated tokens past a window (R-SWA), which are not here. Its pages are "
@@ -107,7 +112,11 @@ def _kinds(fields: Fields) -> Sequence[str]:
         return [FULL if size is None else SLIDING for size in windows]
     words = MLA_WORDS if fields.model_type in MLA_MODEL_TYPES else WORDS
     words = WORDS_OF.get(_class_name(fields), words)
-    lists: dict[str, Words] = {"layer_types": words, "attn_type_list": {1: FULL}}
+    if fields.model_type in PADDED and fields.has(KINDS):
+        padded = fields.layer_list(KINDS, words) or ()
+        if len(padded) > (count := fields.layer_count()):
+            return padded[:count]
+    lists: dict[str, Words] = {KINDS: words, "attn_type_list": {1: FULL}}
     return first_list(fields, lists) or _unlisted(fields)
 
 
@@ -133,5 +142,28 @@ def _unlisted(fields: Fields) -> list[str]:
     ]
 
 
-DEFAULT = Family(name="decoder", model_types=(), layers=_layers, is_hybrid=False)
+def _attention(fields: Fields) -> Attention:
+    """Return the attention layers' geometry, with the sinks that a class of Pangu's has."""
+    # OpenPanguSinkAttention of openpangu.py, SinkFullAttentionManager, 0.23 and 0.33.
+    found, sinks = read_attention(fields), 0
+    if _class_name(fields) == STATIC_SINKS:
+        sinks = fields.integer("param_sink_number", 0, minimum=0)
+    if not sinks:
+        return found
+    fields.remarks.append(
+        f"All requests read {sinks} first tokens (static sinks), which are in blocks of the cache "
+        "that no request has: so many tokens fewer are free than the plan says."
+    )
+    values = fields.integer("v_channels", found.head_size)
+    return replace(
+        found,
+        own_backend="FLASH_ATTN_DIFFKV",
+        full_spec=SINK_SPEC,
+        value_head_size=None if values == found.head_size else values,
+    )
+
+
+DEFAULT = Family(
+    name="decoder", model_types=(), layers=_layers, attention=_attention, is_hybrid=False
+)
 """The reader of every architecture without one of its own."""

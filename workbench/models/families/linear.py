@@ -169,7 +169,7 @@ MINICPM = (
 )
 INTERN = ("InternS2PreviewForConditionalGeneration", "InternS2MobiusForConditionalGeneration")
 """They build Qwen3.5 themselves."""
-_delta_state = partial(
+delta_state = partial(
     read_state,
     GatedDeltaNet,
     num_key_heads="linear_num_key_heads",
@@ -178,9 +178,16 @@ _delta_state = partial(
     value_head_dim=("linear_value_head_dim", 128),
     conv_kernel=("linear_conv_kernel_dim", 4),
 )
+"""State of a gated delta net whose fields are those of Qwen3-Next."""
+
+
+def delta_state_dtype(fields: Fields) -> str | None:
+    """Return the dtype that Qwen's configurations state for the recurrent state."""
+    return fields.word("mamba_ssm_dtype", tuple(FLOAT_BYTES), name="mamba_ssm_cache_dtype")
+
 
 register(
-    "qwen3_next", {"qwen3_next": ("Qwen3NextForCausalLM",)}, listed(LISTED, _every), _delta_state
+    "qwen3_next", {"qwen3_next": ("Qwen3NextForCausalLM",)}, listed(LISTED, _every), delta_state
 )
 register(
     "qwen3_5",
@@ -191,10 +198,8 @@ register(
         "qwen3_5_moe_text": ("Qwen3_5MoeForCausalLM", *INTERN),
     },
     listed(LISTED, lambda fields: _every(fields, fields.integer("full_attention_interval", 4))),
-    _delta_state,
-    ssm_cache_dtype=lambda fields: fields.word(
-        "mamba_ssm_dtype", tuple(FLOAT_BYTES), name="mamba_ssm_cache_dtype"
-    ),
+    delta_state,
+    ssm_cache_dtype=delta_state_dtype,
 )
 register(
     "olmo_hybrid",

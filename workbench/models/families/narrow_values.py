@@ -5,11 +5,13 @@ Sources: `MiMoV2FlashDecoderLayer` of 0.23 and 0.33.
 
 from dataclasses import replace
 
+from workbench.core.draft_parts import Mtp
 from workbench.core.model import FULL, SLIDING, Attention, Layer
 from workbench.models.attention import read_attention
 from workbench.models.family import register
 from workbench.models.fields import Fields
 from workbench.models.layer_lists import Words, first_list
+from workbench.models.mtp import READERS
 
 PATTERN: Words = {0: FULL, 1: SLIDING}
 VALUES, OF_WINDOWS = "v_head_dim", "swa_"
@@ -36,13 +38,23 @@ def _kinds(fields: Fields) -> tuple[str, ...]:
     return kinds
 
 
-def _layers(fields: Fields) -> tuple[Layer, ...]:
+def _layer(fields: Fields, kind: str) -> Layer:
     heads = read_attention(fields).num_kv_heads
     own = fields.integer("swa_num_key_value_heads", heads)
-    return tuple(
-        Layer(number=at, kind=kind, num_kv_heads=own if kind == SLIDING and own != heads else None)
-        for at, kind in enumerate(_kinds(fields))
+    return Layer(
+        number=0, kind=kind, num_kv_heads=own if kind == SLIDING and own != heads else None
     )
+
+
+def _layers(fields: Fields) -> tuple[Layer, ...]:
+    layers = {kind: _layer(fields, kind) for kind in PATTERN.values()}
+    return tuple(layers[kind]._replace(number=at) for at, kind in enumerate(_kinds(fields)))
+
+
+def _mtp(fields: Fields, model_type: str, first: int) -> Mtp:
+    """Return one sliding layer, whatever number is declared (`_MIMO_V2_FLASH_NUM_MTP_LAYERS`)."""
+    layer = _layer(fields, SLIDING)._replace(number=first)
+    return Mtp(model_type=model_type, layers=(layer,), first_index=0, predictions=1)
 
 
 _NAMES = tuple(f"MiMoV2{name}ForCausalLM" for name in ("Flash", "", "Omni"))
@@ -53,3 +65,4 @@ register(
     attention=_attention,
     is_hybrid=False,
 )
+READERS |= dict.fromkeys(_NAMES, _mtp)

@@ -4,9 +4,11 @@ Sources: `Gemma3nAttention`, `Gemma4DecoderLayer` and `Gemma4Attention` of 0.23 
 `Gemma4TextConfig` of transformers 5.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
+from workbench.core.errors import ConfigError, shown
 from workbench.core.model import FULL, SLIDING, Attention, Layer
 from workbench.models.attention import read_attention
 from workbench.models.families.decoder import WORDS
@@ -16,6 +18,8 @@ from workbench.models.layer_lists import first_list
 
 SHARED, PER_LAYER = "num_kv_shared_layers", "per_layer_config"
 GLOBAL_HEAD, GLOBAL_KV_HEADS = "global_head_dim", "num_global_key_value_heads"
+CANVAS_TOKENS = 256
+SOFT_TOKENS = "num_soft_tokens"
 VIDEO_TOKENS = 32 * (70 + 2 + 6)
 """Of a video of Gemma 4: frames, each with its tokens, two marks and a time stamp."""
 
@@ -88,16 +92,37 @@ def _gemma4_attention(fields: Fields) -> Attention:
         num_kv_heads=sliding.num_kv_heads,
         has_mixed_head_sizes=sliding.head_size != whole.head_size,
         has_mm_prefix=bidirectional == "vision",
+        canvas_tokens=_canvas(fields),
         shares_caches=bool(fields.raw(SHARED)),
         window_tokens=window // 2 + 1 if window and bidirectional == "all" else window,
     )
+
+
+def _canvas(fields: Fields) -> int | None:
+    # DiffusionGemmaModelForBlockDiffusionConfig, 0.33
+    if fields.top.get("model_type") != "diffusion_gemma":
+        return None
+    size = fields.top.get("canvas_length", CANVAS_TOKENS)
+    if type(size) is not int or size < 1:
+        raise ConfigError(
+            "config_wrong_value",
+            f"Invalid /canvas_length {shown(size)}. Expected a number of tokens, at least 1.",
+            field="/canvas_length",
+        )
+    fields.note("canvas_tokens", size, "canvas_length")
+    return size
 
 
 def _video(fields: Fields) -> int | None:
     """Return the tokens of the largest item where images and videos are seen whole."""
     if not fields.prefix or fields.raw("use_bidirectional_attention") != "vision":
         return None
-    return VIDEO_TOKENS
+    # get_mm_max_tokens_per_item of gemma4_unified.py reads a field that its class has not, and
+    # vLLM leaves the budget as it is where that fails.
+    vision = fields.top.get("vision_config")
+    names_tokens = isinstance(vision, Mapping) and SOFT_TOKENS in vision
+    unified = fields.top.get("model_type") == "gemma4_unified"
+    return None if unified and not names_tokens else VIDEO_TOKENS
 
 
 register(
@@ -116,6 +141,7 @@ register(
         "gemma4": ("Gemma4ForConditionalGeneration",),
         "gemma4_text": ("Gemma4ForCausalLM",),
         "gemma4_unified": ("Gemma4UnifiedForConditionalGeneration",),
+        "diffusion_gemma": ("DiffusionGemmaForBlockDiffusion",),
     },
     _gemma4_layers,
     attention=_gemma4_attention,

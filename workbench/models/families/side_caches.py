@@ -16,11 +16,13 @@ from workbench.core.model import (
     CompressedCache,
     Layer,
 )
-from workbench.core.states import GatedDeltaNet, KimiDeltaAttention, Ring, ShortConv
+from workbench.core.states import KimiDeltaAttention, Ring, ShortConv
 from workbench.models.attention import read_attention
-from workbench.models.family import read_state, register
+from workbench.models.families.linear import delta_state, delta_state_dtype
+from workbench.models.family import register
 from workbench.models.fields import Fields
 from workbench.models.layer_lists import Words, first_list
+from workbench.models.mtp import M3_COUNT, QWEN_COUNT, READERS, one_each
 
 KEYS, TAIL = ".indexer.k_cache", ".indexer.tail"
 BFLOAT16 = "bfloat16"
@@ -62,17 +64,16 @@ def _chosen(fields: Fields) -> list[bool]:
     return list(map(bool, flags))
 
 
+def _m3_keys(fields: Fields) -> tuple[CompressedCache, ...]:
+    size = fields.child(SPARSE).integer("sparse_index_dim", 128)
+    return (CompressedCache(part=KEYS, elements=size, stored=BFLOAT16, backend=M3_BACKENDS[1]),)
+
+
 def _m3_layers(fields: Fields) -> tuple[Layer, ...]:
-    chosen = _chosen(fields)
-    keys: tuple[CompressedCache, ...] = ()
-    if any(chosen):
-        size = fields.child(SPARSE).integer("sparse_index_dim", 128)
-        key = CompressedCache(part=KEYS, elements=size, stored=BFLOAT16, backend=M3_BACKENDS[1])
-        keys = (key,)
     return tuple(
         layer
-        for number, is_chosen in enumerate(chosen)
-        for layer in _with(keys if is_chosen else (), number)
+        for number, is_chosen in enumerate(_chosen(fields))
+        for layer in _with(_m3_keys(fields) if is_chosen else (), number)
     )
 
 
@@ -88,8 +89,8 @@ def _kinds(fields: Fields) -> tuple[str, ...]:
     return tuple(SSM if (at + 1) % 4 else FULL for at in range(fields.layer_count()))
 
 
-def _pooled_layers(fields: Fields) -> tuple[Layer, ...]:
-    """Return the layers of GLM-5.3-Flash: fp8 keys of 16 tokens, and keys and scores in a ring."""
+def _pooled_caches(fields: Fields) -> tuple[CompressedCache, ...]:
+    """Return the caches of GLM-5.3-Flash: fp8 keys of 16 tokens, and keys and scores in a ring."""
     # Glm5NextIndexerCache and Glm5NextTailCache, 0.33.
     size, pool = fields.integer("index_head_dim", 128), fields.integer("index_kpool", POOL)
     if pool != POOL:
@@ -109,12 +110,15 @@ def _pooled_layers(fields: Fields) -> tuple[Layer, ...]:
         ring=Ring(pool, unit_tokens=pool),
         num_heads=2,
     )
+    return keys, tail
+
+
+def _pooled_layers(fields: Fields) -> tuple[Layer, ...]:
+    caches = _pooled_caches(fields)
     return tuple(
         layer
         for number, kind in enumerate(_kinds(fields))
-        for layer in (
-            _with((keys, tail), number) if kind == FULL else (Layer(number=number, kind=SSM),)
-        )
+        for layer in (_with(caches, number) if kind == FULL else (Layer(number=number, kind=SSM),))
     )
 
 
@@ -220,17 +224,31 @@ register(
         "qwen4_exp_text": ("Qwen4ExpForCausalLM",),
     },
     _qwen4_layers,
-    partial(
-        read_state,
-        GatedDeltaNet,
-        num_key_heads="linear_num_key_heads",
-        num_value_heads="linear_num_value_heads",
-        key_head_dim=("linear_key_head_dim", 128),
-        value_head_dim=("linear_value_head_dim", 128),
-        conv_kernel=("linear_conv_kernel_dim", 4),
-    ),
+    delta_state,
     attention=_qwen4_attention,
-    ssm_cache_dtype=lambda fields: fields.word(
-        "mamba_ssm_dtype", ("float32", "float16", BFLOAT16), name="mamba_ssm_cache_dtype"
-    ),
+    ssm_cache_dtype=delta_state_dtype,
 )
+
+# Their MTP layers choose tokens, whatever the lists say (force_sparse_attn of MiniMax-M3).
+READERS |= {
+    **dict.fromkeys(
+        ("minimax_m3_vl", "MiniMaxM3SparseForConditionalGeneration"),
+        partial(
+            one_each,
+            key=M3_COUNT,
+            default=1,
+            is_named_apart=True,
+            block=lambda fields, _index: _with(_m3_keys(fields), 0),
+        ),
+    ),
+    "glm5_next": partial(one_each, block=lambda fields, _index: _with(_pooled_caches(fields), 0)),
+    **dict.fromkeys(
+        ("qwen4_exp", "qwen4_exp_text"),
+        partial(
+            one_each,
+            key=QWEN_COUNT,
+            default=1,
+            block=lambda fields, _index: _with(_qsa_caches(fields), 0),
+        ),
+    ),
+}

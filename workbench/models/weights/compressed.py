@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from workbench.core.ranks import ONE_STAGE
 from workbench.core.weights import Part
 from workbench.models.weights.parts import Config, column, cut, experts, mlp, norms, row, whole
 
@@ -82,7 +83,7 @@ def _experts(config: Config, number: int) -> list[Part]:
         whole("ffn.gate", count, inputs=config.hidden),
         choice,
         *experts(config, "ffn.experts", count, inner),
-        *(mlp(config, "ffn.shared_experts", shared) if shared else ()),
+        *(mlp(config, "ffn.shared_experts", shared, repeated=ONE_STAGE) if shared else ()),
     ]
 
 

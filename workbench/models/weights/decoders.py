@@ -3,10 +3,12 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+from workbench.core.ranks import ONE_STAGE, SHARED_EXPERT
 from workbench.core.weights import Part
 from workbench.models.weights.parts import (
     Block,
     Config,
+    Options,
     attention,
     cut,
     experts,
@@ -39,6 +41,8 @@ class Moe:
     correction_kinds: tuple[tuple[str, str | None], ...] = (("", "float32"),)
     """Kind and dtype of that correction, in every version."""
     router_dtype: str | None = None
+    repeated: str = ""
+    """What `Split.repeated` calls its shared experts."""
     router_is_linear: bool = False
     """The router is quantized as other layers are, unless a checkpoint excludes it."""
 
@@ -49,12 +53,16 @@ class Moe:
         only = config.raw(self.dense, ())
         return number not in only and (number + 1) % (config.size(self.every, default=1) or 1) == 0
 
+    def routed(self, config: Config, name: str, count: int, inner: int) -> list[Part]:
+        """Return the routed experts."""
+        return experts(config, name, count, inner)
+
     def parts(self, config: Config, _number: int) -> list[Part]:
         """Return router, routed and shared experts."""
         count, inner, name = config.size(*COUNTS), config.size(*SIZES), self.name
         options = {"dtype": self.router_dtype, "is_linear": self.router_is_linear}
         gate = whole(f"{name}.gate", count, inputs=config.hidden, **options)
-        parts = [gate, *experts(config, f"{name}.experts", count, inner)]
+        parts = [gate, *self.routed(config, f"{name}.experts", count, inner)]
         if config.flag(self.correction):
             parts += [
                 whole(f"{name}.correction", count, dtype=dtype, kind=kind)
@@ -66,12 +74,15 @@ class Moe:
         if shared:
             size = shared if self.shared_gate else shared * inner
             kind = "shared_expert" if self.shared_gate else "shared_experts"
-            parts += mlp(config, f"{name}.{kind}", size)
+            parts += mlp(config, f"{name}.{kind}", size, repeated=self.repeated)
         return parts
 
 
 DEEPSEEK = Moe(
-    shared=("n_shared_experts",), every="moe_layer_freq", correction="topk_method=noaux_tc"
+    shared=("n_shared_experts",),
+    every="moe_layer_freq",
+    correction="topk_method=noaux_tc",
+    repeated=SHARED_EXPERT,
 )
 QWEN = Moe(shared=("shared_expert_intermediate_size",), shared_gate=True)
 
@@ -91,6 +102,8 @@ class Decoder:
     gated: bool = True
     moe: Moe | None = None
     mlp_name: str = "mlp"
+    repeated: str = ""
+    """What `Split.repeated` calls its MLP."""
 
     def layer(self, config: Config, number: int) -> list[Part]:
         """Return the parts of one layer."""
@@ -115,7 +128,8 @@ class Decoder:
         if self.moe is not None and self.moe.has(config, number):
             return self.moe.parts(config, number)
         inner, bias = config.size("intermediate_size"), config.flag(self.mlp_bias)
-        return mlp(config, self.mlp_name, inner, gated=self.gated, bias=bias)
+        options: Options = {"gated": self.gated, "bias": bias, "repeated": self.repeated}
+        return mlp(config, self.mlp_name, inner, **options)
 
 
 def _gpt_oss(config: Config, _number: int) -> list[Part]:
@@ -200,9 +214,11 @@ DECODERS: dict[str, Decoder] = {
     ),
     "cohere2": Decoder(norms=1, norm="?use_qk_norm"),
 }
-MLA = ("deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "glm_moe_dsa")
-DECODERS |= dict.fromkeys(MLA, Decoder(moe=DEEPSEEK))
-DECODERS["glm4_moe_lite"] = Decoder(moe=replace(DEEPSEEK, router_dtype="float32", correction=True))
+DECODERS |= dict.fromkeys(("deepseek_v2", "deepseek_v3", "kimi_k2"), Decoder(moe=DEEPSEEK))
+SPARSE = Decoder(moe=DEEPSEEK, repeated=ONE_STAGE)
+DECODERS |= dict.fromkeys(("deepseek_v32", "glm_moe_dsa"), SPARSE)
+GLM_LITE = replace(DEEPSEEK, router_dtype="float32", correction=True, repeated="")
+DECODERS["glm4_moe_lite"] = Decoder(moe=GLM_LITE)
 LAYERS: dict[str, Block] = {name: found.layer for name, found in DECODERS.items()}
 LAYERS["gpt_oss"] = _gpt_oss
 TIED = frozenset(

@@ -201,23 +201,27 @@ def _joint(config: Config) -> Part:
 def _after(config: Config) -> Drafted:
     """Return layers like the last ones of the model, each with a projection."""
     decoder = DECODERS[config.fields.model_type or config.model.model_type]
-    first, count = config.model.num_hidden_layers, config.size("num_nextn_predict_layers")
     own = [_joint(config), *norms(config, 3)]
     return Drafted(
         {
             f"model.layers.{number}.": [*decoder.layer(config, number), *own]
-            for number in range(first, first + count)
+            for number in _numbers(config)
         }
     )
 
 
+def _numbers(config: Config) -> list[int]:
+    """Return the numbers of the MTP layers, which follow those of the model."""
+    mtp = config.model.mtp
+    return sorted({layer.number for layer in mtp.layers}) if mtp is not None else []
+
+
 def _ernie(config: Config) -> Drafted:
     """Return layers of Llama, whose positions turn other elements than the model's."""
-    first, count = config.model.num_hidden_layers, config.size("num_nextn_predict_layers")
     own = [_joint(config), *norms(config, 2)]
     layers = {
         f"model.layers.{number}.": [*LLAMA.layer(config, number), *own]
-        for number in range(first, first + count)
+        for number in _numbers(config)
     }
     tables = [table._replace(name=f"Llama's {table.name}") for table in positions(config)]
     return Drafted({**layers, "": tables})

@@ -1,19 +1,21 @@
 """Weights of families with SSM layers, layer by layer."""
 
+from dataclasses import replace
 from math import ceil
 
-from workbench.core.weights import EARLIER, LATER, Part
+from workbench.core.ranks import SHARED_EXPERT
+from workbench.core.weights import Part
 from workbench.models.mtp import ATTENTION
 from workbench.models.weights.decoders import QWEN, Decoder, Moe
 from workbench.models.weights.parts import (
     Block,
     Config,
+    Options,
     attention,
     cache_scales,
     column,
     cut,
     experts,
-    latent,
     mlp,
     norms,
     row,
@@ -22,7 +24,6 @@ from workbench.models.weights.parts import (
 from workbench.models.weights.scheme import Unknown
 from workbench.models.weights.states import (
     delta_net,
-    kimi_delta,
     mamba1,
     mamba2,
     olmo_delta_net,
@@ -30,7 +31,7 @@ from workbench.models.weights.states import (
     short_conv,
 )
 
-QWEN_LAYER = Decoder(norm="head", gate=2, moe=QWEN)
+QWEN_LAYER = Decoder(norm="head", gate=2, moe=replace(QWEN, repeated=SHARED_EXPERT))
 
 
 def _qwen(config: Config, number: int) -> list[Part]:
@@ -42,20 +43,6 @@ def _qwen(config: Config, number: int) -> list[Part]:
 def _olmo(config: Config, number: int) -> list[Part]:
     layer = Decoder(norm="whole", bias=False)
     mixer = layer.attention(config) if config.attends(number) else olmo_delta_net(config)
-    return [*mixer, *layer.feed_forward(config, number), *norms(config, 2)]
-
-
-def _kimi(config: Config, number: int) -> list[Part]:
-    layer = Decoder(
-        moe=Moe(
-            "block_sparse_moe",
-            every="moe_layer_freq",
-            shared=("num_shared_experts",),
-            correction=True,
-            correction_kinds=((EARLIER, None), (LATER, "float32")),
-        )
-    )
-    mixer = latent(config, number) if config.attends(number) else kimi_delta(config)
     return [*mixer, *layer.feed_forward(config, number), *norms(config, 2)]
 
 
@@ -194,7 +181,8 @@ def _nemotron_experts(config: Config) -> list[Part]:
             options = {"inputs": inputs, "bias": bias, "is_linear": True}
             parts.append(whole(f"{name}.{end}_latent_proj", outputs, **options))
     if shared:
-        parts += mlp(config, f"{name}.shared_experts", shared, gated=False, bias=bias)
+        more: Options = {"gated": False, "bias": bias, "repeated": SHARED_EXPERT}
+        parts += mlp(config, f"{name}.shared_experts", shared, **more)
     return parts
 
 
@@ -277,7 +265,6 @@ HYBRIDS: dict[str, Block] = {
     "qwen3_5_text": _qwen,
     "qwen3_5_moe_text": _qwen,
     "olmo_hybrid": _olmo,
-    "kimi_linear": _kimi,
     "lfm2": _lfm2,
     "lfm2_moe": _lfm2,
     "jamba": _jamba,

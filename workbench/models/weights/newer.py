@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from math import ceil
 
-from workbench.core.weights import Part
+from workbench.core.ranks import ONE_STAGE, SHARED_EXPERT
+from workbench.core.weights import EARLIER, LATER, Part
 from workbench.models.weights.compressed import compressed_layer, joined_streams
-from workbench.models.weights.decoders import Moe
+from workbench.models.weights.decoders import Decoder, Moe
 from workbench.models.weights.gemma4 import gemma4_layer, gemma4_rest
 from workbench.models.weights.parts import (
     Block,
@@ -18,6 +19,7 @@ from workbench.models.weights.parts import (
     whole,
 )
 from workbench.models.weights.scheme import Unknown
+from workbench.models.weights.states import kimi_delta
 
 FFN_MULTIPLE = 256
 
@@ -36,7 +38,7 @@ class Llama4Moe(Moe):
         return [
             whole(f"{self.name}.router", count, inputs=config.hidden),
             *experts(config, f"{self.name}.experts", count, inner),
-            *mlp(config, f"{self.name}.shared_expert", inner),
+            *mlp(config, f"{self.name}.shared_expert", inner, repeated=SHARED_EXPERT),
         ]
 
 
@@ -47,6 +49,34 @@ def _llama4(config: Config, number: int) -> list[Part]:
     else:
         feed = mlp(config, "feed_forward", config.size("intermediate_size_mlp"))
     return [*attention(config, bias=bias, out_bias=bias), *feed, *norms(config, 2)]
+
+
+class KimiMoe(Moe):
+    """Experts whose shares 0.33 fills up, a whole kernel for the ranks of one engine."""
+
+    def routed(self, config: Config, name: str, count: int, inner: int) -> list[Part]:
+        """Return the routed experts of every version."""
+        least = config.size("min_moe_intermediate_per_partition", default=256)
+        plain = experts(config, name, count, inner, kind=EARLIER)
+        return [*plain, *(one._replace(kind=LATER, least=least) for one in plain)]
+
+
+def _kimi(config: Config, number: int) -> list[Part]:
+    layer = Decoder(
+        moe=KimiMoe(
+            "block_sparse_moe",
+            every="moe_layer_freq",
+            shared=("num_shared_experts",),
+            correction=True,
+            correction_kinds=((EARLIER, None), (LATER, "float32")),
+            repeated=ONE_STAGE,
+        ),
+        repeated=ONE_STAGE,
+    )
+    mixer = latent(config, number) if config.attends(number) else kimi_delta(config)
+    if config.attends(number):
+        mixer.append(whole("self_attn.one_scale", 1, dtype="float32", kind=LATER))
+    return [*mixer, *layer.feed_forward(config, number), *norms(config, 2)]
 
 
 def _longcat(config: Config, number: int) -> list[Part]:
@@ -93,6 +123,7 @@ def _searched(config: Config, number: int) -> list[Part]:
 NEWER: dict[str, Block] = {
     **dict.fromkeys(("gemma4", "gemma4_text"), gemma4_layer),
     **dict.fromkeys(("llama4", "llama4_text"), _llama4),
+    "kimi_linear": _kimi,
     "longcat_flash": _longcat,
     "deepseek_v4": compressed_layer,
     "nemotron-nas": _searched,

@@ -1,10 +1,10 @@
 """Tables of cosines and sines, which vLLM's models keep next to their parameters."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from workbench.core.model import FULL
-from workbench.core.weights import LATER, LENGTH, MROPE, TABLE, Part
+from workbench.core.weights import EVERY, LATER, LENGTH, MROPE, TABLE, Part
 from workbench.models.config_defaults import ORIGINAL
 from workbench.models.weights.compressed import ratios
 from workbench.models.weights.hybrids import WITHOUT_POSITIONS
@@ -42,6 +42,18 @@ def positions(config: Config) -> list[Part]:
     return tables
 
 
+def placed(config: Config) -> Iterator[tuple[Part, int]]:
+    """Yield every table with the pipeline stages that have it: those with a layer that reads it."""
+    tables, attention = positions(config), config.model.attention
+    if attention is not None and attention.is_compressed:
+        # The layers that compress nothing are few, and follow one another.
+        listed = [bool(ratio) for ratio in ratios(config)]
+        places = [EVERY if base else listed.index(base) for base in sorted(set(listed))]
+        yield from zip(tables, places, strict=True)
+    else:
+        yield from ((table, EVERY) for table in tables)
+
+
 def _of_kind(config: Config, kind: str, size: int) -> int:
     """Return the size of the heads of one kind of layers; Gemma 4 has two."""
     is_smaller = config.attention.has_mixed_head_sizes and kind != FULL
@@ -50,7 +62,7 @@ def _of_kind(config: Config, kind: str, size: int) -> int:
 
 def _compressed(config: Config) -> list[Part]:
     """Return the tables of DeepSeek-V4: of compressed layers, and of the others."""
-    bases = {bool(ratio) for ratio in ratios(config)}
+    bases = sorted({bool(ratio) for ratio in ratios(config)})
     settings, size = config.mapping("rope_scaling"), config.size("qk_rope_head_dim")
     theta = config.raw("compress_rope_theta")
     angles = [{**settings, "rope_theta": theta} if base else settings for base in bases]

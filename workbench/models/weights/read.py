@@ -12,7 +12,7 @@ from workbench.models.weights.drafters import drafted
 from workbench.models.weights.hybrids import HYBRIDS
 from workbench.models.weights.newer import NEWER, REST
 from workbench.models.weights.parts import Collected, Config, norms, vocabulary
-from workbench.models.weights.positions import positions
+from workbench.models.weights.positions import placed, positions
 from workbench.models.weights.scheme import Unknown, read_scheme
 from workbench.models.weights.vision import vision
 
@@ -99,7 +99,8 @@ def _whole(config: Config, found: Collected) -> Weights:
         raise Unknown(f"the tower for images of {model.architecture} is not described")
     last = norms(config, 1, bias=kind in NORM_BIAS)
     found.add("", last, EVERY if kind in EVERY_END else LAST)
-    found.add("", positions(config), EVERY)
+    for table, place in placed(config):
+        found.add("", [table], place)
     found.add("", tower, TOWER)
     experts = config.size(*EXPERTS_PER_TOKEN, default=0)
     return Weights(

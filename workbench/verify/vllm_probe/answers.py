@@ -20,8 +20,11 @@ LOCALS = {
     "attn_page_size_1_token": "attention_bytes_per_token",
     "mamba_page_size": "mamba_page_size_bytes",
 }
-REFUSALS = (ValueError, AssertionError, NotImplementedError, RuntimeError, ZeroDivisionError)
-"""What vLLM raises on purpose, or where a size is impossible."""
+REFUSALS = (
+    *(ValueError, AssertionError, NotImplementedError, RuntimeError),
+    *(ZeroDivisionError, IndexError),
+)
+"""What vLLM raises on purpose, or where a size is impossible or a list too short."""
 NOT_VLLM = ("/torch/", "/triton/", "/vllm_probe/", "<frozen importlib")
 """Places whose errors say that this machine lacks something, not that vLLM refuses."""
 
@@ -44,11 +47,16 @@ def answer(question: dict[str, Any], machine: Machine) -> dict[str, Any]:
 
 
 class Refusal(Exception):  # noqa: N818  (what vLLM does, not a mistake of ours)
-    """vLLM raised: `details` has the called function, the type and the text."""
+    """vLLM raised: `details` has the called function, the type, the text and the place."""
 
     def __init__(self, function: str, error: Exception) -> None:
         super().__init__(str(error))
-        self.details = {"by": function, "type": type(error).__name__, "message": str(error)}
+        self.details = {
+            "by": function,
+            "type": type(error).__name__,
+            "message": str(error),
+            "place": _where(error),
+        }
 
 
 class AnswerRecord:
@@ -77,14 +85,18 @@ def _raised_outside(error: Exception) -> bool:
 
 def _place(error: BaseException) -> str:
     """Return the error and where in vLLM it came up."""
+    where = _where(error)
+    return f"{type(error).__name__}: {error}" + (f" ({where})" if where else "")
+
+
+def _where(error: BaseException) -> str:
+    """Return the last place inside vLLM; empty if the error did not pass through it."""
     frames = [
         frame for frame in traceback.extract_tb(error.__traceback__) if "/vllm/" in frame.filename
     ]
-    where = ""
-    if frames:
-        path = frames[-1].filename.rpartition("/vllm/")[2]
-        where = f" ({path}, line {frames[-1].lineno})"
-    return f"{type(error).__name__}: {error}{where}"
+    if not frames:
+        return ""
+    return f"{frames[-1].filename.rpartition('/vllm/')[2]}, line {frames[-1].lineno}"
 
 
 def _dtype(value: Any) -> str:
@@ -155,7 +167,18 @@ def _planned(
     _cache(config, ranks, ranks_bytes, record)
     specs = first.specs
     if attention in specs:
-        record.answers["attention_page_size_bytes"] = specs[attention].page_size_bytes
+        record.answers["attention_page_size_bytes"] = max(
+            specs[name].page_size_bytes for name in _of_same_attention(layers, attention, specs)
+        )
+
+
+def _of_same_attention(layers: Any, attention: str, specs: Any) -> list[str]:
+    """Return the layers that differ from this one only in how many tokens a vector is of."""
+    # Layers of DeepSeek-V4 have pages of several sizes: a plan has the largest.
+    own = layers[attention]
+    if not hasattr(own, "compress_ratio"):
+        return [attention]
+    return [name for name, spec in specs.items() if type(layers[name]) is type(own)]
 
 
 def _layers(config: Any, attention: Any, state: Any, record: AnswerRecord) -> None:
@@ -226,7 +249,7 @@ def _cache(
     for rank in ranks:
         with set_current_vllm_config(rank.config):
             collect = "GPUModelRunner.get_kv_cache_spec"
-            rank.specs = record.call(collect, models.specs_of, rank.config)
+            rank.specs = record.call(collect, models.specs_of, rank)
     with set_current_vllm_config(config):
         found = record.call(initialize, planning.plan, config, ranks, ranks_bytes)
     record.answers.update(found)

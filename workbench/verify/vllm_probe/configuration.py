@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,6 +20,8 @@ ALWAYS = (
 )
 """What every command has: there are no weights, no tokenizer and no compiled operators here."""
 SPECULATION = "--speculative-config"
+DERIVED = {"mimo": "qwen2"}
+"""Type whose configuration class is in a hub repository -> the type whose class it derives from."""
 
 
 def build(question: dict[str, Any], machine: Machine) -> Any:
@@ -35,7 +38,25 @@ def build(question: dict[str, Any], machine: Machine) -> Any:
     words = ["--model", folder, "--tokenizer", folder, *ALWAYS, *_words(question, machine)]
     # Its defaults are one object for all questions, and EngineArgs writes into additional_config.
     arguments = EngineArgs.from_cli_args(copy.deepcopy(_parser().parse_args(words)))
-    return arguments.create_engine_config(UsageContext[question["usage_context"]])
+    if arguments.data_parallel_size > 1 and question["usage_context"] == "LLM_CLASS":
+        from vllm.entrypoints.llm import LLM
+
+        LLM(folder, data_parallel_size=arguments.data_parallel_size)  # refuses it before all else
+    config = arguments.create_engine_config(UsageContext[question["usage_context"]])
+    _settle_engines(config)
+    return config
+
+
+def _settle_engines(config: Any) -> None:
+    """Make engines of a model without experts independent, as `run_engine_core` does."""
+    parallel = config.parallel_config
+    if parallel.data_parallel_size == 1 or config.model_config.is_moe:
+        return
+    if hasattr(parallel, "reconfigure_for_independent_dp_rank"):
+        parallel.reconfigure_for_independent_dp_rank()
+    else:
+        parallel.data_parallel_size = parallel.data_parallel_size_local = 1
+        parallel.data_parallel_rank = 0
 
 
 def _words(question: dict[str, Any], machine: Machine) -> list[str]:
@@ -102,6 +123,12 @@ def _register_type(model_type: str, machine: Machine) -> None:
     from vllm.transformers_utils import config as vllm_config
 
     if model_type in vllm_config._CONFIG_REGISTRY:  # noqa: SLF001  (no public list)
+        return
+    if model_type in DERIVED:
+        known = vllm_config.AutoConfig.for_model(DERIVED[model_type])
+        plain = type("DerivedConfig", (type(known),), {"model_type": model_type})
+        with suppress(ValueError):  # the type is known
+            vllm_config.AutoConfig.register(model_type, plain)
         return
     # 0.23 names it as transformers 4 did, 0.33 as transformers 5 does.
     base = getattr(vllm_config, "PreTrainedConfig", None) or vllm_config.PretrainedConfig

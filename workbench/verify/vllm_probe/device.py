@@ -2,15 +2,20 @@
 
 import contextlib
 import importlib
+import os
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
 PROCESSORS = 132
 """Multiprocessors; sizes of work buffers that no question covers depend on it."""
-SPLIT_GROUPS = frozenset({"_WORLD", "_TP", "_EP", "_ETP"})
-OTHER_GROUPS = frozenset({"_EPLB", "_DP", "_PP", "_DCP", "_PCP", "_NODE_COUNT", "_ENGRAM_DP"})
-"""vLLM's groups of ranks, with as many of them as split a tensor, and with one."""
+GROUPS = (
+    *("_WORLD", "_TP", "_EP", "_ETP", "_EPLB", "_DP", "_PP", "_DCP", "_PCP"),
+    *("_NODE_COUNT", "_ENGRAM_DP"),
+)
+"""vLLM's groups of ranks."""
+DIRECT_EXCHANGE = ("A2A", "Q_GATHER", "KV_GATHER")
+"""What ranks that share tokens may exchange through common memory, which one process has not."""
 
 
 class _Empty:
@@ -18,6 +23,12 @@ class _Empty:
 
     def __init__(self, *_given: Any, **_options: Any) -> None:
         return
+
+
+class _Group(types.SimpleNamespace):
+    """One of vLLM's groups of ranks; what is made for a group is found by it."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
 
 class _Operator:
@@ -119,6 +130,9 @@ def play_weights() -> None:
             )
 
     base_loader.BaseModelLoader.load_model = load_model
+    # 0.23 logs which experts a rank has, from a map that has no memory here.
+    experts = importlib.import_module("vllm.model_executor.layers.fused_moe.expert_map_manager")
+    experts.ExpertMapManager.get_compressed_map_string = lambda _self: "the first ones"
     # A tower that is moved to the CPU has no weights that could be copied.
     torch.nn.Module.to = lambda self, *_, **__: self
 
@@ -142,17 +156,28 @@ def play_ranks(parallel: Any, stage: int = 0) -> None:
     """
     from vllm.distributed import parallel_state
 
+    for name in DIRECT_EXCHANGE:
+        os.environ.setdefault(f"VLLM_USE_DIRECT_DCP_{name}", "0")
     ranks, stages = parallel.tensor_parallel_size, parallel.pipeline_parallel_size
-    groups = {"_WORLD": (ranks * stages, ranks * stage), "_PP": (stages, stage)}
-    for name in SPLIT_GROUPS | OTHER_GROUPS:
-        size, rank = groups.get(name, (ranks if name in SPLIT_GROUPS else 1, 0))
+    engines = parallel.data_parallel_size
+    groups = {
+        "_WORLD": (ranks * stages * engines, ranks * stage),
+        "_TP": (ranks, 0),
+        "_ETP": (ranks, 0),
+        "_EP": (ranks * engines, 0),
+        "_DP": (engines, 0),
+        "_PP": (stages, stage),
+        "_DCP": (parallel.decode_context_parallel_size, 0),
+    }
+    for name in GROUPS:
+        size, rank = groups.get(name, (1, 0))
         if hasattr(parallel_state, name):
             setattr(parallel_state, name, _group(size, rank))
 
 
-def _group(size: int, rank: int = 0) -> Any:
-    alone = types.SimpleNamespace(size=lambda: size, rank=lambda: rank)
-    return types.SimpleNamespace(
+def _group(size: int, rank: int = 0) -> _Group:
+    alone = _Group(size=lambda: size, rank=lambda: rank)
+    return _Group(
         world_size=size,
         rank=rank,
         rank_in_group=rank,

@@ -22,14 +22,16 @@ PROPOSERS = {
 
 @dataclass
 class Rank:
-    """The first rank of a pipeline stage: its configuration, and the layers of the drafter.
-
-    specs: of its layers, once they are collected.
-    """
+    """The first rank of a pipeline stage: its configuration and model, and what drafts on it."""
 
     config: Any
+    model: Any
     drafted: set[str]
+    """The layers of the drafter."""
+    drafter: Any
+    """As the model runner makes it; None where it has no model."""
     specs: dict[str, Any] = field(default_factory=dict)
+    """Of its layers, once they are collected."""
 
     @property
     def first_layers(self) -> tuple[str | None, str | None]:
@@ -42,11 +44,11 @@ def ranks(config: Any) -> list[Rank]:
     # The engine's configuration is another object than those of its ranks.
     stages = config.parallel_config.pipeline_parallel_size
     configs = [config] if stages == 1 else [copy.deepcopy(config) for _ in range(stages)]
-    return [Rank(one, build(one, stage)[1]) for stage, one in enumerate(configs)]
+    return [build(one, stage) for stage, one in enumerate(configs)]
 
 
-def build(config: Any, stage: int = 0) -> tuple[Any, set[str]]:
-    """Build one stage's model and its drafter; return the model, and the drafter's layers."""
+def build(config: Any, stage: int = 0) -> Rank:
+    """Build one stage's model and its drafter."""
     from vllm.config import set_current_vllm_config
     from vllm.distributed import get_pp_group
     from vllm.model_executor.model_loader import get_model
@@ -60,22 +62,36 @@ def build(config: Any, stage: int = 0) -> tuple[Any, set[str]]:
         model = get_model(vllm_config=config)
         target = set(layers)
         # Both runners build the whole drafter on the last stage.
-        if get_pp_group().is_last_rank and (drafter := _drafter(config)) is not None:
+        drafter = _drafter(config) if get_pp_group().is_last_rank else None
+        if drafter is not None:
             drafter.load_model(model)
         _check_aux_hidden_states(config, model)
-    return model, set(layers) - target
+    return Rank(config, model, set(layers) - target, drafter)
 
 
 def _check_aux_hidden_states(config: Any, model: Any) -> None:
-    """Let the second runner of 0.33 refuse models whose stages do not hand on what heads read."""
+    """Let the runners refuse models that do not give, or hand on, what heads read."""
     name = "vllm.v1.worker.gpu.spec_decode.eagle.eagle3_utils"
     utils, speculative = importlib.import_module(name), config.speculative_config
+    if _reads_aux_hidden_states(config, utils) and not utils.supports_eagle3(model):
+        utils.set_eagle3_aux_hidden_state_layers(model, speculative)  # raises as both runners do
     check = getattr(utils, "verify_supports_aux_hidden_states_over_pp", None)
     if check is None or speculative is None or not config.use_v2_model_runner:
         return
     stages = config.parallel_config.pipeline_parallel_size
     if stages > 1 and utils.requires_aux_hidden_states(speculative):
         check(model, speculative.method)
+
+
+def _reads_aux_hidden_states(config: Any, utils: Any) -> bool:
+    speculative = config.speculative_config
+    if speculative is None:
+        return False
+    asks = hasattr(utils, "requires_aux_hidden_states") or not config.use_v2_model_runner
+    if speculative.method == "eagle3" and asks:
+        own = getattr(speculative.draft_model_config.hf_config, "eagle_config", None) or {}
+        return bool(own.get("use_aux_hidden_state", True))
+    return speculative.method in {"eagle3", "dflash", "dspark", "extract_hidden_states"}
 
 
 def _drafter(config: Any) -> Any:
@@ -100,16 +116,19 @@ def _drafter(config: Any) -> Any:
     return None
 
 
-def specs_of(config: Any) -> dict[str, Any]:
+def specs_of(rank: Rank) -> dict[str, Any]:
     """Return the cache spec of every layer that has one, as the model runner collects them."""
-    if config.use_v2_model_runner:
-        from vllm.v1.worker.gpu.attn_utils import get_kv_cache_spec
-
-        return get_kv_cache_spec(config)
-    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
-
+    config = rank.config
     runner = SimpleNamespace(vllm_config=config, shared_kv_cache_layers={})
-    return GPUModelRunner.get_kv_cache_spec(runner)
+    if not config.use_v2_model_runner:
+        from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+
+        return GPUModelRunner.get_kv_cache_spec(runner)
+    from vllm.v1.worker.gpu.model_runner import GPUModelRunner as SecondRunner
+
+    runner.speculator = rank.drafter
+    runner.dcp_size = config.parallel_config.decode_context_parallel_size
+    return SecondRunner.get_kv_cache_spec(runner)
 
 
 def first_layers(config: Any, drafted: set[str]) -> tuple[str | None, str | None]:

@@ -25,10 +25,14 @@ from workbench.core.speculation import (
     eagle3_class,
     eagle_class,
 )
+from workbench.core.stages.invariant_experts import MXFP4, PLAIN_EXPERTS, WNA16, no_backend
 from workbench.core.versions.v0_23.backends import BACKENDS, ignores_backend
 from workbench.core.versions.v0_23.bytes import layer_token_bytes, token_bytes
 from workbench.core.versions.v0_23.citations import CITATIONS
-from workbench.core.versions.v0_23.conditions import backend_for_mixed_heads
+from workbench.core.versions.v0_23.conditions import (
+    backend_for_mixed_heads,
+    step_cuts_mtp_layers,
+)
 from workbench.core.versions.v0_23.mla import companions
 from workbench.core.versions.v0_23.narrow_values import flash_alone
 from workbench.core.versions.v0_23.stages import STAGES
@@ -71,23 +75,20 @@ SPECULATION = SpeculationRules(
     ),
     mtp_model_types=frozenset(
         {
-            "deepseek_v3",
-            "deepseek_v32",
-            "deepseek_v4",
-            "ernie4_5_moe",
-            "glm4_moe",
-            "glm4_moe_lite",
-            "glm_moe_dsa",
-            "intern_s2_preview",
-            "longcat_flash",
-            "nemotron_h",
-            "nemotron_h_puzzle",
-            "pangu_ultra_moe",
-            "qwen3_5",
-            "qwen3_5_moe",
-            "qwen3_next",
+            *("GlmOcrForConditionalGeneration", "MiMoForCausalLM", "MiMoV2FlashForCausalLM"),
+            *("MiMoV2ForCausalLM", "MiMoV2OmniForCausalLM", "MistralLarge3ForCausalLM"),
+            *("NemotronH_Super_Omni_Reasoning_V3", "Step3p5ForCausalLM"),
+            *("Step3p7ForConditionalGeneration", "deepseek_v3", "deepseek_v32", "deepseek_v4"),
+            *("ernie4_5_moe", "exaone4_5", "exaone_moe", "glm4_moe", "glm4_moe_lite"),
+            *("glm_moe_dsa", "hy_v3", "intern_s2_preview", "longcat_flash", "nemotron_h"),
+            *("nemotron_h_puzzle", "pangu_ultra_moe", "qwen3_5", "qwen3_5_moe", "qwen3_next"),
+            *("step3p5", "step3p7"),
         }
     ),
+    # The classes of transformers 5.20 have one, those of 5.12 none; the drafter reads the number.
+    declared_only=frozenset({"deepseek_v3", "deepseek_v32", "deepseek_v4", "glm4_moe"}),
+    asks_every_eagle3=True,
+    finds_no_kind=step_cuts_mtp_layers,
     heads=frozenset(
         {
             *("EagleLlamaForCausalLM", "EagleMistralForCausalLM", "EagleMiniCPMForCausalLM"),
@@ -97,10 +98,24 @@ SPECULATION = SpeculationRules(
             *("Eagle3DeepseekV2ForCausalLM", "Eagle3DeepseekV3ForCausalLM", "DFlashDraftModel"),
         }
     ),
+    mtp_classes=MappingProxyType(
+        dict.fromkeys(("deepseek_v3", "deepseek_v32", "glm_moe_dsa"), "DeepSeekMTPModel")
+    ),
+    heads_for=MappingProxyType(
+        {
+            "EagleCohereForCausalLM": frozenset({"cohere2"}),
+            "EagleLlama4ForCausalLM": frozenset({"llama4", "llama4_text"}),
+        }
+    ),
     decides={"medusa": "medusa", "mlp_speculator": "mlp_speculator"},
     v2_architectures=frozenset({"LlamaForCausalLM", "MistralForCausalLM", "Qwen3ForCausalLM"}),
     cuts_drafters=True,
-    mtp_with_stages=frozenset({"glm4_moe_lite", "nemotron_h", "nemotron_h_puzzle"}),
+    mtp_with_stages=frozenset(
+        {
+            *("GlmOcrForConditionalGeneration", "NemotronH_Super_Omni_Reasoning_V3"),
+            *("glm4_moe_lite", "nemotron_h", "nemotron_h_puzzle"),
+        }
+    ),
     v1_with_stages=frozenset({"eagle3"}),
     # The V2 runner has the methods eagle, eagle3 and mtp.
     v1_only=frozenset(
@@ -115,9 +130,19 @@ V0_23 = RuleSet(
     title="vLLM 0.23",
     cache_modes=("none", "align", "all"),
     default_block_size=16,
+    # CpuPlatform.check_and_update_config sets it before any backend is known; 0.33 gives it to
+    # phase 1 as the default instead.
     cpu_block_size=128,
     backends=BACKENDS,
     # QuantizationMethods without Platform.supported_quantization
+    no_invariant_experts={
+        PLAIN_EXPERTS: {"xpu": no_backend(PLAIN_EXPERTS)},
+        MXFP4: {
+            **dict.fromkeys(("cuda", "rocm"), no_backend(MXFP4)),
+            **{name: f"Mxfp4 MoE backend '{name.upper()}' does not" for name in ("cpu", "xpu")},
+        },
+        WNA16: {"cuda": no_backend(WNA16)},
+    },
     unlisted_methods={
         "rocm": frozenset(
             {
@@ -126,6 +151,8 @@ V0_23 = RuleSet(
             }
         )
     },
+    # ModelArchConfigConvertorBase._normalize_quantization_config
+    modelopt_algorithms=frozenset({"FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO", "NVFP4"}),
     # get_mamba_state_shape_from_config of the model's class
     draft_counting=frozenset({"mamba2:nemotron_h", "mamba2:mamba2", "gdn:*"}),
     # get_state_shape of the layer: that of MambaMixer2, which PLaMo-2 does not use
@@ -162,17 +189,32 @@ V0_23 = RuleSet(
     prefill=PrefillRules(),
     model_registry=MODEL_REGISTRIES["0.23"],
     speculation=SPECULATION,
-    # `get_quant_method` of Fp8Config and CompressedTensorsConfig.
-    kv_scale_methods=frozenset({"fp8", "compressed-tensors"}),
+    # `get_quant_method` of Fp8Config, CompressedTensorsConfig and ModelOptQuantConfigBase.
+    kv_scale_methods=frozenset(
+        {"fp8", "compressed-tensors", "modelopt", "modelopt_fp4", "modelopt_mxfp8"}
+    ),
     # `with_hf_config` in config/vllm.py makes the model's configuration again (0.33 keeps it).
     mm_prefix_lost=frozenset(
         f"{name}ForConditionalGeneration" for name in ("Bagel", "Gemma3", "PaliGemma")
+    ),
+    unnamed_text_models=frozenset(
+        f"{name}ForConditionalGeneration" for name in ("Cosmos3", "Qwen3VL", "Qwen3VLMoe")
     ),
     citations=CITATIONS,
     backend_for_mixed_heads=backend_for_mixed_heads,
     batch_tiers=(
         BatchTier(70 * GIB, BatchSizes(8192, 1024), BatchSizes(16384, 1024), frozenset({A100})),
         SMALL,
+    ),
+    words_of_context=MappingProxyType(
+        {
+            "kv_heads_not_shared": "tensor parallel size {ranks} must be greater than total num kv "
+            "heads {heads} when enable decode context parallel for GQA/MQA",
+            "kv_heads_shared_by_fewer": "decode context parallel size must less than or equal to "
+            "(tensor parallel size {ranks} // total num kv heads {heads})",
+            "query_heads_not_shared": "Total number of q per kv attn heads ({queries}) must be "
+            "divisible by dcp world size",
+        }
     ),
     traits={"aligned_in": "the platform hook, after the backends are known (#37467)"},
     stages=STAGES,

@@ -24,7 +24,7 @@ from workbench.core.backends import (
 )
 from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
 from workbench.core.versions.v0_23 import conditions, layouts
-from workbench.core.versions.v0_23.compressed import COMPRESSED_MLA, OWN_NAMES
+from workbench.core.versions.v0_23.compressed import COMPRESSED_MLA, takes_notice
 from workbench.core.versions.v0_23.mla import HELPERS, MLA, SPARSE_MLA
 from workbench.core.versions.v0_23.narrow_values import needs_newer_flash
 
@@ -35,11 +35,14 @@ M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
 _ATTENTION = (
     Backend(
         "FLASH_ATTN",
+        cross_attention=True,
         non_causal=True,
+        returns_lse=True,
         platforms=("cuda", "xpu"),
         # with float32 states only sizes that keep NaN from spreading: flash-attention#1974
         supported=M16,
         with_float32_state=(16, 32, 64),
+        # XPU takes 64 where nothing is set, although 16 is supported (get_preferred_block_size).
         preferred_at_least={"xpu": 64},
         batch_invariant=True,
         head_sizes=HeadSizes(multiple_of=8, at_most=256),
@@ -54,7 +57,9 @@ _ATTENTION = (
     ),
     Backend(
         "FLASHINFER",
+        returns_lse=True,
         platforms=("cuda",),
+        # vLLM is sure of these for Blackwell alone, and offers no others anywhere.
         supported=(16, 32, 64),
         head_sizes=HeadSizes(exact=(64, 128, 256, 512)),
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY, "nvfp4"),
@@ -64,6 +69,7 @@ _ATTENTION = (
         cuda_graphs_where=("UNIFORM_BATCH", conditions.trtllm_kernels),
         cache=layouts.FLASHINFER,
         layout="HND",
+        # TRT-LLM's kernels, which run there, read all tokens of one head before the next head.
         layout_on=Capabilities(majors=(10,)),
         # first on SM10x, where TRT-LLM kernels are; after FLASH_ATTN elsewhere
         ranks=(Rank("cuda", 10, conditions.on_sm10x), Rank("cuda", 30)),
@@ -71,6 +77,7 @@ _ATTENTION = (
     ),
     Backend(
         "TRITON_ATTN",
+        cross_attention=True,
         platforms=("cuda", "rocm", "xpu"),
         supported=M16,
         batch_invariant=True,
@@ -105,6 +112,7 @@ _ATTENTION = (
         "TURBOQUANT",
         platforms=("cuda", "rocm", "xpu"),
         supported=(16, 32, 64, 128),
+        # All backends before it in the order refuse these.
         kv_cache_dtypes=tuple(TURBOQUANT_BITS),
         cuda_graphs="UNIFORM_BATCH",
         cache=layouts.TURBOQUANT,
@@ -128,6 +136,7 @@ _ATTENTION = (
         supports_mm_prefix=always,
         cuda_graphs="ALWAYS",
         cache=layouts.ROCM_ATTN,
+        # vLLM omits it next to a KV connector, which needs blocks first (_get_backend_priorities).
         ranks=(Rank("rocm", 10, conditions.reads_all_tokens),),
     ),
     Backend(
@@ -137,6 +146,7 @@ _ATTENTION = (
         supported=(16, 32),
         head_sizes=HeadSizes(exact=(64, 128, 256)),
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
+        # Without a rank: it is tried only where VLLM_ROCM_USE_AITER is set (is_mha_enabled).
         own_reason=conditions.needs_aiter,
         supports_sinks=always,
         cuda_graphs="UNIFORM_BATCH",
@@ -146,6 +156,7 @@ _ATTENTION = (
     ),
     Backend(
         "ROCM_AITER_UNIFIED_ATTN",
+        cross_attention=True,
         platforms=("rocm",),
         supported=M16,
         preferred_at_least={"rocm": 64},
@@ -160,6 +171,7 @@ _ATTENTION = (
     ),
     Backend(
         "CPU_ATTN",
+        cross_attention=True,
         platforms=("cpu",),
         supported=M16,
         head_sizes=HeadSizes(exact=(32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)),
@@ -202,7 +214,7 @@ def ignores_backend(query: LayerQuery, name: str) -> bool:
     """Return whether a layer takes no notice of an explicit backend."""
     # get_attn_backend_cls of XPU and CPU: they decide some things before they look at the request
     if query.attention.is_compressed:
-        return name not in OWN_NAMES
+        return not takes_notice(query, name)
     if query.platform != "xpu":
         return query.platform == "cpu" and name != "CPU_ATTN"
     float32 = query.model_dtype == "float32" and name != "TRITON_ATTN"

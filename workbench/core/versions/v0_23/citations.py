@@ -10,6 +10,7 @@ from workbench.core.stages import (
     batch_sizes,
     block_size,
     cache_mode,
+    context_parallel,
     device,
     draft_backend,
     flex,
@@ -41,6 +42,9 @@ _PLANNING = "v1/core/kv_cache_utils.py"
 _MODELS = "model_executor/models/config.py"
 
 CITATIONS: Final[Mapping[Rule, Citation]] = {
+    context_parallel.SPAN: _read(
+        "v1/core/single_type_kv_cache_manager.py", "SingleTypeKVCacheManager.__init__"
+    ),
     pipeline.STAGES: _read("distributed/utils.py", "get_pp_indices"),
     memory.LEAST_OF_STAGES: _read(_PLANNING, "get_kv_cache_configs"),
     device.DEVICE: _read(

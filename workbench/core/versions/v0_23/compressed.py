@@ -6,7 +6,7 @@ Its layers choose among their own classes, not from the list of a platform. Sour
 
 from functools import partial
 
-from workbench.core.backends import Capabilities, HeadSizes, Rank, always
+from workbench.core.backends import Capabilities, HeadSizes, LayerQuery, Rank, always
 from workbench.core.dtypes import FP8_DTYPES
 from workbench.core.model import V4
 from workbench.core.versions.v0_23 import layouts
@@ -24,11 +24,15 @@ COMPRESSED = partial(
     cache=layouts.COMPRESSED,
 )
 
+PACKED = partial(
+    COMPRESSED,
+    kv_cache_dtypes=(*NAMED_FP8, "fp8_ds_mla"),
+    stored_kv_cache_dtypes=dict.fromkeys(NAMED_FP8, "fp8_ds_mla"),
+)
+
 COMPRESSED_MLA = (
-    COMPRESSED(
+    PACKED(
         "FLASHMLA_SPARSE_DSV4",
-        kv_cache_dtypes=(*NAMED_FP8, "fp8_ds_mla"),
-        stored_kv_cache_dtypes=dict.fromkeys(NAMED_FP8, "fp8_ds_mla"),
         capabilities=Capabilities(majors=(9, 10)),
         ranks=(Rank("cuda", 10),),
     ),
@@ -37,8 +41,25 @@ COMPRESSED_MLA = (
         kv_cache_dtypes=("auto", "bfloat16", *NAMED_FP8),
         capabilities=SM10X,
     ),
+    # DeepseekV4ROCMAiterMLAAttention and DeepseekV4XPUAttention: the only class of their platform.
+    PACKED(
+        "ROCM_FLASHMLA_SPARSE_DSV4",
+        platforms=("rocm",),
+        ranks=(Rank("rocm", 10),),
+    ),
+    PACKED(
+        "XPU_V4_MLA_SPARSE",
+        platforms=("xpu",),
+        is_helper=True,  # vLLM's registry does not have the name
+        ranks=(Rank("xpu", 10),),
+    ),
 )
 """The backends of compressed attention, which its layers choose themselves."""
 
-OWN_NAMES = frozenset(record.name for record in COMPRESSED_MLA)
-"""What they take notice of; every other backend is ignored."""
+OWN_NAMES = frozenset(record.name for record in COMPRESSED_MLA if "cuda" in record.platforms)
+"""What they take notice of on CUDA; every other backend is ignored."""
+
+
+def takes_notice(query: LayerQuery, name: str) -> bool:
+    """Return whether layers of compressed attention take an explicit backend."""
+    return query.platform == "cuda" and name in OWN_NAMES

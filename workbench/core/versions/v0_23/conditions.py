@@ -5,6 +5,7 @@ with AITER off, as it starts without environment variables.
 """
 
 from workbench.core.backends import LayerQuery
+from workbench.core.model import Model
 
 FEW_HEADS = 16
 AITER = frozenset({"gfx942", "gfx950"})
@@ -40,6 +41,7 @@ def on_sm10x(query: LayerQuery) -> bool:
 
 def flashinfer_first(query: LayerQuery) -> bool:
     """Return whether an SM10x has an fp8 cache or at most 16 heads per rank."""
+    # FlashMLA pads the heads of a rank, which costs most where they are few.
     few = query.kv_cache_dtype.startswith("fp8") or query.heads_per_rank <= FEW_HEADS
     return query.major == 10 and few
 
@@ -89,6 +91,8 @@ def plain_on_xpu(query: LayerQuery) -> bool:
 def backend_for_mixed_heads(query: LayerQuery) -> str | None:
     """Return Triton for heads of several sizes above 256, of which FlashAttention refuses some."""
     # Gemma4Config.verify_and_update_config, 0.23; the CPU ignores a backend that is set.
+    # FlashAttention would refuse the larger heads only, and layers of one model with two backends
+    # gave diverging results.
     large = query.attention.head_size > 256 and query.platform != "cpu"
     return "TRITON_ATTN" if large else None
 
@@ -101,3 +105,8 @@ def sparse_on_xpu(query: LayerQuery) -> bool:
 def dense_on_xpu(query: LayerQuery) -> bool:
     """Return whether dense attention runs on XPU without TurboQuant."""
     return not (query.attention.is_sparse or packed_by_turboquant(query))
+
+
+def step_cuts_mtp_layers(model: Model) -> bool:
+    """Return whether `Step3p5Config` cuts off the kinds of the MTP layers, which are read later."""
+    return model.mtp is not None and model.mtp.model_type in {"Step3p5ForCausalLM", "step3p5"}

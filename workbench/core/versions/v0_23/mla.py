@@ -75,13 +75,17 @@ SM10X = Capabilities(majors=(10,))
 MLA = (
     DENSE(
         "FLASHMLA",
+        returns_lse=True,
         supported=(64,),
+        # The class takes SM10x, and its library refuses dense attention there
+        # (supports_combination).
         own_reason=_flashmla_dense,
         capabilities=Capabilities(majors=(9, 10)),
         ranks=(Rank("cuda", 50),),
     ),
     DENSE(
         "FLASH_ATTN_MLA",
+        returns_lse=True,
         supported=M16,
         batch_invariant=True,
         kv_cache_dtypes=UNQUANTIZED,
@@ -90,6 +94,7 @@ MLA = (
     ),
     DENSE(
         "CUTLASS_MLA",
+        returns_lse=True,
         supported=(128,),
         capabilities=SM10X,
         cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
@@ -101,6 +106,7 @@ MLA = (
         capabilities=SM10X,
         layout="HND",
         own_reason=_flashinfer_mla_nope,
+        # In the order of other devices as well, which then refuse it.
         ranks=(Rank("cuda", 10, conditions.on_sm10x), Rank("cuda", 60)),
     ),
     DENSE(
@@ -110,10 +116,13 @@ MLA = (
         capabilities=SM10X,
         layout="HND",
         own_reason=_tokenspeed_dimensions,
+        # After FlashInfer: faster from batches of about 8 on, slower up to 2
+        # (_get_backend_priorities).
         ranks=(Rank("cuda", 20, conditions.on_sm10x),),
     ),
     DENSE(
         "TRITON_MLA",
+        returns_lse=True,
         platforms=("cuda", "rocm", "xpu"),
         supported=M16,
         batch_invariant=True,
@@ -133,6 +142,7 @@ MLA = (
             kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
             reported_name=reported_name,
         )
+        # Without a rank: they are tried only where VLLM_ROCM_USE_AITER is set (is_mla_enabled).
         for name, reported_name in (
             ("ROCM_AITER_MLA", None),
             ("ROCM_AITER_TRITON_MLA", "AITER_TRITON_MLA"),
@@ -140,6 +150,7 @@ MLA = (
     ),
 )
 
+# After all dense ones, which refuse sparse attention: the numbers only order these.
 SPARSE_MLA = (
     SPARSE(
         "FLASHMLA_SPARSE",
@@ -189,7 +200,8 @@ def companions(attention: Attention) -> Mapping[str, str]:
     # Source: DeepseekV2MLAAttention, which builds its indexer first (0.23 and 0.33), and
     # DeepseekV4Attention, where the window is built first in a layer without an indexer.
     if attention.side_backends:
-        return dict(zip(attention.side_backends, attention.side_backends, strict=True))
+        own = {} if attention.indexer is None else _INDEXER
+        return {**own, **{name: name for name in attention.side_backends}}
     if attention.compression:
         return _COMPRESSED[attention.compression]
     return _INDEXER if attention.is_sparse and attention.use_mla else _NONE
@@ -207,6 +219,7 @@ _COMPRESSED = {
 }
 
 
+ACCELERATORS = ("cuda", "rocm", "xpu")
 HELPER = partial(
     Backend, platforms=("cuda",), is_sparse=True, is_helper=True, cuda_graphs="UNIFORM_BATCH"
 )
@@ -220,17 +233,26 @@ HELPERS = (
     ),
     HELPER(
         "DEEPSEEK_V32_INDEXER",
-        platforms=("cuda", "rocm", "xpu"),
+        platforms=ACCELERATORS,
         supported=(64,),
         supported_on={"rocm": (1, 64)},
         cache=LATENT,
     ),
-    HELPER("DEEPSEEK_V4_INDEXER", supported=(256,), cache=LATENT),
-    HELPER("DEEPSEEK_V4_COMPRESSOR", supported=M1, cuda_graphs="ALWAYS", cache=LATENT),
+    HELPER("DEEPSEEK_V4_INDEXER", platforms=ACCELERATORS, supported=(256,), cache=LATENT),
+    HELPER(
+        "DEEPSEEK_V4_COMPRESSOR",
+        platforms=ACCELERATORS,
+        supported=M1,
+        cuda_graphs="ALWAYS",
+        cache=LATENT,
+        reported_name="CompressorBackend",
+    ),
     HELPER(
         "SPARSE_SWA",
+        platforms=ACCELERATORS,
+        reported_name="DEEPSEEK_SPARSE_SWA",
         supported=(MultipleOf(64),),
-        preferred_at_least={"cuda": 256},
+        preferred_at_least=dict.fromkeys(ACCELERATORS, 256),
         cache=layouts.COMPRESSED,
     ),
 )

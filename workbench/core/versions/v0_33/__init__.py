@@ -14,6 +14,7 @@ from workbench.core.groups.cache_spec import GroupRules
 from workbench.core.offload.rules import LAST, OffloadRules
 from workbench.core.packing import NVFP4_DS
 from workbench.core.prefix.sparse import PrefillRules
+from workbench.core.ranks import ONE_STAGE, SHARED_EXPERT
 from workbench.core.speculation import (
     DRAFT_MODEL,
     ON_V2,
@@ -22,11 +23,12 @@ from workbench.core.speculation import (
     SpeculationRules,
     dspark_class,
 )
+from workbench.core.stages.invariant_experts import MXFP4, PLAIN_EXPERTS, WNA16, no_backend
 from workbench.core.versions.v0_23 import V0_23
 from workbench.core.versions.v0_33.backends import BACKENDS, ignores_backend
 from workbench.core.versions.v0_33.bytes import layer_token_bytes, token_bytes
 from workbench.core.versions.v0_33.citations import CITATIONS
-from workbench.core.versions.v0_33.conditions import backend_for_mixed_heads
+from workbench.core.versions.v0_33.conditions import backend_for_mixed_heads, step_lacks_heads
 from workbench.core.versions.v0_33.layouts import LAYOUTS, NAMES
 from workbench.core.versions.v0_33.narrow_values import flash_or_triton
 from workbench.core.versions.v0_33.stages import STAGES
@@ -43,6 +45,7 @@ GROUPS = GroupRules(
     promotes_block_size=True,
     retains_drafted_tokens=True,
     windows_choose_blocks=True,
+    windows_before_own=frozenset({"cohere2", "cohere2_moe"}),
     skips_mla_layers=True,
     shares_indexers=True,
     splits_hidden_blocks=True,
@@ -50,12 +53,15 @@ GROUPS = GroupRules(
     joins_printed_lines=True,
     holds_batches_in_flight=True,
     hashes_by_mode=True,
+    spreads_by_layer=True,
     checkpoint_blocks={"mamba2": 1, "gdn:flashinfer": 1, "kda:flashkda": 1},
     layouts=NAMES,
-    # align_blocks_to_rows in the sparse MLA backends' customize_spec.
+    # align_blocks_to_rows in the sparse backends' customize_spec.
     stride_rows={
+        "STEP5_DSA": 8,
         **dict.fromkeys(("FLASH_ATTN_MLA_SPARSE", "FLASH_ATTN_MLA_SPARSE_FA4"), 1),
         **dict.fromkeys(("FLASHINFER_MLA_SPARSE_SM90", "FLASHMLA_SPARSE"), 1),
+        "DOTS3_NOTE_PADDED_MLA_SPARSE": 1,
         "FLASHINFER_MLA_SPARSE": 32,
         "FLASHINFER_MLA_SPARSE_SM120": 64,
     },
@@ -66,7 +72,6 @@ GROUPS = GroupRules(
 OFFLOAD = OffloadRules(
     hash_option="prefix_match_unit",
     large_block_hash=LAST,
-    context_parallel_with_groups=True,
     checks_single_group=True,
     takes_blocks_per_chunk=True,
     one_copy_of_latents=True,
@@ -87,7 +92,9 @@ _OLD = {
     for name, method in V0_23.speculation.methods.items()
     if name not in {"medusa", "mlp_speculator"}
 }
-_DFLASH = replace(_OLD["dflash"], reads_next_token=False, layers=drafter.flash_head)
+_DFLASH = replace(
+    _OLD["dflash"], reads_next_token=False, layers=drafter.flash_head, keeps_tokens_whole=True
+)
 # `SpeculativeMethod`, `needs_eagle_block_drop` and `hf_config_override` in config/speculative.py.
 SPECULATION = SpeculationRules(
     # Both new ones build their keys and values from the target's hidden states alone.
@@ -104,14 +111,29 @@ SPECULATION = SpeculationRules(
         }
     ),
     mtp_model_types=V0_23.speculation.mtp_model_types
-    | {"bailing_hybrid", "interns2_mobius", "qwen3_5_moe_text", "qwen3_5_text"},
+    | {
+        *("BailingMoeV3VLForConditionalGeneration", "MiniMaxM3SparseForConditionalGeneration"),
+        *("NemotronH_Omni_Reasoning_V3", "bailing_hybrid", "glm5_next", "hy_v4"),
+        *("interns2_mobius", "kimi_k3", "minimax_m3_vl", "qwen3_5_moe_text", "qwen3_5_text"),
+        *("qwen4_exp", "qwen4_exp_text", "inkling_mm_model", "inkling_model", "step5", "step5_vl"),
+        "dots3_note",
+    },
     heads=V0_23.speculation.heads
     | {
         *("Eagle3Qwen3ForCausalLM", "PeagleQwen3ForCausalLM", "Qwen3DSparkModel"),
         *("DFlash2DraftModel", "LiLiCorrDraftModel"),
     },
+    mtp_classes=MappingProxyType(
+        {
+            "deepseek_v3": "DeepSeekMTPModel",
+            **dict.fromkeys(("deepseek_v32", "glm_moe_dsa"), "DeepseekV32MTPModel"),
+        }
+    ),
+    heads_for=V0_23.speculation.heads_for,
     decides={"Qwen3DSparkModel": "dspark", "DSparkDraftModel": "dspark"},
     reads_nested_predictions=True,
+    finds_no_kind=step_lacks_heads,
+    takes_kv_cache_dtype=True,
     limits_length=True,
     reaches_positions=True,
     hidden_state_readers=frozenset({"eagle3", "dflash", "dspark"}),
@@ -120,17 +142,20 @@ SPECULATION = SpeculationRules(
     # The V2 runner, which is the default wherever Triton is, overlaps steps with every method.
     v1_only=frozenset({"suffix", "custom_class"}),
     v1_waits=frozenset({"ngram", "suffix", "custom_class"}),
+    v2_only=frozenset({"dspark"}),
 )
 
 V0_33 = V0_23.successor(
     "0.33",
     weight_copies={EARLIER: 0},
+    repeated_layers=frozenset({SHARED_EXPERT, ONE_STAGE}),
     cache_modes=("none", "align"),
     ignores_backend=ignores_backend,
     backends_of_narrow_values=flash_or_triton,
     models_without_cache_settings=frozenset(),
     backend_for_mixed_heads=backend_for_mixed_heads,
     batch_tiers=(
+        # The largest devices get as many tokens from `vllm serve` as from `LLM(...)`.
         BatchTier(160 * GIB, BatchSizes(16384, 1024), BatchSizes(16384, 1024)),
         BatchTier(
             70 * GIB, BatchSizes(8192, 1024), BatchSizes(16384, 1024), frozenset({A100, GB10})
@@ -150,7 +175,17 @@ V0_33 = V0_23.successor(
             }
         ),
     },
+    modelopt_algorithms=V0_23.modelopt_algorithms | {"MIXED_PRECISION"},
+    # get_attn_backend of KimiK3DeltaAttention, models/kimi_k3
+    own_state_backends={
+        "KimiK3ForConditionalGeneration": {"cuda": "KIMI_K3_KDA", "rocm": "KIMI_K3_KDA_ROCM"}
+    },
     smallest_refined_block=32,
+    no_invariant_experts={
+        PLAIN_EXPERTS: {"cpu": no_backend(PLAIN_EXPERTS)},
+        MXFP4: dict.fromkeys(("rocm", "cpu"), no_backend(MXFP4)),
+        WNA16: {"cpu": no_backend(WNA16)},
+    },
     draft_counting=frozenset({"mamba2:*", "gdn:*", "kda:*"}),
     # ShortConv.get_state_shape counts drafts, LFM2's classes do not
     draft_keeping=frozenset({"mamba2:*", "gdn:*", "kda:*", "short_conv:*"}),
@@ -162,6 +197,15 @@ V0_33 = V0_23.successor(
     mla_granule=128,
     prefill_checkpoint_tokens=64,
     kda_dtypes=("float32", "bfloat16"),
+    # get_mamba_state_dtype_from_config of these classes; get_state_dtype of
+    # KimiGatedDeltaNetAttention, which no other class of the release has.
+    float32_states=frozenset(
+        {
+            *("AliceAIForCausalLM", "BailingMoeV3ForCausalLM"),
+            "BailingMoeV3VLForConditionalGeneration",
+        }
+    ),
+    float32_in_layers=frozenset({"KimiLinearForCausalLM"}),
     model_registry=MODEL_REGISTRIES["0.33"],
     cpu_checks_kv_cache_dtype=True,
     names_stored_dtype=True,
@@ -171,13 +215,23 @@ V0_33 = V0_23.successor(
     prefill=PrefillRules(keeps_few_states=True, hashes_look_ahead=True),
     speculation=SPECULATION,
     # compressed-tensors has them only with a kv_cache_scheme, which is not read.
-    kv_scale_methods=frozenset({"fp8"}),
+    kv_scale_methods=V0_23.kv_scale_methods - {"compressed-tensors"},
     words_of_refused=MappingProxyType(
         {
             ("xpu", "FLASH_ATTN_MLA"): "FlashAttnMLA on XPU is not valid for this configuration: ",
         }
     ),
+    words_of_context=MappingProxyType(
+        {
+            "kv_heads_not_shared": "Decode context parallelism for GQA/MQA requires "
+            "`--tensor-parallel-size` ({ranks}) to be greater",
+            "kv_heads_shared_by_fewer": "exceeds the maximum supported value",
+            "query_heads_not_shared": "The model's number of query heads per KV head ({queries}) "
+            "must be divisible by",
+        }
+    ),
     mm_prefix_lost=frozenset(),
+    unnamed_text_models=frozenset(),
     citations=CITATIONS,
     linear_state_as_mla=True,
     sm10x_kv_cache_dtypes={
@@ -186,6 +240,9 @@ V0_33 = V0_23.successor(
         "Glm5NextForConditionalGeneration": "fp8",
     },
     yarn_stretches=False,
+    largest_graph_sm10x=1024,
+    captures_whole_decodes=True,
+    profiles_graphs_on=frozenset({"cuda", "rocm", "xpu"}),
     packed_layers_mix_on=frozenset({"rocm"}),
     flex_prunes_pages=True,
     flex_small_needs_pages=True,

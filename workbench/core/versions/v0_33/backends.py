@@ -32,7 +32,7 @@ from workbench.core.versions.v0_23.conditions import (
     packed_by_turboquant,
     reads_all_tokens,
 )
-from workbench.core.versions.v0_33 import conditions, layouts
+from workbench.core.versions.v0_33 import conditions, context, layouts
 from workbench.core.versions.v0_33.compressed import COMPRESSED_V41, OWN_NAMES_V41
 from workbench.core.versions.v0_33.narrow_values import flash_is_not_built
 from workbench.core.versions.v0_33.new_backends import NEW
@@ -57,6 +57,7 @@ def tried_on_xpu(query: LayerQuery) -> bool:
 
 
 FLASH_ATTENTION: Mapping[str, Any] = {
+    # 0.33 narrows the sizes for some heads of 256 and 512, whatever the states of a hybrid are.
     "with_float32_state": None,
     "supports_mm_prefix": conditions.reads_prefixes,
     "supported_on": {"xpu": M64},
@@ -74,12 +75,16 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     },
     "FLASH_ATTN_DIFFKV": {**FLASH_ATTENTION, "fails_when_built": flash_is_not_built},
     "FLASHINFER": {
+        "ranks": (Rank("cuda", 10, conditions.causal_on_sm10x), Rank("cuda", 30)),
         "supported_when": ((conditions.large_trtllm_pages, (16, 32, 64, 128, 256, 512, 1024)),),
         "capabilities": Capabilities(at_least=(8, 0), at_most=(12, 1)),
-        "own_reason": conditions.nvfp4_refusal,
+        "own_reason": conditions.flashinfer_refusal,
+        "fails_when_built": context.nvfp4_scales,
         "supports_sinks": conditions.trtllm_sinks,
         "kv_cache_dtypes": (*UNQUANTIZED, *FP8_ANY, *NVFP4_DTYPES),
         "cache": layouts.FLASHINFER,
+        # TRT-LLM's kernels want the heads of a block outside its tokens, and mind nothing outside
+        # that.
         "orders_on": {10: ("LBHNC", "BLHNC")},
         "packs": layouts.NVFP4,
     },
@@ -98,6 +103,7 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     "FLEX_ATTENTION": {"orders": ("LBNHC",)},
     "TURBOQUANT": {"cache": layouts.TURBOQUANT, "orders": ("LBNHC",)},
     "ROCM_ATTN": {
+        "ranks": (Rank("rocm", 10, conditions.decodes_alone_on_rocm),),
         "supports_mm_prefix": never,
         "cache": layouts.ROCM_ATTN,
         "orders": ("LHBNC", "LBHNC"),
@@ -126,10 +132,12 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
             Rank("xpu", 20, conditions.dense_and_variant_on_xpu),
         ),
         "on_request": conditions.dense_for_request_on_xpu,
+        "fails_when_built": conditions.triton_reads_no_fp8,
     },
     "FLASH_ATTN_MLA": {
         "platforms": ("cuda", "xpu"),
         "supported_on": {"xpu": M64},
+        "fails_when_built": context.latents_on_xpu,
         "ranks": (Rank("cuda", 40, conditions.not_on_sm12x), Rank("xpu", 10, tried_on_xpu)),
         "on_request": fits_on_xpu,
     },
@@ -137,6 +145,7 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
         "supported": M64,
         "supported_when": ((conditions.quantized_on_sm10x, (64,)),),
         "extra_kv_cache_dtypes": ((NVFP4_DS,), on_sm10x),
+        "fails_when_built": context.sparse_latents,
         "ranks": (Rank("cuda", 90, conditions.not_on_sm12x),),
     },
     "FLASHINFER_MLA_SPARSE": {
@@ -148,14 +157,20 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     },
     "ROCM_AITER_MLA_SPARSE": {"supported": (1, *M16), "orders": ("LBNHC", "LBHNC", "BLHNC")},
     "CACHE_ONLY_ATTN": {"cache": layouts.HIDDEN_STATES},
+    "LINEAR_ATTN": {"reported_name": "BAILING_LINEAR_ATTN"},
     "DEEPSEEK_V32_INDEXER": {"supported_on": {"rocm": (1, *M16)}, "cache": layouts.LATENT},
+    # Pages of several sizes are side by side in a block, so blocks have to be outermost
+    # (validate_kv_cache_layout).
     "DEEPSEEK_V4_INDEXER": {"orders": ("BLHNC", "BLNHC"), "cache": layouts.LATENT},
     "DEEPSEEK_V4_COMPRESSOR": {"cache": layouts.LATENT},
     "SPARSE_SWA": {"supported": M32, "cache": layouts.COMPRESSED},
-    "FLASHMLA_SPARSE_DSV4": {
-        "cache": layouts.COMPRESSED,
-        "kv_cache_dtypes": ("auto", *NAMED_FP8, "fp8_ds_mla"),
-        "stored_kv_cache_dtypes": dict.fromkeys(("auto", *NAMED_FP8), "fp8_ds_mla"),
+    **{
+        name: {
+            "cache": layouts.COMPRESSED,
+            "kv_cache_dtypes": ("auto", *NAMED_FP8, "fp8_ds_mla"),
+            "stored_kv_cache_dtypes": dict.fromkeys(("auto", *NAMED_FP8), "fp8_ds_mla"),
+        }
+        for name in ("FLASHMLA_SPARSE_DSV4", "ROCM_FLASHMLA_SPARSE_DSV4", "XPU_V4_MLA_SPARSE")
     },
     "FLASHINFER_MLA_SPARSE_DSV4": {
         "cache": layouts.COMPRESSED,
@@ -175,6 +190,13 @@ NON_CAUSAL = frozenset(
     {"TRITON_ATTN", "FLASHINFER", "CPU_ATTN", "FLASHINFER_MLA", "TOKENSPEED_MLA", "TRITON_MLA"}
 )
 """Backends that compute attention in which tokens see later ones, besides those of 0.23."""
+RETURNS_LSE = frozenset(
+    {
+        *("FLASHINFER_MLA", "TOKENSPEED_MLA", "FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE"),
+        *("ROCM_AITER_MLA", "ROCM_AITER_TRITON_MLA"),
+    }
+)
+"""Backends that return the softmax LSE of a decode, besides those of 0.23."""
 
 
 def _as_in_0_33(backend: Backend) -> Backend:
@@ -182,7 +204,8 @@ def _as_in_0_33(backend: Backend) -> Backend:
     view = layouts.LATENT if backend.is_mla else layouts.USUAL
     common = replace(backend, cache=None if backend.cache is None else view, layout=None)
     later = backend.non_causal or backend.name in NON_CAUSAL
-    return replace(common, non_causal=later, **CHANGES.get(backend.name, {}))
+    lse = backend.returns_lse or backend.name in RETURNS_LSE
+    return replace(common, non_causal=later, returns_lse=lse, **CHANGES.get(backend.name, {}))
 
 
 BACKENDS = BACKENDS_0_23.derive(_as_in_0_33, (*NEW, *SIDE, *COMPRESSED_V41))
@@ -199,7 +222,8 @@ def _counting_requests(query: LayerQuery) -> Collection[str] | None:
     attention = query.attention
     if attention.is_compressed:
         own = OWN_NAMES_V41 if attention.compression == V41 else OWN_NAMES
-        return {*own, "FLASHINFER_MLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM120"}
+        known = {*own, "FLASHINFER_MLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM120"}
+        return known if query.platform == "cuda" else ()
     if query.platform == "cpu":
         return ("CPU_MLA",) if attention.use_mla else ("CPU_ATTN",)
     if query.platform != "xpu" or conditions.dense_for_request_on_xpu(query):

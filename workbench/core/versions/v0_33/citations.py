@@ -13,6 +13,7 @@ from workbench.core.stages import (
     batch_sizes,
     block_size,
     cache_mode,
+    context_parallel,
     device,
     draft_backend,
     flex,
@@ -48,6 +49,7 @@ _MODELS = "model_executor/models/config.py"
 _ONE_ALLOCATION = _read(_PLANNING, "get_kv_cache_config_from_groups")
 
 CITATIONS: Final[Mapping[Rule, Citation]] = {
+    context_parallel.SPAN: _read("v1/core/kv_cache_utils.py", "resolve_dcp_kv_block_size"),
     pipeline.STAGES: _read("distributed/utils.py", "get_pp_indices"),
     memory.LEAST_OF_STAGES: _read(_PLANNING, "get_kv_cache_configs"),
     device.DEVICE: _read(

@@ -6,6 +6,7 @@ classes, 0.33. What is not described here is as in 0.23.
 
 from workbench.core.backends import FP8_E4M3, UNQUANTIZED, LayerQuery
 from workbench.core.dtypes import FP8_DTYPES, NVFP4_DTYPES
+from workbench.core.model import FULL, SLIDING, Model
 from workbench.core.packing import NVFP4_DS
 from workbench.core.versions.v0_23.conditions import (
     FEW_HEADS,
@@ -14,11 +15,13 @@ from workbench.core.versions.v0_23.conditions import (
     has_flash_attention_4,
     packed_by_turboquant,
     plain_on_xpu,
+    reads_all_tokens,
 )
 
 FP8_TYPES = frozenset((*FP8_DTYPES, "fp8_ds_mla"))
 QUANTIZED_LATENTS = FP8_TYPES | {NVFP4_DS}
 WIDE_HEAD = 512
+STEP = frozenset({"Step3p5ForCausalLM", "Step3p7ForConditionalGeneration", "step3p5", "step3p7"})
 COMPOSITE_HEADS = frozenset({256, 512})
 
 
@@ -32,6 +35,8 @@ def trtllm_sinks(query: LayerQuery) -> bool:
 def large_trtllm_pages(query: LayerQuery) -> bool:
     """Return whether TRT-LLM's kernels run on SM10x, several query heads per KV head of a rank."""
     # 16 heads with 4 KV heads are one query head with one KV head on 16 ranks.
+    # Larger pages run on TRT-LLM's kernel for grouped heads only: offered elsewhere, they could be
+    # chosen and not served (get_supported_kernel_block_sizes).
     heads = query.heads_per_rank
     kv_heads = query.attention.kv_heads_per_rank(query.attention.num_heads // heads)
     grouped = heads // kv_heads > 1 and heads % kv_heads == 0
@@ -164,7 +169,14 @@ def triton_reads_no_fp8(query: LayerQuery) -> str | None:
     fp8, capability = query.kv_cache_dtype.startswith("fp8"), query.capability
     if query.platform != "cuda" or not fp8 or capability is None or capability >= (8, 9):
         return None
-    return "FP8 KV cache is not supported by the Triton attention backend on"
+    name = "MLA" if query.attention.use_mla else "attention"
+    return f"FP8 KV cache is not supported by the Triton {name} backend on"
+
+
+def b12x_is_built_first(query: LayerQuery) -> str | None:
+    """Return what stops B12X without an explicit block: its layers look before it is chosen."""
+    # B12XImpl.__init__ reads the default of CacheConfig, 16.
+    return None if query.block_size else "b12x requires --block-size in (64, 128), got 16."
 
 
 def flash_on_xpu_reads_no_e5m2(query: LayerQuery) -> str | None:
@@ -197,8 +209,9 @@ def packed_for_compressed(query: LayerQuery) -> str | None:
 def flash_attention_version(query: LayerQuery) -> int:
     """Return the FlashAttention that runs a head size on CUDA: 3 on Hopper, 4 on SM10x, else 2."""
     # Hopper takes 4 above 256. SM10x has 4 up to 128, and for 256 with pages of 128 tokens where
-    # the cache is not quantized, scores are not capped and no prefix is bidirectional. Version 4 is
-    # not batch-invariant there. Source: vLLM 0.33, get_flash_attn_version.
+    # the cache is not quantized, scores are not capped, no prefix is bidirectional and no ranks
+    # share tokens. Version 4 is not batch-invariant there. Source: vLLM 0.33,
+    # get_flash_attn_version.
     attention, major = query.attention, query.major
     if major == 9:
         # With heads of several sizes version 4 is set for all, unless the cache is fp8.
@@ -208,7 +221,9 @@ def flash_attention_version(query: LayerQuery) -> int:
         return 2
     if attention.head_size == 256:
         plain = attention.logits_soft_cap is None and not attention.has_mm_prefix
+        plain = plain and query.context_ranks == 1
         return 4 if plain and query.kv_cache_dtype in UNQUANTIZED else 2
+    # Larger heads do not fit into the tensor memory of SM10x (the same function).
     return 4 if attention.head_size <= 128 else 2
 
 
@@ -255,3 +270,31 @@ def needs_newer_version(query: LayerQuery) -> str | None:
 
 KERNEL_BLOCKS = ((fp8_heads_of_512, (64,)), (heads_of_256_on_sm10x, (128,)))
 """Lists of kernel block sizes where a condition holds, the first one wins."""
+
+
+def step_lacks_heads(model: Model) -> bool:
+    """Return whether Step's MTP layers of full attention have no heads, windows having others."""
+    # _get_num_attention_heads of step3p5.py
+    if model.mtp is None or model.mtp.model_type not in STEP:
+        return False
+    slides = any(layer.kind == SLIDING for layer in model.layers)
+    return slides and any(layer.kind == FULL for layer in model.mtp.layers)
+
+
+def decodes_alone_on_rocm(query: LayerQuery) -> bool:
+    """Return whether attention is dense, of a model without an encoder: their layouts differ."""
+    # RocmPlatform.get_valid_backends, 0.33
+    return reads_all_tokens(query) and not query.encoder_decoder
+
+
+def causal_on_sm10x(query: LayerQuery) -> bool:
+    """Return whether the device is an SM10x, and no token sees later ones."""
+    # FlashInfer's path for other masks has known problems there, so FlashAttention comes first.
+    return query.major == 10 and not query.non_causal
+
+
+def flashinfer_refusal(query: LayerQuery) -> str | None:
+    """Return why FlashInfer is refused: a cache of nvfp4, or the canvas of a diffusion model."""
+    if query.attention.canvas_tokens is not None:
+        return "causal and bidirectional attention in one batch not supported"
+    return nvfp4_refusal(query)

@@ -76,7 +76,17 @@ NEW = (
         ranks=(Rank("cuda", 80, conditions.before_sm10x),),
     ),
     SPARSE(
+        "DOTS3_NOTE_PADDED_MLA_SPARSE",
+        is_helper=True,
+        head_sizes=ANY_HEAD,
+        dtypes=("bfloat16", "float16"),
+        kv_cache_dtypes=UNQUANTIZED,
+        capabilities=Capabilities(majors=(9,)),
+        orders=("BLHNC",),
+    ),
+    SPARSE(
         "FLASH_ATTN_MLA_SPARSE_FA4",
+        returns_lse=True,
         kv_cache_dtypes=("auto", "bfloat16"),
         capabilities=Capabilities(majors=(10,)),
         ranks=(Rank("cuda", 80, conditions.few_unquantized_heads),),
@@ -87,6 +97,7 @@ NEW = (
         kv_cache_dtypes=("auto", "bfloat16", *FP8_E4M3),
         capabilities=Capabilities(majors=(9,)),
         ranks=(
+            # First of the sparse ones for heads of 512, last for others (_get_backend_priorities).
             Rank("cuda", 75, conditions.wide_before_sm10x),
             Rank("cuda", 100, conditions.before_sm10x),
         ),
@@ -138,14 +149,18 @@ NEW = (
         supports_sinks=always,
         cache=layouts.B12X,
         orders=("LBHNC", "BLHNC"),
+        fails_when_built=conditions.b12x_is_built_first,
     ),
     CPU(
+        # A CPU with AMX tiles is taken for granted; without them vLLM falls back to CPU_MLA.
         "AMX_MLA",
         supported=M32,
         dtypes=("bfloat16",),
         ranks=(Rank("cpu", 10, conditions.mla_on_cpu),),
     ),
     CPU(
+        # Its decode kernel is compiled for blocks of 16 alone
+        # (CpuPlatform.check_and_update_config).
         "CPU_MLA",
         supported=(16,),
         exact_block_size=True,

@@ -1,27 +1,40 @@
 """What reads the caches that layers of 0.33's sparse models keep alongside their attention.
 
 Sources: `get_supported_kernel_block_sizes` and `supported_kv_cache_layouts` of the classes in
-`vllm/models/minimax_m3`, `glm5next` and `qwen4_exp`, and of `KpoolTailBackend`.
+`vllm/models/minimax_m3`, `glm5next`, `qwen4_exp`, `inkling` and `step5`, and of `KpoolTailBackend`.
 """
 
 from functools import partial
 
-from workbench.core.backends import Backend, MultipleOf
+from workbench.core.backends import Backend, Capabilities, MultipleOf
 from workbench.core.versions.v0_23.mla import HELPER
 from workbench.core.versions.v0_33 import layouts
 
 M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
+STEP5 = Capabilities(exact=((9, 0), (10, 0), (10, 3)))
 KEYS = partial(HELPER, cache=layouts.LATENT)
 
 SIDE = (
     HELPER("MINIMAX_M3_SPARSE", supported=(128,)),
     KEYS("MINIMAX_M3_SPARSE_INDEXER", supported=(128,)),
     # Pages of 32 or 64 keys, each of 16 tokens.
-    KEYS("GLM5_NEXT_INDEXER", supported=(512, 1024)),
+    KEYS("GLM5_NEXT_INDEXER", supported=(512, 1024), reported_name="DEEPSEEK_V32_INDEXER"),
     KEYS("KPOOL_TAIL", supported=M1, orders=("BLHNC",)),
     KEYS("QWEN4_EXP_EXP_QSA_STATE", supported=M1, orders=("BLNHC", "BLHNC")),
+    KEYS("INKLING_SCONV_SWA", supported=M1, dtypes=("bfloat16",)),
+    HELPER(
+        "STEP5_DSA",
+        supported=M16,
+        cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
+        orders=("BLNHC",),
+        capabilities=STEP5,
+        kv_cache_dtypes=("auto", "bfloat16", "fp8", "fp8_e4m3"),
+    ),
+    KEYS("STEP5_CSA_SUMMARY", supported=M1, capabilities=STEP5, cuda_graphs="ALWAYS"),
+    KEYS("STEP5_CSA_TAIL_RING", supported=M1, capabilities=STEP5, cuda_graphs="ALWAYS"),
     Backend(
         "QWEN4_EXP_QSA_TRITON",
+        returns_lse=True,
         platforms=("cuda",),
         supported=M16,
         is_helper=True,

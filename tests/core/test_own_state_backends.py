@@ -1,0 +1,22 @@
+"""Models whose SSM layers have a backend of their own."""
+
+from __future__ import annotations
+
+import pytest
+
+from workbench.resolution import resolve
+from workbench.scenario import Scenario
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        ({"device": "H100"}, "KIMI_K3_KDA"),
+        ({"device": "MI300X"}, "KIMI_K3_KDA_ROCM"),
+        ({"device": "H100", "model": "kimi-linear-48b-a3b"}, "GDN_ATTN"),
+    ],
+)
+def test_kimi_k3_has_its_own_in_0_33(values, name):
+    assert (
+        resolve(Scenario(**{"model": "kimi-k3", "rules": "0.33", **values})).mamba_backend == name
+    )

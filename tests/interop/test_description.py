@@ -1,0 +1,127 @@
+"""A scenario in a few words, as people say it."""
+
+from __future__ import annotations
+
+import pytest
+
+import workbench as wb
+from workbench.core.errors import ScenarioError
+from workbench.interop.description import EXAMPLE, read_description
+from workbench.models import catalog_names
+from workbench.omnibox import understand
+from workbench.scenario import Scenario
+
+MODEL = "qwen3-next-80b-a3b"
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "length"),
+    [
+        (
+            "Qwen3-Next-80B, 4 x H100, fp8 KV, MTP 1, 32k",
+            {
+                "model": MODEL,
+                "device": "H100",
+                "tensor_parallel": 4,
+                "kv_cache_dtype": "fp8",
+                "num_speculative_tokens": 1,
+                "speculative_method": "mtp",
+            },
+            32_000,
+        ),
+        (
+            "qwen3-next 80b a3b,8xb200",
+            {"model": MODEL, "device": "b200", "tensor_parallel": 8},
+            None,
+        ),
+        ("MI300X, no prefix caching", {"device": "MI300X", "enable_prefix_caching": False}, None),
+        ("H100, prefix caching off", {"device": "H100", "enable_prefix_caching": False}, None),
+        ("tp 2, pp 4", {"tensor_parallel": 2, "pipeline_parallel": 4}, None),
+        (
+            "DP 8, dcp2, EP",
+            {"data_parallel": 8, "decode_context_parallel": 2, "enable_expert_parallel": True},
+            None,
+        ),
+        ("vLLM 0.33, kv fp8", {"rules": "0.33", "kv_cache_dtype": "fp8"}, None),
+        ("bamba-9b, 32,768 tokens", {"model": "bamba-9b"}, 32_768),
+        ("bamba-9b, 8K requests", {"model": "bamba-9b"}, 8192),
+        (
+            "Nemotron 3 Nano on 2 L40S with 128K context and prefix caching",
+            {
+                "model": "nemotron-3-nano-30b-a3b",
+                "device": "L40S",
+                "tensor_parallel": 2,
+                "enable_prefix_caching": True,
+            },
+            131_072,
+        ),
+    ],
+)
+def test_parts_are_read(text, fields, length):
+    found = read_description(text)
+    assert (found.fields, found.length_tokens) == (fields, length)
+
+
+def test_the_example_is_understood():
+    assert understand(EXAMPLE, Scenario()).scenario.enable_prefix_caching
+
+
+@pytest.mark.parametrize("model", catalog_names())
+def test_every_model_is_known_by_its_name(model):
+    assert read_description(f"{model}, H100").fields["model"] == model
+
+
+@pytest.mark.parametrize(
+    "text", ["a poem about the sea", "", ",", "# x", "hello, world", "x" * 9000]
+)
+def test_other_lines_are_not_descriptions(text):
+    assert read_description(text) is None
+
+
+@pytest.mark.parametrize("part", ["5 x nothing", "fp99", "qwen", "<img src=x>"])
+def test_a_part_that_is_not_understood_is_named(part):
+    with pytest.raises(ScenarioError, match="is not understood"):
+        read_description(f"bamba-9b, {part}")
+
+
+def test_what_is_not_said_stays_for_the_same_model_and_is_of_the_machine_for_another():
+    present = Scenario(platform="rocm", kv_cache_dtype="fp8", rules="0.33", model="bamba-9b")
+    for text in ("tp 2, 8k", "bamba-9b, tp 2"):
+        assert understand(text, present).scenario == present.replace(tensor_parallel=2)
+    assert understand("bamba-9b, H100", present).scenario.platform == "cuda"
+    other = understand("qwen3.5-4b, tp 2", present).scenario
+    assert other == Scenario(platform="rocm", rules="0.33", model="qwen3.5-4b", tensor_parallel=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "tensor", "pipeline"),
+    [
+        ("TP 2, 4 x H100", 2, 1),
+        ("4 x H100, TP 2", 2, 1),
+        ("PP 2 on 8 H100", 4, 2),
+        ("bamba-9b 4xH100", 4, 1),
+        ("bamba-9b on an H100", 1, 1),
+    ],
+)
+def test_a_count_of_devices_is_shared_out_to_the_ranks_that_are_not_said(text, tensor, pipeline):
+    fields = read_description(text).fields
+    assert fields["device"] == "H100"
+    assert fields.get("tensor_parallel", 1) == tensor
+    assert fields.get("pipeline_parallel", 1) == pipeline
+
+
+def test_a_comment_after_a_command_names_the_machine():
+    command = "vllm serve Qwen/Qwen3-Next-80B-A3B-Instruct -tp 4 # 4 x H100, 8K"
+    door = wb.explore()
+    door.submit(command)
+    assert (door.scenario.device, door.scenario.tensor_parallel) == ("H100", 4)
+    assert "requests of 8,192 tokens" in door.view.announced
+    assert understand("vllm serve a/b -tp 2 # on my machine", Scenario(model="bamba-9b"))
+
+
+def test_the_beginning_of_a_name_is_enough_where_one_model_has_it():
+    present = Scenario(tensor_parallel=2)
+    found = understand("Qwen3-Next-80B", present)
+    assert found.scenario == present.replace(model=MODEL)
+    assert MODEL in found.message
+    assert understand("4xH200", present).scenario.device == "H200"

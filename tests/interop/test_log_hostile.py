@@ -1,0 +1,48 @@
+"""Numbers that vLLM never prints, and lines that end anywhere, raise errors of ours at most."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+
+import pytest
+
+import workbench as wb
+from tests.interop.test_log_messages import LINES
+from workbench.core.errors import WorkbenchError
+
+NUMBER = re.compile(r"\d+(\.\d+)?")
+HOSTILE = (
+    *("9" * 5000, "9" * 400 + ".5", "9" * 18, "9" * 18 + ".5"),
+    *("1.5.35", "1,2,3,,", "0.0", "inf", "nan", "1e999"),
+)
+HEAD = "Initializing a V1 LLM engine (v0.23.0) with config: model='Qwen/Qwen3-8B', dtype=bfloat16\n"
+
+
+def explain(line):
+    """Explain the line in a log whose model is known."""
+    with suppress(WorkbenchError):
+        wb.explain_log(HEAD + line)._repr_html_()
+
+
+@pytest.mark.parametrize("name", [name for name, line in LINES.items() if NUMBER.search(line)])
+def test_numbers_that_no_engine_prints(name):
+    for number in HOSTILE:
+        explain(NUMBER.sub(lambda _match, number=number: number, LINES[name]))
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_line_that_ends_anywhere(name):
+    line = LINES[name]
+    for end in range(len(line) // 8, len(line), max(1, len(line) // 8)):
+        explain(line[:end])
+
+
+@pytest.mark.parametrize("filler", [" ", ":", "A=", "docker run "])
+def test_a_long_line_is_searched_once(filler):
+    """A pattern that looks back for every character takes hours for this line."""
+    noise = filler * (200_000 // len(filler))
+    commands = ("vllm serve", "vllm-openai", "python -m vllm.entrypoints")
+    for words in (*commands, "CUDA graph memory profiling is enabled"):
+        explain(f"{words}{noise}")
+        explain(f"docker run {noise} {words}")

@@ -1,0 +1,32 @@
+"""Scenarios on which a random comparison once found a difference, against what vLLM said to them.
+
+`tests/data/compared.jsonl.gz` holds what `tools/record_compared.py` recorded.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from workbench.scenario import Scenario
+from workbench.verify import check
+from workbench.verify.process import Outcome
+
+FILE = Path(__file__).parents[1] / "data" / "compared.jsonl.gz"
+ROWS = [json.loads(line) for line in gzip.decompress(FILE.read_bytes()).splitlines()]
+
+
+def label(row):
+    model, rules = row["scenario"]["model"], row["scenario"]["rules"]
+    return f"{rules}-{model if isinstance(model, str) else model['architectures'][0]}"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=label)
+def test_the_plan_is_what_vllm_decided(row):
+    scenario = Scenario(**row["scenario"])
+    found = check(scenario, Outcome(row["answers"], refusal=row["refusal"]), scenario.rules)
+    assert found.differences == ()
+    assert found.rows

@@ -1,0 +1,44 @@
+"""Record what an installed vLLM says to scenarios: lines of tests/data/compared.jsonl.gz.
+
+    tools/record_compared.py ~/vllm-0.33/bin/python < scenarios.jsonl > lines.jsonl
+
+Run by the Python of the workbench. One scenario per line, as its fields; a line without an answer
+is omitted, and why is printed.
+"""
+
+import json
+import sys
+
+from workbench.core.versions import RULE_SETS
+from workbench.core.what_if.verification import nearest_rules
+from workbench.scenario import Scenario
+from workbench.verify import explicit_fields, installed_version, questions
+from workbench.verify.process import Host, VllmProcess
+
+LEFT_OUT = frozenset({"layer_names", "tensors"})
+"""Long answers, which other recorded answers hold."""
+
+
+def main(python: str) -> int:
+    """Answer every line of standard input; return the exit code."""
+    rules = nearest_rules(installed_version(python).version, RULE_SETS)
+    hosts: dict[Host, list[Scenario]] = {}
+    for line in sys.stdin:
+        scenario = Scenario(**{**json.loads(line), "rules": rules})
+        hosts.setdefault(Host.of(scenario), []).append(scenario)
+    for host, scenarios in hosts.items():
+        with VllmProcess(python, host) as process:
+            for one in scenarios:
+                outcome = process.ask(questions([one])[0])
+                if outcome.failure is not None or outcome.unanswered:
+                    print(one.model, outcome.failure, outcome.unanswered, file=sys.stderr)
+                    continue
+                given = {k: v for k, v in outcome.answers.items() if k not in LEFT_OUT}
+                row = {"scenario": {**explicit_fields(one), "rules": rules}, "answers": given}
+                row["refusal"] = outcome.refusal
+                print(json.dumps(row, sort_keys=True), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,53 @@
+"""The batch sizes that vLLM captures graphs of, as far as its memory estimate counts them.
+
+Source: `_set_cudagraph_sizes` of `VllmConfig`, `adjust_cudagraph_sizes_for_spec_decode`
+and `Worker.determine_available_memory` of 0.23 and 0.33.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from workbench.core.arithmetic import round_up
+
+if TYPE_CHECKING:
+    from workbench.core.plan import Plan
+
+LARGEST = 512
+EVERY_EIGHTH = 256
+"""Up to here every eighth size has a graph, then every sixteenth."""
+SM10X = 10
+
+
+def count_graphs(plan: Plan) -> int:
+    """Return the graphs of mixed batches and of decoding that the profile counts."""
+    if plan.platform.name not in plan.rules.profiles_graphs_on:
+        return 0
+    sizes, tokens = capture_sizes(plan), 1 + plan.settings.num_speculative_tokens
+    decodes = [one for one in sizes if one % tokens == 0 and one <= plan.max_num_seqs * tokens]
+    return len(sizes) + len(decodes)
+
+
+def capture_sizes(plan: Plan) -> tuple[int, ...]:
+    """Return the batch sizes with a graph, in tokens, ascending."""
+    # Of a decoding request a step has its drafts, too.
+    tokens, seqs = 1 + plan.settings.num_speculative_tokens, plan.max_num_seqs
+    budget, is_sm10x = plan.max_num_batched_tokens, (plan.capability or (0,))[0] == SM10X
+    ceiling = plan.rules.largest_graph_sm10x if is_sm10x else LARGEST
+    largest = min(seqs * tokens * 2, ceiling, budget)
+    sizes = {*_grid(largest), *([budget] if budget <= largest else [])}
+    if plan.rules.captures_whole_decodes:
+        counts = {*_grid(min(seqs, ceiling)), min(seqs, ceiling)} if tokens > 1 else {seqs}
+        sizes |= {one * tokens for one in counts if one * tokens <= largest}
+    elif tokens > 1:
+        rounded = {round_up(one, tokens) for one in sizes}
+        sizes = {one for one in rounded if one <= largest}
+    return tuple(sorted(sizes))
+
+
+def _grid(largest: int) -> Iterator[int]:
+    """Yield 1, 2, 4, and multiples up to `largest`."""
+    yield from (one for one in (1, 2, 4) if one <= largest)
+    yield from range(8, min(largest + 1, EVERY_EIGHTH), 8)
+    yield from range(EVERY_EIGHTH, largest + 1, 16)

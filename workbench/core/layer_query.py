@@ -1,0 +1,74 @@
+"""What an attention layer requires of the backend that is to read its cache."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from workbench.core.model import Attention
+from workbench.core.platforms import gfx_of
+
+if TYPE_CHECKING:
+    from workbench.core.plan import Plan
+
+
+class LayerQuery(NamedTuple):
+    """What a layer requires of a backend. `capability` is None outside CUDA."""
+
+    platform: str
+    capability: tuple[int, int] | None
+    attention: Attention
+    heads_per_rank: int
+    model_dtype: str
+    kv_cache_dtype: str
+    block_size: int | None
+    batch_invariant: bool = False
+    trtllm_kernels: bool = False
+    """FlashInfer can load TRT-LLM's kernels here, and may: they are not batch-invariant."""
+    gfx: str = ""
+    """Architecture of an AMD device, empty elsewhere."""
+    non_causal: bool = False
+    """Tokens see later ones, as in some drafters."""
+    encoder_decoder: bool = False
+    """The model has an encoder, whichever layer it is."""
+    context_ranks: int = 1
+    """Ranks that share the tokens of a block."""
+    tests_context: bool = False
+    """The choice of a backend takes notice of them."""
+
+    @classmethod
+    def of(cls, plan: Plan, attention: Attention | None = None) -> LayerQuery:
+        """Return what an attention layer of a plan requires; only an explicit block size counts.
+
+        attention: of another layer than the model's own.
+        """
+        attention, settings = attention or plan.model.attention, plan.settings
+        assert attention is not None
+        if attention.has_mm_prefix and plan.model.architecture in plan.rules.mm_prefix_lost:
+            attention = replace(attention, has_mm_prefix=False)
+        return cls(
+            platform=plan.platform.name,
+            capability=plan.capability,
+            attention=attention,
+            heads_per_rank=attention.num_heads // settings.tensor_parallel,
+            model_dtype=plan.model_dtype,
+            kv_cache_dtype=plan.kv_cache_dtype,
+            # get_attn_backend passes on only what the user set, so that no default rules a backend
+            # out; layers of compressed attention choose among their own classes without it.
+            block_size=None if attention.is_compressed else settings.block_size,
+            batch_invariant=settings.batch_invariant,
+            # TRT-LLM kernels are not batch-invariant, so FlashInfer does not load them then
+            trtllm_kernels=settings.trtllm_kernels and not settings.batch_invariant,
+            gfx=gfx_of(settings),
+            non_causal=attention.canvas_tokens is not None,
+            encoder_decoder=plan.model.is_encoder_decoder,
+            context_ranks=settings.decode_context_parallel,
+            tests_context=plan.rules.groups.spreads_by_layer
+            and settings.decode_context_parallel > 1
+            and not attention.is_compressed,
+        )
+
+    @property
+    def major(self) -> int:
+        """Return the first number of the capability, 0 outside CUDA."""
+        return (self.capability or (0, 0))[0]

@@ -1,0 +1,65 @@
+"""The backends of all attention layers, in the order in which vLLM builds the layers.
+
+Source: `update_block_size_for_backend` of 0.23, which takes the first layer, and
+`Platform._find_non_ssm_backends` of 0.33, which takes every class of backend once.
+"""
+
+from workbench.core.groups.built_layers import cache_layers, chooser, unquantized_layers
+from workbench.core.groups.layer_backend import CACHE_ONLY
+from workbench.core.groups.layer_classes import INDEXER, LayerVariant
+from workbench.core.groups.layer_specs import backend_of
+from workbench.core.model import CHUNKED, CROSS, INDEX_KEY, SLIDING, SSM, V4, Layer
+from workbench.core.working_plan import WorkingPlan
+
+
+def backends_as_built(run: WorkingPlan) -> None:
+    """Keep the backends of the attention layers that a stage has, the first one built first."""
+    if all(layer.kind == SSM for layer in cache_layers(run)):
+        run.backend, run.backends = None, ()
+    elif len(run.backends) > 1:
+        names = list(dict.fromkeys(name for name, _own in built_backends(run)))
+        places = {name: place for place, name in enumerate(names)}
+        kept = [one for one in run.backends if run.stage_layers is None or one[0] in places]
+        run.backends = tuple(sorted(kept, key=lambda one: places.get(one[0], -1)))
+
+
+def built_backends(run: WorkingPlan) -> dict[tuple[str, str], None]:
+    """Return the backends of all layers with a cache of tokens, as the layers are built.
+
+    Each with the kind of layer that has a class of its own of it, empty for the others.
+    """
+    # _find_non_ssm_backends compares classes: those of chunked and of cross attention derive from
+    # that of the other layers and have its name (0.33).
+    found: dict[tuple[str, str], None] = {}
+    unquantized = unquantized_layers(run)
+    layers = [layer for layer in cache_layers(run) if layer.kind != SSM]
+    for layer in layers:
+        own = layer.kind if layer.kind in {CHUNKED, CROSS} else ""
+        for name in _of_layer(run, layer, is_plain=layer.number in unquantized):
+            if name is not None:
+                found[name, own] = None
+    if run.settings.hidden_state_layers:
+        found[CACHE_ONLY, ""] = None
+    return found
+
+
+def _of_layer(run: WorkingPlan, layer: Layer, *, is_plain: bool) -> tuple[str | None, ...]:
+    """Return what reads the cache of one layer, and of an attention that is built with it."""
+    drafter = run.drafter if layer.drafted else None
+    attention = run.model.attention if drafter is None else drafter.attention
+    assert attention is not None
+    companions, cache = run.rules.companions(attention), layer.cache
+    if layer.kind == INDEXER:
+        return (companions[INDEX_KEY],)
+    main = run.draft_backend
+    if drafter is None:
+        main = backend_of(run, LayerVariant.of(run, layer, is_plain=is_plain))[0]
+    if cache is None:
+        return (chooser(run, layer.number, attention) or main,)
+    if cache.backend:
+        return (cache.backend,)
+    if cache.stored in companions:
+        return (companions[cache.stored],)
+    # Each layer of compressed attention is one, also where it keeps the last tokens alone.
+    both = (companions[SLIDING], main) if layer.kind == SLIDING else (main,)
+    return both if attention.compression == V4 else both[::-1]

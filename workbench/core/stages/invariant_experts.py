@@ -1,0 +1,59 @@
+"""Experts that have no kernel with batch invariance.
+
+Source: `FusedMoEExperts.is_supported_config` and the selection in `layers/fused_moe/oracle`, 0.23
+and 0.33.
+"""
+
+from workbench.core.weights import Format
+from workbench.core.working_plan import WorkingPlan
+
+PLAIN_EXPERTS, FP8, MXFP4, WNA16 = "plain", "fp8", "mxfp4", "wna16"
+"""Formats of experts, as the modules that choose their kernels are called."""
+NAMES = {PLAIN_EXPERTS: "Unquantized", FP8: "FP8", MXFP4: "MXFP4", WNA16: "WNA16"}
+FP8_SINCE = (8, 9)
+"""Compute capability: Marlin, which computes fp8 before it, is not invariant."""
+WNA16_METHODS = frozenset({"compressed-tensors", "gptq", "awq"})
+
+
+def no_backend(kind: str) -> str:
+    """Return the beginning of what vLLM says where no kernel suits."""
+    return f"No {NAMES[kind]} MoE backend supports the deployment configuration."
+
+
+def invariant_experts(run: WorkingPlan) -> None:
+    """Refuse experts whose kernels depend on what else is in the batch."""
+    if not run.settings.batch_invariant or not run.model.num_experts:
+        return
+    parts = (part for part, _ in run.model.unread_weights.of().parts if part.experts > 1)
+    part = next(parts, None)
+    kind = None if part is None else _kind(run, part.stored)
+    if part is None or kind is None:
+        return
+    platform, capability = run.platform.name, run.capability
+    text = run.rules.no_invariant_experts.get(kind, {}).get(platform)
+    if kind == FP8 and capability is not None and capability < FP8_SINCE:
+        text = no_backend(FP8)
+    if text is None:
+        return
+    run.problem(
+        "no_invariant_experts",
+        "batch_invariant",
+        f"{run.platform.title} has no batch-invariant kernel for {part.name} ({kind}) here in "
+        f"vLLM {run.rules.version}. Switch batch_invariant off, or take another checkpoint.",
+        operands={"platform": platform, "part": part.name, "format": kind},
+        candidates=({"batch_invariant": False},),
+        vllm_text=text,
+    )
+
+
+def _kind(run: WorkingPlan, stored: Format | None) -> str | None:
+    """Return the format as a key of NAMES; None for one that always has a kernel."""
+    method = run.model.quantization
+    if stored is None:
+        return PLAIN_EXPERTS
+    if method == MXFP4:
+        return MXFP4
+    if stored.bits == 4 and method in WNA16_METHODS:
+        return WNA16
+    is_blocked = stored.block is not None and stored.block[0] > 1
+    return FP8 if stored.bits == 8 and is_blocked else None

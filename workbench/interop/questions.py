@@ -1,0 +1,121 @@
+"""Read a question in a few words: which answer or lab it is about, and what it says of the setup.
+
+Words lead to an answer that the workbench has; nothing is generated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.interop.description import Description, read_words
+
+ASKS = re.compile(
+    r"(?:(?:and|but|so|ok|hi|hello|please)\b[ ,]*)?(?:why|what|which|how|where|when|who|will|would|"
+    r"does|do|did|is|are|am|can|could|should|shall|may|must|has|have|explain|show me|compare|"
+    r"smallest|shortest|largest|longest|most|fewest|best|minimum|maximum)\b.*|.*\?",
+    re.IGNORECASE,
+)
+NO_QUESTION = re.compile(r"[\n{}=/:]|.{161}")
+"""In a log, a link, a path or a command."""
+LONGEST_PHRASE = 4
+"""Words of a device or a model."""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """What questions are about. words: a pattern; one of them is enough."""
+
+    words: str
+    view: str = ""
+    """The explanation that answers, or that is nearest to the lab."""
+    lab: str = ""
+
+
+NUMBER = r"(?<![\w.,])\d[\d,]{1,6}\b"
+WHY = Topic(rf"why|blocks?|sizes?|padding|page\w*|align\w*|state|{NUMBER}", "why")
+TOPICS = (
+    Topic(r"bytes?|address|offset", "why", "Page bytes"),
+    Topic(r"backends?|kernels?|flash\w*|triton|flex\w*", "start", "Backends by TP"),
+    Topic(r"offload\w*|transfer\w*|connectors?|disaggregat\w*", "fits", "Offload and transfer"),
+    Topic(
+        r"0\.\d\d.*0\.\d\d|(?:chang|differ)\w+ .*0\.\d\d|versions?|releases?|upgrad\w+|update[sd]?",
+        "versions",
+        "Versions",
+    ),
+    Topic(r"hits?|hitting|prefix\w*|(?<!kv[ -])cach(?:e|es|ed|ing)|reus\w+", "hits", "Prefix hits"),
+    Topic(r"how (?:many|much)", "fits", "Groups and capacity"),
+    Topic(r"or|vs|versus|better|best|improve|instead|faster|cheaper", "what_if", "Sweeps"),
+    Topic(r"start\w*|boot\w*|launch\w*|runs?|crash\w*|oom|fails?|errors?|work\w*", "start"),
+    Topic(r"fits?|memory|concurren\w+|requests?|users?|capacity|gpus?", "fits"),
+    WHY,
+)
+"""The first that fits is taken: the special ones, then the four answers."""
+
+CHOICES = {
+    "tensor_parallel": r"tp|tensor|gpus?",
+    "kv_cache_dtype": r"fp8|dtype|quanti\w+|8.?bit",
+    "mamba_ssm_cache_dtype": r"ssm|states?|float32|bfloat16",
+    "num_speculative_tokens": r"mtp|specul\w+|draft\w*|eagle",
+    "enable_prefix_caching": r"caching|prefix",
+    "mamba_cache_mode": r"align|modes?",
+    "max_num_batched_tokens": r"budget|batch\w*",
+}
+"""Field -> words for a change of it, in a question about what is better."""
+SETS = r"set|use|force|choose|pick|try|get|have|make|take|lower|reduce|--block-size"
+"""Words for a block size that is wanted, in a question about blocks."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a question is about."""
+
+    topic: Topic
+    said: Description = field(default_factory=Description)
+    choices: tuple[str, ...] = ()
+    """Fields whose changes are weighed against each other."""
+    block_tokens: int | None = None
+    """The block size in question."""
+    is_wanted: bool = False
+    """Whether that block size is to be set, rather than explained."""
+
+
+def read_question(text: str, *, loosely: bool = False) -> Question | None:
+    """Return what a line asks for; None if it is not a question, or not about any of the topics.
+
+    loosely: also without a question mark or a word that begins a question.
+    """
+    if NO_QUESTION.search(text) or not (loosely or ASKS.fullmatch(text)):
+        return None
+    topic = next((one for one in TOPICS if _has(one.words, text)), None)
+    if topic is None:
+        return None
+    said = _said(text)
+    weighs = topic.view == "what_if"
+    choices = tuple(name for name, words in CHOICES.items() if weighs and _has(words, text))
+    numbers = [int(one.replace(",", "")) for one in re.findall(NUMBER, text) if topic == WHY]
+    sizes = [one for one in numbers if one not in said.fields.values()]
+    tokens = sizes[0] if sizes else None
+    return Question(topic, said, choices, tokens, tokens is not None and _has(SETS, text))
+
+
+def _has(words: str, text: str) -> bool:
+    return re.search(rf"(?<![\w.-])(?:{words})(?![\w-])", text, re.IGNORECASE) is not None
+
+
+def _said(text: str) -> Description:
+    """Return the devices, the model and the version that the words name."""
+    words = re.findall(r"[\w./-]*\w", text)
+    fields: dict[str, Any] = {}
+    for phrase in _phrases(words):
+        fields = {**read_words(phrase), **fields}
+    return Description(fields)
+
+
+def _phrases(words: list[str]) -> Iterator[str]:
+    """Yield every few words in a row, the longest first."""
+    for count in range(LONGEST_PHRASE, 0, -1):
+        for start in range(len(words) - count + 1):
+            yield " ".join(words[start : start + count])
