@@ -169,9 +169,9 @@ class Kernel:
         await self.load()
 
     def _shows_lab(self, title):
-        mark = f'aria-expanded="true" data-do="lab" data-arg="{title}"'
+        mark = rf'<button[^>]* data-arg="{re.escape(title)}"[^>]* aria-expanded="true"'
         shown = [state["regions"] for state in self.states.values() if "regions" in state]
-        return all(mark in regions.get("labs", "") for regions in shown)
+        return all(re.search(mark, regions.get("labs", "")) for regions in shown)
 
     async def set(self, description, value):
         """Set the value of the controls with this description."""

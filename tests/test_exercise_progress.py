@@ -10,7 +10,6 @@ import pytest
 import workbench as wb
 from workbench.exercises import EXERCISES
 from workbench.exercises.progress import ProgressError, progress_path
-from workbench.exercises.solutions import SOLUTIONS
 
 
 @pytest.fixture
@@ -34,7 +33,7 @@ def test_nothing_is_written_before_something_is_answered(kept):
 
 def test_tries_are_counted_and_solved_stays_solved(kept):
     wb.check(lambda *_: 5, "slot_of")
-    wb.check(SOLUTIONS["slot_of"], "slot_of")
+    wb.check(EXERCISES["slot_of"].solution(), "slot_of")
     wb.check(lambda *_: 5, "slot_of")
     assert (entry("slot_of").tries, entry("slot_of").solved) == (3, True)
     assert wb.progress().solved == ("slot_of",)
@@ -43,21 +42,21 @@ def test_tries_are_counted_and_solved_stays_solved(kept):
 
 
 def test_progress_is_there_in_the_next_session(kept):
-    wb.check(SOLUTIONS["slot_of"], "slot_of")
+    wb.check(EXERCISES["slot_of"].solution(), "slot_of")
     code = "import workbench as wb; print(*wb.progress().solved)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "slot_of"
 
 
 def test_reset_forgets_everything(kept):
-    wb.check(SOLUTIONS["slot_of"], "slot_of")
+    wb.check(EXERCISES["slot_of"].solution(), "slot_of")
     assert wb.reset_progress().solved == ()
     assert not kept.exists()
     assert wb.reset_progress().solved == ()
 
 
 def test_it_prints_and_shows_itself_by_lessons(kept):
-    wb.check(SOLUTIONS["slot_of"], "slot_of")
+    wb.check(EXERCISES["slot_of"].solution(), "slot_of")
     shown = wb.progress()
     assert repr(shown).startswith(f"1 of {len(EXERCISES)} exercises solved")
     assert [entry.lesson for entry in shown] == sorted(entry.lesson for entry in shown)
@@ -90,7 +89,7 @@ def test_a_damaged_file_is_reported_and_answers_are_still_graded(kept, content):
         wb.progress()
     assert str(kept) in caught.value.message
     assert "wb.reset_progress()" in caught.value.message
-    checked = wb.check(SOLUTIONS["slot_of"], "slot_of")
+    checked = wb.check(EXERCISES["slot_of"].solution(), "slot_of")
     assert checked.ok is True
     assert checked.rows[-1][0] == "progress"
     assert kept.read_bytes() == content
@@ -99,7 +98,7 @@ def test_a_damaged_file_is_reported_and_answers_are_still_graded(kept, content):
 
 def test_a_place_that_cannot_be_written_is_reported(kept):
     kept.parent.write_text("a file where a folder should be")
-    checked = wb.check(SOLUTIONS["slot_of"], "slot_of")
+    checked = wb.check(EXERCISES["slot_of"].solution(), "slot_of")
     assert checked.ok is True
     assert "cannot be" in dict(checked.rows)["progress"]
 
@@ -115,7 +114,7 @@ def test_a_folder_in_its_place_is_reported_by_reading_and_by_reset(kept):
 def test_exercises_of_another_version_are_kept(kept):
     kept.parent.mkdir()
     kept.write_text('{"version": 1, "exercises": {"gone": {"tries": 2, "solved": true}}}')
-    wb.check(SOLUTIONS["slot_of"], "slot_of")
+    wb.check(EXERCISES["slot_of"].solution(), "slot_of")
     assert set(json.loads(kept.read_text())["exercises"]) == {"gone", "slot_of"}
     assert wb.progress().solved == ("slot_of",)
 

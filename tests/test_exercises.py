@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import signal
 from decimal import Decimal
 from fractions import Fraction
 from types import GeneratorType
@@ -14,11 +15,11 @@ import workbench as wb
 from workbench import exercise as checking
 from workbench.core.errors import ScenarioError
 from workbench.exercises import EXERCISES
+from workbench.exercises import grade as grading
 from workbench.exercises.alignment import ORDER
 from workbench.exercises.compare import plain, same
-from workbench.exercises.solutions import SOLUTIONS
 
-FUNCTIONS = [name for name, exercise in EXERCISES.items() if not exercise.is_question]
+FUNCTIONS = [name for name, exercise in EXERCISES.items() if exercise.inputs is not None]
 
 
 @pytest.fixture(autouse=True)
@@ -30,8 +31,9 @@ def no_progress(monkeypatch, tmp_path):
 
 # --- right answers, in other forms -----------------------------------------------------------
 
-EXPAND = SOLUTIONS["expand_blocks"]
-ALIGN = SOLUTIONS["aligned_block_size"]
+EXPAND = EXERCISES["expand_blocks"].solution()
+HALVES = EXERCISES["misplaced_halves"].solution()
+ALIGN = EXERCISES["aligned_block_size"].solution()
 FORMS = {
     "tuple": ("expand_blocks", lambda b, r: tuple(EXPAND(b, r))),
     "numpy": ("expand_blocks", lambda b, r: np.array(EXPAND(b, r), dtype=np.int32)),
@@ -50,22 +52,33 @@ FORMS = {
     "other names": ("slot_of", lambda a, b, c: a[b // c] * c + b % c),
     "more parameters": ("slot_of", lambda a, b, c, d=0: a[b // c] * c + b % c + d),
     "any arguments": ("slot_of", lambda *a: a[0][a[1] // a[2]] * a[2] + a[1] % a[2]),
-    "another order": ("misplaced_halves", lambda n: SOLUTIONS["misplaced_halves"](n)[::-1]),
-    "a set": ("misplaced_halves", lambda n: set(SOLUTIONS["misplaced_halves"](n))),
+    "another order": (
+        "misplaced_halves",
+        lambda n: EXERCISES["misplaced_halves"].solution()(n)[::-1],
+    ),
+    "a set": ("misplaced_halves", lambda n: set(EXERCISES["misplaced_halves"].solution()(n))),
     "lists as pairs": (
         "misplaced_halves",
         lambda n: [[*p] for p in EXERCISES["misplaced_halves"].oracle(n)],
     ),
-    "one and zero": ("is_accepted", lambda m, t: int(SOLUTIONS["is_accepted"](m, t))),
-    "numpy truth": ("is_accepted", lambda m, t: np.bool_(SOLUTIONS["is_accepted"](m, t))),
+    "one and zero": ("is_accepted", lambda m, t: int(EXERCISES["is_accepted"].solution()(m, t))),
+    "numpy truth": (
+        "is_accepted",
+        lambda m, t: np.bool_(EXERCISES["is_accepted"].solution()(m, t)),
+    ),
     "an array of shape": (
         "rewritten_strides",
-        lambda s: np.array(SOLUTIONS["rewritten_strides"](s)),
+        lambda s: np.array(EXERCISES["rewritten_strides"].solution()(s)),
     ),
-    "a list of both": ("counts_and_ids", lambda rows: [*SOLUTIONS["counts_and_ids"](rows)]),
+    "a list of both": (
+        "counts_and_ids",
+        lambda rows: [*EXERCISES["counts_and_ids"].solution()(rows)],
+    ),
     "changes its input": (
         "listed_blocks",
-        lambda rows, n: [rows.sort, SOLUTIONS["listed_blocks"](rows, n), rows.clear()][1],
+        lambda rows, n: [rows.sort, EXERCISES["listed_blocks"].solution()(rows, n), rows.clear()][
+            1
+        ],
     ),
 }
 
@@ -111,7 +124,7 @@ WRONG = {
     "unordered": ("expand_blocks", lambda b, r: set(EXPAND(b, r)), "a set, which has no order"),
     "without end": ("expand_blocks", lambda b, r: itertools.count(), "a list of"),
     "guess from the shape": ("block_dimension", lambda shape: int(shape(2)[0] == 2), "given"),
-    "twice the same": ("misplaced_halves", lambda n: SOLUTIONS["misplaced_halves"](n) * 2, "list"),
+    "twice the same": ("misplaced_halves", lambda n: HALVES(n) * 2, "list"),
     "used up": (
         "counts_and_ids",
         lambda rows: ([len(row) for row in rows], [b for row in rows for b in row]),
@@ -229,13 +242,14 @@ def test_an_open_stub_is_neither_right_nor_wrong(name, answer):
 
 @pytest.mark.parametrize("name", EXERCISES)
 def test_hints_come_one_by_one_and_the_solution_only_after_the_last(name):
+    case = wb.log_case(3) if EXERCISES[name].has_cases else None
     wrong = [9, 9, 9, 9, 9, 9] if EXERCISES[name].is_question else lambda *_: "wrong"
     hints = EXERCISES[name].hints
     for number, hint in enumerate(hints):
-        label, text = wb.check(wrong, name).rows[-1]
+        label, text = wb.check(wrong, name, case=case).rows[-1]
         assert (label, text) == (f"hint {number + 1} of {len(hints)}", hint)
     for _ in range(2):
-        label, text = wb.check(wrong, name).rows[-1]
+        label, text = wb.check(wrong, name, case=case).rows[-1]
         assert label == "no more hints"
         assert "solve=True" in text
     other = next(each for each in EXERCISES if each != name)
@@ -283,3 +297,20 @@ def test_equal_is_by_value_and_by_kind():
     assert not same(None, 0)
     assert not same(complex(2), 2)
     assert same(" K ", "K")
+
+
+def test_an_endless_loop_is_stopped_with_its_line(monkeypatch):
+    def endless(blocks, ratio):
+        while True:
+            blocks = [*blocks[:2]]
+
+    monkeypatch.setattr(grading, "MOST_SECONDS", 0.2)
+    shown = repr(wb.check(endless, "expand_blocks"))
+    assert "an endless loop?" in shown
+    assert "blocks = [*blocks[:2]]" in shown or "while True" in shown
+
+
+def test_the_time_limit_ends_with_the_answer(monkeypatch):
+    monkeypatch.setattr(grading, "MOST_SECONDS", 0.2)
+    assert wb.check(EXPAND, "expand_blocks").ok
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)

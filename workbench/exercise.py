@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from workbench.core.errors import ScenarioError
 from workbench.core.plan import Plan
 from workbench.core.trace import Step, show
 from workbench.exercises.compare import difference, plain, same
 from workbench.exercises.exercise import Exercise
-from workbench.exercises.grade import grade
 from workbench.exercises.progress import ProgressError, progress, record, reset_progress
 
 __all__ = ["CheckResult", "check", "progress", "reset_progress"]
@@ -52,24 +52,30 @@ class CheckResult:
 
 
 def check(
-    answer: Any, given: Plan | Step | str, rule: str | None = None, *, solve: bool = False
+    answer: Any,
+    given: Plan | Step | str,
+    rule: str | None = None,
+    *,
+    case: Any = None,
+    solve: bool = False,
 ) -> CheckResult:
     """Compare `answer` with an exercise by name, with a step, or with step `rule` of a plan.
 
     Any form of a correct answer is accepted: a list for a tuple, an array, a tensor, 1056.0. An
-    exercise expects a function, which is called with hidden inputs, or a value; None, and a
-    function that returns None, mean "not answered yet". Each wrong answer to an exercise
-    opens one more hint. solve: check the shipped solution in place of `answer` without noting
-    progress.
+    exercise expects a function, which is called with hidden inputs, a kernel, or a value; None,
+    and a function that returns None, mean "not answered yet". Each wrong answer to an exercise
+    opens one more hint. case: what the answer is about, for exercises with cases. solve: check
+    the shipped solution in place of `answer` without noting progress.
 
-    Errors: ScenarioError names the nearest exercises for an unknown name, KeyError the steps for
-    an unknown rule; ValueError where the rule is missing.
+    Errors: ScenarioError names the nearest exercises for an unknown name, and says which exercise
+    lacks its case; KeyError names the steps for an unknown rule; ValueError where the rule is
+    missing.
 
     >>> wb.check(2096, plan, "aligned_block_size")
     ✓ Right: ...
     """
     if isinstance(given, str):
-        return _check_exercise(answer, given, solve=solve)
+        return _check_exercise(answer, given, case, solve=solve)
     if isinstance(given, Step):
         return _check_step(answer, given)
     if rule is None:
@@ -91,18 +97,22 @@ def _check_step(answer: Any, step: Step) -> CheckResult:
     return CheckResult(answer, False, f"{show(answer)} is not right.{size} {rule}")
 
 
-def _check_exercise(answer: Any, name: str, *, solve: bool) -> CheckResult:
+def _check_exercise(answer: Any, name: str, case: Any, *, solve: bool) -> CheckResult:
     from workbench.exercises import EXERCISES
+    from workbench.exercises.grade import grade
 
     exercise = EXERCISES[name]
+    if exercise.has_cases and case is None:
+        message = f"Exercise {name!r} is about a case. Expected case=wb.log_case(1), for example."
+        raise ScenarioError("no_case", message, field="case")
     if solve:
-        from workbench.exercises.solutions import SOLUTIONS
-
-        answer = SOLUTIONS[name]
-    found = grade(exercise, answer)
+        answer = exercise.solution(case)
+    found = grade(exercise, answer, case)
     rows = found.rows
     if found.ok is False:
         rows = (*rows, _next_hint(exercise))
+    if found.ok:
+        rows = (*rows, ("what follows", exercise.consequence))
     if found.ok is not None and not solve:
         try:
             record(name, solved=found.ok)
@@ -119,6 +129,6 @@ def _next_hint(exercise: Exercise) -> tuple[str, str]:
         return f"hint {number + 1} of {len(hints)}", hints[number]
     stuck = (
         f"{hints[-1]} If you are stuck: wb.check(..., {exercise.name!r}, solve=True) checks the "
-        "shipped solution; it can be read in workbench/exercises/solutions.py."
+        f"shipped solution; it can be read in workbench/exercises/{exercise.solutions}.py."
     )
     return "no more hints", stuck

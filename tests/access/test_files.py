@@ -14,6 +14,7 @@ from workbench.access.files import (
     FileError,
     FileUse,
     lines,
+    opened,
     read_bytes,
     read_start,
     read_text,
@@ -75,6 +76,17 @@ def test_a_file_that_says_it_is_empty_is_bounded_too():
 
 def descriptors():
     return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_stream_of_lines_ends_at_the_limit_of_the_file(tmp_path):
+    """The size was checked when the file was opened; another process may append to it."""
+    path = tmp_path / "growing"
+    path.write_bytes(b"line\n")
+    with opened(path, FileUse("log", 10**5)) as file, path.open("ab", buffering=0) as more:
+        following = (more.write(line * 10) for line in file)
+        with pytest.raises(FileError) as caught:
+            sum(following)
+    assert caught.value.code == "file_too_large"
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no /proc on this system")

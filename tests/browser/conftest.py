@@ -26,6 +26,9 @@ OFFLINE = (
     "--disable-gpu",
     "--disable-dev-shm-usage",
     "--disable-background-networking",
+    # To measure the page's memory: `gc()`, and sizes that are not rounded.
+    "--js-flags=--expose-gc",
+    "--enable-precise-memory-info",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
 
@@ -58,7 +61,10 @@ def chromium() -> str:
     executable = browser_path()
     if executable is None:
         wanted = os.environ.get("WORKBENCH_BROWSER", "chromium")
-        pytest.skip(f"no {wanted} that runs: install Chromium, or set WORKBENCH_BROWSER to one")
+        pytest.skip(
+            f"no {wanted} that runs: install Chromium, or set WORKBENCH_BROWSER to one; "
+            "`make test` installs it unless WORKBENCH_INSTALL_CHROMIUM=no"
+        )
     return executable
 
 

@@ -56,6 +56,10 @@
 
     runAll: () => window.jupyterapp.commands.execute("notebook:run-all-cells"),
 
+    save: () => window.jupyterapp.commands.execute("docmanager:save"),
+
+    sources: () => cells().map((cell) => cell.sharedModel.getSource()),
+
     pending: () =>
       codeCells().filter((cell) => !cell.executionCount || cell.executionState === "running").length,
 

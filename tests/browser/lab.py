@@ -27,6 +27,7 @@ INSIDE_SCHEMES = ("about", "blob", "data")
 # The only time limit of the browser tests: reached by what is broken, never by a busy machine.
 PATIENCE_MS = 600_000
 expect.set_options(timeout=PATIENCE_MS)
+WIDGET = ":is(.jupyter-widgets, .widget-toggle-buttons)"
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"  # ipywidgets puts it between the words of an option
 FRAME_PIXELS = 200  # JupyterLab's bars above and below a notebook, amply
 # anywidget says this where a script took over two seconds to load. Nothing here depends on it:
@@ -89,12 +90,13 @@ class LabPage:
     def control(self, description: str) -> Locator:
         """Return the widget with this description; visible, or the test waits for it."""
         label = f".widget-label:text-is({json.dumps(description)})"
-        found = f".jp-OutputArea-output .jupyter-widgets:has(> {label}) >> visible=true"
+        found = f".jp-OutputArea-output {WIDGET}:has(> {label}) >> visible=true"
         return self.page.locator(found)
 
     def options(self, description: str) -> tuple[str, ...]:
-        """Return the options of a dropdown, as shown."""
-        texts = self.control(description).locator("select option").all_text_contents()
+        """Return the options of a dropdown or of a row of toggles, as shown."""
+        control = self.control(description)
+        texts = control.locator("select option, button").all_text_contents()
         return tuple(text.replace(NO_BREAK_SPACE, " ") for text in texts)
 
     def selected(self, description: str) -> str:
@@ -174,7 +176,7 @@ class LabPage:
 
     def open_lab(self, title: str) -> None:
         """Open a lab below the front door, unless it is open, and bring it to the top."""
-        link = self.element(f'[data-do="lab"][data-arg="{title}"]')
+        link = self.element(f'.wb-lab-links [data-do="lab"][data-arg="{title}"]')
         link.wait_for()
         if link.get_attribute("aria-expanded") == "false":
             link.click()
@@ -183,8 +185,8 @@ class LabPage:
 
     def close_lab(self, title: str) -> None:
         """Close the open lab."""
-        self.element(f'[data-do="lab"][data-arg="{title}"]').click()
-        expect(self.element('[data-do="lab"][aria-expanded="true"]')).to_have_count(0)
+        self.element(f'.wb-lab-links [data-do="lab"][data-arg="{title}"]').click()
+        expect(self.element('.wb-lab-links [data-do="lab"][aria-expanded="true"]')).to_have_count(0)
 
     def set_field(self, field: str, value: object) -> None:
         """Set a field of the scenario with its control under "+"."""

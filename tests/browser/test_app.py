@@ -11,6 +11,8 @@ import pytest
 
 from tests.app_server import RunningApp
 from tests.browser.lab import PATIENCE_MS, expect
+from workbench.scenario import Scenario
+from workbench.scenario.links import link_of
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +35,9 @@ def test_the_app_shows_the_answer_and_a_panel_that_answers(browser_context, app,
     text = page.locator("body").inner_text()
     assert "Traceback" not in text
     assert "write_results" not in text
-    # best effort for figures: one is drawn, whichever renderer Voila found
-    figure = page.locator(".js-plotly-plot .main-svg").first
-    expect(figure).to_be_attached()
+    assert "panel_block_size" not in text
+    expect(page.locator('a[href$=".ipynb"] >> visible=true')).to_have_count(0)
+    expect(page.locator(".wb-door .wb-page svg").first).to_be_visible()
     # the panel answers: on XPU the kernel block is 64 tokens, and the block grows
     page.locator('[data-chip="all"] > button').click()
     page.locator('[data-key="all-platform"]').select_option(label="xpu")
@@ -44,3 +46,24 @@ def test_the_app_shows_the_answer_and_a_panel_that_answers(browser_context, app,
     page.close()
     requests = {url for url in outside if urlsplit(url).hostname not in {None, "127.0.0.1"}}
     assert requests == set()
+
+
+def test_on_a_phone_a_link_opens_its_scenario_and_nothing_is_wider_than_the_screen(
+    browser_context, app
+):
+    scenario = Scenario(model="bamba-9b", device="H100", tensor_parallel=2)
+    phone = browser_context.browser.new_context(
+        viewport={"width": 400, "height": 800}, is_mobile=True, has_touch=True
+    )
+    page = phone.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(app.address + link_of(scenario), wait_until="commit")
+    expect(page.locator('[data-chip="model"] > button')).to_have_text("bamba-9b")
+    expect(page.locator('[data-tile="fits"]')).to_contain_text("fit on 2 GPUs")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    assert "#" not in page.url
+    page.locator('.wb-lab-links [data-arg="Groups and capacity"]').click()
+    expect(page.locator(".wb-tab p").first).to_be_visible()
+    ends = "all => all.map((one) => Math.round(one.getBoundingClientRect().right))"
+    assert max(page.locator(".wb-tab p").evaluate_all(ends)) <= 400
+    phone.close()

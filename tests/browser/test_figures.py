@@ -36,8 +36,9 @@ def shown(widget):
     for child in [children[widget.selected_index]] if isinstance(widget, Tab) else children:
         yield from shown(child)
 
-def figures():
-    states = [one.state for one in shown(panel.widget) if isinstance(one, FigureView)]
+def figures(*roots):
+    widgets = [one for root in roots or [panel.widget] for one in shown(root)]
+    states = [one.state for one in widgets if isinstance(one, FigureView)]
     found = [[one.revision, json.loads(one.figure)] for one in states if one.figure]
     print(json.dumps(found))
 
@@ -65,12 +66,15 @@ def content(figure):
     return figure["layout"]["title"]["text"], traces
 
 
-def expect_present_figures(lab: LabPage) -> int:
-    """Expect the drawn figures to be those of Python; return the number of figures."""
+def expect_present_figures(lab: LabPage, roots: str = "", within: str = PANEL) -> int:
+    """Expect the drawn figures to be those of Python; return the number of figures.
+
+    roots: code of the widgets that hold them, by default the front door; within: where they are.
+    """
     patience = time.monotonic() + PATIENCE_MS / 1000
     while True:
-        expected = json.loads(lab.execute("figures()"))
-        drawn = lab.page.evaluate("css => inPage.figures(css)", PANEL)
+        expected = json.loads(lab.execute(f"figures({roots})"))
+        drawn = lab.page.evaluate("css => inPage.figures(css)", within)
         wanted = [revision for revision, _figure in expected]
         found = [figure["revision"] for figure in drawn]
         if found == wanted:
@@ -104,13 +108,13 @@ def panel(shared_lab: LabPage) -> LabPage:
 VIEWS = [
     ("Groups and capacity", "Picture", None),
     ("Prefix hits", None, None),
-    ("Bytes of a page", "Level", None),
+    ("Page bytes", "Level", None),
     ("Offload and transfer", None, None),
     ("Versions", None, None),
     ("Flex attention", "Show sizes", "Sizes"),
     ("Flex attention", "Show mask", "Mask"),
     ("Block tables", None, "Start"),
-    ("Tuning", "Trade-off", "Sweep"),
+    ("Sweeps", "Picture", "Sweep"),
 ]
 
 
@@ -126,7 +130,7 @@ def test_a_picture_that_was_left_and_entered_again_is_of_the_present_scenario(
         panel.click(button)
     if picker:
         panel.control(picker).wait_for()
-    if tab == "Tuning":
+    if tab == "Sweeps":
         expect(panel.element(".wb-tab .js-plotly-plot >> visible=true").first).to_be_visible()
     if tab == "Block tables":
         expect(panel.element(".wb-tab").filter(has_text="agrees with").first).to_be_visible()

@@ -1,4 +1,4 @@
-"""The parts of the flex tab in a real JupyterLab: launch, stop, same bits, tile order, mistakes."""
+"""The parts of the flex lab in a real JupyterLab: launch, stop, bits, orders, failures."""
 
 from pathlib import Path
 
@@ -11,11 +11,11 @@ PARTS = (
     "Sizes",
     "Mask",
     "Launch",
-    "Same bits",
-    "Tile order",
+    "Batch invariance",
+    "Reduction order",
     "Against torch",
     "Build cost",
-    "Mistakes",
+    "Failure demos",
 )
 
 
@@ -62,7 +62,7 @@ def test_a_launch_is_checked_and_a_bad_tile_is_refused(panel):
     expect_text(panel, "within the tolerance")
     panel.set_value("Tile", "64 x 48")
     panel.click("Launch batch")
-    expect_text(panel, "nearest: 32")
+    expect_text(panel, "value: 32")
     panel.set_value("Tile", "")
     panel.click("Launch batch")
     expect(panel.element(".wb-tab .wb-stale >> visible=true")).to_have_count(0)
@@ -81,7 +81,7 @@ def test_a_long_launch_can_be_stopped(panel):
 
 
 def test_bits_are_compared_with_a_control(panel):
-    open_part(panel, "Same bits")
+    open_part(panel, "Batch invariance")
     panel.set_value("Batches", 1)
     panel.click("Compare bits")
     expect_text(panel, "negative control")
@@ -90,16 +90,16 @@ def test_bits_are_compared_with_a_control(panel):
 
 
 def test_orders_are_predicted_then_compared(panel):
-    open_part(panel, "Tile order")
+    open_part(panel, "Reduction order")
     expect_text(panel, "Predicted, before anything runs")
     panel.click("Compare orders")
     expect_text(panel, "exactly where another order was predicted")
 
 
 def test_a_mistake_shows_its_line(panel):
-    open_part(panel, "Mistakes")
-    panel.choose("Mistake", "a mask with a Python if")
-    panel.click("Try it")
+    open_part(panel, "Failure demos")
+    panel.choose("Failure demo", "a mask with a Python if")
+    panel.click("Run it")
     expect_text(panel, "if query > key:")
     expect_text(panel, "The next launch works")
     expect(panel.element(".wb-error[data-workbench-error]")).to_have_count(0)
@@ -108,7 +108,7 @@ def test_a_mistake_shows_its_line(panel):
 @pytest.mark.parametrize("theme", [DARK, LIGHT])
 def test_both_themes(panel, theme):
     panel.set_theme(theme)
-    for name in ("Launch", "Same bits", "Tile order", "Mistakes"):
+    for name in ("Launch", "Batch invariance", "Reduction order", "Failure demos"):
         open_part(panel, name)
         panel.screenshot(f"flex-{name.split()[-1].lower()}-{theme.split()[-1].lower()}")
     assert panel.kernel_errors() == ()

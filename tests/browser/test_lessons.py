@@ -3,19 +3,24 @@
 import ast
 import inspect
 import json
+import re
+from itertools import cycle
 from pathlib import Path
 
 import pytest
 
+import workbench as wb
 from tests.browser.lab import DARK, LIGHT, LabPage, expect
 from workbench.exercises import EXERCISES
-from workbench.exercises.solutions import SOLUTIONS
 
 FOLDER = Path(__file__).parents[2] / "notebooks" / "lessons"
 LESSONS = sorted(FOLDER.glob("*.ipynb"))
 OPEN, WRONG, RIGHT = "[data-severity=warning]", ".wb-problem", ".wb-good"
 LOOKS = ((DARK, 1280), (LIGHT, 1920), (DARK, 1920))
-IMPORTS = "from collections.abc import *\nfrom math import *\nfrom typing import Any\n\n"
+IMPORTS = (
+    "from collections.abc import *\nfrom math import *\nfrom typing import Any\n"
+    "from workbench import adding\n\n"
+)
 
 # JupyterLab draws only the cells in sight, so the cell is made the active one and scrolled to.
 SHOW_CELL = """async (index) => {
@@ -35,7 +40,7 @@ def exercise_cells(path: Path) -> dict[str, tuple[int, str]]:
         name: (i, source)
         for i, source in sources
         for name in EXERCISES
-        if f'wb.check({name}, "{name}"' in source or f', "{name}", solve=solve)' in source
+        if re.search(rf'wb\.check\(\w+, "{name}"', source)
     }
 
 
@@ -44,7 +49,8 @@ def answered(source: str, answer: str) -> str:
     tree = ast.parse(source)
     stub = next(node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AnnAssign))
     lines = source.splitlines()
-    rest = "\n".join(lines[: stub.lineno - 1] + lines[stub.end_lineno :]).strip()
+    first = min([stub.lineno, *(one.lineno for one in getattr(stub, "decorator_list", ()))])
+    rest = "\n".join(lines[: first - 1] + lines[stub.end_lineno :]).strip()
     if isinstance(stub, ast.AnnAssign):
         return f"{ast.unparse(stub.target)} = {answer}\n{rest}"
     return f"{IMPORTS}{answer}\n{rest}"
@@ -52,8 +58,12 @@ def answered(source: str, answer: str) -> str:
 
 def right_answer(name: str) -> str:
     """Return what a learner would type."""
-    solution = SOLUTIONS[name]
-    return inspect.getsource(solution) if callable(solution) else repr(solution)
+    if EXERCISES[name].has_cases:
+        answer = repr(EXERCISES[name].solution(wb.log_case(1)))
+        return answer.replace("Scenario(", "wb.Scenario(")
+    solution = EXERCISES[name].solution()
+    kernel = getattr(solution, "fn", solution)
+    return inspect.getsource(kernel) if callable(kernel) else repr(solution)
 
 
 def type_and_run(lab: LabPage, index: int, source: str) -> None:
@@ -83,7 +93,7 @@ def test_a_learner_gets_a_hint_and_then_solves_it(lab: LabPage, path: Path, tmp_
     lab.screenshot(f"{path.stem}-open")
     cells = exercise_cells(path)
     assert cells
-    for (theme, width), (name, (index, source)) in zip(LOOKS, cells.items(), strict=False):
+    for (theme, width), (name, (index, source)) in zip(cycle(LOOKS), cells.items(), strict=False):
         lab.set_theme(theme)
         lab.set_viewport(width, 1000)
         lab.page.evaluate(SHOW_CELL, index)

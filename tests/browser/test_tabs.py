@@ -44,7 +44,7 @@ def test_groups_and_capacity(panel, picture, title):
 
 
 def test_pages(panel):
-    panel.open_lab("Bytes of a page")
+    panel.open_lab("Page bytes")
     drawn = panel.element(".wb-tab .js-plotly-plot >> visible=true").first
     expect(drawn).to_be_visible()
 
@@ -68,7 +68,7 @@ def test_block_tables_are_launched_and_agree(panel):
     panel.open_lab("Block tables")
     panel.set_value("Batch", "q70_2q1s900")
     panel.click("Start")
-    agrees = panel.element(".wb-tab").filter(has_text="agrees with the plain-Python model").first
+    agrees = panel.element(".wb-tab").filter(has_text="agrees with the Python reference").first
     expect(agrees).to_be_visible()
     expect_picture(panel, "kernel blocks of")
     panel.click("Finish")
@@ -90,7 +90,7 @@ def test_versions_are_compared(panel):
 @pytest.mark.parametrize("theme", [DARK, LIGHT])
 def test_the_tabs_in_both_themes(panel, theme):
     panel.set_theme(theme)
-    for name in ("Groups and capacity", "Bytes of a page", "Block tables", "Versions"):
+    for name in ("Groups and capacity", "Page bytes", "Block tables", "Versions"):
         panel.open_lab(name)
         panel.screenshot(f"tab-{name.split()[0].lower()}-{theme.split()[-1].lower()}")
     assert panel.kernel_errors() == ()

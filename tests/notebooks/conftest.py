@@ -1,10 +1,14 @@
 """Notebooks made by hand: stored ones in `fixtures/`, and small ones built in a test."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from tests.notebooks.cells import CELLS
+
 FIXTURES = Path(__file__).parent / "fixtures"
+BROKEN_CELL = 3
 
 
 def cell(source, *tags, kind="code", outputs=()):
@@ -44,5 +48,18 @@ def with_parameters(make_notebook):
 
 
 @pytest.fixture
-def fixture_path():
-    return lambda name: FIXTURES / f"{name}.ipynb"
+def fixture_path(tmp_path):
+    """The path of a stored notebook, or of the sleepy one with one of CELLS in the place of it."""
+
+    def path(name):
+        if name not in CELLS:
+            return FIXTURES / f"{name}.ipynb"
+        notebook = json.loads((FIXTURES / "sleepy.ipynb").read_text(encoding="utf-8"))
+        notebook["cells"][BROKEN_CELL]["source"] = CELLS[name]
+        notebook["cells"][-1]["source"][-1] += ";"  # shows nothing: a flood may be before it
+        made = tmp_path / "fixtures" / f"{name}.ipynb"
+        made.parent.mkdir(exist_ok=True)
+        made.write_text(json.dumps(notebook), encoding="utf-8")
+        return made
+
+    return path

@@ -55,6 +55,17 @@ CONTROLS = {
         arguments={"timeout_s": 10},
     ),
     "dead kernel": Control("dead_kernel", "run_ended", "kernel_died", "the kernel died", 3),
+    "too much memory": Control(
+        "hog",
+        "run_ended",
+        "over_memory",
+        "the limit is 400 MiB",
+        3,
+        expectations=budget(memory_limit_mib=400, memory_mib=300),
+    ),
+    "failing command": Control(
+        "failed_command", "cell_errors", "cell_error", "Command 'exit 3' returned non-zero", 3
+    ),
     "failing cell": Control("cell_error", "cell_errors", "cell_error", "ZeroDivisionError", 3),
     "early exit": Control("early_exit", "cell_errors", "cell_error", "SystemExit", 3),
     "guard removed": Control("guard_removed", "guarded", "unguarded", "could not watch"),
@@ -81,6 +92,22 @@ CONTROLS = {
         "collected_task_error", "hidden_errors", "asyncio_task", "hidden in a task"
     ),
     "task without end": Control("pending_task", "hidden_errors", "pending_task", "wait_for_ever"),
+    "unread future": Control(
+        "unread_future", "hidden_errors", "unread_future", "ValueError: hidden in a future"
+    ),
+    "flood": Control(
+        "swallowed_flood",
+        "hidden_errors",
+        "output_flood",
+        "more than 1 MiB of output",
+        expectations=budget(output_limit_mib=1),
+    ),
+    "network of a child": Control(
+        "child_network", "hidden_errors", "network_use", "tried to reach 192.0.2.7 port 80"
+    ),
+    "network of a shell": Control(
+        "shell_network", "hidden_errors", "network_use", "tried to reach 192.0.2.8 port 80"
+    ),
     "network": Control("network_use", "hidden_errors", "network_use", "'example.com'"),
     # results
     "no results": Control("no_results", "recorded_results", "no_results", "recorded no results"),

@@ -5,6 +5,7 @@ import pytest
 from nbclient.exceptions import CellTimeoutError
 
 from workbench.notebooks import engine
+from workbench.notebooks.memory import Limits
 
 
 class Kernel:
@@ -20,6 +21,7 @@ def client():
         made = engine.GuardedClient(
             SimpleNamespace(nb={"cells": []}),
             engine.Deadline(limit_s, grace_s),
+            Limits(memory_bytes=2**32, output_bytes=2**20),
             interrupt_on_timeout=True,
             kernel_name="python3",
         )

@@ -5,10 +5,11 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 
 import pytest
 
-from workbench.notebooks import guard
+from workbench.notebooks import guard, unread_futures
 
 
 @pytest.fixture
@@ -18,6 +19,9 @@ def recorded(monkeypatch, tmp_path):
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
     logger = logging.getLogger("asyncio")
     monkeypatch.setattr(logger, "handlers", [])
+    monkeypatch.setattr(unread_futures, "_unread", {})
+    for name in ("set_exception", "result", "exception"):
+        monkeypatch.setattr(Future, name, getattr(Future, name))  # put back at the end
     guard.install()
 
     def read():
@@ -69,6 +73,25 @@ def test_an_awaited_or_cancelled_task_is_not_an_error(recorded):
 
     asyncio.run(notebook())
     assert recorded() == []
+
+
+def test_a_failed_future_is_recorded_unless_code_reads_it(recorded):
+    def fail_in(name):
+        raise ValueError(name)
+
+    async def notebook():
+        with ThreadPoolExecutor() as pool:
+            unread, seen, raised = (pool.submit(fail_in, one) for one in ("unread", "seen", "read"))
+            assert str(seen.exception()) == "seen"
+            with pytest.raises(ValueError, match="read"):
+                raised.result()
+            with pytest.raises(ValueError, match="awaited"):
+                await asyncio.get_running_loop().run_in_executor(pool, fail_in, "awaited")
+            [*as_completed([unread])]
+        await guard.settle(0.1)
+
+    asyncio.run(notebook())
+    assert recorded() == [("unread_future", "ValueError: unread")]
 
 
 def test_the_guard_waits_for_a_thread_that_is_about_to_fail(recorded):

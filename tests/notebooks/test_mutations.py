@@ -22,10 +22,13 @@ FOUND_BEFORE_OR_WITHOUT_A_RUN = {
     *("notebook_missing", "not_a_notebook", "unknown_parameter", "parameter_type"),
     # the source
     *("leftover", "kernelspec", "parameters_cell", "parameter_style", "cell_count"),
-    *("long_function", "install", "title", "syntax"),
+    *("long_function", "install", "title", "syntax", "harness"),
     # needs a kernel that cannot start, and a thread that fails while its cell looks on
     *("not_run", "background_thread"),
 }
+
+
+OF_CHILDREN = ("network of a child", "network of a shell")
 
 
 def without(checks, name):
@@ -63,6 +66,8 @@ def judged(fixture_path, tmp_path, monkeypatch):
 def test_a_control_is_caught_by_its_check_and_by_no_other(name, judged, monkeypatch):
     control = CONTROLS[name]
     result, evidence = judged(control)
+    if result.unwatched and name in OF_CHILDREN:
+        pytest.skip(result.unwatched)
     assert [problem.kind for problem in result.problems] == [control.kind], result.report()
     (problem,) = result.problems
     assert control.words in problem.message
@@ -143,6 +148,11 @@ def _long(notebook):
     notebook["cells"][7]["source"] = "def f():\n" + "    x = 1\n" * 11
 
 
+def _check_in_sight(notebook):
+    cell = notebook["cells"][7]
+    cell["source"], cell["metadata"] = "assert plan", {}
+
+
 def _title(notebook):
     notebook["cells"][0]["source"] = "# A statement"
 
@@ -153,6 +163,7 @@ BREAKS = {
     "_kernelspec": (_kernel, "kernelspec"),
     "_parameters": (_untyped, "parameter_style"),
     "_cell_count": (_cells, "cell_count"),
+    "_harness": (_check_in_sight, "harness"),
     "_functions": (_long, "long_function"),
     "_installs": (_install, "install"),
     "_title": (_title, "title"),

@@ -68,6 +68,7 @@ def test_junit_has_every_run_and_every_number(report, tmp_path):
         "hash_seed": "0",
         "skipped_gpu_cells": "2",
         "failed_kernel_starts": "0",
+        "network_not_watched": "0",
         "cell_1": "0.500 s, 2097152 bytes",
         "cell_4": "0.750 s, 5 bytes",
     }
@@ -90,7 +91,8 @@ def test_the_page_shows_failures_first_and_escapes_texts(report, tmp_path):
     page = path.read_text(encoding="utf-8")
     assert "<title>Notebooks: 1 of 2 failed</title>" in page
     assert page.index("✗ cell_error, kernel started again") < page.index("✓ ok")
-    assert '<a href="n--good.executed.ipynb">part/n::good</a>' in page
+    assert '<a href="n--good.html">part/n::good</a>' in page
+    assert '(<a href="n--good.executed.ipynb">notebook</a>)' in page
     assert "4: 0.8 s" in page
     assert "1: 2 MiB" in page
     assert "2: no GPU; no GPU" in page

@@ -20,13 +20,13 @@ def target(monkeypatch, tmp_path):
 def test_without_a_runner_nothing_is_written(monkeypatch, tmp_path):
     monkeypatch.delenv("WORKBENCH_RESULTS", raising=False)
     monkeypatch.chdir(tmp_path)
-    assert write_results({"a": (1, 2)}, skipped=["x"]) == {"a": [1, 2]}
+    write_results({"a": (1, 2)}, skipped=["x"])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_results_are_merged_and_reasons_collected(target):
     write_results({"a": 1, "b": MappingProxyType({"c": [True, None, 0.5, "t"]})}, ["no GPU"])
-    assert record_results(a=2, skipped=["no GPU", "no vLLM"]) == {"a": 2}
+    record_results(a=2, skipped=["no GPU", "no vLLM"])
     assert json.loads(target.read_text(encoding="utf-8")) == {
         "schema_version": 1,
         "results": {"a": 2, "b": {"c": [True, None, 0.5, "t"]}},

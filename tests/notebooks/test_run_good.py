@@ -33,6 +33,7 @@ def test_a_good_notebook_passes(fixture_path, tmp_path):
 
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "good.executed.ipynb",
+        "good.html",
         "good.results.json",
     ]
     text = result.output_path.read_text(encoding="utf-8")

@@ -1,6 +1,7 @@
 import pytest
 
 from workbench.notebooks import scan_notebook
+from workbench.notebooks.document import without_widget_state
 
 ERROR = {
     "output_type": "error",
@@ -49,6 +50,14 @@ def test_a_clean_notebook_has_no_problem(make_notebook, make_cell):
         widgets={"a": clean, "b": model("HTMLModel", value="<b>x</b>"), "c": model("X", n=1)},
     )
     assert scan_notebook(notebook) == ()
+
+
+def test_without_widget_state_what_a_widget_shows_in_text_stays(make_notebook, make_cell):
+    empty, worded = view("a"), view("b")
+    empty["data"]["text/plain"], worded["data"]["text/plain"] = "", "<b>"
+    notebook = make_notebook(make_cell("x", outputs=[empty, worded, stream("")]), widgets={})
+    (cell,) = without_widget_state(notebook)["cells"]
+    assert [output.get("data") for output in cell["outputs"]] == [{"text/plain": "<b>"}, None]
 
 
 def test_an_error_output_names_its_cell_and_keeps_its_source(make_notebook, make_cell):

@@ -75,9 +75,9 @@ def test_a_notebook_needs_a_parameters_cell(good, kinds):
 
 def test_too_few_and_too_many_cells_are_found(good, kinds):
     markdown = good["cells"][0]
-    few = {**good, "cells": [markdown, *good["cells"][2:6], good["cells"][-1]]}
+    few = {**good, "cells": [markdown, *good["cells"][2:6], good["cells"][-2]]}
     assert kinds(few) == ["cell_count"]
-    assert kinds({**good, "cells": good["cells"] + [markdown] * 13}) == ["cell_count"]
+    assert kinds({**good, "cells": good["cells"] + [markdown] * 16}) == ["cell_count"]
 
 
 @pytest.mark.parametrize("source", [LONG, "async " + LONG, f"if True:\n    pass\n{LONG}"])
@@ -126,3 +126,28 @@ def test_the_title_has_to_be_a_question(good, kinds, source):
 def test_a_cell_that_is_not_python_is_found(good, kinds):
     good["cells"][7]["source"] = "x ="
     assert kinds(good) == ["syntax"]
+
+
+@pytest.mark.parametrize("line", ["assert 1", "    assert x", "wb.write_results({})"])
+def test_checks_that_readers_see_are_found(good, kinds, line):
+    good["cells"][3]["source"] = f"if True:\n    pass\n{line.strip()}"
+    assert kinds(good) == ["harness"]
+
+
+@pytest.mark.parametrize(
+    "metadata", [{"tags": ["remove-cell"]}, {"jupyter": {"source_hidden": True}}]
+)
+def test_a_cell_that_is_hidden_by_half_is_found(good, kinds, metadata):
+    good["cells"][3]["metadata"] = metadata
+    assert "harness" in kinds(good)
+
+
+def test_one_visible_cell_of_code_is_a_panel_and_needs_no_text(good, kinds):
+    hidden = {"tags": ["remove-cell"], "jupyter": {"source_hidden": True}}
+    code = [cell for cell in good["cells"] if cell["cell_type"] == "code"]
+    for cell in code[:-1]:
+        cell["metadata"] = hidden | {"tags": [*cell["metadata"].get("tags", ()), *hidden["tags"]]}
+    code[-1]["metadata"] = {}
+    code[-1]["source"] = "panel"
+    good["cells"] = [good["cells"][0], *code]
+    assert kinds(good) == []

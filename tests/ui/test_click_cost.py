@@ -12,11 +12,13 @@ from tests.ui.panels import press
 from workbench.core.errors import Refused
 from workbench.core.remedies import changed_plan
 from workbench.core.resolve import resolve
+from workbench.ui.door_regions import regions
 from workbench.ui.labs import LABS
 
 NEEDED_BY_LAB = {
     "Backends by TP": 25,
     "Offload and transfer": 17,
+    "Prefix hits": 16,
     "Chunks": 5,
     "Flex attention": 5,
     "Versions": 5,
@@ -63,11 +65,23 @@ def test_a_click_is_one_resolution_its_next_steps_and_what_the_open_lab_needs(co
     assert 1 <= counter.of_click() <= 1 + NEXT_STEPS + NEEDED_BY_LAB.get(title, 0)
 
 
-def test_another_look_at_the_same_scenario_resolves_its_next_steps_only(counter):
+def test_another_look_at_the_same_scenario_resolves_nothing(counter):
     door = wb.explore(model="qwen3.5-4b")
     counter.of_click()
     press(door, "view", "hits")
-    assert counter.of_click() <= NEXT_STEPS
+    assert counter.of_click() == 0
+
+
+@pytest.mark.parametrize("text", ["bamba-9b", "vllm serve Qwen/Qwen3.5-4B -tp 2", "nonsense-9b"])
+def test_what_is_submitted_is_drawn_once(monkeypatch, text):
+    door = wb.explore(model="qwen3.5-4b")
+    drawn = []
+    monkeypatch.setattr(
+        "workbench.ui.front_door.regions", lambda state: drawn.append(state) or regions(state)
+    )
+    door.submit(text)
+    door.set("tensor_parallel", "2")
+    assert len(drawn) == 2
 
 
 def test_remedies_are_tried_once_per_plan(counter):

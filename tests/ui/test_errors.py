@@ -22,7 +22,7 @@ def fail(*_args, **_kwargs):
 PLACES = {
     "tiles": "workbench.ui.door_regions.tiles",
     "bar": "workbench.ui.door_regions.scenario_bar",
-    "picture": "workbench.ui.door_regions.page_drawing",
+    "picture": "workbench.ui.door_explanations.page_drawing",
     "cards": "workbench.ui.door_regions.next_cards",
     "answers": "workbench.ui.front_door.answers",
     "next steps": "workbench.ui.front_door.next_steps",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -15,9 +16,13 @@ from workbench.core.what_if.choices import NO_BACKEND
 from workbench.core.what_if.next_steps import GOALS, next_steps
 from workbench.models import catalog_names
 from workbench.scenario import FIELDS, Scenario
-from workbench.ui.door_regions import VIEWS
+from workbench.scenario.links import link_of
+from workbench.ui.door_explanations import VIEWS
+from workbench.ui.labs import LABS
 from workbench.views.door.scenario_bar import ALL
-from workbench.views.door.tiles import TILES
+from workbench.views.door.step_links import MADE_BY
+from workbench.views.door.tiles import COMMON_DEVICES, TILES
+from workbench.views.door.visits import HISTORY
 
 ENTERED = {
     "draft_model": ("qwen3-8b", "qwen3-8b"),
@@ -318,8 +323,11 @@ def test_every_card_is_the_change_that_it_names(goal):
 
 
 def test_copied_commands_are_those_of_the_plan(panel):
-    for given in wb.commands_of(panel.plan).values():
-        assert given.splitlines()[0].replace('"', "&quot;")[:40] in region(panel, "actions")
+    first, *_ = given = wb.commands_of(panel.plan).values()
+    assert first.replace('"', "&quot;").replace("'", "&#x27;") in region(panel, "actions")
+    press(panel, "view", "copy")
+    for one in given:
+        assert one.splitlines()[0].replace("'", "&#x27;")[:40] in region(panel, "body")
 
 
 def test_a_model_name_is_escaped_everywhere():
@@ -329,7 +337,7 @@ def test_a_model_name_is_escaped_everywhere():
     for view in VIEWS:
         press(door, "view", view)
         assert "<img" not in text(door)
-    assert "<img" not in door._repr_mimebundle_()["text/html"]
+    assert EVIL not in door._repr_mimebundle_()["text/html"]
     door.apply(tensor_parallel=3)
     assert EVIL in door.error.message
     assert "<img" not in text(door)
@@ -339,7 +347,6 @@ def test_the_static_twin_is_the_summary_and_never_stale(panel):
     bundle = panel._repr_mimebundle_()
     assert bundle["text/plain"] == repr(panel.plan)
     assert bundle["text/html"] == panel.plan._repr_html_()
-    assert "application/vnd.jupyter.widget-view+json" in bundle
     panel.apply(tensor_parallel=3)
     bundle = panel._repr_mimebundle_()
     assert panel.error.message in bundle["text/plain"]
@@ -361,3 +368,158 @@ def test_a_lab_opens_below_follows_and_closes(panel):
     assert panel.labs.title == ""
     with pytest.raises(ValueError, match="labs: "):
         panel.open("Nowhere")
+
+
+def test_the_length_of_requests_counts_in_the_answer_and_in_the_next_steps():
+    door = wb.explore(model="qwen3-next-80b-a3b", device="H100", tensor_parallel=4)
+    shown = {}
+    for given, tokens in (("32K", 32_768), ("8,000", 8000), ("128k", 128_000)):
+        press(door, "length", "", given)
+        found = answers(door.plan, tokens)
+        assert found.length_tokens == tokens
+        assert TILES[2].value(found) in region(door, "answers")
+        assert f"requests of {tokens:,} tokens" in region(door, "answers")
+        shown[given] = region(door, "next")
+    assert len(set(shown.values())) == len(shown)
+    press(door, "length", "", "")
+    assert "requests of 32,768 tokens" in region(door, "answers")
+    assert door.session.errors == []
+
+
+@pytest.mark.parametrize(
+    ("text", "nearest"), [("0", "1"), ("-5", "1"), ("many", "1"), ("9999999", "262,144")]
+)
+def test_a_length_that_no_request_has_is_answered_with_the_nearest(text, nearest):
+    door = wb.explore(model="qwen3-next-80b-a3b")
+    press(door, "length", "", text)
+    assert f"Nearest valid value: {nearest}." in region(door, "understood")
+    assert "requests of 32,768 tokens" not in region(door, "understood")
+
+
+def test_a_longer_request_than_the_next_model_allows_is_cut_to_it():
+    door = wb.explore(model="qwen3-next-80b-a3b", device="H100")
+    press(door, "length", "", "200K")
+    door.submit("llama-3.1-8b")
+    assert f"requests of {door.plan.max_model_len:,} tokens" in region(door, "answers")
+
+
+def test_every_scenario_of_the_history_is_one_click_away(panel):
+    for size in (2, 4):
+        panel.apply(tensor_parallel=size)
+    press(panel, "open", HISTORY)
+    shown = region(panel, "actions")
+    assert [f'data-arg="{number}"' in shown for number in range(4)] == [True, True, True, False]
+    assert "Tensor parallel 4" in shown
+    press(panel, "go", "1")
+    assert panel.scenario.tensor_parallel == 2
+    assert "wb-history" not in region(panel, "actions")
+    press(panel, "redo")
+    assert panel.scenario.tensor_parallel == 4
+    press(panel, "go", "99")
+    assert panel.scenario.tensor_parallel == 4
+    assert "wb-problem" in region(panel, "understood")
+
+
+def test_a_link_restores_the_scenario(panel):
+    panel.apply(tensor_parallel=4, kv_cache_dtype="fp8", block_size=32)
+    link = link_of(panel.scenario)
+    assert link.replace('"', "&quot;") in region(panel, "actions")
+    for given in (link, f"http://127.0.0.1:8888/lab{link}", panel.scenario.to_json()):
+        door = wb.explore()
+        door.submit(given)
+        assert door.scenario == panel.scenario
+    door.submit("#scenario=%7Bbroken")
+    assert "The link is damaged" in region(door, "understood")
+    assert door.scenario == panel.scenario
+
+
+def test_the_pinned_plan_is_compared_in_every_place(panel):
+    pinned = panel.plan
+    press(panel, "pin")
+    panel.apply(tensor_parallel=2)
+    assert "A: Tensor parallel 1" in region(panel, "body")
+    press(panel, "view", "pinned")
+    assert "<b>Now: </b>Tensor parallel 2" in region(panel, "body")
+    press(panel, "swap")
+    assert panel.plan == pinned
+    assert "<b>Now: </b>Tensor parallel 1" in region(panel, "body")
+    press(panel, "unpin")
+    assert "pinned" not in region(panel, "views")
+    assert_shows_its_plan(panel)
+
+
+def test_a_block_size_is_tried_without_leaving_the_scenario(panel):
+    before = panel.scenario
+    press(panel, "try", "", "4096")
+    plan = wb.resolve(before.replace(block_size=4096))
+    assert panel.scenario == before
+    assert f"With a block of {plan.block_size:,} tokens" in region(panel, "tried")
+    press(panel, "apply", json.dumps({"block_size": 4096}))
+    assert panel.plan == plan
+    assert region(panel, "tried") == ""
+
+
+def test_what_is_known_of_a_scenario_is_not_computed_again(panel, monkeypatch):
+    press(panel, "view", "what_if")
+    press(panel, "view", "why")
+    monkeypatch.setattr("workbench.ui.front_door.next_steps", None)
+    monkeypatch.setattr("workbench.ui.front_door.body", None)
+    for do, arg in (("view", "what_if"), ("open", ALL), ("view", "why"), ("lab", "Copy")):
+        press(panel, do, arg)
+    assert_shows_its_plan(panel)
+
+
+def test_every_link_of_an_answer_leads_to_a_lab_a_view_or_a_goal(panel):
+    known = {
+        "show_lab": LABS,
+        "goal": GOALS,
+        "view": VIEWS,
+        "open": FIELDS,
+        "device": COMMON_DEVICES,
+    }
+    for tile in TILES:
+        for link in tile.links(answers(panel.plan)):
+            assert link.arg in known[link.do]
+            assert f'data-do="{link.do}" data-arg="{link.arg}"' in region(panel, "answers")
+
+
+@pytest.mark.parametrize("device", COMMON_DEVICES)
+def test_a_device_is_one_click_where_it_is_missing_and_completes_the_answers(device):
+    door = wb.explore(model="bamba-9b", platform="xpu")
+    assert "Capacity: ?, " in door.view.announced
+    press(door, "device", device)
+    assert door.scenario == Scenario(model="bamba-9b", device=device)
+    assert "?" not in door.view.announced
+    assert 'data-do="device"' not in region(door, "answers")
+
+
+@pytest.mark.parametrize("view", MADE_BY)
+def test_the_numbers_of_a_view_lead_to_their_steps(panel, view):
+    press(panel, "view", view)
+    shown = re.findall(r'data-do="step" data-arg="(\d+)"', region(panel, "body"))
+    assert shown
+    press(panel, "view", "why")
+    for number in shown:
+        assert f'data-step="{number}"' in region(panel, "body")
+        assert f'data-about="step-{number}"' in region(panel, "inspector")
+
+
+def test_every_step_that_an_answer_names_exists():
+    named = {name for names in MADE_BY.values() for name in names}
+    for scenario in (
+        Scenario(device="H100"),
+        Scenario(kv_cache_memory_bytes=2**34, num_speculative_tokens=1, model="qwen3.5-4b"),
+        Scenario(device_memory_bytes=80 * 2**30, weights_bytes=2**30, activation_bytes=2**30),
+    ):
+        named -= {step.rule.name for step in wb.resolve(scenario).steps}
+    assert named == set()
+
+
+def test_where_nothing_hits_a_click_turns_it_on():
+    door = wb.explore(model="qwen3-next-80b-a3b", device="H100", tensor_parallel=4)
+    press(door, "view", "hits")
+    changes = {"enable_prefix_caching": True}
+    assert json.dumps(changes).replace('"', "&quot;") in region(door, "body")
+    door.apply(**changes)
+    assert answers(door.plan).hit_tokens
+    assert "Apply" not in region(door, "body")

@@ -1,10 +1,12 @@
-"""The tab "Prefix hits": the case of vllm#45238 as input, and invalid input."""
+"""The lab of prefix hits: the case of vllm#45238 as input, its curve, changes, invalid input."""
 
 from __future__ import annotations
 
 import pytest
 
 import workbench as wb
+from workbench.core.prefix.workload import workload_hits
+from workbench.core.what_if.workload_steps import workload_steps
 
 TITLE = "Prefix hits"
 
@@ -33,10 +35,49 @@ def test_1600_shared_tokens_hit_and_1500_do_not(tab):
     assert "checkpoints at 1,584 and 2,112" in hits._workload.value
     type_in(hits, shared_tokens=1500, unique_tokens=700)
     assert "<b>0 of 64</b>" in hits._workload.value
-    assert "1,056 tokens that attention could reuse" in hits._workload.value
+    assert "1,056 tokens of attention KV that match are computed again" in hits._workload.value
     type_in(hits, shared_tokens=1600, unique_tokens=600, prefixes=12)
     assert "<b>52 of 64</b>" in hits._workload.value
     assert "measured 52" in hits._report.value
+
+
+def mark(hits):
+    """Return what is drawn of the workload: prompt, cached tokens and share."""
+    [shown] = [trace for trace in hits._curve.figure.data if trace.name == "your workload"]
+    return shown.x[0], shown.y[0], shown.text[0]
+
+
+def test_the_threshold_is_one_sentence_and_the_workload_is_in_the_curve(tab):
+    panel, hits = tab
+    type_in(hits, shared_tokens=1600, unique_tokens=600)
+    wanted = "A 2,200-token prompt gets a hit once it shares at least 1,584 tokens."
+    assert wanted in hits._threshold.value
+    assert panel.plan.hits().smallest_prefix(2200) == 1584
+    assert mark(hits) == (2200, 1584, "56 of 64 hit")
+    cached = next(trace for trace in hits._curve.figure.data if trace.name == "cached")
+    assert dict(zip(cached.x, cached.y, strict=True)).keys() >= {2184}
+    type_in(hits, shared_tokens=1500, unique_tokens=700)
+    assert mark(hits) == (2200, 0, "0 of 64 hit")
+    type_in(hits, shared_tokens=9_000, unique_tokens=9_000)
+    assert hits._curve.figure.layout.xaxis.range[1] > 18_000
+
+
+def test_a_change_that_helps_the_workload_is_offered_and_applied(tab):
+    panel, hits = tab
+    type_in(hits, shared_tokens=1500, unique_tokens=700)
+    steps = workload_steps(panel.plan, hits._read(panel.plan))
+    assert steps
+    shown = [button.description for button in hits.steps.children]
+    assert len(shown) == min(len(steps), 4)
+    for step in steps:
+        plan = wb.resolve(panel.scenario, **step.changes)
+        again = workload_hits(plan.hits().caching, hits._read(plan))
+        assert again.cached_tokens == step.hits.cached_tokens
+        assert sum(again.cached_tokens) > 0
+    hits.steps.children[0].click()
+    assert panel.plan == wb.resolve(panel.scenario)
+    assert mark(hits)[1] == max(steps[0].hits.cached_tokens)
+    assert "<b>0 of 64</b>" not in hits._workload.value
 
 
 def test_empty_fields_mean_the_shown_defaults(tab):
@@ -59,12 +100,12 @@ def test_an_invalid_number_is_reported_and_loses_nothing(tab, field, value):
     panel, hits = tab
     before = hits._workload.value
     type_in(hits, **{field: value})
-    assert "Nearest valid value" in hits._error.value
+    assert "Nearest valid value" in hits._refusal.value
     assert hits._workload.value == before
     assert "wb-stale" in hits._workload._dom_classes
-    assert "the last valid input" in hits._error.value
+    assert "the last valid input" in hits._refusal.value
     type_in(hits, **{field: ""})
-    assert hits._error.value == ""
+    assert hits._refusal.value == ""
     assert "wb-stale" not in hits._workload._dom_classes
     assert panel.session.errors == []
 
@@ -72,7 +113,7 @@ def test_an_invalid_number_is_reported_and_loses_nothing(tab, field, value):
 def test_a_prompt_above_the_longest_request_is_reported(tab):
     _panel, hits = tab
     type_in(hits, shared_tokens=32768)
-    assert "Expected at most max_model_len" in hits._error.value
+    assert "Expected at most max_model_len" in hits._refusal.value
     assert "wb-stale" in hits._workload._dom_classes
 
 
@@ -80,10 +121,10 @@ def test_a_plan_that_makes_an_input_impossible_leaves_the_panel_alive(tab):
     panel, hits = tab
     type_in(hits, shared_tokens=20_000)
     panel.set("max_model_len", "16384")
-    assert "Expected at most max_model_len" in hits._error.value
+    assert "Expected at most max_model_len" in hits._refusal.value
     assert "wb-stale" in hits._workload._dom_classes
     panel.set("max_model_len", "32768")
-    assert hits._error.value == ""
+    assert hits._refusal.value == ""
     assert "wb-stale" not in hits._workload._dom_classes
     assert panel.session.errors == []
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from html import escape, unescape
 from pathlib import Path
 
 import pytest
@@ -10,12 +12,19 @@ import pytest
 import workbench as wb
 from tests.ui.panels import press, region, remedies
 from workbench.core.errors import ConfigError, ScenarioError
+from workbench.core.what_if.answers import answers
 from workbench.omnibox import understand
 from workbench.scenario import Scenario
+from workbench.views.door.tiles import answer_to
 
 DATA = Path(__file__).parents[1] / "data"
 LOGS = DATA / "logs"
 COMMAND = "vllm serve Qwen/Qwen3-Next-80B-A3B-Instruct -tp 4 --kv-cache-dtype fp8"
+
+
+def applied(shown):
+    """Return what the buttons of some HTML apply."""
+    return [unescape(one) for one in re.findall(r'data-do="apply" data-arg="([^"]*)"', shown)]
 
 
 def log(name):
@@ -62,6 +71,99 @@ def test_an_unknown_model_is_a_typed_error(text):
         understand(text, Scenario())
 
 
+QUESTIONS = {
+    "why 528?": ("why", {}),
+    "Why is my block size 1056?": ("why", {}),
+    "what is byte 123,456": ("why", {}),
+    "will it start on an H100?": ("start", {"device": "H100"}),
+    "Does Qwen3-Next-80B start on 2 x H100": (
+        "start",
+        {"device": "H100", "tensor_parallel": 2, "model": "qwen3-next-80b-a3b"},
+    ),
+    "which backends on B200 and why not the others": ("start", {"device": "B200"}),
+    "does prefix caching hit?": ("hits", {}),
+    "smallest prompt that hits": ("hits", {}),
+    "smallest prompt that hits with Qwen3-Next-80B": ("hits", {"model": "qwen3-next-80b-a3b"}),
+    "a hit rate of 0 percent": ("hits", {}),
+    "how many requests of 32K fit?": ("fits", {}),
+    "how much memory does the KV cache take?": ("fits", {}),
+    "TP or fp8?": ("what_if", {}),
+    "0.23 against 0.33 for my model": ("versions", {}),
+    "what changes with 0.33?": ("versions", {}),
+    "do 8 requests fit with vLLM 0.23?": ("fits", {"rules": "0.23"}),
+}
+
+
+@pytest.mark.parametrize("text", QUESTIONS)
+def test_a_question_is_answered_and_only_what_it_says_is_changed(text):
+    view, said = QUESTIONS[text]
+    door = wb.explore(model="bamba-9b", kv_cache_dtype="fp8", max_model_len=8192)
+    door.submit(text)
+    before = Scenario(model="bamba-9b", kv_cache_dtype="fp8", max_model_len=8192)
+    assert door.scenario == before.replace(**said)
+    shown = region(door, "understood")
+    assert "A question about" in shown
+    answer = answer_to(view, answers(door.plan))
+    assert escape(answer) in shown
+    assert f'data-arg="{view}" data-key="view-{view}" role="tab" aria-selected="true"' in region(
+        door, "views"
+    )
+
+
+def test_a_block_size_in_question_is_that_of_named_models():
+    door = wb.explore(model="nemotron-3-nano-30b-a3b", tensor_parallel=4)
+    door.submit(f"why {door.plan.block_size:,}?")
+    assert 'data-do="use"' not in region(door, "understood")
+    door.submit("why 528?")
+    shown = region(door, "understood")
+    offered = re.findall(r'data-do="use" data-arg="([^"]*)"', shown)
+    assert "A block of 528 tokens has:" in shown
+    door_of = {wb.resolve(**json.loads(unescape(one))).block_size for one in offered}
+    assert door_of == {528}
+
+
+def test_a_block_size_in_question_is_explained_for_the_model_that_is_named():
+    door = wb.explore(model="bamba-9b")
+    door.submit("why 1056 tokens for nemotron-3-nano-30b-a3b?")
+    shown = region(door, "understood")
+    offered = re.findall(r'data-do="use" data-arg="([^"]*)"', shown)
+    plans = [wb.resolve(**json.loads(unescape(one))) for one in offered]
+    assert plans
+    assert {(plan.model.name, plan.block_size) for plan in plans} == {(door.plan.model.name, 1056)}
+
+
+def test_a_block_size_that_is_wanted_is_tried():
+    door = wb.explore(model="nemotron-3-nano-30b-a3b", tensor_parallel=4)
+    scenario = door.scenario
+    door.submit("can I set the block size to 64?")
+    shown = region(door, "understood")
+    taken = wb.resolve(scenario.replace(block_size=64)).block_size
+    assert f"vLLM makes {taken:,} tokens of it" in shown
+    assert applied(shown) == ['{"block_size": 64}']
+    assert door.scenario == scenario
+
+
+def test_a_single_line_of_a_log_is_explained_and_its_numbers_are_not_taken_for_those_below():
+    door = wb.explore(model="bamba-9b")
+    door.submit("Setting attention block size to 1056 tokens to ensure that attention page size is")
+    shown = region(door, "understood")
+    assert "has to hold at least one mamba state" in shown.partition("<details")[0]
+    assert "Below is still bamba-9b" in shown
+    assert "kv_cache_dtype" not in re.sub("<[^>]*>", "", shown.partition("<details")[0])
+    door.submit("a poem about the sea")
+    assert "Setting attention" not in region(door, "understood")
+    assert "is not understood" in region(door, "understood")
+
+
+def test_what_is_weighed_in_a_question_is_shown_with_gain_and_cost():
+    door = wb.explore(model="qwen3-next-80b-a3b", device="H100", tensor_parallel=4)
+    door.submit("TP or fp8?")
+    shown = region(door, "understood")
+    fields = [set(changes) for changes in map(json.loads, applied(shown))]
+    assert fields == [{"tensor_parallel"}, {"tensor_parallel"}, {"kv_cache_dtype"}]
+    assert shown.count("Gain: ") == shown.count("Cost: ") == len(fields)
+
+
 @pytest.mark.parametrize("text", ["{" * 100_000, "\0\1\2 \n", "a poem about the sea", "vllm serve"])
 def test_a_strange_text_changes_nothing_and_is_answered(text):
     door = wb.explore(model="bamba-9b")
@@ -98,7 +200,7 @@ def test_a_log_without_a_model_offers_candidates_and_explains_again():
     before = door.scenario
     press(door, "submit", log("size_alone_528.log"))
     assert door.scenario == before
-    assert "Use " in region(door, "understood")
+    assert 'data-do="use"' in region(door, "understood")
     press(door, "submit", log("size_alone_528.log"), "qwen3.5-4b")
     assert door.scenario.model == "qwen3.5-4b"
 

@@ -12,10 +12,12 @@ import workbench as wb
 from workbench.core.byte_map.of_plan import byte_map
 from workbench.ui.panels.pages import PagesPanel
 from workbench.ui.session import Session
+from workbench.views.bytes.inspector import byte_inspector
 from workbench.views.bytes.map import map_layout, map_traces
 from workbench.views.bytes.places import LEVELS
 from workbench.views.bytes.rows import map_picture
 from workbench.views.bytes.text import byte_words
+from workbench.views.html import stacked
 
 FIRST = wb.Scenario(model="qwen3.5-4b")
 KEYS_FIRST = wb.Scenario(model="bamba-9b", platform="rocm", backend="ROCM_ATTN")
@@ -53,7 +55,8 @@ def assert_drawn(panel: PagesPanel, pool: Any = None) -> None:
     for live, fresh in zip(panel.map.figure.data, map_traces(drawn), strict=True):
         for name in ("name", "x", "y", "base", "text", "hovertext", "showlegend"):
             assert live[name] == fresh[name], name
-    layout = map_layout(drawn)
+    layout = map_layout(drawn, marked=panel._byte())
+    assert panel.map.figure.layout.shapes == layout.shapes
     assert title(panel) == layout.title.text
     assert panel.map.figure.layout.xaxis.range == layout.xaxis.range
     assert panel.map.figure.layout.yaxis.ticktext == layout.yaxis.ticktext
@@ -143,9 +146,9 @@ def test_the_zoom_of_the_figure_redraws(pages):
     assert pages.place.window == (65_530, 65_545)
     assert "(zoomed)" in title(pages)
     assert_drawn(pages)
-    assert pages.zoomed.value
-    pages.zoomed.value = False
-    assert pages.zoomed.disabled
+    assert pages.reset_zoom.layout.display is None
+    pages.reset_zoom.click()
+    assert pages.reset_zoom.layout.display == "none"
     assert pages.place.window is None
     assert_drawn(pages)
     send(pages.map, event="zoom", range=[-5e9, 5e9])
@@ -176,6 +179,96 @@ def test_a_click_goes_one_level_down(pages):
         pages.place, level="kernel block", tensor=3, block=1, kernel_block=4, part="V"
     )
     assert_drawn(pages)
+
+
+def test_what_is_a_byte_is_answered_and_opened_with_one_number(pages):
+    pages.byte.value = "2,230,786"
+    meaning = pages.pool.tensors[0].groups[-1].meaning(2_230_786)
+    found = (meaning.page, meaning.kernel_block, meaning.kernel_token, meaning.part)
+    place = pages.place
+    assert place.level == "token"
+    assert (place.block, place.kernel_block, place.token, place.part) == found
+    [marked] = pages.map.figure.layout.shapes
+    assert marked.x0 == 2_230_786.5
+    assert_drawn(pages)
+    pages.byte.value = ""
+    assert not pages.map.figure.layout.shapes
+
+
+def row_of(panel, states):
+    """Return the number of the first row of attention, or of states."""
+    return next(n for n, row in enumerate(panel._picture.rows) if row.states is states)
+
+
+def test_the_byte_under_the_cursor_is_read(pages):
+    pages.level.value = "tensor"
+    row = row_of(pages, states=True)
+    send(pages.map, event="move", at=[1_234_567.8, row + 0.3])
+    assert stacked(*byte_words(pages.pool, 0, 1_234_567)) in pages._cursor.value
+    pages.level.value = "pool"
+    send(pages.map, event="move", at=[1_234_567.8, 5.2])
+    assert stacked(*byte_words(pages.pool, 5, 1_234_567)) in pages._cursor.value
+    before = pages._cursor.value
+    for at in ([-1, 0], [10**12, 0], [None, 0], "x", [float("nan"), 0]):
+        send(pages.map, event="move", at=at)
+    assert pages._cursor.value == before
+
+
+def test_a_click_opens_the_byte_under_the_cursor(pages):
+    pages.level.value = "tensor"
+    row = row_of(pages, states=False)
+    names = [trace.name for trace in pages.map.figure.data]
+    trace = pages.map.figure.data[names.index("V")]
+    bars = [number for number, y in enumerate(trace.y) if y == row]
+    byte = int(trace.base[bars[1]] + trace.x[bars[1]] - 7)
+    sent = {"trace": names.index("V"), "point": bars[1], "at": [byte + 0.5, row]}
+    send(pages.map, event="click", **sent)
+    assert byte_inspector(pages.pool, 0, byte) in pages._answer.value
+    assert pages.map.figure.layout.shapes[0].x0 == byte + 0.5
+    for level in LEVELS[3:]:
+        send(pages.map, event="click", **present_point(pages, byte))
+        assert pages.level.value == level
+        assert byte_inspector(pages.pool, 0, byte) in pages._answer.value
+        assert_drawn(pages)
+
+
+def present_point(panel, byte):
+    """Return the message of a click on the bar of attention that holds a byte."""
+    row = row_of(panel, states=False)
+    return next(
+        {"trace": trace, "point": point, "at": [byte + 0.5, row]}
+        for trace, bars in enumerate(panel.map.figure.data)
+        for point, (y, first, size) in enumerate(zip(bars.y, bars.base, bars.x, strict=True))
+        if y == row and first <= byte < first + size
+    )
+
+
+def test_a_click_on_a_state_opens_the_state(pages):
+    click(pages.map, "recurrent", 3)
+    assert pages.place.states
+    assert pages.level.value == "head"
+    assert pages.place.part == "recurrent"
+    assert [name for name, _value in pages.part.options] == ["first", "conv", "recurrent"]
+    assert_drawn(pages)
+    pages.states.value = False
+    assert pages.place.part is None
+    assert_drawn(pages)
+
+
+def test_a_click_skips_the_only_kernel_block_of_a_block():
+    panel = panel_of(wb.Scenario(model="qwen3-next-80b-a3b"))
+    click(panel.map, "V", 0)
+    assert panel.level.value == "token"
+    assert panel.place.part == "V"
+    assert_drawn(panel)
+
+
+def test_a_click_on_padding_stays_at_the_block():
+    panel = panel_of(wb.Scenario(model="qwen3-next-80b-a3b"))
+    click(panel.map, "padding", 0)
+    assert panel.level.value == "block"
+    assert "padding" in panel._answer.value
+    assert_drawn(panel)
 
 
 @pytest.mark.parametrize(
@@ -227,11 +320,9 @@ def test_tensors_of_several_sizes():
 
 def test_look_up_a_byte(pages):
     pages.byte.value = "2,230,786"
-    for line in byte_words(pages.pool, 0, 2_230_786):
-        assert line in pages._answer.value
-    pages.layout.value = "HND"
-    for line in byte_words(pages.pool, 0, 2_230_786):
-        assert line in pages._answer.value
+    for layout in ("", "HND"):
+        pages.layout.value = layout
+        assert byte_inspector(pages.pool, 0, 2_230_786) in pages._answer.value
     pages.byte.value = "9" * 12
     assert "Nearest valid: 6488063" in pages._answer.value
     pages.byte.value = "<b>"
@@ -318,7 +409,7 @@ def test_the_one_allocation_of_0_33_in_all_its_orders():
     panel.layout.value = "BLHNC"
     assert_drawn(panel, byte_map(wb.resolve(NEW), num_blocks=3, layout="BLHNC"))
     panel.byte.value = "4711"
-    assert "place in the one allocation" in panel._answer.value
+    assert "of the one allocation" in panel._answer.value
     assert "(order BLHNC)" in panel._answer.value
     panel.show(wb.resolve(FIRST))
     assert [name for name, _value in panel.layout.options][1:] == ["NHD", "HND"]

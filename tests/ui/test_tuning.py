@@ -1,4 +1,4 @@
-"""The tab "Tuning": a sweep of the present scenario, its pictures, and why a point is better."""
+"""The labs of sweeps: their pictures, goals and points, why a point is better, and kernels."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from tests.sweeps.local_dask import started
 from tests.sweeps.waiting import PATIENCE_S, wait_for
 from tests.ui.panels import shown_in_time
 from workbench.sweeps import run
+from workbench.sweeps.axes import default_axes
+from workbench.sweeps.front import GOALS
 from workbench.sweeps.kernels.fitting import Batch, Candidates
 from workbench.sweeps.kernels.kernel_session import KERNELS
+from workbench.sweeps.language import axes_text
 from workbench.sweeps.store import Key, ResultStore, Row
 from workbench.ui.panels.sweeps import kernels as tuning_kernels
 from workbench.ui.panels.sweeps import panel as tuning
-from workbench.ui.panels.sweeps.panel import PICTURES
+from workbench.ui.panels.sweeps.panel import LINES, TRADE_OFF
 
 AXES = (
     "tensor_parallel = 1, 2, 4\nkv_cache_dtype = auto, fp8\nkv_cache_memory_bytes = 20 GiB, 40 GiB"
@@ -31,7 +34,7 @@ AXES = (
 @pytest.fixture
 def tab():
     panel = wb.explore(model="qwen3.5-4b", kv_cache_memory_bytes="20 GiB")
-    tuning_panel = panel.open("Tuning")
+    tuning_panel = panel.open("Sweeps")
     tuning_panel.axes.value = AXES
     yield panel, tuning_panel
     assert panel.session.errors == []
@@ -49,50 +52,130 @@ def figure(tuning_panel):
 
 def test_what_is_swept_by_default_can_be_swept(tab):
     panel, tuning_panel = tab
-    tuning_panel.axes.value = tuning.default_text(panel.plan)
+    tuning_panel.axes.value = axes_text(default_axes(panel.scenario))
     assert "kv_cache_memory_bytes" not in tuning_panel.axes.value
     swept(tuning_panel)
     assert len(tuning_panel.found) == 864
     assert "864</b> points" in tuning_panel._counts.value
-    unknown = wb.explore(model="qwen3.5-4b").open("Tuning")
-    assert "kv_cache_memory_bytes = 20 GiB" in unknown.axes.value
+    unknown = wb.explore(model="qwen3.5-4b").open("Sweeps")
+    assert "kv_cache_memory_bytes 20 GiB" in unknown.axes.value
 
 
-@pytest.mark.parametrize("name", PICTURES)
+def expected(tuning_panel):
+    """Return the figure that the sweep makes of what is chosen."""
+    chosen = {name: control.value for name, control in tuning_panel.measures.items()}
+    found = tuning_panel.found
+    is_lines = tuning_panel.picture.value == LINES
+    made = found.parallel_figure() if is_lines else found.pareto_figure(**chosen)
+    return made.update_layout(autosize=True).to_dict()
+
+
+@pytest.mark.parametrize("name", [TRADE_OFF, LINES])
 def test_every_picture_is_that_of_the_sweep(tab, name):
     _panel, tuning_panel = tab
     tuning_panel.picture.value = name
     swept(tuning_panel)
-    fresh = PICTURES[name](tuning_panel.found)
-    assert figure(tuning_panel).layout.title.text == fresh.layout.title.text
-    assert len(figure(tuning_panel).data) == len(fresh.data)
-    tuning_panel.axes.value = "tensor_parallel = 1, 2"
+    assert figure(tuning_panel).to_dict() == expected(tuning_panel)
+    tuning_panel.axes.value = "tensor_parallel 1 2"
     swept(tuning_panel)
-    assert (
-        figure(tuning_panel).layout.title.text
-        == PICTURES[name](tuning_panel.found).layout.title.text
-    )
+    tuning_panel.measures["x"].value = "block_size"
+    assert figure(tuning_panel).to_dict() == expected(tuning_panel)
+    assert tuning_panel.measures["x"].disabled == (name == LINES)
 
 
 def test_a_point_says_what_it_is_better_for_and_can_be_used(tab):
     panel, tuning_panel = tab
     swept(tuning_panel)
     label, point = tuning_panel.point.options[0]
-    assert "tensor_parallel" in label
+    assert label.startswith(f"◆ {tuning_panel.found.name_of(point)}")
+    assert "TP " in label
     assert "What is set differently" in tuning_panel._why.value
     wanted = tuning_panel.found.scenario_of(point)
     assert wanted != panel.scenario
     tuning_panel.use.click()
     assert panel.scenario == wanted
     assert panel.plan.settings.tensor_parallel == wanted.tensor_parallel
-    assert "wb-stale" in tuning_panel._counts._dom_classes
+    assert "wb-stale" not in tuning_panel._counts._dom_classes
+    assert tuning_panel.found.scenario == wanted
+    assert figure(tuning_panel).to_dict() == expected(tuning_panel)
+
+
+def clicked(tuning_panel, point):
+    """Click the mark of a point in the picture."""
+    trace, index = next(
+        (number, trace.customdata.index(point))
+        for number, trace in enumerate(figure(tuning_panel).data)
+        if point in trace.customdata
+    )
+    message = {"event": "click", "trace": trace, "point": index}
+    tuning_panel._figure.view._handle_custom_msg(message, [])
+
+
+def test_any_point_can_be_clicked_and_used(tab):
+    panel, tuning_panel = tab
+    swept(tuning_panel)
+    found = tuning_panel.found
+    for point in found.shown_points():
+        if point not in found.front:
+            clicked(tuning_panel, point)
+            assert tuning_panel.point.value == point
+            assert found.why(point) == tuning_panel._why.value
+    clicked(tuning_panel, None)
+    assert tuning_panel.point.value == point
+    tuning_panel.use.click()
+    assert panel.scenario == found.scenario_of(point)
+    assert panel.scenario.tensor_parallel == found.scenario_of(point).tensor_parallel
+
+
+@pytest.mark.parametrize(
+    "goals", [("waste_share",), ("smallest_prefix_tokens", "waste_share"), [*GOALS]]
+)
+def test_the_goals_choose_the_best_points(tab, goals):
+    _panel, tuning_panel = tab
+    tuning_panel.axes.value = f"{AXES}\nenable_prefix_caching true false"
+    swept(tuning_panel)
+    for name, box in tuning_panel.goals.items():
+        box.value = name in goals
+    found = tuning_panel.found
+    assert set(found.goals) == set(goals)
+    rows = {row["point"]: row for row in found.rows()}
+
+    def cost(row):
+        return [float("inf") if row[name] is None else -GOALS[name] * row[name] for name in goals]
+
+    for row in rows.values():
+        beaten = [
+            other["point"]
+            for other in rows.values()
+            if cost(other) != cost(row)
+            and all(map(float.__le__, *(map(float, cost(one)) for one in (other, row))))
+        ]
+        assert not (beaten and row["point"] in found.front)
+        assert beaten or cost(row) in [cost(rows[point]) for point in found.front]
+    assert figure(tuning_panel).to_dict() == expected(tuning_panel)
+
+
+def test_words_are_completed_and_points_counted_while_one_types(tab):
+    _panel, tuning_panel = tab
+    box = tuning_panel.axes
+    assert "3 x 2 x 2 = 12 points" in tuning_panel._size.value
+    text = "tensor_parallel 1 2, kv_cache_dt"
+    box.value = text
+    assert "Nearest: kv_cache_dtype" in tuning_panel._size.value
+    box._handle_custom_msg({"text": text, "at": len(text)}, [])
+    assert box.offers["words"][0][0] == "kv_cache_dtype"
+    assert box.offers["start"] == text.index("kv_cache")
+    for content in ({"text": 1, "at": 0}, {}, {"text": "x", "at": "0"}):
+        box._handle_custom_msg(content, [])
+    box.value = ""
+    assert "Nothing is varied" in tuning_panel._size.value
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("tensor_parallel 1, 2", "field = value, value"),
-        ("tensor_paralel = 1, 2", "tensor_parallel"),
+        ("tensor_parallel", "tensor_parallel 1 2 4"),
+        ("tensor_paralel 1 2", "Nearest: tensor_parallel"),
         ("backend = FLASH", "FLASHINFER"),
         ("block_size = 16\nblock_size = 32", "twice"),
         ("block_size = 0, 16", "from 1"),
@@ -218,7 +301,7 @@ def test_a_picture_of_some_points_shows_how_many_there_are(tab):
     title = figure(tuning_panel).layout.title.text
     counts = tuning_panel.found.table.counts
     assert counts["kept"] > 2000
-    assert f" of {counts['kept']:,} points are not beaten" in title
+    assert f"Pareto-optimal of {counts['kept']:,} points" in title
     assert "others drawn" in title
 
 
@@ -232,16 +315,25 @@ def test_without_a_memory_size_nothing_is_better_in_concurrency():
 def test_a_sweep_of_another_scenario_is_greyed_out(tab):
     panel, tuning_panel = tab
     swept(tuning_panel)
-    assert "wb-stale" not in tuning_panel._counts._dom_classes
     panel.apply(tensor_parallel=2)
+    assert "wb-stale" not in tuning_panel._counts._dom_classes
+    panel.apply(max_model_len=4096)
     assert "wb-stale" in tuning_panel._counts._dom_classes
+    panel.undo()
+    assert "wb-stale" not in tuning_panel._counts._dom_classes
+    panel.apply(max_model_len=4096)
     swept(tuning_panel)
     assert "wb-stale" not in tuning_panel._counts._dom_classes
 
 
-def test_kernels_are_measured_row_by_row_stopped_and_resumed(tab, tmp_path):
-    _panel, tuning_panel = tab
-    kernels = tuning_panel.kernels
+@pytest.fixture
+def kernels():
+    panel = wb.explore(model="qwen3.5-4b", kv_cache_memory_bytes="20 GiB")
+    yield panel.open("Kernel sweeps")
+    assert panel.session.errors == []
+
+
+def test_kernels_are_measured_row_by_row_stopped_and_resumed(kernels, tmp_path):
     kernels.file.value = str(tmp_path / "results.db")
     arrived, began = kernels._arrived, threading.Event()
 
@@ -273,9 +365,7 @@ def test_kernels_are_measured_row_by_row_stopped_and_resumed(tab, tmp_path):
         assert {row.status for row in store.rows()} == {"ok"}
 
 
-def test_an_invalid_results_file_is_reported_in_place(tab, tmp_path):
-    _panel, tuning_panel = tab
-    kernels = tuning_panel.kernels
+def test_an_invalid_results_file_is_reported_in_place(kernels, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     kernels.file.value = str(tmp_path / "notes.txt")
     kernels.start.click()
@@ -284,9 +374,7 @@ def test_an_invalid_results_file_is_reported_in_place(tab, tmp_path):
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-def test_block_tables_are_measured_as_well(tab, tmp_path):
-    _panel, tuning_panel = tab
-    kernels = tuning_panel.kernels
+def test_block_tables_are_measured_as_well(kernels, tmp_path):
     kernels.kernel.value = "block-table"
     assert kernels.bitwise.disabled  # it has one configuration for all batches anyway
     kernels.file.value = str(tmp_path / "results.db")
@@ -319,10 +407,8 @@ def newer(path):
     [(newer, "has schema 99"), (lambda path: path.chmod(0o444), "cannot be written")],
 )
 def test_a_file_that_takes_no_rows_says_why_and_shows_what_it_holds(
-    tab, tmp_path, monkeypatch, change, said
+    kernels, tmp_path, monkeypatch, change, said
 ):
-    _panel, tuning_panel = tab
-    kernels = tuning_panel.kernels
     path = tmp_path / "results.db"
     stored(path)
     change(path)
@@ -353,9 +439,7 @@ def plant(monkeypatch, **changes):
     monkeypatch.setattr(tuning_kernels, "KERNELS", {**KERNELS, "flex": kernel})
 
 
-def test_a_worker_that_dies_is_a_row_and_the_panel_lives(tab, tmp_path, monkeypatch):
-    _panel, tuning_panel = tab
-    kernels = tuning_panel.kernels
+def test_a_worker_that_dies_is_a_row_and_the_panel_lives(kernels, tmp_path, monkeypatch):
     plant(monkeypatch)
     kernels.file.value = str(tmp_path / "results.db")
     kernels.start.click()
@@ -367,9 +451,7 @@ def test_a_worker_that_dies_is_a_row_and_the_panel_lives(tab, tmp_path, monkeypa
     assert kernels.jobs.stop_button.disabled
 
 
-def test_the_newest_request_wins(tab, tmp_path, monkeypatch):
-    _panel, tuning_panel = tab
-    kernels = tuning_panel.kernels
+def test_the_newest_request_wins(kernels, tmp_path, monkeypatch):
     plant(monkeypatch, measure="tests.sweeps.sweep_measures:slow")
     kernels.file.value = str(tmp_path / "first.db")
     kernels.start.click()
@@ -387,9 +469,7 @@ def test_the_newest_request_wins(tab, tmp_path, monkeypatch):
         assert len(second.rows()) == 4
 
 
-def test_stop_does_not_wait_for_the_compiler(tab, tmp_path, monkeypatch):
-    _panel, tuning_panel = tab
-    kernels = tuning_panel.kernels
+def test_stop_does_not_wait_for_the_compiler(kernels, tmp_path, monkeypatch):
     began, gate = threading.Event(), threading.Event()
 
     def slow(_target, _bitwise):
@@ -415,10 +495,8 @@ def is_measuring(cluster):
 
 
 @pytest.mark.slow
-def test_a_cluster_measures_for_the_panel(tab, tmp_path, monkeypatch):
+def test_a_cluster_measures_for_the_panel(kernels, tmp_path, monkeypatch):
     pytest.importorskip("distributed", reason="the extra `dask` is not installed")
-    _panel, tuning_panel = tab
-    kernels = tuning_panel.kernels
     kernels.file.value = str(tmp_path / "results.db")
     plant(monkeypatch)
     with started(n_workers=2) as cluster:

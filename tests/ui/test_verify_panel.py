@@ -1,4 +1,4 @@
-"""The tab "Verify": a Python without vLLM is reported in the panel; a result is a table."""
+"""The tab "Live check": a Python without vLLM is reported in the panel; a result is a table."""
 
 from __future__ import annotations
 

@@ -2,57 +2,64 @@
 
 from __future__ import annotations
 
+import gc
+
+import psutil
 import pytest
 from ipywidgets.widgets import widget as every
 
 import workbench as wb
+from tests.soak.duration import LONG_SOAK
+from tests.ui.changes import Person
 from tests.ui.panels import press
 from workbench.ui.labs import LABS
 
-ROUNDS = 2
-SCENARIOS = (
-    {"model": "qwen3-next-80b-a3b", "kv_cache_memory_bytes": "31 GiB"},
-    {"model": "qwen3-next-80b-a3b", "kv_cache_memory_bytes": None},
-    {"backend": "FLEX_ATTENTION"},
-    {"backend": None, "enable_prefix_caching": False},
-    {"enable_prefix_caching": True, "block_size": 15},
-    {"block_size": None, "tensor_parallel": 2},
-    {"model": "plamo-2-1b", "dtype": "float16"},
-    {"dtype": "auto", "tensor_parallel": 1},
-    {"model": "deepseek-v3"},
-)
+FEW, MANY, WARM = 50, 10_000, 1_000
+MOST_GROWTH_BYTES = 50 * 2**20
+DOOR = "front door"
 
 
-def alive() -> set[str]:
-    return set(every._instances)
+def alive() -> int:
+    return len(every._instances)
 
 
-def change_everything(panel, tab):
-    for changes in SCENARIOS:
-        panel.session.replace(**changes)
-    for control in ("picture", "part", "level"):
-        picker = getattr(tab, control, None)
-        for _label, value in getattr(picker, "_options_full", ()):
-            picker.value = value
+def resident_bytes() -> int:
+    gc.collect()
+    return psutil.Process().memory_info().rss
 
 
-@pytest.mark.parametrize("title", LABS)
-def test_a_change_closes_the_widgets_that_it_replaces(title):
-    panel = wb.explore(**SCENARIOS[0])
-    tab = panel.open(title)
-    change_everything(panel, tab)
+def change(person: Person, count: int) -> None:
+    for _ in range(count):
+        person.change()
+    person.settle()
+    assert person.door.session.errors == []
+
+
+@pytest.mark.parametrize("title", [DOOR, *LABS])
+def test_fifty_changes_add_no_widget(title, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # a design is saved here
+    person = Person(wb.explore(), seed=1, labs=[] if title == DOOR else [title])
+    person.settle()
     before = alive()
-    for _round in range(ROUNDS):
-        change_everything(panel, tab)
-    assert len(alive()) == len(before)
-    assert panel.session.errors == []
+    change(person, FEW)
+    assert alive() == before
 
 
 def test_the_front_door_makes_no_widget_for_what_it_shows(panel):
-    before = alive()
-    for changes in SCENARIOS:
-        panel.session.replace(**changes)
-        panel.submit("vllm serve Qwen/Qwen3.5-4B --block-size 528")
-        press(panel, "open", "all")
-        press(panel, "pin")
-    assert alive() == before
+    before = set(every._instances)
+    panel.submit("vllm serve Qwen/Qwen3.5-4B --block-size 528")
+    press(panel, "open", "all")
+    press(panel, "pin")
+    assert set(every._instances) == before
+
+
+@pytest.mark.parametrize("changes", [pytest.param(MANY, marks=LONG_SOAK)])
+def test_changes_of_everything_add_little_memory_and_no_widget(changes, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    person = Person(wb.explore(), seed=2)
+    change(person, WARM)  # torch, Triton and plotly are loaded by what is done first
+    widgets, memory = alive(), resident_bytes()
+    change(person, changes)
+    assert alive() == widgets
+    growth = resident_bytes() - memory
+    assert growth < MOST_GROWTH_BYTES, f"the kernel grew by {growth / 2**20:,.1f} MiB"

@@ -102,10 +102,10 @@ def test_the_slots_of_long_prompts_are_cut_and_say_so():
 
 def test_text_has_place_verdict_and_counts():
     html = step_html(step())
-    assert "2 launches of 8 programs, 100 loads and 50 stores, 600 B" in html
+    assert "2 launches of 8 programs, 100 loads and 50 stores, 600 bytes" in html
     assert "no meaningful time" in html
     assert "✓ agrees" in html
-    wrong = replace(step(), mismatch="group <0>, row 1: entry 2 is 7, the oracle has 8")
+    wrong = replace(step(), mismatch="group <0>, row 1: entry 2 is 7, the reference has 8")
     assert "✕ differs" in verdict(wrong)
     assert "&lt;0&gt;" in verdict(wrong)
 

@@ -29,7 +29,7 @@ from workbench.views.flex.lab import mistake_html, run_html
 SHAPE = FlexShape(4, 1, 128, 528, 16, "bfloat16")
 RUN = FlexRun(
     SHAPE,
-    FlexPlace("our <kernel>", "interpreter", "CPU", "float16 & not bfloat16"),
+    FlexPlace("our <kernel>", "interpreter", "CPU", "float32 & not bfloat16"),
     "prefill 64 x 64",
     "causal",
     2,
@@ -69,7 +69,7 @@ def lab(*trials, promised=("batch",)):
 def test_a_launch_in_words():
     text = run_html(RUN)
     assert "our &lt;kernel&gt;" in text
-    assert "float16 &amp; not bfloat16" in text
+    assert "float32 &amp; not bfloat16" in text
     assert "✓ 1.00e-03 at most, within the tolerance of 9.00e-03" in text
     assert "✓ changes none of 6,144 elements" in text
     assert "kernel blocks of 16" in text
@@ -95,7 +95,7 @@ def test_a_gpu_launch_shows_its_rates():
 def test_a_mistake_keeps_the_lines_of_its_example():
     message = "decides in Python, line 3: if q > k:\nUse &. Example:\n@triton.jit\ndef mine():"
     text = mistake_html(FlexMistake("a mask", "def bad(): <x>", message, RUN))
-    assert "if q &gt; k:<br>Use &amp;." in text
+    assert "if q &gt; k:<br>\nUse &amp;." in text
     assert "<pre" in text.split("Example:")[1]
     assert "✓ The next launch works" in text
     wrong = mistake_html(FlexMistake("a mask", "", message, replace(RUN, poisoned=1)))
@@ -155,7 +155,7 @@ def test_long_requests_are_drawn_in_steps_and_small():
     assert len(drawn.to_json()) < 150_000
     assert len(drawn.data[0].z) == 40
     assert "160 more trials" in drawn.layout.title.text
-    assert "<td>194 more like these</td><td>194 of 194 differ</td>" in bits_html(many)
+    assert "<td>194 more like these</td>\n<td>194 of 194 differ</td>" in bits_html(many)
 
 
 def rows(differing):

@@ -164,7 +164,7 @@ def test_text_has_sizes_refusals_and_costs():
     found = visits(batch, MaskRule(), lists)
     assert f"{found.pairs:,} (" in visits_html(found, 3)
     assert "never visited" not in visits_html(found, 3)
-    assert "never visited: a wrong result</td><td>7<" in visits_html(replace(found, missed=7), 3)
+    assert "never visited: a wrong result</td>\n<td>7<" in visits_html(replace(found, missed=7), 3)
 
 
 def test_a_direct_mask_over_large_blocks_needs_more_than_there_is():

@@ -1,4 +1,4 @@
-"""The hit curve: four traces, numbers of the rules, and words where nothing is found."""
+"""The hit curve: five traces, numbers of the rules, and words where nothing is found."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from tests.views.plans import EVIL, all_plans, evil_plan, plan_of
 from tests.views.test_html import Page
 from workbench.core.prefix.hits import caching_of, prefix_hit
 from workbench.views.figures import checkpoint_table, hit_curve
-from workbench.views.hits.figure import MAX_POINTS, MAX_ROWS
+from workbench.views.hits.figure import MAX_POINTS
+from workbench.views.hits.html import MAX_ROWS
 from workbench.views.palette import THEMES
 
 SHARED, ATTENTION, CACHED, FIRST = range(4)
@@ -105,9 +106,9 @@ def test_invalid_lengths_are_refused(values):
 def test_the_table_shows_steps_and_checkpoints():
     page = Page(checkpoint_table(cached(), 2200, 1500))
     assert page.count("tr") == 4
-    for words in ("state at 1,584", "state at 2,112", "Attention alone would reuse 1,056"):
+    for words in ("state at 1,584", "state at 2,112", "Attention layers alone would reuse 1,056"):
         assert words in page.words
-    assert "from 1,584 tokens of shared prefix on" in page.words
+    assert "A 2,200-token prompt gets a hit once it shares at least 1,584 tokens" in page.words
 
 
 def test_a_long_prompt_gives_a_short_table():

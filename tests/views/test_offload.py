@@ -70,7 +70,7 @@ def test_the_failed_check_is_shown_with_both_operands():
 @pytest.mark.parametrize(
     ("values", "stops"),
     [
-        ({"decode_context_parallel": 2}, 0),
+        ({"prefill_context_parallel": 2}, 0),
         ({"hash_block_size": 100}, 1),
         ({"block_size": 1000}, 4),
         ({"cpu_bytes_to_use": 0}, 5),

@@ -9,9 +9,8 @@ import pytest
 from tests.views.plans import EVIL, all_plans, evil_plan, large, plan_of, stateless
 from tests.views.test_log_table import Balance
 from workbench.views.pages.drawing import MAX_RULES, WIDTH, page_drawing
-from workbench.views.pages.number_steps import equation, number_steps
+from workbench.views.pages.number_steps import number_steps
 from workbench.views.pages.parts import KV, page_parts
-from workbench.views.summary import page_picture
 
 
 class Drawing(HTMLParser):
@@ -72,15 +71,17 @@ def test_the_steps_of_an_aligned_block_lead_to_it():
     plan = plan_of(model="qwen3.5-4b")
     titles = [step.title for step in number_steps(plan)]
     assert titles == ["state", "one token", "divide", "round up", "equal pages"]
-    assert f"{plan.mamba_page_size_bytes:,} / {plan.attention_bytes_per_token:,}" in equation(plan)
-    assert f"{plan.block_size:,} tokens" in equation(plan)
-    assert f"{plan.final_mamba_page_size_bytes:,} B" in equation(plan)
+    words = [step.text for step in number_steps(plan)]
+    division = f"{plan.mamba_page_size_bytes:,} / {plan.attention_bytes_per_token:,}"
+    for part, text in zip((division, f"{plan.block_size:,} tokens"), words[2:], strict=False):
+        assert part in text
+    assert f"{plan.final_mamba_page_size_bytes:,} B" in words[-1]
 
 
 def test_a_model_without_a_state_has_one_row_and_no_division():
     plan = stateless()
     assert len(Drawing(page_drawing(plan)).labels) == 1
-    assert "divide" not in equation(plan)
+    assert "divide" not in {step.title for step in number_steps(plan)}
 
 
 def test_a_block_of_many_kernel_blocks_is_ruled_up_to_a_limit():
@@ -92,8 +93,8 @@ def test_a_block_of_many_kernel_blocks_is_ruled_up_to_a_limit():
 
 def test_the_text_has_spaces_where_a_style_sheet_is_dropped():
     words = Drawing(large()._repr_html_()).words
-    assert f"{large().block_size:,} tokens in a block of {large().model.name} " in words
+    assert f"{large().block_size:,} tokens per KV-cache block of {large().model.name} " in words
 
 
 def test_names_are_escaped():
-    assert "<img" not in page_picture(evil_plan(EVIL))
+    assert "<img" not in page_drawing(evil_plan(EVIL))

@@ -76,7 +76,7 @@ def test_points_of_the_front_have_a_sign_of_their_own(found):
     assert best.marker.symbol != others.marker.symbol
     assert len(best.x) == len(found.front)
     lines = parallel_coordinates(found.rows(), found.front).data[0]
-    assert lines.dimensions[-1].label == "not beaten"
+    assert lines.dimensions[-1].label == "Pareto-optimal"
     assert sum(lines.dimensions[-1]["values"]) == len(found.front)
 
 
@@ -86,7 +86,7 @@ def test_the_present_plan_is_a_cross(found):
     figure = pareto_front(found.rows(), found.front, row)
     assert len(figure.data[2].x) == 1
     assert figure.data[2].x[0] == row["waste_share"]
-    assert "present" in figure.data[2].text[0]
+    assert "current configuration" in figure.data[2].text[0]
 
 
 def test_points_without_a_measure_are_omitted():

@@ -1,10 +1,13 @@
-"""An exercise: a specification with hidden inputs, or a question with one answer."""
+"""An exercise: a specification with hidden inputs, a question with one answer, or a judged work."""
+
+from __future__ import annotations
 
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -19,7 +22,23 @@ SEED = 37467
 """All learners get the same hidden inputs, so that verdicts can be discussed."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """The verdict on an answer. ok: None if there is no answer yet.
+
+    rows: what a verdict shows, as (label, text): given, expected, got, your line.
+    """
+
+    ok: bool | None
+    summary: str
+    rows: tuple[tuple[str, str], ...] = ()
+
+
+Judge = Callable[[Any, Any], Grade]
+"""(answer, the case that it is about, None without one) -> its grade."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Exercise:
     """One exercise of a lesson."""
 
@@ -27,10 +46,18 @@ class Exercise:
     title: str
     oracle: Callable[..., Any]
     """Returns the right answer; the function that a learner writes has its parameters."""
-    inputs: HiddenInputs | None
+    inputs: HiddenInputs | None = None
     """The hidden inputs, simplest first; None: a question, whose oracle takes nothing."""
-    unordered: bool
+    unordered: bool = False
     """The entries may come in any order."""
+    judge: Judge | None = None
+    """Grades what is not compared with the oracle's answer: a kernel, a record, a reading."""
+    is_value: bool = False
+    """What is judged is a value, not a function; None means that there is none yet."""
+    has_cases: bool = False
+    """The answer is about a case that `wb.check` is given; so is the solution."""
+    solutions: str = "solutions"
+    """The module of this package that has the solution, under the exercise's name."""
 
     @property
     def name(self) -> str:
@@ -40,12 +67,22 @@ class Exercise:
     @property
     def is_question(self) -> bool:
         """Return whether the answer is a value, not a function."""
-        return self.inputs is None
+        return self.is_value or self.has_cases or (self.inputs is None and self.judge is None)
 
     @property
     def hints(self) -> tuple[str, ...]:
         """Return the hints, from a first nudge to nearly the answer; none of them is the answer."""
-        return tuple(_hints()[self.name])
+        return tuple(_texts()[self.name]["hints"])
+
+    @property
+    def consequence(self) -> str:
+        """Return one sentence: what follows in vLLM from what was just solved."""
+        return _texts()[self.name]["consequence"]
+
+    def solution(self, case: Any = None) -> Any:
+        """Return the shipped solution, of `case` if the exercise has cases."""
+        found = getattr(import_module(f"workbench.exercises.{self.solutions}"), self.name)
+        return found(case) if self.has_cases else found
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -59,8 +96,8 @@ class Exercise:
 
 
 @cache
-def _hints() -> dict[str, list[str]]:
-    return json.loads(Path(__file__).with_name("hints.json").read_text(encoding="utf-8"))
+def _texts() -> dict[str, Any]:
+    return json.loads(Path(__file__).with_name("texts.json").read_text(encoding="utf-8"))
 
 
 EXERCISES: Registry[Exercise] = Registry("Exercise", "exercise")
@@ -68,12 +105,16 @@ EXERCISES: Registry[Exercise] = Registry("Exercise", "exercise")
 
 
 def exercise(
-    lesson: int, title: str, inputs: HiddenInputs | None = None, *, unordered: bool = False
+    lesson: int, title: str, inputs: HiddenInputs | None = None, **more: Any
 ) -> Callable[[Oracle], Oracle]:
-    """Register the decorated oracle under its name. Errors: ValueError for a name in use."""
+    """Register the decorated oracle under its name. Errors: ValueError for a name in use.
+
+    more: other fields of `Exercise`.
+    """
 
     def register(oracle: Oracle) -> Oracle:
-        EXERCISES.add(oracle.__name__, Exercise(lesson, title, oracle, inputs, unordered))
+        entry = Exercise(lesson=lesson, title=title, oracle=oracle, inputs=inputs, **more)
+        EXERCISES.add(oracle.__name__, entry)
         return oracle
 
     return register

@@ -4,30 +4,29 @@ import inspect
 import traceback
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any
 
 from workbench.core.trace import show
 from workbench.exercises.compare import described, difference, kind_of, plain, same
-from workbench.exercises.exercise import Exercise
+from workbench.exercises.exercise import Exercise, Grade
+from workbench.exercises.time_limit import MOST_SECONDS, limited
 
 
-@dataclass(frozen=True, slots=True)
-class Grade:
-    """The verdict on an answer. ok: None if there is no answer yet.
-
-    rows: what a verdict shows, as (label, text): given, expected, got, your line.
-    """
-
-    ok: bool | None
-    summary: str
-    rows: tuple[tuple[str, str], ...] = ()
+def grade(exercise: Exercise, answer: Any, case: Any = None) -> Grade:
+    """Return the grade of `answer`, about `case` if the exercise has cases; never raise for it."""
+    try:
+        with limited(MOST_SECONDS):
+            return _graded(exercise, answer, case)
+    except TimeoutError as error:  # it ran out between two inputs
+        return Grade(False, "It takes too long.", (("got", str(error)),))
 
 
-def grade(exercise: Exercise, answer: Any) -> Grade:
-    """Return the grade of `answer`; never raise for what a learner's function does."""
+def _graded(exercise: Exercise, answer: Any, case: Any) -> Grade:
     if answer is None or answer is Ellipsis:
         return _not_answered(exercise)
+    if exercise.judge is not None:
+        judged = exercise.judge(answer, case)
+        return _not_answered(exercise) if judged.ok is None else judged
     if exercise.is_question:
         return _value(exercise, answer)
     if not callable(answer):
@@ -38,7 +37,8 @@ def grade(exercise: Exercise, answer: Any) -> Grade:
 
 
 def _not_answered(exercise: Exercise) -> Grade:
-    what = "None by your answer" if exercise.is_question else "the body of the function"
+    is_value = (exercise.inputs is None and not exercise.parameters) or exercise.has_cases
+    what = "None by your answer" if is_value else "the body of the function"
     return Grade(None, f"Not answered yet: {exercise.title}. Replace {what}, and run the cell.")
 
 
@@ -78,7 +78,7 @@ def _function(exercise: Exercise, answer: Callable[..., Any]) -> Grade:
             return _not_answered(exercise)
         except Exception as error:  # noqa: BLE001  (shown to the learner, whatever it is)
             came = ("got", f"{type(error).__name__}: {error}")
-            rows = (given, ("expected", described(wanted)), came, *_own_line(error, answer))
+            rows = (given, ("expected", described(wanted)), came, *own_line(error, answer))
             return Grade(False, f"It fails on input {number + 1} of {len(hidden)}.", rows)
         if same(found, wanted, unordered=exercise.unordered):
             continue
@@ -99,8 +99,9 @@ def _shown(value: Any) -> str:
     return str(value) if callable(value) or hasattr(value, "__next__") else show(value)
 
 
-def _own_line(error: BaseException, answer: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
+def own_line(error: BaseException, answer: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
     """Return the last line of the learner's own file, cell or shell in the traceback."""
+    answer = getattr(answer, "fn", answer)  # what Triton's decorator wraps
     code = getattr(answer, "__code__", None) or getattr(type(answer).__call__, "__code__", None)
     own = code.co_filename if code is not None else None
     lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == own]

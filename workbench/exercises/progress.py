@@ -3,7 +3,6 @@
 import os
 from contextlib import suppress
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Literal
 
@@ -53,20 +52,15 @@ class Progress(tuple[Entry, ...]):
         return "\n".join([head, *map(str, self)])
 
     def _repr_html_(self) -> str:
-        from workbench.views.html import document
+        from workbench.views.html import code, document, join, table, tag
 
-        cells = "".join(
-            f"<tr><td>{entry.lesson}</td><td>{escape(entry.title)}</td>"
-            f'<td class="wb-number">{entry.tries}</td>'
-            f"<td>{'✓ solved' if entry.solved else '… open'}</td></tr>"
+        lead = tag("b", f"{len(self.solved)} of {len(self)} exercises solved.")
+        rows = (
+            (entry.lesson, entry.title, entry.tries, "✓ solved" if entry.solved else "… open")
             for entry in self
         )
-        return document(
-            f"<p><b>{len(self.solved)} of {len(self)} exercises solved.</b> "
-            "<code>wb.reset_progress()</code> starts again.</p>"
-            '<table class="wb-table"><tr><th>Lesson</th><th>Exercise</th><th>Tries</th>'
-            f"<th></th></tr>{cells}</table>"
-        )
+        again = join(lead, " ", code("wb.reset_progress()"), " starts again.")
+        return document(tag("p", again), table(("Lesson", "Exercise", "Tries", ""), rows))
 
 
 def progress_path() -> Path:
@@ -82,7 +76,7 @@ def progress() -> Progress:
     """Return what is solved so far. Errors: ProgressError for an unreadable file.
 
     >>> print(wb.progress())
-    0 of 14 exercises solved...
+    0 of ... exercises solved...
     """
     kept = _read(progress_path())
     entries = (
@@ -96,7 +90,7 @@ def reset_progress() -> Progress:
     """Delete all progress, a damaged file included. Errors: ProgressError if this fails.
 
     >>> wb.reset_progress()
-    0 of 14 exercises solved...
+    0 of ... exercises solved...
     """
     path = progress_path()
     try:

@@ -5,8 +5,11 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from math import gcd, lcm, prod
+from typing import Any
 
-from workbench.exercises.exercise import EXERCISES
+from workbench import adding
+from workbench.exercises.log_case import LogCase
+from workbench.scenario import Scenario
 
 
 def aligned_block_size(mamba_page_bytes: int, token_bytes: int, step_tokens: int) -> int:
@@ -94,5 +97,42 @@ def printed_tokens(num_blocks: int, blocks_per_request: int, max_model_len: int)
     return int(num_blocks / blocks_per_request * max_model_len)
 
 
-SOLUTIONS = {name: globals()[name] for name in EXERCISES}
-"""Name of the exercise -> its solution, which has that name in this module."""
+heron_blocks = [560, 2160, 80]
+"""Lesson 8: multiples of 80, the smallest kernel block, that hold the state; and 80 itself."""
+
+
+def heron_backend() -> adding.Backend:
+    """Solve lesson 8: a field for each sentence of the data sheet."""
+    return adding.Backend(
+        "HERON_ATTN",
+        platforms=("cuda",),
+        supported=(80, adding.MultipleOf(128)),
+        head_sizes=adding.HeadSizes(exact=(64, 128, 256)),
+        kv_cache_dtypes=("auto", "float16", "bfloat16", "fp8", "fp8_e4m3"),
+        capabilities=adding.Capabilities(at_least=(9, 0)),
+        supports_sinks=lambda query: query.major >= 10,
+        ranks=(adding.Rank("cuda", 5),),
+        cache=adding.CacheLayout(axes=adding.AXES),
+    )
+
+
+def fatal_line(case: LogCase) -> int:
+    """Solve lesson 9: the log doctor looks for the last known error that no start follows."""
+    failure = case.report.failure
+    return failure.line if failure else 0
+
+
+def log_meaning(case: LogCase) -> str:
+    """Solve lesson 9: the statement that the log doctor gives for that line."""
+    [meaning] = {one.means for one in case.report.lines if one.line == fatal_line(case)}
+    return next(letter for letter, text in case.statements.items() if text == meaning)
+
+
+def log_scenario(case: LogCase) -> Scenario:
+    """Solve lesson 9: what the lines of the log set."""
+    return Scenario.from_dict(case.report.reading.fields)
+
+
+def log_change(case: LogCase) -> dict[str, Any]:
+    """Solve lesson 9: the first tested remedy of a single setting."""
+    return next(case.repairs)

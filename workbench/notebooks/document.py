@@ -167,6 +167,7 @@ def without_widget_state(notebook: Notebook) -> dict[str, Any]:
     clean = copy.deepcopy(dict(notebook))
     clean["metadata"].pop("widgets", None)
     for cell in clean["cells"]:
-        for output in cell.get("outputs", ()):
-            output.get("data", {}).pop(_VIEW_MIME, None)
+        views = [o for o in cell.get("outputs", ()) if o.get("data", {}).pop(_VIEW_MIME, None)]
+        for bare in (output for output in views if not any(output["data"].values())):
+            cell["outputs"].remove(bare)
     return clean

@@ -4,21 +4,19 @@ Imported only by the worker process: papermill and nbclient take a second to loa
 """
 
 import asyncio
-import contextlib
 import math
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 from jupyter_client import KernelClient, KernelManager
-from nbclient.exceptions import CellTimeoutError
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, NotebookExecutionManager, papermill_engines
 
+from workbench.notebooks.memory import Limits, MemoryLimitError, MemoryMeter
 from workbench.notebooks.worker import STARTS
 
 ENGINE_NAME = "workbench-guarded"
@@ -28,8 +26,6 @@ _OUTPUT_WAIT_S = 30
 _SLICE_S = 0.5
 _PAUSE_S = 0.1
 _BETWEEN_INTERRUPTS_S = 5.0
-_SAMPLE_EVERY_S = 0.02
-_LOOK_FOR_CHILDREN_S = 0.5
 CONNECTION_FILE = "k{start}.json"
 """File name per kernel start; jupyter_client adds sockets next to it: k0-ipc-1 to k0-ipc-5."""
 
@@ -52,56 +48,6 @@ class Deadline:
         return time.monotonic() >= self._end + more_s
 
 
-class MemoryMeter:
-    """Samples resident bytes of a process and its children in a thread, 50 times a second.
-
-    A peak that lasts less than 20 ms can be missed; touching a gigabyte takes ten times as long.
-    """
-
-    def __init__(self, pid: int) -> None:
-        self._kernel = psutil.Process(pid)
-        self._family = [self._kernel]
-        self._looked = 0.0
-        self._start_bytes = self._peak_bytes = self.highest_bytes = 0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
-
-    def begin_cell(self) -> None:
-        """Start a new peak."""
-        self._start_bytes = self._peak_bytes = self._sample()
-
-    def end_cell(self) -> dict[str, int]:
-        """Return the peak since `begin_cell`, and how far it is above the start."""
-        self._sample()
-        added_bytes = max(0, self._peak_bytes - self._start_bytes)
-        return {"peak_bytes": self._peak_bytes, "added_bytes": added_bytes}
-
-    def close(self) -> None:
-        """End the thread."""
-        self._stop.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._stop.wait(_SAMPLE_EVERY_S):
-            self._sample()
-
-    def _sample(self) -> int:
-        now = time.monotonic()
-        total = 0
-        # A process may end between two lines, the kernel itself included.
-        with contextlib.suppress(psutil.Error):
-            if now - self._looked > _LOOK_FOR_CHILDREN_S:
-                self._looked = now
-                self._family = [self._kernel, *self._kernel.children(recursive=True)]
-        for process in self._family:
-            with contextlib.suppress(psutil.Error):
-                total += process.memory_info().rss
-        self._peak_bytes = max(self._peak_bytes, total)
-        self.highest_bytes = max(self.highest_bytes, total)
-        return total
-
-
 class GuardedClient(PapermillNotebookClient):
     """Runs the cells between the guard's start and its final check, and measures each.
 
@@ -116,11 +62,12 @@ class GuardedClient(PapermillNotebookClient):
         self,
         nb_man: NotebookExecutionManager,
         deadline: Deadline,
+        limits: Limits,
         socket_folder: str | None = None,
         **traits: Any,
     ) -> None:
         super().__init__(nb_man, timeout_func=deadline.next_slice, **traits)
-        self._deadline = deadline
+        self._deadline, self._limits = deadline, limits
         self._socket_folder = socket_folder
         self._failed_starts: list[str] = []
         self._last_interrupt = -math.inf
@@ -173,14 +120,18 @@ class GuardedClient(PapermillNotebookClient):
         return None
 
     def papermill_execute_cells(self) -> None:
-        """Run every cell up to the first that fails."""
-        self._quietly(f"{_GUARD}.start()")
-        self._meter = MemoryMeter(self.km.provisioner.pid)
+        """Run every cell up to the first that fails. Errors: MemoryLimitError."""
+        self._quietly(f"{_GUARD}.start({self._limits.output_bytes})")
+        meter = self._meter = MemoryMeter(self._limits.memory_bytes)
         try:
             super().papermill_execute_cells()
+        except DeadKernelError as error:
+            if meter.over_limit:
+                raise MemoryLimitError from error
+            raise
         finally:
-            self._meter.close()
-            self.nb.metadata.papermill["peak_bytes"] = self._meter.highest_bytes
+            meter.close()
+            self.nb.metadata.papermill["peak_bytes"] = meter.highest_bytes
         if not self.nb.metadata.papermill.get("exception"):
             self._quietly(f"await {_GUARD}.settle()")
 
@@ -213,6 +164,7 @@ class GuardedEngine(NBClientEngine):
         client = GuardedClient(
             nb_man,
             settings["deadline"],
+            settings["limits"],
             settings["socket_folder"],
             kernel_name=kernel_name,
             startup_timeout=settings["start_timeout"],

@@ -1,6 +1,7 @@
 """Start the worker process, wait for it, and always end its kernel."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import socket
@@ -18,6 +19,8 @@ import psutil
 from workbench.notebooks import worker
 from workbench.notebooks.document import Notebook, notebook_text, plain, without_widget_state
 from workbench.notebooks.guard import HIDDEN_ERRORS_VARIABLE, PROXIES
+from workbench.notebooks.memory import Limits
+from workbench.notebooks.processes import end_descendants
 from workbench.notebooks.results import RESULTS_VARIABLE
 from workbench.notebooks.worker import STARTS, Outcome
 
@@ -25,6 +28,9 @@ START_TIMEOUT_S = 120.0
 """Seconds until a kernel is ready, on a busy machine too."""
 GRACE_S = 30.0
 _CLOSING_S = 60.0
+_LOG_BYTES = 2**16
+HIDDEN = {*PROXIES, "pytest_current_test"}
+"""Variables that a run does not see: a kernel under pytest would not capture its programs."""
 _RESULTS, _HIDDEN, _LOG = "results.json", "hidden_errors.jsonl", "worker.log"
 _SHORT_BASE = "/tmp"  # noqa: S108 - the folder made in it is private
 
@@ -50,6 +56,7 @@ def execute(
     work: Path,
     kernel: str,
     timeout_s: float,
+    limits: Limits,
     hash_seed: int,
 ) -> Execution:
     """Run the notebook with `cwd` as its folder and `work`, an empty folder, for everything else.
@@ -67,6 +74,7 @@ def execute(
             "cwd": str(cwd),
             "kernel_name": kernel,
             "timeout_s": timeout_s,
+            "limits": dataclasses.asdict(limits),
             "start_timeout": START_TIMEOUT_S,
             "grace_s": GRACE_S,
             "socket_folder": sockets,
@@ -120,7 +128,7 @@ def _takes_sockets(folder: Path) -> bool:
 def _run_worker(work: Path, limit_s: float, hash_seed: int) -> bool:
     """Return whether the worker ended by itself within the limit."""
     environment = {
-        **{name: text for name, text in os.environ.items() if name.casefold() not in PROXIES},
+        **{name: text for name, text in os.environ.items() if name.casefold() not in HIDDEN},
         "PYTHONHASHSEED": str(hash_seed),
         RESULTS_VARIABLE: str(work / _RESULTS),
         HIDDEN_ERRORS_VARIABLE: str(work / _HIDDEN),
@@ -145,8 +153,10 @@ def _run_worker(work: Path, limit_s: float, hash_seed: int) -> bool:
             return False
         finally:
             if process.poll() is None:
-                # its kernel runs in a session of its own
-                worker.kill([process, *process.children(recursive=True)])
+                # its kernel runs in a session of its own, and it adopts what leaves that
+                end_descendants(process)
+                process.kill()
+                process.wait()
     return True
 
 
@@ -166,8 +176,10 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _log(path: Path) -> str:
-    """Return what worker and kernel printed, without what a kernel prints on every start."""
-    lines = plain(path.read_text(encoding="utf-8", errors="replace")).splitlines()
+    """Return the end of what worker and kernel printed, without what every kernel prints."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _LOG_BYTES))
+        lines = plain(file.read().decode(errors="replace")).splitlines()
     return "\n".join(line for line in lines if not line.startswith("[IPKernelApp] WARNING"))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
+from workbench.notebooks.memory import Limits
 from workbench.notebooks.strict import Strict
 
 ARTIFACT_KIB = 2048
@@ -16,9 +17,10 @@ ARTIFACT_KIB = 2048
 class Budgets(Strict):
     """The most that a run may take; None: no budget.
 
-    Wall-clock seconds, of all cells and of each; memory of the kernel and its children: the
-    highest of the run, and what one cell adds to what was there; `size_kib` of the executed
-    notebook without widget state. Times are for a CI machine: `scaled` fits them to a slower one.
+    A budget is judged after the run; a limit ends it. Wall-clock seconds, of all cells and of
+    each; memory of the kernel and its children: the highest of the run, and what one cell adds to
+    what was there; `size_kib` of the executed notebook without widget state. Times are for a CI
+    machine: `scaled` fits them to a slower one.
     """
 
     time_s: float | None = Field(default=None, gt=0)
@@ -26,6 +28,10 @@ class Budgets(Strict):
     memory_mib: float | None = Field(default=None, gt=0)
     cell_memory_mib: float | None = Field(default=None, gt=0)
     size_kib: float | None = Field(default=ARTIFACT_KIB, gt=0)
+    memory_limit_mib: float = Field(default=4096, gt=0)
+    """Of all processes of the run; more than the budget, so that a little too much is measured."""
+    output_limit_mib: float = Field(default=32, gt=0)
+    """What all cells may print and display, widgets included."""
 
     def over(self, other: Budgets) -> Budgets:
         """Return the budgets that are set here, and those of `other` for the rest."""
@@ -33,6 +39,12 @@ class Budgets(Strict):
             each.model_dump(exclude_unset=True, exclude_none=True) for each in (self, other)
         )
         return Budgets(**{**others, **own})
+
+    @property
+    def limits(self) -> Limits:
+        """Return what ends the run."""
+        sizes = self.memory_limit_mib, self.output_limit_mib
+        return Limits(*(int(mib * 2**20) for mib in sizes))
 
     def scaled(self, factor: float) -> Budgets:
         """Return the same budgets with `factor` times the seconds."""

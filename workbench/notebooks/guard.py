@@ -1,10 +1,12 @@
 """Inside the kernel: refuse the network, and record failures outside cells for the runner.
 
 A background thread prints its traceback, which is lost once its cell has ended; a failed task
-that is never awaited reports this only when it is collected. Both are recorded here, and so are
-tasks that never end and attempts to reach the network: a notebook that downloads something passes
-on the machine of its author and fails, or changes its numbers, everywhere else. Standard library
-only, as every notebook kernel that the runner starts imports this.
+that is never awaited reports this only when it is collected; the error of a pool's future is seen
+by the code that reads it. All are recorded here, and so are tasks that never end and attempts to
+reach the network: a notebook that downloads something passes on the machine of its author and
+fails, or changes its numbers, everywhere else. A shell command that fails raises an error, and
+output past a limit does. Standard library only, as every notebook kernel that the runner starts
+imports this.
 """
 
 import asyncio
@@ -19,9 +21,13 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from workbench.notebooks import unread_futures
+from workbench.notebooks.output_limit import OutputLimit
 
 HIDDEN_ERRORS_VARIABLE = "WORKBENCH_HIDDEN_ERRORS"
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy")
@@ -37,20 +43,33 @@ class NetworkUseError(ConnectionError):
     """Raised when code tries to use the network; code that handles the error still works."""
 
 
-def start() -> None:
-    """Install the recorder, and refuse the network permanently: an audit hook cannot be removed."""
+def start(output_bytes: int) -> None:
+    """Install the recorder and the limit; refuse the network permanently, as audit hooks stay.
+
+    Errors: RuntimeError where IPython is too old to stop at a shell command that fails.
+    """
+    from IPython.core.getipython import get_ipython
+
     install()
-    refuse_network(_record)
+    refuse_network(note_error)
+    shell: Any = get_ipython()
+    limit = OutputLimit(output_bytes, partial(note_error, "output_flood"))
+    # After this cell: IPython sets the methods of both streams back to those before it.
+    asyncio.get_running_loop().call_soon(limit.install, shell.kernel.session)
+    if not hasattr(shell, "system_raise_on_error"):
+        raise RuntimeError("this IPython passes over `!` commands that fail; install 9.14 or later")
+    shell.system_raise_on_error = True
 
 
 def install() -> None:
     """Start recording; called once, before the first cell."""
+    unread_futures.watch()
     _known_threads.update(thread.ident for thread in threading.enumerate())
     previous = threading.excepthook
 
     def record_and_pass_on(args: threading.ExceptHookArgs) -> None:
         if args.exc_value is not None and not isinstance(args.exc_value, SystemExit):
-            _record("background_thread", args.exc_value)
+            note_error("background_thread", args.exc_value)
         previous(args)
 
     threading.excepthook = record_and_pass_on
@@ -63,7 +82,7 @@ class _NeverRetrieved(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
         if error is not None and "exception was never retrieved" in record.getMessage():
-            _record("asyncio_task", error)
+            note_error("asyncio_task", error)
         # A handler of our own silences logging's last resort: the reader of a cell needs it.
         if not logging.getLogger().handlers and logging.lastResort is not None:
             logging.lastResort.handle(record)
@@ -83,10 +102,12 @@ async def settle(grace_s: float = 1.0) -> None:
     futures = [item for item in gc.get_objects() if issubclass(type(item), asyncio.Future)]
     for future in futures:
         if getattr(future, "_log_traceback", False) and (error := future.exception()):
-            _record("asyncio_task", error)
+            note_error("asyncio_task", error)
+    for error in unread_futures.errors():
+        note_error("unread_future", error)
     for task in filter(_is_the_notebooks_own, asyncio.all_tasks()):
         name = getattr(task.get_coro(), "__qualname__", task.get_name())
-        _record("pending_task", RuntimeError(f"{name} was still running after the last cell"))
+        note_error("pending_task", RuntimeError(f"{name} was still running after the last cell"))
 
 
 def _still_works(thread: threading.Thread) -> bool:
@@ -99,7 +120,8 @@ def _is_the_notebooks_own(task: asyncio.Task[object]) -> bool:
     return code is not None and any(part in code.co_filename for part in _CELL_FILES)
 
 
-def _record(kind: str, error: BaseException) -> None:
+def note_error(kind: str, error: BaseException) -> None:
+    """Note an error for the runner; without one, nothing is noted."""
     path = os.environ.get(HIDDEN_ERRORS_VARIABLE)
     if path is None:
         return

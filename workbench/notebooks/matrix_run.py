@@ -21,6 +21,7 @@ from workbench.notebooks.problems import NotebookError, NotebookProblem, Noteboo
 from workbench.notebooks.runner import run_notebook
 from workbench.notebooks.source_rules import COMMON_RULES, check_notebook_source
 
+EXECUTED = ".executed.ipynb"
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -93,11 +94,14 @@ class MatrixReport:
             undefined=StrictUndefined,
         )
 
-        def link(result: CaseResult) -> str:
-            """Return the address of the executed notebook, empty if the case was not run."""
+        def link(result: CaseResult, suffix: str = ".html") -> str:
+            """Return the address of a file of the run, empty if the case was not run."""
             target = result.run.output_path
-            executed = target.name.endswith(".executed.ipynb")
-            return quote(Path(os.path.relpath(target, path.parent)).as_posix()) if executed else ""
+            stem = target.name.removesuffix(EXECUTED)
+            if stem == target.name:
+                return ""
+            found = target.with_name(stem + suffix)
+            return quote(Path(os.path.relpath(found, path.parent)).as_posix())
 
         text = environment.get_template(f"{template}.j2").render(report=self, link=link)
         path.parent.mkdir(parents=True, exist_ok=True)

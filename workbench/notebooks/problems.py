@@ -36,13 +36,22 @@ class NotebookMatrixError(NotebookError):
 _OfRun = Literal["cell_error", "timeout", "kernel_died", "not_run", "unguarded"]
 _OfMisuse = Literal["notebook_missing", "not_a_notebook", "unknown_parameter", "parameter_type"]
 _Printed = Literal["never_awaited", "traceback_in_stream", "widget_error", "panel_error"]
-HiddenKind = Literal["background_thread", "asyncio_task", "pending_task", "network_use"]
+HiddenKind = Literal[
+    "background_thread",
+    "asyncio_task",
+    "pending_task",
+    "unread_future",
+    "network_use",
+    "output_flood",
+]
 _OfResults = Literal["no_results", "bad_results", "results_schema", "unexpected_result"]
 _OfGoldens = Literal["no_golden", "stale_golden", "golden_differs"]
 _OfSkips = Literal["silent_skip", "undeclared_skip"]
 _OfBudgets = Literal["over_time", "over_memory", "too_large"]
 _OfParameters = Literal["unused_parameter", "parameters_cell", "parameter_style"]
-_OfSource = Literal["leftover", "kernelspec", "cell_count", "long_function", "install", "title"]
+_OfSource = Literal[
+    "leftover", "kernelspec", "cell_count", "long_function", "install", "title", "harness"
+]
 _Ran = Literal[_OfRun, _Printed, HiddenKind, _OfResults, _OfGoldens, _OfSkips, _OfBudgets]
 ProblemKind = Literal[_Ran, _OfMisuse, _OfParameters, _OfSource, "syntax"]
 PROBLEM_KINDS: tuple[str, ...] = get_args(ProblemKind)
@@ -52,11 +61,14 @@ MEANINGS: dict[str, str] = {
     "background_thread": "a background thread failed",
     "asyncio_task": "an asyncio task failed, and was never awaited",
     "pending_task": "an asyncio task never ended, and was never awaited",
+    "unread_future": "a future failed, and its result was never read",
+    "output_flood": "the output floods",
     "never_awaited": "a coroutine was called and never awaited",
     "traceback_in_stream": "a traceback was printed",
     "network_use": "the notebook tried to use the network",
 }
 """How a message begins."""
+UNWATCHED = "network use of child processes not watched"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +129,8 @@ class NotebookResult:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     hash_seed: int = 0
     failed_starts: tuple[str, ...] = ()
+    unwatched: str = ""
+    """Why the network use of child processes was not watched; empty where it was."""
 
     @property
     def ok(self) -> bool:
@@ -137,6 +151,7 @@ class NotebookResult:
             "hash_seed": self.hash_seed,
             "skipped_gpu_cells": list(self.skipped),
             "failed_kernel_starts": list(self.failed_starts),
+            "network_not_watched": [self.unwatched] if self.unwatched else [],
         }
 
     def rerun(self, to_cell: int | None = None) -> str:
@@ -151,6 +166,7 @@ class NotebookResult:
         """Return text for a terminal: one line if all is well, else every problem and its rerun."""
         again = "; ".join(self.failed_starts)
         starts = f", kernel started again after: {again}" if again else ""
+        starts += f", {UNWATCHED}: {self.unwatched}" if self.unwatched else ""
         if self.ok:
             skipped = f", skipped: {'; '.join(self.skipped)}" if self.skipped else ""
             return f"{self.path.name}: ok in {self.duration_s:.1f} s{skipped}{starts}"

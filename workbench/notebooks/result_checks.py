@@ -150,6 +150,8 @@ def over_time(evidence: Evidence) -> Iterator[NotebookProblem]:
 def over_memory(evidence: Evidence) -> Iterator[NotebookProblem]:
     """Check the kernel's highest memory, and what each cell adds to the memory at its start."""
     budgets = evidence.expectations.budgets
+    if evidence.execution.outcome.kind == "over_memory":
+        return  # the run was ended for it
     most, taken = budgets.memory_mib, evidence.record.get("peak_bytes", 0) / MIB
     if most is not None and taken > most:
         large = max(evidence.cells, key=lambda cell: cell.added_bytes, default=None)

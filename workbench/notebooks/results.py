@@ -14,13 +14,13 @@ RESULTS_VARIABLE = "WORKBENCH_RESULTS"
 _lock = threading.Lock()
 
 
-def record_results(*, skipped: Sequence[str] = (), **values: Any) -> dict[str, Any]:
+def record_results(*, skipped: Sequence[str] = (), **values: Any) -> None:
     """Record results given as keywords: `record_results(block_size=528)`."""
-    return write_results(values, skipped=skipped)
+    write_results(values, skipped=skipped)
 
 
-def write_results(values: Mapping[str, Any], skipped: Sequence[str] = ()) -> dict[str, Any]:
-    """Record a notebook's results, and return them.
+def write_results(values: Mapping[str, Any], skipped: Sequence[str] = ()) -> None:
+    """Record a notebook's results; a cell that ends with the call shows nothing.
 
     Merged into the JSON file named by WORKBENCH_RESULTS: a later value replaces an earlier one,
     reasons in `skipped` are collected. Without that variable, as in JupyterLab, nothing is
@@ -28,14 +28,12 @@ def write_results(values: Mapping[str, Any], skipped: Sequence[str] = ()) -> dic
     is not made of dicts with text keys, lists, text, finite numbers, booleans and None.
 
     >>> wb.write_results({"block_size": plan.block_size})
-    {'block_size': 2096}
     """
     checked = plain_values(values)
     reasons = (skipped,) if isinstance(skipped, str) else tuple(map(str, skipped))
     if target := os.environ.get(RESULTS_VARIABLE):
         with _lock:
             _merge(Path(target), checked, reasons)
-    return checked
 
 
 def plain_values(values: Mapping[str, Any], where: str = "") -> dict[str, Any]:

@@ -13,6 +13,7 @@ from workbench.notebooks import document, verdict
 from workbench.notebooks.evidence import Evidence, read_results
 from workbench.notebooks.execute import execute
 from workbench.notebooks.expectations import Expectations
+from workbench.notebooks.page import notebook_page
 from workbench.notebooks.parameters import check_parameters, inspect_parameters
 from workbench.notebooks.problems import NotebookError, NotebookResult
 from workbench.notebooks.results import plain_values
@@ -37,11 +38,12 @@ def run_notebook(
     """Run a notebook in a fresh kernel, offline, with its own folder as working directory.
 
     `timeout_s`: seconds for all cells together; `expect`: results that must come out;
-    `name`: stem of the two files written to `output_dir`, `<name>.executed.ipynb` and
-    `<name>.results.json` (the notebook's own stem unless given: give it when several runs of one
-    notebook share a folder). Widget state is scanned for errors, then removed; it stays when
-    there is a problem, as evidence (`keep_widget_state`: always, or never).
-    `expectations`: budgets, a schema, a golden; `expect` is added to its values.
+    `name`: stem of the three files written to `output_dir`, `<name>.executed.ipynb`,
+    `<name>.html` (for readers, without scripts) and `<name>.results.json` (the notebook's own stem
+    unless given: give it when several runs of one notebook share a folder). Widget state is
+    scanned for errors, then removed; it stays when there is a problem, as evidence
+    (`keep_widget_state`: always, or never).
+    `expectations`: budgets and limits, a schema, a golden; `expect` is added to its values.
     `hash_seed`: PYTHONHASHSEED, a random one unless given; `to_cell`: the last cell to run.
 
     A notebook that fails gives a result with problems. Raises for misuse only: NotebookFileError,
@@ -69,6 +71,7 @@ def run_notebook(
             work=Path(work),
             kernel=kernel,
             timeout_s=timeout_s,
+            limits=wanted.budgets.limits,
             hash_seed=seed,
         )
         executed = execution.executed or selected
@@ -96,6 +99,8 @@ def run_notebook(
         draft = Path(work) / "published"
         draft.write_text(written, encoding="utf-8")
         draft.replace(output_path)
+        draft.write_text(notebook_page(document.without_widget_state(executed)), encoding="utf-8")
+        draft.replace(folder / f"{stem}.html")
         if execution.results_path.exists():
             execution.results_path.replace(results_path)
         else:
@@ -115,6 +120,7 @@ def run_notebook(
         parameters=given,
         hash_seed=seed,
         failed_starts=tuple(evidence.record.get("failed_starts", ())),
+        unwatched=execution.outcome.unwatched,
     )
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from workbench.notebooks import document
-from workbench.notebooks.document import Notebook, code_cells, numbered_cells, source_of
+from workbench.notebooks.document import Cell, Notebook, code_cells, numbered_cells, source_of
+from workbench.notebooks.page import HIDDEN_CELL, HIDDEN_INPUT
 from workbench.notebooks.parameters import inspect_parameters, parameter_cell, unused_parameters
 from workbench.notebooks.problems import NotebookParameterError, NotebookProblem
 
@@ -16,6 +17,7 @@ KERNEL = "python3"
 FEWEST_CELLS, MOST_CELLS = 10, 25
 LONGEST_BODY_LINES = 10
 LARGEST_SOURCE_BYTES = 100_000
+_HARNESS = re.compile(r"^(?:assert\b|(?:\w+\.)?(?:write|record)_results\()", re.MULTILINE)
 _TOOLS = r"(?:pip3?|uv|conda|mamba|micromamba|apt|apt-get|brew)\b"
 _INSTALL = re.compile(
     rf"^\s*[!%]\s*(?:sudo\s+)?(?:(?:\S*python[\d.]*|\{{[^}}]+\}})\s+-m\s+)?{_TOOLS}", re.MULTILINE
@@ -85,10 +87,29 @@ def _parameters(notebook: Notebook) -> Iterator[NotebookProblem]:
 
 
 def _cell_count(notebook: Notebook) -> Iterator[NotebookProblem]:
-    count = len(notebook["cells"])
-    if not FEWEST_CELLS <= count <= MOST_CELLS:
-        message = f"{count} cells; {FEWEST_CELLS} to {MOST_CELLS} make one question"
+    """Check how many cells a reader sees; a single cell of code is a panel, not a text."""
+    visible = [cell for _index, cell in numbered_cells(notebook) if not _is_hidden(cell)]
+    count, code = len(visible), sum(cell["cell_type"] == "code" for cell in visible)
+    if code != 1 and not FEWEST_CELLS <= count <= MOST_CELLS:
+        message = f"{count} visible cells; {FEWEST_CELLS} to {MOST_CELLS} make one question"
         yield NotebookProblem("cell_count", None, message)
+
+
+def _is_hidden(cell: Cell) -> bool:
+    return HIDDEN_CELL in document.tags_of(cell)
+
+
+def _harness(notebook: Notebook) -> Iterator[NotebookProblem]:
+    """Check that readers see no asserts and no results for CI, here and in converted notebooks."""
+    for index, cell in code_cells(notebook):
+        folded = cell["metadata"].get("jupyter", {}).get("source_hidden", False)
+        if folded == {HIDDEN_CELL, HIDDEN_INPUT}.isdisjoint(document.tags_of(cell)):
+            tags = f"the tag {HIDDEN_CELL} or {HIDDEN_INPUT}"
+            message = f"a hidden cell needs both: {tags}, and jupyter.source_hidden"
+            yield NotebookProblem("harness", index, message)
+        if not _is_hidden(cell) and (found := _HARNESS.search(source_of(cell))):
+            message = f"readers see {found[0].strip()}: move it into a cell tagged {HIDDEN_CELL}"
+            yield NotebookProblem("harness", index, message, found[0].strip())
 
 
 def _functions(notebook: Notebook) -> Iterator[NotebookProblem]:
@@ -134,5 +155,5 @@ COMMON_RULES: tuple[Rule, ...] = (_leftovers, _size, _parameters_cell)
 
 RULES: tuple[Rule, ...] = (
     *(_leftovers, _size, _kernelspec, _parameters),
-    *(_cell_count, _functions, _installs, _title),
+    *(_cell_count, _harness, _functions, _installs, _title),
 )

@@ -30,6 +30,11 @@ def run_ended(evidence: Evidence) -> Iterator[NotebookProblem]:
         interrupted = [problem for problem in evidence.shown if _is_interrupt(problem)]
         text = interrupted[-1].excerpt if interrupted else excerpt(source, "")
         yield NotebookProblem("timeout", index, f"still running after {limit}{detail}", text)
+    elif outcome.kind == "over_memory":
+        taken, most = (f"{size / 2**20:,.0f} MiB" for size in _memory(evidence))
+        fix = "make it smaller with smoke=True, or raise memory_limit_mib"
+        message = f"the kernel was ended with {taken} of memory, the limit is {most}: {fix}"
+        yield NotebookProblem("over_memory", index, message, excerpt(source, ""))
     elif outcome.kind in {"kernel_died", "not_run"}:
         detail = f": {outcome.message}" if outcome.kind == "not_run" else ""
         text = excerpt(source, evidence.execution.log)
@@ -85,6 +90,11 @@ CHECKS: tuple[Check, ...] = (
 
 def _is_interrupt(problem: NotebookProblem) -> bool:
     return problem.message.startswith("KeyboardInterrupt")
+
+
+def _memory(evidence: Evidence) -> tuple[int, int]:
+    limit_bytes = evidence.expectations.budgets.limits.memory_bytes
+    return evidence.record.get("peak_bytes", 0), limit_bytes
 
 
 def _last_started(evidence: Evidence) -> tuple[int | None, str]:

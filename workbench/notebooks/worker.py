@@ -5,7 +5,6 @@ the kernel inherits its environment: two runs in one process would mix both. Rea
 of `run`, writes the executed notebook and `Outcome` next to it.
 """
 
-import contextlib
 import dataclasses
 import json
 import os
@@ -20,22 +19,37 @@ from typing import Any, Literal
 
 import psutil
 
+from workbench.notebooks.guard import NetworkUseError, note_error
+from workbench.notebooks.memory import Limits, MemoryLimitError
+from workbench.notebooks.offline import refuse_network
+from workbench.notebooks.processes import REMOVAL_S, adopt_orphans, end_descendants
+
 INPUT, OUTPUT = "input.ipynb", "output.ipynb"
 REQUEST, OUTCOME = "request.json", "outcome.json"
-REMOVAL_S = 20.0
 STARTS = 2
 """Most kernel starts: a second one after one that never became ready."""
+
+
+OutcomeKind = Literal["ok", "cell_error", "timeout", "over_memory", "kernel_died", "not_run"]
+ENDED: dict[str, OutcomeKind] = {
+    "CellTimeoutError": "timeout",
+    "MemoryLimitError": "over_memory",
+    "DeadKernelError": "kernel_died",
+}
+"""Error of the engine -> what became of the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How it ended: `cell_error` leaves its evidence in the executed notebook."""
 
-    kind: Literal["ok", "cell_error", "timeout", "kernel_died", "not_run"]
+    kind: OutcomeKind
     message: str = ""
+    unwatched: str = ""
+    """Why the network use of child processes was not watched; empty where it was."""
 
 
-def run(*, timeout_s: float, grace_s: float, **settings: Any) -> Outcome:
+def run(*, timeout_s: float, grace_s: float, limits: Limits, **settings: Any) -> Outcome:
     """Execute INPUT into OUTPUT, both in the working directory.
 
     `settings`: of papermill, and `socket_folder`: where the kernel's sockets are; None for TCP.
@@ -57,16 +71,15 @@ def run(*, timeout_s: float, grace_s: float, **settings: Any) -> Outcome:
             language="python",
             progress_bar=False,
             deadline=deadline,
+            limits=limits,
             **settings,
         )
     except PapermillExecutionError as error:
         if error.ename == "KeyboardInterrupt" and deadline.passed():
             return Outcome("timeout")
         return Outcome("cell_error", f"{error.ename}: {error.evalue}")
-    except CellTimeoutError as error:
-        return Outcome("timeout", str(error))
-    except DeadKernelError as error:
-        return Outcome("kernel_died", str(error))
+    except (CellTimeoutError, MemoryLimitError, DeadKernelError) as error:
+        return Outcome(ENDED[type(error).__name__], str(error))
     except Exception as error:  # noqa: BLE001 - whatever went wrong, the caller gets a result
         return Outcome("not_run", f"{type(error).__name__}: {error}")
     return Outcome("ok")
@@ -77,14 +90,6 @@ def _stop_when_orphaned(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1)
     os.kill(os.getpid(), signal.SIGINT)
-
-
-def kill(processes: list[psutil.Process]) -> None:
-    """Kill processes, and wait until they are gone."""
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    psutil.wait_procs(processes, timeout=REMOVAL_S)
 
 
 def _remove(folder: Path) -> None:
@@ -100,13 +105,17 @@ def main() -> None:
     # A shell that starts its jobs in the background has them ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=_stop_when_orphaned, args=(os.getppid(),), daemon=True).start()
+    adopt_orphans()
+    unwatched = refuse_network(lambda tried: note_error("network_use", NetworkUseError(tried)))
     request = json.loads(Path(REQUEST).read_text(encoding="utf-8"))
+    limits = Limits(**request.pop("limits"))
     outcome_path = Path(OUTCOME).absolute()
     try:
-        outcome = run(**request)
+        outcome = dataclasses.replace(run(limits=limits, **request), unwatched=unwatched)
     finally:
-        # An interrupted start leaves a kernel that its manager does not know.
-        kill(psutil.Process().children(recursive=True))
+        # An interrupted start leaves a kernel that its manager does not know, and a kernel leaves
+        # what its cells have started.
+        end_descendants(psutil.Process())
         # The process that made it may be gone.
         if request["socket_folder"] is not None:
             _remove(Path(request["socket_folder"]))

@@ -3,40 +3,39 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from workbench.core.errors import Refused
 from workbench.core.plan import Plan
-from workbench.core.remedies import Remedy
 from workbench.core.what_if.answers import Answers
 from workbench.core.what_if.next_steps import GOALS, NextStep
 from workbench.exchange import commands_of
-from workbench.interop.logs.report import LogReport
 from workbench.models import catalog_names
 from workbench.omnibox import Understood
 from workbench.resolution import remedies_of_refusal
+from workbench.scenario.links import link_of
+from workbench.ui.door_explanations import PINNED, VIEWS, compared_with, remedies_html
+from workbench.ui.door_logs import explained
+from workbench.ui.door_questions import answered
+from workbench.ui.history import History, changed_fields
 from workbench.ui.labs import LABS
 from workbench.ui.session import Outcome
-from workbench.versions import compare
 from workbench.views import html
-from workbench.views.capacity.html import pool_html
-from workbench.views.capacity.memory_answer import answer_html
+from workbench.views.door.buttons import button
 from workbench.views.door.inspector import inspector
 from workbench.views.door.next_cards import next_cards
 from workbench.views.door.scenario_bar import Bar, scenario_bar
 from workbench.views.door.tiles import tiles
-from workbench.views.hits.figure import hits_html
+from workbench.views.door.trial import tried_html
+from workbench.views.door.visits import HISTORY, Line, history
 from workbench.views.html import Html, join, tag
-from workbench.views.logs.table import failure_html, headline, lines_table
-from workbench.views.pages.drawing import page_drawing
-from workbench.views.versions.differences import differences_html
 
 Legal = Callable[[str, tuple[Any, ...]], tuple[Any, ...]]
 HINT = (
-    "Paste a `vllm serve` command, a start-up log or a config.json, or type a model "
-    "(for example qwen3-next-80b-a3b)"
+    "A `vllm serve` command, log, config.json, model or question: "
+    "Qwen3-Next-80B, 4 x H100, fp8 KV, MTP 1, 32K"
 )
 
 
@@ -50,8 +49,12 @@ class View:
     """Whether all next steps are shown."""
     opened: str = ""
     """Field whose control is open, "all", or nothing."""
-    pinned: Answers | None = None
-    """The answers of A, with which each tile is compared."""
+    length: int | None = None
+    """Tokens of the requests that are counted; None: as the scenario says."""
+    pinned: Plan | None = None
+    """A, with which every answer is compared."""
+    tried: tuple[int, NextStep | None] | None = None
+    """A block size that is tried, and what it leads to; None where it changes nothing."""
     understood: Understood | None = None
     """What the last text was taken for."""
     complaint: str = ""
@@ -63,6 +66,16 @@ class View:
         """Return the same with these changes."""
         return replace(self, **changes)
 
+    def of_next(self, shows: Mapping[str, Any]) -> View:
+        """Return how the next scenario is looked at: what was said of the last one goes.
+
+        shows: what was requested with the scenario. What a log says stays, for its other remedies.
+        """
+        is_log = self.understood is not None and self.understood.log is not None
+        gone = {"complaint": "", "notices": (), "everything": False, "tried": None}
+        kept = {"understood": self.understood if is_log else None}
+        return replace(self, **{**gone, **kept, **shows})
+
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
@@ -71,10 +84,13 @@ class Shown:
     outcome: Outcome
     answers: Answers | None
     """None where vLLM refuses the scenario."""
+    pinned: Answers | None
+    """Of A, at the same length."""
     steps: Sequence[NextStep]
+    body: str
+    """HTML of the open view."""
     looks: View
-    can_undo: bool
-    can_redo: bool
+    history: History
     lab: str
     """Title of the open lab; empty: none."""
     legal: Legal
@@ -93,132 +109,119 @@ def regions(shown: Shown) -> dict[str, str]:
     plan, error, looks = shown.outcome.plan, shown.outcome.error, shown.looks
     notices = (tag("div", text, class_="wb-good") for text in looks.notices)
     scenario, model = shown.outcome.scenario, shown.outcome.model
-    bar = Bar(scenario, model, shown.legal, looks.opened)
+    length = shown.answers.length_tokens if shown.answers else 0
+    bar = Bar(scenario, model, shown.legal, looks.opened, length)
     found = {
         "style": html.style(),
         "error": Html(),
         "omnibox": _omnibox(catalog_names()),
-        "understood": join(Html(looks.complaint), *notices, _understood(looks.understood)),
+        "understood": join(Html(looks.complaint), *notices, _understood(shown)),
         "bar": scenario_bar(bar),
         "actions": _actions(shown),
     }
     if plan is not None and shown.answers is not None:
-        found["answers"] = tiles(shown.answers, looks.pinned)
-        found["views"] = _views(looks.view)
-        found["body"] = tag("div", Html(VIEWS[looks.view][1](plan)), class_="wb")
+        found["answers"] = tiles(shown.answers, shown.pinned)
+        found["views"] = _views(looks)
+        found["body"] = tag("div", Html(shown.body), class_="wb")
+        found["tried"] = tried_html(*looks.tried, plan) if looks.tried else Html()
         found["inspector"] = inspector(plan) if looks.view == "why" else Html()
         cards = next_cards(shown.steps, everything=looks.everything)
-        found["next"] = join(_goals(looks.goal), cards)
+        found["next"] = tag("div", _goals(looks.goal), cards, class_="wb-next")
     elif error is not None:
         remedies = remedies_of_refusal(scenario, error) if isinstance(error, Refused) else ()
-        found["answers"] = join(html.refusal_html(error), _remedies(remedies))
-        found |= dict.fromkeys(("views", "body", "inspector", "next"), Html())
+        found["answers"] = join(html.refusal_html(error), remedies_html(remedies))
+        found |= dict.fromkeys(("views", "body", "tried", "inspector", "next"), Html())
     found["labs"] = _labs(shown.lab)
     return {name: str(text) for name, text in found.items()}
 
 
-def _omnibox(models: Sequence[str]) -> Html:
+def body(looks: View, plan: Plan) -> str:
+    """Return the HTML of the open view."""
+    if looks.view == PINNED and looks.pinned is not None:
+        return compared_with(plan, looks.pinned)
+    return VIEWS[looks.view][1](plan, looks.pinned)
+
+
+def views_of(looks: View) -> Mapping[str, str]:
+    """Return the names of the views that can be opened, with their titles."""
+    pinned = {} if looks.pinned is None else {PINNED: "A against now"}
+    return {**{name: title for name, (title, _draw) in VIEWS.items()}, **pinned}
+
+
+def _omnibox(names: Sequence[str]) -> Html:
     box = tag(
         "textarea",
         rows=1,
         placeholder=HINT,
         aria_label="Model, command, config.json or log",
-        role="combobox",
-        aria_expanded=False,
         aria_autocomplete="list",
         spellcheck=False,
         data_key="omnibox",
-        data_models=json.dumps(list(models)),
+        data_models=json.dumps(list(names)),
     )
-    button = tag("button", "Show", type="button", data_do="submit", data_key="submit")
-    return tag("div", box, button, tag("div", role="listbox", hidden=""), class_="wb-omnibox")
+    models = tag("div", role="listbox", aria_label="Models", hidden="")
+    return tag("div", box, button("Show", "submit", key="submit"), models, class_="wb-omnibox")
 
 
-def _understood(found: Understood | None) -> Html:
+def _understood(shown: Shown) -> Html:
     """Return what the last text was taken for; a log's fatal error comes first."""
+    found = shown.looks.understood
     if found is None:
         return Html()
     parts = [tag("b", found.message)]
+    if shown.answers is not None and shown.outcome.plan is not None:
+        parts.append(answered(found, shown.outcome.plan, shown.answers))
     if found.log is not None:
-        report = found.log.to_dict()
-        parts = [failure_html(report["failure"]), _fixes(found.log), tag("b", headline(report))]
-        for scene in found.log.scenes:
-            parts.append(_button(f"Use {scene.words}", scene.fields, "use"))
-        parts.append(_again())
-        parts.append(html.fold("Every known line", lines_table(report["lines"])))
-    notes = html.bullets(found.notes)
-    return tag("div", *parts, notes, class_="wb-understood")
-
-
-def _fixes(log: LogReport) -> Html:
-    """Return buttons for the changes after which the fatal error of a log is gone."""
-    plan = log.reading.plan
-    if plan is None or log.failure is None:
-        return Html()
-    fatal = (problem for problem in plan.errors if problem.code == log.failure.problem)
-    return join(*(_remedies(plan.remedies(problem)) for problem in fatal))
-
-
-def _again() -> Html:
-    label = "Explain again with another model"
-    box = tag("input", type="text", aria_label=label, placeholder=label, data_key="log-model")
-    button = tag("button", "Explain again", type="button", data_do="submit", data_key="again")
-    return tag("div", box, button, class_="wb-again")
+        parts = [explained(found.log, shown.outcome.scenario)]
+    else:
+        parts.append(html.bullets(found.notes))
+    return tag("div", *parts, class_="wb-understood")
 
 
 def _actions(shown: Shown) -> Html:
-    pin = ("unpin", "Unpin A") if shown.looks.pinned else ("pin", "Pin as A")
+    looks, visits = shown.looks, shown.history
+    pins = [button("Pin as A", "pin")]
+    if looks.pinned is not None:
+        pins = [button("Unpin A", "unpin"), button("Swap with A", "swap")]
     buttons = [
-        _action("undo", "Undo", disabled=not shown.can_undo),
-        _action("redo", "Redo", disabled=not shown.can_redo),
-        _action("reset", "Reset"),
-        _action(*pin),
+        button("Undo", "undo", **_disabled(not visits.can_undo)),
+        button("Redo", "redo", **_disabled(not visits.can_redo)),
+        history(_lines(visits), visits.at, is_open=looks.opened == HISTORY),
+        button("Reset", "reset"),
+        *pins,
+        button("Copy link", "copy", data_copy=link_of(shown.outcome.scenario)),
     ]
     if (plan := shown.outcome.plan) is not None:
-        for name, text in commands_of(plan).items():
-            buttons.append(_action("copy", f"Copy {name}", data_copy=text))
+        name, text = next(iter(commands_of(plan).items()))
+        buttons.append(button(f"Copy {name}", "copy", data_copy=text))
     return tag("div", *buttons, class_="wb-actions")
 
 
-def _action(do: str, label: str, *, disabled: bool = False, **more: str) -> Html:
-    state = {"disabled": ""} if disabled else {}
-    return tag(
-        "button", label, type="button", data_do=do, data_key=f"{do}-{label}", **state, **more
-    )
+def _disabled(is_disabled: bool) -> dict[str, str]:
+    return {"disabled": ""} if is_disabled else {}
+
+
+def _lines(visits: History) -> list[Line]:
+    """Return what the list of the tried scenarios shows of each."""
+    scenarios = [visit.scenario for visit in visits.visits]
+    changes = [{}, *map(changed_fields, scenarios, scenarios[1:])]
+    names = (one.model if isinstance(one.model, str) else "inline config" for one in scenarios)
+    found = zip(names, changes, visits.visits, strict=True)
+    return [Line(i, name, new, visit.answers) for i, (name, new, visit) in enumerate(found)]
 
 
 def _labs(present: str) -> Html:
     """Return a link for every lab; the open one closes it."""
-    links = (
-        tag(
-            "button",
-            title,
-            type="button",
-            aria_expanded=title == present,
-            data_do="lab",
-            data_arg=title,
-            data_key=f"lab-{title}",
-        )
-        for title in LABS
-    )
+    links = (button(title, "lab", title, aria_expanded=title == present) for title in LABS)
     return tag("div", tag("b", "Labs"), *links, class_="wb-lab-links")
 
 
-def _views(present: str) -> Html:
+def _views(looks: View) -> Html:
     tabs = (
-        tag(
-            "button",
-            title,
-            type="button",
-            role="tab",
-            aria_selected=name == present,
-            data_do="view",
-            data_arg=name,
-            data_key=f"view-{name}",
-        )
-        for name, (title, _draw) in VIEWS.items()
+        button(title, "view", name, role="tab", aria_selected=name == looks.view)
+        for name, title in views_of(looks).items()
     )
-    return tag("div", *tabs, role="tablist", class_="wb-views")
+    return tag("div", *tabs, role="tablist", aria_label="Explanations", class_="wb-views")
 
 
 def _goals(present: str) -> Html:
@@ -228,45 +231,3 @@ def _goals(present: str) -> Html:
     )
     select = tag("select", *options, aria_label="Goal", data_do="goal", data_key="goal")
     return tag("div", tag("b", "Next"), " for ", select, class_="wb-goal")
-
-
-def _why(plan: Plan) -> Html:
-    steps = html.fold(f"All {len(plan.steps)} steps", html.trace_table(plan.steps))
-    origins = html.fold("Where the model's numbers come from", html.origins_html(plan))
-    return join(page_drawing(plan), steps, origins)
-
-
-def _start(plan: Plan) -> Html:
-    """Return every problem with buttons for the changes that help."""
-    if not plan.problems:
-        return tag("p", "✓ No start-up problem found for these settings.", class_="wb-good")
-    parts = []
-    for problem in plan.problems:
-        parts += [html.problem_html(problem), _remedies(plan.remedies(problem))]
-    return join(*parts, html.log_html(plan.log_lines))
-
-
-def _remedies(remedies: Iterable[Remedy]) -> Html:
-    return tag("div", *(_button(f"Apply {one.text}", one.changes) for one in remedies))
-
-
-def _button(label: str, fields: Mapping[str, Any], do: str = "apply") -> Html:
-    arg = json.dumps(dict(fields))
-    return tag("button", label, type="button", data_do=do, data_arg=arg, data_key=label)
-
-
-def _copies(plan: Plan) -> Html:
-    found = commands_of(plan).items()
-    return join(*(join(tag("h4", name), html.code_block(text)) for name, text in found))
-
-
-VIEWS: Mapping[str, tuple[str, Callable[[Plan], str]]] = {
-    "why": ("Why this number?", _why),
-    "hits": ("Will it hit?", hits_html),
-    "fits": ("What fits?", lambda plan: join(Html(answer_html(plan.memory())), pool_html(plan))),
-    "start": ("Will it start?", _start),
-    "what_if": ("What if?", lambda plan: Html(plan.sensitivity()._repr_html_())),
-    "versions": ("Another version?", lambda plan: Html(differences_html(compare(plan.scenario)))),
-    "copy": ("Copy", _copies),
-}
-"""Name of a view -> its title, and its content."""

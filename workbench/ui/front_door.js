@@ -1,9 +1,12 @@
 // Draws the regions that Python made, and sends back what was clicked or entered. It computes
 // nothing: a region is replaced as a whole, so it always belongs to the newest scenario.
 const REGIONS = ["style", "error", "omnibox", "understood", "bar", "actions", "answers", "views",
-  "body", "inspector", "next", "labs"];
-const OF_THE_PLAN = ["answers", "body", "inspector", "next"];
-const SUGGESTED = 8, LONGEST_NAME = 60, COPIED_MS = 1500;
+  "body", "tried", "inspector", "next", "labs"];
+const OF_THE_PLAN = ["answers", "body", "tried", "inspector", "next"];
+const SUGGESTED = 8, LONGEST_NAME = 60, MOST_ROWS = 8, COPIED_MS = 1500, LINK = "#scenario=";
+const SCREEN = ".jp-NotebookPanel-notebook", MARGIN = 12;
+const RELEASES = ["pointerup", "pointercancel", "dragend"];
+let doors = 0;
 
 // Letters of `text` in order, hits at the start first.
 const matches = (text, name) => {
@@ -17,7 +20,8 @@ const matches = (text, name) => {
 
 class Door {
   constructor(model, el) {
-    Object.assign(this, { model, drawn: {}, places: {}, next: null, chosen: -1 });
+    Object.assign(this, { model, drawn: {}, places: {}, next: null, step: null, chosen: -1 });
+    this.id = `wb-door-${doors += 1}`;
     this.root = document.createElement("div");
     this.root.className = "wb wb-door";
     this.live = document.createElement("div");
@@ -27,7 +31,14 @@ class Door {
       this.places[name] = document.createElement("div");
       this.places[name].dataset.region = name;
     }
-    this.root.append(this.live, ...Object.values(this.places));
+    // It may scroll, so the keyboard has to reach it.
+    const panel = { role: "tabpanel", tabindex: 0, "aria-label": "Explanation" };
+    for (const [name, value] of Object.entries(panel)) this.places.body.setAttribute(name, value);
+    const lost = document.createElement("p");
+    lost.className = "wb-lost";
+    lost.setAttribute("role", "alert");
+    lost.textContent = "The kernel has restarted. Run this cell again.";
+    this.root.append(this.live, lost, ...Object.values(this.places));
     const on = (type, act) => this.root.addEventListener(type, act);
     on("click", (event) => this.click(event));
     on("change", (event) => this.change(event.target));
@@ -36,15 +47,48 @@ class Door {
     on("paste", (event) => this.paste(event.target));
     on("pointerover", (event) => this.inspect(event.target));
     on("focusin", (event) => this.focus(event.target));
-    this.listen = () => this.draw();
+    // A button that is replaced between press and release gets no click: draw after the release.
+    on("pointerdown", (event) => { this.pressed = Boolean(event.target.closest("button")); });
+    this.release = () => setTimeout(() => {
+      this.pressed = false;
+      if (this.waits) this.draw();
+    });
+    for (const type of RELEASES) window.addEventListener(type, this.release);
+    this.listen = () => { if (this.pressed) this.waits = true; else this.draw(); };
     model.on("change:regions change:stale", this.listen);
     el.append(this.root);
     this.draw();
+    this.observer = new ResizeObserver(() => this.fit());
+    for (const [name, place] of Object.entries(this.places))
+      if (name !== "body" && name !== "inspector") this.observer.observe(place);
+    this.resized = () => this.fit();
+    window.addEventListener("resize", this.resized);
   }
 
-  end() { this.model.off("change:regions change:stale", this.listen); }
+  // What the other regions leave of a screen is the room of the explanation, which may scroll.
+  fit() {
+    const { body, next, labs } = this.places;
+    const top = (one) => one.getBoundingClientRect().top;
+    const screen = this.root.closest(SCREEN)?.clientHeight ?? window.innerHeight;
+    const others = top(body) - top(this.root) + top(labs) - top(next);
+    this.root.style.setProperty("--wb-room", `${screen - others - MARGIN}px`);
+  }
 
-  send(act, arg = "", text = "") { this.model.send({ do: act, arg, text }); }
+  end() {
+    this.observer.disconnect();
+    window.removeEventListener("resize", this.resized);
+    this.model.off("change:regions change:stale", this.listen);
+    for (const type of RELEASES) window.removeEventListener(type, this.release);
+  }
+
+  // Jupyter's server holds a small packet until the one before is acknowledged, which browsers do
+  // after 40 ms or with the next thing they send: so the kernel's "busy" is answered at once.
+  send(act, arg = "", text = "") {
+    const status = ({ content }) => {
+      if (content.execution_state === "busy") this.model.send({ do: "heard" });
+    };
+    this.model.send({ do: act, arg, text }, { iopub: { status } });
+  }
 
   find(key) {
     const found = [...this.root.querySelectorAll("[data-key]")];
@@ -52,6 +96,7 @@ class Door {
   }
 
   draw() {
+    this.waits = false;
     const regions = this.model.get("regions");
     const focused = this.root.contains(document.activeElement) && document.activeElement.dataset.key;
     const key = this.next ?? focused;
@@ -60,49 +105,94 @@ class Door {
       const html = regions[name] ?? "";
       if (this.drawn[name] === html) continue;
       this.drawn[name] = html;
+      const unfolded = this.unfolded(name);
       this.places[name].innerHTML = html;
+      for (const one of this.folds(name)) one.open ||= unfolded.has(one.firstChild.textContent);
     }
+    this.root.querySelector("[data-slot=tried]")?.append(this.places.tried);
     if (search && this.find("search")) this.filter(search);
-    for (const one of this.root.querySelectorAll("li[data-part], li[data-step]")) one.tabIndex = 0;
+    for (const one of this.root.querySelectorAll("li[data-part], [data-step]")) one.tabIndex = 0;
+    this.name();
     const plan = this.model.get("plan");
     this.root.dataset.plan = plan;
     for (const one of this.root.querySelectorAll("[data-plan]"))
       one.classList.toggle("wb-stale", one.dataset.plan !== plan);
     for (const name of OF_THE_PLAN)
       this.places[name].classList.toggle("wb-stale", this.model.get("stale"));
-    this.live.textContent = this.model.get("announced");
-    if (key) this.find(key)?.focus({ preventScroll: true });
+    // an answer is announced once, and does not replace the matches of a word in the omnibox
+    const announced = this.model.get("announced");
+    if (this.list().hidden && announced !== this.announced)
+      this.live.textContent = this.announced = announced;
+    const keys = [key ?? []].flat();
+    keys.map((one) => this.find(one)).find(Boolean)?.focus({ preventScroll: true });
+    if (this.step) this.show(this.step);
     this.next = null;
+  }
+
+  folds(name) { return [...this.places[name].querySelectorAll("details")]; }
+
+  unfolded(name) {
+    return new Set(this.folds(name).filter((one) => one.open).map((one) => one.firstChild.textContent));
+  }
+
+  // A combobox and its list know each other by a name that no other door has.
+  name() {
+    this.list().id = `${this.id}-models`;
+    this.find("omnibox").setAttribute("aria-controls", this.list().id);
+    for (const box of this.root.querySelectorAll(".wb-field")) {
+      const [control, help] = [box.querySelector("[data-key]"), box.querySelector("small")];
+      help.id = `${this.id}-${control.dataset.key}`;
+      control.setAttribute("aria-describedby", help.id);
+    }
+  }
+
+  // Unfolds a step in the list of all steps; in another view the list is drawn first.
+  show(step) {
+    const rows = [...this.places.body.querySelectorAll(`details [data-step="${step}"]`)];
+    this.step = rows.length ? null : step;
+    if (!rows.length) return this.send("view", "why");
+    rows[0].closest("details").open = true;
+    rows[0].focus();
   }
 
   submit() {
     this.close();
-    this.submitted = this.find("omnibox").value;
+    const box = this.find("omnibox");
+    this.submitted = box.value;
+    box.rows = 1; // the answer is what is looked at now
+    box.scrollTo(0, 0);
     this.send("submit", this.submitted, this.find("log-model")?.value ?? "");
   }
 
   async click(event) {
     const one = event.target.closest("[data-do]");
-    if (!one && !event.target.closest("[data-chip]") && this.root.querySelector(".wb-pop"))
+    if (!event.target.closest("[data-chip]") && this.root.querySelector(".wb-pop"))
       this.send("open");
     if (!one || one.tagName !== "BUTTON") return this.pick(event.target.closest("[role=option]"));
     const { do: act, arg } = one.dataset;
     if (act === "submit") this.submit();
     else if (act === "copy") await this.copy(one);
     else if (act === "open") this.open(arg);
+    else if (act === "step") this.show(arg);
+    else if (act === "show_lab") {
+      this.send(act, arg);
+      this.places.labs.scrollIntoView({ block: "start" });
+    }
     else this.send(act, arg);
   }
 
   // What opens takes the keyboard.
   open(field) {
-    if (field) this.next = field === "all" ? "search" : `chip-${field}`;
+    if (field) this.next = { all: "search", history: "open-history" }[field] ?? `chip-${field}`;
     this.send("open", field);
   }
 
   async copy(button) {
     const label = button.textContent;
     try {
-      await navigator.clipboard.writeText(button.dataset.copy);
+      const { copy } = button.dataset;
+      const page = copy.startsWith(LINK) ? location.origin + location.pathname : "";
+      await navigator.clipboard.writeText(page + copy);
       button.textContent = "Copied";
     } catch {
       button.textContent = "No access to the clipboard: see Copy below";
@@ -114,13 +204,16 @@ class Door {
   change(one) {
     const { do: act, arg } = one.dataset;
     if (act === "goal") this.send(act, one.value);
-    if (act !== "set") return;
-    if (one.dataset.key.startsWith("chip-")) this.next = `open-${arg}`;
+    if (act !== "set" && act !== "length") return;
+    const chip = one.closest("[data-chip]")?.dataset.chip;
+    // a chip with several controls stays open, and keeps the keyboard
+    if (one.dataset.key.startsWith("chip-")) this.next = [one.dataset.key, `open-${chip}`];
     this.send(act, arg, one.value);
   }
 
   input(one) {
     if (one.dataset.filter !== undefined) this.filter(one.value);
+    if (one.dataset.do === "try") this.send("try", "", one.value);
     if (one.dataset.key === "omnibox") this.suggest(one);
   }
 
@@ -130,6 +223,8 @@ class Door {
     const words = text.toLowerCase();
     for (const field of box.parentElement.querySelectorAll(".wb-field"))
       field.hidden = !field.dataset.words.includes(words);
+    for (const group of box.parentElement.querySelectorAll("fieldset"))
+      group.hidden = !group.querySelector(".wb-field:not([hidden])");
   }
 
   list() { return this.places.omnibox.querySelector("[role=listbox]"); }
@@ -137,24 +232,30 @@ class Door {
   close() {
     this.chosen = -1;
     this.list().hidden = true;
-    this.find("omnibox").setAttribute("aria-expanded", "false");
+    this.find("omnibox").removeAttribute("aria-activedescendant");
   }
 
+  size(box) { box.rows = Math.min(box.value.split("\n").length, MOST_ROWS); }
+
   suggest(box) {
-    box.rows = Math.min(box.value.split("\n").length, 8);
+    this.size(box);
     const text = box.value.trim().toLowerCase();
     this.close();
     if (!text || text.length > LONGEST_NAME || /\s/.test(text)) return;
     const found = JSON.parse(box.dataset.models).filter((name) => matches(text, name.toLowerCase()));
     found.sort((a, b) => b.toLowerCase().includes(text) - a.toLowerCase().includes(text));
-    this.list().replaceChildren(...found.slice(0, SUGGESTED).map((name) => {
+    this.list().replaceChildren(...found.slice(0, SUGGESTED).map((name, at) => {
       const one = document.createElement("div");
+      one.id = `${this.list().id}-${at}`;
       one.setAttribute("role", "option");
       one.textContent = name;
       return one;
     }));
     this.list().hidden = !found.length;
-    box.setAttribute("aria-expanded", String(found.length > 0));
+    if (!found.length) return;
+    const words = found.length === 1 ? "1 model matches" : `${found.length} models match`;
+    this.live.textContent = `${words}; arrow keys choose one.`;
+    this.announced = null;
   }
 
   pick(option) {
@@ -173,6 +274,11 @@ class Door {
       this.close();
     }
     if (event.target.dataset.key === "log-model" && event.key === "Enter") this.submit();
+    // Enter means "this one" also where the text is the one that was there.
+    if (event.key === "Enter" && event.target.matches("input[type=text][data-do]")) {
+      event.preventDefault();
+      this.change(event.target);
+    }
     if (event.target.dataset.key !== "omnibox") return;
     const options = this.list().hidden ? [] : [...this.list().children];
     const move = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -180,6 +286,7 @@ class Door {
       event.preventDefault();
       this.chosen = (this.chosen + move + options.length) % options.length;
       options.forEach((one, at) => one.setAttribute("aria-selected", String(at === this.chosen)));
+      event.target.setAttribute("aria-activedescendant", options[this.chosen].id);
     } else if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
       if (this.chosen >= 0) this.pick(options[this.chosen]);
@@ -194,22 +301,25 @@ class Door {
   }
 
   focus(target) {
+    if (target.dataset.key === "omnibox") this.size(target);
     if (target.dataset.key === "omnibox" && target.value === this.submitted) target.select();
     this.inspect(target);
   }
 
   inspect(target) {
     const one = target.closest?.("[data-part], [data-step]");
-    if (!one) return;
-    const { part, step, parts } = one.dataset;
+    if (!one || one.closest(".wb-other")) return;
+    const { part, step } = one.dataset;
     const about = step ? `step-${step}` : `part-${part}`;
-    const marked = step ? parts.split(" ") : [part];
+    const shown = this.places.body.querySelector(`li[data-step="${step}"]`) ?? one;
+    const marked = step ? (shown.dataset.parts ?? "").split(" ") : [part];
     for (const section of this.places.inspector.querySelectorAll("[data-about]"))
       section.hidden = section.dataset.about !== about;
     for (const other of this.places.body.querySelectorAll("[data-part], [data-step]")) {
       const { part: own, parts: its } = other.dataset;
-      const lit = own ? marked.includes(own) : (its ?? "").split(" ").some((x) => marked.includes(x));
-      other.classList.toggle("wb-lit", other === one || lit);
+      const is = own ? marked.includes(own) : (its ?? "").split(" ").some((x) => marked.includes(x));
+      const lit = step && other.dataset.step ? other.dataset.step === step : is;
+      other.classList.toggle("wb-lit", lit && !other.closest(".wb-other"));
     }
   }
 }
@@ -220,6 +330,10 @@ const keepKeys = ({ target }) => { target.dataset.lmSuppressShortcuts = "true"; 
 export default {
   render({ model, el }) {
     const door = new Door(model, el);
+    if (location.hash.startsWith(LINK)) {
+      door.send("submit", location.hash);
+      history.replaceState(null, "", location.pathname + location.search);
+    }
     el.addEventListener("focusin", keepKeys);
     requestAnimationFrame(() => el.closest(".wb-panel")?.addEventListener("focusin", keepKeys));
     return () => door.end();

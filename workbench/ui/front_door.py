@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
-import anywidget
 import ipywidgets as widgets
-from traitlets import Bool, Dict, Unicode
 
-from workbench.access.json_text import json_or_word
-from workbench.core.errors import ScenarioError, WorkbenchError, unknown_name_message
+from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
-from workbench.core.what_if.answers import answers
-from workbench.core.what_if.next_steps import GOALS, next_steps
+from workbench.core.what_if.answers import Answers, answers, usual_length
+from workbench.core.what_if.next_steps import GOALS, NextStep, next_step, next_steps
 from workbench.omnibox import understand
 from workbench.scenario import FIELDS, Scenario
+from workbench.scenario.sizes import integer_value
 from workbench.ui.changes import changed
-from workbench.ui.door_regions import VIEWS, Shown, View, regions
+from workbench.ui.door_regions import Shown, View, body, regions, views_of
+from workbench.ui.door_view import DoorView
+from workbench.ui.history import History
+from workbench.ui.hub_first import HubFirst
 from workbench.ui.labs import LABS, Labs
 from workbench.ui.panels.panel import Panel, error_html
 from workbench.ui.pieces import mark_stale
+from workbench.ui.saved import SavedPicture
+from workbench.ui.sent import length_of, object_of, one_of
 from workbench.ui.session import Outcome, RecordedError, Session, guarded
 from workbench.views import html
-from workbench.views.door.tiles import announcement
+from workbench.views.door.tiles import COMMON_DEVICES, announcement
 from workbench.views.summary import plan_html
 
-FOLDER = Path(__file__).parent
-MOST_REMEMBERED = 200
+Found = TypeVar("Found")
 
 
 def explore(start: Plan | Scenario | None = None, **fields: Any) -> FrontDoor:
@@ -44,51 +46,45 @@ def explore(start: Plan | Scenario | None = None, **fields: Any) -> FrontDoor:
     return FrontDoor(scenario.replace(**fields) if fields else scenario)
 
 
-class DoorView(anywidget.AnyWidget):
-    """The drawing: regions of HTML that Python made, and the messages of what was clicked."""
-
-    _esm = FOLDER / "front_door.js"
-    _css = FOLDER / "front_door.css"
-    regions = Dict().tag(sync=True)
-    """Name of a region -> its HTML."""
-    plan = Unicode().tag(sync=True)
-    """Fingerprint of the plan that the regions show."""
-    announced = Unicode().tag(sync=True)
-    """The answers in a sentence, for screen readers."""
-    stale = Bool().tag(sync=True)
-    """Whether the answers are those of an older scenario."""
-
-
-class FrontDoor:
+class FrontDoor(SavedPicture):
     """The newest scenario, its history, and what is shown of it. Every callback only requests."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.plan: Plan | None = None
         self.error: WorkbenchError | None = None
-        self._history, self._at = [scenario], 0
+        self._history = History(scenario)
         self._shows = View()
-        self._steps: Mapping[str, Mapping[str, Any]] = {}
+        self._with_next: dict[str, Any] = {}
+        self._known: tuple[Plan | None, dict[Hashable, Any]] = (None, {})
         self._actions: Mapping[str, Callable[[str, str], None]] = {
             "submit": self._submit,
             "open": lambda field, _: self._look(opened=field),
             "set": self._set,
-            "view": lambda name, _: self._look(view=one_of(name, VIEWS)),
+            "view": lambda name, _: self._look(view=one_of(name, views_of(self._shows))),
             "goal": lambda name, _: self._look(goal=one_of(name, GOALS)),
             "all": lambda _arg, _text: self._look(everything=True),
-            "next": lambda name, _: self._change(self._steps[one_of(name, self._steps)]),
+            "next": self._next,
+            "length": lambda _, text: self._look(opened="", length=length_of(text, self.plan)),
+            "try": self._try,
+            "device": lambda name, _: self._change({"device": one_of(name, COMMON_DEVICES)}),
             "apply": lambda changes, _: self._change(object_of(changes)),
             "use": lambda fields, _: self._request(Scenario.from_dict(object_of(fields))),
             "undo": lambda _arg, _text: self.undo(),
             "redo": lambda _arg, _text: self.undo(-1),
-            "pin": lambda _arg, _text: self._look(pinned=self.plan and answers(self.plan)),
-            "unpin": lambda _arg, _text: self._look(pinned=None),
+            "go": self._go,
+            "pin": lambda _arg, _text: self._look(pinned=self.plan),
+            "unpin": lambda _arg, _text: self._look(pinned=None, view="why"),
+            "swap": self._swap,
             "reset": lambda _arg, _text: self._request(Scenario()),
             "lab": lambda title, _: self._lab(one_of(title, LABS)),
+            "show_lab": self._show_lab,
         }
         self.session = Session(scenario, self._show)
         self.view = DoorView()
-        self.view.on_msg(self._received)
+        self._hub_first = HubFirst(partial(self._received, self.view, _buffers=()), self._look)
+        self.view.on_msg(self._clicked)
         self.labs = Labs(self.session)
+        self.labs.call.on_msg(self._opened_in_a_cell)
         self.widget = widgets.VBox([self.view, self.labs.widget])
         self.widget.add_class("wb-panel")
         self._first_show(scenario)
@@ -122,8 +118,7 @@ class FrontDoor:
 
     def undo(self, count: int = 1) -> None:
         """Go back by so many scenarios; forward for a negative number."""
-        self._at = min(max(self._at - count, 0), len(self._history) - 1)
-        self.session.request(self._history[self._at])
+        self.session.request(self._history.go(self._history.at - count))
 
     def show_error(self, error: RecordedError) -> None:
         """Show an unhandled exception in place, and grey out what is stale after it."""
@@ -132,37 +127,42 @@ class FrontDoor:
             self.view.stale = True
         mark_stale(True, self.labs)
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        bundle: dict[str, Any] = self.widget._repr_mimebundle_(**kwargs) or {}
+    def _kept(self) -> tuple[str, str]:
         if self.error is not None:
-            bundle["text/plain"] = f"no block size: {self.error}"
-            bundle["text/html"] = html.document(html.refusal_html(self.error))
-        elif self.plan is not None:
-            bundle["text/plain"] = repr(self.plan)
-            bundle["text/html"] = plan_html(self.plan)
-        return bundle
+            return f"no block size: {self.error}", html.document(html.refusal_html(self.error))
+        return ("", "") if self.plan is None else (repr(self.plan), plan_html(self.plan))
 
     @guarded
     def _first_show(self, scenario: Scenario) -> None:
         self.session.request(scenario)
 
     @guarded
+    def _clicked(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
+        self._hub_first.take(message)
+
+    @guarded
     def _received(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
         """Do what was clicked; an invalid input is answered in place, and changes nothing."""
-        action = self._actions.get(str(message.get("do")))
-        if action is None:
-            return
+        action = self._actions.get(str(message.get("do")), lambda _arg, _text: None)
+        text = str(message.get("text", ""))
         try:
-            action(str(message.get("arg", "")), str(message.get("text", "")))
+            action(str(message.get("arg", "")), text)
         except WorkbenchError as error:
-            self._look(complaint=html.refusal_html(error))
+            # a new text takes the place of the last one; a model for a log belongs to that log
+            gone = {"understood": None} if action == self._submit and not text else {}
+            self._look(complaint=html.refusal_html(error), **gone)
 
     def _submit(self, text: str, model: str) -> None:
         found = understand(text, self.scenario, model.strip() or None)
-        if found.scenario is not None:
-            self._request(found.scenario)
         is_fatal = found.log is not None and found.log.failure is not None
-        self._look(understood=found, view="start" if is_fatal else self._shows.view)
+        view = found.question.topic.view if found.question else self._shows.view
+        shows = {"understood": found, "view": "start" if is_fatal else view}
+        if found.length_tokens is not None:
+            shows["length"] = found.length_tokens
+        if found.scenario is None:
+            self._look(**shows)
+        else:
+            self._request(found.scenario, **shows)
 
     def _set(self, field: str, text: str) -> None:
         declared = FIELDS[one_of(field, FIELDS)]
@@ -175,19 +175,38 @@ class FrontDoor:
         self._change({field: value})
 
     def _change(self, changes: Mapping[str, Any]) -> None:
-        notices: tuple[str, ...] = ()
-
         def change(present: Scenario) -> Scenario:
-            nonlocal notices
-            scenario, notices = changed(present, changes, self.session.evaluate)
+            scenario, self._with_next["notices"] = changed(present, changes, self.session.evaluate)
             return scenario
 
         self.session.change(change)
-        if notices:
-            self._look(notices=notices)
 
-    def _request(self, scenario: Scenario) -> None:
+    def _request(self, scenario: Scenario, **shows: Any) -> None:
+        """Request a scenario. shows: how it is looked at as soon as it is shown."""
+        self._with_next |= shows
         self.session.request(scenario)
+
+    def _next(self, number: str, _text: str) -> None:
+        found = () if self.plan is None else self._next_steps(self.plan)
+        offered = dict(zip(map(str, range(len(found))), found, strict=True))
+        self._change(offered[one_of(number, offered)].changes)
+
+    def _try(self, _arg: str, text: str) -> None:
+        """Show what another block size would lead to; the scenario stays."""
+        plan, tokens = self.plan, integer_value(text)
+        if plan is not None and isinstance(tokens, int):
+            FIELDS["block_size"].kind.check("block_size", tokens, plan.settings.rules)
+            step = next_step(plan, self._answers(plan), {"block_size": tokens})
+            self._look(tried=(tokens, step))
+
+    def _go(self, number: str, _text: str) -> None:
+        known = map(str, range(len(self._history.visits)))
+        self._request(self._history.go(int(one_of(number, tuple(known)))), opened="")
+
+    def _swap(self, _arg: str, _text: str) -> None:
+        pinned = self._shows.pinned
+        if pinned is not None:
+            self._request(pinned.scenario, pinned=self.plan)
 
     def _lab(self, title: str) -> None:
         if title == self.labs.title:
@@ -196,48 +215,80 @@ class FrontDoor:
             self.labs.open(title)
         self._draw(self.session.evaluate(self.scenario))
 
+    def _opened_in_a_cell(self, *_message: Any) -> None:
+        """Close the lab below the front door: it has a cell of its own now."""
+        if self.labs.title:
+            self._received(self.view, {"do": "lab", "arg": self.labs.title}, ())
+
+    def _show_lab(self, title: str, _text: str) -> None:
+        self.open(one_of(title, LABS))
+
     def _look(self, **changes: Any) -> None:
         """Look at the same scenario in another way."""
         self._shows = self._shows.replace(**{"complaint": "", **changes})
         self._draw(self.session.evaluate(self.scenario))
 
     def _show(self, outcome: Outcome) -> None:
-        if outcome.scenario != self._history[self._at]:
-            self._history = [*self._history[: self._at + 1], outcome.scenario][-MOST_REMEMBERED:]
-            self._at = len(self._history) - 1
+        plan = outcome.plan
+        shows, self._with_next = self._with_next, {}
+        self._shows = self._shows.of_next(shows)
+        self._history.visit(outcome.scenario, None if plan is None else self._answers(plan))
         self.error = outcome.error
-        self._shows = self._shows.replace(complaint="", notices=(), everything=False)
-        if outcome.plan is not None:
-            self.plan = outcome.plan
+        if plan is not None:
+            self.plan = plan
             self._draw(outcome)
-            self.labs.show(outcome.plan)
+            self.labs.show(plan)
         elif outcome.error is not None:
             self._draw(outcome)
             self.labs.show_refusal(outcome.scenario, outcome.error)
-        mark_stale(outcome.plan is None, self.labs)
+        mark_stale(plan is None, self.labs)
 
     def _draw(self, outcome: Outcome) -> None:
         """Send every region as a whole, so that none can be of an older scenario."""
-        plan = outcome.plan
-        found = None if plan is None else answers(plan)
-        steps = () if plan is None else next_steps(plan, self._shows.goal)
-        shown = Shown(
+        plan, looks = outcome.plan, self._shows
+        found = None if plan is None else self._answers(plan)
+        state = Shown(
             outcome=outcome,
             answers=found,
-            steps=steps,
-            looks=self._shows,
-            can_undo=self._at > 0,
-            can_redo=self._at + 1 < len(self._history),
+            pinned=None if looks.pinned is None else self._answers(looks.pinned),
+            steps=() if plan is None else self._next_steps(plan),
+            body="" if plan is None else self._body(plan),
+            looks=looks,
+            history=self._history,
             lab=self.labs.title,
             legal=self._legal(outcome),
         )
-        drawn = regions(shown)
-        self._steps = {str(number): step.changes for number, step in enumerate(steps)}
+        drawn = regions(state)
         with self.view.hold_sync():
             self.view.regions = drawn
             self.view.plan = "" if plan is None else plan.fingerprint
             self.view.announced = str(outcome.error) if found is None else announcement(found)
             self.view.stale = False
+
+    def _answers(self, plan: Plan) -> Answers:
+        return answers(plan, self._length(plan))
+
+    def _length(self, plan: Plan) -> int:
+        return min(self._shows.length or usual_length(plan), plan.max_model_len)
+
+    def _next_steps(self, plan: Plan) -> tuple[NextStep, ...]:
+        goal, length = self._shows.goal, self._length(plan)
+        return self._once(plan, ("next", goal, length), lambda: next_steps(plan, goal, length))
+
+    def _body(self, plan: Plan) -> str:
+        pinned = self._shows.pinned
+        key = ("body", self._shows.view, pinned and pinned.fingerprint)
+        return self._once(plan, key, lambda: body(self._shows, plan))
+
+    def _once(self, plan: Plan, key: Hashable, make: Callable[[], Found]) -> Found:
+        """Return what was made of this very plan before, or make it; of older plans none stays."""
+        known, found = self._known
+        if known is not plan:
+            self._known = (plan, found := {})
+        if key not in found:
+            found[key] = make()
+        made: Found = found[key]
+        return made
 
     def _legal(self, outcome: Outcome) -> Callable[[str, tuple[Any, ...]], tuple[Any, ...]]:
         model = outcome.model
@@ -246,19 +297,3 @@ class FrontDoor:
         known = self.session.legal_values(model)
         known.remember(outcome.scenario, outcome.plan)
         return lambda field, candidates: known.of(outcome.scenario, field, candidates)
-
-
-def one_of(name: str, allowed: Collection[str]) -> str:
-    """Return a name that the browser sent. Errors: ScenarioError if it is none of these."""
-    if name not in allowed:
-        raise ScenarioError("unknown_name", unknown_name_message("name", name, allowed))
-    return name
-
-
-def object_of(text: str) -> dict[str, Any]:
-    """Return the JSON object that the browser sent. Errors: ScenarioError for anything else."""
-    found = json_or_word(text)
-    if not isinstance(found, dict):
-        message = "The page sent something that is not an object. Nothing was changed."
-        raise ScenarioError("wrong_type", message)
-    return found

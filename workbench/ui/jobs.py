@@ -15,7 +15,7 @@ from workbench.kernels.inspection import InspectionError
 from workbench.kernels.mode import TritonModeError
 from workbench.labs.jobs import KERNELS, Job, Stopped, launch
 from workbench.ui.panels.panel import Panel
-from workbench.ui.pieces import button
+from workbench.ui.pieces import button, close_tree
 from workbench.ui.session import guarded
 from workbench.views.html import document, refusal_html
 
@@ -47,6 +47,7 @@ class JobRunner:
         self.status = widgets.HTML()
         self.stop_button = button("Stop", "Stop the running job.", disabled=True)
         owner.press(self.stop_button, self.cancel)
+        owner.when_closed(self._close)
 
     def start_with(
         self,
@@ -67,6 +68,10 @@ class JobRunner:
                     self._start(*prepared, busy)
 
         self._owner.press(pressed, start)
+
+    def _close(self) -> None:
+        self.cancel()
+        close_tree(self.stop_button)  # some panels show none
 
     def _start(self, work: Work, done: Done, busy: str) -> None:
         """Run `work` in the thread of the lane, then `done` with its result, there too."""

@@ -3,47 +3,98 @@
 import threading
 from collections.abc import Callable
 from pkgutil import resolve_name
+from typing import NamedTuple, Protocol
 
 import ipywidgets as widgets
+from IPython.core.getipython import get_ipython
 
+from workbench.access.app_mode import app_mode
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
 from workbench.scenario import Scenario
 from workbench.ui.panels.panel import Panel
-from workbench.ui.pieces import display
+from workbench.ui.pieces import CopyBox, display
 from workbench.ui.session import Session
 
-LABS = {
-    "Bytes of a page": "pages:PagesPanel",
-    "Groups and capacity": "capacity:CapacityPanel",
-    "Prefix hits": "hits:HitsPanel",
-    "Offload and transfer": "offload:OffloadPanel",
-    "Chunks": "chunks:ChunksPanel",
-    "Block tables": "block_tables:BlockTablesPanel",
-    "Flex attention": "flex.panel:FlexPanel",
-    "Backends by TP": "backends:backends_panel",
-    "Versions": "versions:VersionsPanel",
-    "Verify": "verify:VerifyPanel",
-    "Tuning": "sweeps.panel:TuningPanel",
-    "Copy": "copy:CopyPanel",
-}
-"""Title -> where its panel is made, in the order of the links; plotly and torch come with some."""
+CALL_LABEL = "the call of this lab"
 
-Showing = Callable[[Panel], None]
+
+class LabKind(NamedTuple):
+    """One lab: its name in `wb.lab`, where its panel is made, and what it shows in a line."""
+
+    name: str
+    panel: str
+    line: str
+
+
+LABS = {
+    "Page bytes": LabKind(
+        "bytes", "pages:PagesPanel", "Where every byte of a page goes, and what byte N is."
+    ),
+    "Prefix hits": LabKind(
+        "hits", "hits:HitsPanel", "The shortest prompt that can hit, and your workload."
+    ),
+    "Groups and capacity": LabKind(
+        "capacity", "capacity:CapacityPanel", "Groups of layers, their tensors, and what fits."
+    ),
+    "Offload and transfer": LabKind(
+        "offload", "offload:OffloadPanel", "Offload to host memory, and transfer to another engine."
+    ),
+    "Chunks": LabKind("chunks", "chunks:ChunksPanel", "Chunk sizes of a KV connector."),
+    "Block tables": LabKind(
+        "tables", "block_tables:BlockTablesPanel", "The real block-table kernels, step by step."
+    ),
+    "Flex attention": LabKind(
+        "flex", "flex.panel:FlexPanel", "Legal tiles, the mask, and the real paged kernel."
+    ),
+    "Backends by TP": LabKind(
+        "backends", "backends:backends_panel", "Attention backends by tensor-parallel size."
+    ),
+    "Versions": LabKind(
+        "versions", "versions:VersionsPanel", "What another vLLM version makes of the scenario."
+    ),
+    "Live check": LabKind(
+        "live_check", "verify:VerifyPanel", "The answers of an installed vLLM, field by field."
+    ),
+    "Sweeps": LabKind(
+        "sweeps", "sweeps.panel:SweepsPanel", "Many configurations resolved, and the best of them."
+    ),
+    "Kernel sweeps": LabKind(
+        "kernel_sweeps", "sweeps.kernels:KernelTuning", "Many kernel configurations measured."
+    ),
+    "Copy": LabKind("copy", "copy:CopyPanel", "The scenario as code, as flags, and as files."),
+}
+"""Title -> lab, in the order of the links; plotly and torch come with some."""
+
+
+class Follower(Protocol):
+    """What is shown elsewhere, and follows the scenario."""
+
+    def show(self, plan: Plan) -> None:
+        """Show a plan."""
+
+    def show_refusal(self, scenario: Scenario, error: WorkbenchError) -> None:
+        """React to a refused scenario."""
+
+
+Showing = Callable[[Follower], None]
 
 
 class Labs:
-    """At most one open lab; the others keep their inputs."""
+    """At most one open lab; the others keep their inputs. Labs in other cells follow along."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._panels: dict[str, Panel] = {}
+        self._followers: list[Follower] = []
         self._lock = threading.RLock()  # a lab is opened on one thread, a plan comes on another
         self._newest: Showing = lambda _panel: None
         self._shown: dict[str, Showing] = {}
         self.title = ""
         """Of the open lab; empty: none."""
-        self.widget = widgets.VBox()
+        self.call = CopyBox(label=CALL_LABEL, opens=True)
+        display(self.call, shown=False)
+        self.widget = widgets.VBox([self.call])
         self.widget.add_class("wb-labs")
 
     def open(self, title: str) -> Panel:
@@ -52,9 +103,10 @@ class Labs:
             raise ValueError(f"no lab {title!r}; labs: {', '.join(LABS)}")
         with self._lock:
             if title not in self._panels:
-                panel = self._panels[title] = _made(title, self._session)
+                panel = self._panels[title] = new_panel(title, self._session)
                 panel.widget.add_class("wb-tab")
                 self.widget.children = (*self.widget.children, panel.widget)
+            self.call.text = self._call(title)
             self._switch(title)
             self._show_open()
             return self._panels[title]
@@ -64,6 +116,18 @@ class Labs:
         with self._lock:
             self._switch("")
 
+    def follow(self, follower: Follower) -> None:
+        """Show what is shown now, and everything from now on, in `follower` as well."""
+        with self._lock:
+            self._followers.append(follower)
+            self._newest(follower)
+
+    def leave(self, follower: Follower) -> None:
+        """Show nothing more in `follower`."""
+        with self._lock:
+            if follower in self._followers:
+                self._followers.remove(follower)
+
     def show(self, plan: Plan) -> None:
         """Show `plan` in the open lab now, in the others when they are opened."""
         self._each(lambda panel: panel.show(plan))
@@ -72,8 +136,25 @@ class Labs:
         """Pass the refusal to every lab."""
         self._each(lambda panel: panel.show_refusal(scenario, error))
 
+    def _call(self, title: str) -> str:
+        """Return the code of a lab that follows this front door, by its name or that of its output.
+
+        Without a shell, the names are those of the documentation.
+        """
+        shell = get_ipython()
+        held = {"wb": None} if shell is None else shell.user_ns
+        imported = "" if "wb" in held else "import workbench as wb\n"
+        named = [
+            name
+            for name, value in held.items()
+            if getattr(value, "__dict__", {}).get("labs") is self and name.strip("_")
+        ]
+        door = min(named, key=lambda name: name.startswith("_"), default="door")
+        return f"{imported}wb.lab.{LABS[title].name}({door})"
+
     def _switch(self, title: str) -> None:
         self.title = title
+        display(self.call, shown=bool(title) and app_mode() is None)
         for name, panel in self._panels.items():
             display(panel.widget, shown=name == title)
 
@@ -81,6 +162,8 @@ class Labs:
         with self._lock:
             self._newest = showing
             self._show_open()
+            for follower in tuple(self._followers):
+                showing(follower)
 
     def _show_open(self) -> None:
         if self.title and self._shown.get(self.title) is not self._newest:
@@ -88,6 +171,7 @@ class Labs:
             self._newest(self._panels[self.title])
 
 
-def _made(title: str, session: Session) -> Panel:
-    panel: Panel = resolve_name(f"workbench.ui.panels.{LABS[title]}")(session)
+def new_panel(title: str, session: Session) -> Panel:
+    """Return the panel of a lab, which shows nothing yet."""
+    panel: Panel = resolve_name(f"workbench.ui.panels.{LABS[title].panel}")(session)
     return panel

@@ -3,11 +3,24 @@
 // anywidget stops listening to Python for good when a script takes more than two seconds to load.
 // So this script is small, plotly's five megabytes come as the state of a plain widget model, once
 // per page, and the figure is the state of a plain model too: those never stop listening.
-const FIRST_WAIT_MS = 500, LAST_WAIT_MS = 8000;
+const FIRST_WAIT_MS = 500, LAST_WAIT_MS = 8000, CURSOR_MS = 60;
+// With fewer pixels the labels of a figure run into each other: it stays as wide, and slides.
+const LEAST_PIXELS = 560, LETTER_PIXELS = 7, GAP_PIXELS = 4, MARGIN_PIXELS = 80;
 const WAITING = "The picture has not arrived yet; it is being requested again.";
 
 const modelOf = (model, name) =>
   model.widget_manager.get_model(model.get(name).replace(/^IPY_MODEL_/, ""));
+
+// Columns of cells need the longest text in one of them.
+const leastWidth = (data, { margin = {} }) => {
+  const sides = (margin.l ?? MARGIN_PIXELS) + (margin.r ?? MARGIN_PIXELS);
+  const written = data.filter(({ text, texttemplate }) => texttemplate && Array.isArray(text?.[0]));
+  const columns = written.map(({ text }) => {
+    const longest = Math.max(...text.flat().map((one) => one.length));
+    return sides + text[0].length * (longest * LETTER_PIXELS + GAP_PIXELS);
+  });
+  return Math.max(LEAST_PIXELS, ...columns);
+};
 
 async function unpack(packed) {
   const unzipped = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
@@ -88,6 +101,8 @@ class Drawing {
     this.width = this.el.clientWidth;
     try {
       const { data, layout } = JSON.parse(this.state.get("figure"));
+      this.least = leastWidth(data, layout);
+      this.slide();
       await this.plotly.react(this.plot, data, layout, { ...this.state.get("config") });
       if (!this.listening) this.listen();
       this.note.textContent = "";
@@ -101,22 +116,49 @@ class Drawing {
 
   async fit() {
     this.width = this.el.clientWidth;
+    this.slide();
     await this.plotly.Plots.resize(this.plot);
+  }
+
+  // A figure that is wider than its place is reached by keyboard, too.
+  slide() {
+    this.plot.style.minWidth = `${this.least}px`;
+    if (this.least > this.width) this.el.tabIndex = 0;
+    else this.el.removeAttribute("tabindex");
   }
 
   listen() {
     this.listening = true;
-    this.plot.on("plotly_click", ({ points: [{ curveNumber: trace, pointNumber: point }] }) =>
-      this.model.send({ event: "click", trace, point }),
+    this.plot.on("plotly_click", ({ event, points: [{ curveNumber: trace, pointNumber: point }] }) =>
+      this.model.send({ event: "click", trace, point, at: this.under(event) }),
     );
+    if (this.state.get("reads_cursor")) this.plot.addEventListener("mousemove", (event) => this.move(event));
     this.plot.on("plotly_relayout", (changed) => {
       const range = [changed["xaxis.range[0]"], changed["xaxis.range[1]"]];
       if (range.every(Number.isFinite)) this.model.send({ event: "zoom", range });
     });
   }
 
+  // What the axes read under the cursor; null next to them.
+  under({ clientX, clientY }) {
+    const area = this.plot.querySelector(".nsewdrag")?.getBoundingClientRect();
+    if (!area || clientX < area.left || clientX > area.right) return null;
+    if (clientY < area.top || clientY > area.bottom) return null;
+    const { xaxis, yaxis } = this.plot._fullLayout;
+    return [xaxis.p2d(clientX - area.left), yaxis.p2d(clientY - area.top)];
+  }
+
+  move(event) {
+    this.cursor = this.under(event);
+    this.waiting ??= setTimeout(() => {
+      this.waiting = null;
+      if (this.cursor) this.model.send({ event: "move", at: this.cursor });
+    }, CURSOR_MS);
+  }
+
   end() {
     this.ended = true;
+    clearTimeout(this.waiting);
     this.observer?.disconnect();
     this.state?.off("change:revision", this.changed);
     if (this.listening) this.plotly.purge(this.plot);

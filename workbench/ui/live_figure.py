@@ -4,6 +4,7 @@ import gzip
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ import anywidget
 import ipywidgets as widgets
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs, get_plotlyjs_version
-from traitlets import Bytes, Dict, Instance, Int, Unicode
+from traitlets import Bool, Bytes, Dict, Instance, Int, Unicode
 
 from workbench.ui.pieces import display, mark_stale
+from workbench.views.static.show import static_bundle
 
+Reading = tuple[float, float]
+"""What the x axis and the y axis read at one place."""
 CONFIG = {"displaylogo": False}
 ZOOMABLE = {
     **CONFIG,
@@ -29,6 +33,7 @@ class FigureState(widgets.Widget):
 
     figure = Unicode().tag(sync=True)
     config = Dict().tag(sync=True)
+    reads_cursor = Bool().tag(sync=True)
     revision = Int(0).tag(sync=True)
 
 
@@ -45,24 +50,31 @@ class FigureView(anywidget.AnyWidget):
     _esm = Path(__file__).with_suffix(".js")
     state = Instance(FigureState).tag(sync=True, **widgets.widget_serialization)
     script = Instance(PlotlyScript).tag(sync=True, **widgets.widget_serialization)
+    shown: go.Figure | None = None
+
+    def static_html(self) -> str:
+        """Return the figure as an image with alternative text, for pages without a kernel."""
+        return "" if self.shown is None else static_bundle(self.shown)["text/html"]
 
 
 class LiveFigure:
     """A widget that shows one figure after another.
 
-    on_click: called with the trace and the index of the clicked point. on_zoom: called with both
-    ends of the x axis after the user has dragged it.
+    on_click: called with the trace, the index of the clicked point, and what the axes read under
+    the cursor, if it was over them. on_zoom: called with both ends of the x axis after the user has
+    dragged it. on_move: called with what the axes read under the cursor.
     """
 
     def __init__(
         self,
         config: Mapping[str, Any] = CONFIG,
-        on_click: Callable[[Any, int], None] | None = None,
+        on_click: Callable[[Any, int, Reading | None], None] | None = None,
         on_zoom: Callable[[float, float], None] | None = None,
+        on_move: Callable[[float, float], None] | None = None,
     ) -> None:
         self.figure: go.Figure | None = None
-        self._on_click, self._on_zoom = on_click, on_zoom
-        self._state = FigureState(config=dict(config))
+        self._on_click, self._on_zoom, self._on_move = on_click, on_zoom, on_move
+        self._state = FigureState(config=dict(config), reads_cursor=on_move is not None)
         self.view = FigureView(state=self._state, script=_script())
         self.view.on_msg(self._receive)
         # Classes and layout are set here: the view may have stopped listening, see the script.
@@ -72,7 +84,7 @@ class LiveFigure:
     def show(self, new: go.Figure) -> None:
         """Show `new`, at the panel's width; zoom and hidden traces are reset."""
         new.layout.autosize = True
-        self.figure = new
+        self.figure = self.view.shown = new
         with self._state.hold_sync():
             self._state.figure = new.to_json()
             self._state.revision += 1
@@ -89,10 +101,20 @@ class LiveFigure:
         match content:
             case {"event": "click", "trace": int(trace), "point": int(point)} if self._on_click:
                 if 0 <= trace < len(self.figure.data):
-                    self._on_click(self.figure.data[trace], point)
+                    self._on_click(self.figure.data[trace], point, _reading(content.get("at")))
+            case {"event": "move", "at": at} if self._on_move:
+                if (reading := _reading(at)) is not None:
+                    self._on_move(*reading)
             case {"event": "zoom", "range": [float() | int() as low, float() | int() as high]}:
                 if self._on_zoom:
                     self._on_zoom(low, high)
+
+
+def _reading(sent: object) -> Reading | None:
+    match sent:
+        case [float() | int() as x, float() | int() as y] if isfinite(x) and isfinite(y):
+            return x, y
+    return None
 
 
 _LOCK = threading.Lock()

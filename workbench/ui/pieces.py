@@ -10,6 +10,7 @@ import ipywidgets as widgets
 import traitlets
 
 from workbench.core.errors import ScenarioError
+from workbench.views.html import code_block
 
 LONGEST_TIP = 400
 HUGE = 10**18
@@ -35,11 +36,20 @@ class ProgramChanges(threading.local):
 
 
 class CopyBox(anywidget.AnyWidget):
-    """A block of text under a button; without access to the clipboard, the text gets selected."""
+    """A block of text under a button; without access to the clipboard, the text gets selected.
+
+    Code that `opens` has a second button in JupyterLab: it runs in a new cell below, and the page
+    sends "opened".
+    """
 
     _esm = Path(__file__).with_name("copy_box.js")
     text = traitlets.Unicode("").tag(sync=True)
     label = traitlets.Unicode("").tag(sync=True)
+    opens = traitlets.Bool(False).tag(sync=True)
+
+    def static_html(self) -> str:
+        """Return the text to select, for pages without a kernel."""
+        return code_block(self.text)
 
 
 def control(kind: Callable[..., Any], label: str, tip: str = "", **given: Any) -> Any:
@@ -139,13 +149,13 @@ def replace_children(box: widgets.Box, children: Iterable[widgets.Widget]) -> No
 
 
 def close_tree(widget: widgets.Widget) -> None:
-    """Close a widget, its children, and the models of its layout and style.
+    """Close a widget, its children, and the models of its layout, style and state.
 
     ipywidgets keeps all of them, in the kernel and in the browser, until each is closed.
     """
     for child in getattr(widget, "children", ()):
         close_tree(child)
-    for name in ("layout", "style"):
+    for name in ("layout", "style", "state"):
         if part := getattr(widget, name, None):
             part.close()
     widget.close()

@@ -12,7 +12,8 @@ from workbench.views.capacity.memory_figure import memory_bar, reserved_bytes
 from workbench.views.capacity.pool_raster import pool_raster
 from workbench.views.flex.figure import legal_pairs, mask_memory_figure, nested_grids
 from workbench.views.flex.mask_figure import logical_mask, physical_mask, visit_order
-from workbench.views.hits.figure import checkpoint_table, hit_curve
+from workbench.views.hits.figure import hit_curve
+from workbench.views.hits.html import checkpoint_table
 from workbench.views.offload.figure import host_block_figure, offload_figure
 from workbench.views.pages.figure import page, page_layout, page_title, page_traces
 from workbench.views.pages.sizes_figure import block_sizes

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from workbench.core.arithmetic import cdiv
 from workbench.core.plan import Plan
@@ -28,6 +29,25 @@ HATCH_COLOUR = "#ffffff"
 Look = tuple[str, str]
 """Colour and pattern of a bar, so that no part is shown by colour alone."""
 Axis = Mapping[str, Any]
+
+
+class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
+    """A figure of plotly that is a picture, too: where no script runs, it is an SVG with words."""
+
+    def _repr_mimebundle_(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        from workbench.views.static.show import static_bundle
+
+        # What plotly shows in a program of its own, such as Colab, has precedence.
+        return {**static_bundle(self), **super()._repr_mimebundle_(*args, **kwargs)}
+
+    def _ipython_display_(self) -> None:
+        """Show both; in a terminal, where plotly opens a browser, leave it to plotly."""
+        from IPython.display import display
+
+        if super()._repr_mimebundle_():
+            display(self._repr_mimebundle_(), raw=True)  # type: ignore[no-untyped-call]
+        else:
+            super()._ipython_display_()
 
 
 def frame(
@@ -60,9 +80,16 @@ def frame(
     }
 
 
-def figure(traces: Any, title: str, theme: str, **layout: Any) -> go.Figure:
+def figure(traces: Any, title: str, theme: str, **layout: Any) -> Figure:
     """Return traces inside a `frame`."""
-    return go.Figure(traces, layout=frame(title, theme, **layout))
+    return Figure(traces, layout=frame(title, theme, **layout))
+
+
+def panels(**options: Any) -> Figure:
+    """Return a figure of several panels; options: those of plotly's `make_subplots`."""
+    drawn = Figure()
+    make_subplots(figure=drawn, **options)
+    return drawn
 
 
 def bar(name: str, x: Sequence[Any], y: Sequence[Any], look: Look, **more: Any) -> go.Bar:

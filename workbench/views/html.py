@@ -6,10 +6,12 @@ from html import escape
 from importlib import resources
 from typing import Any
 
-from workbench.core.errors import WorkbenchError
+from workbench.core.errors import Refused, WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.problems import Problem
+from workbench.core.ranks import SHORT
 from workbench.core.trace import Step, show
+from workbench.scenario.fields import FIELDS
 from workbench.views.rows import PlanFact, outcome_row, result_text
 from workbench.views.units import percent_text
 
@@ -36,6 +38,13 @@ def join(*content: Any, between: str = "") -> Html:
     return Html(between.join(parts))
 
 
+INLINE = frozenset(("a", "b", "button", "code", "i", "option", "select", "span", "tspan"))
+"""Elements inside a line; others end one, so that words stay apart where tags are dropped."""
+
+AFTER_TEXT = frozenset(("div", "ol", "table", "ul"))
+"""Elements that can follow words directly."""
+
+
 def tag(name: str, *content: Any, **attributes: Any) -> Html:
     """Return an element; `class_` is its `class`, `data_code` its `data-code`, None is omitted."""
     named = {key.strip("_").replace("_", "-"): value for key, value in attributes.items()}
@@ -44,7 +53,11 @@ def tag(name: str, *content: Any, **attributes: Any) -> Html:
         for key, value in named.items()
         if value is not None
     )
-    return Html(f"<{name}{listed}>{join(*content)}</{name}>")
+    if name == "img":  # it has no content, and so no end
+        return Html(f"<img{listed}>")
+    start = "\n" if name in AFTER_TEXT else ""
+    end = "" if name in INLINE else "\n"
+    return Html(f"{start}<{name}{listed}>{join(*content)}</{name}>{end}")
 
 
 def code(text: Any) -> Html:
@@ -64,7 +77,7 @@ def note(*content: Any) -> Html:
 
 def stacked(*lines: Any) -> Html:
     """Return lines below each other."""
-    return join(*lines, between="<br>")
+    return join(*lines, between="<br>\n")
 
 
 def bullets(items: Iterable[Any], kind: str = "ul") -> Html:
@@ -85,7 +98,7 @@ def code_block(text: str) -> Html:
 
 def table(header: Iterable[Any], rows: Iterable[Iterable[Any]]) -> Html:
     """Return a table; a cell is escaped unless it is `Html`, and numbers have separators."""
-    head = tag("tr", *(tag("th", cell) for cell in header))
+    head = tag("tr", *(tag("th" if cell else "td", cell) for cell in header))
     body = (tag("tr", *(tag("td", cell) for cell in row)) for row in rows)
     return tag("table", tag("thead", head), tag("tbody", *body), class_="wb-table")
 
@@ -110,12 +123,18 @@ def headline_html(plan: Plan) -> Html:
     """Return the block size in large type, with the model that it belongs to."""
     backends = " + ".join(plan.attention_backends)
     settings = plan.settings
-    parallel = f"TP {settings.tensor_parallel}"
-    if settings.pipeline_parallel > 1:
-        parallel += f" PP {settings.pipeline_parallel}"
+    parallel = " ".join(
+        f"{word} {getattr(settings, name)}"
+        for name, word in SHORT.items()
+        if name == "tensor_parallel" or getattr(settings, name) > 1
+    )
     where = " · ".join(filter(None, (plan.platform.name, backends, parallel)))
     # Without attention there are no pages to align, so it is not the size of a block.
-    owner = "in a block of " if plan.model.attention else "configured, without any attention, for "
+    owner = (
+        "per KV-cache block of "
+        if plan.model.attention
+        else "configured, without any attention, for "
+    )
     size = f"{plan.block_size:,} tokens"
     # The spaces are for a page that drops the style sheet.
     return tag(
@@ -156,7 +175,8 @@ def refusal_html(error: WorkbenchError) -> Html:
     """Return the error of a configuration without a plan: value, allowed values, remedies."""
     field = join(tag("code", error.field), ": ") if error.field else ""
     said = quoted("vLLM says", error.vllm_text)
-    return problem_box("✕ refused", field, error.message, said, code=error.code)
+    badge = "✕ vLLM refuses" if isinstance(error, Refused) else "✕ invalid input"
+    return problem_box(badge, field, error.message, said, code=error.code)
 
 
 def problem_box(
@@ -164,7 +184,9 @@ def problem_box(
 ) -> Html:
     """Return a marked box. badge: sign and word, so that nothing is shown by colour alone."""
     head = tag("b", badge, class_="wb-badge")
-    return tag("div", head, *content, class_="wb-problem", data_code=code, data_severity=severity)
+    return tag(
+        "div", head, " ", *content, class_="wb-problem", data_code=code, data_severity=severity
+    )
 
 
 def quoted(who: str, text: str | None) -> Html:
@@ -222,8 +244,10 @@ def origins_html(plan: Plan) -> Html:
 
 
 def sensitivity_html(plan: Plan, rows: Sequence[Mapping[str, Any]]) -> Html:
-    """Return single changes and their results, compared with the present plan."""
-    changed = ({**row, "field": code(row["field"]), "value": code(row["value"])} for row in rows)
+    """Return single changes and their results, compared with the current configuration."""
+    changed = (
+        {**row, "field": FIELDS[row["field"]].label, "value": code(row["value"])} for row in rows
+    )
     shown = (
         {
             "change": row["field"],
@@ -231,7 +255,7 @@ def sensitivity_html(plan: Plan, rows: Sequence[Mapping[str, Any]]) -> Html:
             "block size": row["block_size"],
             "padding": _padding(row["padding_bytes"], row["padding_percent"]),
             "kernel block": row["kernel_block_size"],
-            "would not start": ", ".join(row["errors"]),
+            "would not start": ", ".join(row["errors"]).replace("_", " "),
         }
         for row in (outcome_row(tag("i", "current"), "", plan), *changed)
     )

@@ -9,6 +9,7 @@ from workbench.views.html import document, records
 from workbench.views.text import aligned
 
 if TYPE_CHECKING:
+    from workbench.kernels.inspection.loops import Loop
     from workbench.kernels.inspection.report import KernelReport
 
 
@@ -21,6 +22,10 @@ def inspection_rows(reports: Sequence[KernelReport]) -> list[dict[str, str]]:
             "registers": str(report.registers),
             "spilled bytes": str(report.spill_bytes),
             "shared bytes": f"{report.shared_bytes:,}",
+            "warps x stages": f"{report.num_warps} x {report.num_stages}",
+            "programs per SM": str(report.programs_per_sm or "-"),
+            "matrix": ", ".join(report.matrix_instructions) or "none",
+            "loops": "; ".join(_loop(report, loop) for loop in report.loops) or "-",
             "loads": _accesses(report.loads),
             "stores": _accesses(report.stores),
             "64-bit divisions": str(report.wide_divisions),
@@ -39,6 +44,15 @@ def inspection_text(reports: Sequence[KernelReport]) -> str:
 def inspection_html(reports: Sequence[KernelReport]) -> str:
     """Return the same as HTML."""
     return document(records(inspection_rows(reports)))
+
+
+def _loop(report: KernelReport, loop: Loop) -> str:
+    """Return a text like "0.38 per score, 2 tiles in flight, LDGSTS.128 x 8"."""
+    copies = ", ".join(f"{name} x {count}" for name, count in loop.copies.items())
+    parts = [f"{loop.tiles_in_flight:g} tiles in flight", copies or "no copies"]
+    if report.tile:
+        parts.insert(0, f"{report.per_score(loop):.2f} per score")
+    return ", ".join(parts)
 
 
 def _accesses(accesses: Mapping[int, int]) -> str:

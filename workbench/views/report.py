@@ -1,10 +1,10 @@
 """One HTML page about a plan that needs neither a kernel nor a network."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-
-import plotly.graph_objects as go
-from plotly.offline import get_plotlyjs
+from typing import TYPE_CHECKING
 
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.occupancy import waste
@@ -12,13 +12,15 @@ from workbench.core.plan import Plan
 from workbench.core.problems import Problem
 from workbench.core.remedies import Remedy
 from workbench.views import html
-from workbench.views.capacity.group_figure import groups
 from workbench.views.capacity.html import pool_html
-from workbench.views.capacity.memory_figure import PARTS, memory_bar, prompt_lengths, reserved_bytes
-from workbench.views.hits.figure import hits_html
+from workbench.views.capacity.memory_parts import PARTS, prompt_lengths
+from workbench.views.hits.html import hits_html
 from workbench.views.html import Html, join, tag
 from workbench.views.pages.drawing import page_drawing
 from workbench.views.rows import assumptions, plan_facts
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 PROMPT_TOKENS = 4096
 CONFIG = {"displaylogo": False, "responsive": True}
@@ -57,7 +59,7 @@ def report_html(
     """Return the page as one file, plotly's script included if it has figures."""
     title = page_of.title or f"{plan.model.name}: block size {plan.block_size:,} tokens"
     sections = list(_sections(plan, page_of, remedies))
-    script = f"<script>{get_plotlyjs()}</script>" if page_of.figures else ""
+    script = _script() if page_of.figures else ""
     versions = ", ".join(f"{name} {version}" for name, version in page_of.made_with.items())
     body = tag(
         "main",
@@ -91,12 +93,9 @@ def _sections(
     yield "commands", "Commands", commands
     yield "page", "A page, byte by byte", [page_drawing(plan)]
     if plan.cache is not None:
-        prompt = min(PROMPT_TOKENS, plan.max_model_len)
-        drawn = [groups(plan)]
-        if plan.cache.num_blocks is not None:
-            drawn.append(memory_bar(plan, prompt))
-        yield "groups", "Groups and capacity", [*_figures(page_of, *drawn), pool_html(plan)]
-        reserved = [*_waste(plan, plan.cache), *_figures(page_of, reserved_bytes(plan))]
+        drawn = _figures(plan, plan.cache) if page_of.figures else {}
+        yield "groups", "Groups and capacity", [*drawn.get("groups", ()), pool_html(plan)]
+        reserved = [*_waste(plan, plan.cache), *drawn.get("waste", ())]
         yield "waste", "Waste: what one request reserves", reserved
         if plan.enable_prefix_caching:
             yield "hits", "Prefix hits", [hits_html(plan)]
@@ -110,9 +109,27 @@ def _sections(
     yield "model", "Where the model's numbers come from", origins
 
 
-def _figures(page_of: Page, *drawn: go.Figure) -> list[Html]:
-    options = {"full_html": False, "include_plotlyjs": False, "config": CONFIG}
-    return [Html(figure.to_html(**options)) for figure in drawn if page_of.figures]
+def _script() -> str:
+    from plotly.offline import get_plotlyjs
+
+    return f"<script>{get_plotlyjs()}</script>"
+
+
+def _figures(plan: Plan, cache: CachePlan) -> dict[str, list[Html]]:
+    """Return anchor of a section -> its figures. Only here a report needs plotly."""
+    from workbench.views.capacity.group_figure import groups
+    from workbench.views.capacity.memory_figure import memory_bar, reserved_bytes
+
+    prompt = min(PROMPT_TOKENS, plan.max_model_len)
+    sized = [] if cache.num_blocks is None else [memory_bar(plan, prompt)]
+    return {
+        "groups": [_figure_html(figure) for figure in (groups(plan), *sized)],
+        "waste": [_figure_html(reserved_bytes(plan))],
+    }
+
+
+def _figure_html(figure: go.Figure) -> Html:
+    return Html(figure.to_html(full_html=False, include_plotlyjs=False, config=CONFIG))
 
 
 def _waste(plan: Plan, cache: CachePlan) -> Iterable[Html]:

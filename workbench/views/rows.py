@@ -19,13 +19,13 @@ class PlanFact(NamedTuple):
 
 
 ATTENTION_FACTS = (
-    ("attention_bytes_per_token", "attention, one token", bytes_text),
+    ("attention_bytes_per_token", "KV bytes per token per layer", bytes_text),
     ("attention_page_size_bytes", "attention page", bytes_text),
 )
 MAMBA_FACTS = (
     ("mamba_page_size_bytes", "mamba state", bytes_text),
     ("padding_percent", "padding", percent_text),
-    ("mamba_cache_mode", "cache mode", str),
+    ("mamba_cache_mode", "mamba cache mode", str),
     ("mamba_block_size", "mamba block", tokens_text),
 )
 """Field of a plan, its label, and how its value is written."""

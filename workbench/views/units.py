@@ -9,11 +9,17 @@ def bytes_text(size: int | None) -> str:
     """Return a text like "2,162,688 B (2.06 MiB)"; "none" for None."""
     if size is None:
         return "none"
+    short = short_bytes_text(size)
+    return short if size < KIB else f"{size:,} B ({short})"
+
+
+def short_bytes_text(size: int) -> str:
+    """Return a text like "2.06 MiB"."""
     if size < KIB:
         return f"{size} B"
     for unit, scale in (("KiB", KIB), ("MiB", KIB**2), ("GiB", KIB**3)):
         if size < scale * KIB or unit == "GiB":
-            return f"{size:,} B ({size / scale:.2f} {unit})"
+            return f"{size / scale:.2f} {unit}"
     raise AssertionError
 
 

@@ -37,15 +37,19 @@ BUTTONS = {
     "Shrink": "Schedule only the first half; the rows of the others become 0.",
     "Grow back": "Schedule all requests again.",
     "Admit": "Add the request entered on the right.",
-    "Trigger the mistake": "Run the kernels with a mistake and see where tokens land.",
+    "Run it": "Run the kernels with this mistake and see where tokens land.",
     "Compile": "Show registers, spills and copy widths for a target; nothing is run.",
 }
 """Name -> tip."""
-START, MISTAKE, COMPILE = ALWAYS = ("Start", "Trigger the mistake", "Compile")
+START, MISTAKE, COMPILE = ALWAYS = ("Start", "Run it", "Compile")
 """Buttons that need no running batch."""
 ASSEMBLY_CHARACTERS = 40_000
 DEFAULT_BATCH, DEFAULT_NEWCOMER = "2q700_3q1s3000", "q100"
-PATHS = {"fast: two launches": "fast", "faithful: as in vLLM 0.23": "faithful"}
+PATHS = {
+    "fast: two launches": "fast",
+    "faithful: as in vLLM 0.23": "faithful",
+    "faithful: as in vLLM 0.33": "faithful-0.33",
+}
 EXPLAINED = (
     "<p>Real Triton kernels on the groups of this plan: block ids are staged, applied, gathered at "
     "kernel-block granularity and turned into slots. A batch is written in vLLM's grammar: "
@@ -68,7 +72,7 @@ class BlockTablesPanel(Panel):
         self.newcomer = widgets.Text(
             value=DEFAULT_NEWCOMER, continuous_update=False, layout={"width": "90px"}
         )
-        self.mistake = dropdown("Mistake", MISTAKES)
+        self.mistake = dropdown("Failure demo", MISTAKES)
         targets = [(target.title, name) for name, target in TARGETS.items()]
         self.target = dropdown("Target", targets, "sm_90")
         self.buttons = {name: button(name, tip) for name, tip in BUTTONS.items()}

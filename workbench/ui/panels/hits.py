@@ -1,24 +1,29 @@
-"""What prefix caching can hit: the curve over prompt length, and a workload of one's own."""
+"""What prefix caching can hit: a workload, its threshold, the curve, and what to change."""
+
+from functools import partial
 
 import ipywidgets as widgets
 
 from workbench.core.errors import ScenarioError
 from workbench.core.plan import Plan
 from workbench.core.prefix.hits import caching_of
-from workbench.core.prefix.workload import Workload
+from workbench.core.prefix.workload import Workload, WorkloadHits, workload_hits
+from workbench.core.what_if.workload_steps import workload_steps
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel, Shown
-from workbench.ui.pieces import apply_button, display, grid, integer_of, text_box
+from workbench.ui.pieces import apply_button, display, grid, integer_of, line, text_box
 from workbench.ui.session import Session
 from workbench.views import html
-from workbench.views.hits.figure import hit_curve, hits_html, workload_html
+from workbench.views.hits.figure import hit_curve
+from workbench.views.hits.html import hits_html, threshold_html, workload_html
+from workbench.views.sweeps.rows import point_name
 
 NUMBERS = {
     "shared_tokens": (
-        "Shared tokens",
+        "Shared prefix",
         "Tokens at the start of the prompt that other requests share.",
     ),
-    "unique_tokens": ("Unique tokens", "Tokens after the shared prefix, unique to each request."),
+    "unique_tokens": ("Unique suffix", "Tokens after the shared prefix, unique to each request."),
     "requests": ("Requests", "Number of sequential requests."),
     "prefixes": ("Prefixes", "Number of distinct shared prefixes."),
 }
@@ -27,6 +32,7 @@ LARGEST = {"requests": 10_000, "prefixes": 10_000}
 MAX_TOKENS = 2**31 - 1
 USUAL = {"unique_tokens": 600, "requests": 64, "prefixes": 8}
 BLOCKS_SHARED = 3
+STEPS_SHOWN = 4
 REPORT = (
     '<p class="wb-faint">Upper bound: assumes no eviction and no overlapping requests. '
     "vllm#45238 (64 requests of 1,600 + 600 tokens, 8 prefixes, blocks of 528, budget 2,048) "
@@ -36,40 +42,67 @@ REPORT = (
 
 
 class HitsPanel(Panel):
-    """The curve is hidden where nothing can hit; the text says why."""
+    """The workload's threshold, verdict and place in the curve; without hits the text says why."""
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._text, self._workload = widgets.HTML(), widgets.HTML()
+        self._threshold, self._workload = widgets.HTML(), widgets.HTML()
         self._report = widgets.HTML(html.document(REPORT))
-        self._curve = LiveFigure()
+        self._curve, self._advice = LiveFigure(), widgets.HTML()
+        self.steps = line()
         self.switch_on = apply_button(
             "Apply enable_prefix_caching = yes",
             "Show the possible hits of this model with prefix caching.",
         )
         self.inputs = {name: text_box(label, tip=tip) for name, (label, tip) in NUMBERS.items()}
         self.fill(
-            self._text,
+            self._threshold,
             self.switch_on,
-            self._curve,
-            widgets.HTML(html.document("<h4>A workload of your own</h4>")),
+            widgets.HTML(html.document("<b>Your workload</b>")),
             grid(self.inputs.values()),
+            self._curve,
             self._workload,
+            self._advice,
+            self.steps,
             self._report,
         )
         self.press(self.switch_on, lambda: self.session.replace(enable_prefix_caching=True))
-        self.watch(
-            *self.inputs.values(), then=lambda: self.redraw(self._draw_workload, self._workload)
-        )
+        self.watch(*self.inputs.values())
 
     def _draw(self, plan: Plan) -> Shown:
-        yield self._text, hits_html(plan)
         display(self.switch_on, shown=plan.cache is not None and not plan.enable_prefix_caching)
-        yield self._curve, hit_curve(plan) if _caches(plan) else None
-        yield from self._draw_workload(plan)
+        if plan.cache is None or not plan.enable_prefix_caching:
+            yield self._threshold, hits_html(plan)
+            yield self._curve, None
+            yield from ((part, "") for part in (self._workload, self._advice))
+            yield self.steps, ()
+            return
+        found = workload_hits(caching_of(plan), self._read(plan))
+        yield self._threshold, threshold_html(plan, found.workload.prompt_tokens)
+        yield self._curve, hit_curve(plan, found=found)
+        yield self._workload, workload_html(plan, found)
+        yield from self._draw_steps(plan, found)
 
-    def _draw_workload(self, plan: Plan) -> Shown:
-        yield self._workload, workload_html(plan, self._read(plan)) if _caches(plan) else ""
+    def _draw_steps(self, plan: Plan, found: WorkloadHits) -> Shown:
+        """Yield a button for every change after which the workload reuses more."""
+        steps = workload_steps(plan, found.workload)[:STEPS_SHOWN]
+        advice = "What to change, and the tokens that are then reused of all prompts:"
+        if not steps:
+            advice = "No single change lets this workload reuse more."
+        yield self._advice, html.document(html.tag("p", advice))
+        whole = found.workload.prompt_tokens * found.workload.requests or 1
+        yield (
+            self.steps,
+            [
+                self.apply_button(
+                    f"{point_name(step.changes)}: {step.cached_tokens / whole:.0%} "
+                    f"instead of {sum(found.cached_tokens) / whole:.0%}",
+                    f"{step.hits.hits:,} of {found.workload.requests:,} requests hit.",
+                    partial(self.session.replace, **step.changes),
+                )
+                for step in steps
+            ],
+        )
 
     def _read(self, plan: Plan) -> Workload:
         """Return the workload of the inputs; an empty one has its placeholder's value."""
@@ -89,7 +122,3 @@ class HitsPanel(Panel):
             f"Nearest valid value: {plan.max_model_len:,} tokens in total.",
             field="max_model_len",
         )
-
-
-def _caches(plan: Plan) -> bool:
-    return plan.cache is not None and bool(plan.enable_prefix_caching)

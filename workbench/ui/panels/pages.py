@@ -1,6 +1,6 @@
-"""Where every byte goes: the page map with its controls, "what is byte N?", and the pool."""
+"""Where every byte goes: the page map, an inspector, and "what is byte N?"."""
 
-from html import escape
+from dataclasses import replace
 from math import ceil, floor
 from typing import Any
 
@@ -12,113 +12,101 @@ from workbench.core.byte_map.tensors import ByteMap
 from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.core.layouts.layer_views import RUNNERS
 from workbench.core.plan import Plan
-from workbench.ui.live_figure import ZOOMABLE, LiveFigure
+from workbench.ui.live_figure import ZOOMABLE, LiveFigure, Reading
 from workbench.ui.panels.panel import Panel, Shown
-from workbench.ui.pieces import count_box, dropdown, grid, integer_of, text_box
+from workbench.ui.panels.pool import NARROWEST_PX, PoolRaster, entered_blocks
+from workbench.ui.pieces import (
+    button,
+    count_box,
+    display,
+    dropdown,
+    grid,
+    integer_of,
+    line,
+    text_box,
+)
 from workbench.ui.session import Session, guarded
+from workbench.views.bytes.inspector import byte_inspector
 from workbench.views.bytes.map import DEFAULT_BLOCKS, map_layout, map_traces
-from workbench.views.bytes.places import LEVELS, MapPlace, place_limits, reference_group
-from workbench.views.bytes.rows import COMPARISONS, MAX_TENSORS, Comparison, compared, map_picture
+from workbench.views.bytes.places import LEVELS, MapPlace, opened, place_limits, reference_group
+from workbench.views.bytes.rows import (
+    COMPARISONS,
+    MAX_TENSORS,
+    Comparison,
+    MapPicture,
+    compared,
+    map_picture,
+)
 from workbench.views.bytes.text import byte_words
-from workbench.views.capacity.pool_fill import MAX_FINISHED, fill_pool
-from workbench.views.capacity.pool_raster import VIEWS, raster_parts, usual_prompts
-from workbench.views.html import document, refusal_html
+from workbench.views.html import document, note, refusal_html, stacked
 
-NARROWEST_PX = 230
 NUMBERS = ("tensor", "block", "kernel_block", "token", "head")
-ZOOM_HINT, ZOOM_BACK = "Drag to zoom, click to open", "Reset zoom"
+HINT = "Point at a byte to read it here, click to go one level down, drag to zoom."
 USUAL = ""
 """Value of a dropdown without a choice."""
-POOL_BLOCKS = 10_000
-
-
-def _blocks(box: widgets.Text, plan: Plan, usual: int) -> int:
-    """Return the entered number of blocks, else the plan's, else the usual one."""
-    own = (plan.cache.num_blocks if plan.cache else None) or usual
-    return integer_of(box.value, box.description, own) if box.value.strip() else own
-
-
-class PoolRaster(Panel):
-    """The pool as a raster: number of blocks, prompt lengths, meaning of the colours."""
-
-    def __init__(self, session: Session) -> None:
-        super().__init__(session)
-        tip = "Set the number of blocks of the pool."
-        self.blocks = text_box("Pool blocks", hint="the plan's", tip=tip)
-        tip = "Prompt lengths in tokens, one per request."
-        self.prompts = text_box("Prompt lengths", hint="a mix", tip=tip)
-        tip = "Mark every n-th request as finished; 0 for none."
-        self.finished = count_box("Free every n-th request", MAX_FINISHED, tip)
-        self.by = dropdown("Colour by", VIEWS)
-        self.figure = LiveFigure()
-        controls = (self.blocks, self.prompts, self.finished, self.by)
-        self.watch(*controls)
-        self.fill(grid(controls, NARROWEST_PX), self.figure)
-
-    def _draw(self, plan: Plan) -> Shown:
-        words = self.prompts.value.replace(";", " ").split()
-        prompts = [integer_of(word, self.prompts.description, 1) for word in words]
-        blocks = _blocks(self.blocks, plan, POOL_BLOCKS)
-        every = self.finished.value
-        try:
-            filled = fill_pool(plan, blocks, prompts or usual_prompts(plan), finished_every=every)
-        except ValueError as error:
-            raise ScenarioError("out_of_range", str(error)) from None
-        traces, layout = raster_parts(filled, self.by.value)
-        yield self.figure, go.Figure(traces, layout=layout)
 
 
 class PagesPanel(Panel):
-    """The page map: choose a level and a place, drag to zoom, click a bar to go one level down."""
+    """The page map with an inspector: a click goes one level down, the level row goes back up."""
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self.pool: ByteMap | None = None
+        self._picture: MapPicture | None = None
         self._other: Comparison | None = None
         self._window: tuple[int, int] | None = None
+        self._clicked_byte: int | None = None
         self._build_controls()
-        self.map = LiveFigure(ZOOMABLE, self._clicked, self._dragged)
-        self._message, self._answer = widgets.HTML(), widgets.HTML()
+        self.map = LiveFigure(ZOOMABLE, self._clicked, self._dragged, self._moved)
+        self.map.widget.layout.flex = "1 1 560px"
+        self._message, self._answer, self._cursor = (widgets.HTML() for _ in range(3))
         self._refusal = self._message
+        self._cursor.layout.min_height = "130px"
+        inspector = widgets.VBox([self.byte, self._answer, self._cursor])
+        inspector.layout.flex = "0 1 270px"
         self.raster = PoolRaster(session)
         self.fill(
-            grid([self.level, *self.numbers.values(), self.part], NARROWEST_PX),
-            grid([self.blocks, self.layout, self.runner, self.compare], NARROWEST_PX),
+            line(self.level, self.reset_zoom),
             self._message,
-            self.map,
-            grid([self.byte, self.zoomed], NARROWEST_PX),
-            self._answer,
+            line(self.map.widget, inspector),
+            grid([*self.numbers.values(), self.states, self.part], NARROWEST_PX),
+            grid([self.blocks, self.layout, self.runner, self.compare], NARROWEST_PX),
             widgets.HTML(document("<h4>The whole pool</h4>")),
             self.raster,
         )
 
     def _build_controls(self) -> None:
-        self.level = dropdown("Level", LEVELS, "block")
+        self.level = widgets.ToggleButtons(
+            description="Level",
+            tooltip="How much of the pool is shown.",
+            options=LEVELS,
+            value="block",
+            style={"button_width": "auto"},
+        )
         self.numbers = {name: count_box(name.replace("_", " ").capitalize(), 0) for name in NUMBERS}
+        self.states = dropdown("Count", (("attention", False), ("states", True)), False)
         self.part = dropdown("Part", [("first", USUAL)])
         self.layout = dropdown("Layout", [("not set", USUAL)])
         self.runner = dropdown("Model runner", [(name.upper(), name) for name in RUNNERS], "v1")
         rules = [(name, rule) for rule, name in COMPARISONS.items()]
         self.compare = dropdown("Compare with", [("nothing", USUAL), *rules])
         self.blocks = text_box("Blocks", hint=f"the plan's, or {DEFAULT_BLOCKS}")
-        self.byte = text_box("Look up byte", hint="byte offset, then Enter")
-        self.zoomed = widgets.ToggleButton(
-            description=ZOOM_HINT,
-            disabled=True,
-            tooltip="Reset the zoom of the figure.",
-            layout={"width": "auto"},
-        )
+        self.byte = text_box("Look up byte", hint="offset, Enter")
+        self.byte.style.description_width = "auto"
+        self.reset_zoom = button("Reset zoom", "Show the whole level again.")
         self.watch(self.blocks, self.layout, self.runner, self.compare, then=self._rebuild)
-        places = (self.level, self.part, *self.numbers.values())
-        self.watch(*places, self.zoomed, then=self._redraw_whole)
-        self.watch(self.byte, then=self._answer_byte)
+        places = (self.level, self.states, self.part, *self.numbers.values())
+        self.watch(*places, then=self._redraw_whole)
+        self.watch(self.byte, then=self._look_up)
+        self.press(self.reset_zoom, self._redraw_whole)
 
     @property
     def place(self) -> MapPlace:
         """Place that the controls and the zoom of the figure select."""
         numbers = {name: control.value for name, control in self.numbers.items()}
-        part = self.part.value or None
-        return MapPlace(self.level.value, **numbers, part=part, window=self._window)
+        part, states = self.part.value or None, self.states.value
+        window = self._window
+        return MapPlace(self.level.value, **numbers, states=states, part=part, window=window)
 
     def show(self, plan: Plan) -> None:
         """See `Panel.show`."""
@@ -130,12 +118,13 @@ class PagesPanel(Panel):
 
     def _rebuild(self) -> None:
         """Lay the tensor out anew, and draw it."""
-        self.pool = None
+        self.pool = self._clicked_byte = None
         self._redraw_whole()
 
     def _redraw_whole(self) -> None:
-        self._window = None
-        self.redraw()
+        with self._lock:
+            self._window = None
+            self.redraw()
 
     @guarded
     def _dragged(self, left: float, right: float) -> None:
@@ -148,10 +137,39 @@ class PagesPanel(Panel):
             self.redraw()
 
     @guarded
-    def _clicked(self, trace: Any, point: int) -> None:
+    def _clicked(self, trace: Any, point: int, cursor: Reading | None) -> None:
+        """Open the clicked byte: the one under the cursor, or the first of a bar."""
         with self._lock:
-            if self.pool is not None and 0 <= point < len(trace.y):
-                self._go_down(self.pool, int(trace.y[point]), int(trace.base[point]))
+            if self.pool is None or not 0 <= point < len(trace.y):
+                return
+            first, row = int(trace.base[point]), int(trace.y[point])
+            last = first + int(trace.x[point]) - 1
+            byte = first if cursor is None else min(max(first, floor(cursor[0])), last)
+            place = opened(self.pool, self._of_row(row), byte)
+            with self.by_program:
+                self.byte.value = ""
+            self._go_to(place, byte)
+
+    @guarded
+    def _moved(self, x: float, y: float) -> None:
+        """Show the byte under the cursor."""
+        with self._lock:
+            if self.pool is None or self._picture is None:
+                return
+            place = self._of_row(min(max(0, round(y)), len(self._picture.rows) - 1))
+            if 0 <= x < self.pool.tensor(place.tensor).raw_bytes:
+                lines = byte_words(self.pool, place.tensor, floor(x))
+                self._cursor.value = document(note("Under the cursor:"), stacked(*lines))
+
+    def _of_row(self, row: int) -> MapPlace:
+        """Return the present place, with the tensor or the kind of layer that a row shows."""
+        place = self.place
+        if self._picture is None or row >= len(self._picture.rows):
+            return place
+        if place.level == "pool":
+            return replace(place, tensor=place.tensor - place.tensor % MAX_TENSORS + row)
+        states = self._picture.rows[row].states
+        return place if states is None else replace(place, states=states)
 
     def _offer_version(self, plan: Plan) -> None:
         """Offer the layout names of the plan's version, and the comparison if it has a rewrite."""
@@ -169,13 +187,16 @@ class PagesPanel(Panel):
         if self.pool is None:
             self.pool = self._laid_out(plan)
         self._offer(self.pool)
-        drawn = map_picture(self.pool, self.place, self._other)
-        yield self.map, go.Figure(map_traces(drawn), layout=map_layout(drawn))
+        self._picture = drawn = map_picture(self.pool, self.place, self._other)
+        layout = map_layout(drawn, marked=self._byte())
+        yield self.map, go.Figure(map_traces(drawn), layout=layout)
+        display(self.reset_zoom, shown=self._window is not None)
         yield self._answer, self._byte_html()
+        yield self._cursor, document(note(HINT))
 
     def _laid_out(self, plan: Plan) -> ByteMap:
         options: dict[str, Any] = {
-            "num_blocks": _blocks(self.blocks, plan, DEFAULT_BLOCKS),
+            "num_blocks": entered_blocks(self.blocks, plan, DEFAULT_BLOCKS),
             "runner": self.runner.value,
             "layout": self.layout.value or None,
         }
@@ -183,54 +204,67 @@ class PagesPanel(Panel):
         self._other = compared(plan, rule, **options) if rule else None
         return pool
 
-    def _answer_byte(self) -> None:
-        self._answer.value = self._byte_html()
+    def _byte(self) -> int | None:
+        """Return the entered byte, else the clicked one; None without one that is a number."""
+        if not self.byte.value.strip():
+            return self._clicked_byte
+        try:
+            return integer_of(self.byte.value, "byte", 0, low=0)
+        except ScenarioError:
+            return None
+
+    def _look_up(self) -> None:
+        """Go to the entered byte, as far as it exists; an empty box shows nothing."""
+        self._clicked_byte = None
+        byte, pool, place = self._byte(), self.pool, self.place
+        if pool is None or byte is None or byte >= pool.tensor(place.tensor).raw_bytes:
+            self.redraw()
+            return
+        level = "head" if reference_group(pool, place).is_state else "token"
+        self._go_to(opened(pool, place, byte, level))
 
     def _byte_html(self) -> str:
-        text = self.byte.value
-        if self.pool is None or not text.strip():
+        """Return what the entered or clicked byte is, or why there is none."""
+        if self.pool is None:
             return ""
+        tensor = self.numbers["tensor"].value
         try:
-            byte = integer_of(text, "byte", 0, low=0)
-            words = byte_words(self.pool, self.numbers["tensor"].value, byte)
+            if not self.byte.value.strip():
+                byte = self._clicked_byte
+            else:
+                byte = integer_of(self.byte.value, "byte", 0, low=0)
+            return "" if byte is None else document(byte_inspector(self.pool, tensor, byte))
         except WorkbenchError as error:
             return document(refusal_html(error))
-        return document("".join(f"<div>{escape(line)}</div>" for line in words))
 
     def _offer(self, pool: ByteMap) -> None:
         """Set bounds and parts of this pool; numbers that are too large become the nearest."""
         with self.by_program:
             tensor = min(self.numbers["tensor"].value, len(pool.tensors) - 1)
-            names = [part.name for part in reference_group(pool, tensor).parts]
+            kinds = {group.is_state for group in pool.tensor(tensor).groups}
+            self.states.disabled = len(kinds) == 1
+            if self.states.disabled:
+                self.states.value = True in kinds
+            place = MapPlace(tensor=tensor, states=self.states.value)
+            names = [part.name for part in reference_group(pool, place).parts]
             options = (("first", USUAL), *((name, name) for name in names))
             if self.part.options != options:
                 self.part.options = options
-            limits = place_limits(pool, MapPlace(tensor=tensor, part=self.part.value or None))
+            limits = place_limits(pool, replace(place, part=self.part.value or None))
             for name, control in self.numbers.items():
                 control.max = limits[name] - 1
                 control.disabled = limits[name] == 1
-            self.zoomed.value = self._window is not None
-            self.zoomed.disabled = self._window is None
-            self.zoomed.description = ZOOM_HINT if self._window is None else ZOOM_BACK
 
-    def _go_down(self, pool: ByteMap, row: int, byte: int) -> None:
-        """Open the place of a clicked byte, one level deeper."""
-        depth = min(LEVELS.index(self.level.value) + 1, len(LEVELS) - 1)
-        tensor = self.numbers["tensor"].value
-        if self.level.value == "pool":
-            tensor += row - tensor % MAX_TENSORS
-        meaning = reference_group(pool, tensor).meaning(byte)
-        found = {
-            "tensor": tensor,
-            "block": meaning.page,
-            "kernel_block": meaning.kernel_block,
-            "token": meaning.kernel_token,
-            "head": meaning.head,
-        }
+    def _go_to(self, place: MapPlace, byte: int | None = None) -> None:
+        """Set the controls to a place, of which `byte` was clicked, and draw it."""
+        self._clicked_byte = byte
         with self.by_program:
-            for name, number in found.items():
-                self.numbers[name].value = number or 0
-            if not meaning.is_padding and meaning.part in dict(self.part.options):
-                self.part.value = meaning.part
-            self.level.value = LEVELS[depth]
+            self.states.value = place.states
+            self.numbers["tensor"].value = place.tensor
+            if self.pool is not None:
+                self._offer(self.pool)
+            for name in NUMBERS:
+                self.numbers[name].value = getattr(place, name)
+            self.part.value = place.part if place.part in dict(self.part.options) else USUAL
+            self.level.value = place.level
         self._redraw_whole()

@@ -1,4 +1,4 @@
-"""Base of a tab below the page figure, or of a part of one: controls, and what they show."""
+"""Base of a lab, or of a part of one: controls, and what they show."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -15,6 +15,7 @@ from workbench.ui.live_figure import LiveFigure
 from workbench.ui.pieces import (
     ProgramChanges,
     apply_button,
+    close_tree,
     mark_stale,
     replace_children,
     widget_of,
@@ -28,7 +29,7 @@ Shown = Iterable[tuple[Any, Any]]
 
 
 class Panel:
-    """`show` is called with the newest plan, and only while the tab is open.
+    """`show` is called with the newest plan, and only while the lab is open.
 
     A panel lays its parts out with `fill`, wires its controls with `watch` and `press`, and yields
     in `_draw` what its parts show. An exception of a callback appears on top of the panel.
@@ -41,7 +42,18 @@ class Panel:
         self._lock = threading.RLock()  # a plan comes on one thread, an input on another
         self._error = self._refusal = widgets.HTML()
         self._drawn: set[Any] = set()
+        self._closing: list[Callable[[], None]] = []
         self.widget = widgets.VBox([self._error])
+
+    def when_closed(self, then: Callable[[], None]) -> None:
+        """Call `then` when the panel is closed."""
+        self._closing.append(then)
+
+    def close(self) -> None:
+        """Stop what runs, and close every widget. A panel in a panel is closed by that one."""
+        for then in self._closing:
+            then()
+        close_tree(self.widget)
 
     def fill(self, *parts: Any) -> None:
         """Lay parts out below each other; one with a `widget` of its own is shown by that."""

@@ -12,6 +12,7 @@ from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import button, dropdown, grid
 from workbench.ui.session import Session
+from workbench.views.html import document, refusal_html
 from workbench.views.versions.differences import differences_html, matrix_html
 from workbench.views.versions.figure import versions
 
@@ -61,9 +62,12 @@ class VersionsPanel(Panel):
         if (present := self._scenario) is None:
             return
         versions_compared = self.old.value, self.new.value
-        self._matrix.value = matrix_html(
-            [
-                compare(load_scenario_model(one), one, *versions_compared)
-                for one in (present.replace(model=name) for name in catalog_names())
+        scenarios = (present.replace(model=name) for name in catalog_names())
+        try:
+            found = [
+                compare(load_scenario_model(one), one, *versions_compared) for one in scenarios
             ]
-        )
+        except WorkbenchError as error:  # of a setting that no model can have, such as the drafter
+            self._matrix.value = document(refusal_html(error))
+        else:
+            self._matrix.value = matrix_html(found)

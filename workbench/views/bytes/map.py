@@ -10,7 +10,7 @@ from workbench.core.plan import Plan
 from workbench.views import palette
 from workbench.views.bytes.places import MapPlace
 from workbench.views.bytes.rows import MapPicture, compared, map_picture
-from workbench.views.frame import FIXED_LEGEND, bar, frame
+from workbench.views.frame import FIXED_LEGEND, Figure, bar, frame
 
 DEFAULT_BLOCKS = 3
 HEIGHT, USUAL_ROWS = 440, 5
@@ -69,7 +69,7 @@ def page_map(
     pool = byte_map(plan, **options, rule=rule)
     other = None if compare is None else compared(plan, compare, **options)
     drawn = map_picture(pool, MapPlace(level, **place), other)
-    figure = go.Figure(map_traces(drawn, theme), layout=map_layout(drawn, theme))
+    figure = Figure(map_traces(drawn, theme), layout=map_layout(drawn, theme))
     return figure.update_layout(meta={"plan": plan.fingerprint})
 
 
@@ -102,15 +102,15 @@ def map_traces(drawn: MapPicture, theme: str = "auto") -> list[go.Bar]:
     return traces
 
 
-def map_layout(drawn: MapPicture, theme: str = "auto") -> go.Layout:
-    """Return axes, title and colours that go with `map_traces`."""
+def map_layout(drawn: MapPicture, theme: str = "auto", marked: int | None = None) -> go.Layout:
+    """Return axes, title and colours that go with `map_traces`; a line at the marked byte."""
     rows = len(drawn.rows)
     layout = frame(
         f"{drawn.title}<br><sup>{drawn.subtitle}</sup>",
         theme,
         title_y=1,
         title_yanchor="top",
-        title_pad={"t": 26},
+        title_pad={"t": 42},
         barmode="overlay",
         height=HEIGHT,
         margin={"l": 170, "r": 30, "t": 100, "b": 100},
@@ -133,4 +133,8 @@ def map_layout(drawn: MapPicture, theme: str = "auto") -> go.Layout:
             "fixedrange": True,
         },
     )
+    if marked is not None and drawn.window[0] <= marked < drawn.window[1]:
+        line = {"color": palette.CURRENT, "width": 2}
+        place = {"x0": marked + 0.5, "x1": marked + 0.5, "y0": 0, "y1": 1, "yref": "paper"}
+        layout["shapes"] = [{"type": "line", **place, "line": line}]
     return go.Layout(layout)

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
-from workbench.views.frame import bar, cut_text, frame
+from workbench.views.frame import bar, cut_text, frame, panels
 from workbench.views.palette import CURRENT, PADDING, RECURRENT, THEMES
 
 MAX_PAGES = 64
@@ -49,7 +48,7 @@ def owners_side_by_side(
 
 
 def _figure(columns: tuple[tuple[str, Sequence[OwnedPage]], ...], theme: str) -> go.Figure:
-    figure = make_subplots(
+    figure = panels(
         cols=len(columns),
         shared_yaxes=True,
         horizontal_spacing=0.04,

@@ -11,6 +11,8 @@ from workbench.core.layouts.error import LayoutError
 
 LEVELS: Final = ("pool", "tensor", "block", "kernel block", "token", "head")
 """From the whole pool down to the values of one head."""
+OF_TOKENS = ("kernel block", "token")
+"""Levels that a state does not have."""
 FINEST: Final = {
     "pool": PART,
     "tensor": PART,
@@ -35,6 +37,8 @@ class MapPlace:
     token: int = 0
     """Number in the kernel block."""
     head: int = 0
+    states: bool = False
+    """Whether the states of a tensor are counted that attention shares."""
     part: str | None = None
     """The part whose token and head are shown, such as "V"; the first one by default."""
     window: tuple[int, int] | None = None
@@ -46,9 +50,36 @@ class MapPlace:
         return LEVELS.index(self.level)
 
 
-def reference_group(pool: ByteMap, tensor: int) -> GroupBytes:
-    """Return the group whose tokens and heads are counted: attention where the tensor has some."""
-    return min(pool.tensor(tensor).groups, key=lambda group: group.is_state)
+def reference_group(pool: ByteMap, place: MapPlace) -> GroupBytes:
+    """Return the group whose tokens or heads are counted: attention first, or states."""
+    return min(pool.tensor(place.tensor).groups, key=lambda group: group.is_state != place.states)
+
+
+def opened(pool: ByteMap, place: MapPlace, byte: int, level: str | None = None) -> MapPlace:
+    """Return the place of a byte of the tensor, by default one level below `place`.
+
+    A level that states do not have is skipped, and so is the only kernel block of a block; padding
+    is not opened further than its block.
+    """
+    group = reference_group(pool, place)
+    meaning = group.meaning(byte)
+    skipped = OF_TOKENS if group.is_state else OF_TOKENS[: group.kernel_blocks == 1]
+    levels = [one for one in LEVELS if one not in skipped]
+    if level is None:
+        deeper = [one for one in levels if LEVELS.index(one) > place.depth]
+        level = deeper[0] if deeper else place.level
+    if meaning.is_padding and LEVELS.index(level) > LEVELS.index("block"):
+        level = "block"
+    return replace(
+        place,
+        level=level,
+        block=meaning.page,
+        kernel_block=meaning.kernel_block or 0,
+        token=meaning.kernel_token or 0,
+        head=meaning.head or 0,
+        part=place.part if meaning.is_padding else meaning.part,
+        window=None,
+    )
 
 
 def checked(pool: ByteMap, place: MapPlace) -> MapPlace:
@@ -56,7 +87,7 @@ def checked(pool: ByteMap, place: MapPlace) -> MapPlace:
     if place.level not in LEVELS:
         message = unknown_name_message("level", place.level, LEVELS)
         raise LayoutError("unknown_level", message, field="level")
-    group = reference_group(pool, place.tensor)
+    group = reference_group(pool, place)
     names = [part.name for part in group.parts]
     if place.part is not None and place.part not in names:
         message = unknown_name_message("part", place.part, names)
@@ -87,7 +118,7 @@ def checked(pool: ByteMap, place: MapPlace) -> MapPlace:
 
 def place_limits(pool: ByteMap, place: MapPlace) -> dict[str, int]:
     """Return the count of everything that a place counts."""
-    group = reference_group(pool, place.tensor)
+    group = reference_group(pool, place)
     known = next((part for part in group.parts if part.name == place.part), group.parts[0])
     sizes = dict(zip(known.view.axes, known.view.shape, strict=True))
     heads = sizes.get("num_kv_heads", 1)
@@ -104,7 +135,7 @@ def place_limits(pool: ByteMap, place: MapPlace) -> dict[str, int]:
 
 def place_ranges(pool: ByteMap, place: MapPlace) -> tuple[range, ...]:
     """Return the byte ranges that the level selects; a token's are those of all its parts."""
-    group, depth = reference_group(pool, place.tensor), place.depth
+    group, depth = reference_group(pool, place), place.depth
     if depth < LEVELS.index("block"):
         return (range(group.raw_bytes),)
     if depth == LEVELS.index("block"):
@@ -124,7 +155,7 @@ def shown_window(pool: ByteMap, place: MapPlace) -> tuple[int, int]:
         return place.window
     if place.level == "pool":
         return 0, max(tensor.raw_bytes for tensor in pool.tensors)
-    group = reference_group(pool, place.tensor)
+    group = reference_group(pool, place)
     page = group.page_bytes
     if place.level == "tensor":
         return 0, group.raw_bytes
@@ -144,10 +175,10 @@ def shown_window(pool: ByteMap, place: MapPlace) -> tuple[int, int]:
 
 def breadcrumb(pool: ByteMap, place: MapPlace) -> str:
     """Return a text like "pool / tensor 0 of 8 / block 1 of 3", the level in bold."""
-    limits, group = place_limits(pool, place), reference_group(pool, place.tensor)
+    limits, group = place_limits(pool, place), reference_group(pool, place)
     steps = [f"pool of {pool.num_blocks:,} blocks"]
     for level, field in zip(LEVELS[1:], limits, strict=True):
-        if group.is_state and level in {"kernel block", "token"}:
+        if group.is_state and level in OF_TOKENS:
             continue
         steps.append(f"{level} {getattr(place, field):,} of {limits[field]:,}")
     count = place.depth + 1

@@ -50,6 +50,8 @@ class Row:
 
     name: str
     bars: tuple[Bar, ...]
+    states: bool | None = None
+    """Whether it shows states; None for a row of neither states nor attention."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,8 @@ def _page_row(page_bytes: int, window: tuple[int, int]) -> Row:
 def _group_row(name: str, group: GroupBytes, window: tuple[int, int], finest: str) -> Row:
     pieces = segments(group, *window, finest=finest, limit=LIMIT)
     with_block = window[1] - window[0] > group.page_bytes
-    return Row(name, tuple(_bar(piece, group, with_block=with_block) for piece in pieces))
+    bars = (_bar(piece, group, with_block=with_block) for piece in pieces)
+    return Row(name, tuple(bars), group.is_state)
 
 
 def _overlapping_rows(

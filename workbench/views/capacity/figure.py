@@ -10,7 +10,7 @@ from workbench.core.capacity.separate_pools import separate_pools, shared_and_se
 from workbench.core.plan import Plan
 from workbench.core.what_if.alternatives import FP8, capacity_on, fp8_gain
 from workbench.core.what_if.choices import tensor_parallel_sizes
-from workbench.views.capacity.memory_figure import prompt_lengths
+from workbench.views.capacity.memory_parts import prompt_lengths
 from workbench.views.frame import bar, curve, figure
 from workbench.views.palette import ATTENTION, CONV, CURRENT, RECURRENT
 from workbench.views.units import bytes_text, tokens_text

@@ -207,7 +207,7 @@ def _stages(plan: Plan, cache: CachePlan) -> Html:
             {
                 "stages": count,
                 "cached layers of each": ", ".join(str(len(one)) for one in names),
-                "places of a block": ", ".join(str(one.grouping.group_size) for one in stages),
+                "layers per block id": ", ".join(str(one.grouping.group_size) for one in stages),
                 "blocks": found.cache.num_blocks,
                 "requests of full length": f"✕ {found.errors[0].code}" if found.errors else fits,
                 "idle on the rank with the most memory": bytes_text(idle) if idle else "nothing",

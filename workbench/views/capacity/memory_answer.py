@@ -41,6 +41,5 @@ def range_text(answer: MemoryAnswer) -> str:
     """Return what the cache gets, in bytes and in tokens."""
     if answer.cache_bytes is None or answer.tokens is None:
         return "unknown"
-    both = zip(map(bytes_text, answer.cache_bytes), map(tokens_text, answer.tokens), strict=True)
-    texts = [f"{size}, {tokens}" for size, tokens in both]
-    return f"KV cache: {' to '.join(dict.fromkeys(texts))}"
+    texts = (map(bytes_text, answer.cache_bytes), map(tokens_text, answer.tokens))
+    return f"KV cache: {'; '.join(' to '.join(dict.fromkeys(both)) for both in texts)}"

@@ -2,40 +2,22 @@
 
 import plotly.graph_objects as go
 
-from workbench.core.capacity.memory_estimate import budget_of, estimate_margin
-from workbench.core.capacity.occupancy import check_prompt, pool_use, usual_prompt, waste
+from workbench.core.capacity.memory_estimate import estimate_margin
+from workbench.core.capacity.occupancy import check_prompt, usual_prompt, waste
 from workbench.core.plan import Plan
-from workbench.views import palette
+from workbench.views.capacity.memory_parts import (
+    DEVICE,
+    DEVICE_PARTS,
+    PARTS,
+    POOL,
+    POOL_PARTS,
+    device_parts,
+    pool_parts,
+    prompt_lengths,
+)
 from workbench.views.frame import NAMED_ROWS, Look, bar, figure
 from workbench.views.units import bytes_text
 
-DEVICE, POOL = "device", "cache"
-OUTSIDE = "outside gpu_memory_utilization"
-PARTS = {
-    "used": (palette.RECURRENT, ""),
-    "unfilled tokens": (palette.ATTENTION, "/"),
-    "mamba padding": (palette.PADDING, "x"),
-    "empty slots": (palette.CONV, "."),
-    "checkpoint": (palette.ATTENTION_BEFORE, "-"),
-    "draft blocks": (palette.CURRENT, "+"),
-    "attention padding": (palette.PADDING, "|"),
-}
-"""Part -> colour and pattern, so that no part is shown by colour alone."""
-DEVICE_PARTS = {
-    "weights": (palette.ATTENTION, ""),
-    "activations": (palette.CONV, "/"),
-    "graph reserve": (palette.CURRENT, "x"),
-    "outside torch": (palette.ATTENTION_BEFORE, "+"),
-    "KV cache": (palette.RECURRENT, "."),
-    OUTSIDE: (palette.PADDING, "-"),
-}
-POOL_PARTS = {
-    **PARTS,
-    "null block": (palette.CURRENT, "."),
-    "idle blocks": (palette.ATTENTION_BEFORE, "/"),
-    "rank imbalance": (palette.CONV, "|"),
-    "remainder": (palette.PADDING, "."),
-}
 GIB = 2**30
 
 
@@ -67,35 +49,12 @@ def memory_bar(plan: Plan, prompt_tokens: int | None = None, theme: str = "auto"
     )
 
 
-def device_parts(plan: Plan) -> dict[str, int]:
-    """Return part of the device -> bytes, empty without a budget; nothing is negative."""
-    budget = budget_of(plan)
-    if budget is None or plan.cache is None or plan.cache.available_bytes is None:
-        return {}
-    taken = (
-        *(budget.weights_bytes, budget.activation_bytes, budget.cuda_graph_bytes),
-        budget.other_bytes,
-    )
-    cache = max(plan.cache.available_bytes, 0)
-    return {
-        **dict(zip(DEVICE_PARTS, taken, strict=False)),
-        "KV cache": cache,
-        OUTSIDE: max(budget.device_bytes - sum(taken) - cache, 0),
-    }
-
-
-def pool_parts(plan: Plan, prompt_tokens: int) -> dict[str, int]:
-    """Return part of the pool -> bytes, empty while its size is unknown."""
-    use = None if plan.cache is None else pool_use(plan, plan.cache, prompt_tokens)
-    return {} if use is None else use.parts
-
-
 def _title(plan: Plan) -> str:
     if plan.cache is None:
         return "<b>no cache</b>: the pages cannot be made equal"
     available = plan.cache.available_bytes
     if available is None:
-        return "<b>no memory yet</b>: set KV memory, or device memory and weights"
+        return "<b>no memory yet</b>: set the KV-cache memory, or device memory and weights"
     ranks = plan.cache.rank_bytes
     if len(ranks) > 1:
         most = max(ranks)
@@ -153,9 +112,3 @@ def reserved_bytes(plan: Plan, theme: str = "auto") -> go.Figure:
         x={"title": "prompt tokens", "type": "category", "showgrid": False},
         y={"tickformat": ".0%", "range": [0, 1]},
     )
-
-
-def prompt_lengths(longest: int) -> tuple[int, ...]:
-    """Return powers of two from 16 up to `longest`, and `longest` itself."""
-    powers = [1 << power for power in range(4, longest.bit_length()) if 1 << power < longest]
-    return (*powers, longest)

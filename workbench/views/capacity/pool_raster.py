@@ -13,7 +13,7 @@ from workbench.core.layouts.error import LayoutError
 from workbench.core.plan import Plan
 from workbench.views import palette
 from workbench.views.capacity.pool_fill import FREE, NULL, OWNERS, Ints, PoolFill, fill_pool
-from workbench.views.frame import FIXED_LEGEND, flat_scale, frame
+from workbench.views.frame import FIXED_LEGEND, Figure, flat_scale, frame
 from workbench.views.units import counted
 
 COLUMNS, ROWS = 64, 24
@@ -71,7 +71,7 @@ def pool_raster(
         finished_every=finished_every,
     )
     traces, layout = raster_parts(filled, by, window, theme)
-    return go.Figure(traces, layout=layout).update_layout(meta={"plan": plan.fingerprint})
+    return Figure(traces, layout=layout).update_layout(meta={"plan": plan.fingerprint})
 
 
 def usual_prompts(plan: Plan) -> tuple[int, ...]:
@@ -114,7 +114,7 @@ def raster_parts(
         dx=step,
         y0=start,
         dy=step * columns,
-        textfont={"size": 9},
+        textfont={"size": 12},
         customdata=_hover(filled, edges, counts).reshape(rows, columns, -1),
         hovertemplate="blocks %{customdata[0]:,} to %{customdata[1]:,}<br>%{customdata[2]:,} "
         "requests up to here<br>"

@@ -40,7 +40,7 @@ def _headline(found: Chunks) -> Html:
     text = verdict(found)
     mark = {"class_": "wb-verdict" if text.startswith("✕") else "", "data_legal": found.is_legal}
     purpose = html.faint(f"{found.connector.name}: {found.connector.purpose}")
-    return tag("div", tag("b", text, **mark), purpose, class_="wb-headline")
+    return tag("div", tag("b", text, **mark), " ", purpose, class_="wb-headline")
 
 
 def _rows(rows: list[tuple[str, ...]]) -> Html:

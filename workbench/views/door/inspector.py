@@ -1,11 +1,13 @@
 """What a part of the picture and a step mean: shown when it is pointed at or focused."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from workbench.core.plan import Plan
 from workbench.core.trace import Step, show
-from workbench.views.html import Html, code, faint, stacked, tag
-from workbench.views.pages.number_steps import number_steps
+from workbench.core.what_if.differences import MADE_FROM
+from workbench.views.door.buttons import button
+from workbench.views.html import Html, code, faint, join, stacked, tag
 from workbench.views.pages.parts import KV, PADDING, page_parts
 from workbench.views.rows import result_text
 
@@ -39,18 +41,25 @@ def _parts(plan: Plan) -> Iterable[Html]:
 
 
 def _steps(plan: Plan) -> Iterable[Html]:
-    for one in number_steps(plan):
-        yield tag(
-            "section", _step(plan.steps[one.number - 1]), data_about=f"step-{one.number}", hidden=""
-        )
+    made = {step.rule.name: number for number, step in enumerate(plan.steps, 1)}
+    for number, step in enumerate(plan.steps, 1):
+        yield tag("section", _step(step, made), data_about=f"step-{number}", hidden="")
 
 
-def _step(step: Step) -> Html:
-    operands = (f"{name} = {show(value)}" for name, value in step.operands.items())
+def _step(step: Step, made: Mapping[str, int]) -> Html:
     return stacked(
         tag("b", step.rule.title),
         result_text(step),
         code(step.rule.formula),
-        *operands,
+        *(_operand(name, value, step, made) for name, value in step.operands.items()),
         faint(step.source),
     )
+
+
+def _operand(name: str, value: Any, step: Step, made: Mapping[str, int]) -> Html:
+    """Return an operand; one that another step made is a link to that step."""
+    source = MADE_FROM.get(name, name)
+    if source not in made or source == step.rule.name:
+        return join(f"{name} = {show(value)}")
+    link = button(name, "step", made[source], key=f"{step.rule.name}-{name}", class_="wb-link")
+    return join(link, f" = {show(value)}")

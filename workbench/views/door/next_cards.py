@@ -5,8 +5,9 @@ from typing import Any
 
 from workbench.core.what_if.next_steps import Difference, NextStep
 from workbench.scenario.fields import FIELDS
-from workbench.views.html import Html, tag
-from workbench.views.units import bytes_text
+from workbench.views.door.buttons import button
+from workbench.views.html import Html, join, tag
+from workbench.views.units import short_bytes_text
 
 SHOWN = 4
 STARTS = {0: "does not start", 1: "start not known", 2: "starts"}
@@ -17,6 +18,8 @@ BESIDES: Mapping[str, Mapping[Any, str]] = {
 }
 """Field -> value -> what it costs in addition to the numbers."""
 
+OF_A_DRAFTER = ("speculative_method", "draft_model")
+
 
 def next_cards(steps: Sequence[NextStep], *, everything: bool = False) -> Html:
     """Return one card per change; the first ones, or all."""
@@ -25,16 +28,18 @@ def next_cards(steps: Sequence[NextStep], *, everything: bool = False) -> Html:
         return tag("p", "No single change gains anything here.", class_="wb-faint")
     cards = [_card(number, step) for number, step in enumerate(shown)]
     if len(shown) < len(steps):
-        more = f"all {len(steps)} changes"
-        cards.append(
-            tag("button", more, type="button", class_="wb-link", data_do="all", data_key="all")
-        )
+        cards.append(button(f"all {len(steps)} changes", "all", key="all", class_="wb-link"))
     return tag("div", *cards, class_="wb-cards")
 
 
 def changes_text(changes: Mapping[str, Any]) -> str:
-    """Return the changed fields with their new values, as the pickers call them."""
-    return ", ".join(f"{FIELDS[name].label} {_value(name, one)}" for name, one in changes.items())
+    """Return the changed fields with their new values, as the pickers call them.
+
+    That a drafter goes is said by the number of its tokens.
+    """
+    ends = changes.get("num_speculative_tokens") == 0
+    shown = {name: one for name, one in changes.items() if not (ends and name in OF_A_DRAFTER)}
+    return ", ".join(f"{FIELDS[name].label} {_value(name, one)}" for name, one in shown.items())
 
 
 def _value(name: str, value: Any) -> str:
@@ -44,18 +49,17 @@ def _value(name: str, value: Any) -> str:
 
 
 def _card(number: int, step: NextStep) -> Html:
-    gains = ", ".join(_texts(step.gains)) or "starts"
+    words = join(tag("b", changes_text(step.changes)), *gains_and_costs(step, "starts"))
+    return button(words, "next", number, key=f"next-{number}", class_="wb-card")
+
+
+def gains_and_costs(step: NextStep, without_gain: str = "nothing") -> tuple[Html, Html]:
+    """Return what a change gains, and what it costs."""
+    gains = ", ".join(_texts(step.gains)) or without_gain
     costs = ", ".join([*_texts(step.costs), *_besides(step.changes)]) or "nothing known"
-    return tag(
-        "button",
-        tag("b", changes_text(step.changes)),
+    return (
         tag("span", f" Gain: {gains}.", class_="wb-gain"),
         tag("span", f" Cost: {costs}.", class_="wb-cost"),
-        type="button",
-        class_="wb-card",
-        data_do="next",
-        data_arg=number,
-        data_key=f"next-{number}",
     )
 
 
@@ -77,7 +81,7 @@ def _text(one: Difference) -> str:
         case "requests":
             return f"{new:,.3g} requests per GPU instead of {old:,.3g}"
         case "request_bytes":
-            return f"{bytes_text(int(new))} per request ({new / old - 1:+.0%})"
+            return f"{short_bytes_text(int(new))} per request ({new / old - 1:+.0%})"
         case "hits":
             return _hits(old, new)
         case "padding":

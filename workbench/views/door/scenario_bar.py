@@ -2,39 +2,59 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from workbench.core.model import Model
+from workbench.core.ranks import SHORT
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.field import Field
 from workbench.scenario.fields import SECTIONS
+from workbench.views.door.buttons import opening
 from workbench.views.html import Html, tag
 
 Legal = Callable[[str, tuple[Any, ...]], tuple[Any, ...]]
 """(field, its candidates) -> those that vLLM accepts."""
 
-ALL = "all"
-CHIPS: Mapping[str, Callable[[Scenario], str]] = {
-    "model": lambda s: s.model if isinstance(s.model, str) else "inline config",
-    "device": lambda s: s.device or "no device",
-    "tensor_parallel": lambda s: f"TP {s.tensor_parallel}",
-    "kv_cache_dtype": lambda s: f"KV {s.kv_cache_dtype}",
-    "enable_prefix_caching": lambda s: f"prefix caching {_switch(s.enable_prefix_caching)}",
-    "num_speculative_tokens": lambda s: f"drafts {s.num_speculative_tokens}",
-    "max_model_len": lambda s: _length(s.max_model_len),
-    "rules": lambda s: f"vLLM {s.rules}",
-}
-"""Fields that always have a chip -> its text."""
+ALL, LENGTH = "all", "length"
+LENGTHS = (1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072, 262_144)
+LENGTH_HELP = (
+    "Prompt and output of one request, in tokens: 32K, 8,000. The number of requests that fit, and "
+    "the next steps, are counted with it. Empty: max model length, at most 32K."
+)
 
 
 def _switch(value: bool | None) -> str:
     return "auto" if value is None else "on" if value else "off"
 
 
-def _length(value: int | None) -> str:
-    if value is None:
-        return "model's length"
-    return f"{value // 1024}k" if value > 0 and value % 1024 == 0 else f"{value:,} tokens"
+def _drafts(scenario: Scenario) -> str:
+    method = scenario.speculative_method
+    if not scenario.num_speculative_tokens:
+        return "no speculation"
+    return f"{method.upper() if method else 'speculative'} {scenario.num_speculative_tokens}"
+
+
+def length_text(tokens: int) -> str:
+    """Return a length as vLLM's command line reads it: 32K is 32,768 tokens, 32k is 32,000."""
+    for letter, scale in (("K", 1024), ("k", 1000)):
+        if tokens >= scale and tokens % scale == 0:
+            return f"{tokens // scale}{letter}"
+    return f"{tokens:,}"
+
+
+CHIPS: Mapping[str, Callable[[Scenario], str]] = {
+    "model": lambda s: s.model if isinstance(s.model, str) else "inline config",
+    "device": lambda s: s.device or "no device",
+    "tensor_parallel": lambda s: f"{SHORT['tensor_parallel']} {s.tensor_parallel}",
+    "kv_cache_dtype": lambda s: f"KV {s.kv_cache_dtype}",
+    "enable_prefix_caching": lambda s: f"prefix caching {_switch(s.enable_prefix_caching)}",
+    "num_speculative_tokens": _drafts,
+    "rules": lambda s: f"vLLM {s.rules}",
+}
+"""Fields that always have a chip -> its text."""
+SHARED = {"num_speculative_tokens": ("speculative_method",)}
+"""A field with a chip -> others that the chip shows and sets, too."""
 
 
 class Bar(NamedTuple):
@@ -44,16 +64,20 @@ class Bar(NamedTuple):
     model: Model | None
     legal: Legal
     opened: str = ""
+    length_tokens: int = 0
+    """Of the requests that are counted; 0 where vLLM refuses the scenario."""
 
 
 def scenario_bar(bar: Bar) -> Html:
     """Return the chips, and under "+" every field by section."""
     scenario = bar.scenario
     chips = [_chip(name, text(scenario), bar) for name, text in CHIPS.items()]
+    chips[-1:-1] = [_length_chip(bar)] if bar.length_tokens else []
+    shown = {*CHIPS, *chain.from_iterable(SHARED.values())}
     chips += [
-        _chip(name, f"{field.label} {_text(scenario, name)}", bar)
+        _chip(name, f"{SHORT.get(name, field.label)} {_text(scenario, name)}", bar)
         for name, field in FIELDS.items()
-        if name not in CHIPS and getattr(scenario, name) != field.default
+        if name not in shown and getattr(scenario, name) != field.default
     ]
     return tag("div", *chips, _every_field(bar), class_="wb-chips")
 
@@ -65,33 +89,43 @@ def _text(scenario: Scenario, name: str) -> str:
 
 def _chip(name: str, text: str, bar: Bar) -> Html:
     field = FIELDS[name]
-    is_set = getattr(bar.scenario, name) != field.default
+    fields = [FIELDS[one] for one in (name, *SHARED.get(name, ()))]
+    is_set = any(getattr(bar.scenario, one.name) != one.default for one in fields)
     label = f"{field.label}: {text}. Change it."
     pop = Html()
     if bar.opened == name:
-        pop = tag("div", _control(field, bar, f"chip-{name}"), class_="wb-pop")
-    return _opening(name, text, label, is_set, pop)
+        controls = (_control(one, bar, f"chip-{one.name}") for one in fields)
+        pop = tag("div", *controls, class_="wb-pop")
+    return opening(name, text, label, pop, is_set=is_set)
 
 
-def _opening(name: str, text: str, label: str, is_set: bool, pop: Html) -> Html:
-    """Return a button, and below it what it has opened."""
-    button = tag(
-        "button",
-        text,
-        type="button",
-        aria_label=label,
-        aria_expanded=bool(pop),
-        class_="wb-set" if is_set else None,
-        data_do="open",
-        data_arg="" if pop else name,
-        data_key=f"open-{name}",
-    )
-    return tag("div", button, pop, class_="wb-chip", data_chip=name)
+def _length_chip(bar: Bar) -> Html:
+    text = f"{length_text(bar.length_tokens)}-token requests"
+    pop = Html()
+    if bar.opened == LENGTH:
+        words = "Request length"
+        control = tag(
+            "input",
+            type="text",
+            value=length_text(bar.length_tokens),
+            list="wb-lengths",
+            **_sent("length", "", f"chip-{LENGTH}", words),
+        )
+        options = (tag("option", value=length_text(tokens)) for tokens in LENGTHS)
+        listed = tag("datalist", *options, id="wb-lengths")
+        help_text = tag("small", LENGTH_HELP)
+        label = tag("label", tag("span", words), control, help_text, class_="wb-field")
+        pop = tag("div", label, listed, class_="wb-pop")
+    return opening(LENGTH, text, f"Request length: {text}. Change it.", pop)
+
+
+def _sent(do: str, arg: str, key: str, label: str) -> dict[str, str]:
+    return {"data_do": do, "data_arg": arg, "data_key": key, "aria_label": label}
 
 
 def _every_field(bar: Bar) -> Html:
     if bar.opened != ALL:
-        return _opening(ALL, "+", "All settings", False, Html())
+        return opening(ALL, "+", "All settings", Html())
     search = tag(
         "input",
         type="search",
@@ -105,7 +139,7 @@ def _every_field(bar: Bar) -> Html:
         for title, names in _sections()
     )
     pop = tag("div", search, *sections, class_="wb-pop wb-all")
-    return _opening(ALL, "+", "All settings", False, pop)
+    return opening(ALL, "+", "All settings", pop)
 
 
 def _sections() -> Iterable[tuple[str, Sequence[str]]]:
@@ -121,7 +155,7 @@ def _controls(names: Iterable[str], bar: Bar) -> Iterable[Html]:
 def _control(field: Field, bar: Bar, key: str) -> Html:
     """Return the field's control with its label, and its help in plain sight."""
     value = getattr(bar.scenario, field.name)
-    sent = {"data_do": "set", "data_arg": field.name, "data_key": key, "aria_label": field.label}
+    sent = _sent("set", field.name, key, field.label)
     listed = field.candidates(bar.scenario, bar.model) if field.is_listed else ()
     if listed:
         shown = bar.legal(field.name, listed) if field.only_legal else listed

@@ -1,23 +1,38 @@
 """The four answers as tiles, alone or compared with those of a pinned scenario."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from workbench.core.what_if.answers import Answers
-from workbench.views.html import Html, faint, tag
+from workbench.views.door.buttons import button
+from workbench.views.html import Html, faint, join, tag
 from workbench.views.units import percent_text
 
 MORE, LESS, SAME = "▲", "▼", "="
 
 
-class Tile(NamedTuple):
-    """One answer: its view, its value, the words below it, and the number that is compared."""
+class Link(NamedTuple):
+    """A way from an answer to where more is known about it."""
+
+    label: str
+    do: str
+    arg: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tile:
+    """One answer."""
 
     view: str
+    """The explanation that it opens."""
     label: str
     value: Callable[[Answers], str]
     words: Callable[[Answers], str]
+    """What is shown below the value."""
     number: Callable[[Answers], float | None]
+    """What two scenarios are compared by."""
+    links: Callable[[Answers], Sequence[Link]]
 
 
 STARTS = {
@@ -46,29 +61,71 @@ def _requests(one: Answers) -> str:
 def _requests_words(one: Answers) -> str:
     words = f"requests of {one.length_tokens:,} tokens fit"
     if one.requests is None:
-        return "requests that fit: choose a device, or the KV-cache memory per GPU"
+        return "requests fit on which device?"
     return words + (f" on {one.devices} GPUs" if one.devices > 1 else "")
+
+
+def _hit_link(one: Answers) -> Link:
+    return Link("fix" if one.hit_tokens is None else "shorten", "goal", "hits")
+
+
+COMMON_DEVICES = ("H100", "H200", "B200", "MI300X")
+
+
+def _missing(one: Answers) -> list[Link]:
+    """Return a choice of devices where none is known."""
+    if one.requests is not None:
+        return []
+    common = [Link(name, "device", name) for name in COMMON_DEVICES]
+    return [*common, Link("another device", "open", "device")]
 
 
 def _starts_words(one: Answers) -> str:
     if one.starts == "perhaps":
         return "the least estimate of the memory is too little, the most is enough"
     if one.starts == "unknown":
-        return "no blockers, but the memory is not known: choose a device"
-    return "no blockers known" if one.starts == "yes" else "see the blockers"
+        return "no blockers known; with a device: is its memory enough?"
+    if one.starts == "no":
+        return f"blocked by: {one.blocker or 'the memory'}"
+    return "no blockers known"
 
 
 TILES = (
     Tile(
-        "why",
-        "KV block",
-        lambda one: f"{one.block_tokens:,} tokens",
-        lambda one: f"KV block, padding {percent_text(one.padding_percent)}",
-        lambda one: one.block_tokens,
+        view="why",
+        label="KV block",
+        value=lambda one: f"{one.block_tokens:,} tokens",
+        words=lambda one: f"KV block, padding {percent_text(one.padding_percent)}",
+        number=lambda one: one.block_tokens,
+        links=lambda _one: [Link("every byte", "show_lab", "Page bytes")],
     ),
-    Tile("hits", "Prefix hits", _hit, _hit_words, lambda one: one.hit_tokens),
-    Tile("fits", "Capacity", _requests, _requests_words, lambda one: one.requests_per_device),
-    Tile("start", "Start", lambda one: STARTS[one.starts], _starts_words, lambda _one: None),
+    Tile(
+        view="hits",
+        label="Prefix hits",
+        value=_hit,
+        words=_hit_words,
+        number=lambda one: one.hit_tokens,
+        links=lambda one: [_hit_link(one), Link("your workload", "show_lab", "Prefix hits")],
+    ),
+    Tile(
+        view="fits",
+        label="Capacity",
+        value=_requests,
+        words=_requests_words,
+        number=lambda one: one.requests_per_device,
+        links=lambda one: [
+            *_missing(one),
+            Link("where it goes", "show_lab", "Groups and capacity"),
+        ],
+    ),
+    Tile(
+        view="start",
+        label="Start",
+        value=lambda one: STARTS[one.starts],
+        words=_starts_words,
+        number=lambda _one: None,
+        links=lambda _one: [Link("ask my vLLM", "show_lab", "Live check")],
+    ),
 )
 
 
@@ -83,9 +140,15 @@ def _tile(tile: Tile, now: Answers, pinned: Answers | None) -> Html:
     parts.append(tag("span", tile.words(now), class_="wb-tile-words"))
     if pinned is not None:
         parts += [Html(" "), _compared(tile, now, pinned)]
-    name = f"{tile.label}: {value}, {tile.words(now)}"
-    look = {"class_": "wb-tile", "data_do": "view", "data_arg": tile.view, "data_key": tile.view}
-    return tag("button", *parts, type="button", aria_label=name, data_tile=tile.view, **look)
+    answer = button(join(*parts), "view", tile.view, key=tile.view, class_="wb-answer")
+    links = (
+        button(f"{one.label} ▸", one.do, one.arg, key=f"{tile.view}-{one.label}", class_="wb-link")
+        for one in tile.links(now)
+    )
+    body = (answer, tag("div", *links, class_="wb-tile-links"))
+    return tag(
+        "div", *body, role="group", aria_label=tile.label, class_="wb-tile", data_tile=tile.view
+    )
 
 
 def _compared(tile: Tile, now: Answers, pinned: Answers) -> Html:
@@ -107,6 +170,11 @@ def _difference(old: float, new: float) -> str:
 def announcement(now: Answers) -> str:
     """Return the answers in one sentence, for a screen reader."""
     return "; ".join(_sentences(now)) + "."
+
+
+def answer_to(view: str, now: Answers) -> str:
+    """Return the answer that a view explains; nothing for the other views."""
+    return "; ".join(f"{one.value(now)}: {one.words(now)}" for one in TILES if one.view == view)
 
 
 def _sentences(now: Answers) -> Iterable[str]:

@@ -1,11 +1,10 @@
 """Where bits differ: trials down, tokens across, one field for each way to choose tiles."""
 
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from workbench.core.flex.lab import BitLab, BitRun
 from workbench.core.plan import Plan
-from workbench.views.frame import NAMED_ROWS, frame, step_text, steps
+from workbench.views.frame import NAMED_ROWS, frame, panels, step_text, steps
 from workbench.views.palette import CURRENT
 
 MAX_COLUMNS = 16
@@ -20,7 +19,7 @@ def bits_figure(plan: Plan, lab: BitLab, theme: str = "auto") -> go.Figure:
     """
     count = len(lab.runs[0].trials)
     left = f"; {count - MAX_ROWS:,} more trials" if count > MAX_ROWS else ""
-    figure = make_subplots(
+    figure = panels(
         cols=len(lab.runs),
         shared_yaxes=True,
         horizontal_spacing=GAP,

@@ -21,7 +21,7 @@ MEANINGS = {
 def bits_html(lab: BitLab) -> str:
     """Return a verdict, then one row per trial with a column for each way to choose tiles."""
     place = lab.place
-    remark = f" ! {place.note}." if place.note else ""
+    remark = f" {place.note}." if place.note else ""
     rows: list[tuple[Any, ...]] = [("tiles", "", *(run.tile for run in lab.runs))]
     every = tuple(zip(*(run.trials for run in lab.runs), strict=True))
     for kind, meaning in MEANINGS.items():
@@ -50,7 +50,7 @@ def verdict(lab: BitLab) -> Html:
     """Return the verdict in one sentence."""
     broken = sum(len(run.broken) for run in lab.runs)
     if broken:
-        return tag("b", f"✕ {broken} trials differ although equal bits are promised.")
+        return tag("b", f"✕ {broken} trials differ although bitwise equality is promised.")
     controls = [run for run in lab.runs if run.control]
     kept = sum(
         trial.kind in run.promised for run in lab.runs if not run.control for trial in run.trials

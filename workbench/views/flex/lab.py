@@ -44,7 +44,7 @@ def _order_figure(_lab: OrderLab, theme: str) -> go.Figure:
 def run_html(run: FlexRun) -> str:
     """Return where it ran, whether it is right, and how fast if it ran on a GPU."""
     tokens = f"{run.requests:,} requests, {run.tokens:,} queries over {run.cached_tokens:,} keys"
-    remark = [("different from the request", f"! {run.place.note}")] if run.place.note else []
+    remark = [("how it was computed", run.place.note)] if run.place.note else []
     rows = [
         ("path", run.place.path),
         ("ran on", f"{run.place.device}, {WHERE[run.place.mode]}"),

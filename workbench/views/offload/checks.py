@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from workbench.core.offload.plan import Offload, OffloadRequest
+from workbench.core.offload.request import context_parallel
 from workbench.core.plan import Plan
 from workbench.core.trace import show
 from workbench.views.units import bytes_text
@@ -75,14 +76,14 @@ def _compared(plan: Plan, request: OffloadRequest, result: Offload) -> dict[str,
         "not set" if value is None else f"set to {value:,}"
         for value in (request.hash_block_size, request.block_size, request.blocks_per_chunk)
     )
-    own = f"{hashes}; groups {_different(group.spec.block_size for group in groups)}"
+    own = f"{hashes}; groups {_different(group.spec.span_tokens for group in groups)}"
     sizes = _different(result.gpu_block_sizes)
     unread = ""
     if units is not None and request.hash_block_size not in {None, units.hash}:
         unread = f" (not read here: {units.hash:,} is in use)"
     compared = {
         "context_parallel_with_groups": f"groups: {len(groups)}; context parallel: "
-        f"{request.context_parallel}",
+        f"{context_parallel(plan, request)}",
         "offload_no_group": f"groups: {len(groups)}",
         "single_group_hash_block": own,
         "hash_block_size_not_divisor": own + unread,
@@ -95,7 +96,7 @@ def _compared(plan: Plan, request: OffloadRequest, result: Offload) -> dict[str,
         "offload_bytes_missing": bytes_text(request.cpu_bytes_to_use),
     }
     missing = {"offload_no_group", "offload_two_chunk_sizes", "offload_chunk_below_1"}
-    if rules.takes_blocks_per_chunk:
+    if plan.rules.groups.spreads_by_layer:
         missing = {"context_parallel_with_groups"}
     if not rules.checks_single_group or len(groups) != 1:
         missing.add("single_group_hash_block")

@@ -181,7 +181,9 @@ def _held(plan: Plan, result: Offload, request: OffloadRequest) -> Html:
 
 def _example(plan: Plan) -> str:
     known = plan.built_cache().num_blocks
-    return "" if known else f" (KV memory is not set: an example of {EXAMPLE_BLOCKS} blocks)"
+    return (
+        "" if known else f" (the KV-cache memory is not set: an example of {EXAMPLE_BLOCKS} blocks)"
+    )
 
 
 def _readings(plan: Plan) -> Html:

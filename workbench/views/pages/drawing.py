@@ -1,4 +1,4 @@
-"""The pages of a plan to scale, as inline SVG between plain text: it needs no script and no style.
+"""The pages of a plan to scale, as SVG between plain text: it needs no script and no style.
 
 The text is outside of the SVG, so that it does not shrink with the bars on a narrow page.
 """
@@ -17,31 +17,52 @@ from workbench.views.pages.parts import (
     page_token_bytes,
 )
 from workbench.views.palette import CURRENT
+from workbench.views.static.show import image
 from workbench.views.units import bytes_text, tokens_text
 
 WIDTH, HEIGHT = 1000, 28
+_NOTHING = Html()
 MAX_RULES = 120
 """More kernel blocks than this are not ruled one by one: the lines would merge into a wash."""
 
 
-def page_drawing(plan: Plan) -> Html:
+def page_drawing(plan: Plan, longest: int = 0, *, as_images: bool = False) -> Html:
     """Return both pages, their parts, and the steps that make the block size, without the style.
 
+    longest: bytes of the whole width, the larger page if not given. as_images: bars that survive
+    where SVG is removed from HTML, as in notebooks that are not trusted; else inline, where
     `data-part` and `data-step` name what an element shows.
     """
-    parts = page_parts(plan)
-    state = {name: part for name, part in parts.items() if name != KV}
-    keys = {KV: parts[KV]} if KV in parts else {}
-    rows = [_row(_state_title(plan), state, plan)] if state else []
-    rows += [_row(f"KV of {tokens_text(plan.block_size)}", keys, plan)] if keys else []
     return tag(
         "figure",
-        *rows,
-        _kernel_note(plan),
+        *_rows(plan, longest or longest_page(plan), as_images),
         tag("ol", *map(_step, number_steps(plan)), class_="wb-steps"),
         class_="wb-page",
         data_plan=plan.fingerprint,
     )
+
+
+def other_page(title: str, other: Plan, longest: int) -> Html:
+    """Return the pages of a plan that is not the present one. longest: see `page_drawing`."""
+    caption = tag("figcaption", title)
+    return tag("figure", caption, *_rows(other, longest), class_="wb-page wb-other")
+
+
+def longest_page(plan: Plan) -> int:
+    """Return the bytes of the larger page."""
+    return max(plan.attention_page_size_bytes or 0, plan.final_mamba_page_size_bytes or 0, 1)
+
+
+def _rows(plan: Plan, longest: int, as_images: bool = False) -> Iterable[Html]:
+    """Yield the page of a state, and that of keys and values. longest: bytes of a whole width."""
+    parts = page_parts(plan)
+    state = {name: part for name, part in parts.items() if name != KV}
+    keys = {KV: parts[KV]} if KV in parts else {}
+    if state:
+        yield _row(_state_title(plan), state, plan, longest, as_images)
+    if keys:
+        title, note = f"KV of {tokens_text(plan.block_size)}", _kernel_note(plan)
+        yield _row(title, keys, plan, longest, as_images, note)
 
 
 def _state_title(plan: Plan) -> str:
@@ -49,20 +70,30 @@ def _state_title(plan: Plan) -> str:
     return f"State of one {kind} layer"
 
 
-def _row(title: str, parts: Mapping[str, PagePart], plan: Plan) -> Html:
-    """Return one page: its title and size, its bar to scale, and its parts in words."""
+def _row(
+    title: str,
+    parts: Mapping[str, PagePart],
+    plan: Plan,
+    longest: int,
+    as_images: bool,
+    note: Html = _NOTHING,
+) -> Html:
+    """Return one page: its title and size, its bar to scale, its parts in words, and a note."""
     size = bytes_text(sum(part.size_bytes for part in parts.values()))
     named = "; ".join(f"{part.label}: {part.words}" for part in parts.values())
+    words = f"{title}: {size}. {named}"
+    bar = _bar(parts, plan, WIDTH / longest, words, WIDTH if as_images else "100%")
     return tag(
         "div",
         tag("div", tag("b", title), ": ", size, class_="wb-page-title"),
-        _bar(parts, plan, f"{title}: {size}. {named}"),
-        tag("ul", *(_legend(name, part) for name, part in parts.items()), class_="wb-legend"),
+        image(bar, words) if as_images else bar,
+        tag("ul", *(_legend(name, part) for name, part in parts.items()), note, class_="wb-legend"),
     )
 
 
-def _bar(parts: Mapping[str, PagePart], plan: Plan, words: str) -> Html:
-    scale = WIDTH / _longest(plan)
+def _bar(
+    parts: Mapping[str, PagePart], plan: Plan, scale: float, words: str, width: int | str
+) -> Html:
     start, drawn = 0, []
     for name, part in parts.items():
         drawn.append(_rectangle(name, start * scale, part.size_bytes * scale, plan))
@@ -75,18 +106,14 @@ def _bar(parts: Mapping[str, PagePart], plan: Plan, words: str) -> Html:
         *drawn,
         lines,
         _state_end(plan, scale),
+        xmlns="http://www.w3.org/2000/svg",
         viewBox=f"0 0 {WIDTH} {HEIGHT}",
-        width="100%",
+        width=width,
         height=HEIGHT,
         preserveAspectRatio="none",
         role="img",
         aria_label=words,
     )
-
-
-def _longest(plan: Plan) -> int:
-    """Return the bytes of the larger page."""
-    return max(plan.attention_page_size_bytes or 0, plan.final_mamba_page_size_bytes or 0, 1)
 
 
 def _rectangle(name: str, x: float, width: float, plan: Plan) -> Html:
@@ -143,7 +170,7 @@ def _kernel_note(plan: Plan) -> Html:
         return Html()
     ratio, size = plan.kernel_blocks_per_block, plan.kernel_block_size
     blocks = f"{ratio:,} kernel block{'s' * (ratio > 1)} of {size:,} tokens. " if ratio else ""
-    return tag("div", f"{blocks}One token: {bytes_text(token)} in one layer.", class_="wb-faint")
+    return tag("li", f"{blocks}One token: {bytes_text(token)} in one layer.", class_="wb-faint")
 
 
 def _step(step: NumberStep) -> Html:

@@ -4,7 +4,7 @@ import plotly.graph_objects as go
 
 from workbench.core.plan import Plan
 from workbench.views import palette
-from workbench.views.frame import bar, frame
+from workbench.views.frame import Figure, bar, frame
 from workbench.views.pages.parts import KV, LOOKS, Look, PagePart, page_parts, page_token_bytes
 from workbench.views.units import bytes_text, percent_text, tokens_text
 
@@ -20,7 +20,7 @@ def page(plan: Plan, theme: str = "auto") -> go.Figure:
 
     Bytes on the lower axis, tokens on the upper one; padding hatched, kernel blocks ruled.
     """
-    drawn = go.Figure(page_traces(plan, theme), layout=page_layout(plan, theme))
+    drawn = Figure(page_traces(plan, theme), layout=page_layout(plan, theme))
     return drawn.update_layout(meta={"plan": plan.fingerprint})
 
 
@@ -163,9 +163,9 @@ def _state_end(plan: Plan) -> go.Scatter:
     rows = (MAMBA_ROW - HALF_BAR, ATTENTION_ROW + HALF_BAR)
     needed = ""
     if own and plan.attention_bytes_per_token:
-        needed = f" = {own / plan.attention_bytes_per_token:,.2f} tokens"
+        needed = f" = {own / plan.attention_bytes_per_token:,.2f} tokens' worth of KV"
     return go.Scatter(
-        name=f"state ends{needed}",
+        name=f"state{needed}",
         x=[own] * len(rows) if own else [],
         y=list(rows) if own else [],
         mode="lines",

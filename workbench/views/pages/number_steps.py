@@ -66,11 +66,6 @@ def number_steps(plan: Plan) -> tuple[NumberStep, ...]:
     return tuple([*shown, *_last(plan, taken)] if is_aligned else shown)
 
 
-def equation(plan: Plan) -> str:
-    """Return the steps in one line, for a reader without colours."""
-    return "; ".join(f"{step.title}: {step.text}" for step in number_steps(plan))
-
-
 def _in_words(words: StepInWords, number: int, step: Step) -> NumberStep:
     return NumberStep(words.title, words.text(step.operands, step.result), words.parts, number)
 

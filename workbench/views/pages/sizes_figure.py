@@ -1,15 +1,14 @@
 """A grid of plans: block size over tensor parallelism, one small chart per backend, and a table."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from workbench.core.arithmetic import cdiv
 from workbench.core.plan import Plan
 from workbench.core.what_if.outcomes import Grid, Outcome, is_same_choice
-from workbench.views.frame import frame
-from workbench.views.html import Html, document, faint, note, table, tag
+from workbench.views.frame import frame, panels
+from workbench.views.html import Html, bullets, document, faint, join, note, table, tag
 from workbench.views.palette import ATTENTION, CURRENT, THEMES
 from workbench.views.units import percent_text, tokens_text
 
@@ -23,7 +22,7 @@ def block_sizes(grid: Grid, current: Plan | None = None, theme: str = "auto") ->
     """
     columns = min(len(grid.rows), MAX_COLUMNS) or 1
     lines = cdiv(len(grid.rows), columns) or 1
-    figure = make_subplots(
+    figure = panels(
         rows=lines,
         cols=columns,
         subplot_titles=[str(row) for row in grid.rows],
@@ -109,7 +108,7 @@ SHORT = {"tensor_parallel": "TP"}
 
 
 def grid_html(grid: Grid, current: Plan | None = None) -> str:
-    """Return block size and kernel block per cell; the present plan in bold, errors named."""
+    """Return block size and kernel block per cell; the current one in bold, errors named."""
     label = SHORT.get(grid.column_label, grid.column_label.replace("_", " "))
     rows = (
         (tag("b", row), *(_cell(grid.cell(row, column), current) for column in grid.columns))
@@ -118,7 +117,22 @@ def grid_html(grid: Grid, current: Plan | None = None) -> str:
     return document(
         table(("", *(f"{label} {column}" for column in grid.columns)), rows),
         note("block size / kernel block, in tokens; ✕ vLLM would not start"),
+        bullets(_reasons(grid, current)),
     )
+
+
+def _reasons(grid: Grid, current: Plan | None) -> Iterator[Html]:
+    """Yield why rows would not start in the column of `current`, without what it suffers, too."""
+    column = None if current is None else getattr(current.settings, grid.column_label, None)
+    if current is None or column not in grid.columns:
+        return
+    shared = {problem.code for problem in current.errors}
+    for row in grid.rows:
+        plan = grid.cell(row, column).plan
+        own = [one for one in plan.errors if one.code not in shared] if plan else []
+        if own:
+            reasons = (problem.message.split(". ")[0] for problem in own)
+            yield join(tag("b", row), ": ", "; ".join(reasons))
 
 
 def _cell(cell: Outcome, current: Plan | None) -> Html | str:

@@ -8,7 +8,16 @@ import plotly.graph_objects as go
 from workbench.core.arithmetic import cdiv
 from workbench.views.frame import figure
 from workbench.views.palette import ATTENTION_BEFORE, CURRENT, RECURRENT
-from workbench.views.sweeps.rows import MEASURES, SHORT, UNITS, Row, axes_of, short_name, value_text
+from workbench.views.sweeps.rows import (
+    MEASURES,
+    SHORT,
+    UNITS,
+    Row,
+    axes_of,
+    point_name,
+    short_name,
+    value_text,
+)
 from workbench.views.units import is_number
 
 MAX_MARKS = 200
@@ -26,11 +35,11 @@ def pareto_front(
     total: int | None = None,
     theme: str = "auto",
 ) -> go.Figure:
-    """Points by two measures; those on the front are diamonds, the present plan is a cross.
+    """Points by two measures; those on the front are diamonds, the current one is a cross.
 
-    front: numbers of the points that no other point beats. Points without a measure are omitted,
-    and so are all beyond some hundred, the front first. total: points that have both measures,
-    where `rows` are some of them.
+    The custom data of a mark is the number of its point. front: numbers of the points that no
+    other point beats. Points without a measure are omitted, and so are all beyond some hundred, the
+    front first. total: points that have both measures, where `rows` are some of them.
     """
     on_front = set(front)
     has = [row for row in rows if row[x] is not None and row[y] is not None]
@@ -41,8 +50,8 @@ def pareto_front(
     present = [current] if current and None not in (current[x], current[y]) else []
     marks = (
         ("other points", shown, (ATTENTION_BEFORE, "circle-open", 7)),
-        ("no other is better", best[:MAX_MARKS], (RECURRENT, "diamond", 11)),
-        ("the present plan", present, (CURRENT, "x", 13)),
+        ("Pareto-optimal", best[:MAX_MARKS], (RECURRENT, "diamond", 11)),
+        ("current configuration", present, (CURRENT, "x", 13)),
     )
     traces = [
         go.Scatter(
@@ -51,6 +60,7 @@ def pareto_front(
             y=[row[y] for row in points],
             mode="markers",
             marker={"color": colour, "symbol": symbol, "size": size},
+            customdata=[row["point"] for row in points],
             text=[_hover_text(row, () if row is current else names) for row in points],
             hovertemplate="%{text}<extra></extra>",
         )
@@ -58,7 +68,7 @@ def pareto_front(
     ]
     count = len(has) if total is None else total
     drawn = "" if len(best) + len(shown) == count else f", {len(shown):,} others drawn"
-    title = f"<b>{len(best):,} of {count:,} points are not beaten{drawn}</b>"
+    title = f"<b>{len(best):,} Pareto-optimal of {count:,} points{drawn}</b>"
     return figure(traces, title, theme, height=420, margin={"b": 90}, x=_axis(x), y=_axis(y))
 
 
@@ -69,14 +79,13 @@ def _axis(name: str) -> dict[str, Any]:
 
 
 def _hover_text(row: Row, names: Sequence[str]) -> str:
-    sets = "<br>".join(
-        f"{name}: {value_text(name, row['sets'][name], is_setting=True)}" for name in names
-    )
+    sets = point_name({name: row["sets"][name] for name in names})
     measures = ", ".join(
         f"{MEASURES[name]} {value_text(name, row[name])}" for name in list(MEASURES)[:5]
     )
-    number = f"<b>point {row['point']}</b>" if row.get("point") is not None else "<b>present</b>"
-    return f"{number}<br>{sets}<br>{measures}" if sets else f"{number}<br>{measures}"
+    if row.get("point") is None:
+        return f"<b>current configuration</b><br>{measures}"
+    return f"<b>{sets or 'this point'}</b> (point {row['point']})<br>{measures}"
 
 
 def parallel_coordinates(
@@ -102,7 +111,7 @@ def parallel_coordinates(
         if any(row[name] is not None for row in shown)
     ]
     ends = {"tickvals": [0, 1], "ticktext": ["no", "yes"], "range": [0, 1]}
-    dimensions.append({"label": "not beaten", "values": is_best, **ends})
+    dimensions.append({"label": "Pareto-optimal", "values": is_best, **ends})
     scale = {"colorscale": [[0, ATTENTION_BEFORE], [1, CURRENT]], "cmin": 0, "cmax": 1}
     return figure(
         go.Parcoords(dimensions=dimensions, line={"color": is_best, **scale}),

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from workbench.core import ranks
 from workbench.scenario.fields import Settings
 from workbench.views.html import Html, bullets, code, document, fold, join, note, tag, wide_table
 from workbench.views.units import bytes_text
@@ -19,24 +20,38 @@ MEASURES: Mapping[str, str] = {
     "kernel_block_size": "kernel block",
     "page_size_bytes": "page",
     "num_blocks": "blocks",
+    "startup_warnings": "start-up warnings",
 }
 """Column -> what people call it."""
+GOALS_IN_WORDS: Mapping[str, str] = {
+    "concurrency_per_gpu": "more requests per GPU",
+    "smallest_prefix_tokens": "shorter prefixes that hit",
+    "waste_share": "less waste",
+    "startup_warnings": "fewer start-up warnings",
+}
+"""Goal of a sweep -> what people want."""
 SHORT: Mapping[str, str] = {
-    "tensor_parallel": "TP",
+    **ranks.SHORT,
     "kv_cache_dtype": "KV dtype",
     "enable_prefix_caching": "prefix caching",
-    "mamba_cache_mode": "cache mode",
-    "mamba_cache_dtype": "conv dtype",
-    "mamba_ssm_cache_dtype": "state dtype",
+    "mamba_cache_mode": "mamba cache mode",
+    "mamba_cache_dtype": "mamba conv-state dtype",
+    "mamba_ssm_cache_dtype": "mamba SSM-state dtype",
     "num_speculative_tokens": "drafts",
     "speculative_method": "draft method",
-    "kv_cache_memory_bytes": "KV memory",
-    "max_num_batched_tokens": "token budget",
+    "kv_cache_memory_bytes": "KV-cache memory per GPU",
+    "max_num_batched_tokens": "max batched tokens",
     "block_size": "block size",
     "smallest_prefix_tokens": "prefix",
 }
 """What fits above a column; fields that are not here keep their name."""
-IN_TABLE = tuple(name for name in MEASURES if name not in {"kernel_block_size", "page_size_bytes"})
+LEFT_OUT = {"kernel_block_size", "page_size_bytes", "startup_warnings"}
+IN_TABLE = tuple(name for name in MEASURES if name not in LEFT_OUT)
+TRADE_OFFS = (
+    *("concurrency_per_gpu", "smallest_prefix_tokens", "waste_share", "startup_warnings"),
+    *("block_size", "page_size_bytes"),
+)
+"""Columns that a trade-off is drawn between: none of them grows with the GPUs."""
 UNITS = {
     "concurrency_per_gpu": "requests",
     "max_concurrency": "requests",
@@ -68,7 +83,7 @@ MIB, GIB = 2**20, 2**30
 def value_text(name: str, value: Any, *, is_setting: bool = False) -> str:
     """Return a value for people: a dash for what a point does not have.
 
-    is_setting: None is the engine's choice.
+    is_setting: None leaves it to vLLM.
     """
     if value is None:
         return "engine's" if is_setting else "-"
@@ -89,11 +104,19 @@ def short_name(field: str) -> str:
     return SHORT.get(field, field.replace("_", " "))
 
 
-def axes_of(rows: Sequence[Row]) -> tuple[str, ...]:
+def point_name(sets: Row) -> str:
+    """Return what is set in one line, such as "TP 4, KV dtype fp8"; empty for nothing."""
+    return ", ".join(
+        f"{short_name(name)} {value_text(name, value, is_setting=True)}"
+        for name, value in sets.items()
+    )
+
+
+def axes_of(rows: Sequence[Row], *, several: bool = False) -> tuple[str, ...]:
     """Return what the points set; the model only where there are several."""
     if not rows:
         return ()
-    several = len({str(row["sets"].get("model")) for row in rows}) > 1
+    several = several or len({str(row["sets"].get("model")) for row in rows}) > 1
     return tuple(name for name in rows[0]["sets"] if name != "model" or several)
 
 
@@ -132,7 +155,8 @@ def sweep_table_html(rows: Sequence[Row], front: Sequence[int] = ()) -> str:
     left = len(rows) - SHOWN_ROWS
     cut = f"; {left:,} more are not shown" if left > 0 else ""
     return document(
-        wide_table(header, body), note(f"◆ no other point is better in everything{cut}")
+        wide_table(header, body),
+        note(f"◆ Pareto-optimal: no other point is better in every goal{cut}"),
     )
 
 

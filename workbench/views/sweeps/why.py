@@ -89,11 +89,11 @@ def why_html(present: Plan, other: Plan, measures: Mapping[str, tuple[str, str, 
         )
         for change in changed_steps(present, other)
     ]
-    plans = ("present plan", "this point")
+    plans = ("current configuration", "this point")
     set_differently = table(("field", *plans), settings)
-    decided_differently = table(("step", *plans, "because of", ""), steps)
+    decided_differently = table(("step", *plans, "cause", ""), steps)
     return document(
-        tag("h4", "What it comes to"),
+        tag("h4", "Result"),
         table(("", *plans, ""), ((name, *texts) for name, texts in measures.items())),
         tag("h4", "What is set differently"),
         set_differently if settings else tag("p", "Nothing: it is the same scenario."),

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from itertools import groupby
 
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from workbench.core.tables.rows import MANAGER_BLOCKS
 from workbench.core.tables.step import GroupStep, TableStep
 from workbench.views import palette
-from workbench.views.frame import NAMED_ROWS, Cell, cells, cut_text, frame
+from workbench.views.frame import NAMED_ROWS, Cell, cells, cut_text, frame, panels
 from workbench.views.frame import figure as figure_of
 
 COLOURS = (
@@ -53,7 +52,7 @@ def block_tables(step: TableStep, group: int = 0, theme: str = "auto") -> go.Fig
         ]
         for row in table
     ]
-    figure = make_subplots(
+    figure = panels(
         cols=2,
         shared_yaxes=True,
         column_widths=[0.3, 0.7],

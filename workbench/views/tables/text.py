@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from workbench.core.tables.rows import MANAGER_BLOCKS
 from workbench.core.tables.step import TableStep
 from workbench.views.html import Html, code, document, join, note, records, tag
-from workbench.views.units import bytes_text
 
 if TYPE_CHECKING:
     from workbench.kernels.block_table.landings import Damage, Landing
@@ -55,10 +54,10 @@ SPLIT_LATER = (
 
 
 def verdict(step: TableStep) -> Html:
-    """Return whether every entry agrees with the plain-Python oracle."""
+    """Return whether every entry agrees with the Python reference."""
     if step.mismatch is None:
-        return join("✓ agrees with the plain-Python model in every entry.")
-    return tag("b", f"✕ differs from the plain-Python model: {step.mismatch}")
+        return join("✓ agrees with the Python reference in every entry.")
+    return tag("b", f"✕ differs from the Python reference: {step.mismatch}")
 
 
 def place(step: TableStep) -> str:
@@ -66,12 +65,7 @@ def place(step: TableStep) -> str:
     compiled = "" if step.target is None else f", compiled for {step.target}"
     where = f"{step.path} path, {step.mode} on {step.device}{compiled}."
     if step.counted is not None:
-        counted = step.counted
-        return (
-            f"{where} Counted: {counted.launches} launches of {counted.programs:,} programs, "
-            f"{counted.loads:,} loads and {counted.stores:,} stores, "
-            f"{bytes_text(counted.bytes_moved)}. The interpreter gives no meaningful time."
-        )
+        return f"{where} Counted: {step.counted}. The interpreter gives no meaningful time."
     if step.gpu_us is not None:
         return f"{where} {step.gpu_us:.1f} us on the GPU, median."
     return f"{where} Not timed."

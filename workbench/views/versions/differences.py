@@ -8,7 +8,7 @@ from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.differences import Comparison, Difference
 from workbench.core.what_if.facts import FACTS
 from workbench.core.what_if.outcomes import Outcome
-from workbench.views.html import document, faint, fold, table, tag
+from workbench.views.html import Html, document, faint, fold, table, tag
 from workbench.views.units import bytes_text
 
 UNCHANGED = "No number of this scenario changes."
@@ -67,14 +67,11 @@ def differences_text(comparison: Comparison) -> str:
     lines += [f"  {outcome_text(outcome)}" for outcome in (comparison.old, comparison.new)]
     if not comparison.differences and comparison.old.plan and comparison.new.plan:
         lines += ["", UNCHANGED]
-    labels: dict[str, str] = {}
-    for difference in comparison.differences:
-        unit, why = difference.fact.unit, why_text(difference)
+    for difference, why in _reasons(comparison.differences):
+        unit = difference.fact.unit
         change = f"{value_text(difference.old, unit)} -> {value_text(difference.new, unit)}"
-        shown = f"as for {labels[why]}" if why in labels else why
-        labels.setdefault(why, difference.fact.label)
         lines += ["", f"  {difference.fact.label}: {change}"]
-        lines += [f"    why: {shown}", f"    means: {difference.means}"]
+        lines += [f"    why: {why}", f"    means: {difference.means}"]
     if comparison.traits:
         lines += ["", "For every scenario:"]
         for trait in comparison.traits:
@@ -90,18 +87,7 @@ def differences_html(comparison: Comparison) -> str:
         for outcome in (comparison.old, comparison.new)
     ]
     if comparison.differences:
-        rows = (
-            (
-                tag("b", difference.fact.label),
-                value_text(difference.old, difference.fact.unit),
-                value_text(difference.new, difference.fact.unit),
-                difference.means,
-                faint(why_text(difference)),
-            )
-            for difference in comparison.differences
-        )
-        header = ("", *versions, "what it means", "where the results diverge")
-        parts.append(table(header, rows))
+        parts.append(differences_table(versions, comparison.differences))
     elif comparison.old.plan and comparison.new.plan:
         parts.append(tag("p", UNCHANGED))
     if comparison.traits:
@@ -109,6 +95,30 @@ def differences_html(comparison: Comparison) -> str:
         listed = table(("", *versions, "what it means"), traits)
         parts.append(fold("What changes for every scenario", listed))
     return document(*parts)
+
+
+def differences_table(names: tuple[str, str], found: Iterable[Difference]) -> Html:
+    """Return one row per fact that two plans, with these names, answer differently."""
+    rows = (
+        (
+            tag("b", one.fact.label),
+            value_text(one.old, one.fact.unit),
+            value_text(one.new, one.fact.unit),
+            one.means,
+            faint(why),
+        )
+        for one, why in _reasons(found)
+    )
+    return table(("", *names, "what it means", "where the results diverge"), rows)
+
+
+def _reasons(found: Iterable[Difference]) -> Iterable[tuple[Difference, str]]:
+    """Yield each difference with its reason; a reason that was given before is only named."""
+    labels: dict[str, str] = {}
+    for one in found:
+        why = why_text(one)
+        yield one, f"as for {labels[why]}" if why in labels else why
+        labels.setdefault(why, one.fact.label)
 
 
 def differences_dict(comparison: Comparison) -> dict[str, Any]:

@@ -107,10 +107,10 @@ def upgrade_matrix(comparisons: Sequence[Comparison], theme: str = "auto") -> go
     )
     return figure(
         drawn,
-        "",
+        "<b>what an upgrade changes</b>, by model",
         theme,
-        height=120 + 22 * max(len(comparisons), 1),
-        margin={"l": 190, "r": 20, "t": 90, "b": 20},
+        height=140 + 22 * max(len(comparisons), 1),
+        margin={"l": 190, "r": 20, "t": 110, "b": 20},
         x={"side": "top"},
         y={"autorange": "reversed"},
     )
@@ -144,10 +144,10 @@ def timeline(plans: Mapping[str, Plan], theme: str = "auto") -> go.Figure:
     drawn = (_row(name, number, steps) for number, (name, steps) in enumerate(rows.items()))
     return figure(
         [*_links(rows, THEMES[theme].text), *drawn],
-        "",
+        "<b>the order of the decisions</b>, with their results",
         theme,
-        height=90 + ROW_PIXELS * max(len(rows), 1),
-        margin={"t": 20, "b": 60, "l": 110},
+        height=110 + ROW_PIXELS * max(len(rows), 1),
+        margin={"t": 40, "b": 60, "l": 110},
         showlegend=False,
         x={
             "title": "earlier to later",

@@ -133,6 +133,8 @@ class FlexPanel(Panel):
         self._all = widgets.VBox([self.part, self._batch, *(p.widget for p in self.parts)])
         self.fill(self._note, self._all)
         self.watch(self.part, then=self._show_open)
+        for part in self.parts:
+            self.when_closed(part.close)
         self._show_open()
 
     def show(self, plan: Plan) -> None:

@@ -1,1 +1,1 @@
-"""The tab of tuning: sweeps of scenarios and of kernels."""
+"""Sweeps of scenarios and of kernels."""

@@ -1,4 +1,4 @@
-"""The part of the tab "Tuning" that measures: rows as they arrive, Stop, and go on tomorrow."""
+"""Measure a kernel: rows as they arrive, stop, and go on tomorrow."""
 
 from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass
@@ -22,7 +22,6 @@ from workbench.ui.jobs import Done, JobRunner, Work
 from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import button, dropdown, grid, line, text_box
 from workbench.ui.session import Session
-from workbench.views import html
 from workbench.views.sweeps.progress import (
     export_hint,
     measured_html,
@@ -55,13 +54,13 @@ class KernelTuning(Panel):
         self.jobs = JobRunner(self, lane=MEASUREMENTS)
         self.jobs.stop_button.description = "Stop measuring"
         kernels = [(kernel.title, name) for name, kernel in KERNELS.items()]
-        self.kernel = dropdown("Swept kernel", kernels, tip="Which kernel is measured")
+        self.kernel = dropdown("Kernel", kernels, tip="Which kernel is measured")
         tip = "What is in the file already is not measured again"
         self.file = text_box("Results in", "results.db", tip=tip)
         tip = "This machine, or the address of a Dask scheduler: tcp://host:8786"
-        self.where = text_box("Measure on", "", "this machine", tip)
+        self.where = text_box("Machine", "", "this machine", tip)
         self.bitwise = widgets.Checkbox(
-            description="equal bits",
+            description="Require bitwise equality",
             tooltip="One configuration for every batch, so that bits do not depend on it",
             indent=False,
             layout={"width": "auto"},
@@ -70,7 +69,6 @@ class KernelTuning(Panel):
         self.bar = widgets.IntProgress(layout={"width": "180px"})
         self._text, self._table, self._notes, self._winners = (widgets.HTML() for _ in range(4))
         self.fill(
-            widgets.HTML(html.document("<h4>Measure a kernel</h4>")),
             grid([self.kernel, self.where, self.file, self.bitwise]),
             line(self.start, self.jobs.stop_button, self.bar, self._text),
             self.jobs.status,

@@ -1,47 +1,48 @@
-"""Sweep the present scenario: which points there are, which are not beaten, and why."""
+"""Sweep the present scenario: which points there are, which are Pareto-optimal, and why."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from math import prod
 from typing import Any
 
 import ipywidgets as widgets
-import plotly.graph_objects as go
 
-from workbench.core.errors import WorkbenchError
+from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.core.plan import Plan
 from workbench.exchange import sweep_file
 from workbench.labs.jobs import SWEEPS, Job
 from workbench.scenario import Scenario
-from workbench.sweeps.axes import default_axes, parse_axes
+from workbench.sweeps.axes import checked_axes, default_axes
+from workbench.sweeps.front import GOALS, USUAL_GOALS
+from workbench.sweeps.language import Completion, axes_text, completion, parse_axes
 from workbench.sweeps.sweep import SweepResult, sweep
+from workbench.ui.completion_box import CompletionBox
 from workbench.ui.jobs import Done, JobRunner, Work
-from workbench.ui.live_figure import LiveFigure
+from workbench.ui.live_figure import LiveFigure, Reading
 from workbench.ui.panels.panel import Panel
-from workbench.ui.panels.sweeps.kernels import KernelTuning
-from workbench.ui.pieces import CopyBox, button, display, dropdown, line, mark_stale
-from workbench.ui.session import Session
+from workbench.ui.pieces import CopyBox, button, display, dropdown, grid, line, mark_stale
+from workbench.ui.session import Session, guarded
 from workbench.views import html
 from workbench.views.sweeps.rows import (
-    axes_of,
+    GOALS_IN_WORDS,
+    MEASURES,
+    TRADE_OFFS,
     counts_html,
     notes_html,
     sweep_table_html,
-    value_text,
 )
 
-PICTURES: Mapping[str, Callable[[SweepResult], go.Figure]] = {
-    "concurrency and waste": SweepResult.pareto_figure,
-    "concurrency and cacheable prefix": partial(
-        SweepResult.pareto_figure, x="smallest_prefix_tokens"
-    ),
-    "parallel coordinates": SweepResult.parallel_figure,
-}
-"""Name -> figure of a sweep."""
-MAX_CHOICES = 60
+TRADE_OFF, LINES = "trade-off", "parallel coordinates"
+AXES = {"x": "waste_share", "y": "concurrency_per_gpu"}
+MAX_CHOICES = 200
 STOPPED = "Stopped: what is shown had been resolved by then. Sweep again to resolve the rest."
+HINT = (
+    "A field, then its values: <code>tensor_parallel 1 2 4 8, kv_cache_dtype auto fp8</code>. "
+    "Fields and values are completed while you type."
+)
 
 
-class TuningPanel(Panel):
+class SweepsPanel(Panel):
     """One sweep at a time: the newest request wins, and one that was stopped shows nothing."""
 
     def __init__(self, session: Session) -> None:
@@ -49,52 +50,110 @@ class TuningPanel(Panel):
         self.found: SweepResult | None = None
         self._swept = ""  # the axes of `found`
         self.jobs = JobRunner(self, lane=SWEEPS)
-        self.axes = widgets.Textarea(
-            description="Vary",
-            tooltip="A line for each field: field = value, value",
-            layout={"width": "98%", "height": "150px"},
-        )
-        self.start = button("Sweep", button_style="primary")
-        self.picture = dropdown("Trade-off", PICTURES)
-        self.point = dropdown("Best point", ())
-        self.use = button("Use this point", disabled=True)
-        self._counts, self._why, self._table = (widgets.HTML() for _ in range(3))
-        self._figure = LiveFigure()
+        self._build_controls()
+        self._counts, self._why, self._table, self._size = (widgets.HTML() for _ in range(4))
+        self._figure = LiveFigure(on_click=self._clicked)
         self.servers = CopyBox(label="the best points for vllm bench sweep serve --serve-params")
-        self.kernels = KernelTuning(session)
         self._outcome = widgets.VBox(
             [
+                line(widgets.HTML(html.document("<b>Goals</b>")), *self.goals.values()),
                 self._counts,
-                self.picture,
+                grid([self.picture, *self.measures.values()]),
                 self._figure.widget,
                 line(self.point, self.use),
                 self._why,
                 self._table,
-                widgets.Accordion([self.servers], titles=["To vLLM's own sweep"]),
+                self.servers,
             ]
         )
         display(self._outcome, shown=False)
-        start = line(self.start, self.jobs.stop_button, self.jobs.status)
-        self.fill(self.axes, start, self._outcome, self.kernels)
+        hint = widgets.HTML(html.document(html.note(html.Html(HINT))))
+        start = line(self.start, self.jobs.stop_button, self._size, self.jobs.status)
+        self.fill(self.axes, hint, start, self._outcome)
+        self._wire()
+
+    def _build_controls(self) -> None:
+        self.axes = CompletionBox(self._complete, label="Parameters")
+        self.start = button("Sweep", button_style="primary")
+        self.goals = {
+            name: widgets.Checkbox(
+                value=name in USUAL_GOALS,
+                description=GOALS_IN_WORDS[name],
+                indent=False,
+                layout={"width": "auto"},
+            )
+            for name in GOALS
+        }
+        self.picture = dropdown("Picture", (TRADE_OFF, LINES))
+        named = [(MEASURES[name], name) for name in TRADE_OFFS]
+        labels = {"x": "Across", "y": "Up"}
+        self.measures = {one: dropdown(labels[one], named, AXES[one]) for one in AXES}
+        self.point = dropdown("Point", ())
+        self.point.layout.width = "min(760px, 80%)"
+        self.use = button("Use this point", "Set the scenario to the chosen point.", disabled=True)
+
+    def _wire(self) -> None:
         self.jobs.start_with(self.start, self._sweep, "Resolving ...")
         self.press(self.use, self._use)
-        self.watch(self.picture, then=self._draw_picture)
+        self.watch(self.axes, then=self._count)
+        self.watch(self.picture, *self.measures.values(), then=self._draw_picture)
         self.watch(self.point, then=self._explain)
+        self.watch(*self.goals.values(), then=self._other_goals)
 
     def show(self, plan: Plan) -> None:
-        """See `Panel.show`: a sweep of another scenario is greyed out until it is run again."""
-        if self._plan is None and not self.axes.value:
-            self.axes.value = default_text(plan)
+        """See `Panel.show`: a sweep of other scenarios is greyed out until it is run again."""
+        first = self._plan is None
         self._plan = plan
-        stale = self.found is not None and self.found.scenario != plan.scenario
-        mark_stale(stale, self._counts, self._figure, self._why, self._table)
+        if first and not self.axes.value:
+            with self.by_program:
+                self.axes.value = axes_text(default_axes(plan.scenario))
+        self._count()
+        self._follow(plan)
+
+    def _follow(self, plan: Plan) -> None:
+        """Compare the points with the present scenario, or grey them out if they are not its."""
+        found = self.found
+        if found is None:
+            return
+        same: SweepResult | None = found
+        if found.scenario != plan.scenario:
+            same = None if found.table.counts["missing"] else found.compared_with(plan.scenario)
+        mark_stale(same is None, self._counts, self._figure, self._why, self._table)
+        if same is not None and same is not found:
+            self.found = same
+            self._draw_picture()
+            self._explain()
+
+    def _complete(self, text: str, at: int) -> Completion:
+        """Return what may be at the cursor, of the present scenario's version and model."""
+        scenario = self.session.scenario
+        return completion(text, at, scenario, None if self._plan is None else self._plan.model)
+
+    def _count(self) -> None:
+        """Show how many points the axes make, or what is wrong with them."""
+        if self._plan is None:
+            return
+        try:
+            sizes = [len(one) for one in self._checked(self._plan.scenario).values()]
+        except WorkbenchError as error:
+            self._size.value = html.document(html.note(str(error)))
+            return
+        product = " x ".join(map(str, sizes))
+        self._size.value = html.document(html.note(f"{product} = {prod(sizes):,} points"))
+
+    def _checked(self, scenario: Scenario) -> Mapping[str, tuple[Any, ...]]:
+        axes = parse_axes(self.axes.value)
+        checked, _illegal = checked_axes(scenario, axes)
+        if not axes:
+            raise ScenarioError("no_axes", "Nothing is varied. Expected a field and its values.")
+        return checked
 
     def _sweep(self) -> tuple[Work, Done] | None:
         if self._plan is None:
             return None
-        lines, scenario = self.axes.value, self._plan.scenario
-        axes = parse_axes(lines)
-        resume = self._stopped_before(scenario, lines)
+        text, scenario = self.axes.value, self._plan.scenario
+        axes = parse_axes(text)
+        resume = self._stopped_before(scenario, text)
 
         def work(job: Job) -> SweepResult:
             def report(done: int, points: int) -> None:
@@ -103,42 +162,74 @@ class TuningPanel(Panel):
             stop = partial(getattr, job, "stopping")
             return sweep(scenario, axes, stop=stop, progress=report, resume=resume)
 
-        return work, partial(self._arrived, lines)
+        return work, partial(self._arrived, text)
 
-    def _stopped_before(self, scenario: Scenario, lines: str) -> SweepResult | None:
+    def _stopped_before(self, scenario: Scenario, text: str) -> SweepResult | None:
         """Return what is there of the same sweep, if it was stopped."""
         found = self.found
-        if found is None or (found.scenario, self._swept) != (scenario, lines):
+        if found is None or (found.scenario, self._swept) != (scenario, text):
             return None
         return found if found.table.counts["missing"] else None
 
-    def _arrived(self, lines: str, found: SweepResult) -> None:
+    def _arrived(self, text: str, found: SweepResult) -> None:
         counts = found.table.counts
         if counts["missing"]:
             self.jobs.status.value = html.document(f"<p>{STOPPED}</p>")
         if counts["missing"] < counts["points"]:
-            self.found, self._swept = found, lines
-            self._show_found(found)
+            self.found, self._swept = found, text
+            self._other_goals()
+
+    def _other_goals(self) -> None:
+        """Show the points that are best for the chosen goals."""
+        if self.found is None:
+            return
+        chosen = [name for name, box in self.goals.items() if box.value]
+        self.found = self.found.for_goals(*(chosen or USUAL_GOALS))
+        self._show_found(self.found)
 
     def _show_found(self, found: SweepResult) -> None:
         display(self._outcome, shown=True)
         counts = counts_html(found.table.counts, found.table.reasons)
         self._counts.value = counts + notes_html(found.notes)
-        self._table.value = sweep_table_html(found.rows(found.shown_points()[:200]), found.front)
+        points = found.shown_points()[:MAX_CHOICES]
+        self._table.value = sweep_table_html(found.rows(points), found.front)
         self._draw_picture()
-        rows = found.rows(found.front[:MAX_CHOICES])
-        names = axes_of(rows)
-        self.point.options = [(_label(row, names), row["point"]) for row in rows]
-        self.point.value = rows[0]["point"] if rows else None
-        self.use.disabled = not rows
+        with self.by_program:
+            self.point.options = [(_label(found, point), point) for point in points]
+            self.point.value = points[0] if points else None
+        self.use.disabled = not points
         self.servers.text = _servers_text(found)
         self._explain()
         if self._plan is not None:
-            self.show(self._plan)
+            self._follow(self._plan)
 
     def _draw_picture(self) -> None:
-        if self.found is not None:
-            self._figure.show(PICTURES[self.picture.value](self.found))
+        found = self.found
+        if found is None:
+            return
+        for control in self.measures.values():
+            control.disabled = self.picture.value == LINES
+        draw: Callable[[], Any] = found.parallel_figure
+        if self.picture.value == TRADE_OFF:
+            chosen = {name: control.value for name, control in self.measures.items()}
+            draw = partial(found.pareto_figure, **chosen)
+        self._figure.show(draw())
+
+    @guarded
+    def _clicked(self, trace: Any, index: int, _cursor: Reading | None) -> None:
+        """Choose the point of a clicked mark; the current configuration is none."""
+        with self._lock:
+            points = trace.customdata if trace.type == "scatter" else ()
+            if self.found is None or not 0 <= index < len(points) or points[index] is None:
+                return
+            point = int(points[index])
+            known = [value for _label, value in self.point.options]
+            if point not in known:
+                added = (_label(self.found, point), point)
+                with self.by_program:
+                    self.point.options = [added, *self.point.options]
+            self.point.value = point
+            self._explain()
 
     def _explain(self) -> None:
         if self.found is None or self.point.value is None:
@@ -165,22 +256,6 @@ def _servers_text(found: SweepResult) -> str:
         return f"# {error.message}"
 
 
-def _label(row: Mapping[str, Any], names: tuple[str, ...]) -> str:
-    sets = ", ".join(
-        f"{name} {value_text(name, row['sets'][name], is_setting=True)}" for name in names
-    )
-    return f"{row['point']}: {sets}" if sets else str(row["point"])
-
-
-def default_text(plan: Plan) -> str:
-    """Return the lines that are shown at first."""
-
-    def text(value: Any) -> str:
-        if value is None:
-            return "null"
-        return str(value).lower() if isinstance(value, bool) else str(value)
-
-    return "\n".join(
-        f"{field} = {', '.join(map(text, values))}"
-        for field, values in default_axes(plan.scenario).items()
-    )
+def _label(found: SweepResult, point: int) -> str:
+    best = "◆ " if point in found.front else ""
+    return f"{best}{found.name_of(point) or 'the scenario'} (point {point})"

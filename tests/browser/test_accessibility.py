@@ -1,0 +1,193 @@
+"""The front door for everybody: axe-core, the keyboard alone, small screens, announcements."""
+
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from tests.browser.lab import DARK, LIGHT, LabPage, expect
+from workbench.ui.door_explanations import VIEWS
+from workbench.ui.labs import LABS
+
+LOGS = Path(__file__).parents[1] / "data" / "logs"
+DOOR = ".wb-door"
+MOST_TABS = 150
+LEAST_PIXELS = 12
+START = """
+import workbench as wb
+panel = wb.explore(model="qwen3-next-80b-a3b", device="H100", tensor_parallel=4)
+panel
+"""
+VIOLATIONS = """async (css) => {
+  const found = await axe.run(css, { resultTypes: ["violations"] });
+  return found.violations.flatMap((rule) => rule.nodes.map((node) => `${rule.id}: ${node.html}`));
+}"""
+SMALL = """least => [...document.querySelectorAll(".wb-door *")]
+  .filter((one) => one.checkVisibility() && parseFloat(getComputedStyle(one).fontSize) < least)
+  .filter((one) => [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim()))
+  .map((one) => one.outerHTML)"""
+OUTSIDE = """() => {
+  const door = document.querySelector(".wb-door").getBoundingClientRect();
+  const slides = (one) => one && one.scrollWidth > one.clientWidth;
+  const parts = ".wb-door > div, .wb-door :is(button, input, textarea, svg)";
+  return [...document.querySelectorAll(parts)]
+    .filter((one) => one.getBoundingClientRect().right > door.right + 1)
+    .filter((one) => !slides(one.closest(".wb-chips, .wb-actions, .wb-views, .wb-lab-links")))
+    .map((one) => one.outerHTML);
+}"""
+
+
+def opened(field: str):
+    """Open what a button opens."""
+    return lambda lab: lab.element(f'[data-key="open-{field}"]').click()
+
+
+def viewed(name: str):
+    """Open an explanation."""
+    return lambda lab: lab.element(f'[data-key="view-{name}"]').click()
+
+
+def submitted(log: str):
+    """Paste a log."""
+    return lambda lab: lab.submit((LOGS / log).read_text(encoding="utf-8"))
+
+
+STATES = {
+    **{name: (viewed(name), f'[data-key="view-{name}"][aria-selected=true]') for name in VIEWS},
+    "all settings": (opened("all"), '[data-key="search"]'),
+    "a chip": (opened("kv_cache_dtype"), '[data-key="chip-kv_cache_dtype"]'),
+    "request length": (opened("length"), '[data-key="chip-length"]'),
+    "history": (opened("history"), ".wb-history"),
+    "pinned": (lambda lab: lab.element('[data-do="pin"]').click(), "[data-pinned]"),
+    "a fatal log": (submitted("align_budget.log"), ".wb-understood .wb-problem"),
+    "a mistake": (lambda lab: lab.submit("what is this"), ".wb-problem"),
+}
+"""What a person sees -> how it is reached, and what is there then."""
+
+
+@pytest.fixture(scope="module")
+def door(shared_lab: LabPage) -> LabPage:
+    """Return a notebook with the front door alone, run once, with axe-core in its page."""
+    axe = pytest.importorskip("axe_playwright_python", reason="axe-core is not installed")
+    shared_lab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    shared_lab.set_viewport(1280, 900)
+    shared_lab.open(shared_lab.server.write_notebook("access.ipynb", [START]))
+    shared_lab.run_all()
+    shared_lab.hide_sidebar()
+    script = resources.files(axe) / "axe.min.js"
+    shared_lab.page.evaluate(script.read_text(encoding="utf-8"))
+    return shared_lab
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+@pytest.mark.parametrize("state", STATES)
+def test_axe_finds_nothing(door, state, theme):
+    door.set_theme(theme)
+    reach, there = STATES[state]
+    reach(door)
+    expect(door.element(f"{DOOR} {there}").first).to_be_visible()
+    assert door.page.evaluate(VIOLATIONS, DOOR) == []
+    assert door.page.evaluate(SMALL, LEAST_PIXELS) == []
+    if door.element(f"{DOOR} .wb-pop").count():
+        door.press("Escape")
+        expect(door.element(f"{DOOR} .wb-pop")).to_have_count(0)
+    if door.element('[data-do="unpin"]').count():
+        door.element('[data-do="unpin"]').click()
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+@pytest.mark.parametrize("title", LABS)
+def test_axe_finds_nothing_in_a_lab(door, title, theme):
+    door.set_theme(theme)
+    door.open_lab(title)
+    expect(door.element(".wb-tab >> visible=true").first).to_be_visible()
+    assert door.page.evaluate(VIOLATIONS, ".wb-labs") == []
+    door.close_lab(title)
+
+
+# 640 x 450 is a window of 1280 x 900 at a zoom of 200 %.
+@pytest.mark.parametrize("size", [(400, 800), (640, 450), (1280, 900), (1920, 1080)])
+@pytest.mark.parametrize("model", ["bamba-9b", "nemotron-3-ultra-550b-a55b"])
+def test_everything_is_inside_at_every_size(door, size, model):
+    door.set_viewport(*size)
+    door.submit(model)
+    expect(door.element('[data-chip="model"] > button')).to_have_text(model)
+    for name in VIEWS:
+        door.element(f'[data-key="view-{name}"]').click()
+        expect(door.element(f'[data-key="view-{name}"]')).to_have_attribute("aria-selected", "true")
+        assert door.page.evaluate(OUTSIDE) == []
+    door.element('[data-key="view-why"]').click()
+    door.scroll_to(DOOR)
+    door.screenshot(f"{model}-{size[0]}")
+    door.set_viewport(1280, 900)
+
+
+def tab_to(lab: LabPage, key: str) -> None:
+    """Press Tab until the element with this key has the keyboard."""
+    for _press in range(MOST_TABS):
+        if lab.page.evaluate("document.activeElement.dataset?.key") == key:
+            return
+        lab.press("Tab")
+    raise AssertionError(f"Tab does not reach {key}")
+
+
+def type_in(lab: LabPage, text: str) -> None:
+    """Put the keyboard into the omnibox, replace what is there, and press Enter."""
+    lab.element('[data-key="omnibox"]').focus()
+    lab.press("Control+a")
+    lab.page.keyboard.insert_text(text)
+    lab.press("Enter")
+
+
+def test_the_keyboard_alone_gets_the_four_answers(door):
+    type_in(door, "Qwen3-Next-80B, 4 x H100, fp8 KV, MTP 1, 32K")
+    expect(door.element('[data-tile="why"]')).to_contain_text("tokens")
+    expect(door.element('[data-tile="fits"]')).to_contain_text("32,768 tokens fit on 4 GPUs")
+    tab_to(door, "hits")
+    door.press("Enter")
+    expect(door.element('[data-key="view-hits"]')).to_have_attribute("aria-selected", "true")
+
+
+def test_the_keyboard_alone_mends_a_log_and_copies_the_command(door):
+    type_in(door, (LOGS / "align_budget.log").read_text(encoding="utf-8"))
+    fix = door.element('.wb-understood [data-do="apply"]').first
+    expect(fix).to_be_visible()
+    tab_to(door, fix.get_attribute("data-key"))
+    door.press("Enter")
+    expect(door.element('[data-tile="start"]')).not_to_contain_text("would not start")
+    tab_to(door, "copy-Copy vllm serve")
+    door.press("Enter")
+    expect(door.element('[data-key="copy-Copy vllm serve"]')).to_have_text("Copied")
+    assert door.page.evaluate("navigator.clipboard.readText()").startswith("vllm serve")
+
+
+def test_the_keyboard_alone_compares_versions_and_tries_a_block(door):
+    type_in(door, "bamba-9b")
+    tab_to(door, "view-versions")
+    door.press("Enter")
+    expect(door.element('[data-region="body"]')).to_contain_text("0.33")
+    door.element('[data-key="view-why"]').focus()
+    door.press("Enter")
+    tab_to(door, "try")
+    door.press("ArrowRight")
+    expect(door.element('[data-region="tried"]')).to_contain_text("--block-size")
+    expect(door.element('[data-key="try"]')).to_be_focused()
+
+
+def test_new_answers_and_matches_are_announced(door):
+    live = door.element(f'{DOOR} [role="status"]')
+    type_in(door, "bamba-9b")
+    expect(live).to_contain_text("KV block:")
+    before = live.text_content()
+    type_in(door, "qwen3.5-4b")
+    expect(live).not_to_have_text(before)
+    # matches are announced while one types; the answer comes after them
+    expect(live).to_contain_text("KV block:")
+    box = door.element('[data-key="omnibox"]')
+    box.fill("")
+    box.press_sequentially("qwen3")
+    expect(live).to_contain_text("models match")
+    box.press("ArrowDown")
+    chosen = box.get_attribute("aria-activedescendant")
+    expect(door.page.locator(f"#{chosen}")).to_have_attribute("aria-selected", "true")
+    box.press("Escape")

@@ -1,0 +1,101 @@
+"""Inside the kernel: stop a cell whose output floods, at its source.
+
+What a kernel prints or displays is buffered there, sent, stored in the notebook and turned into a
+page: each holds it once more. Standard library only, as the guard.
+"""
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+_SHOWN = {"display_data", "update_display_data", "execute_result", "comm_open", "comm_msg"}
+_OF_ERRORS = {"error", "execute_reply"}
+_LINE_BYTES = 10
+"""What a notebook adds to each line of a stream, which it stores as text of its own."""
+_LONGEST_ERROR = 20_000
+"""Characters of each line of an error whose message is as long as an output may be."""
+
+
+class OutputLimitError(RuntimeError):
+    """Raised when code prints or displays more than a notebook may; nothing more is shown."""
+
+
+class OutputLimit:
+    """Counts what all cells print and display; what is past the limit is refused.
+
+    record: called once, with the error.
+    """
+
+    def __init__(self, most_bytes: int, record: Callable[[BaseException], None]) -> None:
+        self._most = self._left = most_bytes
+        self._record = record
+        self._lock = threading.Lock()
+
+    def install(self, session: Any) -> None:
+        """Count the streams of this kernel, and what its session sends."""
+        for stream in (sys.stdout, sys.stderr):
+            stream.write = partial(self._write, stream.write)  # type: ignore[method-assign]
+        session.send = partial(self._send, session.send)
+
+    def _write(self, write: Callable[..., int], text: str) -> int:
+        self.take(len(text) + _LINE_BYTES * text.count("\n"))
+        return write(text)
+
+    def _send(
+        self,
+        send: Callable[..., Any],
+        stream: Any,
+        message: Any,
+        content: Any = None,
+        *rest: Any,
+        **more: Any,
+    ) -> Any:
+        is_whole = isinstance(message, Mapping)
+        kind = message["header"]["msg_type"] if is_whole else message
+        shown = message["content"] if is_whole else content
+        if kind in _SHOWN:
+            self.take(size_of(shown) + size_of(more.get("buffers")))
+        elif kind in _OF_ERRORS and not is_whole and size_of(shown) > self._most:
+            content = _cut(shown)
+        return send(stream, message, content, *rest, **more)
+
+    def take(self, size: int) -> None:
+        """Count so many characters more. Errors: OutputLimitError past the limit."""
+        with self._lock:
+            first = self._left >= 0
+            self._left -= size
+            if self._left >= 0:
+                return
+        most = f"{self._most / 2**20:,.0f} MiB"
+        error = OutputLimitError(f"more than {most} of output: show less, or write it to a file")
+        if first:
+            self._record(error)
+            main = threading.main_thread()
+            if threading.current_thread() is not main and main.ident is not None:
+                # The cell waits for what floods: another thread, or a program that writes here.
+                signal.pthread_kill(main.ident, signal.SIGINT)
+        raise error
+
+
+def size_of(value: object) -> int:
+    """Return characters and bytes in a value of any depth."""
+    if isinstance(value, str | bytes | bytearray):
+        return len(value)
+    if isinstance(value, memoryview):
+        return value.nbytes
+    if isinstance(value, Mapping):
+        return sum(map(size_of, value)) + sum(map(size_of, value.values()))
+    if isinstance(value, list | tuple):
+        return sum(map(size_of, value))
+    return 1
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, str):
+        return value[:_LONGEST_ERROR]
+    if isinstance(value, Mapping):
+        return {name: _cut(one) for name, one in value.items()}
+    return [_cut(one) for one in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,109 @@
+"""What the answers open: the picture and its steps, hits, memory, blockers, changes, versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from workbench.core.plan import Plan
+from workbench.core.remedies import Remedy
+from workbench.core.versions import RULE_SETS
+from workbench.core.what_if.differences import plan_differences
+from workbench.exchange import commands_of
+from workbench.ui.history import changed_fields
+from workbench.versions import compare
+from workbench.views import html
+from workbench.views.capacity.html import pool_html
+from workbench.views.capacity.memory_answer import answer_html
+from workbench.views.door.buttons import data_button
+from workbench.views.door.next_cards import changes_text
+from workbench.views.door.step_links import step_links, step_list
+from workbench.views.door.trial import slider
+from workbench.views.hits.html import hits_html
+from workbench.views.html import Html, join, tag
+from workbench.views.pages.drawing import longest_page, other_page, page_drawing
+from workbench.views.versions.differences import differences_html, differences_table
+
+PINNED = "pinned"
+"""Name of the view that compares with A; it is there while a plan is pinned."""
+
+
+def why(plan: Plan, pinned: Plan | None) -> Html:
+    """Return the picture, compared with that of A, and every step."""
+    steps = html.fold(f"All {len(plan.steps)} steps", step_list(plan))
+    origins = html.fold("Where the model's numbers come from", html.origins_html(plan))
+    other, longest = Html(), longest_page(plan)
+    if pinned is not None:
+        longest = max(longest, longest_page(pinned))
+        changes = changes_text(changed_fields(plan.scenario, pinned.scenario))
+        other = other_page(f"A: {changes or 'the same'}", pinned, longest)
+    return join(page_drawing(plan, longest), other, slider(plan), steps, origins)
+
+
+def start(plan: Plan) -> Html:
+    """Return every problem with buttons for the changes that help."""
+    if not plan.problems:
+        return tag("p", "✓ No start-up problem found for these settings.", class_="wb-good")
+    parts = []
+    for problem in plan.problems:
+        parts += [html.problem_html(problem), remedies_html(plan.remedies(problem))]
+    return join(*parts, html.log_html(plan.log_lines))
+
+
+def hits(plan: Plan) -> Html:
+    """Return what hits, with the button that turns prefix caching on where it is off."""
+    drawn, on = Html(hits_html(plan)), {"enable_prefix_caching": True}
+    if plan.enable_prefix_caching:
+        return drawn
+    version = RULE_SETS[plan.settings.rules].title
+    default = f"That is the default of {version} for this model; --enable-prefix-caching is needed."
+    why = tag("p", default) if plan.settings.enable_prefix_caching is None else Html()
+    return join(drawn, why, tag("div", data_button(f"Apply {changes_text(on)}", "apply", on)))
+
+
+def remedies_html(remedies: Iterable[Remedy]) -> Html:
+    """Return a button per remedy that applies it."""
+    buttons = (data_button(f"Apply {one.text}", "apply", dict(one.changes)) for one in remedies)
+    return tag("div", *buttons)
+
+
+def compared_with(plan: Plan, pinned: Plan) -> Html:
+    """Return the settings that differ from those of A, and every number that follows."""
+    fields = changed_fields(pinned.scenario, plan.scenario)
+    before = {name: getattr(pinned.scenario, name) for name in fields}
+    if not fields:
+        return tag("p", "A is this very scenario. Change something to compare.")
+    found = tuple(plan_differences(pinned, plan))
+    return join(
+        tag("p", tag("b", "A: "), changes_text(before)),
+        tag("p", tag("b", "Now: "), changes_text(fields)),
+        differences_table(("A", "now"), found) if found else tag("p", "Every number is the same."),
+    )
+
+
+def _copies(plan: Plan) -> Html:
+    found = commands_of(plan).items()
+    return join(*(join(tag("h4", name), html.code_block(text)) for name, text in found))
+
+
+def _sourced(name: str, draw: Callable[[Plan], str]) -> Callable[[Plan, Any], str]:
+    """Return the drawing with links to the steps that its numbers come from."""
+    return lambda plan, _pinned: join(Html(draw(plan)), step_links(plan, name))
+
+
+VIEWS: Mapping[str, tuple[str, Callable[[Plan, Plan | None], str]]] = {
+    "why": ("Why this number?", why),
+    "hits": ("Will it hit?", _sourced("hits", hits)),
+    "fits": (
+        "What fits?",
+        _sourced("fits", lambda plan: join(Html(answer_html(plan.memory())), pool_html(plan))),
+    ),
+    "start": ("Will it start?", _sourced("start", start)),
+    "what_if": ("What if?", lambda plan, _: Html(plan.sensitivity()._repr_html_())),
+    "versions": (
+        "Another version?",
+        lambda plan, _: Html(differences_html(compare(plan.scenario))),
+    ),
+    "copy": ("Copy", lambda plan, _: _copies(plan)),
+}
+"""Name of a view -> its title, and its content from the plan and from A."""

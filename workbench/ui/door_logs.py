@@ -1,0 +1,55 @@
+"""What a pasted log says: its fatal error and the fixes, what it lacks, who has its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workbench.interop.logs.report import LogReport
+from workbench.scenario import Scenario
+from workbench.ui.door_explanations import remedies_html
+from workbench.ui.door_questions import use_buttons
+from workbench.views.door.buttons import button
+from workbench.views.html import Html, bullets, fold, join, tag
+from workbench.views.logs.table import failure_html, headline, lines_table
+
+FEW_LINES = 3
+"""So many lines of a log without a scenario are explained in sentences, too."""
+
+
+def explained(log: LogReport, present: Scenario) -> Html:
+    """Return what a log says, its fatal error first. present: the scenario that is shown below."""
+    report = log.to_dict()
+    parts = [failure_html(report["failure"]), _fixes(log), tag("b", headline(report))]
+    parts.append(bullets(f"Missing: {what}." for what in log.missing))
+    if log.scenario is None:
+        parts += [tag("p", line["means"]) for line in report["lines"][:FEW_LINES]]
+        parts.append(tag("div", *_unnamed(log, present)))
+    else:
+        parts.append(use_buttons(log.scenes, log.reading.fields))
+    parts.append(_again())
+    parts.append(fold("Every known line", lines_table(report["lines"])))
+    return join(*parts)
+
+
+def _unnamed(log: LogReport, present: Scenario) -> Iterator[Html]:
+    """Yield that the answers below are of another scenario, and those with the log's numbers."""
+    name = present.model if isinstance(present.model, str) else "the inline config"
+    yield tag("b", f"Below is still {name}.")
+    if log.scenes:
+        yield Html(" These have the numbers of the log: ")
+        yield use_buttons(log.scenes, log.reading.fields)
+
+
+def _fixes(log: LogReport) -> Html:
+    """Return buttons for the changes after which the fatal error of a log is gone."""
+    plan = log.reading.plan
+    if plan is None or log.failure is None:
+        return Html()
+    fatal = (problem for problem in plan.errors if problem.code == log.failure.problem)
+    return join(*(remedies_html(plan.remedies(problem)) for problem in fatal))
+
+
+def _again() -> Html:
+    label = "Explain again with another model"
+    box = tag("input", type="text", aria_label=label, placeholder=label, data_key="log-model")
+    return tag("div", box, button("Explain again", "submit", key="again"), class_="wb-again")

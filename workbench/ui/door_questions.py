@@ -1,0 +1,75 @@
+"""What a question is answered with: the answer in a sentence, choices with numbers, and a lab."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from workbench.core.plan import Plan
+from workbench.core.what_if.answers import Answers
+from workbench.core.what_if.next_steps import next_step, single_changes
+from workbench.interop.logs.candidates import CandidateScenario
+from workbench.interop.questions import Question
+from workbench.omnibox import Understood
+from workbench.scenario import FIELDS
+from workbench.ui.labs import LABS
+from workbench.views.door.buttons import button, data_button
+from workbench.views.door.next_cards import changes_text, gains_and_costs
+from workbench.views.door.tiles import answer_to
+from workbench.views.door.trial import tried_words
+from workbench.views.html import Html, bullets, fold, join, tag
+
+LISTED = 7
+"""Candidates that are shown without unfolding."""
+
+
+def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
+    """Return the answer that the words of a question lead to; nothing for what is not one."""
+    question = found.question
+    if question is None:
+        return Html()
+    topic = question.topic
+    parts = []
+    if topic.lab:
+        opens = button(f"Open {topic.lab} \u25b8", "show_lab", topic.lab, class_="wb-link")
+        parts.append(join(" ", LABS[topic.lab].line, " ", opens))
+    parts += [tag("p", text) for text in (answer_to(topic.view, answers),) if text]
+    if question.is_wanted and question.block_tokens is not None:
+        tokens = question.block_tokens
+        tried = tried_words(tokens, next_step(plan, answers, {"block_size": tokens}))
+        parts.append(tag("p", tried))
+    if found.scenes:
+        parts.append(tag("p", f"A block of {question.block_tokens:,} tokens has:"))
+        parts.append(use_buttons(found.scenes, {}))
+    choices = list(_choices(question, plan, answers))
+    if choices:
+        parts.append(bullets(choices))
+    elif topic.view == "what_if":
+        parts.append(tag("p", "One change at a time is below; Next has gain and cost of each."))
+    return join(*parts)
+
+
+def use_buttons(scenes: Sequence[CandidateScenario], known: Mapping[str, Any]) -> Html:
+    """Return a button per candidate; those after the first ones can be unfolded."""
+    buttons = [_use(scene, known) for scene in scenes]
+    more = buttons[LISTED:]
+    return join(*buttons[:LISTED], fold(f"{len(more)} more", join(*more)) if more else "")
+
+
+def _use(scene: CandidateScenario, known: Mapping[str, Any]) -> Html:
+    """Return the button that shows a candidate, named by what differs from the known fields."""
+    before = {name: field.default for name, field in FIELDS.items()} | {"model": None} | dict(known)
+    new = {name: value for name, value in scene.fields.items() if value != before[name]}
+    named = filter(None, (new.pop("model", ""), changes_text(new)))
+    return data_button(", ".join(named), "use", scene.fields)
+
+
+def _choices(question: Question, plan: Plan, before: Answers) -> Iterator[Html]:
+    """Yield every change of the fields in question, with what it gains and what it costs."""
+    for changes in single_changes(plan):
+        if next(iter(changes)) not in question.choices:
+            continue
+        step = next_step(plan, before, changes)
+        if step is not None:
+            apply = data_button(f"Apply {changes_text(step.changes)}", "apply", dict(step.changes))
+            yield join(apply, *gains_and_costs(step))

@@ -1,0 +1,52 @@
+"""The whole pool of blocks as a raster, filled by requests."""
+
+import ipywidgets as widgets
+import plotly.graph_objects as go
+
+from workbench.core.errors import ScenarioError
+from workbench.core.plan import Plan
+from workbench.ui.live_figure import LiveFigure
+from workbench.ui.panels.panel import Panel, Shown
+from workbench.ui.pieces import count_box, dropdown, grid, integer_of, text_box
+from workbench.ui.session import Session
+from workbench.views.capacity.pool_fill import MAX_FINISHED, fill_pool
+from workbench.views.capacity.pool_raster import VIEWS, raster_parts, usual_prompts
+
+NARROWEST_PX = 230
+POOL_BLOCKS = 10_000
+
+
+def entered_blocks(box: widgets.Text, plan: Plan, usual: int) -> int:
+    """Return the entered number of blocks, else the plan's, else the usual one."""
+    own = (plan.cache.num_blocks if plan.cache else None) or usual
+    return integer_of(box.value, box.description, own) if box.value.strip() else own
+
+
+class PoolRaster(Panel):
+    """The pool as a raster: number of blocks, prompt lengths, meaning of the colours."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        tip = "Set the number of blocks of the pool."
+        self.blocks = text_box("Pool blocks", hint="the plan's", tip=tip)
+        tip = "Prompt lengths in tokens, one per request."
+        self.prompts = text_box("Prompt lengths", hint="a mix", tip=tip)
+        tip = "Mark every n-th request as finished; 0 for none."
+        self.finished = count_box("Free every n-th request", MAX_FINISHED, tip)
+        self.by = dropdown("Colour by", VIEWS)
+        self.figure = LiveFigure()
+        controls = (self.blocks, self.prompts, self.finished, self.by)
+        self.watch(*controls)
+        self.fill(grid(controls, NARROWEST_PX), self.figure)
+
+    def _draw(self, plan: Plan) -> Shown:
+        words = self.prompts.value.replace(";", " ").split()
+        prompts = [integer_of(word, self.prompts.description, 1) for word in words]
+        blocks = entered_blocks(self.blocks, plan, POOL_BLOCKS)
+        every = self.finished.value
+        try:
+            filled = fill_pool(plan, blocks, prompts or usual_prompts(plan), finished_every=every)
+        except ValueError as error:
+            raise ScenarioError("out_of_range", str(error)) from None
+        traces, layout = raster_parts(filled, self.by.value)
+        yield self.figure, go.Figure(traces, layout=layout)

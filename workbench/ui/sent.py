@@ -1,0 +1,43 @@
+"""What a browser sent, checked: a name, an object, a length."""
+
+from collections.abc import Collection
+from typing import Any
+
+from workbench.access.json_text import json_or_word
+from workbench.core.errors import ScenarioError, shown, unknown_name_message
+from workbench.core.plan import Plan
+from workbench.scenario.sizes import integer_value
+
+
+def one_of(name: str, allowed: Collection[str]) -> str:
+    """Return a name that the browser sent. Errors: ScenarioError if it is none of these."""
+    if name not in allowed:
+        raise ScenarioError("unknown_name", unknown_name_message("name", name, allowed))
+    return name
+
+
+def object_of(text: str) -> dict[str, Any]:
+    """Return the JSON object that the browser sent. Errors: ScenarioError for anything else."""
+    found = json_or_word(text)
+    if not isinstance(found, dict):
+        message = "The page sent something that is not an object. Nothing was changed."
+        raise ScenarioError("wrong_type", message)
+    return found
+
+
+def length_of(text: str, plan: Plan | None) -> int | None:
+    """Return the tokens of a request in "32K" or "8,000"; None for an empty text.
+
+    Errors: ScenarioError for anything that no request of the plan can have.
+    """
+    if not text.strip():
+        return None
+    tokens, longest = integer_value(text.replace(",", "")), plan.max_model_len if plan else 1
+    if isinstance(tokens, int) and 1 <= tokens <= longest:
+        return tokens
+    near = longest if isinstance(tokens, int) and tokens > 1 else 1
+    message = (
+        f"Invalid request length {shown(text)}. Expected tokens from 1 to {longest:,} (max model "
+        f"length), such as 8,000 or 32K. Nearest valid value: {near:,}."
+    )
+    raise ScenarioError("out_of_range", message)

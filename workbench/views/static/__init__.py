@@ -1,0 +1,1 @@
+"""Figures as pictures that need neither a script nor a network: SVG with alternative text."""
