@@ -157,7 +157,7 @@ def test_another_program_is_not_started(app, kernel_id, tmp_path):
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
 
     async def play(kernel):
-        await kernel.open_lab("Verify")
+        await kernel.open_lab("Live check")
         await kernel.set("Python", str(program))
         await kernel.click("Run vLLM")
         assert await kernel.listen(
@@ -212,12 +212,12 @@ def test_results_and_cluster_are_those_of_the_start(app, kernel_id, tmp_path):
     file = tmp_path / "results.db"
 
     async def play(kernel):
-        await kernel.open_lab("Tuning")
+        await kernel.open_lab("Kernel sweeps")
         await kernel.set("Results in", str(file))
         await kernel.click("Measure kernel")
         assert await kernel.listen(20, lambda: "without a folder" in kernel.text())
         await kernel.set("Results in", "results.db")
-        await kernel.set("Measure on", "tcp://127.0.0.1:1")
+        await kernel.set("Machine", "tcp://127.0.0.1:1")
         await kernel.click("Measure kernel")
         words = "Expected an empty box for this machine"
         assert await kernel.listen(20, lambda: words in kernel.text())

@@ -14,6 +14,7 @@ import workbench as wb
 from tests.catalog import distinct_models
 from tests.models.configs import llama, nemotron_h
 from workbench.cli import app
+from workbench.commands import options
 from workbench.models import catalog_names
 from workbench.scenario import Scenario
 from workbench.scenario.schema import published_schema
@@ -110,6 +111,28 @@ def test_resolve_as_json_is_the_published_plan():
 def test_resolve_takes_a_path(request):
     path = request.config.rootpath / "tests" / "data" / "models" / "bamba_9b.json"
     assert ok("resolve", path).startswith("bamba_9b on cuda, FLASH_ATTN: block_size")
+
+
+def test_resolve_takes_a_command_and_says_what_has_no_size():
+    command = "vllm serve Qwen/Qwen3-Next-80B-A3B-Instruct -tp 4 --seed 3"
+    result = run("resolve", command, "-s", "rules=0.33", "--json")
+    expected = wb.resolve(model="Qwen/Qwen3-Next-80B-A3B-Instruct", tensor_parallel=4, rules="0.33")
+    assert json.loads(result.stdout) == json.loads(json.dumps(expected.to_dict()))
+    assert "No size depends on: --seed 3." in result.stderr
+
+
+def test_resolve_takes_a_description_and_a_path_with_spaces(tmp_path):
+    plan = json.loads(ok("resolve", "Qwen3-Next-80B, 4 x H100, fp8 KV", "--json"))
+    assert plan["kv_cache_dtype"] == "fp8"
+    path = tmp_path / "my model.json"
+    path.write_text(json.dumps(llama()))
+    assert ok("resolve", path).startswith("my model on cuda")
+
+
+def test_other_texts_are_refused_with_what_to_use():
+    assert "Model 'what is this' is not known" in refused("resolve", "what is this")
+    log = "INFO Initializing a V1 LLM engine\nSetting attention block size to 544 tokens"
+    assert "workbench explain-log FILE" in refused("resolve", log)
 
 
 @pytest.mark.parametrize(
@@ -382,6 +405,32 @@ def test_notebook_run_with_a_parameter_without_a_value(tmp_path):
 
 def test_lab_on_a_missing_notebook(tmp_path):
     assert "does not exist here" in refused("lab", tmp_path / "missing.ipynb")
+
+
+def test_a_large_log_prints_progress_to_another_program(tmp_path, monkeypatch):
+    monkeypatch.setattr(options, "PROGRESS_SECONDS", 0)
+    log = tmp_path / "server.log"
+    line = "Setting attention block size to 528 tokens to ensure that it fits.\n"
+    log.write_text(line + "INFO: a request\n" * 200_000)
+    result = CliRunner().invoke(app, ["explain-log", str(log), "--json"])
+    assert result.exit_code == 0
+    assert result.stderr.splitlines()[:2] == ["1 of 4 MB searched", "2 of 4 MB searched"]
+    assert json.loads(result.stdout)["lines"]
+    monkeypatch.setattr(options, "PROGRESS_SECONDS", 10**6)
+    assert CliRunner().invoke(app, ["explain-log", str(log)]).stderr == ""
+
+
+def test_a_fault_of_ours_is_one_line_without_a_traceback(monkeypatch):
+    def broken(*_arguments):
+        raise ZeroDivisionError("x" * 500)
+
+    monkeypatch.setattr("workbench.resolution.resolve", broken)
+    done = CliRunner().invoke(app, ["resolve", "bamba-9b"])
+    assert done.exit_code == 70
+    assert "error [internal_error] ZeroDivisionError: xxx" in done.output
+    assert len(done.output) < 400
+    monkeypatch.setenv("WORKBENCH_TRACEBACK", "1")
+    assert isinstance(CliRunner().invoke(app, ["resolve", "bamba-9b"]).exception, ZeroDivisionError)
 
 
 def test_the_module_is_the_same_command():

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from workbench.cli import app
 
 ROOT = Path(__file__).parents[1]
 DEEP = 100_000
@@ -20,6 +25,7 @@ COMMANDS = {
     "layout": ["layout", "{json}"],
     "notebook run": ["notebook", "run", "{any}", "--output", "{out}"],
     "notebook check": ["notebook", "check", "{any}"],
+    "app": ["app", "{any}", "--no-browser", "--port", "0"],
     "matrix": ["notebook", "run", "--matrix", "{any}", "--output", "{out}"],
     "results": ["results", "list", "{any}"],
     "replay": ["sweep", "--kernel", "flex", "--replay", "--results", "{any}"],
@@ -65,6 +71,25 @@ def outcomes(tmp_path_factory):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return dict(zip(questions, json.loads(done.stdout), strict=True))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="named pipes are not there")
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [*product(["lab", "app"], ["device", "pipe", "folder"]), ("app", "kernel file")],
+)
+def test_nothing_is_started_for_what_cannot_be_read(tmp_path, monkeypatch, command, kind):
+    pytest.importorskip("voila", reason="Voila is not installed: pip install '.[app]'")
+
+    def start(*_):
+        pytest.fail("a server was started")
+
+    monkeypatch.setattr(subprocess, "call", start)
+    monkeypatch.setattr("workbench.commands.app_server.serve", start)
+    path = str({"folder": tmp_path / "none" / "x.ipynb", "kernel file": "/proc/kmsg"}.get(kind, ""))
+    result = CliRunner().invoke(app, [command, path or str(hostile(tmp_path, kind))])
+    assert result.exit_code == 2
+    assert re.search("cannot be read|does not exist|is not a notebook", result.output)
 
 
 @pytest.mark.slow

@@ -14,9 +14,7 @@ LINES = {
 LARGEST, SMALLEST = 300, 20
 ALONE = {
     "workbench/__main__.py": "python -m workbench",
-    "kernels/language.py": "imports Triton, which has to wait for the decision in mode.py",
     "kernels/bench/empty_kernel.py": "imports Triton, and the clock that times it does not",
-    "kernels/paged_flex/hopper_specs.py": "what the compile gate builds for one target",
 }
 """Short modules with a reason to be their own."""
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("workbench", "kernels", "tests", "tools", "benchmarks", "notebooks", "docs")
 CODE = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 PAGES = [
-    *(ROOT / "README.md", ROOT / "CONTRIBUTING.md"),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "AGENTS.md", "CHANGELOG.md")),
     *sorted([*(ROOT / "docs").rglob("*.md"), *(ROOT / "notebooks").rglob("*.ipynb")]),
 ]
 DOTTED = re.compile(r"(?<![\w./-])(?:workbench|kernels|core)(?:\.[A-Za-z_]\w*)+(?![\w/-])")

@@ -79,7 +79,7 @@ def test_ranks_and_context_parallelism_are_read():
     two = published("offload", *CACHED, "--cpu-memory", "10 GiB", "--world-size", 2)
     assert two["bytes_per_cpu_block"] == 2 * one["bytes_per_cpu_block"]
     spread = published(
-        "offload", *CACHED, "--cpu-memory", "1 GiB", "--decode-context-parallel-size", 2
+        "offload", *CACHED, "--cpu-memory", "1 GiB", "--prefill-context-parallel-size", 2
     )
     assert spread["problems"][0]["code"] == "context_parallel_with_groups"
 

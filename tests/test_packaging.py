@@ -1,7 +1,7 @@
 """What gets installed, and from which requirements."""
 
 import os
-import shutil
+import re
 import subprocess
 import sys
 import tomllib
@@ -13,6 +13,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from tests import built_wheel
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -36,6 +38,16 @@ def requirements(lines: list[str]) -> dict[str, tuple[str, str]]:
         canonicalize_name(PYPI_NAMES.get(r.name, r.name)): (str(r.specifier), str(r.marker or ""))
         for r in parsed
     }
+
+
+def extra(name: str) -> list[str]:
+    """What an extra requires, with what the extras in it require."""
+    found = []
+    for line in PROJECT["optional-dependencies"][name]:
+        requirement = Requirement(line)
+        inner = sorted(requirement.extras) if requirement.name == PROJECT["name"] else ()
+        found += [one for part in inner for one in extra(part)] or [line]
+    return found
 
 
 def run_python(code: str, cwd: Path, **variables: str) -> list[str]:
@@ -78,22 +90,83 @@ def test_conda_environment_has_the_same_requirements():
     assert found.pop("pip") == ("", "")
     python, _ = found.pop("python")
     assert set(python.split(",")) == set(PROJECT["requires-python"].split(","))
-    assert found == requirements(PROJECT["dependencies"])
+    assert found == requirements([*PROJECT["dependencies"], *extra("lab"), *extra("kernels")])
+
+
+def pins(name: str) -> dict[str, list[Requirement]]:
+    """canonical name -> its pins in a file, one per platform or Python."""
+    text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", "")
+    found: dict[str, list[Requirement]] = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            requirement = Requirement(line.partition(" --hash")[0])
+            found.setdefault(canonicalize_name(requirement.name), []).append(requirement)
+    return found
 
 
 def test_every_requirement_is_pinned_within_its_bounds():
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    pins = {}
-    for line in filter(lambda line: not line.startswith("#"), lines):
-        name, version = line.split("==")
-        pins[canonicalize_name(name)] = version
-    required = PROJECT["dependencies"] + PROJECT["optional-dependencies"]["dev"]
+    pinned = pins("constraints.txt") | pins("constraints-torch.txt")
+    required = [*PROJECT["dependencies"], *extra("dev")]
     outside = {
-        name: (bounds, pins.get(name))
+        name: (bounds, pinned.get(name))
         for name, (bounds, _) in requirements(required).items()
-        if name not in pins or not Requirement(f"x{bounds}").specifier.contains(pins[name])
+        if name not in pinned
+        or not all(
+            Requirement(f"x{bounds}").specifier.contains(str(pin.specifier).removeprefix("=="))
+            for pin in pinned[name]
+        )
     }
     assert outside == {}
+
+
+def test_every_pin_but_those_of_torch_has_hashes():
+    text = (ROOT / "constraints.txt").read_text(encoding="utf-8").replace("\\\n", "")
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    assert len(lines) > 100
+    pin = re.compile(r"[\w.-]+==[\w.]+( ; .+?)?(\s+--hash=sha256:[0-9a-f]{64})+ *")
+    assert [line[:60] for line in lines if not pin.fullmatch(line)] == []
+    assert set(pins("constraints-torch.txt")) == {"torch", "triton"}
+    assert not set(pins("constraints.txt")) & {"torch", "triton"}
+
+
+def test_make_installs_by_hash():
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    installs = re.findall(r"\$\(PIP\) install (.*)", text)
+    assert [line for line in installs if "--require-hashes" not in line] == [
+        "-q -r constraints-torch.txt",
+        "-q --no-deps --no-build-isolation -e .",
+    ]
+    assert all("--no-deps" in line for line in installs if "torch" not in line)
+
+
+def test_this_python_has_what_the_pins_require():
+    """Nothing is resolved where hashes are required: the pins have to be complete."""
+    pinned = pins("constraints.txt") | pins("constraints-torch.txt")
+    missing = set()
+    for name, found in pinned.items():
+        if name == "torch" or not any(r.marker is None or r.marker.evaluate() for r in found):
+            continue
+        try:
+            needed = distribution(name).requires or []
+        except PackageNotFoundError:
+            continue
+        for text in needed:
+            requirement = Requirement(text)
+            marker = requirement.marker
+            if marker is None or marker.evaluate({"extra": ""}):
+                missing |= {canonicalize_name(requirement.name)} - set(pinned)
+    assert missing == set()
+
+
+def test_a_lock_omits_torch_and_what_it_installs(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import lock
+
+    kept = (
+        "a==1 \\\n    --hash=sha256:1\nnvidia-ml-py==13 \\\n    --hash=sha256:2\ntorchmetrics==1\n"
+    )
+    omitted = "nvidia-nccl-cu13==2 ; x \\\n    --hash=sha256:3\ncuda-bindings==1\ntorch==2\n"
+    assert lock.without_torch(omitted + kept + omitted) == kept
 
 
 def test_the_checkouts_link_leads_to_the_kernels():
@@ -126,25 +199,7 @@ def test_an_editable_install_has_no_top_level_kernels(tmp_path):
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """A wheel built from a source archive built from a copy, so that both are proved."""
-    pytest.importorskip("build")
-    work = tmp_path_factory.mktemp("wheel")
-    source = work / "source"
-    source.mkdir()
-    leave_out = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
-    for name in ("workbench", "kernels"):
-        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=leave_out)
-    for name in ("pyproject.toml", "setup.py", "LICENSE", PROJECT["readme"]):
-        shutil.copy(ROOT / name, source / name)
-    built = subprocess.run(
-        [sys.executable, "-m", "build", "--no-isolation", "--outdir", work / "dist", source],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert built.returncode == 0, built.stdout + built.stderr
-    (path,) = (work / "dist").glob("*.whl")
-    return path
+    return built_wheel.wheel(tmp_path_factory)
 
 
 @pytest.mark.slow

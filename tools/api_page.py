@@ -7,6 +7,7 @@
 
 import ast
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
@@ -17,7 +18,10 @@ from typing import Any
 
 import workbench as wb
 from workbench.scenario import FIELDS
+from workbench.ui.open_lab import LabNames
 
+FUNCTION = re.compile(r"<function (\w+) at 0x\w+>")
+"""A default that is a function, whose address differs from run to run."""
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 INTRODUCTION = """# Public names
 
@@ -53,7 +57,7 @@ def entry(name: str) -> Iterator[str]:
     """Yield the lines of one public name, with the methods of a class and the parts of a module."""
     value = getattr(wb, name)
     yield from _described(f"## `wb.{name}{_signature(value)}`", value)
-    if isinstance(value, ModuleType):
+    if isinstance(value, ModuleType | LabNames):
         parts = ((part, getattr(value, part)) for part in getattr(value, "__all__", ()))
         yield from (line for part in parts for line in _part(name, *part))
     elif inspect.isclass(value) and not issubclass(value, Exception):
@@ -119,7 +123,7 @@ def _signature(value: Any) -> str:
         for name, argument in found.parameters.items()
         if name != "self" and not name.startswith("_")
     ]
-    return str(inspect.Signature(arguments))
+    return FUNCTION.sub(r"\1", str(inspect.Signature(arguments)))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ LISTS = ("tools/check_words.py", "tests/test_words.py")
 
 SUFFIXES = {
     *(".py", ".md", ".ipynb", ".toml", ".yml", ".yaml", ".sh", ".js", ".css", ""),
-    "hints.json",
+    "texts.json",
 }
 """Endings or names of the files that people read."""
 EXEMPTION = "words: ok"
@@ -44,6 +44,14 @@ WORDS = {
     r"be had": "available, supported",
     r"in vain": "for nothing, without a visible key",
     r"granules?": "alignment granularity",
+    r"engine's choice": "auto (vLLM decides), or not set",
+    r"find anything again|nothing is found again": "get a prefix hit, no request can hit",
+    r"(?<!that )outweighs?": "fill, be larger than",
+    r"kept for others": "checkpoint saved",
+    r"unfilled tokens": "internal fragmentation",
+    r"paths part": "the results diverge",
+    r"nothing to compare with": "recognized, not checked",
+    r"plain-Python model": "Python reference",
     rf"(an?|one) (?!(?:of|on|in|for|to|at|with) )\w+ an? ({PER})": "one ... per ...",
 }
 """Pattern of whole words -> what to write instead. A space matches a line break as well."""

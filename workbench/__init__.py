@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from workbench import verify
+    from workbench import adding, verify
     from workbench.core.chunks.request import chunks
     from workbench.core.errors import ConfigError, Refused, ScenarioError, WorkbenchError
     from workbench.core.flex.picture import stale_picture
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     )
     from workbench.exercise import check, progress, reset_progress
     from workbench.exercises.alignment import resolve_in_order
+    from workbench.exercises.kernels.view import memory_view
     from workbench.exercises.layouts import cache_shape
+    from workbench.exercises.log_case import log_case
+    from workbench.kernels.mode import triton_mode
     from workbench.labs.cache_views import check_ownership
     from workbench.labs.flex.session import FlexSession as flex
     from workbench.labs.tables.session import TableSession as tables
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
     from workbench.scenario.sizes import parse_bytes
     from workbench.sweeps.kernels.kernel_session import Measurement as measure
     from workbench.sweeps.sweep import sweep
-    from workbench.ui import explore
+    from workbench.ui import explore, lab
     from workbench.versions import compare, compare_catalog, versions_of
     from workbench.views import figures
 
@@ -57,6 +60,7 @@ _HOME = {
     "Scenario": "workbench.scenario:Scenario",
     "ScenarioError": "workbench.core.errors:ScenarioError",
     "WorkbenchError": "workbench.core.errors:WorkbenchError",
+    "adding": "workbench.adding:",
     "block_counts": "workbench.core.offload.pool:block_counts",
     "cache_shape": "workbench.exercises.layouts:cache_shape",
     "catalog_names": "workbench.models:catalog_names",
@@ -72,8 +76,11 @@ _HOME = {
     "figures": "workbench.views.figures:",
     "flex": "workbench.labs.flex.session:FlexSession",
     "from_vllm_command": "workbench.exchange:from_vllm_command",
+    "lab": "workbench.ui:lab",
     "load_design": "workbench.exchange:load_design",
     "load_model": "workbench.models:load_model",
+    "memory_view": "workbench.exercises.kernels.view:memory_view",
+    "log_case": "workbench.exercises.log_case:log_case",
     "measure": "workbench.sweeps.kernels.kernel_session:Measurement",
     "parse_bytes": "workbench.scenario.sizes:parse_bytes",
     "progress": "workbench.exercise:progress",
@@ -86,6 +93,7 @@ _HOME = {
     "sweep": "workbench.sweeps.sweep:sweep",
     "sweep_file": "workbench.exchange:sweep_file",
     "tables": "workbench.labs.tables.session:TableSession",
+    "triton_mode": "workbench.kernels.mode:triton_mode",
     "verify": "workbench.verify:",
     "versions_of": "workbench.versions:versions_of",
     "write_results": "workbench.notebooks:write_results",
@@ -98,7 +106,13 @@ __all__ = ["__version__", *_HOME]  # noqa: PLE0604 - strings, made above
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
-    value = globals()[name] = resolve_name(_HOME[name])
+    try:
+        value = resolve_name(_HOME[name])
+    except ModuleNotFoundError as error:
+        from workbench.extras import missing_package
+
+        raise missing_package(error.name) or error from error
+    globals()[name] = value
     return value
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator
 
 from workbench.access.files import FileUse, size_text
-from workbench.core.errors import ScenarioError, WorkbenchError, cut
+from workbench.core.errors import ScenarioError, WorkbenchError, internal_error
 from workbench.resolution import resolve
 from workbench.scenario import Scenario
 
@@ -31,9 +31,7 @@ def _answer(line: str | bytes) -> tuple[str, bool]:
     except WorkbenchError as error:
         found = error.to_dict()
     except Exception as error:  # noqa: BLE001  (a fault of ours is an answer too)
-        message = cut(f"{type(error).__name__}: {error}")
-        advice = "This is a fault of the workbench: please report it with this line."
-        found = {"code": "internal_error", "message": f"{message} {advice}", "field": None}
+        found = internal_error(error).to_dict()
     return _encode({"error": found}), False
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench import __version__
 from workbench.access.files import FileUse, read_bytes, read_text
-from workbench.core.errors import ScenarioError
+from workbench.core.errors import ScenarioError, cut
 from workbench.core.plan import Plan
 from workbench.interop.commands.code import llm_code
 from workbench.interop.commands.command_line import read_command
@@ -58,7 +58,10 @@ def from_vllm_command(text: str, **machine: Any) -> Command:
         if source is None:
             raise
         raise ScenarioError(
-            error.code, f"{source}: {error.message}", field=error.field, operands=error.operands
+            error.code,
+            f"{cut(source)}: {error.message}",
+            field=error.field,
+            operands=error.operands,
         ) from None
     notes = tuple(parsed.notes)
     if "model" not in parsed.fields and "model" not in machine:
@@ -66,11 +69,17 @@ def from_vllm_command(text: str, **machine: Any) -> Command:
     return Command(scenario, notes)
 
 
-def explain_log(log: str | bytes | Path, model: str | None = None) -> LogReport:
+def explain_log(
+    log: str | bytes | Path,
+    model: str | None = None,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> LogReport:
     """Explain a vLLM start-up log line by line: what it reports, the rule, and what to change.
 
     log: its text, the bytes of a file, or the path of one. model: a catalog name, a path or a hub
     id to compare with, instead of the model that the log names; nothing is downloaded for that one.
+    progress: called with the megabytes that were searched, and all of them, in a large log.
     Errors: ScenarioError if there is nothing to explain; ConfigError for a model that is unknown.
 
     >>> report = wb.explain_log("Setting attention block size to 528 tokens to ensure that ...")
@@ -84,7 +93,7 @@ def explain_log(log: str | bytes | Path, model: str | None = None) -> LogReport:
         same = same_model(model)
         model = catalog_name(model) or (model if same is None else same.name)
         load_model(model)
-    return explain(text, lambda fields: resolve(Scenario.from_dict(fields)), model)
+    return explain(text, lambda fields: resolve(Scenario.from_dict(fields)), model, progress)
 
 
 @dataclass(frozen=True, slots=True)

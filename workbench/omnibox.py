@@ -1,28 +1,40 @@
-"""Read whatever a person pastes: a model, a command line, a config.json or a start-up log."""
+"""Read whatever is pasted: a model, a few words, a question, a command, a config.json or a log."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.access.json_text import json_or_word
 from workbench.core.errors import ConfigError, ScenarioError, WorkbenchError
 from workbench.exchange import explain_log, from_vllm_command
 from workbench.interop.commands.command_line import read_command
+from workbench.interop.description import Description, not_understood, read_description
+from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.logs.report import LogReport
+from workbench.interop.questions import Question, read_question
 from workbench.models import load_model
+from workbench.models.load import needs_hub
 from workbench.models.names import similar_model
-from workbench.scenario import Scenario
+from workbench.resolution import resolve
+from workbench.scenario import FIELDS, Scenario
+from workbench.scenario.links import LINK, read_link
 
 MAX_COMMAND = 20_000
 """A text of more characters is not a command."""
 LONGEST_NAME = 4096
+MODEL_FIELD = "model"
+"""A config.json does not have it, a scenario always does."""
 OF_THE_MACHINE = (
     *("platform", "device", "compute_capability", "rules", "device_memory_bytes"),
     *("torch_version", "entry_point"),
 )
 """Fields of the present scenario that a command line does not contain."""
+
+BLOCK_LINE = "INFO Setting attention block size to {} tokens to ensure that"
+"""What vLLM logs of a block size."""
+SET_BY_DEVICE = ("platform", "compute_capability", "device_memory_bytes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,13 +42,19 @@ class Understood:
     """What a text was taken for."""
 
     kind: str
-    """model, config, command or log."""
+    """model, description, question, config, scenario, command or log."""
     scenario: Scenario | None
     """None for a log that does not say which model it is about."""
     message: str
     notes: tuple[str, ...] = ()
     """About what the scenario has no field for."""
     log: LogReport | None = None
+    length_tokens: int | None = None
+    """Of the requests to count, where the text says so."""
+    question: Question | None = None
+    """What is answered."""
+    scenes: tuple[CandidateScenario, ...] = ()
+    """Scenarios with the block size in question, where the present one has another."""
 
 
 def understand(text: str, present: Scenario, model: str | None = None) -> Understood:
@@ -52,21 +70,115 @@ def understand(text: str, present: Scenario, model: str | None = None) -> Unders
             "or type a model, for example qwen3-next-80b-a3b."
         )
         raise ScenarioError("nothing_given", message)
-    if given.startswith("{") and (config := _config(given)) is not None:
-        return _of_model(config, present, "config")
-    if is_command(given):
-        return _of_command(given, present)
-    if "\n" not in given and len(given) <= LONGEST_NAME and " " not in given:
-        return _of_model(given, present, "model")
-    return _of_log(given, model)
+    found = (
+        read(given, present) for read in (_link, _json, _command, _question, _word, _description)
+    )
+    return next(filter(None, found), None) or _of_text(given, present, model)
 
 
-def _config(text: str) -> Mapping[str, Any] | None:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+def hub_ids(text: str) -> tuple[str, ...]:
+    """Return the models of a name or a command that only the hub describes."""
+    given = text.strip()
+    named: Iterable[Any] = (given,)
+    if len(given.split()) > 1:
+        fields = read_command(given).fields if is_command(given) else {}
+        named = (fields.get(MODEL_FIELD), fields.get("draft_model"))
+    return tuple(filter(needs_hub, named))
+
+
+def _link(text: str, _present: Scenario) -> Understood | None:
+    if LINK not in text or len(text.split()) > 1:
+        return None
+    return _of_fields(read_link(text), "A link to a scenario.")
+
+
+def _json(text: str, present: Scenario) -> Understood | None:
+    found = json_or_word(text) if text.startswith("{") else None
+    if not isinstance(found, dict):
         return None  # a log may begin with a brace, too
-    return found if isinstance(found, dict) else None
+    if MODEL_FIELD in found and FIELDS.keys() >= found.keys():
+        return _of_fields(found, "A scenario.")
+    return _of_model(found, present, "config")
+
+
+def _command(text: str, present: Scenario) -> Understood | None:
+    """Read a command, and the comment after it: "vllm serve ... # 4 x H100"."""
+    command, sign, comment = text.rpartition(" # ")
+    command = command if sign and "\n" not in comment else text
+    if not is_command(command):
+        return None
+    return _of_command(command, present, read_description(comment) or Description())
+
+
+def _question(text: str, present: Scenario, *, loosely: bool = False) -> Understood | None:
+    found = read_question(text, loosely=loosely)
+    if found is None:
+        return None
+    said = (f"{FIELDS[name].label} {value}" for name, value in found.said.fields.items())
+    message = f"A question about {', '.join(said) or 'the present scenario'}."
+    scenario = _with(present, found.said)
+    return Understood(
+        kind="question",
+        scenario=scenario,
+        message=message,
+        question=found,
+        scenes=_with_block(found, scenario),
+    )
+
+
+def _with_block(found: Question, present: Scenario) -> tuple[CandidateScenario, ...]:
+    """Return scenarios with the block size that a question names; none where it is the present.
+
+    They are of the model that the question names, else of any.
+    """
+    if (
+        found.block_tokens is None
+        or found.is_wanted
+        or resolve(present).block_size == found.block_tokens
+    ):
+        return ()
+    named = found.said.fields.get(MODEL_FIELD)
+    return explain_log(BLOCK_LINE.format(found.block_tokens), named).scenes
+
+
+def _with(present: Scenario, said: Description) -> Scenario:
+    """Return the present scenario with what is said, and the platform of its device."""
+    free = SET_BY_DEVICE if "device" in said.fields else ()
+    return present.replace(**{name: FIELDS[name].default for name in free} | said.fields)
+
+
+def _word(text: str, present: Scenario) -> Understood | None:
+    if len(text.split()) > 1 or "," in text or len(text) > LONGEST_NAME:
+        return None
+    try:
+        return _of_model(text, present, "model")
+    except ConfigError:
+        described = read_description(text)
+        if described is None:
+            raise
+    name = described.fields.get(MODEL_FIELD)
+    return _described(_with(present, described), described, f"Taken for {name or text}.")
+
+
+def _description(text: str, present: Scenario) -> Understood | None:
+    described = None if "\n" in text else read_description(text)
+    if described is None:
+        return None
+    if described.fields.get(MODEL_FIELD, present.model) == present.model:
+        scenario = _with(present, described)
+    else:
+        scenario = Scenario(**_machine(present, described))
+    return _described(scenario, described, f"A description of {scenario.model}.")
+
+
+def _described(scenario: Scenario, said: Description, message: str) -> Understood:
+    return Understood(
+        kind="description", scenario=scenario, message=message, length_tokens=said.length_tokens
+    )
+
+
+def _of_fields(fields: Mapping[str, Any], message: str) -> Understood:
+    return Understood(kind="scenario", scenario=Scenario.from_dict(fields), message=message)
 
 
 def _of_model(model: str | Mapping[str, Any], present: Scenario, kind: str) -> Understood:
@@ -82,14 +194,42 @@ def _of_model(model: str | Mapping[str, Any], present: Scenario, kind: str) -> U
     return Understood(kind=kind, scenario=scenario, message=f"A {kind}: {name}.")
 
 
-def _of_command(text: str, present: Scenario) -> Understood:
-    machine = {name: getattr(present, name) for name in ("model", *OF_THE_MACHINE)}
-    found = from_vllm_command(text, **machine)
+def _machine(present: Scenario, said: Description) -> dict[str, Any]:
+    """Return the model and the machine of the present scenario, and what is said instead."""
+    kept = {name: getattr(present, name) for name in ("model", *OF_THE_MACHINE)}
+    if "device" in said.fields:
+        kept = {name: value for name, value in kept.items() if name not in SET_BY_DEVICE}
+    return {**kept, **said.fields}
+
+
+def _of_command(text: str, present: Scenario, said: Description) -> Understood:
+    found = from_vllm_command(text, **_machine(present, said))
     named = "model" in read_command(text).fields
     message = (
         "A command line." if named else "A command line without a model; the present one is used."
     )
-    return Understood(kind="command", scenario=found.scenario, message=message, notes=found.notes)
+    return Understood(
+        kind="command",
+        scenario=found.scenario,
+        message=message,
+        notes=found.notes,
+        length_tokens=said.length_tokens,
+    )
+
+
+def _of_text(text: str, present: Scenario, model: str | None) -> Understood:
+    """Read a log; a single line that is none is a sentence, and gets the answer for one."""
+    try:
+        return _of_log(text, model)
+    except ScenarioError as error:
+        if error.code != "log_not_recognised" or "\n" in text:
+            raise
+        if answered := _question(text, present, loosely=True):
+            return answered
+        code, problem = error.code, not_understood(text)
+    hint = " Or paste a `vllm serve` command, a start-up log or a config.json. "
+    questions = "Each answer below opens its explanation: why this number, and what to change."
+    raise ScenarioError(code, f"{problem.message}{hint}{questions}")
 
 
 def _of_log(text: str, model: str | None) -> Understood:

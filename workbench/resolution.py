@@ -35,6 +35,6 @@ def remedies_of_refusal(scenario: Scenario, refusal: Refused) -> tuple[Remedy, .
     ...     wb.resolve(scenario)
     ... except wb.Refused as refusal:
     ...     wb.remedies_of_refusal(scenario, refusal)[0].changes
-    {'tensor_parallel': 2}
+    {'tensor_parallel': 4}
     """
     return remedies_for_refusal(load_scenario_model(scenario), scenario, refusal)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.core.strategies import scenarios
+from tests.soak.duration import LONG_SOAK
 from workbench.core.dtypes import STATE_DTYPES
 from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.core.platforms import PLATFORMS
@@ -24,7 +25,6 @@ from workbench.sweeps.space import Space
 
 GIB = 2**30
 QUICK_POINTS = 2_000
-ALL_POINTS = 100_000
 VALUES = {
     "platform": list(PLATFORMS),
     "compute_capability": list(PLATFORMS["cuda"].capabilities),
@@ -105,12 +105,11 @@ def test_a_row_equals_the_resolution_of_its_scenario(scenario, seed, prompt):
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_random_points():
+@pytest.mark.parametrize("points", [10_000, pytest.param(100_000, marks=LONG_SOAK)])
+def test_many_random_points(points):
     compared = 0
 
-    @settings(
-        max_examples=ALL_POINTS // 250, deadline=None, suppress_health_check=list(HealthCheck)
-    )
+    @settings(max_examples=points // 250, deadline=None, suppress_health_check=list(HealthCheck))
     @given(scenario=scenarios(memory=True), seed=st.integers(0, 2**32), prompt=st.integers(1, 9000))
     def compare(scenario, seed, prompt):
         nonlocal compared
@@ -119,7 +118,7 @@ def test_a_hundred_thousand_random_points():
         compared += space.size
 
     compare()
-    assert compared >= ALL_POINTS, compared
+    assert compared >= points, compared
 
 
 TYPICAL = {
@@ -235,3 +234,19 @@ def test_models_alone_can_be_swept():
         found.plan_of(point).block_size for point in (0, 1)
     ]
     assert found.table.counts["kept"] == 2
+
+
+def test_a_point_is_not_compared_with_every_illegal_value():
+    read = []
+
+    class Watched:
+        def __getattr__(self, name):
+            read.append(name)
+            return {"rules": "0.23", "block_size": 999 if self is legal else 998}[name]
+
+    legal, illegal = Watched(), Watched()
+    wrong = [({"rules": "0.23", "block_size": size}, "out_of_range") for size in range(999)]
+    space = Space({"m": load_model("llama-3.1-8b")}, Settings(), {}, tuple(wrong))
+    assert space.illegal_code(legal) is None
+    assert space.illegal_code(illegal) == "out_of_range"
+    assert read == ["rules", "block_size"] * 2

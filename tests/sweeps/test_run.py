@@ -223,9 +223,9 @@ def test_stop_and_resume_reach_a_sweep_as_people_meet_it():
 
 @given(
     costs=st.lists(
-        st.tuples(*[st.sampled_from([0.0, 1.0, 2.0, 3.0, float("inf")])] * 3), min_size=1
+        st.tuples(*[st.sampled_from([0.0, 1.0, 2.0, 3.0, float("inf")])] * 4), min_size=1
     ),
-    goals=st.integers(1, 3),
+    goals=st.integers(1, 4),
 )
 def test_the_front_is_what_no_row_beats(costs, goals):
     rows = np.array(costs)[:, :goals]

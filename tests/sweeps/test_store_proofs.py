@@ -1,6 +1,6 @@
 """Kill it, write from eight processes, damage it: nothing acknowledged is lost, nothing is wrong.
 
-The quick runs take seconds; the full numbers run with `-m slow`.
+The quick runs take seconds; the full numbers run with `-m slow` and in `make soak`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.soak.duration import LONG_SOAK
 from workbench.sweeps.store import Key, ResultStore, Row, StoreError
 
 WORKER = Path(__file__).with_name("store_worker.py")
@@ -32,7 +33,9 @@ def measured(log):
     return Counter(int(line) for line in lines)
 
 
-@pytest.mark.parametrize("kills", [5, pytest.param(100, marks=full)])
+@pytest.mark.parametrize(
+    "kills", [5, pytest.param(25, marks=full), pytest.param(100, marks=LONG_SOAK)]
+)
 def test_killed_at_random_points_it_loses_nothing(tmp_path, kills):
     file, log = tmp_path / "results.db", tmp_path / "measured.txt"
     chance = random.Random(kills)

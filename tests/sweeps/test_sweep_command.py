@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import workbench as wb
 from workbench.cli import app
-from workbench.sweeps.axes import parse_axes
+from workbench.sweeps.language import parse_axes
 from workbench.sweeps.store import Key, ResultStore, Row
 
 START = ["sweep", "qwen3.5-4b", "-a", "tensor_parallel=1,2", "-a", "kv_cache_dtype=auto,fp8"]
@@ -145,6 +145,20 @@ def test_results_are_exported_and_nothing_is_overwritten(file, tmp_path, ending)
         assert Row.from_dict(json.loads(text.splitlines()[0])).n == 5
     assert run("results", "export", file, target).exit_code == 2
     assert target.read_text() == text
+
+
+@pytest.mark.parametrize("start", list("=+-@\t\r"))
+def test_a_spreadsheet_runs_nothing_that_is_exported(file, tmp_path, start):
+    text = f'{start}HYPERLINK("http://example.org")'
+    with ResultStore(file) as store:
+        store.put(Row(Key.of({"number": 10}, text, text), "crashed", text))
+    target = tmp_path / "out.csv"
+    assert run("results", "export", file, target).exit_code == 0
+    with target.open(newline="", encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    cells = [cell for row in rows for cell in row.values() if "HYPERLINK" in cell]
+    assert cells == [f"'{text}"] * 3
+    assert any(float(row["median_s"] or 0) > 0 for row in rows)
 
 
 def test_no_such_file_and_no_such_format(file, tmp_path):

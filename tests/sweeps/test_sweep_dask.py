@@ -73,15 +73,16 @@ def test_a_point_that_kills_its_worker_is_a_row_and_the_others_go_on(place, stor
     assert "memory" in rows[1].message
 
 
-def test_a_killed_worker_costs_its_own_point_only(place, store):
-    """Killed from outside, as by the system: no other worker measures that point again."""
+def test_the_point_of_a_killed_worker_is_measured_by_another(place, store):
+    """Killed from outside, as by the system."""
     sweep, running = holding(store, place.lanes, 6)
     killed, pid = next(iter(running.items()))
     os.kill(pid, signal.SIGKILL)
     (store.path.parent / "go").touch()
     assert sweep.join(PATIENCE_S)
-    status = {row.key.config_values["number"]: row.status for row in store.rows()}
-    assert status == {**dict.fromkeys(range(6), "ok"), killed: "crashed"}
+    rows = {row.key.config_values["number"]: row for row in store.rows()}
+    assert {number: row.status for number, row in rows.items()} == dict.fromkeys(range(6), "ok")
+    assert rows[killed].provenance["pid"] != pid
 
 
 def test_stop_ends_at_once_and_the_points_are_given_back(place, store):

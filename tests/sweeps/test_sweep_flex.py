@@ -31,8 +31,8 @@ NAMES = [bucket.name for bucket in SMALL_BATCHES]
 
 def test_illegal_configurations_are_skipped_and_counted():
     found = candidates(None, axes=FEW, model=SMALL)
-    assert found.illegal == {"block_m": 6, "split_tokens": 2}
-    assert len(found.configs) == 4
+    assert found.illegal == {"block_m": 6, "split_tokens": 3}
+    assert len(found.configs) == 3
     assert all(settings_of(config).prefill.block_m == 16 for config in found.configs)
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import workbench as wb
 from workbench.cli import app
-from workbench.sweeps.front import GOALS, pareto
+from workbench.sweeps.front import GOALS, USUAL_GOALS, pareto
 from workbench.views.sweeps.rows import MEASURES, comparison_notes, sweep_text
 
 GIB = 2**30
@@ -50,7 +50,7 @@ def test_more_gpus_with_a_smaller_share_each_do_not_beat_fewer():
         for other in rows.values():
             if all(
                 GOALS[name] * (other[name] - row[name]) > 0
-                for name in GOALS
+                for name in USUAL_GOALS
                 if None not in (other[name], row[name])
             ):
                 assert size not in best
@@ -70,10 +70,17 @@ def test_the_order_of_the_sizes_does_not_matter_and_the_absolute_number_stays(mo
             gpus = row["sets"]["tensor_parallel"]
             assert row["concurrency_per_gpu"] == row["max_concurrency"] / gpus
     costs = [
-        sorted(tuple(row[name] or 0 for name in GOALS) for row in one.rows(one.front))
+        sorted(tuple(row[name] or 0 for name in USUAL_GOALS) for row in one.rows(one.front))
         for one in (found, again)
     ]
     assert costs[0] == costs[1]
+
+
+def test_engines_bring_their_own_gpus():
+    start = wb.Scenario(model="qwen3.5-4b", tensor_parallel=2, kv_cache_memory_bytes=20 * GIB)
+    found = wb.sweep(start, data_parallel=(1, 4))
+    one, four = found.rows()
+    assert one["concurrency_per_gpu"] == four["concurrency_per_gpu"] == one["max_concurrency"] / 2
 
 
 def test_without_an_axis_every_point_has_the_gpus_of_the_scenario():

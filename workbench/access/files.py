@@ -8,7 +8,8 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO
+from io import BufferedReader, RawIOBase
+from typing import Any, BinaryIO
 
 from workbench.core.errors import ScenarioError, shown
 
@@ -51,10 +52,7 @@ class FileUse:
 def read_bytes(path: FilePath, use: FileUse) -> bytes:
     """Return the content of a regular file. Errors: FileError."""
     with opened(path, use) as file:
-        content = _read(file, use.most_bytes + 1, path, use)
-    if len(content) > use.most_bytes:  # such as those of /proc, which report no size
-        raise _too_large(path, use)
-    return content
+        return _read(file, use.most_bytes + 1, path, use)
 
 
 def read_text(path: FilePath, use: FileUse) -> str:
@@ -77,10 +75,10 @@ def opened(path: FilePath, use: FileUse) -> Iterator[BinaryIO]:
     try:
         handle = os.open(path, FLAGS)
     except (OSError, ValueError) as error:  # ValueError: a null character, a lone surrogate
-        raise _unreadable(path, use, _reason(error)) from None
+        raise _unreadable(path, use, reason_of(error)) from None
     try:
         _check(os.fstat(handle), path, use)
-        with os.fdopen(handle, "rb", closefd=False) as file:
+        with BufferedReader(_Bounded(handle, path, use)) as file:
             yield file
     finally:
         os.close(handle)
@@ -111,6 +109,30 @@ def size_text(count: int) -> str:
     return f"{count:,} bytes"
 
 
+class _Bounded(RawIOBase):
+    """An opened file that ends with an error past its limit: /proc reports no sizes, logs grow."""
+
+    def __init__(self, handle: int, path: FilePath, use: FileUse) -> None:
+        self._handle, self._path, self._use = handle, path, use
+        self._left = use.most_bytes
+
+    def readable(self) -> bool:
+        """Return True: it is read only."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        """Fill a buffer; None without data. Errors: FileError past the limit."""
+        try:
+            data = os.read(self._handle, len(buffer))
+        except BlockingIOError:
+            return None
+        self._left -= len(data)
+        if self._left < 0:
+            raise _too_large(self._path, self._use)
+        buffer[: len(data)] = data
+        return len(data)
+
+
 def _check(found: os.stat_result, path: FilePath, use: FileUse) -> None:
     """Check the opened file itself: the path may name another one by now."""
     if not stat.S_ISREG(found.st_mode):
@@ -125,13 +147,14 @@ def _read(file: BinaryIO, count: int, path: FilePath, use: FileUse) -> bytes:
     try:
         content = file.read(count)
     except OSError as error:
-        raise _unreadable(path, use, _reason(error)) from None
+        raise _unreadable(path, use, reason_of(error)) from None
     if content is None:  # a kernel file that waits for data
         raise _unreadable(path, use, "it has no data now")
     return content
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Return why a file cannot be opened or started, without its path."""
     return str(getattr(error, "strerror", None) or error)
 
 

@@ -187,7 +187,9 @@ def hosts_of(ip: str, allowed: tuple[str, ...]) -> frozenset[str]:
     return frozenset(name.lower().strip("[]") for name in (*LOCAL, bound, *allowed))
 
 
-def serve(notebook: Path, voila: Mapping[str, Any], *, hosts: frozenset[str], quiet: bool) -> None:
+def serve(
+    notebook: Path, voila: Mapping[str, Any], *, hosts: frozenset[str], quiet: bool, theme: str
+) -> None:
     """Serve a notebook until Ctrl-C. voila: settings of the server itself."""
     logging.getLogger("tornado.general").addFilter(HideToken())
     AppServer.allowed_hosts = hosts
@@ -196,7 +198,7 @@ def serve(notebook: Path, voila: Mapping[str, Any], *, hosts: frozenset[str], qu
         Voila={**voila, **own},
         VoilaConfiguration={
             "template": "offline",
-            "theme": "light",
+            "theme": theme,
             "allow_template_override": "NO",
             "allow_theme_override": "NO",
             "show_tracebacks": not quiet,

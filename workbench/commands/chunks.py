@@ -1,12 +1,18 @@
 """The command `workbench chunks`."""
 
+from __future__ import annotations
+
 import json
+from typing import TYPE_CHECKING
 
 import typer
 
 from workbench.commands.options import AsJson, Settings, argument, fail, option, resolved
 from workbench.core.chunks.connectors import CONNECTORS, LMCACHE
-from workbench.core.plan import Plan
+from workbench.core.errors import shown
+
+if TYPE_CHECKING:
+    from workbench.core.plan import Plan
 
 ENGINE = "An engine: a model, then its own fields, e.g. qwen3.5-4b,tensor_parallel=2."
 
@@ -36,5 +42,5 @@ def chunks(
 def _engine(text: str, settings: list[str] | None) -> Plan:
     model, *own = text.split(",")
     if not model:
-        fail(f"Invalid engine {text!r}. {ENGINE}")
+        fail(f"Invalid engine {shown(text)}. {ENGINE}")
     return resolved(model, [*(settings or ()), *own], "--set and the engine's own fields")

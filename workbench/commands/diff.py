@@ -14,19 +14,18 @@ from workbench.commands.options import (
     option,
     scenario_of,
 )
-from workbench.core.versions import DEFAULT
 
 
 def backends(
     name: str | None = argument("A backend, to show its whole record; omit for all."),
-    rules: str = option("The rule set.", "--rules", default=DEFAULT),
+    rules: str | None = option("The rule set; default: that of a scenario.", "--rules"),
     as_json: AsJson = False,
 ) -> None:
     """Show what a vLLM version says about its attention backends, or about one of them."""
-    from workbench.core.versions import RULE_SETS
+    from workbench.core.versions import DEFAULT, RULE_SETS
     from workbench.views.backends import backend_record, backend_text, backends_text
 
-    table = RULE_SETS[rules]
+    table = RULE_SETS[rules or DEFAULT]
     names = list(table.backends) if name is None else [name]
     records = [backend_record(table, each) for each in names]
     if as_json:

@@ -7,6 +7,7 @@ import typer
 
 from workbench.commands.options import AsJson, argument, fail, flag, option
 from workbench.core.errors import unknown_name_message
+from workbench.extras import require
 
 
 def inspect(
@@ -20,9 +21,15 @@ def inspect(
     assembly: bool = flag("--assembly", "Print PTX or AMDGCN."),
     as_json: AsJson = False,
 ) -> None:
-    """Compile kernels without the target GPU and show registers, spills and copy widths."""
+    """Compile kernels without the target GPU and show registers, spills, loops and copies.
+
+    Attention is what each target launches by default. VLLM_SRC=FOLDER, of an unpacked vLLM or the
+    environment that has it installed, adds vLLM's own attention kernels.
+    """
+    require("torch", "triton")
     from workbench.kernels.inspection import (
         INSPECTED_MODULES,
+        PEER_MODULES,
         TARGETS,
         InspectionError,
         KernelReport,
@@ -34,7 +41,7 @@ def inspect(
         fail(unknown_name_message("Kernels", kernels, INSPECTED_MODULES))
     reports: list[KernelReport] = []
     try:
-        for module in INSPECTED_MODULES[kernels]:
+        for module in (*INSPECTED_MODULES[kernels], *PEER_MODULES.get(kernels, ())):
             reports += inspect_kernels(module, target or tuple(TARGETS))
     except InspectionError as error:
         fail(str(error))

@@ -5,14 +5,17 @@ import platform
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
 
 import typer
 
 from workbench.access.app_mode import VARIABLE, AppMode
+from workbench.access.files import read_start
 from workbench.commands.options import argument, fail, flag, option
+from workbench.core.errors import cut
+from workbench.extras import require
+from workbench.notebooks.document import NOTEBOOK, read_notebook
 
 TEMPLATES = Path(__file__).with_name("app_template")
 SHORTEST_TOKEN = 16
@@ -29,8 +32,10 @@ def lab(
     browser: bool = option("Open a browser window.", default=True),
 ) -> None:
     """Open JupyterLab on the first notebook."""
-    if not notebook.exists():
-        fail(f"{notebook} does not exist here. Run this command in the project folder.")
+    require("jupyterlab")
+    _check_exists(notebook)
+    if not notebook.is_dir():
+        read_start(notebook, 1, NOTEBOOK)
     inside = notebook.resolve().is_relative_to(Path.cwd())
     root = Path.cwd() if inside else notebook.resolve().parent
     page = quote(notebook.resolve().relative_to(root).as_posix())
@@ -49,17 +54,28 @@ def lab(
 
 def info() -> None:
     """Print versions, device and Triton mode as Markdown, ready to paste into an issue."""
-    import psutil
-
-    memory = psutil.virtual_memory().total / 2**30
     rows = {
         "Python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
-        "CPU": f"{psutil.cpu_count()} cores, {memory:.0f} GiB memory",
+        "CPU": f"{os.cpu_count()} cores, {_memory()}",
         **_kernel_rows(),
         **{name: _installed_version(name) for name in PACKAGES},
     }
     lines = (f"| {name} | {value} |" for name, value in rows.items())
     typer.echo("\n".join(["| what | value |", "|---|---|", *lines]))
+
+
+def _memory() -> str:
+    """Return the machine's memory as the operating system reports it."""
+    try:
+        pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # Windows has no sysconf
+        return "unknown memory"
+    return f"{pages * size / 2**30:.0f} GiB memory"
+
+
+def _check_exists(notebook: Path) -> None:
+    if not notebook.exists():
+        fail(f"{cut(str(notebook))} does not exist here. Run this command in the project folder.")
 
 
 def _installed_version(package: str) -> str:
@@ -101,6 +117,7 @@ def app(
     model: list[str] | None = option(
         "A path or hub id that may be read in addition to the catalog."
     ),
+    dark: bool = flag("--dark", "Dark colours in place of light ones."),
     show_tracebacks: bool = flag("--show-tracebacks", "Show the traceback of every error."),
 ) -> None:
     """Serve a notebook as an app, without its code, to anyone who has the printed address.
@@ -108,12 +125,13 @@ def app(
     The address holds a token. A browser cannot start programs or read files, and writes only into
     the output folder, except for what the options name.
     """
-    if find_spec("voila") is None:
-        fail("The app needs Voila. Install it: pip install 'hybrid-kv-workbench[app]'")
-    if not notebook.is_file():
-        fail(f"{notebook} does not exist here. Run this command in the project folder.")
+    require("voila")
+    _check_exists(notebook)
+    read_notebook(notebook)
     if token is not None and len(token) < SHORTEST_TOKEN:
         fail(f"Invalid --token. Expected at least {SHORTEST_TOKEN} characters, or no --token.")
+    if output.exists() and not output.is_dir():
+        fail(f"Invalid --output {cut(str(output))}. Expected a folder, or the name of a new one.")
     mode = AppMode(
         output=str(output.absolute()),
         pythons=tuple(python or ()),
@@ -130,4 +148,5 @@ def app(
     given = {"auto_token": True} if token is None else {"token": token}
     settings = {"ip": ip, "port": port, "open_browser": browser, **given}
     hosts = hosts_of(ip, tuple(allow_host or ()))
-    serve(notebook, settings, hosts=hosts, quiet=not show_tracebacks)
+    theme = "dark" if dark else "light"
+    serve(notebook, settings, hosts=hosts, quiet=not show_tracebacks, theme=theme)

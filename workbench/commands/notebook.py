@@ -8,6 +8,7 @@ import typer
 
 from workbench.access.json_text import json_or_word
 from workbench.commands.options import argument, fail, flag, named_values, option
+from workbench.extras import require
 
 
 def run(
@@ -18,6 +19,9 @@ def run(
     output: Path = option("Folder for the executed copies.", default=Path("test-output")),
     to_cell: int | None = option("Last cell to run, from 0: repeats the failure of one cell."),
     hash_seed: int | None = option("PYTHONHASHSEED of the kernel; random by default."),
+    memory_limit_mib: float | None = option(
+        "MiB at which the processes of the run are ended; 4096 by default.", min=1
+    ),
     matrix: Path | None = option("Run the cases of this matrix file (TOML or JSON) instead."),
     only: list[str] | None = option("Run only the matching cases, such as '00_start::*'."),
     quick: bool = flag("--quick", "Run only the quick cases."),
@@ -32,10 +36,13 @@ def run(
 
     A matrix leaves executed notebooks, results and index.html in the output folder.
     """
+    require("papermill", "jsonschema", "psutil")
     if (notebook is None) == (matrix is None):
         fail("Pass either a notebook, or --matrix with a matrix file.")
-    if matrix is not None and (parameter or to_cell is not None or hash_seed is not None):
-        fail("--parameter, --to-cell and --hash-seed apply to one notebook, not to a matrix.")
+    of_one = (parameter or None, to_cell, hash_seed, memory_limit_mib)
+    if matrix is not None and of_one != (None,) * len(of_one):
+        names = "--parameter, --to-cell, --hash-seed and --memory-limit-mib"
+        fail(f"{names} apply to one notebook, not to a matrix.")
     of_matrix = {"only": only, "quick": quick, "junit": junit, "update-goldens": update_goldens}
     wrong = [name for name, given in of_matrix.items() if given]
     if matrix is None and wrong:
@@ -43,7 +50,14 @@ def run(
     if notebook is not None:
         texts = named_values(parameter, "--parameter")
         given = {name: json_or_word(text) for name, text in texts.items()}
-        ok = _run_one(notebook, given, output_dir=output, hash_seed=hash_seed, to_cell=to_cell)
+        ok = _run_one(
+            notebook,
+            given,
+            memory_limit_mib,
+            output_dir=output,
+            hash_seed=hash_seed,
+            to_cell=to_cell,
+        )
     else:
         assert matrix is not None
         ok = _run_matrix(
@@ -58,13 +72,21 @@ def run(
     raise typer.Exit(0 if ok else 1)
 
 
-def _run_one(notebook: Path, parameters: dict[str, Any], **options: Any) -> bool:
-    from workbench.notebooks import run_notebook
+def _run_one(
+    notebook: Path, parameters: dict[str, Any], memory_limit_mib: float | None, **options: Any
+) -> bool:
+    from workbench.notebooks import Budgets, Expectations, run_notebook
+    from workbench.notebooks.problems import UNWATCHED
 
-    result = run_notebook(notebook, parameters, **options)
+    budgets = Budgets() if memory_limit_mib is None else Budgets(memory_limit_mib=memory_limit_mib)
+    result = run_notebook(
+        notebook, parameters, expectations=Expectations(budgets=budgets), **options
+    )
     typer.echo(f"{notebook}: {'ok' if result.ok else 'FAILED'} in {result.duration_s:.1f} s")
     for reason in result.skipped:
         typer.echo(f"skipped: {reason}")
+    if result.unwatched:
+        typer.echo(f"{UNWATCHED}: {result.unwatched}")
     if not result.ok:
         typer.echo(result.report())
     typer.echo(json.dumps(result.results, indent=2))

@@ -18,7 +18,6 @@ def offload(
         "Unit of prefix hashes, in tokens.", "--hash-block-size", "--prefix-match-unit"
     ),
     world_size: int | None = option("Number of ranks; default: tensor parallelism."),
-    decode_context_parallel_size: int = option("Ranks of decode context parallelism.", default=1),
     prefill_context_parallel_size: int = option("Ranks of prefill context parallelism.", default=1),
     as_json: AsJson = False,
 ) -> None:
@@ -38,7 +37,6 @@ def offload(
             block_size=block_size,
             cpu_bytes_to_use=cpu_bytes,
             world_size=world_size,
-            decode_context_parallel=decode_context_parallel_size,
             prefill_context_parallel=prefill_context_parallel_size,
             hash_block_size=hash_block_size,
             blocks_per_chunk=blocks_per_chunk,

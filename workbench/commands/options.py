@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
-from workbench.access.files import FileUse, read_text
+from workbench.access.files import FileUse, read_text, reason_of
 from workbench.access.json_text import parse_json
-from workbench.core.errors import Refused, Unusable, WorkbenchError, shown
+from workbench.core.errors import (
+    Refused,
+    ScenarioError,
+    Unusable,
+    WorkbenchError,
+    cut,
+    internal_error,
+    shown,
+)
+from workbench.extras import missing_package
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
     from workbench.scenario import Scenario
 
+FAULT = 70
+"""Exit status after a fault of the workbench: EX_SOFTWARE of sysexits.h."""
 SCENARIO_FILE = FileUse("scenario or config.json", 2 * 2**20, "model")
+INCOMPLETE = 1
+"""Exit status of a sweep some of whose points another session measures."""
+LONG_WORD = re.compile(r"'.{80,}'|\S{80,}|\s{80,}", re.DOTALL)
+PROGRESS_SECONDS = 2.0
+"""Between two lines of progress, where stderr is not a screen."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as in shells."""
 
-Model = Annotated[str, typer.Argument(help="Catalog name, path, or hub id.")]
-AnyModel = Annotated[str | None, typer.Argument(help="Catalog name, path, or hub id.")]
+MODEL_HELP = "Catalog name, path, hub id, or a quoted `vllm serve` command."
+Model = Annotated[str, typer.Argument(help=MODEL_HELP)]
+AnyModel = Annotated[str | None, typer.Argument(help=MODEL_HELP)]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -48,7 +71,11 @@ def argument(meaning: str, default: Any = None) -> Any:
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that prints an error in one line, with its code, and exits with 2."""
+    """Return a command that prints an error in one line, with its code, and exits with 2.
+
+    A fault of the workbench is printed in one line, too, and the exit status is 70; with
+    WORKBENCH_TRACEBACK=1 the traceback follows.
+    """
 
     @wraps(command)
     def run(*args: Any, **options: Any) -> None:
@@ -58,10 +85,68 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             said = f"\nvLLM says: {error.vllm_text}..." if error.vllm_text else ""
             kind = "refused" if isinstance(error, Refused) else "error"
             fail(f"{kind} [{error.code}] {error.message}{said}")
+        except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
+            raise  # typer's own
         except Unusable as error:
             fail(str(error))
+        except OSError as error:
+            fail(f"{cut(str(error.filename or ''))}: {reason_of(error)}".removeprefix(": "))
+        except Exception as error:
+            if isinstance(error, ModuleNotFoundError) and (lacks := missing_package(error.name)):
+                fail(f"error [{lacks.code}] {lacks.message}")
+            if os.environ.get("WORKBENCH_TRACEBACK"):
+                raise
+            found = internal_error(error)
+            more = "The traceback: WORKBENCH_TRACEBACK=1 before the command."
+            typer.echo(f"error [{found.code}] {found.message} {more}", err=True)
+            raise typer.Exit(FAULT) from None
 
     return run
+
+
+class ShortErrors(TyperGroup):
+    """Commands whose usage errors repeat at most 80 characters of what was given."""
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """Read the options before the command."""
+        with _short_errors():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read the options of the command, and run it."""
+        with _short_errors():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _short_errors() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        usage: Any = error
+        # click's, which typer keeps in a place of its own; without a command it is the help
+        if hasattr(error, "format_message") and not usage.message.startswith("Usage:"):
+            usage.message = LONG_WORD.sub(lambda word: cut(word[0]), usage.message)[:300]
+        raise
+
+
+def progress_line(what: str) -> Callable[[int, int], None]:
+    """Return what writes "3 of 7 {what}" to stderr: over its last line, or as a line now and then.
+
+    The second where stderr is a file or another program.
+    """
+    is_screen, written = sys.stderr.isatty(), monotonic()
+
+    def write(done: int, total: int) -> None:
+        nonlocal written
+        text = f"{done:,} of {total:,} {what}"
+        if is_screen:
+            typer.echo(f"\r{text}", err=True, nl=done == total)
+        elif monotonic() - written >= PROGRESS_SECONDS:
+            typer.echo(text, err=True)
+            written = monotonic()
+
+    return write
 
 
 def fail(message: str) -> NoReturn:
@@ -97,9 +182,11 @@ def named_values(items: Iterable[str] | None, option: str, what: str = "name") -
 
 
 def _fields_of(model: str | None) -> dict[str, Any]:
-    """Return the fields of an argument: a model, or a file with a scenario in it."""
+    """Return the fields of an argument: a model, a file with a scenario in it, or a text."""
     if model is None:
         return {}
+    if len(model.split()) > 1 and not _is_path(model):
+        return _fields_of_text(model)
     path = Path(model)
     if path.suffix == ".json" and path.is_file():
         text = read_text(path, SCENARIO_FILE)
@@ -110,3 +197,27 @@ def _fields_of(model: str | None) -> dict[str, Any]:
         if isinstance(held, dict) and "model" in held and "model_type" not in held:
             return dict(held)
     return {"model": model}
+
+
+def _is_path(text: str) -> bool:
+    with suppress(OSError):  # a command may be longer than any name
+        return Path(text).exists()
+    return False
+
+
+def _fields_of_text(text: str) -> dict[str, Any]:
+    """Return the fields of a command or a description, and print what has no field."""
+    from workbench.omnibox import understand
+    from workbench.scenario.scenario import Scenario
+
+    try:
+        found = understand(text, Scenario())
+    except ScenarioError as error:
+        if error.code != "log_not_recognised":
+            raise
+        return {"model": text}
+    if found.scenario is None or found.log is not None:
+        fail("A log is read by `workbench explain-log FILE`.")
+    for note in found.notes:
+        typer.echo(f"note: {note}", err=True)
+    return found.scenario.to_dict()

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import typer
 
-from workbench.commands.options import AsJson, Settings, argument, fail, option, resolved
+from workbench.commands.options import (
+    AsJson,
+    Settings,
+    argument,
+    fail,
+    option,
+    progress_line,
+    resolved,
+)
+from workbench.core.errors import cut
 
 LARGE_BYTES = 10**6
 
@@ -42,7 +51,7 @@ def report(
         if design is not None:
             save_design(plan.scenario, design, title, notes)
     except OSError as error:
-        fail(f"{error.filename} cannot be written: {error.strerror}.")
+        fail(f"{cut(str(error.filename))} cannot be written: {error.strerror}.")
     size = len(text.encode())
     size_text = f"{size / 1e6:.1f} MB" if size >= LARGE_BYTES else f"{size / 1e3:.0f} kB"
     typer.echo(f"{output}: {size_text}, {plan!r}")
@@ -73,5 +82,5 @@ def explain_log(
     from workbench.views.logs.table import log_text
 
     given = sys.stdin.buffer.read(MAX_LOG_BYTES + 1) if log == "-" else Path(log)
-    found = explain(given, model).to_dict()
+    found = explain(given, model, progress=progress_line("MB searched")).to_dict()
     typer.echo(json.dumps(found, indent=2) if as_json else log_text(found))

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from workbench.commands.options import AnyModel, AsJson, Settings, fail, flag, option, resolved
+from workbench.core.errors import cut
 
 Words = Annotated[
     list[str] | None, typer.Argument(help="Words of a name or a hub id, for example qwen3 fp8.")
@@ -21,7 +22,9 @@ def models(words: Words = None, as_json: AsJson = False) -> None:
 
     found = search_catalog(words or ())
     if not found:
-        fail(f"No model of the catalog has {' and '.join(map(repr, words or ()))} in its name.")
+        fail(
+            f"No model of the catalog has {cut(' and '.join(map(repr, words or ())))} in its name."
+        )
     width = max(map(len, found))
     for name in found:
         model = load_model(name)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections import Counter
 from pathlib import Path
@@ -11,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from workbench.commands.csv_text import csv_text
 from workbench.commands.options import AsJson, argument, fail, flag, option
 from workbench.commands.sweep_kernel import standings, time_text
+from workbench.core.errors import cut
 
 if TYPE_CHECKING:
     from workbench.sweeps.store import Row
@@ -84,7 +84,9 @@ def export_results(
     device: Device = None,
     kernel: Kernel = None,
     best: bool = flag("--best", "Write the best flex settings, one JSON file per device."),
-    bitwise: bool = flag("--bitwise", "With --best: one setting for all batches, with equal bits."),
+    bitwise: bool = flag(
+        "--bitwise", "With --best: one setting for all batches, bitwise equal in all of them."
+    ),
 ) -> None:
     """Write the intact rows into a file that other programs read; nothing is overwritten.
 
@@ -98,9 +100,10 @@ def export_results(
         _export_best(rows, file, target, bitwise=bitwise)
         return
     if target.suffix not in {".jsonl", ".csv"}:
-        fail(f"Invalid file name {target.name}. Expected a name that ends in .jsonl or .csv.")
-    lines = (json.dumps(row.to_dict()) + "\n" for row in rows)
-    _write_new(target, "".join(lines) if target.suffix == ".jsonl" else _csv(rows))
+        fail(f"Invalid file name {cut(target.name)}. Expected a name that ends in .jsonl or .csv.")
+    published = [row.to_dict() for row in rows]
+    lines = (json.dumps(row) + "\n" for row in published)
+    _write_new(target, csv_text(published) if target.suffix == ".csv" else "".join(lines))
     typer.echo(f"{len(rows)} rows written to {target}")
 
 
@@ -115,21 +118,10 @@ def _export_best(rows: tuple[Row, ...], file: Path, folder: Path, *, bitwise: bo
             f"{file.name}{' --bitwise' if bitwise else ''}"
         )
     if not folder.is_dir():
-        fail(f"{folder} is not a folder. Pass an existing one with --best.")
+        fail(f"{cut(str(folder))} is not a folder. Pass an existing one with --best.")
     for one in found:
         _write_new(folder / one.file_name, one.to_json())
         typer.echo(f"{folder / one.file_name}: {len(one.best)} settings")
-
-
-def _csv(rows: tuple[Row, ...]) -> str:
-    text = io.StringIO()
-    published = [row.to_dict() for row in rows]
-    writer = csv.DictWriter(text, list(published[0]) if published else [])
-    writer.writeheader()
-    for row in published:
-        items = row.items()
-        writer.writerow({n: json.dumps(v) if isinstance(v, dict) else v for n, v in items})
-    return text.getvalue()
 
 
 def _write_new(path: Path, text: str) -> None:
@@ -138,9 +130,11 @@ def _write_new(path: Path, text: str) -> None:
         with path.open("x", encoding="utf-8", newline="") as out:
             out.write(text)
     except FileExistsError:
-        fail(f"{path} exists already, and results are never overwritten. Choose another file.")
+        fail(
+            f"{cut(str(path))} exists already; results are never overwritten. Choose another file."
+        )
     except OSError as error:
-        fail(f"{path} cannot be written: {error.strerror}.")
+        fail(f"{cut(str(path))} cannot be written: {error.strerror}.")
 
 
 def _rows(file: Path, device: str | None, kernel: str | None) -> tuple[Row, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from collections.abc import Iterator
@@ -13,7 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from workbench.commands.options import INTERRUPTED, AnyModel, Settings, fail, flag, option, resolved
+from workbench.commands.csv_text import csv_text
+from workbench.commands.options import (
+    INTERRUPTED,
+    AnyModel,
+    Settings,
+    fail,
+    flag,
+    option,
+    progress_line,
+    resolved,
+)
+from workbench.core.errors import cut, shown
 
 if TYPE_CHECKING:
     from workbench.sweeps.sweep import SweepResult
@@ -24,7 +34,9 @@ RESULTS = Path("results.db")
 
 def sweep(
     model: AnyModel = None,
-    axis: list[str] | None = option("A field to vary, e.g. tensor_parallel=1,2,4.", "--axis", "-a"),
+    axis: list[str] | None = option(
+        "A field and its values: tensor_parallel=1,2,4.", "--axis", "-a"
+    ),
     setting: Settings = None,
     prompt_tokens: int = option("Prompt length used to report waste.", default=4096, min=1),
     front: bool = flag("--front", "Only points on the Pareto front per GPU."),
@@ -47,15 +59,15 @@ def sweep(
 ) -> None:
     """Resolve every combination of some fields; illegal and identical points are counted.
 
-    Points are compared per GPU: concurrency is divided by tensor_parallel.
+    Points are compared per GPU: concurrency is divided by the ranks of an engine.
 
     With --kernel: measure configurations of a kernel, stored row by row; Ctrl-C pauses, and
-    the same command resumes. Exit status: 0 for a table; 2 for a field or a value that no
-    scenario has, for options that do not go together, and for a file that cannot be used; 130
-    after Ctrl-C.
+    the same command resumes. Exit status: 0 for a table; 1 if another session has some of the
+    points; 2 for a field or a value that no scenario has, for options that do not go together,
+    and for a file that cannot be used; 130 after Ctrl-C.
     """
     if output not in {"text", "jsonl", "csv"}:
-        fail(f"Invalid --format {output!r}. Expected text, jsonl or csv.")
+        fail(f"Invalid --format {shown(output)}. Expected text, jsonl or csv.")
     if dask_workers is not None and dask is None:
         fail("--dask-workers requires --dask with the address of a Dask scheduler.")
     if kernel is not None:
@@ -88,7 +100,7 @@ def _print_rows(found: SweepResult, rows: tuple[dict[str, Any], ...], output: st
         for row in rows:
             typer.echo(json.dumps(row))
     elif output == "csv":
-        _write_csv(rows)
+        sys.stdout.write(csv_text([_flat(row) for row in rows]))
     else:
         from workbench.views.sweeps.rows import counts_text, sweep_text
 
@@ -111,18 +123,15 @@ def _swept(
     prompt_tokens: int,
     executor: Executor | None,
 ) -> SweepResult:
-    from workbench.sweeps.axes import parse_axes
+    from workbench.sweeps.language import parse_axes
     from workbench.sweeps.sweep import sweep as sweep_scenario
-
-    def print_progress(done: int, points: int) -> None:
-        typer.echo(f"\r{done:,} of {points:,}", err=True, nl=done == points)
 
     try:
         return sweep_scenario(
             resolved(model, setting).scenario,
             parse_axes("\n".join(axis)),
             prompt_tokens=prompt_tokens,
-            progress=print_progress if sys.stderr.isatty() else None,
+            progress=progress_line("points"),
             executor=executor,
         )
     except KeyboardInterrupt:
@@ -163,24 +172,18 @@ def _write_serve_params(found: SweepResult, path: Path) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        fail(f"{path} cannot be written: {error.strerror}.")
+        fail(f"{cut(str(path))} cannot be written: {error.strerror}.")
     plan = found.plan_of(found.front[0])
     typer.echo(sweep_command(plan, str(path)), err=True)
 
 
-def _write_csv(rows: tuple[dict[str, Any], ...]) -> None:
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row whose cells are single values."""
     from workbench.views.sweeps.rows import MEASURES
 
-    lines = [
-        {
-            "point": row["point"],
-            **{f"set_{name}": value for name, value in row["sets"].items()},
-            "backend_used": row["backend_used"],
-            **{name: row[name] for name in MEASURES},
-        }
-        for row in rows
-    ]
-    if lines:
-        writer = csv.DictWriter(sys.stdout, list(lines[0]))
-        writer.writeheader()
-        writer.writerows(lines)
+    return {
+        "point": row["point"],
+        **{f"set_{name}": value for name, value in row["sets"].items()},
+        "backend_used": row["backend_used"],
+        **{name: row[name] for name in MEASURES},
+    }

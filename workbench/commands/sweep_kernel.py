@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from workbench.commands.options import INTERRUPTED, fail
+from workbench.commands.options import INCOMPLETE, INTERRUPTED, fail
+from workbench.extras import require
 
 if TYPE_CHECKING:
     from workbench.sweeps.kernels.kernel_session import SweptKernel
@@ -32,6 +33,7 @@ class KernelSweep:
         self, *, replay: bool, dask: str | None, dask_workers: int | None, limit: int | None
     ) -> None:
         """Measure, or print stored rows; then print the winners."""
+        require(*(["distributed"] if dask else []), *([] if replay else ["torch", "triton"]))
         from workbench.sweeps.kernels.cluster import cluster
         from workbench.sweeps.kernels.kernel_session import kernel_named
         from workbench.sweeps.kernels.place import here
@@ -49,8 +51,9 @@ class KernelSweep:
                 "always has one configuration for all batches."
             )
         with ResultStore(self.results, read_only=replay) as store:
-            for note in store.notes:
-                typer.echo(note, err=True)
+            shown = list(store.notes)
+            _print_notes(shown)
+            elsewhere = 0
             if replay:
                 for row in kernel.rows(store):
                     self._print_row(kernel, row)
@@ -61,14 +64,23 @@ class KernelSweep:
                     waiting = f"Waiting until {dask_workers} workers have joined {dask}"
                     typer.echo(waiting, err=True)
                 at = cluster(dask, dask_workers) if dask else here()
-                self._measure(store, kernel, at, limit)
+                elsewhere = self._measure(store, kernel, at, limit)
             rows = kernel.rows(store)
+            _print_notes(store.notes[len(shown) :])
         for line in standings(kernel, rows, bitwise=self.bitwise):
             typer.echo(line, err=self.as_json)
+        if elsewhere:
+            typer.echo(
+                f"Incomplete: another session measures {elsewhere} points. Run the same command "
+                "again when it has ended.",
+                err=True,
+            )
+            raise typer.Exit(INCOMPLETE)
 
     def _measure(
         self, store: ResultStore, kernel: SweptKernel, at: Place, limit: int | None
-    ) -> None:
+    ) -> int:
+        """Measure what is missing; return how many points another session has claimed."""
         from workbench.sweeps.kernels.lanes import LaneLostError
         from workbench.views.sweeps.progress import progress_text
 
@@ -93,8 +105,8 @@ class KernelSweep:
             done.done, done.total, done.per_second, done.remaining_s, done.failed
         )
         resumed = f"; {done.resumed} were stored already" if done.resumed else ""
-        elsewhere = f"; {done.elsewhere} are measured by another session" if done.elsewhere else ""
-        typer.echo(f"{summary}{resumed}{elsewhere}", err=True)
+        typer.echo(f"{summary}{resumed}", err=True)
+        return done.elsewhere
 
     def _print_row(self, kernel: SweptKernel, row: Row) -> None:
         if self.as_json:
@@ -105,6 +117,11 @@ class KernelSweep:
         typer.echo(
             f"{time_text(row)}  {row.status:13} {config['bucket']:18} {named} {row.message[:80]}"
         )
+
+
+def _print_notes(notes: Iterable[str]) -> None:
+    for note in notes:
+        typer.echo(note, err=True)
 
 
 def time_text(row: Row) -> str:

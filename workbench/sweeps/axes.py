@@ -1,13 +1,14 @@
-"""The axes of a sweep: the default ones, as text, and checked against what scenarios may have."""
+"""The axes of a sweep: the default ones, and checked against what scenarios may have."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
 from workbench.core.capacity.blocks import measured_bytes
-from workbench.core.errors import ScenarioError
+from workbench.core.errors import ScenarioError, cut, shown
+from workbench.core.versions import RULE_SETS
 from workbench.scenario import FIELDS, Scenario
-from workbench.scenario.scenario import value_of
+from workbench.scenario.kinds import Kind
 
 DEFAULT_AXES = {name: field.sweep for name, field in FIELDS.items() if field.sweep}
 ASSUMED_MEMORY = "20 GiB"
@@ -39,6 +40,9 @@ def checked_axes(
         _check_field(start, field, values)
         kept = []
         for value in values:
+            if _is_free_text(field, value):
+                kept.append(value)
+                continue
             errors = []
             for place in places:
                 try:
@@ -54,14 +58,31 @@ def checked_axes(
 
 
 def _places(start: Scenario, requested: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return the combinations of the fields that decide which values of other fields are legal."""
-    axes = {
-        name: [FIELDS[name].kind.clean(name, value) for value in requested[name]]
-        for name in PLACE
-        if name in requested
-    }
-    axes.setdefault("rules", [start.rules])
+    """Return the combinations of the fields that decide which values of other fields are legal.
+
+    Errors: ScenarioError for the first value that is wrong everywhere.
+    """
+    axes: dict[str, list[Any]] = {"rules": [start.rules]}
+    for name in filter(requested.__contains__, PLACE):
+        _check_field(start, name, requested[name])
+        kind, known = FIELDS[name].kind, {FIELDS[name].default}
+        for rules in RULE_SETS:
+            known.update(kind.candidates(rules))
+        axes[name] = []
+        for value in requested[name]:
+            word = kind.clean(name, value)
+            if word is not None and not (isinstance(word, str) and word in known):
+                start.replace(**{name: value})  # raises
+            if word not in axes[name]:
+                axes[name].append(word)
     return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+
+
+def _is_free_text(field: str, value: Any) -> bool:
+    """Return whether a scenario takes this value whatever its other fields are."""
+    kind = FIELDS[field].kind
+    takes_text = "string" in kind.json["type"] and type(kind).check is Kind.check
+    return takes_text and isinstance(value, str) and kind.clean(field, value) == value
 
 
 def _check_field(start: Scenario, field: str, values: object) -> None:
@@ -71,41 +92,7 @@ def _check_field(start: Scenario, field: str, values: object) -> None:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise ScenarioError(
             "wrong_type",
-            f"Invalid values {values!r} for {field}. Expected several values such as (1, 2).",
+            f"Invalid values {shown(values)} for {cut(field)}. Expected several values such as "
+            "(1, 2).",
             field=field,
         )
-
-
-def parse_axes(text: str) -> dict[str, tuple[Any, ...]]:
-    """Return axes from lines `field = value, value`: JSON values, bare words, sizes with units.
-
-    Errors: ScenarioError that quotes the line.
-    """
-    found: dict[str, tuple[Any, ...]] = {}
-    for line in filter(str.strip, text.splitlines()):
-        field, equals, values = line.partition("=")
-        name = field.strip()
-        if not equals or not values.strip():
-            raise ScenarioError(
-                "wrong_type",
-                f"Invalid line {line.strip()[:60]!r}. "
-                "Expected `field = value, value`, such as `tensor_parallel = 1, 2`.",
-                field=name[:60] or None,
-            )
-        if name in found:
-            raise ScenarioError(
-                "duplicate_field", f"{name[:60]!r} is given twice.", field=name[:60]
-            )
-        found[name] = tuple(
-            _value(name, part.strip()) for part in values.split(",") if part.strip()
-        )
-    return found
-
-
-def _value(name: str, text: str) -> Any:
-    """Return the value of a field in an axis; "none" is the engine's choice if it is not a word."""
-    words = FIELDS[name].kind.candidates(FIELDS["rules"].default) if name in FIELDS else ()
-    if text in {"none", "null", "None"} and text not in words:
-        return None
-    value = value_of(name, text)
-    return value.strip("\"'") if isinstance(value, str) else value

@@ -15,7 +15,7 @@ from workbench.core.model import Model
 from workbench.core.plan import Plan
 from workbench.core.prefix.hits import caching_of, smallest_prefix
 from workbench.core.problems import ERROR
-from workbench.core.ranks import gpus_of
+from workbench.core.ranks import ranks_of
 from workbench.core.resolve import POOL_SETTINGS, resolve
 from workbench.scenario.fields import Settings
 
@@ -48,12 +48,21 @@ RESOLVED = frozenset(
 """Settings whose whole effect is in the plan; any other one reaches the engine as it is."""
 
 
+WARNINGS = "startup_warnings"
+"""Problems of a point that let it start."""
+
+
 class Verdict(NamedTuple):
     """Whether a point starts: what refused it, else its problems, and its backend."""
 
     refused: str | None
     problems: tuple[tuple[str, str], ...] = ()
     backend: str | None = None
+
+    @property
+    def warnings(self) -> int:
+        """Return how many problems there are with which vLLM starts."""
+        return sum(severity != ERROR for _, severity in self.problems)
 
     @property
     def is_illegal(self) -> bool:
@@ -126,7 +135,7 @@ class Resolver:
 def row_of(plan: Plan, prompt_tokens: int) -> dict[str, Any]:
     """Return a plan as `SweepTable.row` shows a point."""
     numbers = _numbers(plan, _shared(plan, prompt_tokens, ()))
-    return named(verdict_of(plan), numbers, gpus_of(plan.settings))
+    return named(verdict_of(plan), numbers, ranks_of(plan.settings))
 
 
 def named(verdict: Verdict, numbers: Numbers, gpus: int) -> dict[str, Any]:
@@ -137,6 +146,7 @@ def named(verdict: Verdict, numbers: Numbers, gpus: int) -> dict[str, Any]:
     return {
         "refused": verdict.refused,
         "problems": verdict.problems,
+        WARNINGS: None if verdict.refused else verdict.warnings,
         **dict(values[:at]),
         PER_GPU: None if concurrency is None else concurrency / gpus,
         **dict(values[at:]),

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -92,7 +93,16 @@ class Space:
 
     def illegal_code(self, settings: Settings) -> str | None:
         """Return the code of what no scenario may have, if these settings have it."""
-        for values, code in self.illegal:
-            if all(getattr(settings, field) == value for field, value in values.items()):
+        for fields, codes in self._codes.items():
+            code = codes.get(tuple(getattr(settings, field) for field in fields))
+            if code is not None:
                 return code
         return None
+
+    @cached_property
+    def _codes(self) -> dict[tuple[str, ...], dict[tuple[Any, ...], str]]:
+        """Return fields -> their values -> the code: an axis can have thousands of illegal ones."""
+        found: dict[tuple[str, ...], dict[tuple[Any, ...], str]] = {}
+        for values, code in self.illegal:
+            found.setdefault(tuple(values), {}).setdefault(tuple(values.values()), code)
+        return found

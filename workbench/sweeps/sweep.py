@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +25,50 @@ SHOWN_POINTS = 2000
 
 
 class SweepResult:
-    """The points of a sweep; prints as counts and the best points. table: every column as numpy."""
+    """The points of a sweep; prints as counts and the best points. table: every column as numpy.
 
-    def __init__(self, scenario: Scenario, table: SweepTable, prompt_tokens: int) -> None:
-        from workbench.sweeps.front import pareto
+    goals: columns of `GOALS` in `workbench.sweeps.front`; no point of the front is beaten in them.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        table: SweepTable,
+        prompt_tokens: int,
+        goals: Collection[str] | None = None,
+    ) -> None:
+        from workbench.sweeps.front import USUAL_GOALS, pareto
 
         self.scenario, self.table, self.prompt_tokens = scenario, table, prompt_tokens
-        self.front: tuple[int, ...] = tuple(pareto(table).tolist())
+        self.goals = tuple(USUAL_GOALS if goals is None else goals)
+        self.front: tuple[int, ...] = tuple(pareto(table, self.goals).tolist())
+
+    def for_goals(self, *goals: str) -> SweepResult:
+        """Return the same points with the front for these goals. Errors: ValueError lists them."""
+        return SweepResult(self.scenario, self.table, self.prompt_tokens, goals)
+
+    def compared_with(self, scenario: Scenario) -> SweepResult | None:
+        """Return the same points compared with a scenario that differs in swept fields alone.
+
+        None for one that differs in others, whose points are not these.
+        """
+        swept = {"model": self.scenario.model} if len(self.table.space.models) > 1 else {}
+        swept |= {name: getattr(self.scenario, name) for name in self.table.space.axes}
+        try:
+            is_same = scenario.replace(**swept) == self.scenario
+        except WorkbenchError:
+            return None
+        return (
+            SweepResult(scenario, self.table, self.prompt_tokens, self.goals) if is_same else None
+        )
+
+    def name_of(self, point: int) -> str:
+        """Return what a point sets, such as "TP 4, KV dtype fp8". Errors: IndexError."""
+        from workbench.views.sweeps.rows import axes_of, point_name
+
+        row = self.table.row(self._checked(point))
+        several = len(self.table.space.models) > 1
+        return point_name({name: row["sets"][name] for name in axes_of([row], several=several)})
 
     def __len__(self) -> int:
         return len(self.table)

@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.core.problems import ERROR
-from workbench.core.ranks import OF_ALL, gpus_of
-from workbench.sweeps.row import PER_GPU, Numbers, Verdict, named
+from workbench.core.ranks import OF_ENGINE, ranks_of
+from workbench.sweeps.row import PER_GPU, WARNINGS, Numbers, Verdict, named
 from workbench.sweeps.space import Space
 
 Bools = npt.NDArray[np.bool_]
 MISSING = -1
 FLOATS = frozenset({"max_concurrency", "waste_share"})
-NUMBERS = (*Numbers._fields, PER_GPU)
+NUMBERS = (*Numbers._fields, PER_GPU, WARNINGS)
 """The columns of numbers."""
 
 
@@ -51,6 +51,11 @@ class SweepTable:
         """Return which points vLLM refuses, or does not start with."""
         illegal = np.array([verdict.is_illegal for verdict in self.verdicts] + [False])
         return illegal[self.verdict]  # MISSING is the last entry
+
+    @cached_property
+    def warnings(self) -> npt.NDArray[np.int64]:
+        """Return how many problems each point has with which it starts; -1 for a missing one."""
+        return np.array([one.warnings for one in self.verdicts] + [MISSING])[self.verdict]
 
     @cached_property
     def is_copy(self) -> Bools:
@@ -95,10 +100,10 @@ class SweepTable:
         return dict(found.most_common())
 
     def gpus(self, points: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return how many GPUs each of these points takes."""
-        found = np.full(len(points), gpus_of(self.space.settings), dtype=np.int64)
+        """Return how many GPUs each engine of these points takes: all engines have as many."""
+        found = np.full(len(points), ranks_of(self.space.settings), dtype=np.int64)
         axes = tuple(self.space.axes)
-        for name in set(OF_ALL) & set(axes):
+        for name in set(OF_ENGINE) & set(axes):
             places = np.unravel_index(points, self.space.shape)[1 + axes.index(name)]
             values = np.array(self.space.axes[name], dtype=np.int64)
             found = found // getattr(self.space.settings, name) * values[places]
@@ -108,10 +113,14 @@ class SweepTable:
         """Return a column of numbers at these points; -1 or NaN where there is none."""
         if name == PER_GPU:
             return np.asarray(self.numbers["max_concurrency"][points] / self.gpus(points))
+        if name == WARNINGS:
+            return self.warnings[points]
         return np.asarray(self.numbers[name][points])
 
     def has(self, name: str) -> Bools:
         """Return which points have a value in a column of numbers."""
+        if name == WARNINGS:
+            return ~self.is_missing
         values = self.numbers["max_concurrency" if name == PER_GPU else name]
         return (values != -1) & ~np.isnan(values)
 

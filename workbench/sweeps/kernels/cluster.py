@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from workbench.access.app_mode import check_scheduler
-from workbench.core.errors import Unusable
+from workbench.core.errors import Unusable, cut, shown
+from workbench.extras import require
 from workbench.sweeps.kernels.cluster_lane import ClusterLane, workers_of
 from workbench.sweeps.kernels.place import Place, about_here
 
@@ -59,23 +60,19 @@ def connect(address: str, workers: int | None = None) -> Client:
 
 
 def _connected(address: str) -> Client:
-    try:
-        from distributed import Client
+    require("distributed")
+    from distributed import Client
 
+    try:
         return Client(address, timeout=ANSWER_S, set_as_default=False)
-    except ModuleNotFoundError as error:
-        raise ClusterError(
-            f"Other machines need the package `{error.name}`: pip install "
-            "'hybrid-kv-workbench[dask]', here and on the workers."
-        ) from None
     except (OSError, TimeoutError):
         raise ClusterError(
-            f"No Dask scheduler answers at {address} within {ANSWER_S:g} s. `dask scheduler` "
+            f"No Dask scheduler answers at {cut(address)} within {ANSWER_S:g} s. `dask scheduler` "
             "starts one and prints its address; a firewall between the machines looks the same."
         ) from None
     except (ValueError, TypeError) as error:
         raise ClusterError(
-            f"{address!r} is not the address of a Dask scheduler ({error}). "
+            f"{shown(address)} is not the address of a Dask scheduler ({cut(str(error))}). "
             "Expected one such as tcp://HOST:8786."
         ) from None
 

@@ -7,15 +7,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from workbench.sweeps.kernels.lanes import Lane, LaneLostError, WorkerDiedError
-from workbench.sweeps.store import Key, ResultStore, Row
+from workbench.sweeps.store import LEASE_S, Key, ResultStore, Row
 
 POLL_S = 0.1
-LEASE_S = 120.0
 STATUS_OF = {
     "MemoryError": "oom",
     "OutOfMemoryError": "oom",
@@ -89,6 +89,7 @@ class Sweep:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._beginning: Key | None = None
+        self._tried: set[Key] = set()
         self._lost: LaneLostError | None = None
         self._progress = Progress(len(self.keys))
         self._began = 0.0
@@ -142,7 +143,8 @@ class Sweep:
                     raise self._lost
                 self._look_after()
         finally:
-            for left in running.values():
+            for future, left in running.items():
+                future.add_done_callback(_expect)
                 left.lane.kill()
                 self.store.release(left.key)
             if self._beginning is not None:
@@ -177,8 +179,12 @@ class Sweep:
         self._free.append(one.lane)
         if error is None:
             self._store(_row(one.key, future.result()))
+        elif isinstance(error, WorkerDiedError) and one.key not in self._tried:
+            # It may have been killed from outside; a fault of the point itself comes again.
+            self._tried.add(one.key)
+            self._pending.append(one.key)
         elif isinstance(error, WorkerDiedError):
-            self._store(_failed(one.key, "crashed", str(error)))
+            self._store(_failed(one.key, "crashed", f"twice: {error}"))
         else:
             self._store(_failed(one.key, "failed", f"{type(error).__name__}: {error}"))
 
@@ -198,10 +204,17 @@ class Sweep:
                 self._running[future] = replace(one, claimed=now)
             if now - one.began > self._timeout_s and not future.done():
                 del self._running[future]
+                future.add_done_callback(_expect)
                 one.lane.kill()
                 self._free.append(one.lane)
                 message = f"no answer within {self._timeout_s:g} s"
                 self._store(_failed(one.key, "timeout", message))
+
+
+def _expect(ended: Future[Any]) -> None:
+    """Read the error of a point whose lane is ended on purpose: no error goes unread."""
+    with suppress(CancelledError):
+        ended.exception()
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,13 +106,12 @@ def fitting(
         finally:
             del os.environ[SPECS_VARIABLE]
     by_name = {report.kernel: report for report in reports}
-    limit = TARGETS[target].shared_memory_bytes
     unfit: Counter[str] = Counter()
     kept = []
     for config in configs:
         own = [by_name[name] for name in spec_names(config)]
         shared_bytes = max(report.shared_bytes for report in own)
-        if shared_bytes > limit:
+        if shared_bytes > TARGETS[target].shared_memory_bytes:
             unfit["shared memory"] += 1
         elif any(report.spill_bytes for report in own):
             unfit["spills registers"] += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from workbench.kernels.bench.machine import source_hash
@@ -16,7 +16,7 @@ from workbench.sweeps.kernels.fitting import Batch, Candidates, combined, fittin
 from workbench.sweeps.kernels.place import provenance, times, wrong
 
 if TYPE_CHECKING:
-    from workbench.kernels.kernel_spec import KernelSpec
+    from workbench.kernels.kernel_spec import PublicCall
     from workbench.kernels.paged_flex.settings import Settings
 
 AXES: Mapping[str, tuple[Any, ...]] = {
@@ -112,13 +112,13 @@ def spec_names(config: Mapping[str, Any]) -> tuple[str, str]:
     return prefill, decode
 
 
-def specs_of(config: Mapping[str, Any]) -> list[KernelSpec]:
+def specs_of(config: Mapping[str, Any]) -> list[PublicCall]:
     """Return what is compiled for a configuration; runs in the compiling process."""
-    from workbench.kernels.paged_flex.specs import attend_spec
+    from workbench.kernels.paged_flex.calls import attention_call
 
     layer = {name: config[name] for name in MODEL}
     return [
-        attend_spec(name, settings_of(config), decode=decode, **layer)
+        attention_call(name, settings_of(config), decode=decode, limited=False, **layer)
         for name, decode in zip(spec_names(config), (False, True), strict=True)
     ]
 
@@ -127,9 +127,10 @@ def measure(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a row. A wrong result has no time and says how wrong it is."""
     import torch
 
+    from workbench.kernels.bench.gpu_clock import cold_samples
     from workbench.kernels.mode import triton_mode
     from workbench.kernels.paged_flex import masks
-    from workbench.kernels.paged_flex.api import prepare
+    from workbench.kernels.paged_flex.api import paged_attention, plan_attention
     from workbench.kernels.paged_flex.layout import lay_out, random_request
     from workbench.kernels.paged_flex.reference import agreement
 
@@ -147,9 +148,11 @@ def measure(config: Mapping[str, Any]) -> dict[str, Any]:
     ]
     settings, mask = settings_of(config), masks.causal()
     paged = lay_out(requests, config["block_size"])
-    ready = prepare(paged.query, paged.kv_cache, paged.batch, mask=mask, settings=settings)
-    ready.out.fill_(float("nan"))
-    result = ready.run()
+    layer = (paged.query, paged.kv_cache)
+    planned = plan_attention(paged.batch, *layer, mask=mask, settings=settings)
+    result = torch.full_like(paged.query, float("nan"))
+    run = partial(planned.run, *layer, result)
+    run()
     queries = paged.batch.num_tokens
     some = sorted({0, queries // 2, queries - 1})
     found = agreement(result, paged.query, paged.kv_cache, paged.batch, mask, tokens=some)
@@ -157,7 +160,8 @@ def measure(config: Mapping[str, Any]) -> dict[str, Any]:
         how = f"error {found.max_error:.3g}, allowed {found.tolerance:.3g}"
         return wrong(how, kernel_hash())
     alone = lay_out(requests[:1], config["block_size"], seed=1)
-    single = prepare(alone.query, alone.kv_cache, alone.batch, mask=mask, settings=settings).run()
+    given = (alone.query, alone.kv_cache, alone.batch)
+    single = paged_attention(*given, mask=mask, settings=settings)
     own = paged.tokens_of(0)
     words = torch.int32 if single.element_size() == 4 else torch.int16
     return {
@@ -165,15 +169,8 @@ def measure(config: Mapping[str, Any]) -> dict[str, Any]:
         "correct": True,
         "bitwise": torch.equal(single[: config["queries"]].view(words), result[own].view(words)),
         "values": {"max_error": found.max_error, "tolerance": found.tolerance},
-        **(_times(ready) if triton_mode().mode == "gpu" else {}),
+        **(times(cold_samples(run)) if triton_mode().mode == "gpu" else {}),
     }
-
-
-def _times(ready: Any) -> dict[str, Any]:
-    """Time repeated runs, with a cold L2 before each."""
-    from triton.testing import do_bench
-
-    return times([1e-3 * time for time in do_bench(ready.run, return_mode="all")])
 
 
 @cache

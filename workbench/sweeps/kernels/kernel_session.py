@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Self
 
+from workbench.core.errors import shown
 from workbench.sweeps.kernels import flex, tables
 from workbench.sweeps.kernels.execute import Progress, Sweep
 from workbench.sweeps.kernels.fitting import Candidates
@@ -118,7 +119,7 @@ def kernel_named(name: str) -> SweptKernel:
         return KERNELS[name]
     near = get_close_matches(name, KERNELS, 1)
     hint = f" Nearest: {near[0]}." if near else ""
-    raise ValueError(f"No kernel {name!r} is swept.{hint} Kernels: {', '.join(KERNELS)}.")
+    raise ValueError(f"No kernel {shown(name)} is swept.{hint} Kernels: {', '.join(KERNELS)}.")
 
 
 class Measurement:

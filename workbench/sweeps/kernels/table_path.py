@@ -5,15 +5,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-import torch
-
 from workbench.kernels.block_table import api
-from workbench.kernels.block_table.arena import row_arena
+from workbench.kernels.block_table.arena import Arena
 from workbench.kernels.block_table.errors import BlockTableError
-from workbench.kernels.block_table.fast import INTERPRETER_PROGRAMS, FastPath
+from workbench.kernels.block_table.fast import FastPath
 from workbench.kernels.block_table.groups import TableGroup
 from workbench.kernels.block_table.numbers import is_power_of_two
-from workbench.kernels.block_table.plan import launch_plan
+from workbench.kernels.block_table.plan import Cuts, cuts_of
 
 LINE_ENTRIES = 32
 """Rows start on a cache line of 32 entries, and every tile promises to begin on one."""
@@ -63,9 +61,15 @@ class Tiles:
                 limit=self.tile_entries,
             )
 
-    def rows(self, max_requests: int) -> int:
-        """Return the rows of a tile of a table, never more than the table has, rounded up."""
-        return min(self.tile_entries // self.tile_columns, 1 << (max_requests - 1).bit_length())
+    def cuts(self, tables: Arena, max_requests: int) -> Cuts:
+        """Return the tiles of the second launch."""
+        return cuts_of(
+            tables,
+            max_requests=max_requests,
+            entries=self.tile_entries,
+            columns=self.tile_columns,
+            tokens=self.slot_tokens,
+        )
 
 
 class TunedPath(FastPath):
@@ -74,26 +78,13 @@ class TunedPath(FastPath):
     tiles: ClassVar[Tiles]
 
     def __init__(self, groups: Sequence[TableGroup], **given: Any) -> None:
-        super().__init__(groups, **given)
-        self.slot_tokens, self.apply_ids = self.tiles.slot_tokens, self.tiles.apply_ids
+        self.apply_ids = self.tiles.apply_ids
+        self.programs_per_processor = self.tiles.programs_per_processor
         self.launch_options = {"num_warps": self.tiles.num_warps}
-        arena = row_arena([group.max_kernel_blocks for group in groups], self.max_requests)
-        self.plan = launch_plan(
-            arena,
-            max_requests=self.max_requests,
-            max_tokens=self.max_tokens,
-            entries=self.tiles.tile_entries,
-            columns=self.tiles.tile_columns,
-            tokens=self.tiles.slot_tokens,
-        )
-        self._entries = torch.from_numpy(self.plan.entries).to(self.device)
-        work = self.max_requests * max(len(groups), sum(group.max_blocks for group in groups))
-        programs = -(-work // self.tiles.apply_ids)
-        resident = INTERPRETER_PROGRAMS
-        if self.device.type == "cuda":
-            processors = torch.cuda.get_device_properties(self.device).multi_processor_count
-            resident = processors * self.tiles.programs_per_processor
-        self._apply_programs = min(programs, resident)
+        super().__init__(groups, **given)
+
+    def _cuts(self, tables: Arena) -> Cuts:
+        return self.tiles.cuts(tables, self.max_requests)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from workbench.sweeps.kernels.place import provenance, times, wrong
 
 if TYPE_CHECKING:
     from workbench.kernels.bench.inputs import ExpectedOutput, StepInput
-    from workbench.kernels.kernel_spec import KernelSpec
+    from workbench.kernels.kernel_spec import PublicCall
     from workbench.sweeps.kernels.table_path import Tiles
 
 AXES: Mapping[str, tuple[Any, ...]] = {
@@ -42,8 +42,8 @@ SMALL_AXES: Mapping[str, tuple[Any, ...]] = {
 """Without a GPU: a few configurations, some of them illegal, to see the flow."""
 SMALL_WORKLOADS = ("W2", "W5")
 """A hybrid decode and a prefill, for the interpreter."""
-OF_APPLY = ("apply_ids", "num_warps")
-OF_GATHER = ("slot_tokens", "tile_entries", "tile_columns", "num_warps")
+OF_KERNELS = ("apply_ids", "slot_tokens", "tile_entries", "tile_columns", "num_warps")
+"""What the compiler sees of a configuration."""
 MAX_REQUESTS = 8192
 SAMPLES = 9
 
@@ -79,36 +79,27 @@ def candidates(
 
 
 def spec_names(config: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the specialisations that a configuration launches: of the apply, and of the rest.
+    """Return the names of the two kernels that a configuration launches."""
+    name = json.dumps({name: config[name] for name in OF_KERNELS}, sort_keys=True)
+    return name, f"{name}: gather_and_slots"
 
-    Equal ones have one name: each kernel has its own tiles.
+
+def specs_of(config: Mapping[str, Any]) -> list[PublicCall]:
+    """Return what is compiled for a configuration; runs in the compiling process.
+
+    A step whose block sizes take divisions, which need more registers than shifts do.
     """
-    apply, gather = (
-        json.dumps({name: config[name] for name in own}, sort_keys=True)
-        for own in (OF_APPLY, OF_GATHER)
-    )
-    return f"apply {apply}", f"gather {gather}"
+    from workbench.kernels.block_table.calls import step_call
+    from workbench.kernels.kernel_spec import PublicCall
+    from workbench.sweeps.kernels.table_path import tuned_path
 
+    tiles, (name, _) = tiles_of(config), spec_names(config)
 
-def specs_of(config: Mapping[str, Any]) -> list[KernelSpec]:
-    """Return what is compiled for a configuration; runs in the compiling process."""
-    from workbench.kernels.block_table import fast_apply_kernel, fast_kernel
+    def run() -> None:
+        with tuned_path(tiles) as path:
+            step_call(name, path=path, max_requests=MAX_REQUESTS).run()
 
-    tiles = tiles_of(config)
-    # the second one divides by multiplying, which needs more registers than shifts do
-    kernels = (fast_apply_kernel.INSPECTED[0], fast_kernel.INSPECTED[1])
-    sizes = (
-        {"IDS": tiles.apply_ids},
-        {
-            "ROWS": tiles.rows(MAX_REQUESTS),
-            "COLUMNS": tiles.tile_columns,
-            "TOKENS": tiles.slot_tokens,
-        },
-    )
-    return [
-        replace(spec, name=name, constexprs={**spec.constexprs, **own}, num_warps=tiles.num_warps)
-        for spec, name, own in zip(kernels, spec_names(config), sizes, strict=True)
-    ]
+    return [PublicCall(name, run, limited=False)]
 
 
 def measure(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,7 +135,7 @@ def measure(config: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def _task(name: str, reduced: bool, device: str) -> tuple[StepInput, ExpectedOutput]:
-    """Return a workload's input and the oracle's answer, made once per process."""
+    """Return a workload's input and the reference's answer, made once per process."""
     from workbench.kernels.bench.inputs import expected, step_input
     from workbench.kernels.bench.workloads import WORKLOADS
 

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from workbench.access.files import FileError, FileUse, read_start
+from workbench.core.errors import cut
 from workbench.sweeps.store.row import StoreError
 
 RESULTS = FileUse("results file", 64 * 2**30)
@@ -50,8 +51,9 @@ def opened(path: Path, *, read_only: bool) -> tuple[sqlite3.Connection, bool, li
     read_only, notes = _as_allowed(path, read_only)
     if path.exists() and not _starts_like_a_database(path):
         raise _foreign(path)
+    connection = None
     try:
-        connection = _connect(path, read_only=read_only)
+        connection = _readable(path, notes) if read_only else _connect(path, "rwc")
         version = _version(connection, path)
         if version > SCHEMA_VERSION:
             why = (
@@ -68,18 +70,22 @@ def opened(path: Path, *, read_only: bool) -> tuple[sqlite3.Connection, bool, li
                 notes += _prepare(connection, path, version)
             return connection, read_only, notes
         connection.close()
-        return _connect(path, read_only=True), True, [*notes, why]
-    except DAMAGE as error:
-        raise damaged(path, error) from error
+        return _readable(path, notes), True, [*notes, why]
+    except BaseException as error:
+        if connection is not None:
+            connection.close()
+        if isinstance(error, DAMAGE):
+            raise damaged(path, error) from error
+        raise
 
 
 def _as_allowed(path: Path, read_only: bool) -> tuple[bool, list[str]]:
     """Decide whether the file is opened read-only, as requested or by necessity, and why."""
     if not path.exists():
         if read_only:
-            raise StoreError(f"There is no results file at {path}.")
+            raise StoreError(f"There is no results file at {cut(str(path))}.")
         if not path.parent.is_dir():
-            raise StoreError(f"The folder {path.parent} does not exist; create it first.")
+            raise StoreError(f"The folder {cut(str(path.parent))} does not exist; create it first.")
     elif not read_only and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         return True, [f"{path.name} or its folder cannot be written: opened read-only."]
     return read_only, []
@@ -87,15 +93,54 @@ def _as_allowed(path: Path, read_only: bool) -> tuple[bool, list[str]]:
 
 def damaged(path: Path, error: Exception) -> StoreError:
     """Build the error for a file that SQLite cannot read or write."""
+    if _primary(error) in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}:
+        return StoreError(
+            f"{path.name} cannot be written: {error}. What was stored is whole. Free space on its "
+            "disk, then run the same command to resume."
+        )
+    if _primary(error) == sqlite3.SQLITE_BUSY:
+        return StoreError(
+            f"{path.name} is being written by another process for more than {BUSY_S:g} seconds. "
+            "It is whole: end that process, or try again."
+        )
     return StoreError(
         f"{path.name} cannot be used: {error}. It is left as it is. Copy it away, then either "
         f"start a new file or salvage what can be read: sqlite3 {path.name} .recover"
     )
 
 
-def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
-    mode = "ro" if read_only else "rwc"
-    location = f"{path.resolve().as_uri()}?mode={mode}"
+def _readable(path: Path, notes: list[str]) -> sqlite3.Connection:
+    """Open a file to read, also where SQLite cannot create the files that it keeps next to it."""
+    connection = _connect(path, "ro")
+    try:
+        connection.execute(IDENTITY).fetchone()
+    except sqlite3.OperationalError as error:
+        connection.close()
+        if _primary(error) not in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}:
+            raise
+        recent = path.with_name(f"{path.name}-wal")
+        if recent.exists() and recent.stat().st_size:
+            notes.append(
+                f"The newest rows are in {recent.name}, which cannot be read here: copy both files "
+                "into a folder that you can write to."
+            )
+        return _connect(path, "ro&immutable=1")
+    return connection
+
+
+def _primary(error: Exception) -> int | None:
+    """Return SQLite's primary code of an error; None for others."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & PRIMARY_CODE
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Return whether another process uses the file."""
+    return _primary(error) == sqlite3.SQLITE_BUSY
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    location = f"{path.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(
         location, uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False
     )
@@ -167,8 +212,7 @@ def _set_journal(connection: sqlite3.Connection, wanted: str) -> str:
             found: bytes = connection.execute(f"PRAGMA journal_mode = {wanted}").fetchone()[0]
             return found.decode()
         except sqlite3.OperationalError as error:
-            is_busy = error.sqlite_errorcode & PRIMARY_CODE == sqlite3.SQLITE_BUSY
-            if not is_busy or time.monotonic() > end:
+            if not is_busy(error) or time.monotonic() > end:
                 raise
         time.sleep(POLL_S)
 

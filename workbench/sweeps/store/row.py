@@ -6,14 +6,19 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from functools import cache
+from typing import Annotated, Any, ClassVar
 
-from workbench.core.errors import Unusable
+from pydantic import ConfigDict, Field, TypeAdapter
+
+from workbench.core.errors import Unusable, shown
 
 OK = "ok"
 STATUSES = (OK, "illegal", "unfit", "compile_error", "oom", "timeout", "wrong", "crashed", "failed")
 """The outcome of a point; all but "ok" have the reason in `message`."""
 INTERPRETER = "interpreter"
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
 
 
 class StoreError(Unusable):
@@ -66,12 +71,14 @@ class Row:
     Errors: ValueError for an unknown status, or for a time that comes from Triton's interpreter.
     """
 
+    __pydantic_config__: ClassVar = ConfigDict(strict=True, revalidate_instances="always")
+
     key: Key
     status: str = OK
     message: str = ""
-    n: int | None = None
-    median_s: float | None = None
-    spread_s: float | None = None
+    n: Count | None = None
+    median_s: Seconds | None = None
+    spread_s: Seconds | None = None
     """Distance of the quartiles."""
     correct: bool | None = None
     bitwise: bool | None = None
@@ -87,7 +94,7 @@ class Row:
         """Refuse rows that a reader could not trust."""
         if self.status not in STATUSES:
             raise ValueError(
-                f"Invalid status {self.status!r}. Expected one of {', '.join(STATUSES)}."
+                f"Invalid status {shown(self.status)}. Expected one of {', '.join(STATUSES)}."
             )
         timed = self.median_s is not None or self.spread_s is not None
         if timed and self.provenance.get("mode") == INTERPRETER:
@@ -102,12 +109,21 @@ class Row:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Row:
-        """Build the row from what `to_dict` returned. Errors: KeyError, TypeError, ValueError."""
+        """Build the row from what `to_dict` returned, with every type checked.
+
+        Errors: KeyError, TypeError, ValueError.
+        """
         key = Key.of(values["config"], values["device"], values["kernel_hash"], values["round"])
-        return cls(key, **{name: values[name] for name in _PLAIN})
+        row = cls(key, **{name: values[name] for name in _PLAIN})
+        return _checker().validate_python(row)
 
 
 _PLAIN = tuple(field.name for field in fields(Row) if field.name != "key")
+
+
+@cache
+def _checker() -> TypeAdapter[Row]:
+    return TypeAdapter(Row)
 
 
 def canonical(values: Mapping[str, Any]) -> str:

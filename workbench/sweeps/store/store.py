@@ -13,20 +13,29 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import uniform
 from typing import Any, Self
 
-from workbench.sweeps.store.file import DAMAGE, damaged, opened
+from workbench.sweeps.store.file import BUSY_S, DAMAGE, damaged, is_busy, opened
 from workbench.sweeps.store.row import Key, Row, StoreError, checksum, packed
+from workbench.sweeps.store.turns import turn
 
 LEASE_S = 120.0
+LONGEST_LEASE_S = 3600.0
+"""A claim that would last longer is void: the clock of its machine is wrong."""
+PAUSE_S = 0.001, 0.004
+"""Between two tries to write, and after a commit that follows another one at once: SQLite's own
+pauses grow to 100 ms, so a process that writes without a pause would starve all others."""
 KEY = "WHERE config_hash = ? AND device = ? AND kernel_hash = ? AND round = ?"
 HAS_RESULT = f"SELECT 1 FROM results {KEY}"  # noqa: S608  (constants only, as below)
-HAS_CLAIM = f"SELECT 1 FROM claims {KEY}"  # noqa: S608
-IS_HELD = HAS_CLAIM + " AND expires_at > ? AND worker <> ?"
+HOLDERS = f"SELECT worker, expires_at FROM claims {KEY} AND worker <> ?"  # noqa: S608
 CLAIM = "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?)"
 UNCLAIM = f"DELETE FROM claims {KEY}"  # noqa: S608
 READ = "SELECT config_hash, device, kernel_hash, round, body, checksum FROM results "
 COUNT = "UPDATE totals SET value = value + ? WHERE name = 'results'"
+COUNTS = """SELECT (SELECT value FROM totals WHERE name = 'results'),
+    (SELECT count(*) FROM results)"""
+"""One statement, because another process may write between two."""
 NAMES = ("config_hash", "device", "kernel_hash", "round")
 
 
@@ -42,7 +51,9 @@ class ResultStore:
         self._connection, self.read_only, self.notes = opened(self.path, read_only=read_only)
         self._lock = threading.RLock()
         self.quarantined = 0
-        self.worker = f"{socket.gethostname()}:{os.getpid()}:{id(self):x}"
+        self._has_reported = False
+        self._written_at = 0.0
+        self.worker = f"{_process(os.getpid())}:{id(self):x}"
 
     def put(self, row: Row) -> bool:
         """Commit one row; it is on the disk when this returns. False: the key is already there.
@@ -61,7 +72,7 @@ class ResultStore:
     def claim(self, key: Key, lease_s: float = LEASE_S) -> bool:
         """Reserve a key for this store object until the lease ends.
 
-        False: done, or claimed elsewhere.
+        False: done, or claimed elsewhere. The claim of a process of this machine ends with it.
 
         Claiming again prolongs the lease: that is the heartbeat. Errors: StoreError.
         """
@@ -69,9 +80,11 @@ class ResultStore:
         with self._writing() as connection:
             if connection.execute(HAS_RESULT, columns).fetchone():
                 return False
-            if connection.execute(IS_HELD, (*columns, now, self.worker)).fetchone():
+            holders = connection.execute(HOLDERS, (*columns, self.worker)).fetchall()
+            if any(_is_held(worker, until, now) for worker, until in holders):
                 return False
-            connection.execute(CLAIM, (*columns, self.worker, now + lease_s))
+            until = now + min(lease_s, LONGEST_LEASE_S)
+            connection.execute(CLAIM, (*columns, self.worker, until))
         return True
 
     def release(self, key: Key) -> None:
@@ -93,13 +106,14 @@ class ResultStore:
         given = {name: value for name, value in requested.items() if value is not None}
         where = " AND ".join(f"{name} = ?" for name in given)
         found = self._intact(f"WHERE {where}" if given else "", tuple(given.values()))
-        return tuple(Row.from_dict(json.loads(body)) for body in found.values())
+        rows = {identity: _row(identity, body) for identity, body in found.items()}
+        self._put_away([_raw(one, found[one]) for one, row in rows.items() if row is None])
+        return tuple(filter(None, rows.values()))
 
     def lost(self) -> int:
         """Count committed rows that are neither there nor in quarantine: the file is damaged."""
         with self._reading() as connection:
-            [[written]] = connection.execute("SELECT value FROM totals WHERE name = 'results'")
-            [[there]] = connection.execute("SELECT count(*) FROM results")
+            [[written, there]] = connection.execute(COUNTS)
         if not isinstance(written, int):
             raise damaged(self.path, ValueError("its count of rows is not a number"))
         return max(0, written - there)
@@ -120,6 +134,7 @@ class ResultStore:
 
         A damaged file can show the same row twice: it is returned once.
         """
+        self._report_lost()
         good: dict[bytes, bytes] = {}
         bad = []
         with self._reading() as connection:
@@ -127,11 +142,21 @@ class ResultStore:
                 identity = _identity(raw)
                 if identity is None or good.setdefault(identity, raw[4]) != raw[4]:
                     bad.append(raw)
-        if bad:
-            self._put_away(bad)
+        self._put_away(bad)
         return good
 
+    def _report_lost(self) -> None:
+        """Say once that rows are gone: the file still opens after a page of it was overwritten."""
+        if not self._has_reported and (lost := self.lost()):
+            self._has_reported = True
+            self.notes.append(
+                f"{lost} stored rows are gone: {self.path.name} was damaged. Their points count as "
+                "missing, so the same command measures them again."
+            )
+
     def _put_away(self, bad: list[tuple[Any, ...]]) -> None:
+        if not bad:
+            return
         self.quarantined += len(bad)
         self.notes.append(f"{len(bad)} damaged rows are omitted; their points count as missing.")
         if self.read_only:
@@ -161,14 +186,74 @@ class ResultStore:
             why = " ".join(self.notes) or "it was opened read-only."
             raise StoreError(f"{self.path.name} takes no results: {why}")
         with self._reading() as connection:
-            connection.execute("BEGIN IMMEDIATE")
+            if time.monotonic() - self._written_at < PAUSE_S[1]:
+                time.sleep(uniform(*PAUSE_S))  # noqa: S311  (no secret)
+            end = time.monotonic() + BUSY_S
+            with turn(self.path, BUSY_S):
+                _begin(connection, end)
+                try:
+                    yield connection
+                    connection.execute("COMMIT")
+                    self._written_at = time.monotonic()
+                except BaseException:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                    raise
+
+
+def _begin(connection: sqlite3.Connection, end: float) -> None:
+    """Begin to write, with short pauses of random length while another process does."""
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        while True:
             try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if not is_busy(error) or time.monotonic() > end:
+                    raise
+            else:
+                return
+            time.sleep(uniform(*PAUSE_S))  # noqa: S311  (no secret)
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_S * 1000:.0f}")
+
+
+def _process(number: int) -> str:
+    """Name a process of this machine; another one that gets its number later has another name."""
+    import psutil
+
+    try:
+        began = psutil.Process(number).create_time()
+    except psutil.Error:
+        return ""
+    return f"{socket.gethostname()}:{number}:{began:.2f}"
+
+
+def _is_held(worker: object, expires_at: object, now: float) -> bool:
+    """Return whether a claim counts: it has time left, and so has its process if it is here."""
+    if not (isinstance(expires_at, float) and isinstance(worker, bytes)):
+        return False  # not of this program
+    if not now < expires_at <= now + LONGEST_LEASE_S:
+        return False
+    process = worker.decode("utf-8", "replace").rpartition(":")[0]
+    host, number, _began = [*process.rsplit(":", 2), "", ""][:3]
+    is_here = host == socket.gethostname() and number.isdecimal()
+    return not is_here or _process(int(number)) == process
+
+
+def _row(identity: bytes, body: bytes) -> Row | None:
+    """Return the row; None if it is none, or another key's, however right its checksum is."""
+    try:
+        row = Row.from_dict(json.loads(body))
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return None
+    return row if row.key.identity == identity else None
+
+
+def _raw(identity: bytes, body: bytes) -> tuple[Any, ...]:
+    """Return the columns of an intact row."""
+    config_hash, device, kernel_hash, number = identity.split(b"\0")
+    return config_hash, device, kernel_hash, int(number), body, checksum(identity, body)
 
 
 def _identity(raw: tuple[Any, ...]) -> bytes | None:
@@ -177,7 +262,7 @@ def _identity(raw: tuple[Any, ...]) -> bytes | None:
     try:
         identity = b"%b\0%b\0%b\0%d" % (config_hash, device, kernel_hash, number)
         is_intact = type(number) is int and checksum(identity, body) == written
-    except TypeError:
+    except (TypeError, OverflowError):  # text, or an infinite round
         return None
     return identity if is_intact else None
 

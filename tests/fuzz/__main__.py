@@ -1,0 +1,92 @@
+"""Throw damaged input at everything that reads some, for a bounded time; keep what was learned.
+
+    .venv/bin/python -m tests.fuzz [--seconds 600] [--seed 0] [--target NAME]
+
+With atheris, which follows the code that an input reaches, where it is installed; else with
+hypothesis. Inputs that reached new code or failed stay in the folder `.fuzz` and are read first
+next time. Exit code 1: an exception that is not an error of ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.fuzz.engine import kept_inputs, search
+from tests.fuzz.targets import TARGETS, Target, offline
+
+GRACE_SECONDS = 600
+"""After the given time: for the start, and for a last input that is slow."""
+
+
+def main() -> int:
+    """Run as the command line says; return the exit code."""
+    options = _options()
+    targets = [target for target in TARGETS if options.target in {None, target.name}]
+    share = max(1, options.seconds // len(targets))
+    run = _hypothesis if options.engine == "hypothesis" else _atheris
+    print(f"{options.engine}: {share} s for each of {len(targets)} targets, seed {options.seed}")
+    found = []
+    for target in targets:
+        found.append(run(target, share, options.seed, options.folder))
+        print(_line(target, found[-1]), flush=True)
+    total = sum(one["executions"] for one in found)
+    faults = sum(len(one["faults"]) for one in found)
+    print(f"{total:,} executions, {faults} faults; inputs are in {options.folder}")
+    return int(faults > 0)
+
+
+def _hypothesis(target: Target, seconds: int, seed: int, folder: Path) -> dict:
+    offline()
+    tally = search(target, seconds, seed, kept_inputs(target, folder))
+    tally.write_faults(target, folder)
+    return {"executions": len(tally.seconds), "p99": tally.p99, "faults": sorted(tally.faults)}
+
+
+def _atheris(target: Target, seconds: int, seed: int, folder: Path) -> dict:
+    """Run in a process of its own: atheris never returns."""
+    report = folder / target.name / "report.json"
+    report.unlink(missing_ok=True)
+    words = [target.name, str(seconds), str(seed + 1), str(folder)]  # 0 draws another seed
+    command, end = [sys.executable, "-m", "tests.fuzz.guided", *words], seconds + GRACE_SECONDS
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, timeout=end)
+        code, said = str(done.returncode), done.stderr
+    except subprocess.TimeoutExpired as error:
+        code, said = f"nothing in {end} s", error.stderr or b""
+    if not report.is_file():
+        raise SystemExit(
+            f"{target.name}: atheris did not start.\n{said[-2000:].decode(errors='replace')}"
+        )
+    found = json.loads(report.read_text())
+    if code != "0":  # a crash of the interpreter, a hang, or too much memory
+        found["faults"].append(
+            f"the process ended with {code}: {said[-500:].decode(errors='replace')}"
+        )
+    return found
+
+
+def _line(target: Target, found: dict) -> str:
+    head = f"{target.name:12} {found['executions']:>9,} executions, p99 {found['p99'] * 1e3:.1f} ms"
+    return "\n    ".join([head, *found["faults"]])
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    has_atheris = importlib.util.find_spec("atheris") is not None
+    engine = "atheris" if has_atheris else "hypothesis"
+    parser.add_argument("--seconds", type=int, default=600, help="for all targets together")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="default: another one")
+    parser.add_argument("--target", choices=[target.name for target in TARGETS])
+    parser.add_argument("--engine", choices=["atheris", "hypothesis"], default=engine)
+    parser.add_argument("--folder", type=Path, default=Path(".fuzz"))
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""Values of 10^5 characters in every option: a short message with the start of the value."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from workbench.cli import app
+from workbench.core.errors import SHOWN_CHARACTERS
+
+COUNT = 100_000
+VALUES = {
+    "words": "q" * COUNT,
+    "brackets": "[" * COUNT,
+    "digits": "9" * COUNT,
+    "negative": "-" + "9" * COUNT,
+    "spaces": "q " * COUNT,
+    "folders": "../" * COUNT,
+    "null": "q\0",
+}
+COMMANDS = (
+    *("resolve {}", "resolve bamba-9b -s {}", "resolve bamba-9b -s tensor_parallel={}"),
+    *("resolve bamba-9b -s {}=1", "resolve bamba-9b -s device={}", "resolve --batch {}"),
+    *("layout bamba-9b --layer {}", "layout bamba-9b --rule {}", "layout bamba-9b --layout {}"),
+    *("layout bamba-9b --runner {}", "layout bamba-9b --num-blocks {}"),
+    *("offload bamba-9b --cpu-memory {}", "offload bamba-9b --block-size {}"),
+    *("transfer bamba-9b --prefill {}", "transfer bamba-9b --decode tensor_parallel={}"),
+    *("chunks {}", "chunks ,{}", "chunks bamba-9b,{}", "chunks bamba-9b --connector {}"),
+    *("diff bamba-9b --from {}", "backends {}", "backends --rules {}", "coverage --rules {}"),
+    *("coverage --status {}", "models {}", "sweep bamba-9b --format {}", "sweep --kernel {}"),
+    *("sweep bamba-9b -a {}", "sweep bamba-9b -a {}=1", "sweep bamba-9b -a tensor_parallel={}"),
+    *("sweep bamba-9b --dask {}", "sweep bamba-9b --why {}", "explain-log {}"),
+    *("results list {}", "results compare {}", "results export {} x.txt", "notebook run {}"),
+    *("notebook check {}", "notebook run --matrix {}", "report {}", "inspect {}", "inspect -t {}"),
+    *(
+        "verify bamba-9b --python {}",
+        "app {}",
+        "lab {}",
+        "{}",
+        "--{}",
+        "results {}",
+        "resolve --{}",
+    ),
+)
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_long_value_is_answered_in_short(command):
+    for name, value in VALUES.items():
+        words = [word.replace("{}", value) for word in command.split()]
+        found = CliRunner().invoke(app, words)
+        assert isinstance(found.exception, SystemExit), (name, found.exception)
+        assert found.exit_code in {1, 2}, (name, found.output[:500])
+        assert len(found.output) < 2500, (name, found.output[:500])
+        runs = re.findall(r"q{2,}|9{2,}|\[{2,}|(?:\.\./)+|(?:q )+", found.output)
+        assert max(map(len, runs), default=0) <= SHOWN_CHARACTERS, name

@@ -1,0 +1,106 @@
+"""The tool that changes the code: its changes, what it explains, and a run on a small project."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TOOL = ROOT / "tools" / "mutants.py"
+CODE = '''
+def larger(a, b):
+    """Return the larger of the two."""
+    return a if a > b else b
+
+
+def share(part, whole):
+    return part / whole if whole else 0
+'''
+GOOD = """
+from workbench.core.sizes import larger, share
+
+
+def test_larger():
+    assert [larger(1, 2), larger(2, 1)] == [2, 2]
+
+
+def test_share():
+    assert share(1, 2) == 0.5
+"""
+ELSEWHERE = ("tests/models/test_caches_alongside.py", "tests/views/test_backends.py")
+"""Files that judge core, too."""
+PROFILE = """
+from hypothesis import settings
+
+settings.register_profile("quick")
+"""
+
+
+@pytest.fixture
+def points(monkeypatch):
+    monkeypatch.syspath_prepend(str(TOOL.parent))
+    import mutation_points
+
+    return mutation_points
+
+
+def test_every_change_is_a_valid_program_of_its_own(points):
+    source = (ROOT / "workbench/core/capacity/blocks.py").read_bytes()
+    found = list(points.mutants(source, "blocks.py"))
+    assert len(found) > 50
+    programs = {ast.dump(ast.parse(one.apply(source))) for one in found}
+    assert ast.dump(ast.parse(source)) not in programs
+    assert len(programs) > 0.95 * len(found)
+
+
+def test_text_types_and_messages_stay(points):
+    source = b"x: int | None = f'{1 + 1}'\nraise ValueError(2 + 3)\nassert 1 < 2\n"
+    assert list(points.mutants(source, "x.py")) == []
+
+
+def test_what_is_explained_is_still_there(points):
+    explained = json.loads((TOOL.parent / "equivalent_mutants.json").read_text())
+    assert len({tuple(one[:4]) for one in explained}) == len(explained)
+    for file, *change, reason in explained:
+        keys = {one.key for one in points.mutants((ROOT / file).read_bytes(), file)}
+        assert (file, *change) in keys
+        assert len(reason) > 20
+
+
+@pytest.mark.slow
+def test_a_run_lists_what_survived_and_leaves_the_checkout_alone(tmp_path):
+    files = {
+        "workbench/core/sizes.py": CODE,
+        "workbench/__init__.py": "",
+        "workbench/core/__init__.py": "",
+        "tests/core/test_sizes.py": GOOD,
+        "conftest.py": PROFILE,
+        **dict.fromkeys(ELSEWHERE, ""),
+        "tools/equivalent_mutants.json": "[]",
+        **{f"tools/{one.name}": one.read_text() for one in TOOL.parent.glob("mut*.py")},
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    command = [sys.executable, str(TOOL), "--root", str(tmp_path), "--area", "core"]
+    done = subprocess.run([*command, "--workers", "1"], capture_output=True, text=True, check=False)
+    survivors = [line for line in done.stdout.splitlines() if line.startswith("SURVIVED")]
+    # The sides are equal at the boundary, and nothing divides by nothing in the tests.
+    assert {line.partition(": ")[2] for line in survivors} == {
+        "a > b -> (a >= b)",
+        "0 -> (1)",
+    }, done.stdout + done.stderr
+    assert "noticed" in done.stdout
+    assert done.returncode == 1
+    assert {name: (tmp_path / name).read_text() for name in files} == files
+
+    (tmp_path / "tests/core/test_sizes.py").write_text("def test_x():\n    assert False\n")
+    broken = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "Without a change, pytest ends with 1: tests/core/test_sizes.py" in broken.stderr
