@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 import workbench as wb
+from workbench.core.capacity.memory_budget import explicit_bytes
 from workbench.core.errors import ConfigError, Refused
 from workbench.exchange import explain_log
 from workbench.interop.logs.written import ARGUMENTS, start_log
@@ -54,8 +55,10 @@ def with_memory(scenario, random):
         return scenario
     if cache is None:
         return scenario
-    needed = cache.needed_bytes + cache.held_back_bytes
-    return scenario.replace(kv_cache_memory_bytes=min(int(needed * share), 2**42))
+    memory = min(int((cache.needed_bytes + cache.held_back_bytes) * share), 2**42)
+    if not memory:  # as an argument it would be none, except on a CPU
+        return scenario.replace(kv_cache_memory_bytes_by_rank=(0,))
+    return scenario.replace(kv_cache_memory_bytes=memory)
 
 
 def outcome(scenario):
@@ -106,8 +109,9 @@ def test_the_scenario_of_a_log_has_its_facts_and_its_error(rules, seed):
         for field in STATED:
             if getattr(scenario, field) != getattr(DEFAULTS, field):
                 assert report.scenario[field] == getattr(scenario, field), field
-        if (memory := scenario.kv_cache_memory_bytes) is not None and plan is not None:
-            assert abs(report.scenario["kv_cache_memory_bytes"] - memory) <= 2**30 // 100
+        if plan is not None and (memory := explicit_bytes(scenario)):
+            (logged,) = explicit_bytes(wb.Scenario.from_dict(report.scenario))
+            assert abs(logged - memory[0]) <= 2**30 // 100
         check_verdict(report, scenario, problem)
         codes.add(problem.code)
         wrapped = explain_log(cut(start_log(scenario, problem, plan), 120))

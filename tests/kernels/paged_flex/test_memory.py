@@ -78,43 +78,57 @@ def test_a_write_past_the_output_is_found_by_the_guard():
 MUTANTS = [
     ("m_key = o_key < seq_len", "m_key = o_key <= seq_len"),
     ("(o_token < b_count)", "(o_token <= b_count)"),
-    ("t_high = tl.cdiv(high, BLOCK_N)", "t_high = high // BLOCK_N"),
-    ("tl.maximum(low, 0) // BLOCK_N, t_high", "tl.cdiv(tl.maximum(low, 0), BLOCK_N), t_high"),
-    ("t_full = tl.cdiv(tl.maximum(full_low, 0), BLOCK_N)", "t_full = full_low * 0"),
+    ("t_high = tl.cdiv(seen.high, sizes.BLOCK_N)", "t_high = seen.high // sizes.BLOCK_N"),
     (
-        "tl.minimum(full_high, high), 0) // BLOCK_N",
-        "tl.minimum(full_high, high), 0) // BLOCK_N + 1",
+        "tl.maximum(seen.low, 0) // sizes.BLOCK_N,",
+        "tl.cdiv(tl.maximum(seen.low, 0), sizes.BLOCK_N),",
     ),
-    ("* RATIO + b_part % RATIO", "* RATIO + b_part"),
-    ("(o_key % BLOCK_SIZE) * kv_stride_token", "o_key * kv_stride_token"),
-    ("b_part = o_key // BLOCK_SIZE", "b_part = (o_key + 1) // BLOCK_SIZE"),
+    ("t_full = tl.cdiv(tl.maximum(seen.full_low, 0), sizes.BLOCK_N)", "t_full = seen.full_low * 0"),
+    (
+        "tl.minimum(seen.full_high, seen.high), 0) // sizes.BLOCK_N",
+        "tl.minimum(seen.full_high, seen.high), 0) // sizes.BLOCK_N + 1",
+    ),
+    ("* sizes.RATIO + b_part % sizes.RATIO", "* sizes.RATIO + b_part"),
+    ("(o_key % sizes.BLOCK_SIZE) * pages.token", "o_key * pages.token"),
+    ("b_part = o_key // sizes.BLOCK_SIZE", "b_part = (o_key + 1) // sizes.BLOCK_SIZE"),
     ("o_row // GROUP", "o_row // (GROUP + 1)"),
     ("o_row % GROUP", "o_row % (GROUP - 1)"),
     ("b_computed = seq_len - b_count", "b_computed = seq_len - b_count + 1"),
     ("b_sum = b_sum * b_shrink + tl.sum(b_weight, 1)", "b_sum = b_sum + tl.sum(b_weight, 1)"),
     ("b_acc = b_acc * b_shrink[:, None]\n", "b_acc = b_acc\n"),
-    ("return m_visible & (o_key < seq_len)[None, :] & m_row[:, None]", "return m_visible"),
+    (
+        "return m_visible & (o_key < seq_len)[None, :] & queries.in_batch[:, None]",
+        "return m_visible",
+    ),
     ("p_items + i_item * 5 + 2) // BLOCK_N", "p_items + i_item * 5 + 2) // BLOCK_N + 1"),
     ("p_items + i_item * 5 + 3), BLOCK_N)", "p_items + i_item * 5 + 3), BLOCK_N) - 1"),
-    ("b_query, t_begin, t_begin + FOLD", "b_query, t_begin + 1, t_begin + FOLD"),
-    ("i_near + tl.cdiv(high, FOLD) - i_first,", "i_near + high // FOLD - i_first,"),
-    ("tl.minimum(low, high), 0) // FOLD", "tl.minimum(low, high), 0) // FOLD + 1"),
+    (
+        "t_begin = i_split * (FOLD // sizes.BLOCK_N)",
+        "t_begin = i_split * (FOLD // sizes.BLOCK_N) + 1",
+    ),
+    ("i_near + tl.cdiv(seen.high, FOLD) - i_first,", "i_near + seen.high // FOLD - i_first,"),
+    (
+        "tl.minimum(seen.low, seen.high), 0) // FOLD",
+        "tl.minimum(seen.low, seen.high), 0) // FOLD + 1",
+    ),
     ("i_visit < i_near, i_visit,", "i_visit <= i_near, i_visit,"),
     ("b_weight = tl.exp2((b_split_max - b_safe) * factor)", "b_weight = b_split_sum * 0 + 1"),
     ("tl.range(0, b_splits,", "tl.range(0, b_splits - 1,"),
     ("b_sum * b_shrink)\n", "b_sum)\n"),
-    ("i_partial * partial_rows * BLOCK_D + o_cell, b_acc", "i_partial * BLOCK_D + o_cell, b_acc"),
-    ("(i_target * partial_rows + i_row) * BLOCK_D", "(i_target * partial_rows) * BLOCK_D"),
+    ("i_partial * partial_rows * BLOCK_V + o_cell, b_acc", "i_partial * BLOCK_V + o_cell, b_acc"),
+    ("(i_target * partial_rows + i_row) * BLOCK_V", "(i_target * partial_rows) * BLOCK_V"),
     ("m_first = o_dim == 0", "m_first = o_dim < 0"),
     ("i_head // GROUP", "i_head"),
     ("i_head % GROUP\n", "i_head * 0\n"),
-    ("i_partial = b_partial * tl.num_programs(1) + i_kv_head", "i_partial = b_partial + i_kv_head"),
+    ("i_partial = b_partial * tl.num_programs(1) + i_heads", "i_partial = b_partial + i_heads"),
     ("tl.range(0, b_splits,", "tl.range(1, b_splits,"),
-    ("o_dim < HEAD_DIM", "o_dim <= HEAD_DIM"),
-    ("p_table + b_row * table_stride", "p_table + i_request * table_stride"),
+    ("o_dim < sizes.KEY_DIM", "o_dim <= sizes.KEY_DIM"),
+    ("o_value_dim < VALUE_DIM", "o_value_dim <= VALUE_DIM"),
+    ("m_dim = o_dim < VALUE_DIM", "m_dim = o_dim <= VALUE_DIM"),
+    ("step.table + b_row * strides.table", "step.table + i_request * strides.table"),
     ("i_visit < near_count", "i_visit <= near_count"),
     ("tl.minimum(i_visit + 1, tile_count - 1)", "i_visit"),
-    ("p_row, seq_len, tile_count > 0,", "p_row, seq_len, True,"),
+    ("pages.row, seq_len, tile_count > 0, sizes", "pages.row, seq_len, True, sizes"),
     ("t_low - near_count, near_count", "t_low - near_count + 1, near_count"),
     ("near_count, t_begin, t_low", "near_count, t_begin + 1, t_low"),
     ("i_tile >= t_full_end", "i_tile > t_full_end"),
@@ -136,7 +150,7 @@ QUICK = 3
     ],
 )
 def test_a_planted_mistake_is_found(right, wrong, tmp_path, monkeypatch):
-    sources = {name: source_of(name).replace(*OWN_NAME) for name in KERNELS}
+    sources = {name: mutant_of(source_of(name)) for name in KERNELS}
     assert any(right in source for source in sources.values())
     for name, source in sources.items():
         (tmp_path / f"mutant_{name}.py").write_text(source.replace(right, wrong), encoding="utf-8")
@@ -156,11 +170,19 @@ def test_without_a_planted_mistake_nothing_is_found(monkeypatch):
 
 
 KERNELS = ("attend_kernel", "combine_kernel", "tile_kernel")
-OWN_NAME = ("from workbench.kernels.paged_flex.", "from mutant_")
 
 
 def source_of(name):
     return (Path(launches.__file__).parent / f"{name}.py").read_text(encoding="utf-8")
+
+
+def mutant_of(source):
+    """The source whose kernels import the mutants of each other, and all else as it is."""
+    for name in KERNELS:
+        source = source.replace(
+            f"from workbench.kernels.paged_flex.{name} ", f"from mutant_{name} "
+        )
+    return source
 
 
 def is_found():

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from workbench.core.capacity.memory_budget import explicit_bytes
 from workbench.core.plan import Plan
 from workbench.core.stages.speculation import method_for
 from workbench.core.versions import RULE_SETS
@@ -23,7 +24,7 @@ ARGUMENTS = {
     if field.argument[0] and not field.argument[1] and name != "model"
 }
 """Field -> the argument that has its value."""
-MEASURED = ("kv_cache_memory_bytes",)
+MEASURED = ("kv_cache_memory_bytes", "kv_cache_memory_bytes_by_rank")
 API, CORE = "APIServer pid=14", "EngineCore pid=99"
 PLACES = (
     ("vLLM API server", API, "utils.py:302"),
@@ -158,9 +159,8 @@ def start_log(
         sizes = [line for line in plan.log_lines if not line.startswith("Available")]
         capacity = [line for line in sizes if line.startswith(CAPACITY)]
         lines += [line for line in sizes if line not in capacity]
-        if scenario.kv_cache_memory_bytes is not None:
-            size = round(scenario.kv_cache_memory_bytes / GIB, 2)
-            lines.append(f"Available KV cache memory: {size} GiB")
+        if memory := explicit_bytes(scenario):
+            lines.append(f"Available KV cache memory: {round(min(memory) / GIB, 2)} GiB")
         lines += capacity
     head = (f"{_head(line, second)}{line}" for second, line in enumerate(lines, 1))
     text = error_text(scenario, problem)
