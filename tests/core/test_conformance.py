@@ -98,7 +98,7 @@ OLD_FLASH = BackendTable(
         ({"cpu_block_size": 64}, {"block_size"}),
         ({"prefill_checkpoint_tokens": 32}, {"block_size"}),
         ({"draft_counting": frozenset()}, {"mamba_state_shapes"}),
-        ({"kda_dtypes": ("bfloat16", "float32")}, {"mamba_state_dtypes"}),
+        ({"kda_dtypes": ("bfloat16", "float32")}, {"mamba_page_bytes_unpadded", "block_size"}),
         ({"backends": OLD_FLASH}, {"supported_kernel_block_sizes", "kernel_block_size"}),
     ],
 )

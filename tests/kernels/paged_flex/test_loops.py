@@ -34,7 +34,12 @@ BUDGETS = {
     "decode, page 16": (2.20, 2),
     "decode, int8": (3.15, 2),
     "decode, head 512": (4.90, 2),
+    "decode, keys 192": (1.20, 2),
     "decode": (1.00, 2),
+    "keys 192": (0.40, 1),
+    "MLA, page 16": (6.60, 1),
+    "MLA decode, bitwise": (6.30, 2),
+    "MLA": (4.50, 1),
 }
 """Beginning of a call's name -> instructions of a warp per score, and tiles in flight, on sm_90."""
 WITHOUT_MATRIX = "prefill, float32"
