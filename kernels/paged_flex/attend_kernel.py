@@ -142,7 +142,13 @@ def attend_kernel(
         else:
             scale = scale * b_key_scale
     queries = Queries(
-        tensors.query, b_query, b_rest, i_request, o_head, b_computed + o_token, m_row
+        pointer=tensors.query,
+        main=b_query,
+        rest=b_rest,
+        request=i_request,
+        head=o_head,
+        position=b_computed + o_token,
+        in_batch=m_row,
     )
 
     # queries of the tile, and the KV tiles that its mask lets them see
@@ -152,7 +158,14 @@ def attend_kernel(
     near_end, low, full_low, full_high, high = SPAN(
         q_first, q_last, seq_len, p_mask_row, MASK_PARAM
     )
-    seen = Seen(near_end, low, full_low, full_high, tl.minimum(high, seq_len), seq_len)
+    seen = Seen(
+        near_end=near_end,
+        low=low,
+        full_low=full_low,
+        full_high=full_high,
+        high=tl.minimum(high, seq_len),
+        seq_len=seq_len,
+    )
     p_keys = tensors.key + i_kv_head * strides.head
     p_values = tensors.value + i_kv_head * strides.head
     d_key, d_rest, d_value = p_keys, p_keys, p_values
@@ -177,21 +190,48 @@ def attend_kernel(
             )
     p_row = step.table + b_row * strides.table
     pages = Pages(
-        p_row, p_keys, p_values, d_key, d_rest, d_value,
-        strides.block, strides.token, strides.block_rows,
-    )  # fmt: skip
+        row=p_row,
+        key=p_keys,
+        value=p_values,
+        described_keys=d_key,
+        described_rest=d_rest,
+        described_values=d_value,
+        block=strides.block,
+        token=strides.token,
+        block_rows=strides.block_rows,
+    )
     # in the call: what is assigned to a name is known at compile time no longer
     b_acc, b_max, b_sum = attend_carefully(
-        t_begin, t_end, seen, queries, pages,
+        t_begin,
+        t_end,
+        seen,
+        queries,
+        pages,
         Mods(
-            MASK_MOD, MASK_PARAM, p_mask_row, SCORE_MOD, SCORE_PARAM, step.score_aux, scale, factor
+            MASK_MOD=MASK_MOD,
+            MASK_PARAM=MASK_PARAM,
+            mask_aux=p_mask_row,
+            SCORE_MOD=SCORE_MOD,
+            SCORE_PARAM=SCORE_PARAM,
+            score_aux=step.score_aux,
+            scale=scale,
+            factor=factor,
         ),
         Sizes(
-            BLOCK_M, BLOCK_N, KEY_DIM, BLOCK_D, BLOCK_R, VALUE_DIM, BLOCK_V, IN_KEY,
-            BLOCK_SIZE, RATIO, DESCRIBED,
+            BLOCK_M=BLOCK_M,
+            BLOCK_N=BLOCK_N,
+            KEY_DIM=KEY_DIM,
+            BLOCK_D=BLOCK_D,
+            BLOCK_R=BLOCK_R,
+            VALUE_DIM=VALUE_DIM,
+            BLOCK_V=BLOCK_V,
+            IN_KEY=IN_KEY,
+            BLOCK_SIZE=BLOCK_SIZE,
+            RATIO=RATIO,
+            DESCRIBED=DESCRIBED,
         ),
         FOLD,
-    )  # fmt: skip
+    )
 
     # read again: what follows from them is not kept in registers through the loops
     b_first = tl.load(p_items + i_item * 5 + 1, volatile=True)

@@ -78,7 +78,7 @@ def cache_views(
     """
     width = kv_cache.shape[-1]
     if kv_cache.dim() == 5:
-        views, dims = Views(kv_cache[:, 0], kv_cache[:, 1]), HeadDims(head_dim, width)
+        views, dims = Views(*kv_cache.unbind(1)), HeadDims(head_dim, width)
         right = width == head_dim and value_dim in {None, head_dim}
         wanted = f"{PAIRS} holds keys and values of head_dim {head_dim} dims"
     elif width == head_dim and value_dim is not None:

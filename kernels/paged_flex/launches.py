@@ -59,8 +59,14 @@ def attend_launches(planned: Planned, layer: Layer) -> tuple[Launch, ...]:
     """Return a launch for each kind of tile; what changes between calls is a layer's tensors."""
     shapes, score, tables = planned.shapes, planned.score, planned.tables
     scratch = Scratch(planned.partial, planned.state)
-    names = ("starts", "lengths", "rows", "table", "mask", "score")
-    step = Step(*(tables[name] for name in names))
+    step = Step(
+        query_start=tables["starts"],
+        seq_lens=tables["lengths"],
+        rows=tables["rows"],
+        table=tables["table"],
+        mask_aux=tables["mask"],
+        score_aux=tables["score"],
+    )
     keys = layer.tensors.key
     rows, block_rows = rows_of(keys)
     strides = Strides(

@@ -30,10 +30,20 @@ class Layer:
     @property
     def result_strides(self) -> ResultStrides:
         """Return the strides over tokens and heads of out and lse, and over heads of scales."""
-        lse = (0, 0) if self.extras.lse is None else self.extras.lse.stride()
-        scales = (self.extras.key_scale, self.extras.value_scale)
-        steps = (0 if x is None or x.numel() == 1 else x.stride(0) for x in scales)
-        return ResultStrides(*self.tensors.out.stride()[:2], *lse, *steps)
+        out, extras = self.tensors.out, self.extras
+        lse_token, lse_head = (0, 0) if extras.lse is None else extras.lse.stride()
+        return ResultStrides(
+            out_token=out.stride(0),
+            out_head=out.stride(1),
+            lse_token=lse_token,
+            lse_head=lse_head,
+            key_scale=_step(extras.key_scale),
+            value_scale=_step(extras.value_scale),
+        )
+
+
+def _step(scale: torch.Tensor | None) -> int:
+    return 0 if scale is None or scale.numel() == 1 else scale.stride(0)
 
 
 def check_extras(layer: Layer, shapes: Shapes) -> None:

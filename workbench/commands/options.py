@@ -126,7 +126,10 @@ def _short_errors() -> Iterator[None]:
         usage: Any = error
         # click's, which typer keeps in a place of its own; without a command it is the help
         if hasattr(error, "format_message") and not usage.message.startswith("Usage:"):
-            usage.message = LONG_WORD.sub(lambda word: cut(word[0]), usage.message)[:300]
+            # the name of an unknown option is neither in quotes nor one word
+            option = getattr(error, "option_name", None) or ""
+            message = usage.message.replace(option, cut(option)) if option else usage.message
+            usage.message = LONG_WORD.sub(lambda word: cut(word[0]), message)[:300]
         raise
 
 

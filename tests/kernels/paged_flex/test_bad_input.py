@@ -152,8 +152,8 @@ def test_tensors_of_another_gpu(field):
 
 
 def test_heads_wider_than_a_tile_can_hold():
-    wide = Case(requests((5, 1), dim=513), 16)
-    refused(r"1\.\.512", wide.attend, field="kv_cache", given=513, limit=512)
+    wide = requests((5, 1), dim=513)
+    refused(r"1\.\.512", Case, wide, 16, field="kv_cache", given=513, limit=512)
 
 
 def test_mods_of_the_wrong_kind():

@@ -18,17 +18,15 @@ SIZES = (*FINAL_BLOCK, "mamba_page_size_padded", *MODE)
 
 @dataclass(frozen=True)
 class Fact:
-    """A number to compare: its published name, a label, a unit, what a change of it means.
-
-    steps: those that may decide it, by default the one of its name; the first whose result differs
-    is followed to its operands.
-    """
+    """A number to compare: its published name, a label, a unit, what a change of it means."""
 
     name: str
     label: str
     unit: str
     means: str
     steps: tuple[str, ...] = ()
+    """Those that may decide it, by default the one of its name; the first whose result differs is
+    followed to its operands."""
     appears: str = ""
     """What it means that there was no such number before, if that is something else."""
     vanishes: str = ""
@@ -63,109 +61,127 @@ FIRST_HASHES = "Nothing was hashed before; hashes cover {new} tokens now."
 FACTS = (
     Fact(
         "enable_prefix_caching",
-        "prefix caching",
-        "",
-        "Prefix caching is {on} by default; set the flag to keep it as it was.",
+        label="prefix caching",
+        unit="",
+        means="Prefix caching is {on} by default; set the flag to keep it as it was.",
     ),
     Fact(
         "mamba_cache_mode",
-        "cache mode",
-        "",
-        "States are kept in another way, which changes blocks of a request.",
+        label="cache mode",
+        unit="",
+        means="States are kept in another way, which changes blocks of a request.",
     ),
     Fact(
         "speculative_method",
-        "speculative method",
-        "",
-        "{new} drafts instead of {old}: set the method to keep it as it was.",
+        label="speculative method",
+        unit="",
+        means="{new} drafts instead of {old}: set the method to keep it as it was.",
     ),
-    Fact("backend", "attention backend", "", "Another kernel runs; measure it again."),
-    Fact("mamba_page_size_bytes", "mamba state", "bytes", "A state takes {percent} bytes."),
+    Fact(
+        "backend",
+        label="attention backend",
+        unit="",
+        means="Another kernel runs; measure it again.",
+    ),
+    Fact(
+        "mamba_page_size_bytes",
+        label="mamba state",
+        unit="bytes",
+        means="A state takes {percent} bytes.",
+    ),
     Fact(
         "attention_bytes_per_token",
-        "KV bytes per token per layer",
-        "bytes",
-        "A token takes {percent} bytes in every attention layer.",
+        label="KV bytes per token per layer",
+        unit="bytes",
+        means="A token takes {percent} bytes in every attention layer.",
     ),
     Fact(
         "block_size",
-        "block size",
-        "tokens",
-        "Cached prefixes, offloaded blocks and external stores keyed by {old} tokens do not match "
-        "{new}.",
-        FINAL_BLOCK,
+        label="block size",
+        unit="tokens",
+        means="Cached prefixes, offloaded blocks and external stores keyed by {old} tokens do not "
+        "match {new}.",
+        steps=FINAL_BLOCK,
     ),
     Fact(
         "mamba_block_size",
-        "mamba block",
-        "tokens",
-        "States are kept every {new} tokens instead of every {old}.",
-        (*MODE, *FINAL_BLOCK),
+        label="mamba block",
+        unit="tokens",
+        means="States are kept every {new} tokens instead of every {old}.",
+        steps=(*MODE, *FINAL_BLOCK),
     ),
     Fact(
         "page_size_bytes",
-        "page",
-        "bytes",
-        "A page takes {percent} bytes; transfers move other sizes.",
-        SIZES,
+        label="page",
+        unit="bytes",
+        means="A page takes {percent} bytes; transfers move other sizes.",
+        steps=SIZES,
     ),
     Fact(
         "padding_percent",
-        "padding",
-        "%",
-        "Padding goes from {old} to {new} percent of a state.",
-        SIZES,
+        label="padding",
+        unit="%",
+        means="Padding goes from {old} to {new} percent of a state.",
+        steps=SIZES,
     ),
     Fact(
         "kernel_block_size",
-        "kernel block",
-        "tokens",
-        "The kernel sees blocks of {new} tokens instead of {old}: other tables, other speed.",
-        (*FINAL_BLOCK, "kernel_block_size"),
+        label="kernel block",
+        unit="tokens",
+        means="The kernel sees blocks of {new} tokens instead of {old}: other tables, other speed.",
+        steps=(*FINAL_BLOCK, "kernel_block_size"),
     ),
     Fact(
         "max_num_batched_tokens",
-        "max batched tokens",
-        "tokens",
-        "A step takes up to {new} tokens instead of {old} by default.",
+        label="max batched tokens",
+        unit="tokens",
+        means="A step takes up to {new} tokens instead of {old} by default.",
     ),
     Fact(
         "max_num_seqs",
-        "sequences",
-        "",
-        "Up to {new} requests run together by default, instead of {old}.",
+        label="sequences",
+        unit="",
+        means="Up to {new} requests run together by default, instead of {old}.",
     ),
-    Fact("num_blocks", "blocks", "", "The pool holds {percent} blocks.", SIZES),
+    Fact(
+        "num_blocks", label="blocks", unit="", means="The pool holds {percent} blocks.", steps=SIZES
+    ),
     Fact(
         "blocks_per_request",
-        "blocks of a request",
-        "",
-        "A request of full length takes {new} blocks instead of {old}.",
-        SIZES,
+        label="blocks of a request",
+        unit="",
+        means="A request of full length takes {new} blocks instead of {old}.",
+        steps=SIZES,
     ),
-    Fact("max_concurrency", "concurrency", "x", "{percent} requests of full length fit.", SIZES),
+    Fact(
+        "max_concurrency",
+        label="concurrency",
+        unit="x",
+        means="{percent} requests of full length fit.",
+        steps=SIZES,
+    ),
     Fact(
         "smallest_prefix",
-        "smallest cacheable prefix",
-        "tokens",
-        "Prompts must share {new} tokens instead of {old} to get a prefix hit.",
-        ("enable_prefix_caching", *SIZES),
+        label="smallest cacheable prefix",
+        unit="tokens",
+        means="Prompts must share {new} tokens instead of {old} to get a prefix hit.",
+        steps=("enable_prefix_caching", *SIZES),
         appears="Prompts that share {new} tokens can get a prefix hit; none could before.",
         vanishes="No prompt can get a prefix hit; {old} shared tokens were enough before.",
     ),
     Fact(
         "scheduler_block_size",
-        "scheduler block",
-        "tokens",
-        "Requests are scheduled in steps of {new} tokens.",
-        (*MODE, *FINAL_BLOCK),
+        label="scheduler block",
+        unit="tokens",
+        means="Requests are scheduled in steps of {new} tokens.",
+        steps=(*MODE, *FINAL_BLOCK),
     ),
     Fact(
         "hash_block_size",
-        "hash block",
-        "tokens",
-        "Hashes cover {new} tokens instead of {old}: old hashes are useless.",
-        (*MODE, *FINAL_BLOCK),
+        label="hash block",
+        unit="tokens",
+        means="Hashes cover {new} tokens instead of {old}: old hashes are useless.",
+        steps=(*MODE, *FINAL_BLOCK),
     ),
 )
 
