@@ -17,8 +17,8 @@ from measuring import in_turn, run
 
 import workbench as wb
 from workbench.core.byte_map.of_plan import byte_map
+from workbench.door.session import Session
 from workbench.ui.panels.pages import PagesPanel
-from workbench.ui.session import Session
 from workbench.views.bytes.map import page_map
 from workbench.views.bytes.places import LEVELS
 from workbench.views.capacity.pool_raster import VIEWS, pool_raster

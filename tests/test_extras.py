@@ -26,6 +26,7 @@ LIGHT = {
     "models": set(),
     "scenario": {"pydantic"},
     "interop": {"pydantic"},
+    "door": set(),
     "commands": {"typer"},
 }
 """Folder -> packages that it may import; what an extra brings only as in LATE."""

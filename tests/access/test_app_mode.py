@@ -19,10 +19,10 @@ from workbench.access.app_mode import (
     check_scheduler,
     output_path,
 )
+from workbench.door.session import RecordedError
 from workbench.models import load_model
 from workbench.sweeps.kernels.cluster import cluster
 from workbench.ui.panels.panel import error_html
-from workbench.ui.session import RecordedError
 from workbench.verify.process import Host, query
 
 

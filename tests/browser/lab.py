@@ -25,7 +25,7 @@ LIGHT: Theme = "JupyterLab Light"
 DARK: Theme = "JupyterLab Dark"
 INSIDE_SCHEMES = ("about", "blob", "data")
 # The only time limit of the browser tests: reached by what is broken, never by a busy machine.
-PATIENCE_MS = 600_000
+PATIENCE_MS = 180_000
 expect.set_options(timeout=PATIENCE_MS)
 WIDGET = ":is(.jupyter-widgets, .widget-toggle-buttons)"
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"  # ipywidgets puts it between the words of an option

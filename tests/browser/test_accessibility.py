@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.browser.lab import DARK, LIGHT, LabPage, expect
-from workbench.ui.door_explanations import VIEWS
-from workbench.ui.labs import LABS
+from workbench.door.explanations import VIEWS
+from workbench.door.labs import LABS
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 DOOR = ".wb-door"

@@ -11,8 +11,8 @@ import pytest
 import workbench
 from tests.browser.lab import LabPage, expect
 from workbench.core.what_if.answers import answers
-from workbench.ui.door_explanations import VIEWS
-from workbench.ui.door_regions import View, body
+from workbench.door.explanations import VIEWS
+from workbench.door.regions import View, body
 from workbench.views.door.tiles import TILES
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"

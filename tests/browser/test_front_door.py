@@ -10,7 +10,7 @@ import pytest
 import workbench
 from tests.browser.lab import DARK, LIGHT, LabPage, expect
 from workbench.core.what_if.answers import answers
-from workbench.ui.door_explanations import VIEWS
+from workbench.door.explanations import VIEWS
 from workbench.views.door.tiles import TILES
 
 ROOT = Path(__file__).parents[2]

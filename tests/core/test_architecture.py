@@ -31,9 +31,10 @@ ROOMS = {
         *("core", "access", "models", "views", "kernels", "labs", "sweeps", "verify"),
         *("scenario", "notebooks", "interop", "face"),
     },
+    "door": {"core", "access", "models", "scenario", "interop", "views", "face"},
     "ui": {
         *("core", "access", "models", "views", "kernels", "labs", "sweeps", "verify"),
-        *("scenario", "interop", "face"),
+        *("scenario", "interop", "door", "face"),
     },
 }
 """Folder -> the folders whose modules it may import; `face` is what is next to the folders."""

@@ -201,7 +201,7 @@ def test_the_index_shows_and_links_every_lesson():
 
 
 def test_every_lab_has_a_notebook_and_a_line_in_the_index():
-    from workbench.ui.labs import LABS
+    from workbench.door.labs import LABS
 
     cells = json.loads((NOTEBOOKS / "index.ipynb").read_text(encoding="utf-8"))["cells"]
     text = "".join("".join(cell["source"]) for cell in cells)

@@ -10,13 +10,13 @@ import ipywidgets as widgets
 
 from tests.ui.panels import press, shown_in_time
 from workbench.core.what_if.next_steps import GOALS
+from workbench.door.explanations import VIEWS
+from workbench.door.labs import LABS
 from workbench.labs.flex.labs import FLEX_LABS
 from workbench.models import catalog_names
 from workbench.scenario import FIELDS, Scenario
 from workbench.ui import FrontDoor
 from workbench.ui.completion_box import CompletionBox
-from workbench.ui.door_explanations import VIEWS
-from workbench.ui.labs import LABS
 from workbench.ui.live_figure import FigureView
 from workbench.ui.panels.panel import Panel
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import workbench as wb
-from workbench.ui.session import STRICT_VARIABLE
+from workbench.door.session import STRICT_VARIABLE
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ from html import unescape
 
 import ipywidgets as widgets
 
+from workbench.door.labs import LABS
 from workbench.ui import FrontDoor
 from workbench.ui.jobs import JobRunner
-from workbench.ui.labs import LABS
 
 ACTION = re.compile(r'<button[^>]*data-do="(\w+)" data-arg="([^"]*)"[^>]*>(.*?)</button>')
 

@@ -12,8 +12,8 @@ from tests.ui.panels import press
 from workbench.core.errors import Refused
 from workbench.core.remedies import changed_plan
 from workbench.core.resolve import resolve
-from workbench.ui.door_regions import regions
-from workbench.ui.labs import LABS
+from workbench.door.labs import LABS
+from workbench.door.regions import regions
 
 NEEDED_BY_LAB = {
     "Backends by TP": 25,
@@ -52,7 +52,7 @@ def counter(monkeypatch):
     for name, module in list(sys.modules.items()):
         if name.startswith("workbench") and getattr(module, "resolve", None) is resolve:
             monkeypatch.setattr(module, "resolve", counted)
-    monkeypatch.setattr("workbench.ui.session.resolve_model", counted)
+    monkeypatch.setattr("workbench.door.session.resolve_model", counted)
     return counted
 
 
@@ -77,7 +77,7 @@ def test_what_is_submitted_is_drawn_once(monkeypatch, text):
     door = wb.explore(model="qwen3.5-4b")
     drawn = []
     monkeypatch.setattr(
-        "workbench.ui.front_door.regions", lambda state: drawn.append(state) or regions(state)
+        "workbench.door.door.regions", lambda state: drawn.append(state) or regions(state)
     )
     door.submit(text)
     door.set("tensor_parallel", "2")

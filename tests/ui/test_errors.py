@@ -6,7 +6,7 @@ import pytest
 
 import workbench as wb
 from tests.ui.panels import press, region
-from workbench.ui.session import STRICT_VARIABLE
+from workbench.door.session import STRICT_VARIABLE
 
 PLANTED = "planted <img src=x onerror=alert(1)>"
 
@@ -20,13 +20,13 @@ def fail(*_args, **_kwargs):
 
 
 PLACES = {
-    "tiles": "workbench.ui.door_regions.tiles",
-    "bar": "workbench.ui.door_regions.scenario_bar",
-    "picture": "workbench.ui.door_explanations.page_drawing",
-    "cards": "workbench.ui.door_regions.next_cards",
-    "answers": "workbench.ui.front_door.answers",
-    "next steps": "workbench.ui.front_door.next_steps",
-    "resolve": "workbench.ui.session.resolve_model",
+    "tiles": "workbench.door.regions.tiles",
+    "bar": "workbench.door.regions.scenario_bar",
+    "picture": "workbench.door.explanations.page_drawing",
+    "cards": "workbench.door.regions.next_cards",
+    "answers": "workbench.door.door.answers",
+    "next steps": "workbench.door.door.next_steps",
+    "resolve": "workbench.door.session.resolve_model",
     "a lab": "workbench.ui.panels.backends.grid_html",
 }
 
@@ -45,14 +45,14 @@ def test_a_planted_exception_is_shown_recorded_and_recovered_from(
         plant(planted, place)
         panel.apply(tensor_parallel=2)
     shown = region(panel, "error")
-    assert 'data-workbench-error="_received"' in shown
+    assert 'data-workbench-error="receive"' in shown
     assert "PlantedError: planted &lt;img" in shown
     assert "Traceback (most recent call last)" in shown
     assert "<img" not in shown
     assert panel.view.stale
     assert "wb-stale" in panel.labs.widget._dom_classes
     [recorded] = panel.session.errors
-    assert recorded.callback == "_received"
+    assert recorded.callback == "receive"
     assert recorded.summary == f"PlantedError: {PLANTED}"
     assert "in fail" in recorded.traceback
 
@@ -69,7 +69,7 @@ def test_an_exception_in_a_lab_that_is_opened_later(failing_panel, monkeypatch):
     with monkeypatch.context() as planted:
         plant(planted, "a lab")
         press(failing_panel, "lab", "Backends by TP")
-    assert 'data-workbench-error="_received"' in region(failing_panel, "error")
+    assert 'data-workbench-error="receive"' in region(failing_panel, "error")
     assert failing_panel.view.stale
 
 
@@ -77,7 +77,7 @@ def test_an_exception_in_the_first_show_still_gives_a_panel(monkeypatch):
     with monkeypatch.context() as planted:
         plant(planted, "tiles")
         panel = wb.explore()
-    assert 'data-workbench-error="_first_show"' in region(panel, "error")
+    assert 'data-workbench-error="start"' in region(panel, "error")
     panel.apply(tensor_parallel=2)
     assert region(panel, "error") == ""
     assert f"{panel.plan.block_size:,} tokens" in region(panel, "answers")
@@ -88,7 +88,7 @@ def test_an_exception_while_a_refusal_is_shown(failing_panel, monkeypatch):
     with monkeypatch.context() as planted:
         planted.setattr("workbench.views.html.refusal_html", fail)
         panel.apply(tensor_parallel=3)
-    assert panel.session.errors[0].callback == "_received"
+    assert panel.session.errors[0].callback == "receive"
     assert panel.view.stale
 
 
@@ -100,7 +100,7 @@ def test_strict_raises_as_well(failing_panel, monkeypatch, place):
         plant(planted, place)
         with pytest.raises(PlantedError):
             failing_panel.apply(tensor_parallel=2)
-    assert 'data-workbench-error="_received"' in region(failing_panel, "error")
+    assert 'data-workbench-error="receive"' in region(failing_panel, "error")
     assert len(failing_panel.session.errors) == 1
     failing_panel.apply(tensor_parallel=4)
     assert failing_panel.plan.settings.tensor_parallel == 4

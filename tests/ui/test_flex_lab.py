@@ -12,12 +12,12 @@ pytest.importorskip("triton")
 
 from tests.ui.panels import shown_in_time
 from workbench.core.flex.lab import ENGINE, KERNELS
+from workbench.door.session import Session
 from workbench.kernels.mode import triton_mode
 from workbench.kernels.paged_flex.plan import AttentionPlan
 from workbench.labs.flex.labs import FLEX_LABS
 from workbench.scenario import Scenario
 from workbench.ui.panels.flex.panel import FlexPanel
-from workbench.ui.session import Session
 
 INTERPRETED = triton_mode().mode == "interpreter"
 SMALL = {"model": "llama-3.1-8b", "backend": "FLEX_ATTENTION", "tensor_parallel": 8}

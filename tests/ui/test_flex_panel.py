@@ -6,10 +6,10 @@ import pytest
 
 from workbench.core.flex.batch import KINDS
 from workbench.core.flex.picture import BUILDS, PRUNED
+from workbench.door.session import Session
 from workbench.scenario import Scenario
 from workbench.ui.panels.flex.panel import FlexPanel
 from workbench.ui.panels.flex.pictures import MASKS, SIZES
-from workbench.ui.session import Session
 
 FP8 = {"backend": "FLEX_ATTENTION", "kv_cache_dtype": "fp8"}
 

@@ -14,11 +14,11 @@ from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.core.what_if.answers import answers
 from workbench.core.what_if.choices import NO_BACKEND
 from workbench.core.what_if.next_steps import GOALS, next_steps
+from workbench.door.explanations import VIEWS
+from workbench.door.labs import LABS
 from workbench.models import catalog_names
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.links import link_of
-from workbench.ui.door_explanations import VIEWS
-from workbench.ui.labs import LABS
 from workbench.views.door.scenario_bar import ALL
 from workbench.views.door.step_links import MADE_BY
 from workbench.views.door.tiles import COMMON_DEVICES, TILES
@@ -462,8 +462,8 @@ def test_a_block_size_is_tried_without_leaving_the_scenario(panel):
 def test_what_is_known_of_a_scenario_is_not_computed_again(panel, monkeypatch):
     press(panel, "view", "what_if")
     press(panel, "view", "why")
-    monkeypatch.setattr("workbench.ui.front_door.next_steps", None)
-    monkeypatch.setattr("workbench.ui.front_door.body", None)
+    monkeypatch.setattr("workbench.door.door.next_steps", None)
+    monkeypatch.setattr("workbench.door.door.body", None)
     for do, arg in (("view", "what_if"), ("open", ALL), ("view", "why"), ("lab", "Copy")):
         press(panel, do, arg)
     assert_shows_its_plan(panel)

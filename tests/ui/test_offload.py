@@ -6,9 +6,9 @@ import pytest
 
 import workbench as wb
 from tests.views.plans import EVIL, evil_config, plan_of
+from workbench.door.session import Session
 from workbench.scenario import Scenario
 from workbench.ui.panels.offload import DECODE, SAME, OffloadPanel
-from workbench.ui.session import Session
 
 QWEN = Scenario(model="qwen3.5-4b", max_model_len=32768)
 

@@ -9,7 +9,7 @@ from ipywidgets.widgets import widget as every
 
 import workbench as wb
 from tests.ui.panels import shown_in_time
-from workbench.ui.labs import LABS
+from workbench.door.labs import LABS
 from workbench.ui.live_figure import FigureView
 from workbench.ui.open_lab import OpenLab, shown_html
 

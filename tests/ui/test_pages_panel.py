@@ -10,8 +10,8 @@ import pytest
 
 import workbench as wb
 from workbench.core.byte_map.of_plan import byte_map
+from workbench.door.session import Session
 from workbench.ui.panels.pages import PagesPanel
-from workbench.ui.session import Session
 from workbench.views.bytes.inspector import byte_inspector
 from workbench.views.bytes.map import map_layout, map_traces
 from workbench.views.bytes.places import LEVELS

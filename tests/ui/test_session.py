@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from workbench.door.session import Outcome, Session, evaluate
 from workbench.scenario import Scenario
-from workbench.ui.session import Outcome, Session, evaluate
 
 LIMIT_S = 300  # reached by what is broken, never by a busy machine
 

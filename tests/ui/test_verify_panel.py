@@ -7,10 +7,10 @@ import os
 import pytest
 
 from tests.ui.panels import shown_in_time
+from workbench.door.session import Session
 from workbench.resolution import resolve
 from workbench.scenario import Scenario
 from workbench.ui.panels.verify import VerifyPanel
-from workbench.ui.session import Session
 
 PYTHON = os.environ.get("WORKBENCH_VLLM_PYTHON")
 

@@ -12,7 +12,7 @@ import workbench as wb
 from tests.soak.duration import LONG_SOAK
 from tests.ui.changes import Person
 from tests.ui.panels import press
-from workbench.ui.labs import LABS
+from workbench.door.labs import LABS
 
 FEW, MANY, WARM = 50, 10_000, 1_000
 MOST_GROWTH_BYTES = 50 * 2**20

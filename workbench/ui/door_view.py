@@ -5,7 +5,7 @@ from pathlib import Path
 import anywidget
 from traitlets import Bool, Dict, Unicode
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parents[1] / "door"
 
 
 class DoorView(anywidget.AnyWidget):

@@ -10,13 +10,13 @@ from typing import Any
 import ipywidgets as widgets
 
 from workbench.core.errors import ScenarioError, WorkbenchError
+from workbench.door.session import guarded
 from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.inspection import InspectionError
 from workbench.kernels.mode import TritonModeError
 from workbench.labs.jobs import KERNELS, Job, Stopped, launch
 from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import button, close_tree
-from workbench.ui.session import guarded
 from workbench.views.html import document, refusal_html
 
 Work = Callable[[Job], Any]

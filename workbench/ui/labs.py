@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 from pkgutil import resolve_name
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import ipywidgets as widgets
 from IPython.core.getipython import get_ipython
@@ -11,60 +11,13 @@ from IPython.core.getipython import get_ipython
 from workbench.access.app_mode import app_mode
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
+from workbench.door.labs import LABS
+from workbench.door.session import Session
 from workbench.scenario import Scenario
 from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import CopyBox, display
-from workbench.ui.session import Session
 
 CALL_LABEL = "the call of this lab"
-
-
-class LabKind(NamedTuple):
-    """One lab: its name in `wb.lab`, where its panel is made, and what it shows in a line."""
-
-    name: str
-    panel: str
-    line: str
-
-
-LABS = {
-    "Page bytes": LabKind(
-        "bytes", "pages:PagesPanel", "Where every byte of a page goes, and what byte N is."
-    ),
-    "Prefix hits": LabKind(
-        "hits", "hits:HitsPanel", "The shortest prompt that can hit, and your workload."
-    ),
-    "Groups and capacity": LabKind(
-        "capacity", "capacity:CapacityPanel", "Groups of layers, their tensors, and what fits."
-    ),
-    "Offload and transfer": LabKind(
-        "offload", "offload:OffloadPanel", "Offload to host memory, and transfer to another engine."
-    ),
-    "Chunks": LabKind("chunks", "chunks:ChunksPanel", "Chunk sizes of a KV connector."),
-    "Block tables": LabKind(
-        "tables", "block_tables:BlockTablesPanel", "The real block-table kernels, step by step."
-    ),
-    "Flex attention": LabKind(
-        "flex", "flex.panel:FlexPanel", "Legal tiles, the mask, and the real paged kernel."
-    ),
-    "Backends by TP": LabKind(
-        "backends", "backends:backends_panel", "Attention backends by tensor-parallel size."
-    ),
-    "Versions": LabKind(
-        "versions", "versions:VersionsPanel", "What another vLLM version makes of the scenario."
-    ),
-    "Live check": LabKind(
-        "live_check", "verify:VerifyPanel", "The answers of an installed vLLM, field by field."
-    ),
-    "Sweeps": LabKind(
-        "sweeps", "sweeps.panel:SweepsPanel", "Many configurations resolved, and the best of them."
-    ),
-    "Kernel sweeps": LabKind(
-        "kernel_sweeps", "sweeps.kernels:KernelTuning", "Many kernel configurations measured."
-    ),
-    "Copy": LabKind("copy", "copy:CopyPanel", "The scenario as code, as flags, and as files."),
-}
-"""Title -> lab, in the order of the links; plotly and torch come with some."""
 
 
 class Follower(Protocol):

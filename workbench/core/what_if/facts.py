@@ -22,8 +22,8 @@ class Fact:
 
     name: str
     label: str
-    unit: str
     means: str
+    unit: str = ""
     steps: tuple[str, ...] = ()
     """Those that may decide it, by default the one of its name; the first whose result differs is
     followed to its operands."""
@@ -62,25 +62,21 @@ FACTS = (
     Fact(
         "enable_prefix_caching",
         label="prefix caching",
-        unit="",
         means="Prefix caching is {on} by default; set the flag to keep it as it was.",
     ),
     Fact(
         "mamba_cache_mode",
         label="cache mode",
-        unit="",
         means="States are kept in another way, which changes blocks of a request.",
     ),
     Fact(
         "speculative_method",
         label="speculative method",
-        unit="",
         means="{new} drafts instead of {old}: set the method to keep it as it was.",
     ),
     Fact(
         "backend",
         label="attention backend",
-        unit="",
         means="Another kernel runs; measure it again.",
     ),
     Fact(
@@ -140,16 +136,12 @@ FACTS = (
     Fact(
         "max_num_seqs",
         label="sequences",
-        unit="",
         means="Up to {new} requests run together by default, instead of {old}.",
     ),
-    Fact(
-        "num_blocks", label="blocks", unit="", means="The pool holds {percent} blocks.", steps=SIZES
-    ),
+    Fact("num_blocks", label="blocks", means="The pool holds {percent} blocks.", steps=SIZES),
     Fact(
         "blocks_per_request",
         label="blocks of a request",
-        unit="",
         means="A request of full length takes {new} blocks instead of {old}.",
         steps=SIZES,
     ),

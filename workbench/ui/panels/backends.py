@@ -2,8 +2,8 @@
 
 from workbench.core.plan import Plan
 from workbench.core.what_if.choices import tensor_parallel_sizes
+from workbench.door.session import Session
 from workbench.ui.panels.panel import HtmlPanel, Panel
-from workbench.ui.session import Session
 from workbench.views import html
 from workbench.views.pages.sizes_figure import grid_html, sized_columns
 

@@ -13,13 +13,13 @@ from workbench.core.errors import ScenarioError
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest, parse_batch
 from workbench.core.tables.step import TableStep
+from workbench.door.session import Session
 from workbench.kernels.inspection import INSPECTED_MODULES, TARGETS, inspect_kernels
 from workbench.labs.tables.mistakes import MISTAKES, make_mistake
 from workbench.ui.jobs import Done, JobRunner, Work
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel, Shown, put
 from workbench.ui.pieces import button, dropdown, grid, line, text_box
-from workbench.ui.session import Session
 from workbench.views import html
 from workbench.views.inspection import inspection_html
 from workbench.views.tables.figure import block_tables, slot_map

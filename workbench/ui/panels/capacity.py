@@ -8,10 +8,10 @@ import plotly.graph_objects as go
 from workbench.core.capacity.occupancy import USUAL_PROMPT_TOKENS, usual_prompt
 from workbench.core.errors import ScenarioError
 from workbench.core.plan import Plan
+from workbench.door.session import Session
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel, Shown
 from workbench.ui.pieces import dropdown, grid, integer_of, text_box
-from workbench.ui.session import Session
 from workbench.views.capacity.figure import capacity, gain_of_fp8, shared_or_separate
 from workbench.views.capacity.group_figure import groups
 from workbench.views.capacity.html import pool_html

@@ -8,6 +8,7 @@ from workbench.core.chunks.connectors import CONNECTORS
 from workbench.core.chunks.request import chunks, labelled
 from workbench.core.plan import Plan
 from workbench.core.what_if.choices import tensor_parallel_sizes
+from workbench.door.session import Session, evaluate
 from workbench.models import catalog_names
 from workbench.scenario import Field
 from workbench.scenario.numbers import Integer
@@ -15,7 +16,6 @@ from workbench.ui.entry import Entry
 from workbench.ui.panels.offload import SAME, offer
 from workbench.ui.panels.panel import Panel, Shown
 from workbench.ui.pieces import dropdown, grid
-from workbench.ui.session import Session, evaluate
 from workbench.views.chunks.html import chunks_html
 from workbench.views.html import document, refusal_html
 

@@ -8,12 +8,12 @@ import ipywidgets as widgets
 from workbench.access.app_mode import AppRefusal, output_path
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
+from workbench.door.session import Session
 from workbench.exchange import commands_of, report_of, save_design
 from workbench.interop.commands.code import scenario_code
 from workbench.scenario import Scenario
 from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import CopyBox, button, grid, text_box
-from workbench.ui.session import Session
 from workbench.views import html
 
 

@@ -9,10 +9,10 @@ from workbench.core.plan import Plan
 from workbench.core.prefix.hits import caching_of
 from workbench.core.prefix.workload import Workload, WorkloadHits, workload_hits
 from workbench.core.what_if.workload_steps import workload_steps
+from workbench.door.session import Session
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel, Shown
 from workbench.ui.pieces import apply_button, display, grid, integer_of, line, text_box
-from workbench.ui.session import Session
 from workbench.views import html
 from workbench.views.hits.figure import hit_curve
 from workbench.views.hits.html import hits_html, threshold_html, workload_html

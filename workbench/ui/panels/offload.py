@@ -11,13 +11,13 @@ from workbench.core.offload.plan import OffloadRequest, offload
 from workbench.core.offload.remedies import request_remedies
 from workbench.core.plan import Plan
 from workbench.core.what_if.choices import tensor_parallel_sizes
+from workbench.door.session import Session, evaluate
 from workbench.scenario import Field
 from workbench.scenario.numbers import Bytes, Integer
 from workbench.ui.entry import Entry
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel, Shown
 from workbench.ui.pieces import dropdown, grid, line
-from workbench.ui.session import Session, evaluate
 from workbench.views.html import document, refusal_html
 from workbench.views.offload.figure import offload_figure
 from workbench.views.offload.html import offload_html

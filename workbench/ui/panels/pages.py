@@ -12,6 +12,7 @@ from workbench.core.byte_map.tensors import ByteMap
 from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.core.layouts.layer_views import RUNNERS
 from workbench.core.plan import Plan
+from workbench.door.session import Session, guarded
 from workbench.ui.live_figure import ZOOMABLE, LiveFigure, Reading
 from workbench.ui.panels.panel import Panel, Shown
 from workbench.ui.panels.pool import NARROWEST_PX, PoolRaster, entered_blocks
@@ -25,7 +26,6 @@ from workbench.ui.pieces import (
     line,
     text_box,
 )
-from workbench.ui.session import Session, guarded
 from workbench.views.bytes.inspector import byte_inspector
 from workbench.views.bytes.map import DEFAULT_BLOCKS, map_layout, map_traces
 from workbench.views.bytes.places import LEVELS, MapPlace, opened, place_limits, reference_group

@@ -10,6 +10,7 @@ import ipywidgets as widgets
 from workbench.access.app_mode import shows_tracebacks
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
+from workbench.door.session import RecordedError, Session, guarded
 from workbench.scenario import Scenario
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.pieces import (
@@ -20,7 +21,6 @@ from workbench.ui.pieces import (
     replace_children,
     widget_of,
 )
-from workbench.ui.session import RecordedError, Session, guarded
 from workbench.views.html import document, refusal_html
 
 STALE = '<div class="wb-faint">Showing the last valid input.</div>'

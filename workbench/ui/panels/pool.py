@@ -5,10 +5,10 @@ import plotly.graph_objects as go
 
 from workbench.core.errors import ScenarioError
 from workbench.core.plan import Plan
+from workbench.door.session import Session
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel, Shown
 from workbench.ui.pieces import count_box, dropdown, grid, integer_of, text_box
-from workbench.ui.session import Session
 from workbench.views.capacity.pool_fill import MAX_FINISHED, fill_pool
 from workbench.views.capacity.pool_raster import VIEWS, raster_parts, usual_prompts
 

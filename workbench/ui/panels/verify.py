@@ -6,12 +6,12 @@ import ipywidgets as widgets
 
 from workbench.core.plan import Plan
 from workbench.core.what_if.verification import Report
+from workbench.door.session import Session
 from workbench.labs.jobs import PROCESSES
 from workbench.scenario import Scenario
 from workbench.ui.jobs import Done, JobRunner, Work
 from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import button, line, mark_stale, text_box
-from workbench.ui.session import Session
 from workbench.verify import verify
 from workbench.views.verify import verification_html
 

@@ -6,12 +6,12 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.differences import compare, outcomes
+from workbench.door.session import Session
 from workbench.models import catalog_names, load_scenario_model
 from workbench.scenario import Scenario
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import button, dropdown, grid
-from workbench.ui.session import Session
 from workbench.views.html import document, refusal_html
 from workbench.views.versions.differences import differences_html, matrix_html
 from workbench.views.versions.figure import versions

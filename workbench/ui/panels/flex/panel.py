@@ -9,6 +9,7 @@ from workbench.core.flex.plan import FLEX, flex_plan
 from workbench.core.flex.result import LabResult
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import parse_batch
+from workbench.door.session import Session, evaluate
 from workbench.labs.flex.labs import FLEX_LABS, Lab, LabInput
 from workbench.ui.jobs import Done, JobRunner, Work
 from workbench.ui.live_figure import LiveFigure
@@ -24,7 +25,6 @@ from workbench.ui.pieces import (
     mark_stale,
     text_box,
 )
-from workbench.ui.session import Session, evaluate
 from workbench.views.flex.lab import lab_figure, lab_html
 from workbench.views.html import document, problem_html, refusal_html
 

@@ -13,11 +13,11 @@ from workbench.core.flex.plan import FLEX, FlexPlan, flex_plan
 from workbench.core.plan import Plan
 from workbench.core.platforms import PLATFORMS
 from workbench.core.tables.batch_grammar import BatchRequest, parse_batch
+from workbench.door.session import Session
 from workbench.kernels.inspection.targets import TARGETS, Target
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel, Shown
 from workbench.ui.pieces import display, dropdown, grid, integer_of, line, text_box
-from workbench.ui.session import Session
 from workbench.views.flex.figure import legal_pairs, mask_memory_figure, nested_grids
 from workbench.views.flex.text import TargetLimit, flex_html, targets_html, visits_html
 

@@ -10,6 +10,7 @@ import ipywidgets as widgets
 
 from workbench.access.app_mode import output_path
 from workbench.core.errors import ScenarioError
+from workbench.door.session import Session
 from workbench.labs.jobs import MEASUREMENTS, Job
 from workbench.sweeps.kernels.cluster import ClusterError, cluster
 from workbench.sweeps.kernels.execute import Sweep
@@ -21,7 +22,6 @@ from workbench.sweeps.store import ResultStore, Row, StoreError
 from workbench.ui.jobs import Done, JobRunner, Work
 from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import button, dropdown, grid, line, text_box
-from workbench.ui.session import Session
 from workbench.views.sweeps.progress import (
     export_hint,
     measured_html,

@@ -9,6 +9,7 @@ import ipywidgets as widgets
 
 from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.core.plan import Plan
+from workbench.door.session import Session, guarded
 from workbench.exchange import sweep_file
 from workbench.labs.jobs import SWEEPS, Job
 from workbench.scenario import Scenario
@@ -21,7 +22,6 @@ from workbench.ui.jobs import Done, JobRunner, Work
 from workbench.ui.live_figure import LiveFigure, Reading
 from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import CopyBox, button, display, dropdown, grid, line, mark_stale
-from workbench.ui.session import Session, guarded
 from workbench.views import html
 from workbench.views.sweeps.rows import (
     GOALS_IN_WORDS,

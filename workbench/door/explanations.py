@@ -9,8 +9,8 @@ from workbench.core.plan import Plan
 from workbench.core.remedies import Remedy
 from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.differences import plan_differences
+from workbench.door.history import changed_fields
 from workbench.exchange import commands_of
-from workbench.ui.history import changed_fields
 from workbench.versions import compare
 from workbench.views import html
 from workbench.views.capacity.html import pool_html

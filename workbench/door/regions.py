@@ -11,17 +11,17 @@ from workbench.core.errors import Refused
 from workbench.core.plan import Plan
 from workbench.core.what_if.answers import Answers
 from workbench.core.what_if.next_steps import GOALS, NextStep
+from workbench.door.explanations import PINNED, VIEWS, compared_with, remedies_html
+from workbench.door.history import History, changed_fields
+from workbench.door.labs import LABS
+from workbench.door.logs import explained
+from workbench.door.questions import answered
+from workbench.door.session import Outcome
 from workbench.exchange import commands_of
 from workbench.models import catalog_names
 from workbench.omnibox import Understood
 from workbench.resolution import remedies_of_refusal
 from workbench.scenario.links import link_of
-from workbench.ui.door_explanations import PINNED, VIEWS, compared_with, remedies_html
-from workbench.ui.door_logs import explained
-from workbench.ui.door_questions import answered
-from workbench.ui.history import History, changed_fields
-from workbench.ui.labs import LABS
-from workbench.ui.session import Outcome
 from workbench.views import html
 from workbench.views.door.buttons import button
 from workbench.views.door.inspector import inspector
@@ -91,8 +91,8 @@ class Shown:
     """HTML of the open view."""
     looks: View
     history: History
-    lab: str
-    """Title of the open lab; empty: none."""
+    labs: Html
+    """Links to the labs."""
     legal: Legal
 
 
@@ -131,7 +131,7 @@ def regions(shown: Shown) -> dict[str, str]:
         remedies = remedies_of_refusal(scenario, error) if isinstance(error, Refused) else ()
         found["answers"] = join(html.refusal_html(error), remedies_html(remedies))
         found |= dict.fromkeys(("views", "body", "tried", "inspector", "next"), Html())
-    found["labs"] = _labs(shown.lab)
+    found["labs"] = shown.labs
     return {name: str(text) for name, text in found.items()}
 
 
@@ -210,8 +210,8 @@ def _lines(visits: History) -> list[Line]:
     return [Line(i, name, new, visit.answers) for i, (name, new, visit) in enumerate(found)]
 
 
-def _labs(present: str) -> Html:
-    """Return a link for every lab; the open one closes it."""
+def lab_links(present: str) -> Html:
+    """Return a link for every lab; the one of the open lab closes it. present: its title, or ""."""
     links = (button(title, "lab", title, aria_expanded=title == present) for title in LABS)
     return tag("div", tag("b", "Labs"), *links, class_="wb-lab-links")
 

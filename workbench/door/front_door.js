@@ -45,7 +45,7 @@ class Door {
     on("input", (event) => this.input(event.target));
     on("keydown", (event) => this.key(event));
     on("paste", (event) => this.paste(event.target));
-    on("pointerover", (event) => this.inspect(event.target));
+    on("pointerover", (event) => this.hover(event));
     on("focusin", (event) => this.focus(event.target));
     // A button that is replaced between press and release gets no click: draw after the release.
     on("pointerdown", (event) => { this.pressed = Boolean(event.target.closest("button")); });
@@ -164,7 +164,20 @@ class Door {
     this.send("submit", this.submitted, this.find("log-model")?.value ?? "");
   }
 
+  // Whatever is drawn below a pointer that rests is "entered", too: only a pointer that moved asks.
+  hover(event) {
+    if (this.rests(event)) return;
+    this.inspect(event.target);
+  }
+
+  rests({ screenX, screenY }) {
+    const last = this.pointer;
+    this.pointer = [screenX, screenY];
+    return last?.[0] === screenX && last[1] === screenY;
+  }
+
   async click(event) {
+    this.rests(event);
     const one = event.target.closest("[data-do]");
     if (!event.target.closest("[data-chip]") && this.root.querySelector(".wb-pop"))
       this.send("open");

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.core.errors import ScenarioError
+from workbench.door.session import Outcome
 from workbench.scenario import Scenario
-from workbench.ui.session import Outcome
 
 RESETS_BACKEND = frozenset({"model", "platform", "device", "compute_capability", "rules"})
 """Fields that, when changed, reset a backend that is no longer available."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from workbench.door.explanations import remedies_html
+from workbench.door.questions import use_buttons
 from workbench.interop.logs.report import LogReport
 from workbench.scenario import Scenario
-from workbench.ui.door_explanations import remedies_html
-from workbench.ui.door_questions import use_buttons
 from workbench.views.door.buttons import button
 from workbench.views.html import Html, bullets, fold, join, tag
 from workbench.views.logs.table import failure_html, headline, lines_table

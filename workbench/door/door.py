@@ -1,0 +1,255 @@
+"""The front door: what a person enters and clicks -> the scenario, and regions that show it."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, TypeVar
+
+from workbench.core.errors import WorkbenchError
+from workbench.core.plan import Plan
+from workbench.core.what_if.answers import Answers, answers, usual_length
+from workbench.core.what_if.next_steps import GOALS, NextStep, next_step, next_steps
+from workbench.door.changes import changed
+from workbench.door.history import History
+from workbench.door.labs import LABS
+from workbench.door.regions import Shown, View, body, regions, views_of
+from workbench.door.sent import length_of, object_of, one_of
+from workbench.door.session import Outcome, Session, guarded
+from workbench.omnibox import understand
+from workbench.scenario import FIELDS, Scenario
+from workbench.scenario.sizes import integer_value
+from workbench.views import html
+from workbench.views.door.tiles import COMMON_DEVICES, announcement
+from workbench.views.html import Html
+
+Found = TypeVar("Found")
+Act = Callable[[str, str], None]
+
+
+class Door:
+    """The newest scenario, its history, and what is shown of it. Every message only requests.
+
+    `start` it once it can `draw`. A subclass says how regions and errors come to a screen, and what
+    a lab is there.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.plan: Plan | None = None
+        self.error: WorkbenchError | None = None
+        self.session = Session(scenario, self._show)
+        self._history = History(scenario)
+        self._shows = View()
+        self._with_next: dict[str, Any] = {}
+        self._known: tuple[Plan | None, dict[Hashable, Any]] = (None, {})
+        self._actions: Mapping[str, Act] = {
+            "submit": self._submit,
+            "open": lambda field, _: self._look(opened=field),
+            "set": self._set,
+            "view": lambda name, _: self._look(view=one_of(name, views_of(self._shows))),
+            "goal": lambda name, _: self._look(goal=one_of(name, GOALS)),
+            "all": lambda _arg, _text: self._look(everything=True),
+            "next": self._next,
+            "length": lambda _, text: self._look(opened="", length=length_of(text, self.plan)),
+            "try": self._try,
+            "device": lambda name, _: self._change({"device": one_of(name, COMMON_DEVICES)}),
+            "apply": lambda changes, _: self._change(object_of(changes)),
+            "use": lambda fields, _: self._request(Scenario.from_dict(object_of(fields))),
+            "undo": lambda _arg, _text: self.undo(),
+            "redo": lambda _arg, _text: self.undo(-1),
+            "go": self._go,
+            "pin": lambda _arg, _text: self._look(pinned=self.plan),
+            "unpin": lambda _arg, _text: self._look(pinned=None, view="why"),
+            "swap": self._swap,
+            "reset": lambda _arg, _text: self._request(Scenario()),
+            "lab": lambda title, _: self.switch_lab(one_of(title, LABS)),
+            "show_lab": lambda title, _: self.show_lab(one_of(title, LABS)),
+        }
+
+    @abstractmethod
+    def draw(self, drawn: Mapping[str, str], fingerprint: str, announced: str) -> None:
+        """Show regions, of the plan with this fingerprint; announced: the answers in a sentence."""
+
+    @abstractmethod
+    def switch_lab(self, title: str) -> None:
+        """Open a lab, or close the one that is open."""
+
+    @abstractmethod
+    def show_lab(self, title: str) -> None:
+        """Open a lab that an answer refers to."""
+
+    @abstractmethod
+    def lab_links(self) -> Html:
+        """Return what is shown of the labs."""
+
+    def follow(self, outcome: Outcome) -> None:
+        """Show a scenario in whatever follows the front door."""
+
+    @property
+    def scenario(self) -> Scenario:
+        """Newest scenario."""
+        return self.session.scenario
+
+    @guarded
+    def start(self) -> None:
+        """Show the first scenario."""
+        self.session.request(self.scenario)
+
+    @guarded
+    def receive(self, message: Mapping[str, Any]) -> None:
+        """Do what was clicked; an invalid input is answered in place, and changes nothing."""
+        action = self._actions.get(str(message.get("do")), lambda _arg, _text: None)
+        text = str(message.get("text", ""))
+        try:
+            action(str(message.get("arg", "")), text)
+        except WorkbenchError as error:
+            # a new text takes the place of the last one; a model for a log belongs to that log
+            gone = {"understood": None} if action == self._submit and not text else {}
+            self._look(complaint=html.refusal_html(error), **gone)
+
+    def submit(self, text: str, model: str = "") -> None:
+        """Do what *Show* does with a pasted text. model: see `understand`."""
+        self.receive({"do": "submit", "arg": text, "text": model})
+
+    def apply(self, **changes: Any) -> None:
+        """Do what a card or a remedy does: change these fields."""
+        self.receive({"do": "apply", "arg": json.dumps(changes)})
+
+    def set(self, field: str, text: str) -> None:
+        """Do what a control does: JSON of a value that is listed, else what a person enters."""
+        self.receive({"do": "set", "arg": field, "text": text})
+
+    def show_field(self, field: str) -> None:
+        """Open the control of a field, or "all" of them; an empty name closes it."""
+        self.receive({"do": "open", "arg": field})
+
+    def undo(self, count: int = 1) -> None:
+        """Go back by so many scenarios; forward for a negative number."""
+        self.session.request(self._history.go(self._history.at - count))
+
+    def redraw(self) -> None:
+        """Draw the present scenario again."""
+        self._draw(self.session.evaluate(self.scenario))
+
+    def _submit(self, text: str, model: str) -> None:
+        found = understand(text, self.scenario, model.strip() or None)
+        is_fatal = found.log is not None and found.log.failure is not None
+        view = found.question.topic.view if found.question else self._shows.view
+        shows = {"understood": found, "view": "start" if is_fatal else view}
+        if found.length_tokens is not None:
+            shows["length"] = found.length_tokens
+        if found.scenario is None:
+            self._look(**shows)
+        else:
+            self._request(found.scenario, **shows)
+
+    def _set(self, field: str, text: str) -> None:
+        declared = FIELDS[one_of(field, FIELDS)]
+        if declared.is_listed:
+            value = object_of(f'{{"value": {text}}}')["value"]
+        else:
+            value = declared.kind.parse(field, text)
+        if self._shows.opened == field:
+            self._shows = self._shows.replace(opened="")
+        self._change({field: value})
+
+    def _change(self, changes: Mapping[str, Any]) -> None:
+        def change(present: Scenario) -> Scenario:
+            scenario, self._with_next["notices"] = changed(present, changes, self.session.evaluate)
+            return scenario
+
+        self.session.change(change)
+
+    def _request(self, scenario: Scenario, **shows: Any) -> None:
+        """Request a scenario. shows: how it is looked at as soon as it is shown."""
+        self._with_next |= shows
+        self.session.request(scenario)
+
+    def _next(self, number: str, _text: str) -> None:
+        found = () if self.plan is None else self._next_steps(self.plan)
+        offered = dict(zip(map(str, range(len(found))), found, strict=True))
+        self._change(offered[one_of(number, offered)].changes)
+
+    def _try(self, _arg: str, text: str) -> None:
+        """Show what another block size would lead to; the scenario stays."""
+        plan, tokens = self.plan, integer_value(text)
+        if plan is not None and isinstance(tokens, int):
+            FIELDS["block_size"].kind.check("block_size", tokens, plan.settings.rules)
+            step = next_step(plan, self._answers(plan), {"block_size": tokens})
+            self._look(tried=(tokens, step))
+
+    def _go(self, number: str, _text: str) -> None:
+        known = map(str, range(len(self._history.visits)))
+        self._request(self._history.go(int(one_of(number, tuple(known)))), opened="")
+
+    def _swap(self, _arg: str, _text: str) -> None:
+        pinned = self._shows.pinned
+        if pinned is not None:
+            self._request(pinned.scenario, pinned=self.plan)
+
+    def _look(self, **changes: Any) -> None:
+        """Look at the same scenario in another way."""
+        self._shows = self._shows.replace(**{"complaint": "", **changes})
+        self.redraw()
+
+    def _show(self, outcome: Outcome) -> None:
+        plan = outcome.plan
+        shows, self._with_next = self._with_next, {}
+        self._shows = self._shows.of_next(shows)
+        self._history.visit(outcome.scenario, None if plan is None else self._answers(plan))
+        self.error = outcome.error
+        self.plan = plan or self.plan
+        self._draw(outcome)
+        self.follow(outcome)
+
+    def _draw(self, outcome: Outcome) -> None:
+        """Draw every region as a whole, so that none can be of an older scenario."""
+        plan, looks = outcome.plan, self._shows
+        found = None if plan is None else self._answers(plan)
+        state = Shown(
+            outcome=outcome,
+            answers=found,
+            pinned=None if looks.pinned is None else self._answers(looks.pinned),
+            steps=() if plan is None else self._next_steps(plan),
+            body="" if plan is None else self._body(plan),
+            looks=looks,
+            history=self._history,
+            labs=self.lab_links(),
+            legal=self._legal(outcome),
+        )
+        announced = str(outcome.error) if found is None else announcement(found)
+        self.draw(regions(state), "" if plan is None else plan.fingerprint, announced)
+
+    def _answers(self, plan: Plan) -> Answers:
+        return answers(plan, self._length(plan))
+
+    def _length(self, plan: Plan) -> int:
+        return min(self._shows.length or usual_length(plan), plan.max_model_len)
+
+    def _next_steps(self, plan: Plan) -> tuple[NextStep, ...]:
+        goal, length = self._shows.goal, self._length(plan)
+        return self._once(plan, ("next", goal, length), lambda: next_steps(plan, goal, length))
+
+    def _body(self, plan: Plan) -> str:
+        pinned = self._shows.pinned
+        key = ("body", self._shows.view, pinned and pinned.fingerprint)
+        return self._once(plan, key, lambda: body(self._shows, plan))
+
+    def _once(self, plan: Plan, key: Hashable, make: Callable[[], Found]) -> Found:
+        """Return what was made of this very plan before, or make it; of older plans none stays."""
+        known, found = self._known
+        if known is not plan:
+            self._known = (plan, found := {})
+        if key not in found:
+            found[key] = make()
+        made: Found = found[key]
+        return made
+
+    def _legal(self, outcome: Outcome) -> Callable[[str, tuple[Any, ...]], tuple[Any, ...]]:
+        model = outcome.model
+        if model is None:
+            return lambda _field, candidates: candidates
+        known = self.session.legal_values(model)
+        known.remember(outcome.scenario, outcome.plan)
+        return lambda field, candidates: known.of(outcome.scenario, field, candidates)

@@ -1,0 +1,51 @@
+"""The labs: their titles, what each is called in `wb.lab`, and what it shows."""
+
+from typing import NamedTuple
+
+
+class LabKind(NamedTuple):
+    """One lab: its name in `wb.lab`, where its panel is made, and what it shows in a line."""
+
+    name: str
+    panel: str
+    line: str
+
+
+LABS = {
+    "Page bytes": LabKind(
+        "bytes", "pages:PagesPanel", "Where every byte of a page goes, and what byte N is."
+    ),
+    "Prefix hits": LabKind(
+        "hits", "hits:HitsPanel", "The shortest prompt that can hit, and your workload."
+    ),
+    "Groups and capacity": LabKind(
+        "capacity", "capacity:CapacityPanel", "Groups of layers, their tensors, and what fits."
+    ),
+    "Offload and transfer": LabKind(
+        "offload", "offload:OffloadPanel", "Offload to host memory, and transfer to another engine."
+    ),
+    "Chunks": LabKind("chunks", "chunks:ChunksPanel", "Chunk sizes of a KV connector."),
+    "Block tables": LabKind(
+        "tables", "block_tables:BlockTablesPanel", "The real block-table kernels, step by step."
+    ),
+    "Flex attention": LabKind(
+        "flex", "flex.panel:FlexPanel", "Legal tiles, the mask, and the real paged kernel."
+    ),
+    "Backends by TP": LabKind(
+        "backends", "backends:backends_panel", "Attention backends by tensor-parallel size."
+    ),
+    "Versions": LabKind(
+        "versions", "versions:VersionsPanel", "What another vLLM version makes of the scenario."
+    ),
+    "Live check": LabKind(
+        "live_check", "verify:VerifyPanel", "The answers of an installed vLLM, field by field."
+    ),
+    "Sweeps": LabKind(
+        "sweeps", "sweeps.panel:SweepsPanel", "Many configurations resolved, and the best of them."
+    ),
+    "Kernel sweeps": LabKind(
+        "kernel_sweeps", "sweeps.kernels:KernelTuning", "Many kernel configurations measured."
+    ),
+    "Copy": LabKind("copy", "copy:CopyPanel", "The scenario as code, as flags, and as files."),
+}
+"""Title -> lab, in the order of the links; plotly and torch come with some."""
