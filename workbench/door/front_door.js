@@ -18,6 +18,8 @@ const matches = (text, name) => {
   return true;
 };
 
+const where = ({ clientX, clientY }) => `${Math.round(clientX)} ${Math.round(clientY)}`;
+
 class Door {
   constructor(model, el) {
     Object.assign(this, { model, drawn: {}, places: {}, next: null, step: null, chosen: -1 });
@@ -46,6 +48,7 @@ class Door {
     on("keydown", (event) => this.key(event));
     on("paste", (event) => this.paste(event.target));
     on("pointerover", (event) => this.hover(event));
+    on("pointermove", (event) => { this.pointer = where(event); });
     on("focusin", (event) => this.focus(event.target));
     // A button that is replaced between press and release gets no click: draw after the release.
     on("pointerdown", (event) => { this.pressed = Boolean(event.target.closest("button")); });
@@ -164,20 +167,12 @@ class Door {
     this.send("submit", this.submitted, this.find("log-model")?.value ?? "");
   }
 
-  // Whatever is drawn below a pointer that rests is "entered", too: only a pointer that moved asks.
+  // What is drawn below a pointer that rests is "entered", too: only one that moved inspects.
   hover(event) {
-    if (this.rests(event)) return;
-    this.inspect(event.target);
-  }
-
-  rests({ screenX, screenY }) {
-    const last = this.pointer;
-    this.pointer = [screenX, screenY];
-    return last?.[0] === screenX && last[1] === screenY;
+    if (where(event) !== this.pointer) this.inspect(event.target);
   }
 
   async click(event) {
-    this.rests(event);
     const one = event.target.closest("[data-do]");
     if (!event.target.closest("[data-chip]") && this.root.querySelector(".wb-pop"))
       this.send("open");
