@@ -40,7 +40,7 @@ SUPPORTED := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_in
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	if "$$python" -c '$(SUPPORTED)' >/dev/null 2>&1; then echo "$$python"; break; fi; done)
 
-.PHONY: help lab app test quick soak fuzz mutants matrix lint bench gpu lock release clean
+.PHONY: help lab app test quick soak fuzz mutants matrix lint bench gpu lock site release clean
 
 help: ## List targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' Makefile
@@ -106,6 +106,9 @@ gpu: ## Test and measure the kernels on this GPU, in pieces (GPU_PYTHON=python3 
 
 lock: $(STAMP) ## Write constraints.txt again, with hashes (LOCK_ARGS=--upgrade: newest versions)
 	$(BIN)/python tools/lock.py $(LOCK_ARGS)
+
+site: $(STAMP) ## Make the front door as a page: test-output/site (needs npm)
+	$(BIN)/python tools/site.py
 
 release: $(STAMP) ## Write the version, check both archives, commit and tag (VERSION=0.2.0)
 	$(BIN)/python tools/release.py make $(VERSION)

@@ -27,6 +27,7 @@ LIGHT = {
     "scenario": {"pydantic"},
     "interop": {"pydantic"},
     "door": set(),
+    "site": set(),
     "commands": {"typer"},
 }
 """Folder -> packages that it may import; what an extra brings only as in LATE."""

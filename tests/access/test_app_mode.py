@@ -19,10 +19,9 @@ from workbench.access.app_mode import (
     check_scheduler,
     output_path,
 )
-from workbench.door.session import RecordedError
+from workbench.door.session import RecordedError, error_html
 from workbench.models import load_model
 from workbench.sweeps.kernels.cluster import cluster
-from workbench.ui.panels.panel import error_html
 from workbench.verify.process import Host, query
 
 

@@ -32,6 +32,7 @@ ROOMS = {
         *("scenario", "notebooks", "interop", "face"),
     },
     "door": {"core", "access", "models", "scenario", "interop", "views", "face"},
+    "site": {"scenario", "views", "door", "face"},
     "ui": {
         *("core", "access", "models", "views", "kernels", "labs", "sweeps", "verify"),
         *("scenario", "interop", "door", "face"),
@@ -49,7 +50,10 @@ SHOWS_ITSELF = {
         "to_vllm_command": {"workbench.interop.commands.vllm_args"},
         "to_code": {"workbench.interop.commands.code"},
     },
-    "core/plan_answers.py": {"figure": {"workbench.views.pages.figure"}},
+    "core/plan_answers.py": {
+        "figure": {"workbench.views.pages.figure"},
+        "link": {"workbench.scenario.links"},
+    },
     "core/byte_map/tensors.py": {"describe": {"workbench.views.bytes.text"}},
     "core/chunks/answer.py": {
         "__repr__": {"workbench.views.chunks.text"},

@@ -566,7 +566,7 @@ def test_hash_seeds_make_no_difference():
         "for name in distinct_models():\n"
         "    for platform in ('cuda', 'xpu', 'cpu'):\n"
         "        plan = wb.resolve(wb.Scenario(model=name, platform=platform, block_size=48))\n"
-        "        print(json.dumps(plan.to_dict()))\n"
+        "        print(json.dumps(plan.to_dict()), plan.fingerprint)\n"
     )
     outputs = {
         subprocess.run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 
 import pytest
 
@@ -19,6 +20,7 @@ from workbench.door.labs import LABS
 from workbench.models import catalog_names
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.links import link_of
+from workbench.scenario.scenario import random_scenarios
 from workbench.views.door.scenario_bar import ALL
 from workbench.views.door.step_links import MADE_BY
 from workbench.views.door.tiles import COMMON_DEVICES, TILES
@@ -457,6 +459,14 @@ def test_a_block_size_is_tried_without_leaving_the_scenario(panel):
     press(panel, "apply", json.dumps({"block_size": 4096}))
     assert panel.plan == plan
     assert region(panel, "tried") == ""
+
+
+def test_a_drafter_may_be_a_whole_config(panel):
+    drafted = (one for one in random_scenarios(200, 31, "0.23") if type(one.draft_model) is dict)
+    for scenario in islice(drafted, 3):
+        panel.session.request(scenario)
+        panel.show_field("all")
+    assert panel.session.errors == []
 
 
 def test_what_is_known_of_a_scenario_is_not_computed_again(panel, monkeypatch):

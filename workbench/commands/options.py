@@ -186,8 +186,12 @@ def named_values(items: Iterable[str] | None, option: str, what: str = "name") -
 
 def _fields_of(model: str | None) -> dict[str, Any]:
     """Return the fields of an argument: a model, a file with a scenario in it, or a text."""
+    from workbench.scenario.links import LINK, read_link
+
     if model is None:
         return {}
+    if LINK in model:
+        return read_link(model)
     if len(model.split()) > 1 and not _is_path(model):
         return _fields_of_text(model)
     path = Path(model)

@@ -190,3 +190,13 @@ class PlanAnswers:
         from workbench.core.flex.plan import flex_plan
 
         return flex_plan(self._plan, shared_memory_bytes)
+
+    def link(self) -> str:
+        """Return what follows the address of a front door, so that it opens with this scenario.
+
+        >>> wb.resolve(model="qwen3.5-4b", tensor_parallel=2).link()
+        '#scenario={"model":"qwen3.5-4b","tensor_parallel":2}'
+        """
+        from workbench.scenario.links import link_of
+
+        return link_of(self._plan.scenario)

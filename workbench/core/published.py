@@ -274,6 +274,8 @@ def _given(value: Any) -> Any:
     if is_dataclass(value):
         digested = [f for f in fields(value) if f.compare and not f.metadata.get(OUTSIDE_DIGEST)]
         found = [(f.name, getattr(value, f.name), f.default) for f in digested]
+    elif isinstance(value, frozenset):
+        return sorted(value)  # its own order is another one in every process
     elif not isinstance(value, tuple):
         return value
     elif names := getattr(value, "_fields", ()):

@@ -10,8 +10,10 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from html import escape
 from typing import Any, Concatenate, ParamSpec
 
+from workbench.access.app_mode import shows_tracebacks
 from workbench.core.errors import WorkbenchError
 from workbench.core.model import Model
 from workbench.core.plan import Plan
@@ -19,6 +21,7 @@ from workbench.core.resolve import resolve as resolve_model
 from workbench.core.what_if.choices import LegalValues
 from workbench.models import load_scenario_model
 from workbench.scenario import Scenario
+from workbench.views.html import document
 
 STRICT_VARIABLE = "WORKBENCH_STRICT"
 Arguments = ParamSpec("Arguments")
@@ -168,3 +171,18 @@ def guarded(
                 raise
 
     return wrapped
+
+
+def error_html(error: RecordedError) -> str:
+    """Return an unhandled exception, with a traceback to copy unless strangers may see it."""
+    title, more = "Internal error.", "Started with --show-tracebacks, the app shows the traceback."
+    if shows_tracebacks():
+        title = error.summary
+        more = (
+            "<details open><summary>Traceback, to copy</summary>"
+            f"<pre>{escape(error.traceback)}</pre></details>"
+        )
+    return document(
+        f'<div class="wb-error" data-workbench-error="{escape(error.callback)}">'
+        f"<b>✕ {escape(title)}</b><br>The results below are stale. {more}</div>"
+    )

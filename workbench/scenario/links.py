@@ -1,6 +1,11 @@
-"""The part of an address that holds a scenario: what differs from the default, as quoted JSON."""
+"""The part of an address that holds a scenario: what differs from the default, as quoted JSON.
+
+A long one, with a config.json in it, is compressed: base64 of what zlib makes of the JSON.
+"""
 
 import json
+import zlib
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -10,8 +15,13 @@ from workbench.scenario.fields import FIELDS
 from workbench.scenario.scenario import Scenario
 
 LINK = "#scenario="
+COMPRESSED = "~"
+"""What begins a compressed scenario; no JSON begins with it."""
 READABLE = ':,."[]{}'
 """Characters that are not quoted: a browser accepts them in this place."""
+LONGEST_READABLE = 600
+MOST_BYTES = 2**22
+"""Of the JSON in a link: as much as a config.json may have."""
 
 
 def link_of(scenario: Scenario) -> str:
@@ -21,13 +31,21 @@ def link_of(scenario: Scenario) -> str:
         for name, value in scenario.to_dict().items()
         if name == "model" or value != FIELDS[name].default
     }
-    return LINK + quote(json.dumps(fields, separators=(",", ":")), safe=READABLE)
+    text = json.dumps(fields, separators=(",", ":"))
+    quoted = quote(text, safe=READABLE)
+    if len(quoted) <= LONGEST_READABLE:
+        return LINK + quoted
+    return LINK + COMPRESSED + urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def read_link(text: str) -> dict[str, Any]:
     """Return the fields in a link, or in its end. Errors: ScenarioError if there are none."""
     _, _, quoted = text.partition(LINK)
-    found = json_or_word(unquote(quoted.strip()))
+    quoted = unquote(quoted.strip())
+    try:
+        found = json_or_word(_unpacked(quoted) if quoted.startswith(COMPRESSED) else quoted)
+    except ValueError:  # zlib's and base64's, too
+        found = None
     if not isinstance(found, dict):
         message = (
             f"The link is damaged: what follows {LINK} is not a JSON object. Copy it again as a "
@@ -35,3 +53,15 @@ def read_link(text: str) -> dict[str, Any]:
         )
         raise ScenarioError("scenario_not_json", message)
     return found
+
+
+def _unpacked(text: str) -> str:
+    """Return the JSON of a compressed scenario. ValueError if it is damaged or long."""
+    unpacking = zlib.decompressobj()
+    try:
+        found = unpacking.decompress(urlsafe_b64decode(text.removeprefix(COMPRESSED)), MOST_BYTES)
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if not unpacking.eof:
+        raise ValueError(f"it is cut off, or longer than {MOST_BYTES:,} bytes")
+    return found.decode()

@@ -11,12 +11,12 @@ from workbench.core.plan import Plan
 from workbench.door.door import Door
 from workbench.door.labs import LABS
 from workbench.door.regions import lab_links
-from workbench.door.session import Outcome, RecordedError, guarded
+from workbench.door.session import Outcome, RecordedError, error_html, guarded
 from workbench.scenario import Scenario
 from workbench.ui.door_view import DoorView
 from workbench.ui.hub_first import HubFirst
 from workbench.ui.labs import Labs
-from workbench.ui.panels.panel import Panel, error_html
+from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import mark_stale
 from workbench.ui.saved import SavedPicture
 from workbench.views import html

@@ -10,11 +10,10 @@ import ipywidgets as widgets
 from workbench.core.errors import WorkbenchError, unknown_name_message
 from workbench.core.plan import Plan
 from workbench.door.labs import LABS
-from workbench.door.session import Outcome, RecordedError, Session, guarded
+from workbench.door.session import Outcome, RecordedError, Session, error_html, guarded
 from workbench.scenario import FIELDS, Scenario
 from workbench.ui.front_door import FrontDoor
 from workbench.ui.labs import new_panel
-from workbench.ui.panels.panel import error_html
 from workbench.ui.pieces import button, close_tree, line, mark_stale
 from workbench.ui.saved import SavedPicture
 from workbench.views import html

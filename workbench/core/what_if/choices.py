@@ -67,7 +67,10 @@ def _key(settings: Settings, **changes: Any) -> tuple[Any, ...]:
     """Return the settings as a key, changed. The model is left to `LegalValues`: it has no hash."""
     values = {one.name: getattr(settings, one.name) for one in fields(settings)}
     values.pop("model", None)
-    return tuple((values | changes).values())
+    # a drafter may be a whole config.json
+    return tuple(
+        repr(value) if isinstance(value, dict) else value for value in (values | changes).values()
+    )
 
 
 def _errors_of(plan: Plan | None) -> Errors | None:

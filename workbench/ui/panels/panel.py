@@ -2,15 +2,13 @@
 
 import threading
 from collections.abc import Callable, Iterable
-from html import escape
 from typing import Any
 
 import ipywidgets as widgets
 
-from workbench.access.app_mode import shows_tracebacks
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
-from workbench.door.session import RecordedError, Session, guarded
+from workbench.door.session import RecordedError, Session, error_html, guarded
 from workbench.scenario import Scenario
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.pieces import (
@@ -153,18 +151,3 @@ def put(part: Any, content: Any) -> None:
         part.hide()
     else:
         part.show(content)
-
-
-def error_html(error: RecordedError) -> str:
-    """Return an unhandled exception, with a traceback to copy unless strangers may see it."""
-    title, more = "Internal error.", "Started with --show-tracebacks, the app shows the traceback."
-    if shows_tracebacks():
-        title = error.summary
-        more = (
-            "<details open><summary>Traceback, to copy</summary>"
-            f"<pre>{escape(error.traceback)}</pre></details>"
-        )
-    return document(
-        f'<div class="wb-error" data-workbench-error="{escape(error.callback)}">'
-        f"<b>✕ {escape(title)}</b><br>The results below are stale. {more}</div>"
-    )

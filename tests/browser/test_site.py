@@ -1,0 +1,184 @@
+"""The front door as a page: Python in the browser says what Python here says, and asks no host."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+
+import workbench as wb
+from tests.browser.lab import PATIENCE_MS, expect
+from tests.built_wheel import ROOT, once, run
+from workbench.core.errors import WorkbenchError
+from workbench.models import catalog_config
+from workbench.scenario.links import link_of
+from workbench.scenario.scenario import random_scenarios
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not shutil.which("npm"), reason="npm, which brings Pyodide, is missing"),
+]
+FROZEN_MS = 5_000
+COUNT = 250
+"""Random scenarios of each rule set."""
+ASK_ALL = """
+async (messages) => {
+  const worker = new Worker("worker.js", { type: "module" });
+  const next = () => new Promise((done) => worker.addEventListener(
+    "message", ({ data }) => done(data), { once: true }));
+  await next();
+  const found = [];
+  for (const message of messages) {
+    worker.postMessage(JSON.stringify(message));
+    const { state, failed } = await next();
+    if (failed) throw new Error(failed);
+    const { plan, announced, regions } = JSON.parse(state);
+    found.push([plan, announced, regions.error]);
+  }
+  worker.terminate();
+  return found;
+}
+"""
+"""Messages -> [fingerprint, announcement, internal error] after each, of a door of their own."""
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_arguments):
+        pass
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    make = [sys.executable, "tools/site.py"]
+    folder = once(tmp_path_factory, "site", lambda to: run([*make, to], cwd=ROOT))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def page(browser_context, address):
+    page = browser_context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    addresses, wrong = [], []
+    page.on("request", lambda request: addresses.append(request.url))
+    page.on("console", lambda line: line.type == "error" and wrong.append(line.text))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(address)
+    page.locator(".wb-tile").first.wait_for()
+    yield page
+    assert wrong == []
+    assert [url for url in addresses if not url.startswith((address, "data:", "blob:"))] == []
+    page.close()
+
+
+def submit(page, text):
+    page.locator('[data-key="omnibox"]').fill(text)
+    page.locator('[data-key="submit"]').click()
+
+
+def expect_plan(page, plan):
+    expect(page.locator(".wb-door")).to_have_attribute("data-plan", plan.fingerprint)
+    expect(page.locator('[data-tile="block"]')).to_contain_text(f"{plan.block_size:,} tokens")
+
+
+def said(scenario):
+    """(fingerprint, None) of a plan; (empty, the error) of a scenario that is refused."""
+    try:
+        return wb.resolve(scenario).fingerprint, None
+    except WorkbenchError as error:
+        return "", str(error)
+
+
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_random_scenarios_have_the_same_plan_or_error(page, rules):
+    scenarios = [*random_scenarios(COUNT, 31, rules)]
+    messages = [{"do": "use", "arg": one.to_json()} for one in scenarios]
+    found = page.evaluate(ASK_ALL, messages)
+    for scenario, (fingerprint, announced, fault) in zip(scenarios, found, strict=True):
+        expected, error = said(scenario)
+        assert (fingerprint, fault) == (expected, ""), scenario
+        assert error is None or announced == error
+
+
+def test_a_description_is_answered_and_each_view_opens(page):
+    submit(page, "Qwen3-Next-80B, 4 x H100, fp8 KV, MTP 1, 32K")
+    plan = wb.resolve(
+        model="qwen3-next-80b-a3b",
+        device="H100",
+        tensor_parallel=4,
+        kv_cache_dtype="fp8",
+        num_speculative_tokens=1,
+        speculative_method="mtp",
+    )
+    expect(page.locator('[data-tile="block"]')).to_contain_text(f"{plan.block_size:,} tokens")
+    for tab in page.locator('[role="tab"]').all():
+        tab.click()
+        expect(tab).to_have_attribute("aria-selected", "true")
+        expect(page.locator('[data-region="body"]')).not_to_be_empty()
+
+
+def test_a_link_opens_its_scenario(page, address):
+    plan = wb.resolve(model=dict(catalog_config("bamba-9b")), tensor_parallel=2)
+    page.goto(address + "?other" + plan.link())
+    expect_plan(page, plan)
+    copied = page.locator('[data-key="copy-Copy link"]').get_attribute("data-copy")
+    assert copied == link_of(plan.scenario)
+
+
+def test_wrong_input_is_answered_in_place(page):
+    said = page.locator('[data-region="understood"]')
+    submit(page, json.dumps({"model_type": "qwen3_next", "num_hidden_layers": "many"}))
+    expect(said).to_contain_text("num_hidden_layers")
+    submit(page, "example/a-model-of-the-hub")
+    expect(said).to_contain_text("config.json")
+
+
+def test_labs_say_where_they_run(page):
+    submit(page, "qwen3.5-4b")
+    page.locator('[data-do="show_lab"]').first.click()
+    expect(page.locator('[data-region="understood"]')).to_contain_text("JupyterLab")
+
+
+def test_a_large_log_does_not_freeze_the_page(page):
+    line = "INFO 11-20 10:00:02 [loggers.py:1] Avg prompt throughput: 0.0 tokens/s\n"
+    start = (
+        "INFO 11-20 10:00:01 [utils.py:302] vLLM API server version 0.23.0\n"
+        "INFO 11-20 10:00:01 [utils.py:238] non-default args: {'model': 'Qwen/Qwen3.5-4B'}\n"
+        "INFO 11-20 10:00:03 [interface.py:671] Setting attention block size to 528 tokens to "
+        "ensure that attention page size is >= mamba page size.\n"
+    )
+    log = start + line * (5 * 2**20 // len(line))
+    slowest = page.evaluate(
+        """async (log) => {
+          const box = document.querySelector('[data-key="omnibox"]');
+          box.value = log;
+          let [last, slowest] = [performance.now(), 0];
+          const beat = setInterval(() => {
+            const now = performance.now();
+            slowest = Math.max(slowest, now - last);
+            last = now;
+          }, 20);
+          document.querySelector('[data-key="submit"]').click();
+          while (!/start-up log of vLLM 0.23/.test(
+            document.querySelector('[data-region="understood"]').textContent))
+            await new Promise((done) => setTimeout(done, 50));
+          clearInterval(beat);
+          return slowest;
+        }""",
+        log,
+    )
+    # a script that computed here would be silent for all of it: the log takes seconds
+    assert slowest < FROZEN_MS
+    expect(page.locator('[data-region="understood"]')).to_contain_text("vLLM 0.23")

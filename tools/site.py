@@ -1,0 +1,118 @@
+"""Make the front door as a page: a folder of static files that any web server can serve.
+
+    make site                              # test-output/site
+    python tools/site.py FOLDER
+
+Everything that the page needs is in the folder, so it asks no other host: Python for browsers
+(Pyodide, from npm), pydantic in the locked version for it, and the wheel of this checkout. Needs
+npm and pip, and what they download once stays in their caches.
+"""
+
+import argparse
+import base64
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "test-output" / "site"
+PAGE, DOOR = ROOT / "workbench" / "site", ROOT / "workbench" / "door"
+FILES = (
+    *(PAGE / name for name in ("index.html", "page.css", "page.js", "worker.js")),
+    *(DOOR / name for name in ("front_door.css", "front_door.js")),
+)
+PYODIDE = "314.0.7"
+PYODIDE_SHA512 = (
+    "0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A=="
+)
+RUNTIME = (
+    "pyodide.mjs",
+    "pyodide.asm.mjs",
+    "pyodide.asm.wasm",
+    "python_stdlib.zip",
+    "pyodide-lock.json",
+)
+REQUIRED = (
+    *("annotated-types", "pydantic", "pydantic-core"),
+    *("typing-extensions", "typing-inspection"),
+)
+"""What the rules, the readers and the front door import."""
+LEFT = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
+BROWSER = (
+    *("--python-version", "3.14", "--implementation", "cp", "--abi", "cp314"),
+    *("--platform", "pyemscripten_2026_0_wasm32"),
+)
+"""What Pyodide is to pip."""
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path, nargs="?", default=FOLDER)
+    folder = parser.parse_args().folder
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "wheels").mkdir(parents=True)
+    for file in FILES:
+        shutil.copy(file, folder)
+    with tempfile.TemporaryDirectory() as work:
+        add_pyodide(folder / "pyodide", Path(work))
+        add_wheels(folder / "wheels", Path(work))
+    wheels = sorted(path.name for path in (folder / "wheels").iterdir())
+    (folder / "wheels.json").write_text(json.dumps(wheels) + "\n", encoding="utf-8")
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    print(f"{folder}: {size / 2**20:.1f} MiB. Try it: python -m http.server --directory {folder}")
+    return 0
+
+
+def add_pyodide(folder: Path, work: Path) -> None:
+    """Put Python for browsers into the folder. Errors: SystemExit for another archive."""
+    run(["npm", "pack", "--silent", f"pyodide@{PYODIDE}", "--pack-destination", work])
+    (archive,) = work.glob("pyodide-*.tgz")
+    digest = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
+    if digest != PYODIDE_SHA512:
+        raise SystemExit(f"{archive.name} has the SHA-512 {digest}. Expected {PYODIDE_SHA512}.")
+    folder.mkdir()
+    with tarfile.open(archive) as packed:
+        for name in RUNTIME:
+            source = packed.extractfile(f"package/{name}")
+            assert source is not None
+            (folder / name).write_bytes(source.read())
+
+
+def add_wheels(folder: Path, work: Path) -> None:
+    """Put the wheels into the folder: the locked requirements, and this checkout."""
+    locked = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    blocks = re.findall(r"(?m)^([\w.-]+)==.*(?:\n[ #].*)*", locked)
+    lines = dict(zip(blocks, re.findall(r"(?m)^[\w.-]+==.*(?:\n[ #].*)*", locked), strict=True))
+    requirements = work / "requirements.txt"
+    requirements.write_text("\n".join(lines[name] for name in REQUIRED), encoding="utf-8")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    only = ("--no-deps", "--only-binary=:all:", "--require-hashes", *BROWSER)
+    run([*pip, "download", *only, "--dest", folder, "-r", requirements])
+    # of a copy, as a build folder here may hold modules that are gone
+    source = work / "source"
+    shutil.copytree(ROOT / "workbench", source / "workbench", symlinks=True, ignore=LEFT)
+    shutil.copytree(ROOT / "kernels", source / "kernels", ignore=LEFT)
+    for name in ("pyproject.toml", "setup.py", "LICENSE", "README.md"):
+        shutil.copy(ROOT / name, source)
+    run([*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, source])
+
+
+def run(command: list[str | Path]) -> None:
+    """Run a command. Errors: SystemExit with its output."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise SystemExit(f"{command[0]} is not installed, and the site needs it.") from None
+    if done.returncode:
+        raise SystemExit(done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
