@@ -58,7 +58,7 @@ def test_every_two_values_meet_in_a_call():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["sm_86", "sm_90"])
+@pytest.mark.parametrize("target", ["sm_90", pytest.param("sm_86", marks=pytest.mark.thorough)])
 def test_some_calls_launch(target):
     check(target, launched(target, str(QUICK)))
 
