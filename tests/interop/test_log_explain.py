@@ -384,7 +384,7 @@ def test_any_text_is_explained_or_refused_in_words(data):
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples // 5, deadline=None)
 def test_a_log_that_is_cut_or_shuffled_never_fails(data):
     text = log_of(data.draw(st.sampled_from(sorted(EXPECTED))))
     start = data.draw(st.integers(0, len(text)))
