@@ -243,16 +243,16 @@ def test_quick_run(cases, tmp_path):
 
 
 def test_compile_only_asks_the_compiler_alone(monkeypatch):
-    asked = []
+    compiled = []
 
     def inspected(module, targets):
-        asked.append((module, targets))
+        compiled.append((module, targets))
         return ()
 
     monkeypatch.delenv("VLLM_SRC", raising=False)
     monkeypatch.setattr(bench_run, "inspect_kernels", inspected)
     result = flex.run(Plan((D1,), True, lambda line: None, compile_only=True))
-    assert asked == [("workbench.kernels.paged_flex.calls", ["sm_90"])]
+    assert compiled == [("workbench.kernels.paged_flex.calls", ["sm_90"])]
     assert result.verdicts == result.steps == result.metadata == []
 
 

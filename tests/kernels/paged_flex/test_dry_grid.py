@@ -1,7 +1,8 @@
 """The public call launches, or is refused in our words, for every device, layer, mask and mode.
 
 A few calls for a target, about four seconds of an idle core, and for another in `make thorough`.
-All pairs for every target: WORKBENCH_DRY_GRID=pairs pytest tests/kernels/paged_flex/test_dry_grid.py
+All pairs of values for every target:
+WORKBENCH_DRY_GRID=pairs pytest tests/kernels/paged_flex/test_dry_grid.py
 """
 
 import itertools
