@@ -29,7 +29,7 @@ FUZZ_ARGS ?=
 MUTANTS_ARGS ?=
 GPU_PYTHON ?= python3
 GPU_ARGS ?=
-# Seconds that each of the two pytest runs of `make test` may take; none without coreutils.
+# Seconds that each pytest run of `make test` and of the longer targets may take; none without coreutils.
 TIME_LIMIT ?= 3600
 # Factor for the time budgets of notebooks, as the machine may be slow or busy.
 TIME_SCALE ?= 3
@@ -40,10 +40,10 @@ SUPPORTED := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_in
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	if "$$python" -c '$(SUPPORTED)' >/dev/null 2>&1; then echo "$$python"; break; fi; done)
 
-.PHONY: help lab app test quick soak fuzz mutants matrix lint bench gpu lock site release clean
+.PHONY: help lab app test quick thorough soak fuzz mutants matrix lint bench gpu lock site release clean
 
 help: ## List targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
 
 app: $(STAMP) ## Serve the front door as an app with Voila (APP_ARGS="...")
 	$(BIN)/workbench app $(APP_ARGS)
@@ -60,16 +60,24 @@ part = $(LIMIT) $(PYTEST) -n $(1) --dist $(2) -m "$(3)" $(PYTEST_ARGS)
 KEEP = keep() { case $$1 in 5) ;; 0) [ $$status -ne 5 ] || status=0 ;; *) status=$$1 ;; esac; }
 
 # The browser tests of a file share a server, a page and a kernel: one worker runs them all.
-test: $(STAMP) ## Lint, type-check and run every test (PYTEST_ARGS="..." WORKERS=2)
+test: $(STAMP) ## Lint, type-check and test everything once (PYTEST_ARGS="..." WORKERS=2)
 	@tools/ensure_chromium.sh
 	@$(MAKE) --no-print-directory lint
 	@status=5; $(KEEP); \
-	$(call part,$(BUSY_WORKERS),worksteal,not browser and not matrix) && keep 0 || keep $$?; \
-	$(call part,$(WORKERS),loadfile,browser and not soak) $(ELSEWHERE) && keep 0 || keep $$?; \
+	$(call part,$(BUSY_WORKERS),worksteal,not browser and not matrix and not thorough) && keep 0 || keep $$?; \
+	$(call part,$(WORKERS),loadfile,browser and not soak and not thorough) $(ELSEWHERE) && keep 0 || keep $$?; \
 	exit $$status
 
 quick: $(STAMP) ## Run the fast tests: no browser, no notebook, no slow test
-	$(PYTEST) -n $(WORKERS) -m "not browser and not notebook and not slow" $(PYTEST_ARGS)
+	$(PYTEST) -n $(WORKERS) -m "not browser and not notebook and not slow and not thorough" $(PYTEST_ARGS)
+
+# Every test with the marker, and every property again with more examples.
+thorough: $(STAMP) ## Go deeper than make test: every planted mistake, every target, 500 examples
+	@tools/ensure_chromium.sh
+	@status=5; $(KEEP); \
+	$(call part,$(BUSY_WORKERS),worksteal,(thorough or hypothesis) and not browser and not matrix) && keep 0 || keep $$?; \
+	$(call part,$(WORKERS),loadfile,browser and thorough) $(ELSEWHERE) && keep 0 || keep $$?; \
+	exit $$status
 
 soak: $(STAMP) ## Torture store, files, logs and kernels; change kernel and browser thousands of times
 	@tools/ensure_chromium.sh

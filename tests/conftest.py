@@ -1,5 +1,6 @@
-"""How thoroughly property tests search: few examples in `make quick`, 500 and more otherwise.
+"""How thoroughly property tests search: few examples in `make quick`, more in `make test`.
 
+`make thorough`, and pytest without a choice of markers, search with 500 examples and more;
 `pytest --hypothesis-profile=long` takes hours and new examples every time.
 """
 
@@ -22,7 +23,7 @@ sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 NO_HEALTH_CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
-for _name, _examples in (("quick", 40), ("full", 500), ("long", 20_000)):
+for _name, _examples in (("quick", 40), ("full", 120), ("thorough", 500), ("long", 20_000)):
     settings.register_profile(
         _name,
         max_examples=_examples,
@@ -36,8 +37,9 @@ for _name, _examples in (("quick", 40), ("full", 500), ("long", 20_000)):
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the profile by what is being run, unless one is named."""
     if config.getoption("--hypothesis-profile", None) is None:
-        quick = "not slow" in config.getoption("markexpr", "")
-        settings.load_profile("quick" if quick else "full")
+        marks = config.getoption("markexpr", "")
+        without_thorough = "full" if "not thorough" in marks else "thorough"
+        settings.load_profile("quick" if "not slow" in marks else without_thorough)
 
     # A shell that starts the tests in the background ignores SIGINT, and so would every command
     # that a test interrupts.

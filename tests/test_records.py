@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -106,8 +107,11 @@ class Records:
                         yield path, node, fields
 
 
+all_records = cache(Records)
+
+
 def test_wide_records_are_built_by_keyword():
-    found = [(p, call) for p, call, fields in Records().built() if len(fields) > LIMIT]
+    found = [(p, call) for p, call, fields in all_records().built() if len(fields) > LIMIT]
     assert len(found) > 100
     assert [
         f"{path.relative_to(ROOT)}:{call.lineno}: {ast.unparse(call)[:60]}"
@@ -122,7 +126,7 @@ def described(doc, field):
 
 
 def test_field_documentation_is_at_the_field():
-    records = Records()
+    records = all_records()
     wide = {name: found for name in records.classes if len(found := records.fields(name)) > LIMIT}
     assert [
         f"{name}: {field}"

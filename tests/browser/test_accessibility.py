@@ -79,8 +79,17 @@ def door(shared_lab: LabPage) -> LabPage:
     return shared_lab
 
 
-@pytest.mark.parametrize("theme", [LIGHT, DARK])
-@pytest.mark.parametrize("state", STATES)
+def in_one_theme(names):
+    """Every name with one of the themes in turn; `make thorough` has it with the other one."""
+    other = pytest.mark.thorough
+    return [
+        pytest.param(name, theme, marks=[] if number % 2 == is_dark else other)
+        for is_dark, theme in enumerate((LIGHT, DARK))
+        for number, name in enumerate(names)
+    ]
+
+
+@pytest.mark.parametrize(("state", "theme"), in_one_theme(STATES))
 def test_axe_finds_nothing(door, state, theme):
     door.set_theme(theme)
     reach, there = STATES[state]
@@ -95,8 +104,7 @@ def test_axe_finds_nothing(door, state, theme):
         door.element('[data-do="unpin"]').click()
 
 
-@pytest.mark.parametrize("theme", [LIGHT, DARK])
-@pytest.mark.parametrize("title", LABS)
+@pytest.mark.parametrize(("title", "theme"), in_one_theme(LABS))
 def test_axe_finds_nothing_in_a_lab(door, title, theme):
     door.set_theme(theme)
     door.open_lab(title)
@@ -105,9 +113,23 @@ def test_axe_finds_nothing_in_a_lab(door, title, theme):
     door.close_lab(title)
 
 
+SHORT, LONG = "bamba-9b", "nemotron-3-ultra-550b-a55b"
+
+
 # 640 x 450 is a window of 1280 x 900 at a zoom of 200 %.
-@pytest.mark.parametrize("size", [(400, 800), (640, 450), (1280, 900), (1920, 1080)])
-@pytest.mark.parametrize("model", ["bamba-9b", "nemotron-3-ultra-550b-a55b"])
+@pytest.mark.parametrize(
+    ("size", "model"),
+    [
+        ((400, 800), LONG),
+        ((640, 450), LONG),
+        ((1920, 1080), SHORT),
+        pytest.param((1280, 900), SHORT, marks=pytest.mark.thorough),
+        pytest.param((1280, 900), LONG, marks=pytest.mark.thorough),
+        pytest.param((400, 800), SHORT, marks=pytest.mark.thorough),
+        pytest.param((640, 450), SHORT, marks=pytest.mark.thorough),
+        pytest.param((1920, 1080), LONG, marks=pytest.mark.thorough),
+    ],
+)
 def test_everything_is_inside_at_every_size(door, size, model):
     door.set_viewport(*size)
     door.submit(model)

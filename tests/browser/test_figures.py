@@ -108,13 +108,18 @@ def panel(shared_lab: LabPage) -> LabPage:
 VIEWS = [
     ("Groups and capacity", "Picture", None),
     ("Prefix hits", None, None),
-    ("Page bytes", "Level", None),
-    ("Offload and transfer", None, None),
-    ("Versions", None, None),
     ("Flex attention", "Show sizes", "Sizes"),
-    ("Flex attention", "Show mask", "Mask"),
     ("Block tables", None, "Start"),
     ("Sweeps", "Picture", "Sweep"),
+    *(
+        pytest.param(*view, marks=pytest.mark.thorough)
+        for view in (
+            ("Page bytes", "Level", None),
+            ("Offload and transfer", None, None),
+            ("Versions", None, None),
+            ("Flex attention", "Show mask", "Mask"),
+        )
+    ),
 ]
 
 

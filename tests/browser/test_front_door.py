@@ -227,7 +227,13 @@ def test_both_themes(door, theme):
         assert door.element(f"{DOOR} {css} >> nth=0").evaluate("inPage.contrast") >= 4.5
 
 
-@pytest.mark.parametrize("text", [COMMAND, "why 1056?", "TP or fp8?"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "why 1056?",
+        *(pytest.param(text, marks=pytest.mark.thorough) for text in (COMMAND, "TP or fp8?")),
+    ],
+)
 def test_answers_explanation_and_next_steps_are_on_one_screen_in_every_view(door, text):
     door.set_viewport(1280, 900)
     door.submit(COMMAND)

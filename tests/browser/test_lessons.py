@@ -80,9 +80,16 @@ def verdict(lab: LabPage, css: str):
     return lab.page.locator(f"{ACTIVE} .jp-OutputArea-output {css}")
 
 
+OF_EVERY_KIND = (0, 6, 8)
+"""A lesson of functions, one of kernels and one of cases; the others belong to `make thorough`."""
+
+
 @pytest.mark.parametrize(
     "path",
-    [LESSONS[0], *(pytest.param(path, marks=pytest.mark.slow) for path in LESSONS[1:])],
+    [
+        pytest.param(path, marks=[] if number in OF_EVERY_KIND else pytest.mark.thorough)
+        for number, path in enumerate(LESSONS)
+    ],
     ids=lambda path: path.stem,
 )
 def test_a_learner_gets_a_hint_and_then_solves_it(lab: LabPage, path: Path, tmp_path: Path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -109,6 +110,12 @@ KERNEL_PACKAGES = {"torch", "triton", "numpy"}
 HEAVY = ("torch", "triton", "plotly", "ipywidgets", "anywidget", "pydantic", "numpy", "IPython")
 
 
+@cache
+def parsed(path):
+    """The syntax tree of a module, which several tests look at."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def sources(room):
     """[(path, dotted name)] of a folder's modules."""
     folder = ROOT / "kernels" if room == "kernels" else ROOT / "workbench" / room
@@ -131,7 +138,7 @@ def imported_modules(path, *, types=True):
     package = (
         relative.parent if relative.parts[0] == "workbench" else Path("workbench") / relative.parent
     )
-    yield from imported_below(ast.parse(path.read_text(encoding="utf-8")), package, types=types)
+    yield from imported_below(parsed(path), package, types=types)
 
 
 def imported_below(tree, package, *, types=True):
@@ -152,7 +159,7 @@ def shown_with(path):
     package = path.relative_to(ROOT).parent
     methods = [
         method
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for node in parsed(path).body
         if isinstance(node, ast.ClassDef)
         for method in node.body
         if isinstance(method, ast.FunctionDef)
@@ -210,7 +217,7 @@ def test_core_imports_what_shows_a_record_only_in_the_methods_that_do():
 
 def modules_imported_at_once(path, known):
     """Modules of ours that a file imports when it is imported itself."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in parsed(path).body:
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
@@ -360,7 +367,7 @@ NO_FILES = {"self.labs.open", "self.open", "tl.load"}
 
 def openings(path):
     """Source lines of calls that open a file: by a name of OPENING, unless it is a panel's."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
             owner, _, name = called.rpartition(".")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -201,10 +202,16 @@ def test_every_log_is_expected_here():
     assert len(EXPECTED) >= 12
 
 
+@cache
+def explained(name):
+    """The report of a log that takes seconds and that two tests look at."""
+    return explain_log(log_of(name))
+
+
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_real_log_gives_a_scenario_and_every_line_is_explained(name):
     fields, verdicts = EXPECTED[name]
-    report = explain_log(log_of(name))
+    report = explained(name)
     assert fields.items() <= dict(report.reading.fields).items()
     assert {message: line_of(report, message).verdict for message in verdicts} == verdicts
     assert all(line.means and line.verdict in VERDICTS for line in report.lines)
@@ -291,7 +298,7 @@ def test_a_size_alone_offers_models_that_really_have_it():
 
 
 def test_a_size_that_no_model_has_is_reported():
-    assert "none in the catalog has block_size 480" in explain_log(log_of("drafts_480")).missing[0]
+    assert "none in the catalog has block_size 480" in explained("drafts_480").missing[0]
 
 
 def test_a_model_on_this_machine_is_read(tmp_path):
@@ -384,7 +391,7 @@ def test_any_text_is_explained_or_refused_in_words(data):
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples // 5, deadline=None)
 def test_a_log_that_is_cut_or_shuffled_never_fails(data):
     text = log_of(data.draw(st.sampled_from(sorted(EXPECTED))))
     start = data.draw(st.integers(0, len(text)))

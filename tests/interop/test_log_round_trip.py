@@ -99,7 +99,9 @@ def check_verdict(report, scenario, problem):
     assert problem.code not in errors_of(scenario.replace(**NOT_STATED))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(other, marks=pytest.mark.thorough) for other in (1, 2))]
+)
 @pytest.mark.parametrize("rules", ["0.23", "0.33"])
 def test_the_scenario_of_a_log_has_its_facts_and_its_error(rules, seed):
     """Every field that the log states, and the fatal error, come back."""

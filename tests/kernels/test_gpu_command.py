@@ -82,10 +82,10 @@ def test_without_a_gpu_it_says_so_and_runs_nothing(tmp_path):
 
 @pytest.mark.skipif(triton_mode().mode == "gpu", reason="there is a GPU")
 def test_a_rehearsal_runs_a_piece_without_a_gpu(tmp_path):
-    arguments = ("--rehearse", "--only", "test test_selftest", "--results", str(tmp_path))
+    arguments = ("--rehearse", "--only", "test test_kernel_spec", "--results", str(tmp_path))
     done = with_few_packages("workbench.kernels.gpu", *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "test test_selftest.py: ok" in done.stdout
+    assert "test test_kernel_spec.py: ok" in done.stdout
     assert "1 ok" in done.stdout
     assert "not measured" in done.stdout
     assert all("--quick" in p.command for p in pieces(tmp_path, reduced=True) if p.writes)
@@ -100,7 +100,7 @@ def test_benchmarks_need_four_packages():
 
 def test_tests_need_four_packages_and_others_are_skipped():
     folder = REPOSITORY / "tests" / "kernels"
-    files = (folder / "test_selftest.py", folder / "block_table" / "test_numbers.py")
+    files = (folder / "test_kernel_spec.py", folder / "block_table" / "test_numbers.py")
     _python, _m, *command = pytest_command(*files)
     done = with_few_packages(*command)
     assert done.returncode == 0, done.stdout + done.stderr

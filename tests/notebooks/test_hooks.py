@@ -31,6 +31,8 @@ def test_ci_makes_every_check_of_the_hooks():
     assert f"workbench{source} notebooks" in recipe("lint")
     assert "lint" in recipe("test")
     assert "not matrix" in recipe("test")
+    assert recipe("test").count("not thorough") == 2
+    assert "thorough" in recipe("thorough")
     assert "--matrix notebooks/matrix.toml" in recipe("matrix")
 
 

@@ -87,7 +87,7 @@ def test_ports_that_others_take_do_not_matter(kernel, run):
 def test_on_tcp_a_kernel_without_its_port_is_started_again(kernel, run, monkeypatch, port):
     transports = kernel([port], starts=1)
     monkeypatch.setattr(execute, "socket_folder", no_folder)
-    monkeypatch.setattr(execute, "START_TIMEOUT_S", 40)  # it lives on without the iopub port
+    monkeypatch.setattr(execute, "START_TIMEOUT_S", 15)  # it lives on without the iopub port
     result = run()
     assert result.ok, result.report()
     assert len(result.failed_starts) == 1

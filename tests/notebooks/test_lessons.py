@@ -1,5 +1,6 @@
-"""The lessons and the index: house rules, solved and unsolved runs, and stubs that count as open.
+"""The lessons and the index: house rules, solved runs, and stubs that count as open.
 
+`test_pages.py` runs each of them as it is, with open exercises.
 Block sizes, hash blocks and orders are vLLM's own (reported logs and its code).
 """
 
@@ -7,15 +8,13 @@ import ast
 import importlib.util
 import json
 import re
-from pathlib import Path
 
 import pytest
 
+from tests.notebooks.lessons import LESSONS, NOTEBOOKS, checked_names, code_cells
 from workbench.exercises import EXERCISES
 from workbench.notebooks import check_notebook_source, run_notebook
 
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-LESSONS = sorted((NOTEBOOKS / "lessons").glob("*.ipynb"))
 ORDER, LAYOUTS, TABLES, COUNTS, FLEX, LOG, KERNELS, BACKEND, FAULT = (p.name for p in LESSONS)
 NUMBERS = range(1, len(LESSONS) + 1)
 LATER = "from __future__ import annotations"
@@ -111,23 +110,8 @@ CASES = {
     "flex-power-of-two": (FLEX, {"hybrid": "minimax-text-01"}, {"hybrid_stops": []}),
 }
 """Case -> lesson, parameters, results that it must have."""
-
-
-def code_cells(path):
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-
-
-def checked_names(path):
-    """The exercises that a lesson checks, in its order."""
-    calls = [
-        node
-        for source in code_cells(path)
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "wb.check"
-    ]
-    assert all(call.keywords[-1].arg == "solve" for call in calls)
-    return [ast.literal_eval(call.args[1]) for call in calls]
+FIRST = {lesson: case for case, (lesson, *_others) in reversed(CASES.items())}
+"""Lesson -> its first case; `make thorough` runs the others."""
 
 
 def test_the_lessons_are_numbered():
@@ -213,7 +197,13 @@ def test_every_lab_has_a_notebook_and_a_line_in_the_index():
 
 
 @pytest.mark.notebook
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=[] if case in FIRST.values() else pytest.mark.thorough)
+        for case in CASES
+    ],
+)
 def test_a_lesson_solves_itself(case, tmp_path, monkeypatch):
     name, parameters, expected = CASES[case]
     kept = tmp_path / "progress.json"
@@ -227,20 +217,3 @@ def test_a_lesson_solves_itself(case, tmp_path, monkeypatch):
     )
     assert result.problems == ()
     assert not kept.exists(), "a run of the solutions is not progress"
-
-
-@pytest.mark.notebook
-@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
-def test_a_lesson_runs_with_open_exercises(path, tmp_path):
-    expected = {"checks": [None] * len(checked_names(path))}
-    result = run_notebook(path, {"smoke": True}, output_dir=tmp_path, expect=expected)
-    assert result.problems == ()
-
-
-@pytest.mark.notebook
-def test_the_index(tmp_path):
-    expected = {"before": ["pages_not_equal"], "after_block_size": 576, "exercises": len(EXERCISES)}
-    result = run_notebook(
-        NOTEBOOKS / "index.ipynb", {"smoke": True}, output_dir=tmp_path, expect=expected
-    )
-    assert result.problems == ()

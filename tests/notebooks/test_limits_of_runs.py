@@ -80,7 +80,7 @@ def test_no_process_is_left_in_another_session_or_as_a_daemon(run):
 
 @pytest.mark.notebook
 def test_no_process_is_left_by_a_worker_that_does_not_come_back(run, monkeypatch):
-    allowed, patience = 600, 60
+    allowed, patience = 600, 25
     others = execute.STARTS * execute.START_TIMEOUT_S + allowed + execute.GRACE_S
     monkeypatch.setattr(execute, "_CLOSING_S", patience - others)
     result = run("orphans_and_wait", timeout_s=allowed)

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 LENGTH = os.environ.get("WORKBENCH_SOAK_SECONDS")
-SECONDS = float(LENGTH or 4)
+SECONDS = float(LENGTH or 2)
 """Of each soak; `make soak` sets minutes."""
 ANY_SEED = random.randrange(1, 2**31) if LENGTH else 1
 SEED = int(os.environ.get("WORKBENCH_SOAK_SEED", ANY_SEED))

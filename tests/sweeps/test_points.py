@@ -105,6 +105,7 @@ def test_a_row_equals_the_resolution_of_its_scenario(scenario, seed, prompt):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("points", [10_000, pytest.param(100_000, marks=LONG_SOAK)])
 def test_many_random_points(points):
     compared = 0

@@ -1,6 +1,6 @@
 """Kill it, write from eight processes, damage it: nothing acknowledged is lost, nothing is wrong.
 
-The quick runs take seconds; the full numbers run with `-m slow` and in `make soak`.
+The quick runs take seconds; the full numbers run in `make thorough` and in `make soak`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from workbench.sweeps.store import Key, ResultStore, Row, StoreError
 
 WORKER = Path(__file__).with_name("store_worker.py")
 ROOT = Path(__file__).parents[2]
-full = pytest.mark.slow
+full = (pytest.mark.slow, pytest.mark.thorough)
 
 
 def started(file, log, count, name):

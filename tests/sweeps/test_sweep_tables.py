@@ -140,7 +140,7 @@ def test_what_spills_is_skipped_by_compiling():
     axes = {
         "apply_ids": (256,),
         "slot_tokens": (256,),
-        "tile_entries": (2048, 65536),
+        "tile_entries": (2048, 16384),
         "tile_columns": (128,),
         "num_warps": (4,),
     }

@@ -36,7 +36,18 @@ class Balance(HTMLParser):
             self.wrong.append(tag)
 
 
-@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
+SECONDS = {"journald_ranks", "joined_line", "drafts_480"}
+"""Logs that take seconds to explain; `make thorough` draws them, too."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=pytest.mark.thorough if path.stem in SECONDS else [])
+        for path in LOGS
+    ],
+    ids=lambda path: path.stem,
+)
 def test_every_message_is_in_the_text_and_in_the_table(path):
     report = published(path)
     text, html = log_text(report), log_html(report)

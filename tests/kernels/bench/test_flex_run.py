@@ -15,6 +15,7 @@ pytest.importorskip("triton")
 import torch
 
 from workbench.kernels.bench import flex, gpu_clock, timing
+from workbench.kernels.bench import run as bench_run
 from workbench.kernels.bench.flex import READS_MASKED, FlexRun
 from workbench.kernels.bench.flex_cases import CASES
 from workbench.kernels.bench.flex_inputs import flex_input, truth
@@ -28,7 +29,7 @@ from workbench.kernels.mode import triton_mode
 DEVICE = triton_mode().torch_device
 GPU = triton_mode().mode == "gpu"
 OWN = own_kinds("abc")
-D4, D2, P5 = (CASES[name].reduced() for name in ("D4", "D2", "P5"))
+D1, D4, D2, P5 = (CASES[name].reduced() for name in ("D1", "D4", "D2", "P5"))
 
 
 class AlwaysWrong(OurPeer):
@@ -217,12 +218,13 @@ def bench(*arguments, **environment):
 
 
 @pytest.mark.slow
-def test_quick_run(tmp_path):
+@pytest.mark.parametrize("cases", ["D1", pytest.param("D1,D4", marks=pytest.mark.thorough)])
+def test_quick_run(cases, tmp_path):
     file = tmp_path / "result.json"
-    done = bench("--quick", "--cases", "D1,D4", "--json", str(file))
+    done = bench("--quick", "--cases", cases, "--json", str(file))
     assert done.returncode == 0, done.stdout + done.stderr
     result = SimpleNamespace(**json.loads(file.read_text(encoding="utf-8")))
-    assert {v["workload"] for v in result.verdicts} == {"D1", "D4"}
+    assert {v["workload"] for v in result.verdicts} == set(cases.split(","))
     assert all(v["ok"] for v in result.verdicts)
     assert {row["target"] for row in result.gate} == {"sm_90"}
     prefills = [row for row in result.gate if row["kernel"] == "prefill, page 64"]
@@ -231,7 +233,7 @@ def test_quick_run(tmp_path):
     assert any("VLLM_SRC is not set" in line for line in result.open_questions)
     assert str(tmp_path) not in file.read_text(encoding="utf-8")
     if GPU:
-        assert {row["case"] for row in result.rates} == {"D1", "D4"}
+        assert {row["case"] for row in result.rates} == set(cases.split(","))
         assert all(row["differing"] == 0 for row in result.bits if row["promised"])
     else:
         # the interpreter never reports a time
@@ -240,6 +242,21 @@ def test_quick_run(tmp_path):
         assert any("GPU times are open" in line for line in result.open_questions)
 
 
+def test_compile_only_asks_the_compiler_alone(monkeypatch):
+    compiled = []
+
+    def inspected(module, targets):
+        compiled.append((module, targets))
+        return ()
+
+    monkeypatch.delenv("VLLM_SRC", raising=False)
+    monkeypatch.setattr(bench_run, "inspect_kernels", inspected)
+    result = flex.run(Plan((D1,), True, lambda line: None, compile_only=True))
+    assert compiled == [("workbench.kernels.paged_flex.calls", ["sm_90"])]
+    assert result.verdicts == result.steps == result.metadata == []
+
+
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_compile_only_runs_nothing(tmp_path):
     file = tmp_path / "result.json"

@@ -152,7 +152,7 @@ def test_the_order_of_requests_does_not_matter():
 
 
 @pytest.mark.slow
-@settings(max_examples=25 if INTERPRETED else 500)
+@settings(max_examples=settings.default.max_examples // 20 if INTERPRETED else 500)
 @given(
     st.integers(1, 300),
     st.integers(1, 40),

@@ -153,12 +153,21 @@ def test_what_this_path_refuses():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kv_block", [None, 32])
-def test_compiled_agrees_with_float64(kv_block):
+@pytest.mark.parametrize(
+    ("kv_block", "mask"),
+    [
+        (32, "window"),
+        *(
+            pytest.param(*others, marks=pytest.mark.thorough)
+            for others in ((None, "causal"), (None, "window"), (32, "causal"))
+        ),
+    ],
+)
+def test_compiled_agrees_with_float64(kv_block, mask):
     torch._dynamo.reset()
     case = Case(requests((80, 20), (40, 1), heads=4, kv_heads=2), 16, poison=0.0, spare=8)
-    for mask in (masks.causal(), masks.sliding_window(20)):
-        arguments = (case.query, case.cache, case.batch)
-        result = engine_attention(*arguments, mask=mask, kv_block=kv_block, compiled=True)
-        assert np.isfinite(result.cpu().numpy()).all()
-        assert agreement(result, *arguments, mask).ok
+    arguments = (case.query, case.cache, case.batch)
+    mask = MASKS[mask]
+    result = engine_attention(*arguments, mask=mask, kv_block=kv_block, compiled=True)
+    assert np.isfinite(result.cpu().numpy()).all()
+    assert agreement(result, *arguments, mask).ok

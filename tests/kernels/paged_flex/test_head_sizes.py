@@ -83,7 +83,9 @@ def test_only_own_tokens_are_read(head, path):
 
 @MODES
 @each
-@pytest.mark.parametrize("poison", [float("nan"), float("inf")])
+@pytest.mark.parametrize(
+    "poison", [float("nan"), pytest.param(float("inf"), marks=pytest.mark.thorough)]
+)
 def test_what_hidden_keys_hold_changes_no_bit(head, settings, poison):
     batch, mask = requests((330, 40), (300, 1), **head), masks.sliding_window(150)
     clean = Case(batch, 16).attend(mask, settings=settings).clone()

@@ -71,6 +71,7 @@ def test_the_loops_of_a_hopper_work_while_they_copy(quick, name):
     assert report.spill_bytes <= HARMLESS_SPILL_BYTES
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_every_shipped_loop_of_a_hopper_keeps_its_budget():
     # bitwise with wide heads: the sum of the splits so far has no registers next to the split at

@@ -40,7 +40,9 @@ def test_a_masked_value_that_is_not_finite_stays_out(settings):
 
 
 @every
-@pytest.mark.parametrize("poison", [float("nan"), float("inf")])
+@pytest.mark.parametrize(
+    "poison", [float("nan"), pytest.param(float("inf"), marks=pytest.mark.thorough)]
+)
 @pytest.mark.parametrize(
     "mask",
     [masks.sliding_window(150), masks.sink_window([20, 20, 20], 140), masks.chunked(128)],

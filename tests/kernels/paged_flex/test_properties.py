@@ -78,6 +78,7 @@ def test_a_few_random_batches_with_the_heads_of_models(data, sizes, how, shape):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @settings(max_examples=EXAMPLES)
 @given(st.data(), sizes, hows, st.one_of(shapes, models))
 def test_random_batches(data, sizes, how, shape):
