@@ -198,9 +198,11 @@ def best_flex_settings(
     as the tile, and so is a block of keys: what vLLM's flags of these names accept. Nothing where
     no configuration has a time on every batch.
     """
+    from workbench.sweeps.kernels.kernel_session import KERNELS
     from workbench.sweeps.kernels.winners import best_flex
 
+    own = filter(KERNELS["flex"].has_measured, rows)
     return tuple(
         FlexDevice(one.layer, {**one.provenance, "store": store}, one.best, one_for_all=bitwise)
-        for one in best_flex(rows, bitwise=bitwise)
+        for one in best_flex(own, bitwise=bitwise)
     )
