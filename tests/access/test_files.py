@@ -89,6 +89,21 @@ def test_a_stream_of_lines_ends_at_the_limit_of_the_file(tmp_path):
     assert caught.value.code == "file_too_large"
 
 
+@pytest.mark.parametrize("error", [BlockingIOError, OSError("the disk is gone")])
+def test_a_file_that_cannot_be_read_now_is_not_an_empty_one(tmp_path, monkeypatch, error):
+    """Such as /proc/kmsg, which another program reads."""
+
+    def read(*_):
+        raise error
+
+    path = tmp_path / "some"
+    path.write_bytes(b"line\n")
+    monkeypatch.setattr(os, "read", read)
+    for content in (lambda file: file.read(9), lambda file: list(lines(file, 9))):
+        with opened(path, USE) as file, pytest.raises(FileError, match=r"no data now|disk is gone"):
+            content(file)
+
+
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no /proc on this system")
 def test_no_descriptor_is_left_open(tmp_path):
     before = descriptors()

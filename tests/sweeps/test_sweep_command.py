@@ -96,7 +96,8 @@ def test_the_command_prints_why():
 
 
 @pytest.mark.parametrize(
-    "arguments", [["-a", "tensor_parallel"], ["-a", "nothing=1"], ["--format", "xml"]]
+    "arguments",
+    [["-a", "tensor_parallel"], ["-a", "nothing=1"], ["-a", "="], ["-a", ""], ["--format", "xml"]],
 )
 def test_the_command_refuses_with_2(arguments):
     done = run("sweep", "qwen3.5-4b", *arguments)

@@ -52,7 +52,7 @@ class FileUse:
 def read_bytes(path: FilePath, use: FileUse) -> bytes:
     """Return the content of a regular file. Errors: FileError."""
     with opened(path, use) as file:
-        return _read(file, use.most_bytes + 1, path, use)
+        return file.read(use.most_bytes + 1)
 
 
 def read_text(path: FilePath, use: FileUse) -> str:
@@ -66,7 +66,7 @@ def read_text(path: FilePath, use: FileUse) -> str:
 def read_start(path: FilePath, count: int, use: FileUse) -> bytes:
     """Return the first `count` bytes of a regular file. Errors: FileError."""
     with opened(path, use) as file:
-        return _read(file, count, path, use)
+        return file.read(count)
 
 
 @contextmanager
@@ -120,12 +120,14 @@ class _Bounded(RawIOBase):
         """Return True: it is read only."""
         return True
 
-    def readinto(self, buffer: Any, /) -> int | None:
-        """Fill a buffer; None without data. Errors: FileError past the limit."""
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill a buffer. Errors: FileError past the limit, and for what cannot be read now."""
         try:
             data = os.read(self._handle, len(buffer))
-        except BlockingIOError:
-            return None
+        except BlockingIOError:  # a kernel file that waits for data
+            raise _unreadable(self._path, self._use, "it has no data now") from None
+        except OSError as error:
+            raise _unreadable(self._path, self._use, reason_of(error)) from None
         self._left -= len(data)
         if self._left < 0:
             raise _too_large(self._path, self._use)
@@ -141,16 +143,6 @@ def _check(found: os.stat_result, path: FilePath, use: FileUse) -> None:
         raise _error("not_regular", path, use, f"it is {kind}", advice)
     if found.st_size > use.most_bytes:
         raise _too_large(path, use)
-
-
-def _read(file: BinaryIO, count: int, path: FilePath, use: FileUse) -> bytes:
-    try:
-        content = file.read(count)
-    except OSError as error:
-        raise _unreadable(path, use, reason_of(error)) from None
-    if content is None:  # a kernel file that waits for data
-        raise _unreadable(path, use, "it has no data now")
-    return content
 
 
 def reason_of(error: Exception) -> str:

@@ -123,9 +123,11 @@ def _swept(
     prompt_tokens: int,
     executor: Executor | None,
 ) -> SweepResult:
-    from workbench.sweeps.language import parse_axes
+    from workbench.sweeps.language import EXAMPLE, parse_axes
     from workbench.sweeps.sweep import sweep as sweep_scenario
 
+    if empty := [text for text in axis if not parse_axes(text)]:
+        fail(f"Invalid --axis {shown(empty[0])}. Expected a field and its values: {EXAMPLE}.")
     try:
         return sweep_scenario(
             resolved(model, setting).scenario,
