@@ -1,4 +1,4 @@
-"""The only reader for user-named files: regular files only, and limited in size.
+"""The only reader and writer of user-named files: it reads regular ones of a limited size.
 
 A device, a named pipe or a sparse file of gigabytes is refused before anything is read from it.
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader, RawIOBase
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from workbench.core.errors import ScenarioError, shown
@@ -32,7 +33,7 @@ FilePath = str | os.PathLike[str]
 
 
 class FileError(ScenarioError):
-    """A file that cannot be used: `file_not_readable`, `_not_regular` or `_too_large`."""
+    """A file that cannot be used: `file_not_readable`, `file_not_writable` and others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,28 @@ def opened(path: FilePath, use: FileUse) -> Iterator[BinaryIO]:
             yield file
     finally:
         os.close(handle)
+
+
+def write_file(path: FilePath, text: str) -> None:
+    """Write a whole file, or leave the one that was there. Errors: FileError.
+
+    A link, a device and a named pipe are written to and stay; a pipe that is not open for reading is an error.
+    """
+    target = Path(path)
+    try:
+        stays = target.is_symlink() or (target.exists() and not target.is_file())
+        part = target if stays else target.with_name(f"{target.name}.part")
+        flags = FLAGS | os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        with os.fdopen(os.open(part, flags, 0o666), "wb") as file:
+            if stays:
+                os.set_blocking(file.fileno(), True)
+            file.write(text.encode(errors="replace"))
+        if not stays:
+            part.replace(target)
+    except (OSError, ValueError) as error:  # as in `opened`
+        reason = reason_of(error)
+        message = f"{shown(os.fspath(path))} cannot be written: {reason}. Choose another file."
+        raise FileError("file_not_writable", message) from None
 
 
 def lines(file: BinaryIO, most_bytes: int) -> Iterator[bytes]:
