@@ -88,7 +88,8 @@ def opened(path: FilePath, use: FileUse) -> Iterator[BinaryIO]:
 def write_file(path: FilePath, text: str) -> None:
     """Write a whole file, or leave the one that was there. Errors: FileError.
 
-    A link, a device and a named pipe are written to and stay; a pipe that is not open for reading is an error.
+    A link, a device and a named pipe are written to and stay. A pipe that is not open for reading
+    is an error.
     """
     target = Path(path)
     try:
