@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench import __version__
-from workbench.access.files import FileUse, read_bytes, read_text
+from workbench.access.files import FileUse, read_bytes, read_text, write_file
 from workbench.core.errors import ScenarioError, cut
 from workbench.core.plan import Plan
 from workbench.interop.commands.code import llm_code
@@ -107,16 +107,15 @@ class LoadedDesign:
 
 
 def save_design(scenario: Scenario, path: str | Path, title: str = "", notes: str = "") -> Design:
-    """Write the design file of a scenario, whole or not at all; Refused if it has no plan.
+    """Write the design file of a scenario, whole or not at all.
+
+    Errors: Refused if it has no plan; FileError.
 
     >>> wb.save_design(plan.scenario, tmp_path / "nemotron.json", title="20 GiB").title
     '20 GiB'
     """
     design = design_of(resolve(scenario), scenario.to_dict(), __version__, title, notes)
-    target = Path(path)
-    part = target.with_name(target.name + ".part")
-    part.write_text(design.to_json(), encoding="utf-8")
-    part.replace(target)
+    write_file(path, design.to_json())
     return design
 
 
@@ -198,9 +197,11 @@ def best_flex_settings(
     as the tile, and so is a block of keys: what vLLM's flags of these names accept. Nothing where
     no configuration has a time on every batch.
     """
+    from workbench.sweeps.kernels.kernel_session import KERNELS
     from workbench.sweeps.kernels.winners import best_flex
 
+    own = filter(KERNELS["flex"].has_measured, rows)
     return tuple(
         FlexDevice(one.layer, {**one.provenance, "store": store}, one.best, one_for_all=bitwise)
-        for one in best_flex(rows, bitwise=bitwise)
+        for one in best_flex(own, bitwise=bitwise)
     )

@@ -19,6 +19,7 @@ from workbench.access.files import (
     read_start,
     read_text,
     size_text,
+    write_file,
 )
 
 USE = FileUse("design", 100, "design")
@@ -89,12 +90,62 @@ def test_a_stream_of_lines_ends_at_the_limit_of_the_file(tmp_path):
     assert caught.value.code == "file_too_large"
 
 
+@pytest.mark.parametrize("error", [BlockingIOError, OSError("the disk is gone")])
+def test_a_file_that_cannot_be_read_now_is_not_an_empty_one(tmp_path, monkeypatch, error):
+    """Such as /proc/kmsg, which another program reads."""
+
+    def read(*_):
+        raise error
+
+    path = tmp_path / "some"
+    path.write_bytes(b"line\n")
+    monkeypatch.setattr(os, "read", read)
+    for content in (lambda file: file.read(9), lambda file: list(lines(file, 9))):
+        with opened(path, USE) as file, pytest.raises(FileError, match=r"no data now|disk is gone"):
+            content(file)
+
+
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no /proc on this system")
 def test_no_descriptor_is_left_open(tmp_path):
     before = descriptors()
     for path in ("/dev/zero", tmp_path):
         refused(path)
     assert descriptors() == before
+
+
+def test_a_file_is_written_whole_or_left_as_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "page.html"
+    write_file(path, "one \ud800")
+    assert path.read_text(encoding="utf-8") == "one ?"
+    assert path.stat().st_mode & 0o111 == 0
+
+    def full(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(FileError, match=r"page.html. cannot be written: No space left"):
+        write_file(path, "two")
+    assert path.read_text(encoding="utf-8") == "one ?"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
+def test_links_and_pipes_are_not_replaced(tmp_path):
+    pipe, link, target = (tmp_path / name for name in ("pipe", "link", "target"))
+    os.mkfifo(pipe)
+    link.symlink_to(target)
+    write_file(link, "text")
+    assert link.is_symlink()
+    assert target.read_text() == "text"
+    with pytest.raises(FileError, match="pipe' cannot be written"):  # not open for reading
+        write_file(pipe, "text")
+    end = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_file(pipe, "text")
+    assert os.read(end, 9) == b"text"
+    os.close(end)
+    assert pipe.is_fifo()
+    for path in (tmp_path, "", "a\0b", "/none/x", "/dev/full"):
+        with pytest.raises(FileError, match="cannot be written"):
+            write_file(path, "text")
 
 
 @given(st.lists(st.binary(max_size=30).map(lambda part: part.replace(b"\n", b"")), max_size=8))

@@ -10,6 +10,7 @@ import pytest
 import workbench as wb
 from tests.interop.test_log_messages import LINES
 from workbench.core.errors import WorkbenchError
+from workbench.interop.logs.text import _carried
 
 NUMBER = re.compile(r"\d+(\.\d+)?")
 HOSTILE = (
@@ -46,3 +47,11 @@ def test_a_long_line_is_searched_once(filler):
     for words in (*commands, "CUDA graph memory profiling is enabled"):
         explain(f"{words}{noise}")
         explain(f"docker run {noise} {words}")
+
+
+@pytest.mark.parametrize("depth", [60, 100, 2000])
+def test_a_message_that_is_nested_too_deep_is_left_alone(depth):
+    """Python 3.12 reads JSON deeper than a function of ours may call itself."""
+    message = '{"message": "GPU KV cache size: 1,024 tokens"}'
+    line = '{"jsonPayload": ' * depth + message + "}" * depth
+    assert _carried(line)[1].startswith("GPU KV cache size") == (depth < 64)

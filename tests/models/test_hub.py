@@ -60,6 +60,9 @@ def test_a_host_that_never_answers_gets_one_request_a_minute(silent_host, tmp_pa
     assert len(connections) < 2 * len(hub_ids)
 
 
+NOT_THERE = "http://127.0.0.1:1"
+
+
 @pytest.fixture(params=[None, b"", b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"])
 def refusing_proxy(request):
     """Serve a proxy that takes no connection, ends each one, or forbids each one."""
@@ -77,7 +80,7 @@ def refusing_proxy(request):
 
     if request.param is None:
         server.close()
-        yield "http://127.0.0.1:1"
+        yield NOT_THERE
         return
     threading.Thread(target=refuse, daemon=True).start()
     yield f"http://127.0.0.1:{server.getsockname()[1]}"
@@ -96,3 +99,5 @@ def test_a_proxy_that_refuses_gets_one_request_a_minute(refusing_proxy, tmp_path
     messages = [line["error"]["message"] for line in answers]
     assert sum("no request is sent again" in message for message in messages) == 3
     assert all("hub.invalid through the proxy 127.0.0.1" in message for message in messages)
+    if refusing_proxy == NOT_THERE:  # seen at once: the hub's client would try for seconds
+        assert "no connection to" in messages[0]

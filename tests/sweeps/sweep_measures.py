@@ -57,4 +57,8 @@ def sometimes(config):
         return {"median_s": 1.0, "provenance": {"mode": "interpreter"}}
     if number == 6:
         return {"no_field": 1}
+    if number == 8:
+        return {"values": {"error": float("nan")}}
+    if number == 9:
+        raise RuntimeError("/no/such/\udcff")
     return quick(config)

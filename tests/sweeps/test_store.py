@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -151,6 +152,14 @@ FORGED = (
     {"correct": "yes"},
     {"config": {"another": "point"}},
     {"config": None},
+    {"median_s": 0.0},
+    {"measured_at": -1.0},
+    {"measured_at": float("nan")},
+    {"measured_at": 1e300},
+    {"limits": {"bandwidth": float("inf")}},
+    {"values": {"error": float("nan")}},
+    {"values": {"deep": json.loads("[" * 100 + "]" * 100)}},
+    {"message": "\ud800"},
 )
 
 
@@ -170,6 +179,10 @@ def test_a_forged_row_hides_no_other_one(path, change):
     with sqlite3.connect(path) as connection:
         connection.execute("INSERT INTO results VALUES (?, ?, ?, ?, ?, ?)", written)
         connection.execute("UPDATE totals SET value = value + 1")
+    with ResultStore(path, read_only=True) as store:
+        assert store.missing([key(0), key(1), key(2)]) == (key(1),)
+        assert len(store.rows()) == 2
+        assert len(store.notes) == 1
     with ResultStore(path) as store:
         assert sorted(store.rows(), key=str) == [row(0), row(2)]
         assert store.quarantined == 1
@@ -177,6 +190,14 @@ def test_a_forged_row_hides_no_other_one(path, change):
     with ResultStore(path) as store:
         assert sorted(store.rows(), key=str) == [row(0), row(2)]
         assert store.notes == []
+
+
+def test_a_device_with_a_null_in_its_name_hides_no_row(path):
+    with ResultStore(path) as store:
+        store.put(row(0))
+        device = f"{key(1).device}\0forged"
+        store.put(replace(row(1), key=replace(key(1), device=device)))
+        assert {found.key.device for found in store.rows()} == {key(0).device, device}
 
 
 @pytest.mark.parametrize("number", [float("inf"), 1.5, "one", b"\xff"])

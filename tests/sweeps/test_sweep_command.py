@@ -8,6 +8,7 @@ import json
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -95,7 +96,8 @@ def test_the_command_prints_why():
 
 
 @pytest.mark.parametrize(
-    "arguments", [["-a", "tensor_parallel"], ["-a", "nothing=1"], ["--format", "xml"]]
+    "arguments",
+    [["-a", "tensor_parallel"], ["-a", "nothing=1"], ["-a", "="], ["-a", ""], ["--format", "xml"]],
 )
 def test_the_command_refuses_with_2(arguments):
     done = run("sweep", "qwen3.5-4b", *arguments)
@@ -290,6 +292,33 @@ def test_the_best_flex_settings_are_exported_with_where_they_come_from(measured,
     assert run("results", "export", measured, folder, "--best", "--bitwise").exit_code == 0
     assert len(list(folder.glob("*,bitwise.json"))) == 1
     assert run("results", "export", measured, tmp_path / "none", "--best").exit_code == 2
+
+
+FOREIGN = (
+    {"kernel": "flex"},
+    {"kernel": "block-table", "bucket": ["W2"]},
+    {**TILES, **LAYER, "kernel": "flex", "bucket": "prefill", "bitwise": False},
+    {**TILES, "block_m": "64"},
+    {**TILES, "block_m": 7},
+    {"shared_bytes": "little"},
+    {"dtype": "../../x"},
+)
+
+
+@pytest.mark.parametrize("config", FOREIGN, ids=str)
+def test_a_row_that_no_kernel_wrote_hides_no_winner(measured, tmp_path, config):
+    [one, _] = flex_rows(factor=0.01)
+    if config.get("kernel") is None:
+        config = one.key.config_values | config
+    with ResultStore(measured) as store:
+        store.put(replace(one, key=Key.of(config, one.key.device, one.key.kernel_hash)))
+    listed = run("results", "list", measured)
+    assert listed.exit_code == 0, listed.output
+    assert "Winners of flex on NVIDIA H100, kernel abc" in listed.output
+    assert run("sweep", "--kernel", "flex", "--replay", "--results", measured).exit_code == 0
+    (tmp_path / "tuned").mkdir()
+    exported = run("results", "export", measured, tmp_path / "tuned", "--best")
+    assert exported.exit_code == 0, exported.output
 
 
 def test_without_times_there_is_nothing_best(file, tmp_path):

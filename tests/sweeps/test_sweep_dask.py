@@ -204,6 +204,16 @@ def test_an_address_without_a_scheduler_says_what_to_do(wrong, said, monkeypatch
         cluster(wrong)
 
 
+@pytest.mark.parametrize("wrong", ["abc", "nonsense://x:1", "a:b", f"tcp://{'x' * 300}:1", ""])
+def test_no_client_is_made_for_what_is_not_an_address(wrong, monkeypatch):
+    def make(*_, **__):
+        pytest.fail("a client was made, which delays the end of the program")
+
+    monkeypatch.setattr("distributed.Client", make)
+    with pytest.raises(ClusterError, match="tcp://HOST:8786"):
+        cluster(wrong)
+
+
 def test_machines_that_differ_do_not_measure_together():
     own = about_here()
     gpu = {**own, "device": "H100", "target": "sm_90", "gpu": "a"}

@@ -59,7 +59,7 @@ def test_points_of_another_session_are_left_to_it(store):
 
 @pytest.mark.parametrize("where", ["process", "inline"])
 def test_every_outcome_of_a_point_becomes_a_row(store, lane, where):
-    numbers = [n for n in range(8) if where == "process" or n not in {1, 4}]
+    numbers = [n for n in range(10) if where == "process" or n not in {1, 4}]
     wanted = [Key.of({"number": number}, "device", "kernel") for number in numbers]
     lanes = [lane if where == "process" else Lane()]
     progress = Sweep(store, wanted, f"{MEASURES}:sometimes", lanes).run()
@@ -69,6 +69,8 @@ def test_every_outcome_of_a_point_becomes_a_row(store, lane, where):
     assert (rows[3].status, rows[3].message) == ("failed", "RuntimeError: illegal configuration")
     assert "interpreter" in rows[5].message
     assert "no_field" in rows[6].message
+    assert "not a row" in rows[8].message
+    assert rows[9].status == "failed"
     assert {rows[0].status, rows[7].status} == {"ok"}
     if where == "process":
         assert rows[1].status == rows[4].status == "crashed"

@@ -1,4 +1,4 @@
-"""The only reader for user-named files: regular files only, and limited in size.
+"""The only reader and writer of user-named files: it reads regular ones of a limited size.
 
 A device, a named pipe or a sparse file of gigabytes is refused before anything is read from it.
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader, RawIOBase
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from workbench.core.errors import ScenarioError, shown
@@ -32,7 +33,7 @@ FilePath = str | os.PathLike[str]
 
 
 class FileError(ScenarioError):
-    """A file that cannot be used: `file_not_readable`, `_not_regular` or `_too_large`."""
+    """A file that cannot be used: `file_not_readable`, `file_not_writable` and others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class FileUse:
 def read_bytes(path: FilePath, use: FileUse) -> bytes:
     """Return the content of a regular file. Errors: FileError."""
     with opened(path, use) as file:
-        return _read(file, use.most_bytes + 1, path, use)
+        return file.read(use.most_bytes + 1)
 
 
 def read_text(path: FilePath, use: FileUse) -> str:
@@ -66,7 +67,7 @@ def read_text(path: FilePath, use: FileUse) -> str:
 def read_start(path: FilePath, count: int, use: FileUse) -> bytes:
     """Return the first `count` bytes of a regular file. Errors: FileError."""
     with opened(path, use) as file:
-        return _read(file, count, path, use)
+        return file.read(count)
 
 
 @contextmanager
@@ -82,6 +83,29 @@ def opened(path: FilePath, use: FileUse) -> Iterator[BinaryIO]:
             yield file
     finally:
         os.close(handle)
+
+
+def write_file(path: FilePath, text: str) -> None:
+    """Write a whole file, or leave the one that was there. Errors: FileError.
+
+    A link, a device and a named pipe are written to and stay. A pipe that is not open for reading
+    is an error.
+    """
+    target = Path(path)
+    try:
+        stays = target.is_symlink() or (target.exists() and not target.is_file())
+        part = target if stays else target.with_name(f"{target.name}.part")
+        flags = FLAGS | os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        with os.fdopen(os.open(part, flags, 0o666), "wb") as file:
+            if stays:
+                os.set_blocking(file.fileno(), True)
+            file.write(text.encode(errors="replace"))
+        if not stays:
+            part.replace(target)
+    except (OSError, ValueError) as error:  # as in `opened`
+        reason = reason_of(error)
+        message = f"{shown(os.fspath(path))} cannot be written: {reason}. Choose another file."
+        raise FileError("file_not_writable", message) from None
 
 
 def lines(file: BinaryIO, most_bytes: int) -> Iterator[bytes]:
@@ -120,12 +144,14 @@ class _Bounded(RawIOBase):
         """Return True: it is read only."""
         return True
 
-    def readinto(self, buffer: Any, /) -> int | None:
-        """Fill a buffer; None without data. Errors: FileError past the limit."""
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill a buffer. Errors: FileError past the limit, and for what cannot be read now."""
         try:
             data = os.read(self._handle, len(buffer))
-        except BlockingIOError:
-            return None
+        except BlockingIOError:  # a kernel file that waits for data
+            raise _unreadable(self._path, self._use, "it has no data now") from None
+        except OSError as error:
+            raise _unreadable(self._path, self._use, reason_of(error)) from None
         self._left -= len(data)
         if self._left < 0:
             raise _too_large(self._path, self._use)
@@ -141,16 +167,6 @@ def _check(found: os.stat_result, path: FilePath, use: FileUse) -> None:
         raise _error("not_regular", path, use, f"it is {kind}", advice)
     if found.st_size > use.most_bytes:
         raise _too_large(path, use)
-
-
-def _read(file: BinaryIO, count: int, path: FilePath, use: FileUse) -> bytes:
-    try:
-        content = file.read(count)
-    except OSError as error:
-        raise _unreadable(path, use, reason_of(error)) from None
-    if content is None:  # a kernel file that waits for data
-        raise _unreadable(path, use, "it has no data now")
-    return content
 
 
 def reason_of(error: Exception) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from workbench.access.files import write_file
 from workbench.commands.options import (
     AsJson,
     Settings,
@@ -15,7 +16,6 @@ from workbench.commands.options import (
     progress_line,
     resolved,
 )
-from workbench.core.errors import cut
 
 LARGE_BYTES = 10**6
 
@@ -46,13 +46,10 @@ def report(
     else:
         plan = resolved(scenario, setting)
     text = report_of(plan, title, notes, warnings=warnings, figures=figures)
-    try:
-        output.write_text(text, encoding="utf-8")
-        if design is not None:
-            save_design(plan.scenario, design, title, notes)
-    except OSError as error:
-        fail(f"{cut(str(error.filename))} cannot be written: {error.strerror}.")
-    size = len(text.encode())
+    write_file(output, text)
+    if design is not None:
+        save_design(plan.scenario, design, title, notes)
+    size = len(text)
     size_text = f"{size / 1e6:.1f} MB" if size >= LARGE_BYTES else f"{size / 1e3:.0f} kB"
     typer.echo(f"{output}: {size_text}, {plan!r}")
     for warning in warnings:

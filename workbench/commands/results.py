@@ -43,7 +43,7 @@ def list_results(
     for row in sorted(rows, key=lambda row: row.median_s or float("inf"))[:20]:
         typer.echo(f"{time_text(row)}  {row.status:13} {row.key.config}  {row.message[:80]}")
     for swept in KERNELS.values():
-        own = [row for row in rows if row.key.config_values.get("kernel") == swept.name]
+        own = [row for row in rows if swept.has_measured(row)]
         modes = (False,) if swept.one_for_all else (False, True)
         for bitwise in modes:
             for line in standings(swept, own, bitwise=bitwise):

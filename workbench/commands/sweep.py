@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from workbench.access.files import write_file
 from workbench.commands.csv_text import csv_text
 from workbench.commands.options import (
     INTERRUPTED,
@@ -23,7 +24,7 @@ from workbench.commands.options import (
     progress_line,
     resolved,
 )
-from workbench.core.errors import cut, shown
+from workbench.core.errors import shown
 
 if TYPE_CHECKING:
     from workbench.sweeps.sweep import SweepResult
@@ -123,9 +124,11 @@ def _swept(
     prompt_tokens: int,
     executor: Executor | None,
 ) -> SweepResult:
-    from workbench.sweeps.language import parse_axes
+    from workbench.sweeps.language import EXAMPLE, parse_axes
     from workbench.sweeps.sweep import sweep as sweep_scenario
 
+    if empty := [text for text in axis if not parse_axes(text)]:
+        fail(f"Invalid --axis {shown(empty[0])}. Expected a field and its values: {EXAMPLE}.")
     try:
         return sweep_scenario(
             resolved(model, setting).scenario,
@@ -168,11 +171,7 @@ def _write_serve_params(found: SweepResult, path: Path) -> None:
     from workbench.interop.commands.sweep_params import sweep_command
 
     names = [f"point-{point}" for point in found.front]
-    text = sweep_file([found.scenario_of(point) for point in found.front], names)
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        fail(f"{cut(str(path))} cannot be written: {error.strerror}.")
+    write_file(path, sweep_file([found.scenario_of(point) for point in found.front], names))
     plan = found.plan_of(found.front[0])
     typer.echo(sweep_command(plan, str(path)), err=True)
 

@@ -37,10 +37,13 @@ class FlexDevice:
     @property
     def file_name(self) -> str:
         """Return a name like those of vLLM's tuned configurations, with all dependencies in it."""
-        device = re.sub(r"\W+", "_", self.provenance["device_name"]).strip("_")
-        layer = "head={head_size},gqa={gqa},page={page_tokens},dtype={dtype}"
+        device, dtype = (
+            re.sub(r"\W+", "_", text).strip("_")
+            for text in (self.provenance["device_name"], self.layer["dtype"])
+        )
+        layer = "head={head_size},gqa={gqa},page={page_tokens}".format(**self.layer)
         bitwise = ",bitwise" if self.one_for_all else ""
-        return f"flex,{layer.format(**self.layer)},device_name={device}{bitwise}.json"
+        return f"flex,{layer},dtype={dtype},device_name={device}{bitwise}.json"
 
     def to_json(self) -> str:
         """Return schema version, provenance, and per winner the flags for the kernel and vLLM."""

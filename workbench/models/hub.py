@@ -8,8 +8,8 @@ from pathlib import Path
 from threading import Thread
 from time import monotonic
 from typing import Any, Final
-from urllib.parse import urlsplit
-from urllib.request import getproxies
+from urllib.parse import SplitResult, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from workbench.core.errors import ConfigError, cut
 from workbench.models.hub_file import (
@@ -28,6 +28,8 @@ REST_SECONDS: Final = 60
 """How long a hub that failed gets no further request: a batch would pay the wait for every line."""
 PROBE_SECONDS: Final = 3
 WORKER: Final = "config.json from the hub"
+PORTS: Final = {"http": 80, "https": 443}
+SOCKS_PORT: Final = 1080
 ANSWERS: Final = (401, 403, 404)
 """Status codes that speak of one repository; any other error is one of the hub, or on the way."""
 
@@ -132,23 +134,33 @@ def _is_not_of_worker(record: logging.LogRecord) -> bool:
 
 
 def hub_answers() -> bool:
-    """Return whether the hub's host takes a connection; assumed if a proxy is set."""
-    if is_offline() or "https" in getproxies():
+    """Return whether the hub's host, or the proxy on the way to it, takes a connection."""
+    if is_offline():
         return True
-    host = urlsplit(endpoint())
-    address = (host.hostname or "", host.port or (80 if host.scheme == "http" else 443))
+    host = _proxy() or urlsplit(endpoint())
     try:
+        address = host.hostname or "", host.port or PORTS.get(host.scheme, SOCKS_PORT)
         socket.create_connection(address, timeout=PROBE_SECONDS).close()
-    except OSError:
+    except (OSError, ValueError):  # ValueError: no port, or a name that is none
         return False
     return True
 
 
+def _proxy() -> SplitResult | None:
+    """Return the proxy on the way to the hub; None without one."""
+    hub = urlsplit(endpoint())
+    if proxy_bypass(hub.hostname or ""):
+        return None
+    proxies = getproxies()
+    proxy = urlsplit(proxies.get(hub.scheme, proxies.get("all", "")))
+    return proxy if proxy.hostname else None
+
+
 def _tried() -> str:
     """Return the hub's host, and the proxy on the way to it, without any password."""
-    hub = urlsplit(endpoint())
-    proxy = urlsplit(getproxies().get(hub.scheme, "")).hostname
-    return cut(f"{hub.hostname} through the proxy {proxy}" if proxy else f"{hub.hostname}")
+    hub, proxy = urlsplit(endpoint()), _proxy()
+    through = f" through the proxy {proxy.hostname}" if proxy else ""
+    return cut(f"{hub.hostname}{through}")
 
 
 def _not_fetched(hub_id: str, reason: str) -> ConfigError:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from workbench.access.files import FileUse
+from workbench.access.files import FileUse, write_file
 from workbench.notebooks.expectations import Golden
 from workbench.notebooks.matrix import Case, Matrix
 from workbench.notebooks.problems import NotebookMatrixError, NotebookResult
@@ -53,7 +53,7 @@ def write_goldens(path: Path, new: Cases, keep: Iterable[str]) -> None:
     cases = dict(sorted({**kept, **new}.items()))
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"format": 1, "cases": cases}, ensure_ascii=False, indent=1)
-    path.write_text(text + "\n", encoding="utf-8")
+    write_file(path, text + "\n")
 
 
 def golden_of(matrix: Matrix, case: Case) -> Golden | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
 
+from workbench.access.files import write_file
 from workbench.notebooks.expectations import Golden
 from workbench.notebooks.golden import golden_of, orphans, record_goldens
 from workbench.notebooks.matrix import Case, Matrix
@@ -105,7 +106,7 @@ class MatrixReport:
 
         text = environment.get_template(f"{template}.j2").render(report=self, link=link)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_NO_XML.sub("\N{REPLACEMENT CHARACTER}", text), encoding="utf-8")
+        write_file(path, _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text))
 
 
 def run_matrix(

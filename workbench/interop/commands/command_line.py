@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from workbench.access.json_text import parse_json
 from workbench.core.errors import ScenarioError, nearest_names
 from workbench.core.speculation import HIDDEN_STATES, SUFFIX
 from workbench.interop.commands.command_words import (
@@ -242,7 +242,7 @@ def _json_argument(name: str, text: str) -> dict[str, Any]:
 
 def _json_object(text: str) -> dict[str, Any] | None:
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = parse_json(text)
+    except ValueError:
         return None
     return value if isinstance(value, dict) else None

@@ -1,11 +1,11 @@
 """Split the text of a log into lines, without colours and without what precedes a message."""
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from workbench.access.json_text import parse_json
 from workbench.core.errors import ScenarioError
 
 MAX_LOG_BYTES = 256 * 2**20
@@ -118,8 +118,8 @@ def _carried(line: str) -> tuple[str, str, bool]:
         is_part = found.group().strip() in {"stdout P", "stderr P"}
     carrier, line = line[:at], line[at:]
     read: Any = None
-    with suppress(ValueError, RecursionError):
-        read = json.loads(line) if line.startswith("{") else None
+    with suppress(ValueError):
+        read = parse_json(line) if line.startswith("{") else None
     message = _message_of(read)
     if message is None:
         return carrier, line, is_part

@@ -62,8 +62,14 @@ def connect(address: str, workers: int | None = None) -> Client:
 def _connected(address: str) -> Client:
     require("distributed")
     from distributed import Client
+    from distributed.comm import parse_address, parse_host_port
+    from distributed.comm.registry import get_backend
 
     try:
+        # Before there is a client: one that fails half-way delays the end of the program by 40 s.
+        scheme, place = parse_address(address)
+        get_backend(scheme)
+        parse_host_port(place)[0].encode("idna")
         return Client(address, timeout=ANSWER_S, set_as_default=False)
     except (OSError, TimeoutError):
         raise ClusterError(

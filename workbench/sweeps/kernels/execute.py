@@ -241,10 +241,11 @@ def measured(measure: str, config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _row(key: Key, found: Mapping[str, Any]) -> Row:
     try:
-        return Row(key, **found, measured_at=time.time())
+        return Row.from_dict(Row(key, **found, measured_at=time.time()).to_dict())
     except (TypeError, ValueError) as error:
         return _failed(key, "failed", f"not a row: {error}")
 
 
 def _failed(key: Key, status: str, message: str) -> Row:
-    return Row(key=key, status=status, message=message[:500], measured_at=time.time())
+    text = message.encode(errors="replace").decode()  # a path of another encoding
+    return Row(key=key, status=status, message=text[:500], measured_at=time.time())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from workbench.core.errors import shown
 from workbench.sweeps.kernels import flex, tables
@@ -44,6 +44,8 @@ class SweptKernel:
     measure: str
     choose: Callable[[str | None, bool], Candidates]
     hash_of: Callable[[], str]
+    point: Mapping[str, type]
+    """What its rows have in their keys; a row without it is of another program, or forged."""
 
     def chosen(self, place: Place, *, bitwise: bool = False) -> Candidates:
         """Return what is worth measuring at a place.
@@ -65,8 +67,14 @@ class SweptKernel:
 
     def rows(self, store: ResultStore) -> tuple[Row, ...]:
         """Return what a store holds of this kernel, whichever device and version."""
-        every = store.rows()
-        return tuple(row for row in every if row.key.config_values.get("kernel") == self.name)
+        return tuple(filter(self.has_measured, store.rows()))
+
+    def has_measured(self, row: Row) -> bool:
+        """Return whether a row is of this kernel, with everything that its keys have."""
+        config = row.key.config_values
+        kinds = {"shared_bytes": int, **self.point} if "shared_bytes" in config else self.point
+        is_point = all(type(config.get(name)) is kind for name, kind in kinds.items())
+        return is_point and config.get("kernel") == self.name
 
     def winners(self, rows: Iterable[Row], *, bitwise: bool = False) -> tuple[KernelWinners, ...]:
         """Return the winners per device and version of the kernel; nothing without any times."""
@@ -87,6 +95,14 @@ class SweptKernel:
         return tuple(found)
 
 
+def _kinds(axes: Mapping[str, tuple[Any, ...]], *values: Mapping[str, Any]) -> dict[str, type]:
+    """Return name -> type of the fields of a key, from examples."""
+    examples = {"bucket": ""} | {name: tried[0] for name, tried in axes.items()}
+    for more in values:
+        examples |= more
+    return {name: type(value) for name, value in examples.items()}
+
+
 KERNELS: Mapping[str, SweptKernel] = {
     kernel.name: kernel
     for kernel in (
@@ -98,6 +114,7 @@ KERNELS: Mapping[str, SweptKernel] = {
             measure="workbench.sweeps.kernels.flex:measure",
             choose=flex.candidates,
             hash_of=flex.kernel_hash,
+            point=_kinds(flex.AXES, flex.MODEL, flex.BATCHES[0].fields, {"bitwise": False}),
         ),
         SweptKernel(
             "block-table",
@@ -107,6 +124,7 @@ KERNELS: Mapping[str, SweptKernel] = {
             measure="workbench.sweeps.kernels.tables:measure",
             choose=tables.candidates,
             hash_of=tables.kernel_hash,
+            point=_kinds(tables.AXES, {"reduced": False}),
         ),
     )
 }

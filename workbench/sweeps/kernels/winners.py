@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from workbench.sweeps.kernels.fitting import Batch
+from workbench.sweeps.kernels.fitting import Batch, legal
 from workbench.sweeps.kernels.flex import MODEL, settings_of
 from workbench.sweeps.store import Key, Row, StoreError
 from workbench.sweeps.store.row import OK, canonical
@@ -146,11 +146,14 @@ class BestFlex:
 
 
 def best_flex(rows: Iterable[Row], *, bitwise: bool) -> tuple[BestFlex, ...]:
-    """Return one entry per device and kind of layer, of the kernel measured last there."""
+    """Return one entry per device and kind of layer, of the version measured last there.
+
+    rows: of the flex kernel.
+    """
     groups: dict[tuple[str, str], dict[str, list[Row]]] = {}
     for row in rows:
         config = row.key.config_values
-        if config.get("kernel") == "flex" and config["bitwise"] == bitwise:
+        if config["bitwise"] == bitwise and legal([config], settings_of)[0]:
             layer = canonical({name: config[name] for name in MODEL})
             versions = groups.setdefault((row.key.device, layer), {})
             versions.setdefault(row.key.kernel_hash, []).append(row)

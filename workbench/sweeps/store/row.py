@@ -17,7 +17,9 @@ OK = "ok"
 STATUSES = (OK, "illegal", "unfit", "compile_error", "oom", "timeout", "wrong", "crashed", "failed")
 """The outcome of a point; all but "ok" have the reason in `message`."""
 INTERPRETER = "interpreter"
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, lt=2**36)]
+"""2**36: the year 4147."""
+Time = Annotated[Seconds, Field(gt=0)]
 Count = Annotated[int, Field(ge=0)]
 
 
@@ -77,7 +79,7 @@ class Row:
     status: str = OK
     message: str = ""
     n: Count | None = None
-    median_s: Seconds | None = None
+    median_s: Time | None = None
     spread_s: Seconds | None = None
     """Distance of the quartiles."""
     correct: bool | None = None
@@ -88,7 +90,7 @@ class Row:
     """Other numbers by name."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """Device, driver, versions, source hash, clocks, mode."""
-    measured_at: float = 0.0
+    measured_at: Seconds = 0.0
 
     def __post_init__(self) -> None:
         """Refuse rows that a reader could not trust."""
@@ -111,11 +113,14 @@ class Row:
     def from_dict(cls, values: Mapping[str, Any]) -> Row:
         """Build the row from what `to_dict` returned, with every type checked.
 
-        Errors: KeyError, TypeError, ValueError.
+        Errors: KeyError, TypeError, ValueError, also for what UTF-8 or JSON cannot say: half of a
+        surrogate pair, NaN, infinity.
         """
         key = Key.of(values["config"], values["device"], values["kernel_hash"], values["round"])
         row = cls(key, **{name: values[name] for name in _PLAIN})
-        return _checker().validate_python(row)
+        checked = _checker().validate_python(row)
+        json.dumps(row.to_dict(), allow_nan=False, ensure_ascii=False).encode()
+        return checked
 
 
 _PLAIN = tuple(field.name for field in fields(Row) if field.name != "key")

@@ -4,7 +4,6 @@ SQLite with a write-ahead log and `synchronous=FULL`: a row that `put` returned 
 One store may be used by several processes; each opens its own.
 """
 
-import json
 import os
 import socket
 import sqlite3
@@ -16,6 +15,7 @@ from pathlib import Path
 from random import uniform
 from typing import Any, Self
 
+from workbench.access.json_text import parse_json
 from workbench.sweeps.store.file import BUSY_S, DAMAGE, damaged, is_busy, opened
 from workbench.sweeps.store.row import Key, Row, StoreError, checksum, packed
 from workbench.sweeps.store.turns import turn
@@ -94,8 +94,8 @@ class ResultStore:
 
     def missing(self, keys: Iterable[Key]) -> tuple[Key, ...]:
         """Return the keys without an intact row, in order: what a resumed sweep measures."""
-        present = self._intact()
-        return tuple(key for key in keys if key.identity not in present)
+        present = {row.key for row in self._intact()}
+        return tuple(key for key in keys if key not in present)
 
     def rows(self, device: str | None = None, kernel_hash: str | None = None) -> tuple[Row, ...]:
         """Return every intact row, or those of a device and a kernel, in the order of their keys.
@@ -105,10 +105,7 @@ class ResultStore:
         requested = {"device": device, "kernel_hash": kernel_hash}
         given = {name: value for name, value in requested.items() if value is not None}
         where = " AND ".join(f"{name} = ?" for name in given)
-        found = self._intact(f"WHERE {where}" if given else "", tuple(given.values()))
-        rows = {identity: _row(identity, body) for identity, body in found.items()}
-        self._put_away([_raw(one, found[one]) for one, row in rows.items() if row is None])
-        return tuple(filter(None, rows.values()))
+        return tuple(self._intact(f"WHERE {where}" if given else "", tuple(given.values())))
 
     def lost(self) -> int:
         """Count committed rows that are neither there nor in quarantine: the file is damaged."""
@@ -129,21 +126,21 @@ class ResultStore:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def _intact(self, where: str = "", values: tuple[Any, ...] = ()) -> dict[bytes, bytes]:
-        """Return the JSON of every row with a valid checksum, and quarantine the others.
+    def _intact(self, where: str = "", values: tuple[Any, ...] = ()) -> Iterable[Row]:
+        """Return every row with a valid checksum, and quarantine the others.
 
         A damaged file can show the same row twice: it is returned once.
         """
         self._report_lost()
-        good: dict[bytes, bytes] = {}
+        good: dict[Key, Row] = {}
         bad = []
         with self._reading() as connection:
             for raw in connection.execute(READ + where, values):
-                identity = _identity(raw)
-                if identity is None or good.setdefault(identity, raw[4]) != raw[4]:
+                row = _row(raw)
+                if row is None or good.setdefault(row.key, row) != row:
                     bad.append(raw)
         self._put_away(bad)
-        return good
+        return good.values()
 
     def _report_lost(self) -> None:
         """Say once that rows are gone: the file still opens after a page of it was overwritten."""
@@ -158,7 +155,8 @@ class ResultStore:
         if not bad:
             return
         self.quarantined += len(bad)
-        self.notes.append(f"{len(bad)} damaged rows are omitted; their points count as missing.")
+        note = f"{len(bad)} damaged rows are omitted; their points count as missing."
+        self.notes += [] if note in self.notes else [note]  # a read-only file keeps them
         if self.read_only:
             return
         with self._writing() as connection:
@@ -241,30 +239,17 @@ def _is_held(worker: object, expires_at: object, now: float) -> bool:
     return not is_here or _process(int(number)) == process
 
 
-def _row(identity: bytes, body: bytes) -> Row | None:
-    """Return the row; None if it is none, or another key's, however right its checksum is."""
-    try:
-        row = Row.from_dict(json.loads(body))
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
-        return None
-    return row if row.key.identity == identity else None
-
-
-def _raw(identity: bytes, body: bytes) -> tuple[Any, ...]:
-    """Return the columns of an intact row."""
-    config_hash, device, kernel_hash, number = identity.split(b"\0")
-    return config_hash, device, kernel_hash, int(number), body, checksum(identity, body)
-
-
-def _identity(raw: tuple[Any, ...]) -> bytes | None:
-    """Return `Key.identity` of an intact row; None for a damaged one with arbitrary columns."""
+def _row(raw: tuple[Any, ...]) -> Row | None:
+    """Return the row in the columns of the file; None if they were damaged or forged."""
     config_hash, device, kernel_hash, number, body, written = raw
     try:
         identity = b"%b\0%b\0%b\0%d" % (config_hash, device, kernel_hash, number)
-        is_intact = type(number) is int and checksum(identity, body) == written
-    except (TypeError, OverflowError):  # text, or an infinite round
-        return None
-    return identity if is_intact else None
+        if type(number) is not int or checksum(identity, body) != written:
+            return None
+        row = Row.from_dict(parse_json(body))
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        return None  # text for a number, an infinite round, another body
+    return row if row.key.identity == identity else None
 
 
 def _is_stored(name: str, value: Any) -> str:

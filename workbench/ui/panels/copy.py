@@ -5,8 +5,9 @@ from pathlib import Path
 
 import ipywidgets as widgets
 
-from workbench.access.app_mode import AppRefusal, output_path
-from workbench.core.errors import WorkbenchError
+from workbench.access.app_mode import output_path
+from workbench.access.files import write_file
+from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.core.plan import Plan
 from workbench.door.session import Session
 from workbench.exchange import commands_of, report_of, save_design
@@ -54,7 +55,7 @@ class CopyPanel(Panel):
             return
         try:
             message = _save_files(self._plan, self.name.value.strip() or "design")
-        except AppRefusal as error:
+        except ScenarioError as error:
             self._saved.value = html.document(html.refusal_html(error))
             return
         except OSError as error:
@@ -63,10 +64,10 @@ class CopyPanel(Panel):
 
 
 def _save_files(plan: Plan, name: str) -> str:
-    """Write both files; return what happened. Errors: AppRefusal, OSError."""
+    """Write both files; return what happened. Errors: AppRefusal, FileError, OSError."""
     design, page = (output_path(name + ending, ending) for ending in (".json", ".html"))
     if taken := [str(path) for path in (design, page) if path.exists()]:
         return f"✕ {' and '.join(taken)} already exists: choose another name."
     save_design(plan.scenario, design, Path(name).name)
-    page.write_text(report_of(plan, Path(name).name), encoding="utf-8")
+    write_file(page, report_of(plan, Path(name).name))
     return f"✓ Written: {design} and {page}"
