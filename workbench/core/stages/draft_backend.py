@@ -37,7 +37,10 @@ def draft_backend(run: WorkingPlan) -> None:
     if drafter is None:
         return
     attention = drafter.attention
-    query = LayerQuery.of(run, attention)._replace(non_causal=not drafter.is_causal)
+    query = LayerQuery.of(run, attention)._replace(
+        non_causal=not drafter.is_causal,
+        slides=any(layer.kind == SLIDING for layer in drafter.layers) and not attention.use_mla,
+    )
     if (own := run.settings.draft_kv_cache_dtype) is not None:
         # A copy of CacheConfig takes the block size of the original for an explicit one.
         size = None if attention.is_compressed else run.block_size

@@ -101,7 +101,11 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
         "packs": layouts.TRITON_PACKS,
     },
     "FLEX_ATTENTION": {"orders": ("LBNHC",)},
-    "TURBOQUANT": {"cache": layouts.TURBOQUANT, "orders": ("LBNHC",)},
+    "TURBOQUANT": {
+        "cache": layouts.TURBOQUANT,
+        "orders": ("LBNHC",),
+        "own_reason": conditions.reads_no_windows,
+    },
     "ROCM_ATTN": {
         "ranks": (Rank("rocm", 10, conditions.decodes_alone_on_rocm),),
         "supports_mm_prefix": never,

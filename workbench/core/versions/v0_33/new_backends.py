@@ -123,6 +123,7 @@ NEW = (
         dtypes=("bfloat16",),
         kv_cache_dtypes=(ULTRAQUANT,),
         cache=layouts.ULTRAQUANT_SLOT,
+        own_reason=conditions.reads_no_windows,
         ranks=(Rank("rocm", 50, reads_all_tokens),),
         orders=("LBNHC",),
         packs={ULTRAQUANT: packing.ultraquant},
@@ -135,6 +136,7 @@ NEW = (
         capabilities=Capabilities(exact=((9, 0),)),
         cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
         orders=("LBNHC",),
+        own_reason=conditions.reads_no_windows,
         fails_when_built=conditions.hpc_shares_heads,
     ),
     USUAL(
