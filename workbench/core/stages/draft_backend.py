@@ -11,12 +11,10 @@ from workbench.core.model import SLIDING
 from workbench.core.problems import WARNING
 from workbench.core.runner import keeps_drafts_whole, model_runner
 from workbench.core.speculation import MTP, ON_V2, OWN, TARGETS
-from workbench.core.stages.backend_choice import (
-    first_valid,
-    not_valid_text,
+from workbench.core.stages.backend_choice import first_valid, not_valid_text, said
+from workbench.core.stages.backend_requests import (
     noticed_backend,
     reasons_against,
-    said,
     supported_sizes,
 )
 from workbench.core.stages.float_caches import mismatched_float

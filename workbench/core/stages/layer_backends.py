@@ -7,7 +7,7 @@ layers of a model may get the same one. Source: `Attention.__init__` of 0.23 and
 
 from workbench.core.backends import Backend, LayerQuery
 from workbench.core.block_sizes import BlockSize
-from workbench.core.dtypes import PACKED_DTYPES, TURBOQUANT_BITS
+from workbench.core.dtypes import TURBOQUANT_BITS
 from workbench.core.groups.built_layers import cache_layers, unquantized_layers
 from workbench.core.groups.layer_classes import (
     AS_THE_MODEL,
@@ -15,13 +15,12 @@ from workbench.core.groups.layer_classes import (
     LayerVariant,
     layer_classes,
 )
-from workbench.core.groups.of_plan import layouts_read_by
 from workbench.core.model import CHUNKED, SLIDING, SSM, Attention
-from workbench.core.stages.backend_choice import (
-    not_valid_text,
+from workbench.core.stages.backend_choice import not_valid_text, said
+from workbench.core.stages.backend_requests import (
     reasons_against,
     requested_backend,
-    said,
+    shares_packed_layout,
     supported_sizes,
 )
 from workbench.core.trace import Rule
@@ -109,17 +108,8 @@ def _chosen(
         query = query._replace(kv_cache_dtype=AS_THE_MODEL)
     explicit = requested_backend(run, query)
     wanted = main if explicit is None else run.rules.backends[explicit]
-    # Only where the plain layers of a packed cache are served apart is another one looked for.
-    mixes = (
-        is_plain
-        and run.kv_cache_dtype in PACKED_DTYPES
-        and run.platform.name in run.rules.packed_layers_mix_on
-    )
     reasons = reasons_against(run, query, wanted) if explicit is not None else []
-    if explicit is not None and (not reasons or not mixes):
-        chosen: Backend | None = wanted
-    else:
-        chosen = _first_valid(run, query, main if mixes else None)
+    chosen = _first_valid(run, query) if explicit is None else wanted
     found = chosen or main
     dtype = AS_THE_MODEL if is_plain else run.kv_cache_dtype
     numbers = _numbers(run, query, is_plain)
@@ -127,13 +117,13 @@ def _chosen(
     run.step(
         PLAIN_BACKEND if is_plain else other,
         found.name,
-        "" if chosen is not wanted or explicit is None else "requested",
+        "" if explicit is None else "requested",
         layers=numbers,
         head_size=attention.head_size,
         kv_cache_dtype=dtype,
         backend_of_the_others=main.name,
     )
-    if chosen is None or (reasons and chosen is wanted):
+    if chosen is None or reasons:
         _refused(run, query, wanted, reasons, numbers, dtype if is_plain else None)
     return found.name, supported_sizes(run, query, found)
 
@@ -158,17 +148,16 @@ def _numbers(run: WorkingPlan, query: LayerQuery, is_plain: bool) -> list[int]:
     )
 
 
-def _first_valid(run: WorkingPlan, query: LayerQuery, companion: Backend | None) -> Backend | None:
-    """Return the first of the platform's list without a reason against it.
-
-    companion: a backend whose cache layout it must read as well, where the platform looks at that.
-    """
+def _first_valid(run: WorkingPlan, query: LayerQuery) -> Backend | None:
+    """Return the first of the platform's list without a reason against it."""
+    # RocmPlatform.get_valid_backends, 0.33, looks at the layout with TurboQuant alone.
+    mixes = run.platform.name in run.rules.packed_layers_mix_on
+    shared = mixes and run.kv_cache_dtype in TURBOQUANT_BITS
     for name in run.rules.backends.order(query):
         backend = run.rules.backends[name]
-        shares = companion is None or set(layouts_read_by(run, backend.name)) & set(
-            layouts_read_by(run, companion.name)
-        )
-        if shares and not reasons_against(run, query, backend):
+        if shared and not shares_packed_layout(run, name):
+            continue
+        if not reasons_against(run, query, backend):
             return backend
     return None
 

@@ -198,11 +198,6 @@ def hpc_shares_heads(query: LayerQuery) -> str | None:
     return f"HPC attention only supports head_per_group in {{4, 8}}, got {shared}"
 
 
-def reads_no_windows(query: LayerQuery) -> str | None:
-    """Return why a layer with a window is refused."""
-    return "sliding window not supported" if query.slides else None
-
-
 def packed_for_compressed(query: LayerQuery) -> str | None:
     """Return why SM12x refuses a cache that is not fp8, where it keeps the packed format."""
     dtype = query.kv_cache_dtype
