@@ -454,6 +454,13 @@ PROBLEMS = [
         id="backend-for-other-heads",
     ),
     pytest.param(
+        {"model": "exaone-4.0-32b", "kv_cache_dtype": "turboquant_k8v4", "rules": "0.33"},
+        "other_heads_refused",
+        "No valid attention backend found for",
+        {"kv_cache_dtype": "fp8"},
+        id="packed-cache-of-windows",
+    ),
+    pytest.param(
         {"model": shared_caches(), "backend": "FLEX_ATTENTION"},
         "flex_shared_cache",
         "FlexAttention does not support kv sharing yet.",

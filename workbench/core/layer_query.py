@@ -27,6 +27,8 @@ class LayerQuery(NamedTuple):
     """FlashInfer can load TRT-LLM's kernels here, and may: they are not batch-invariant."""
     gfx: str = ""
     """Architecture of an AMD device, empty elsewhere."""
+    slides: bool = False
+    """The layer reads a window."""
     non_causal: bool = False
     """Tokens see later ones, as in some drafters."""
     encoder_decoder: bool = False

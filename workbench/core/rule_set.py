@@ -101,6 +101,8 @@ class RuleSet:
     """The backend of all layers where their heads differ in size and none is explicit."""
     backends_of_narrow_values: Callable[[LayerQuery], tuple[str, ...]] = none_named
     """The backends of layers with values narrower than keys, the one that the model sets first."""
+    backends_of_classes: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """(platform, architecture) -> the backend that its sparse layers name, which nothing tests."""
     models_without_cache_settings: frozenset[str] = frozenset()
     """Architectures whose layers keep the model's dtype, whatever the KV-cache dtype is."""
     ignores_backend: Callable[[LayerQuery, str], bool] = never_ignored

@@ -11,6 +11,9 @@ MODELOPT_METHODS = {
     "MIXED_PRECISION": "modelopt_mixed",
 }
 """Part of quant_algo -> method; everything else is plain."""
+KIMI_K3, PACKED_MXFP4 = "kimi_k3", "mxfp4-pack-quantized"
+"""A model whose experts in this format of compressed-tensors run as mxfp4
+(`KimiK3ForConditionalGenerationConfig`, 0.33)."""
 MODELOPT_KV_DTYPES = {"fp8": "fp8_e4m3", "nvfp4": "nvfp4"}
 
 
@@ -46,6 +49,8 @@ def quantization_method(fields: Fields) -> str | None:
     if method == MODELOPT:
         place = inner if isinstance(inner, Mapping) else config
         return _modelopt_method(place.get("quant_algo"))
+    if fields.top.get("model_type") == KIMI_K3 and config.get("format") == PACKED_MXFP4:
+        return "mxfp4"
     return method if isinstance(method, str) else None
 
 

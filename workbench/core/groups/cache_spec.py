@@ -81,11 +81,9 @@ class GroupRules:
     holds_batches_in_flight: bool = False
     """Windows must hold the tokens of all steps that are not settled yet, not of one."""
     hashes_by_mode: bool = False
-    """States keep hashes from being finer in any mode but align; else if their blocks differ from
-    the engine's."""
+    """States keep hashes from being finer except in align mode; else if their blocks are others."""
     spreads_by_layer: bool = False
-    """Layers say alone whether the tokens of their blocks are spread over ranks of decode context
-    parallelism; else those of all are, and several groups are refused."""
+    """Layers say alone whether ranks share the tokens of their blocks; else one group has to."""
     checkpoint_blocks: Mapping[str, int] = field(default_factory=dict)
     """SSM kind -> blocks of a request for checkpoints inside a prefill, in align mode; a kind with
     ":flashinfer" after it, where FlashInfer runs the prefill."""
@@ -117,6 +115,8 @@ class CacheSpec(NamedTuple):
     stored: str = ""
     """What else must agree, such as the dtype."""
     padding_bytes: int = 0
+    sets_page: bool = False
+    """The layer sets the page, which then does not grow with the block (0.33)."""
     computed_window_tokens: int | None = None
     """A window of the computation whose tokens are all kept."""
     tokens_per_state: int = 1

@@ -203,8 +203,8 @@ def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
     )
     # Alongside a quantized cache the page of a window is the one that was made common to all, and
     # what the layer does not fill is padding (Attention.get_kv_cache_spec, 0.33).
-    shared = plan.skip_page_size_padded if windows else None
-    return spec if shared is None or shared < spec.page_size_bytes else spec.padded(shared)
+    shared = (windows and plan.skip_page_size_padded) or 0
+    return spec if shared < spec.page_size_bytes else spec.padded(shared)._replace(sets_page=True)
 
 
 def _stored(plan: Plan, attention: Attention, dtype: str) -> str:

@@ -44,7 +44,7 @@ def _unified(name: str, spec: CacheSpec, target: int, rules: GroupRules) -> Cach
     if spec.is_mamba:
         # A bare assertion in vLLM, as with a draft model of larger pages (#43626, #45207).
         raise PagesNotUnifiableError(f"{name}: a mamba page does not grow with its block")
-    if spec.padding_bytes:
+    if spec.padding_bytes or spec.sets_page:
         raise PagesNotUnifiableError(f"{name}: a padded page does not grow with its block")
     return spec.with_block(spec.block_size * (target // page))
 

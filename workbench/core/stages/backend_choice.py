@@ -3,10 +3,15 @@
 from collections.abc import Mapping
 
 from workbench.core.backends import Backend, LayerQuery
-from workbench.core.block_sizes import BlockSize, smallest_base
+from workbench.core.block_sizes import smallest_base
 from workbench.core.model import V41
 from workbench.core.packing import NVFP4_DS
 from workbench.core.problems import WARNING
+from workbench.core.stages.backend_requests import (
+    reasons_against,
+    requested_backend,
+    supported_sizes,
+)
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -36,32 +41,6 @@ def attention_backends(run: WorkingPlan) -> dict[str, Backend]:
     }
 
 
-def supported_sizes(run: WorkingPlan, query: LayerQuery, backend: Backend) -> tuple[BlockSize, ...]:
-    """Return the kernel block sizes of a backend for a layer with this query."""
-    return backend.supported_for(
-        float32_state=run.float32_state, platform=run.platform.name, query=query
-    )
-
-
-def reasons_against(run: WorkingPlan, query: LayerQuery, backend: Backend) -> list[str]:
-    """Return every reason why `backend` is not available here; empty when it is valid."""
-    if query.attention.value_head_size is not None:
-        # The model sets it, and vLLM tests nothing.
-        taken = backend.name in run.rules.backends_of_narrow_values(query)
-        return [] if taken else ["values narrower than keys not supported"]
-    if run.platform.name not in backend.platforms:
-        return [f"not available on {run.platform.title}"]
-    # Platforms, or layers, that test a configuration; the others take what they know by name
-    if run.platform.checks_backend or backend.compression:
-        return backend.reasons_against(query, supported_sizes(run, query, backend))
-    if backend.name in run.rules.backends.on_request(query):
-        checked = run.platform.name == "cpu" and run.rules.cpu_checks_kv_cache_dtype
-        if checked and query.kv_cache_dtype not in backend.accepted_kv_cache_dtypes(query):
-            return ["kv_cache_dtype not supported"]
-        return []
-    return [f"not a choice of {run.platform.title} for this layer"]
-
-
 def valid_backends(run: WorkingPlan, query: LayerQuery) -> tuple[str, ...]:
     """Return the platform's backends without any reason against them, in selection order first."""
     order = [*run.rules.backends.order(query), *attention_backends(run)]
@@ -70,28 +49,6 @@ def valid_backends(run: WorkingPlan, query: LayerQuery) -> tuple[str, ...]:
         for name in dict.fromkeys(order)
         if not reasons_against(run, query, run.rules.backends[name])
     )
-
-
-def requested_backend(run: WorkingPlan, query: LayerQuery) -> str | None:
-    """Return the explicit backend, or the one that vLLM sets for heads of several sizes.
-
-    None where neither is, and where a layer with this query takes no notice of it.
-    """
-    requested, attention = run.settings.backend, run.model.attention
-    if requested is None and attention is not None and attention.has_mixed_head_sizes:
-        requested = run.rules.backend_for_mixed_heads(LayerQuery.of(run))
-    return noticed_backend(run, query, requested)
-
-
-def noticed_backend(run: WorkingPlan, query: LayerQuery, requested: str | None) -> str | None:
-    """Return what a layer takes where `requested` reaches it: that, its own, or None for any."""
-    if query.attention.own_backend is not None:
-        return query.attention.own_backend
-    if query.attention.value_head_size is not None:
-        set_ = run.rules.backends_of_narrow_values(query)
-        return requested if requested in set_ else next(iter(set_), requested)
-    ignored = requested is not None and run.rules.ignores_backend(query, requested)
-    return None if ignored else requested
 
 
 def backend_choice(run: WorkingPlan) -> None:

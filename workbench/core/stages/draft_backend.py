@@ -11,12 +11,10 @@ from workbench.core.model import SLIDING
 from workbench.core.problems import WARNING
 from workbench.core.runner import keeps_drafts_whole, model_runner
 from workbench.core.speculation import MTP, ON_V2, OWN, TARGETS
-from workbench.core.stages.backend_choice import (
-    first_valid,
-    not_valid_text,
+from workbench.core.stages.backend_choice import first_valid, not_valid_text, said
+from workbench.core.stages.backend_requests import (
     noticed_backend,
     reasons_against,
-    said,
     supported_sizes,
 )
 from workbench.core.stages.float_caches import mismatched_float
@@ -37,7 +35,10 @@ def draft_backend(run: WorkingPlan) -> None:
     if drafter is None:
         return
     attention = drafter.attention
-    query = LayerQuery.of(run, attention)._replace(non_causal=not drafter.is_causal)
+    query = LayerQuery.of(run, attention)._replace(
+        non_causal=not drafter.is_causal,
+        slides=any(layer.kind == SLIDING for layer in drafter.layers) and not attention.use_mla,
+    )
     if (own := run.settings.draft_kv_cache_dtype) is not None:
         # A copy of CacheConfig takes the block size of the original for an explicit one.
         size = None if attention.is_compressed else run.block_size

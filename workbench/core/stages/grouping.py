@@ -17,6 +17,7 @@ from workbench.core.groups.of_plan import (
 from workbench.core.groups.unification import PagesNotUnifiableError
 from workbench.core.rule_set import RULE_SETS
 from workbench.core.runner import model_runner
+from workbench.core.stages.built_backends import built_backends
 from workbench.core.working_plan import WorkingPlan
 
 DRAFTS_OF_HIDDEN_STATES = 1
@@ -149,16 +150,16 @@ def cache_layout_choice(run: WorkingPlan) -> None:
 
 def _no_common_layout(run: WorkingPlan) -> None:
     names = run.attention_backends
-    lists = [list(layouts_read_by(run, name)) for name in names]
-    read = "; ".join(
-        f"{name} reads {', '.join(orders)}" for name, orders in zip(names, lists, strict=True)
-    )
+    read = {name: list(layouts_read_by(run, name)) for name in names}
+    said = "; ".join(f"{name} reads {', '.join(orders)}" for name, orders in read.items())
+    built = [list(layouts_read_by(run, name)) for name, _own in built_backends(run)]
+    lists = [orders for orders in built if orders != list(run.rules.groups.layouts)]
     run.problem(
         "no_common_layout",
         "kv_cache_dtype",
         "All layers are in one allocation with one layout, and the layers in the model's dtype "
-        f"have another backend than the rest: {read}. They have none in common.",
-        operands=dict(zip(names, lists, strict=True)),
+        f"have another backend than the rest: {said}. They have none in common.",
+        operands=read,
         # Raised by get_supported_kv_cache_layouts
         vllm_text=f"No KV cache layout satisfies every supported set: {lists}.",
         candidates=(

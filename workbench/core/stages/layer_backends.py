@@ -7,7 +7,7 @@ layers of a model may get the same one. Source: `Attention.__init__` of 0.23 and
 
 from workbench.core.backends import Backend, LayerQuery
 from workbench.core.block_sizes import BlockSize
-from workbench.core.dtypes import PACKED_DTYPES
+from workbench.core.dtypes import TURBOQUANT_BITS
 from workbench.core.groups.built_layers import cache_layers, unquantized_layers
 from workbench.core.groups.layer_classes import (
     AS_THE_MODEL,
@@ -15,13 +15,12 @@ from workbench.core.groups.layer_classes import (
     LayerVariant,
     layer_classes,
 )
-from workbench.core.groups.of_plan import layouts_read_by
-from workbench.core.model import SSM, Attention
-from workbench.core.stages.backend_choice import (
-    not_valid_text,
+from workbench.core.model import CHUNKED, SLIDING, SSM, Attention
+from workbench.core.stages.backend_choice import not_valid_text, said
+from workbench.core.stages.backend_requests import (
     reasons_against,
     requested_backend,
-    said,
+    shares_packed_layout,
     supported_sizes,
 )
 from workbench.core.trace import Rule
@@ -34,8 +33,8 @@ PLAIN_BACKEND = Rule(
 )
 OTHER_HEADS_BACKEND = Rule(
     "other_heads_backend",
-    "Backend of the layers with other heads",
-    "the same choice, made with the heads of those layers",
+    "Backend of the layers with other heads or windows",
+    "the same choice, made with the heads and the window of those layers",
 )
 CROSS_BACKEND = Rule(
     "cross_attention_backend",
@@ -59,24 +58,31 @@ def layer_backends(run: WorkingPlan) -> None:
         for layer, plain in classes
         if not (layer.kind in kept or layer.drafted or layer.cache)
     ]
-    if not unquantized and all(attention.of_layer(layer) is attention for layer, _ in layers):
+    usual = attention, False, False
+    keys = [
+        # ChunkedLocalAttention.__init__ chooses with the dtype of the cache, skipped or not.
+        (attention.of_layer(layer), plain and layer.kind != CHUNKED, layer.kind == SLIDING)
+        for layer, plain in layers
+    ]
+    if not _refuses_windows(run, main):
+        keys = [(own, plain, False) for own, plain, _slides in keys]
+    if not unquantized and all(key == usual for key in keys):
         return
-    chosen: dict[tuple[Attention, bool], Chosen] = {
-        (attention, False): (main.name, run.supported_kernel_block_sizes)
+    chosen: dict[tuple[Attention, bool, bool], Chosen] = {
+        usual: (main.name, run.supported_kernel_block_sizes)
     }
     found = {}
-    for layer, plain in layers:
-        key = attention.of_layer(layer), plain
+    for (layer, plain), key in zip(layers, keys, strict=True):
         if key not in chosen:
             chosen[key] = _chosen(run, main, *key)
         found[LayerVariant.of(run, layer, is_plain=plain)] = chosen[key]
     run.layer_backends = tuple((variant, *one) for variant, one in found.items())
     # Layers of compressed attention have backends of their own, also where the list names them.
-    plain_ones = [one for (_, is_plain), one in chosen.items() if is_plain]
+    plain_ones = [one for (_, is_plain, _), one in chosen.items() if is_plain]
     if plain_ones:
-        run.plain_backend = chosen.get((attention, True), plain_ones[0])[0]
+        run.plain_backend = chosen.get((attention, True, False), plain_ones[0])[0]
     # Phase 1 reads the sizes for the largest heads of the model, not for those of the layer.
-    used = dict(chosen[attention.of_layer(layer), plain] for layer, plain in layers)
+    used = dict(chosen[key] for key in keys)
     whole = dict(run.backends)
     companions = {name: sizes for name, sizes in run.backends if name != main.name}
     run.backends = tuple(
@@ -84,40 +90,40 @@ def layer_backends(run: WorkingPlan) -> None:
     )
 
 
-def _chosen(run: WorkingPlan, main: Backend, attention: Attention, is_plain: bool) -> Chosen:
+def _refuses_windows(run: WorkingPlan, main: Backend) -> bool:
+    """Return whether a window is one more reason against the backend of the other layers."""
+    query = LayerQuery.of(run)
+    slides = query._replace(slides=True)
+    return reasons_against(run, slides, main) != reasons_against(run, query, main)
+
+
+def _chosen(
+    run: WorkingPlan, main: Backend, attention: Attention, is_plain: bool, slides: bool
+) -> Chosen:
     """Return the backend of such layers, with a problem where there is none."""
     # Attention.__init__ asks anew for every layer, with its own heads and the dtype of its own
     # cache.
-    query = LayerQuery.of(run)._replace(attention=attention)
+    query = LayerQuery.of(run)._replace(attention=attention, slides=slides)
     if is_plain:
         query = query._replace(kv_cache_dtype=AS_THE_MODEL)
     explicit = requested_backend(run, query)
     wanted = main if explicit is None else run.rules.backends[explicit]
-    # Only where the plain layers of a packed cache are served apart is another one looked for.
-    mixes = (
-        is_plain
-        and run.kv_cache_dtype in PACKED_DTYPES
-        and run.platform.name in run.rules.packed_layers_mix_on
-    )
     reasons = reasons_against(run, query, wanted) if explicit is not None else []
-    if explicit is not None and (not reasons or not mixes):
-        chosen: Backend | None = wanted
-    else:
-        chosen = _first_valid(run, query, main if mixes else None)
+    chosen = _first_valid(run, query) if explicit is None else wanted
     found = chosen or main
     dtype = AS_THE_MODEL if is_plain else run.kv_cache_dtype
-    numbers = _numbers(run, attention, is_plain)
+    numbers = _numbers(run, query, is_plain)
     other = CROSS_BACKEND if attention.reads_encoder else OTHER_HEADS_BACKEND
     run.step(
         PLAIN_BACKEND if is_plain else other,
         found.name,
-        "" if chosen is not wanted or explicit is None else "requested",
+        "" if explicit is None else "requested",
         layers=numbers,
         head_size=attention.head_size,
         kv_cache_dtype=dtype,
         backend_of_the_others=main.name,
     )
-    if chosen is None or (reasons and chosen is wanted):
+    if chosen is None or reasons:
         _refused(run, query, wanted, reasons, numbers, dtype if is_plain else None)
     return found.name, supported_sizes(run, query, found)
 
@@ -129,7 +135,7 @@ def _own_unquantized(run: WorkingPlan) -> frozenset[int]:
     return frozenset(number for number in unquantized_layers(run) if number in own)
 
 
-def _numbers(run: WorkingPlan, attention: Attention, is_plain: bool) -> list[int]:
+def _numbers(run: WorkingPlan, query: LayerQuery, is_plain: bool) -> list[int]:
     assert run.model.attention is not None
     unquantized = _own_unquantized(run)
     return sorted(
@@ -137,21 +143,21 @@ def _numbers(run: WorkingPlan, attention: Attention, is_plain: bool) -> list[int
         for layer in run.model.layers
         if layer.kind != SSM
         and (layer.number in unquantized) == is_plain
-        and run.model.attention.of_layer(layer) == attention
+        and run.model.attention.of_layer(layer) == query.attention
+        and (layer.kind == SLIDING or not query.slides)
     )
 
 
-def _first_valid(run: WorkingPlan, query: LayerQuery, companion: Backend | None) -> Backend | None:
-    """Return the first of the platform's list without a reason against it.
-
-    companion: a backend whose cache layout it must read as well, where the platform looks at that.
-    """
+def _first_valid(run: WorkingPlan, query: LayerQuery) -> Backend | None:
+    """Return the first of the platform's list without a reason against it."""
+    # RocmPlatform.get_valid_backends, 0.33, looks at the layout with TurboQuant alone.
+    mixes = run.platform.name in run.rules.packed_layers_mix_on
+    shared = mixes and run.kv_cache_dtype in TURBOQUANT_BITS
     for name in run.rules.backends.order(query):
         backend = run.rules.backends[name]
-        shares = companion is None or set(layouts_read_by(run, backend.name)) & set(
-            layouts_read_by(run, companion.name)
-        )
-        if shares and not reasons_against(run, query, backend):
+        if shared and not shares_packed_layout(run, name):
+            continue
+        if not reasons_against(run, query, backend):
             return backend
     return None
 
@@ -173,6 +179,8 @@ def _refused(
         if plain_dtype
         else "read keys and values of an encoder"
         if query.attention.reads_encoder
+        else "read a window"
+        if query.slides
         else "have other heads than the rest"
     )
     run.problem(
@@ -199,15 +207,25 @@ def layers_built(run: WorkingPlan) -> None:
     if run.plain_backend is not None:
         plain = run.rules.backends[run.plain_backend]
         refuse_unbuilt(run, plain, query._replace(kv_cache_dtype=AS_THE_MODEL))
-    if run.backend_record is not None:
-        refuse_unbuilt(run, run.backend_record, query)
+    if (main := run.backend_record) is None:
+        return
+    refuse_unbuilt(run, main, query)
+    unquantized, layers = _own_unquantized(run), run.model.layers
+    chunked = any(layer.kind == CHUNKED and layer.number in unquantized for layer in layers)
+    if chunked and run.kv_cache_dtype in TURBOQUANT_BITS:
+        # They keep the backend of the others; TurboQuantConfig.from_cache_dtype stops.
+        text = f"Unknown TurboQuant cache dtype: '{AS_THE_MODEL}'."
+        _unbuilt(run, main, query._replace(kv_cache_dtype=AS_THE_MODEL), text)
 
 
 def refuse_unbuilt(run: WorkingPlan, backend: Backend, query: LayerQuery) -> None:
     """Refuse what a backend finds when layers with this query are built."""
     text = None if backend.fails_when_built is None else backend.fails_when_built(query)
-    if text is None:
-        return
+    if text is not None:
+        _unbuilt(run, backend, query, text)
+
+
+def _unbuilt(run: WorkingPlan, backend: Backend, query: LayerQuery, text: str) -> None:
     capability = None if run.capability is None else ".".join(map(str, run.capability))
     run.problem(
         "layers_cannot_be_built",

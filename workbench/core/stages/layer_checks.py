@@ -12,6 +12,7 @@ ALIGN_BUDGET = Rule(
     "align mode needs block_size <= max_num_batched_tokens",
 )
 NVFP4_MAJOR = 10
+MIXED = "modelopt_mixed"
 NEVER_REPLICATED = frozenset({"GptOssForCausalLM"})
 """Architectures whose attention has no KV head left where there are more ranks than heads."""
 
@@ -81,7 +82,9 @@ def nvfp4_generation(run: WorkingPlan) -> None:
 def e5m2_with_scales(run: WorkingPlan) -> None:
     """Refuse fp8_e5m2 where the checkpoint's quantization keeps scales for the cache."""
     attention, method = run.model.attention, run.model.quantization
-    if run.kv_cache_dtype != "fp8_e5m2" or method not in run.rules.kv_scale_methods:
+    # ModelOptMixedPrecisionConfig.get_quant_method: only where the file names a KV-cache dtype.
+    named = method == MIXED and run.model.kv_cache_dtype != "auto"
+    if run.kv_cache_dtype != "fp8_e5m2" or not (named or method in run.rules.kv_scale_methods):
         return
     if attention is None or attention.use_mla:  # MLA layers get no scales of a checkpoint
         return

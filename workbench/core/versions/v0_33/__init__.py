@@ -244,6 +244,13 @@ V0_33 = V0_23.successor(
     captures_whole_decodes=True,
     profiles_graphs_on=frozenset({"cuda", "rocm", "xpu"}),
     packed_layers_mix_on=frozenset({"rocm"}),
+    # DeepseekV32MLAAttention.__init__ of models/deepseek_v32/amd/rocm.py
+    backends_of_classes=MappingProxyType(
+        {
+            ("rocm", "DeepseekV32ForCausalLM"): "ROCM_AITER_MLA_SPARSE",
+            ("rocm", "GlmMoeDsaForCausalLM"): "ROCM_AITER_MLA_SPARSE",
+        }
+    ),
     flex_prunes_pages=True,
     flex_small_needs_pages=True,
     stages=STAGES,

@@ -35,7 +35,7 @@ from workbench.core.versions.v0_23.conditions import (
 from workbench.core.versions.v0_33 import conditions, context, layouts
 from workbench.core.versions.v0_33.compressed import COMPRESSED_V41, OWN_NAMES_V41
 from workbench.core.versions.v0_33.narrow_values import flash_is_not_built
-from workbench.core.versions.v0_33.new_backends import NEW
+from workbench.core.versions.v0_33.new_backends import NEW, reads_no_windows
 from workbench.core.versions.v0_33.side_backends import SIDE
 
 M16, M32, M64 = (MultipleOf(16),), (MultipleOf(32),), (MultipleOf(64),)
@@ -101,7 +101,11 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
         "packs": layouts.TRITON_PACKS,
     },
     "FLEX_ATTENTION": {"orders": ("LBNHC",)},
-    "TURBOQUANT": {"cache": layouts.TURBOQUANT, "orders": ("LBNHC",)},
+    "TURBOQUANT": {
+        "cache": layouts.TURBOQUANT,
+        "orders": ("LBNHC",),
+        "own_reason": reads_no_windows,
+    },
     "ROCM_ATTN": {
         "ranks": (Rank("rocm", 10, conditions.decodes_alone_on_rocm),),
         "supports_mm_prefix": never,

@@ -109,7 +109,7 @@ CITATIONS: Final[Mapping[Rule, Citation]] = {
     layer_backends.OTHER_HEADS_BACKEND: _read(
         "model_executor/layers/attention/attention.py",
         "Attention.__init__",
-        note="a layer selects its backend with its own head size",
+        note="a layer selects its backend with its own head size and window",
     ),
     flex.CONSTRUCTION: _read(_FLEX, "FlexAttentionImpl.__init__"),
     flex.MASK_BLOCK: _read(_FLEX, "FlexAttentionMetadataBuilder._get_block_sizes"),

@@ -15,6 +15,7 @@ from workbench.core.backends import (
     Backend,
     Capabilities,
     HeadSizes,
+    LayerQuery,
     MultipleOf,
     Rank,
     always,
@@ -37,6 +38,12 @@ CPU = partial(
     kv_cache_dtypes=UNQUANTIZED,
     cache=layouts.LATENT,
 )
+
+
+def reads_no_windows(query: LayerQuery) -> str | None:
+    """Return why a layer with a window is refused."""
+    return "sliding window not supported" if query.slides else None
+
 
 NEW = (
     USUAL(
@@ -123,6 +130,7 @@ NEW = (
         dtypes=("bfloat16",),
         kv_cache_dtypes=(ULTRAQUANT,),
         cache=layouts.ULTRAQUANT_SLOT,
+        own_reason=reads_no_windows,
         ranks=(Rank("rocm", 50, reads_all_tokens),),
         orders=("LBNHC",),
         packs={ULTRAQUANT: packing.ultraquant},
@@ -135,6 +143,7 @@ NEW = (
         capabilities=Capabilities(exact=((9, 0),)),
         cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
         orders=("LBNHC",),
+        own_reason=reads_no_windows,
         fails_when_built=conditions.hpc_shares_heads,
     ),
     USUAL(
