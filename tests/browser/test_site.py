@@ -25,7 +25,6 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(not shutil.which("npm"), reason="npm, which brings Pyodide, is missing"),
 ]
-FROZEN_MS = 5_000
 COUNT = 250
 """Random scenarios of each rule set."""
 ASK_ALL = """
@@ -90,7 +89,7 @@ def submit(page, text):
 
 def expect_plan(page, plan):
     expect(page.locator(".wb-door")).to_have_attribute("data-plan", plan.fingerprint)
-    expect(page.locator('[data-tile="block"]')).to_contain_text(f"{plan.block_size:,} tokens")
+    expect(page.locator('[data-tile="why"]')).to_contain_text(f"{plan.block_size:,} tokens")
 
 
 def said(scenario):
@@ -122,7 +121,7 @@ def test_a_description_is_answered_and_each_view_opens(page):
         num_speculative_tokens=1,
         speculative_method="mtp",
     )
-    expect(page.locator('[data-tile="block"]')).to_contain_text(f"{plan.block_size:,} tokens")
+    expect(page.locator('[data-tile="why"]')).to_contain_text(f"{plan.block_size:,} tokens")
     for tab in page.locator('[role="tab"]').all():
         tab.click()
         expect(tab).to_have_attribute("aria-selected", "true")
@@ -160,25 +159,22 @@ def test_a_large_log_does_not_freeze_the_page(page):
         "ensure that attention page size is >= mamba page size.\n"
     )
     log = start + line * (5 * 2**20 // len(line))
-    slowest = page.evaluate(
-        """async (log) => {
+    beats = page.evaluate(
+        """async ([log, patience]) => {
           const box = document.querySelector('[data-key="omnibox"]');
+          const shown = () => document.querySelector('[data-region="understood"]').textContent;
+          const [before, end] = [shown(), performance.now() + patience];
           box.value = log;
-          let [last, slowest] = [performance.now(), 0];
-          const beat = setInterval(() => {
-            const now = performance.now();
-            slowest = Math.max(slowest, now - last);
-            last = now;
-          }, 20);
           document.querySelector('[data-key="submit"]').click();
-          while (!/start-up log of vLLM 0.23/.test(
-            document.querySelector('[data-region="understood"]').textContent))
-            await new Promise((done) => setTimeout(done, 50));
-          clearInterval(beat);
-          return slowest;
+          let beats = 0;
+          for (; shown() === before; beats += 1) {
+            if (performance.now() > end) throw new Error("no answer");
+            await new Promise((done) => setTimeout(done, 20));
+          }
+          return beats;
         }""",
-        log,
+        [log, PATIENCE_MS],
     )
-    # a script that computed here would be silent for all of it: the log takes seconds
-    assert slowest < FROZEN_MS
-    expect(page.locator('[data-region="understood"]')).to_contain_text("vLLM 0.23")
+    # Python takes seconds: a script that waited for it would have run once
+    assert beats > 5
+    expect(page.locator('[data-region="understood"]')).to_contain_text("528")
