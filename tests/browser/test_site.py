@@ -163,11 +163,11 @@ def test_a_large_log_does_not_freeze_the_page(page):
         """async ([log, patience]) => {
           const box = document.querySelector('[data-key="omnibox"]');
           const shown = () => document.querySelector('[data-region="understood"]').textContent;
-          const [before, end] = [shown(), performance.now() + patience];
+          const end = performance.now() + patience;
           box.value = log;
           document.querySelector('[data-key="submit"]').click();
           let beats = 0;
-          for (; shown() === before; beats += 1) {
+          for (; !shown().includes("528"); beats += 1) {
             if (performance.now() > end) throw new Error("no answer");
             await new Promise((done) => setTimeout(done, 20));
           }
@@ -177,4 +177,3 @@ def test_a_large_log_does_not_freeze_the_page(page):
     )
     # Python takes seconds: a script that waited for it would have run once
     assert beats > 5
-    expect(page.locator('[data-region="understood"]')).to_contain_text("528")
