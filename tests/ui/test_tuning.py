@@ -390,7 +390,8 @@ def test_block_tables_are_measured_as_well(kernels, tmp_path):
 
 
 def stored(path):
-    config = {"kernel": "flex", "bitwise": False, "bucket": "decode", "block_m": 64}
+    whole = {name: kind() for name, kind in KERNELS["flex"].point.items()}
+    config = {**whole, "kernel": "flex", "bucket": "decode", "block_m": 64}
     with ResultStore(path) as store:
         for seconds, block_n in ((2e-5, 32), (4e-5, 64)):
             key = Key.of({**config, "block_n": block_n}, "NVIDIA H100", "abc")
@@ -434,6 +435,7 @@ def plant(monkeypatch, **changes):
     planted = {
         "measure": "tests.sweeps.sweep_measures:sometimes",
         "choose": lambda _target, _bitwise: deadly,
+        "point": {"number": int},
     }
     kernel = replace(KERNELS["flex"], **{**planted, **changes})
     monkeypatch.setattr(tuning_kernels, "KERNELS", {**KERNELS, "flex": kernel})

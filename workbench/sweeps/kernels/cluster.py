@@ -69,7 +69,8 @@ def _connected(address: str) -> Client:
         # Before there is a client: one that fails half-way delays the end of the program by 40 s.
         scheme, place = parse_address(address)
         get_backend(scheme)
-        parse_host_port(place)[0].encode("idna")
+        if scheme != "inproc":  # of this process: it has no host
+            parse_host_port(place)[0].encode("idna")
         return Client(address, timeout=ANSWER_S, set_as_default=False)
     except (OSError, TimeoutError):
         raise ClusterError(
