@@ -178,7 +178,7 @@ def test_workflows_run_targets_and_tools_that_exist():
         if "run" in step
     ]
     targets = {line.split()[1] for line in steps if line.startswith("make ")}
-    assert targets == {"lint", "quick", "test", "thorough", "matrix"}
+    assert targets == {"lint", "quick", "test", "thorough", "matrix", "site"}
     assert all(f"\n{target}: " in makefile for target in targets)
     for line in steps:
         for path in re.findall(r"tools/\S+", line):
