@@ -8,6 +8,7 @@ import sys
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
 
 import pytest
 
@@ -15,6 +16,7 @@ pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 
 import workbench as wb
 from tests.browser.lab import PATIENCE_MS, expect
+from tests.browser.test_accessibility import VIOLATIONS
 from tests.built_wheel import ROOT, once, run
 from workbench.core.errors import WorkbenchError
 from workbench.models import catalog_config
@@ -148,6 +150,18 @@ def test_labs_say_where_they_run(page):
     submit(page, "qwen3.5-4b")
     page.locator('[data-do="show_lab"]').first.click()
     expect(page.locator('[data-region="understood"]')).to_contain_text("JupyterLab")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1280, "light"), (1920, "dark")])
+def test_everybody_can_use_it_at_every_size(page, width, scheme):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=scheme)
+    axe = pytest.importorskip("axe_playwright_python", reason="axe-core is not installed")
+    page.evaluate((resources.files(axe) / "axe.min.js").read_text(encoding="utf-8"))
+    submit(page, "Qwen3-Next-80B, 4 x H100, prefix caching")
+    expect(page.locator('[data-region="understood"]')).to_contain_text("qwen3-next-80b-a3b")
+    assert page.evaluate(VIOLATIONS, "body") == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_a_large_log_does_not_freeze_the_page(page):

@@ -9,7 +9,7 @@ from workbench.door.door import Door
 from workbench.door.session import RecordedError, error_html
 from workbench.extras import DISTRIBUTION
 from workbench.scenario import Scenario
-from workbench.views.html import Html, join, note, tag
+from workbench.views.html import Html, note, tag
 
 # A page has no network: config.json of a hub id is pasted.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -56,7 +56,7 @@ class PageDoor(Door):
 
     def lab_links(self) -> Html:
         """Return where labs run."""
-        return tag("div", join(*IN_JUPYTER), class_="wb-lab-links wb-faint")
+        return note(*IN_JUPYTER)
 
 
 _door = PageDoor()
