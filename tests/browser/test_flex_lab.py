@@ -70,7 +70,7 @@ def test_a_launch_is_checked_and_a_bad_tile_is_refused(panel):
 
 def test_a_long_launch_can_be_stopped(panel):
     open_part(panel, "Launch")
-    panel.set_value("Flex batch", "8q16s4000")
+    panel.set_value("Flex batch", "2q16s4000")
     panel.click("Launch batch")
     stop = panel.element(".wb-tab button:text-is('Stop') >> visible=true")
     expect(stop).to_be_enabled()
