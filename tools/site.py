@@ -43,6 +43,8 @@ REQUIRED = (
     *("typing-extensions", "typing-inspection"),
 )
 """What the rules, the readers and the front door import."""
+LOCKED = re.compile(r"(?m)^([\w.-]+)==.*(?:\n[ #].*)*")
+"""A package of constraints.txt, with its hashes."""
 LEFT = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
 BROWSER = (
     *("--python-version", "3.14", "--implementation", "cp", "--abi", "cp314"),
@@ -88,8 +90,7 @@ def add_pyodide(folder: Path, work: Path) -> None:
 def add_wheels(folder: Path, work: Path) -> None:
     """Put the wheels into the folder: the locked requirements, and this checkout."""
     locked = (ROOT / "constraints.txt").read_text(encoding="utf-8")
-    blocks = re.findall(r"(?m)^([\w.-]+)==.*(?:\n[ #].*)*", locked)
-    lines = dict(zip(blocks, re.findall(r"(?m)^[\w.-]+==.*(?:\n[ #].*)*", locked), strict=True))
+    lines = {found[1]: found[0] for found in LOCKED.finditer(locked)}
     requirements = work / "requirements.txt"
     requirements.write_text("\n".join(lines[name] for name in REQUIRED), encoding="utf-8")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]

@@ -1,10 +1,5 @@
 """What a step launches: the programs that live rows need, few loads, no binder the second time."""
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
 
 pytest.importorskip("torch")
@@ -15,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.block_table.cases import CheckedTables, TableGroup, packed, random_blocks
+from tests.kernels.compiling import printed_there
 from workbench.kernels.block_table.api import BlockTables
 from workbench.kernels.block_table.path import DeviceBatch
 from workbench.kernels.block_table.traffic import counted_traffic
-from workbench.kernels.mode import COMPILE_VARIABLE, INTERPRET_VARIABLE, triton_mode
+from workbench.kernels.mode import triton_mode
 
 interpreted = pytest.mark.skipif(
     triton_mode().mode != "interpreter", reason="only the interpreter sees every access"
@@ -136,16 +132,7 @@ print(json.dumps([counts, [[launch.binary.name, hash(launch.binary.code)] for la
 
 def test_a_launch_goes_through_the_binder_once_for_each_specialisation():
     """Launched dry, which checks arguments and grid: the second one needs no binder."""
-    environment = {name: value for name, value in os.environ.items() if name != INTERPRET_VARIABLE}
-    done = subprocess.run(
-        [sys.executable, "-c", DRY],
-        env={**environment, COMPILE_VARIABLE: "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert not done.returncode, done.stderr
-    counts, binaries = json.loads(done.stdout)
+    counts, binaries = printed_there("-c", DRY)
     # the third step's positions are not aligned; a profiler's hook is shown every launch
     assert counts == [[2, 2], [2, 4], [4, 6], [4, 8], [4, 10], [6, 12]]
     assert binaries == binaries[0:2] * 6

@@ -3,31 +3,17 @@
 With a GPU `test_plan.py` captures and replays a real graph.
 """
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from workbench.kernels.mode import COMPILE_VARIABLE, INTERPRET_VARIABLE
+from tests.kernels.compiling import printed_there
 
 
 @pytest.fixture(scope="module")
 def captured():
-    others = {name: value for name, value in os.environ.items() if name != INTERPRET_VARIABLE}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.kernels.paged_flex.captured_runs"],
-        env={**others, COMPILE_VARIABLE: "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert not done.returncode, done.stderr
-    return json.loads(done.stdout)
+    return printed_there("-m", "tests.kernels.paged_flex.captured_runs")
 
 
 def test_a_graph_of_two_layers_holds_all_that_a_run_does(captured):

@@ -6,19 +6,16 @@ WORKBENCH_DRY_GRID=pairs pytest tests/kernels/paged_flex/test_dry_grid.py
 """
 
 import itertools
-import json
 import os
-import subprocess
-import sys
 
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
+from tests.kernels.compiling import printed_there
 from tests.kernels.paged_flex.dry_grid import AXES, FAILED, REFUSED, every_two, pairs_of
 from workbench.kernels.inspection import TARGETS
-from workbench.kernels.mode import COMPILE_VARIABLE, INTERPRET_VARIABLE
 
 VARIABLE = "WORKBENCH_DRY_GRID"
 CUDA = [name for name, target in TARGETS.items() if target.backend == "cuda"]
@@ -26,16 +23,7 @@ QUICK = 3
 
 
 def launched(target, part):
-    others = {name: value for name, value in os.environ.items() if name != INTERPRET_VARIABLE}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.kernels.paged_flex.dry_grid", target, part],
-        env={**others, COMPILE_VARIABLE: "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert not done.returncode, done.stderr
-    return json.loads(done.stdout)[target]
+    return printed_there("-m", "tests.kernels.paged_flex.dry_grid", target, part)[target]
 
 
 def check(target, found):

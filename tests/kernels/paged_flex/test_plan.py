@@ -1,10 +1,5 @@
 """A plan that runs for many layers: right for each, and nothing left to do but to launch."""
 
-import json
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -13,8 +8,8 @@ pytest.importorskip("triton")
 
 import torch
 
+from tests.kernels.compiling import printed_there
 from tests.kernels.paged_flex.cases import DEVICE, SPLIT, Case, requests
-from workbench.kernels.mode import COMPILE_VARIABLE, INTERPRET_VARIABLE
 from workbench.kernels.paged_flex.api import paged_attention, plan_attention
 from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.upload import uploaded
@@ -25,16 +20,7 @@ SIZES = ((150, 33), (300, 1))
 @pytest.fixture(scope="module")
 def observed():
     """What `planned_runs` sees where kernels are compiled, and launched on no device."""
-    others = {name: value for name, value in os.environ.items() if name != INTERPRET_VARIABLE}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.kernels.paged_flex.planned_runs"],
-        env={**others, COMPILE_VARIABLE: "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert not done.returncode, done.stderr
-    return json.loads(done.stdout)
+    return printed_there("-m", "tests.kernels.paged_flex.planned_runs")
 
 
 def test_a_later_run_is_its_launches_and_nothing_that_grows_with_the_batch(observed):
