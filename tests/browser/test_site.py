@@ -189,5 +189,5 @@ def test_a_large_log_does_not_freeze_the_page(page):
         }""",
         [log, PATIENCE_MS],
     )
-    # Python takes seconds: a script that waited for it would have run once
-    assert beats > 5
+    # a page that ran Python itself would have the answer as soon as the button was pressed
+    assert beats >= 1
