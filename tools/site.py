@@ -4,14 +4,13 @@
     python tools/site.py FOLDER
 
 Everything that the page needs is in the folder, so it asks no other host: Python for browsers
-(Pyodide, from npm), pydantic in the locked version for it, and the wheel of this checkout. Needs
-npm and pip, and what they download once stays in their caches.
+(Pyodide, from npm), started once here, and the bytecode of pydantic in the locked version and of
+this checkout. Needs npm, node and pip, and what they download once stays in their caches.
 """
 
 import argparse
 import base64
 import hashlib
-import json
 import re
 import shutil
 import subprocess
@@ -59,14 +58,14 @@ def main() -> int:
     parser.add_argument("folder", type=Path, nargs="?", default=FOLDER)
     folder = parser.parse_args().folder
     shutil.rmtree(folder, ignore_errors=True)
-    (folder / "wheels").mkdir(parents=True)
+    folder.mkdir(parents=True)
     for file in FILES:
         shutil.copy(file, folder)
     with tempfile.TemporaryDirectory() as work:
+        wheels = Path(work) / "wheels"
         add_pyodide(folder / "pyodide", Path(work))
-        add_wheels(folder / "wheels", Path(work))
-    wheels = sorted(path.name for path in (folder / "wheels").iterdir())
-    (folder / "wheels.json").write_text(json.dumps(wheels) + "\n", encoding="utf-8")
+        add_wheels(wheels, Path(work))
+        run(["node", ROOT / "tools" / "site_start.mjs", folder, wheels])
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     print(f"{folder}: {size / 2**20:.1f} MiB. Try it: python -m http.server --directory {folder}")
     return 0

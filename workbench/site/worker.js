@@ -7,11 +7,18 @@ const fetched = async (path) => {
   return found;
 };
 
+const unpacked = async (path) => {
+  const plain = (await fetched(path)).body.pipeThrough(new DecompressionStream("gzip"));
+  return new Response(plain).arrayBuffer();
+};
+
 const started = (async () => {
-  const names = await (await fetched("wheels.json")).json();
-  const wheels = names.map(async (name) => (await fetched(`wheels/${name}`)).arrayBuffer());
-  const pyodide = await loadPyodide({ indexURL: new URL("pyodide/", import.meta.url).href });
-  for (const wheel of await Promise.all(wheels)) pyodide.unpackArchive(wheel, "wheel");
+  const packages = unpacked("packages.gz");
+  const pyodide = await loadPyodide({
+    indexURL: new URL("pyodide/", import.meta.url).href,
+    _loadSnapshot: unpacked("start.gz"),
+  });
+  pyodide.unpackArchive(await packages, "zip", { extractDir: "/lib/python3.14/site-packages" });
   return pyodide.pyimport("workbench.site.page");
 })();
 
