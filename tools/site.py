@@ -1,7 +1,7 @@
 """Make the front door as a page: a folder of static files that any web server can serve.
 
     make site                              # test-output/site
-    python tools/site.py FOLDER
+    python tools/site.py FOLDER --models qwen3.5-4b,bamba-9b
 
 Everything that the page needs is in the folder, so it asks no other host: Python for browsers
 (Pyodide, from npm), started once here, and the bytecode of pydantic in the locked version and of
@@ -11,6 +11,7 @@ this checkout. Needs npm, node and pip, and what they download once stays in the
 import argparse
 import base64
 import hashlib
+import json
 import re
 import shutil
 import subprocess
@@ -19,11 +20,19 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from site_board import board, coverages
+
+from workbench.models.catalog import catalog_names
+
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "test-output" / "site"
 PAGE, DOOR = ROOT / "workbench" / "site", ROOT / "workbench" / "door"
+PAGES = (
+    *("index.html", "page.css", "page.js", "worker.js"),
+    *("board.html", "forms.css", "board.js", "log.html", "log.js"),
+)
 FILES = (
-    *(PAGE / name for name in ("index.html", "page.css", "page.js", "worker.js")),
+    *(PAGE / name for name in PAGES),
     *(DOOR / name for name in ("front_door.css", "front_door.js")),
 )
 PYODIDE = "314.0.7"
@@ -56,7 +65,9 @@ def main() -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path, nargs="?", default=FOLDER)
-    folder = parser.parse_args().folder
+    parser.add_argument("--models", help="of the leader board; default: the whole catalog")
+    args = parser.parse_args()
+    folder = args.folder
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for file in FILES:
@@ -66,6 +77,10 @@ def main() -> int:
         add_pyodide(folder / "pyodide", Path(work))
         add_wheels(wheels, Path(work))
         run(["node", ROOT / "tools" / "site_start.mjs", folder, wheels])
+    models = args.models.split(",") if args.models else catalog_names()
+    for name, values in (("board", board(models)), ("coverage", coverages())):
+        text = json.dumps(values, separators=(",", ":"))
+        (folder / f"{name}.json").write_text(text, encoding="utf-8")
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     print(f"{folder}: {size / 2**20:.1f} MiB. Try it: python -m http.server --directory {folder}")
     return 0

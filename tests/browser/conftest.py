@@ -119,3 +119,12 @@ def shared_lab(
     """Yield one tab for all tests of a file, since opening and running a notebook takes seconds."""
     with lab_page(browser_context, server, tmp_path_factory.mktemp("screenshots")) as page:
         yield page
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the address of the static site."""
+    from tests.browser.site import served
+
+    with served(tmp_path_factory) as found:
+        yield found

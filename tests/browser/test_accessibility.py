@@ -1,10 +1,10 @@
 """The front door for everybody: axe-core, the keyboard alone, small screens, announcements."""
 
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
+from tests.browser.axe import VIOLATIONS, axe_script
 from tests.browser.lab import DARK, LIGHT, LabPage, expect
 from workbench.door.explanations import VIEWS
 from workbench.door.labs import LABS
@@ -18,10 +18,6 @@ import workbench as wb
 panel = wb.explore(model="qwen3-next-80b-a3b", device="H100", tensor_parallel=4)
 panel
 """
-VIOLATIONS = """async (css) => {
-  const found = await axe.run(css, { resultTypes: ["violations"] });
-  return found.violations.flatMap((rule) => rule.nodes.map((node) => `${rule.id}: ${node.html}`));
-}"""
 SMALL = """least => [...document.querySelectorAll(".wb-door *")]
   .filter((one) => one.checkVisibility() && parseFloat(getComputedStyle(one).fontSize) < least)
   .filter((one) => [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim()))
@@ -68,14 +64,13 @@ STATES = {
 @pytest.fixture(scope="module")
 def door(shared_lab: LabPage) -> LabPage:
     """Return a notebook with the front door alone, run once, with axe-core in its page."""
-    axe = pytest.importorskip("axe_playwright_python", reason="axe-core is not installed")
+    axe = axe_script()
     shared_lab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     shared_lab.set_viewport(1280, 900)
     shared_lab.open(shared_lab.server.write_notebook("access.ipynb", [START]))
     shared_lab.run_all()
     shared_lab.hide_sidebar()
-    script = resources.files(axe) / "axe.min.js"
-    shared_lab.page.evaluate(script.read_text(encoding="utf-8"))
+    shared_lab.page.evaluate(axe)
     return shared_lab
 
 

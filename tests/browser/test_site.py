@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import json
-import shutil
-import sys
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from importlib import resources
 
 import pytest
 
 pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 
 import workbench as wb
+from tests.browser.axe import VIOLATIONS, axe_script
 from tests.browser.lab import PATIENCE_MS, expect
-from tests.browser.test_accessibility import VIOLATIONS
-from tests.built_wheel import ROOT, once, run
+from tests.browser.site import WITH_NPM
 from workbench.core.errors import WorkbenchError
 from workbench.models import catalog_config
 from workbench.scenario.links import link_of
 from workbench.scenario.scenario import random_scenarios
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not shutil.which("npm"), reason="npm, which brings Pyodide, is missing"),
-]
+pytestmark = [pytest.mark.browser, WITH_NPM]
 COUNT = 250
 """Random scenarios of each rule set."""
 ASK_ALL = """
 async (messages) => {
-  const worker = new Worker("worker.js", { type: "module" });
+  const worker = new Worker("worker.js?page", { type: "module" });
   const next = () => new Promise((done) => worker.addEventListener(
     "message", ({ data }) => done(data), { once: true }));
   await next();
@@ -50,37 +41,19 @@ async (messages) => {
 """Messages -> [fingerprint, announcement, internal error] after each, of a door of their own."""
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_arguments):
-        pass
-
-
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    make = [sys.executable, "tools/site.py"]
-    folder = once(tmp_path_factory, "site", lambda to: run([*make, to], cwd=ROOT))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-@pytest.fixture(scope="module")
-def page(browser_context, address):
+def page(browser_context, site):
     page = browser_context.new_page()
     page.set_default_timeout(PATIENCE_MS)
     addresses, wrong = [], []
     page.on("request", lambda request: addresses.append(request.url))
     page.on("console", lambda line: line.type == "error" and wrong.append(line.text))
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.goto(address)
+    page.goto(site)
     page.locator(".wb-tile").first.wait_for()
     yield page
     assert wrong == []
-    assert [url for url in addresses if not url.startswith((address, "data:", "blob:"))] == []
+    assert [url for url in addresses if not url.startswith((site, "data:", "blob:"))] == []
     page.close()
 
 
@@ -130,9 +103,9 @@ def test_a_description_is_answered_and_each_view_opens(page):
         expect(page.locator('[data-region="body"]')).not_to_be_empty()
 
 
-def test_a_link_opens_its_scenario(page, address):
+def test_a_link_opens_its_scenario(page, site):
     plan = wb.resolve(model=dict(catalog_config("bamba-9b")), tensor_parallel=2)
-    page.goto(address + "?other" + plan.link())
+    page.goto(site + "?other" + plan.link())
     expect_plan(page, plan)
     copied = page.locator('[data-key="copy-Copy link"]').get_attribute("data-copy")
     assert copied == link_of(plan.scenario)
@@ -156,8 +129,7 @@ def test_labs_say_where_they_run(page):
 def test_everybody_can_use_it_at_every_size(page, width, scheme):
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme=scheme)
-    axe = pytest.importorskip("axe_playwright_python", reason="axe-core is not installed")
-    page.evaluate((resources.files(axe) / "axe.min.js").read_text(encoding="utf-8"))
+    page.evaluate(axe_script())
     submit(page, "Qwen3-Next-80B, 4 x H100, prefix caching")
     expect(page.locator('[data-region="understood"]')).to_contain_text("qwen3-next-80b-a3b")
     assert page.evaluate(VIOLATIONS, "body") == []

@@ -33,7 +33,7 @@ ROOMS = {
         *("scenario", "notebooks", "interop", "face"),
     },
     "door": {"core", "access", "models", "scenario", "interop", "views", "face"},
-    "site": {"scenario", "views", "door", "face"},
+    "site": {"core", "access", "scenario", "views", "door", "face"},
     "ui": {
         *("core", "access", "models", "views", "kernels", "labs", "sweeps", "verify"),
         *("scenario", "interop", "door", "face"),

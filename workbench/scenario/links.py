@@ -21,7 +21,7 @@ READABLE = ':,."[]{}'
 """Characters that are not quoted: a browser accepts them in this place."""
 LONGEST_READABLE = 600
 MOST_BYTES = 2**22
-"""Of the JSON in a link: as much as a config.json may have."""
+"""In a link: as much as a config.json may have."""
 
 
 def link_of(scenario: Scenario) -> str:
@@ -35,7 +35,7 @@ def link_of(scenario: Scenario) -> str:
     quoted = quote(text, safe=READABLE)
     if len(quoted) <= LONGEST_READABLE:
         return LINK + quoted
-    return LINK + COMPRESSED + urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode()
+    return LINK + COMPRESSED + packed(text)
 
 
 def read_link(text: str) -> dict[str, Any]:
@@ -43,7 +43,8 @@ def read_link(text: str) -> dict[str, Any]:
     _, _, quoted = text.partition(LINK)
     quoted = unquote(quoted.strip())
     try:
-        found = json_or_word(_unpacked(quoted) if quoted.startswith(COMPRESSED) else quoted)
+        is_packed = quoted.startswith(COMPRESSED)
+        found = json_or_word(unpacked(quoted.removeprefix(COMPRESSED)) if is_packed else quoted)
     except ValueError:  # zlib's and base64's, too
         found = None
     if not isinstance(found, dict):
@@ -55,11 +56,16 @@ def read_link(text: str) -> dict[str, Any]:
     return found
 
 
-def _unpacked(text: str) -> str:
-    """Return the JSON of a compressed scenario. ValueError if it is damaged or long."""
+def packed(text: str) -> str:
+    """Return a text compressed, in characters that an address may have."""
+    return urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def unpacked(text: str) -> str:
+    """Return what `packed` was given. Errors: ValueError if it is damaged or long."""
     unpacking = zlib.decompressobj()
     try:
-        found = unpacking.decompress(urlsafe_b64decode(text.removeprefix(COMPRESSED)), MOST_BYTES)
+        found = unpacking.decompress(urlsafe_b64decode(text), MOST_BYTES)
     except zlib.error as error:
         raise ValueError(str(error)) from None
     if not unpacking.eof:

@@ -1,4 +1,10 @@
-"""The front door as a page: the same Python computes it, in the visitor's browser.
+"""Pages that compute in a visitor's browser: the front door, and the log doctor.
 
-`tools/site.py` makes a folder of this one, the wheel, and Python for browsers (Pyodide).
+`tools/site.py` makes a folder of them, the bytecode of this package, and Python for browsers
+(Pyodide).
 """
+
+import os
+
+# A page has no network: config.json of a hub id is pasted.
+os.environ["HF_HUB_OFFLINE"] = "1"

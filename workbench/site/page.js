@@ -11,7 +11,7 @@ const failed = (text) => {
   status.hidden = false;
 };
 
-const worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
+const worker = new Worker(new URL("worker.js?page", import.meta.url), { type: "module" });
 const model = {
   get: (name) => state[name],
   on: (_events, listen) => listeners.add(listen),

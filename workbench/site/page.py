@@ -1,7 +1,6 @@
 """The front door in a browser: runs in the page's worker, and answers one message at a time."""
 
 import json
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,8 +10,6 @@ from workbench.extras import DISTRIBUTION
 from workbench.scenario import Scenario
 from workbench.views.html import Html, note, tag
 
-# A page has no network: config.json of a hub id is pasted.
-os.environ["HF_HUB_OFFLINE"] = "1"
 LABS_RUN = (
     "The labs (bytes of a page, block tables, flex attention, sweeps and others) launch kernels "
     "and run in JupyterLab. Paste this page's link there: "

@@ -1,4 +1,5 @@
 // Runs Python next to the page, so that the page never waits for it: one message in, one state out.
+// worker.js?log answers with `workbench.site.log`.
 import { loadPyodide } from "./pyodide/pyodide.mjs";
 
 const fetched = async (path) => {
@@ -19,7 +20,7 @@ const started = (async () => {
     _loadSnapshot: unpacked("start.gz"),
   });
   pyodide.unpackArchive(await packages, "zip", { extractDir: "/lib/python3.14/site-packages" });
-  return pyodide.pyimport("workbench.site.page");
+  return pyodide.pyimport(`workbench.site.${new URL(import.meta.url).search.slice(1)}`);
 })();
 
 const answer = async (message) => {

@@ -1,0 +1,107 @@
+"""The log doctor's page: what Python says of a log, and a link that has no line of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+
+import workbench as wb
+from tests.browser.axe import VIOLATIONS, axe_script
+from tests.browser.lab import PATIENCE_MS, expect
+from tests.browser.site import WITH_NPM
+from workbench.scenario import Scenario
+from workbench.scenario.links import link_of
+from workbench.site import log as doctor
+from workbench.views.logs.table import headline
+
+pytestmark = [pytest.mark.browser, WITH_NPM]
+LOGS = Path(__file__).parents[1] / "data" / "logs"
+SECRET = "sk-not-to-be-shared"
+NOISE = f"\nINFO api_key: {SECRET}\n"
+LOG = (LOGS / "align_budget.log").read_text(encoding="utf-8") + NOISE
+
+
+@pytest.fixture(scope="module")
+def page(browser_context, site):
+    page = browser_context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    addresses, wrong = [], []
+    page.on("request", lambda request: addresses.append(request.url))
+    page.on("console", lambda line: line.type == "error" and wrong.append(line.text))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(site + "log.html")
+    page.locator("[role=status]").wait_for(state="hidden")
+    yield page
+    assert wrong == []
+    assert [url for url in addresses if not url.startswith((site, "data:", "blob:"))] == []
+    page.close()
+
+
+def explain(page, log, model=""):
+    page.get_by_label("Start-up log of vLLM").fill(log)
+    page.get_by_label("Model, if the log does not name it").fill(model)
+    page.get_by_role("button", name="Explain").click()
+    return page.locator("#report")
+
+
+def test_a_log_is_explained_and_shared_without_its_text(page, site):
+    report = wb.explain_log(LOG).to_dict()
+    shown = explain(page, LOG)
+    expect(shown).to_contain_text(headline(report))
+    expect(shown).to_contain_text(report["lines"][0]["means"])
+    link = page.locator("#copy").get_attribute("value")
+    scenario = page.locator("#scenario").get_attribute("href")
+    assert scenario == "./" + link_of(Scenario.from_dict(report["scenario"]))
+    page.goto(link)
+    page.reload()
+    expect(page.locator("#report")).to_contain_text(headline(report))
+    first = report["lines"][0]
+    assert first["text"] not in page.content()
+    expect(page.locator("#report")).to_contain_text(first["verdict_text"])
+
+
+def test_what_is_wrong_is_said_in_place(page, site):
+    expect(explain(page, "nothing that vLLM says")).to_contain_text("matches one of the")
+    expect(explain(page, LOG, "no-such-model")).to_contain_text("no-such-model")
+    page.goto(site + "log.html#report=abc")
+    expect(page.locator("#report")).to_contain_text("The link is damaged")
+
+
+def test_everybody_can_use_it(page):
+    expect(explain(page, LOG)).to_contain_text("known in")
+    page.evaluate(axe_script())
+    for width in (400, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert page.evaluate(VIOLATIONS, "body") == []
+
+
+@pytest.mark.parametrize("path", sorted(LOGS.glob("*.log")), ids=lambda path: path.stem)
+def test_a_link_has_no_line_of_the_log(path):
+    log = path.read_text("utf-8") + NOISE
+    found = json.loads(doctor.answer(json.dumps({"log": log, "model": ""})))
+    if not found["link"]:  # not one of vLLM
+        assert "This looks like a log of" in found["html"]
+        return
+    again = json.loads(doctor.answer(json.dumps({"link": found["link"]})))
+    assert again["link"] == found["link"]
+    report = json.loads(doctor.unpacked(found["link"].removeprefix(doctor.REPORT)))
+    texts = {line["text"] for one in [report, *report["servers"]] for line in one["lines"]}
+    assert texts <= {doctor.NO_TEXT}
+    assert SECRET not in json.dumps(report)
+    assert again["scenario"] == found["scenario"]
+
+
+@pytest.mark.parametrize(
+    "report", [[], {}, "word", {"scenario": 1}, {"servers": [{}]}, 10**30, [[[]]] * 9]
+)
+def test_a_forged_link_is_a_clear_error(report):
+    link = doctor.REPORT + doctor.packed(json.dumps(report))
+    for damaged in (link, link[:-3], link + "%", doctor.REPORT):
+        found = json.loads(doctor.answer(json.dumps({"link": damaged})))
+        assert "The link is damaged" in found["html"]
+        assert found["link"] == ""
