@@ -30,6 +30,8 @@ from workbench.core.working_plan import UntracedPlan
 
 REMEMBERED = 1024
 """Decisions that a phase keeps: of one model and one rule set."""
+MODELS = 400
+"""Models, each with a rule set, of which decisions are kept: the catalog's with two."""
 STARTS = frozenset(
     {
         *(speculation.speculative_method, float_caches.float_kv_cache_dtype, state_pages.states),
@@ -65,7 +67,7 @@ class Phase:
     """Stages that run one after the other; called as one stage, for plans without a trace."""
 
     def __init__(self, stages: Iterable[Stage]) -> None:
-        self._stages = tuple(stages)
+        self.stages = tuple(stages)
         self.memory = _Memory(FIRST)
 
     def __call__(self, run: UntracedPlan) -> None:
@@ -86,7 +88,7 @@ class Phase:
     def _decide(self, run: UntracedPlan, memory: _Memory, key: tuple[Any, ...]) -> _Decided:
         """Run the stages. What they refuse is not remembered."""
         watch = Watch(run)
-        for stage in self._stages:
+        for stage in self.stages:
             stage(watch)
         written = ((name, getattr(watch, name)) for name in watch.written - APPENDED)
         found = _Decided(tuple(written), watch.log_lines, watch.problems)
@@ -105,7 +107,18 @@ def phases(model: Model, rules: RuleSet) -> tuple[Stage, ...]:
     return _phases(model, rules, Registry.changes)
 
 
-@lru_cache(maxsize=16)
+def phases_of_numbers(model: Model, rules: RuleSet) -> tuple[tuple[Stage, ...], tuple[Stage, ...]]:
+    """Return the phases that decide the block sizes, and those that fill the pool with blocks.
+
+    What comes after them only reports problems.
+    """
+    found = phases(model, rules)
+    firsts = [one.stages[0] if isinstance(one, Phase) else one for one in found]
+    pool, end = firsts.index(memory.requests), firsts.index(memory.auto_fit) + 1
+    return found[:pool], found[pool:end]
+
+
+@lru_cache(maxsize=MODELS)
 def _phases(_model: Model, rules: RuleSet, _changes: int) -> tuple[Stage, ...]:
     # Stages read tables of backends and other registries too: a change makes all memory stale.
     found: list[Stage | list[Stage]] = []
