@@ -112,7 +112,14 @@ def phases_of_numbers(model: Model, rules: RuleSet) -> tuple[tuple[Stage, ...], 
 
     What comes after them only reports problems.
     """
-    found = phases(model, rules)
+    return _phases_of_numbers(model, rules, Registry.changes)
+
+
+@lru_cache(maxsize=MODELS)
+def _phases_of_numbers(
+    model: Model, rules: RuleSet, changes: int
+) -> tuple[tuple[Stage, ...], tuple[Stage, ...]]:
+    found = _phases(model, rules, changes)
     firsts = [one.stages[0] if isinstance(one, Phase) else one for one in found]
     pool, end = firsts.index(memory.requests), firsts.index(memory.auto_fit) + 1
     return found[:pool], found[pool:end]

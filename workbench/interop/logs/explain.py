@@ -102,8 +102,7 @@ def _missing(reading: LogReading, targets: tuple[Target, ...], search: ModelSear
         return NAMES_THE_MODEL
     sizes = ", ".join(f"{one.compare.value} {show(one.said)}" for one in targets)
     return (
-        f"the model: none in the catalog has {sizes} at a tensor parallelism of "
-        f"1 to 8, with or without an fp8 cache, with 0 to 16 drafts. {search.words} Paste the line "
+        f"the model: none in the catalog has {sizes} {search.words} Paste the line "
         "`non-default args: {...}`, or give the model's config.json"
     )
 
