@@ -43,7 +43,8 @@ NOTICED, SURVIVED, UNDECIDED = "noticed", "SURVIVED", "undecided"
 PASSED, NO_TESTS = 0, 5
 """Exit codes of pytest."""
 STORE_TESTS = tuple(
-    f"tests/sweeps/test_{one}.py" for one in ("store", "store_proofs", "store_turns", "store_waits")
+    f"tests/sweeps/test_{one}.py"
+    for one in ("store", "store_format", "store_proofs", "store_turns", "store_waits")
 )
 CORE_TESTS = ("tests/core", "tests/models/test_caches_alongside.py", "tests/views/test_backends.py")
 AREAS = (

@@ -46,7 +46,7 @@ def integer_array(values: Ids, field: str) -> NDArray[np.int64]:
         array = np.asarray(values)
     except ValueError:  # lists within the list
         raise _not_integers(field, "list") from None
-    if array.size == 0:
+    if array.shape == (0,):
         return np.zeros(0, dtype=np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise _not_integers(field, f"{array.ndim}-dimensional {array.dtype}")

@@ -7,13 +7,14 @@ from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.numbers import Ids, first_outside, integer_array
 
 Ints = NDArray[np.int64]
+LISTS = frozenset({list, tuple, np.ndarray})
 
 
 def checked_requests(requests: Ids, max_requests: int, *, distinct: bool = True) -> Ints:
     """Return the rows as an array; refuses rows outside the table, or repeated if `distinct`."""
-    values = integer_array(requests, "requests")
-    if len(values) != len(requests):  # an empty list in the place of a number
+    if type(requests) in LISTS and not LISTS.isdisjoint(map(type, requests)):
         raise BlockTableError("a request is the number of a row, not a list", field="request")
+    values = integer_array(requests, "requests")
     if (i := first_outside(values, 0, max_requests)) is not None:
         raise BlockTableError(
             f"request {values[i]} (entry {i}) is not in this table: rows are 0..{max_requests - 1}",

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.core.strategies import scenarios
 from workbench.core import phases
 from workbench.core.backends import Backend, MultipleOf, Rank
-from workbench.core.resolve import POOL_SETTINGS, resolve
+from workbench.core.plan import Plan
+from workbench.core.resolve import POOL_SETTINGS, resolve, resolve_numbers
 from workbench.core.versions import RULE_SETS
 from workbench.models import load_model
 from workbench.scenario.fields import Settings
@@ -97,6 +98,7 @@ def test_a_million_different_points_take_bounded_memory(monkeypatch):
         resolve(model, replace(start, max_model_len=length, max_num_seqs=length), trace=False)
     assert max(decided(model, start.rules)) <= 50
     assert phases._phases.cache_parameters()["maxsize"] <= 16
+    assert phases.MODELS * phases.REMEMBERED_OF_EACH <= 16 * 1024
 
 
 def test_a_changed_table_of_backends_is_read_again():
@@ -122,3 +124,23 @@ def test_only_what_differs_is_decided_again():
     for one in both:
         resolve(model, one, trace=False)
     assert decided(model, chosen.rules) == remembered
+
+
+@pytest.mark.parametrize("rules", RULE_SETS)
+def test_numbers_are_those_of_a_whole_plan_until_the_sizes_are_not_possible(rules):
+    compared = 0
+    for scenario in random_scenarios(60, 11, rules):
+        model, chosen = load_model(scenario.model), settings_of(scenario)
+        whole = outcome(model, chosen, trace=False)
+        if not isinstance(whole, Plan):
+            continue
+        compared += 1
+        numbers = resolve_numbers(model, chosen, lambda plan, whole=whole: same_sizes(plan, whole))
+        assert (numbers.cache, numbers.max_model_len) == (whole.cache, whole.max_model_len)
+        assert same_sizes(numbers, whole)
+        assert resolve_numbers(model, chosen, lambda _plan: False) is None
+    assert compared
+
+
+def same_sizes(one, other):
+    return (one.block_size, one.padding_percent) == (other.block_size, other.padding_percent)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from contextlib import ExitStack
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.sweeps.waiting import wait_for
-from workbench.sweeps.store import Key, ResultStore, Row
+from workbench.sweeps.store import Key, ResultStore, Row, turns
 from workbench.sweeps.store.turns import turn
 
 LOCKS, HANDLES = Path("/proc/locks"), Path("/proc/self/fd")
@@ -55,6 +58,21 @@ def test_a_turn_that_does_not_come_is_not_waited_for_and_leaves_no_handle(path):
     wait_for(lambda: len([*HANDLES.iterdir()]) == before)
     with turn(path, 0.01):
         assert waiting_for(path) == 0
+
+
+def test_where_windows_has_no_such_lock_nothing_is_opened_and_polling_decides(path, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setitem(sys.modules, "fcntl", None)  # importing it fails, as there
+    on_windows = spec_from_file_location("turns_on_windows", turns.__file__)
+    module = module_from_spec(on_windows)
+    on_windows.loader.exec_module(module)
+    monkeypatch.undo()
+    monkeypatch.setattr(module, "sys", SimpleNamespace(platform="win32"))
+    with turn(path, 60):
+        before = len([*HANDLES.iterdir()])
+        with module.turn(path, 60), module.turn(path, 60):
+            assert len([*HANDLES.iterdir()]) == before
+            assert waiting_for(path) == 0
 
 
 def test_a_file_without_a_write_ahead_log_is_written_at_once(tmp_path):

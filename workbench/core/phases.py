@@ -30,6 +30,8 @@ from workbench.core.working_plan import UntracedPlan
 
 REMEMBERED = 1024
 """Decisions that a phase keeps: of one model and one rule set."""
+MODELS, REMEMBERED_OF_EACH = 128, 128
+"""The same for searches over the catalog: as many decisions, of more models and fewer of each."""
 STARTS = frozenset(
     {
         *(speculation.speculative_method, float_caches.float_kv_cache_dtype, state_pages.states),
@@ -64,8 +66,9 @@ class _Memory:
 class Phase:
     """Stages that run one after the other; called as one stage, for plans without a trace."""
 
-    def __init__(self, stages: Iterable[Stage]) -> None:
-        self._stages = tuple(stages)
+    def __init__(self, stages: Iterable[Stage], most: int) -> None:
+        self.stages = tuple(stages)
+        self._most = most
         self.memory = _Memory(FIRST)
 
     def __call__(self, run: UntracedPlan) -> None:
@@ -86,7 +89,7 @@ class Phase:
     def _decide(self, run: UntracedPlan, memory: _Memory, key: tuple[Any, ...]) -> _Decided:
         """Run the stages. What they refuse is not remembered."""
         watch = Watch(run)
-        for stage in self._stages:
+        for stage in self.stages:
             stage(watch)
         written = ((name, getattr(watch, name)) for name in watch.written - APPENDED)
         found = _Decided(tuple(written), watch.log_lines, watch.problems)
@@ -94,7 +97,7 @@ class Phase:
         if new:
             memory = self.memory = _Memory((*memory.reads, *new))
         # forgetting everything is rare enough: a sweep has few different keys per phase
-        elif len(memory.decided) >= REMEMBERED:
+        elif len(memory.decided) >= self._most:
             memory.decided.clear()
         memory.decided[(*key, *[watch.read[name] for name in new])] = found
         return found
@@ -105,9 +108,31 @@ def phases(model: Model, rules: RuleSet) -> tuple[Stage, ...]:
     return _phases(model, rules, Registry.changes)
 
 
+def phases_of_numbers(model: Model, rules: RuleSet) -> tuple[tuple[Stage, ...], tuple[Stage, ...]]:
+    """Return the phases that decide the block sizes, and those that fill the pool with blocks.
+
+    What comes after them only reports problems.
+    """
+    return _phases_of_numbers(model, rules, Registry.changes)
+
+
+@lru_cache(maxsize=MODELS)
+def _phases_of_numbers(
+    _model: Model, rules: RuleSet, _changes: int
+) -> tuple[tuple[Stage, ...], tuple[Stage, ...]]:
+    found = _built(rules, REMEMBERED_OF_EACH)
+    firsts = [one.stages[0] if isinstance(one, Phase) else one for one in found]
+    pool, end = firsts.index(memory.requests), firsts.index(memory.auto_fit) + 1
+    return found[:pool], found[pool:end]
+
+
 @lru_cache(maxsize=16)
 def _phases(_model: Model, rules: RuleSet, _changes: int) -> tuple[Stage, ...]:
     # Stages read tables of backends and other registries too: a change makes all memory stale.
+    return _built(rules, REMEMBERED)
+
+
+def _built(rules: RuleSet, most: int) -> tuple[Stage, ...]:
     found: list[Stage | list[Stage]] = []
     for stage in rules.stages:
         if stage in OF_THE_POOL:
@@ -116,4 +141,4 @@ def _phases(_model: Model, rules: RuleSet, _changes: int) -> tuple[Stage, ...]:
             found[-1].append(stage)
         else:
             found.append([stage])
-    return tuple([Phase(one) if isinstance(one, list) else one for one in found])
+    return tuple([Phase(one, most) if isinstance(one, list) else one for one in found])

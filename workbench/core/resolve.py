@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from workbench.core.model import Model
-from workbench.core.phases import phases
+from workbench.core.phases import phases, phases_of_numbers
 from workbench.core.plan import Plan
 from workbench.core.versions import RULE_SETS
 from workbench.core.working_plan import UntracedPlan, WorkingPlan
@@ -31,12 +32,37 @@ def resolve(model: Model, settings: Settings, *, trace: bool = True) -> Plan:
     refuses the configuration before any block size exists; every later failure is a value in
     `plan.problems`.
     """
-    if model.drafter is not None and settings.draft_model is None:
-        # A model that was read with a drafter may be resolved without it, as a change of the
-        # scenario.
-        model = replace(model, drafter=None)
+    model = _drafted(model, settings)
     rules = RULE_SETS[settings.rules]
     working = (WorkingPlan if trace else UntracedPlan)(model, settings, rules)
     for stage in rules.stages if trace else phases(model, rules):
         stage(working)
     return working.finished()
+
+
+def resolve_numbers(
+    model: Model, settings: Settings, is_possible: Callable[[Plan], bool]
+) -> Plan | None:
+    """Return a plan without trace and without the problems of its pool.
+
+    is_possible: whether the block sizes may be the wanted ones; None is returned where not. Most of
+    many scenarios end there, before the cache is made. Raises Refused as `resolve`.
+    """
+    model = _drafted(model, settings)
+    rules = RULE_SETS[settings.rules]
+    working = UntracedPlan(model, settings, rules)
+    sizes, pool = phases_of_numbers(model, rules)
+    for stage in sizes:
+        stage(working)
+    if not is_possible(working):
+        return None
+    for stage in pool:
+        stage(working)
+    return working.finished()
+
+
+def _drafted(model: Model, settings: Settings) -> Model:
+    """Return the model without its drafter where the settings have none."""
+    # A model that was read with a drafter may be resolved without it, as a change of the scenario.
+    has_other = model.drafter is not None and settings.draft_model is None
+    return replace(model, drafter=None) if has_other else model

@@ -8,10 +8,10 @@ from pathlib import Path
 from threading import Thread
 from time import monotonic
 from typing import Any, Final
-from urllib.parse import SplitResult, urlsplit
-from urllib.request import getproxies, proxy_bypass
+from urllib.parse import SplitResult
 
 from workbench.core.errors import ConfigError, cut
+from workbench.models.hub_address import AddressError, proxy_address
 from workbench.models.hub_file import (
     StatusError,
     cached_config,
@@ -50,13 +50,18 @@ def download_config(hub_id: str) -> dict[str, Any]:
 
     Read once per process. Waits `HUB_SECONDS` at most; a copy that an earlier call or vLLM left in
     the hub's cache serves where the hub does not answer. Errors: ConfigError if the hub cannot be
-    reached or lacks the file.
+    reached or lacks the file, AddressError if a variable holds an address that none can be.
     """
     if hub_id in _configs:
         return _configs[hub_id]
+    endpoint()
     cached = cached_config(hub_id)
     try:
         config = _ask_hub(hub_id)
+    except AddressError:
+        if cached is None:
+            raise
+        config = read_config(cached)
     except _NoAnswerError as error:
         if cached is None:
             raise _not_fetched(hub_id, str(error)) from None
@@ -74,8 +79,8 @@ def is_read(hub_id: str) -> bool:
 
 def _ask_hub(hub_id: str) -> dict[str, Any]:
     """Return the downloaded object; remember a hub that does not answer."""
-    hub = endpoint()
-    at, how = _failures.get(hub, (0.0, ""))
+    hub, _ = _way()
+    at, how = _failures.get(hub.geturl(), (0.0, ""))
     rest = at + REST_SECONDS - monotonic()
     if how and rest > 0 and not is_offline():
         raise _NoAnswerError(f"{how}, and no request is sent again for {rest:.0f} seconds")
@@ -99,7 +104,7 @@ def _ask_hub(hub_id: str) -> dict[str, Any]:
         return read_config(found) if isinstance(found, Path) else parse_config(found, hub_id)
     if is_offline():
         how = "HF_HUB_OFFLINE is set, and the hub's cache lacks it"
-    _failures[hub] = (monotonic(), how)
+    _failures[hub.geturl()] = (monotonic(), how)
     raise _NoAnswerError(how)
 
 
@@ -137,28 +142,25 @@ def hub_answers() -> bool:
     """Return whether the hub's host, or the proxy on the way to it, takes a connection."""
     if is_offline():
         return True
-    host = _proxy() or urlsplit(endpoint())
+    hub, proxy = _way()
+    host = proxy or hub
     try:
         address = host.hostname or "", host.port or PORTS.get(host.scheme, SOCKS_PORT)
         socket.create_connection(address, timeout=PROBE_SECONDS).close()
-    except (OSError, ValueError):  # ValueError: no port, or a name that is none
+    except (OSError, ValueError):  # ValueError: a name that is none
         return False
     return True
 
 
-def _proxy() -> SplitResult | None:
-    """Return the proxy on the way to the hub; None without one."""
-    hub = urlsplit(endpoint())
-    if proxy_bypass(hub.hostname or ""):
-        return None
-    proxies = getproxies()
-    proxy = urlsplit(proxies.get(hub.scheme, proxies.get("all", "")))
-    return proxy if proxy.hostname else None
+def _way() -> tuple[SplitResult, SplitResult | None]:
+    """Return the hub's address, and the proxy that a request to it passes. Errors: AddressError."""
+    hub = endpoint()
+    return hub, None if is_offline() else proxy_address(hub)
 
 
 def _tried() -> str:
     """Return the hub's host, and the proxy on the way to it, without any password."""
-    hub, proxy = urlsplit(endpoint()), _proxy()
+    hub, proxy = _way()
     through = f" through the proxy {proxy.hostname}" if proxy else ""
     return cut(f"{hub.hostname}{through}")
 

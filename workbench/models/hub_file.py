@@ -8,14 +8,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 from urllib.error import HTTPError
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult
 from urllib.request import Request, urlopen
 
 from workbench.core.errors import ConfigError, cut, shown
+from workbench.models.hub_address import ENDPOINT, PUBLIC_HUB, hub_address
 from workbench.models.json_file import MAX_BYTES
 
 FILE: Final = "config.json"
-PUBLIC_HUB: Final = "https://huggingface.co"
 YES: Final = ("1", "ON", "YES", "TRUE")
 """Values of HF_HUB_OFFLINE that the library reads as true."""
 
@@ -33,13 +33,15 @@ def has_library() -> bool:
     return find_spec("huggingface_hub") is not None
 
 
-def endpoint() -> str:
-    """Return the hub's address: HF_ENDPOINT, or the public one."""
-    if has_library():
-        from huggingface_hub import constants
+def endpoint() -> SplitResult:
+    """Return the hub's address: HF_ENDPOINT, or the public one. Errors: AddressError."""
+    # Checked first: with a wrong one the library cannot be imported.
+    found = hub_address(os.environ.get(ENDPOINT, PUBLIC_HUB))
+    if not has_library():
+        return found
+    from huggingface_hub import constants
 
-        return constants.ENDPOINT
-    return os.environ.get("HF_ENDPOINT", PUBLIC_HUB).rstrip("/")
+    return hub_address(constants.ENDPOINT)
 
 
 def is_offline() -> bool:
@@ -76,9 +78,7 @@ def fetched_config(hub_id: str, seconds: float) -> Path | bytes:
         return _from_library(hub_id)
     if is_offline():
         raise OSError("no request is sent while HF_HUB_OFFLINE is set")
-    if urlsplit(endpoint()).scheme not in {"http", "https"}:
-        raise OSError("HF_ENDPOINT is not an address of the web")
-    request = Request(f"{endpoint()}/{hub_id}/resolve/main/{FILE}")  # noqa: S310  (see above)
+    request = Request(f"{endpoint().geturl()}/{hub_id}/resolve/main/{FILE}")  # noqa: S310  (http or https)
     if token := os.environ.get("HF_TOKEN"):
         # Not to where the hub redirects: another host must not see it.
         request.add_unredirected_header("Authorization", f"Bearer {token}")

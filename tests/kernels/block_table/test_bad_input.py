@@ -46,6 +46,18 @@ def test_a_block_id_outside_of_the_pool(path, bad):
 
 
 @both_paths
+@pytest.mark.parametrize(
+    "ids", [[np.array([3, 3]), [[]]], [[[]], []], [[3], np.zeros((2, 0), int)], [[()], [3]]]
+)
+def test_an_empty_list_in_the_place_of_an_id(path, ids):
+    tables = small(path).tables
+    refused("flat list", tables.append, 3, ids, field="block_ids")
+    refused("flat list", tables.append_many, [3], [ids], field="block_ids")
+    refused("flat list", tables.overwrite, 3, ids, field="block_ids")
+    assert len(tables.staged) == 0
+
+
+@both_paths
 @pytest.mark.parametrize("bad", [-1, 4, 10**10])
 def test_a_request_beyond_the_table(path, bad):
     tables = small(path).tables
@@ -57,6 +69,7 @@ def test_a_request_beyond_the_table(path, bad):
     refused("rows are", tables.append_many, [2, bad], [ids, ids], index=1, **expected)
     refused("twice", tables.append_many, [2, 0, 2], [ids] * 3, index=2)
     refused("not a list", tables.clear, [], field="request")
+    refused("not a list", tables.clear, [1], field="request")
     refused("not a list", tables.append, [], ids, field="request")
     if bad != -1:  # a dummy request
         refused("rows 0..3", tables.gather, [0, bad], field="idx_mapping", index=1, limit=4)

@@ -1,26 +1,35 @@
 """Find scenarios that give the numbers of a log: without a model, or where the rules differ."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from itertools import combinations, product
-from typing import Any
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.model import Model
 from workbench.core.plan import Plan
-from workbench.core.resolve import resolve as decide
-from workbench.core.speculation import NGRAM
 from workbench.core.trace import show
-from workbench.interop.logs.message import Compare
 from workbench.interop.logs.scenario import LogReading, Resolve
+from workbench.interop.logs.tries import (
+    DRAFTS,
+    Changes,
+    Start,
+    Target,
+    Tries,
+    choices,
+    settings_of,
+    start_of,
+    together,
+)
 from workbench.models import catalog_names, load_model
 from workbench.models.drafter import with_drafter
-from workbench.scenario import FIELDS, MODEL, Scenario, Settings
+from workbench.scenario import FIELDS, MODEL
 
 MOST = 12
 FEW = 5
-DRAFTS, METHOD = "num_speculative_tokens", "speculative_method"
+MOST_TRIED = 1500
+"""Combinations: a log that no model of the catalog explains must not take seconds."""
+LIKELY_DRAFTS = 4
 TOKENS = "tokens"
 LIKELY = (
     "tensor_parallel",
@@ -43,19 +52,6 @@ OF_THE_MACHINE = frozenset(
     {"kv_cache_memory_bytes", "num_gpu_blocks_override", "max_num_batched_tokens", "max_num_seqs"}
 )
 """Fields whose value the machine decides if no argument does."""
-Changes = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A number that the log names."""
-
-    compare: Compare
-    said: Any
-
-    def hit(self, plan: Plan) -> bool:
-        """Return whether the plan has it."""
-        return self.compare.has(plan, self.said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,42 +63,105 @@ class CandidateScenario:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class ModelSearch:
+    """The catalog models that were looked for: those that fit, simplest first, and how far."""
+
+    scenes: tuple[CandidateScenario, ...] = ()
+    tried: int = 0
+    is_whole: bool = True
+    """Whether every combination was tried."""
+
+    @property
+    def words(self) -> str:
+        """Return where the numbers were looked for, and whether that is everywhere."""
+        if self.is_whole:
+            return (
+                "at a tensor parallelism of 1 to 8, with or without an fp8 cache, with 0 to 16 "
+                f"drafts: all {self.tried:,} combinations were tried."
+            )
+        return (
+            f"in the {self.tried:,} likeliest combinations of tensor parallelism, fp8 cache and "
+            "drafts. The others were not tried: every field that the log reports makes them fewer."
+        )
+
+
 def candidates(
     known: Changes, architecture: str | None, targets: tuple[Target, ...], resolve: Resolve
-) -> tuple[CandidateScenario, ...]:
+) -> ModelSearch:
     """Return catalog models and changes that have every number of the log; simplest first.
 
     `known` are fields that the log reports; they stay unchanged. Block sizes alone come from
     aligning attention with states, so without a number of tokens only hybrid models are tried.
+    The likeliest changes are tried first, of all models, and `MOST_TRIED` of them at most.
     """
     if not any(target.compare.is_size or target.compare.value == TOKENS for target in targets):
-        return ()  # too few digits to tell models apart
+        return ModelSearch()  # too few digits to tell models apart
     models = [load_model(name) for name in catalog_names()]
     if all(target.compare.is_size for target in targets):
         models = [model for model in models if model.is_hybrid]
     same_class = [model for model in models if model.architecture == architecture]
     fixed = {name: value for name, value in known.items() if name != MODEL.name}
-    for most in (2, len(OPEN)):
-        found = [
-            (len(change), CandidateScenario(fields, words, f"{words}: {_sizes(plan)}"))
-            for model in same_class or models
-            for change, fields, plan in _hits(
-                {MODEL.name: model.name, **fixed}, targets, resolve, partial(_open, fixed, most)
-            )
-            for words in (", ".join([model.name, *_words(change)]),)
-        ]
-        if found:
+    starts = _starts(same_class or models, fixed)
+    found: list[tuple[int, CandidateScenario]] = []
+    tries = Tries(targets, resolve, MOST_TRIED)
+    for step in STEPS:
+        for start in starts:
+            for change, fields, plan in tries.hits(start, step(start, fixed)):
+                words = ", ".join([start.model.name, *_words(change)])
+                found.append(
+                    (len(change), CandidateScenario(fields, words, f"{words}: {_sizes(plan)}"))
+                )
+        if len(found) >= MOST or (found and step is STEPS[-3]):
             break
     found.sort(key=lambda one: one[0])
-    return tuple(scene for _count, scene in found[:MOST])
+    scenes = tuple(scene for _count, scene in found[:MOST])
+    return ModelSearch(scenes, MOST_TRIED - tries.left, is_whole=tries.left > 0)
 
 
-def _open(fixed: Changes, most: int, settings: Settings, model: Model) -> Iterator[Changes]:
-    """Yield the changes of up to `most` fields that a log without arguments leaves open."""
+def _starts(models: Iterable[Model], fixed: Changes) -> list[Start]:
+    """Return a start for every model; all have the same settings, which are checked once."""
+    found: list[Start] = []
+    try:
+        settings = settings_of({MODEL.name: MODEL.default, **fixed})
+    except WorkbenchError:
+        return found
+    for model in models:
+        with suppress(WorkbenchError):  # a drafter that this model cannot have
+            target = with_drafter(model, settings.draft_model)
+            found.append(Start(target, settings, {MODEL.name: model.name, **fixed}))
+    return found
+
+
+def _open(start: Start) -> tuple[str, ...]:
+    return OPEN if start.model.is_hybrid else tuple(name for name in OPEN if name != DRAFTS)
+
+
+def _itself(_start: Start, _fixed: Changes) -> Iterator[Changes]:
     yield {}
-    names = OPEN if model.is_hybrid else [name for name in OPEN if name != DRAFTS]
-    yield from _together(names, fixed, settings, model, (1, most))
-    yield from choices("platform", fixed, settings, model)
+
+
+def _single(start: Start, fixed: Changes) -> Iterator[Changes]:
+    return together(_open(start), fixed, start, (1, 1))
+
+
+def _platform(start: Start, fixed: Changes) -> Iterator[Changes]:
+    return choices("platform", fixed, start)
+
+
+def _several(start: Start, fixed: Changes, count: int, *, likely: bool) -> Iterator[Changes]:
+    """Yield changes of so many open fields, with few drafts or with many."""
+    for change in together(_open(start), fixed, start, (count, count)):
+        if (change.get(DRAFTS, 0) <= LIKELY_DRAFTS) == likely:
+            yield change
+
+
+STEPS: tuple[Callable[[Start, Changes], Iterable[Changes]], ...] = (
+    *(_itself, _single, partial(_several, count=2, likely=True), _platform),
+    partial(_several, count=2, likely=False),
+    *(partial(_several, count=3, likely=likely) for likely in (True, False)),
+)
+"""What is tried one after the other, each of every model; three changes only where fewer fail."""
 
 
 def other_scenes(
@@ -112,91 +171,26 @@ def other_scenes(
 
     Fields that the log reports stay, except rule sets: a log can be of a version between two.
     """
-    base = {name: value for name, value in reading.compared.items() if value is not None}
+    start = start_of({name: value for name, value in reading.compared.items() if value is not None})
+    if start is None:
+        return ()
     known = {name for name in reading.from_lines if name != "rules"}
     found = []
-    for change, fields, plan in _hits(base, targets, resolve, partial(_all, known)):
+    for change, fields, plan in Tries(targets, resolve, MOST_TRIED).hits(start, _all(known, start)):
         words = " and ".join(_words(change))
         text = f"With {words} the rules give {_sizes(plan)}."
         found.append(CandidateScenario(fields, words, text))
     return tuple(found[:FEW])
 
 
-def _all(known: Iterable[str], settings: Settings, model: Model) -> Iterator[Changes]:
+def _all(known: Iterable[str], start: Start) -> Iterator[Changes]:
     """Yield the changes of one field, of two likely ones, and of those that a log leaves open."""
     others = {MODEL.name, "draft_model", *LIKELY, *OF_THE_MACHINE}
     rest = (name for name in FIELDS if name not in others)
     for name in (*LIKELY, *rest):
-        yield from choices(name, known, settings, model)
-    yield from _together(LIKELY, known, settings, model, (2, 2))
-    yield from _together(CUT, known, settings, model, (len(OPEN), len(CUT)))
-
-
-def choices(
-    name: str, known: Iterable[str], settings: Settings, model: Model, *, few: bool = False
-) -> Iterator[dict[str, Any]]:
-    """Yield the changes of one field; drafts with the method that the rules choose, and ngram.
-
-    few: the values of the default sweep, where there is one, and one method only.
-    """
-    if name in known:
-        return
-    field = FIELDS[name]
-    is_short = few and name != DRAFTS and field.sweep
-    for value in field.sweep if is_short else field.tried_values(settings, model):
-        if value != getattr(settings, name):
-            yield {name: value}
-            if name == DRAFTS and value and not few and METHOD not in known:
-                yield {name: value, METHOD: NGRAM}
-
-
-def _together(
-    names: Iterable[str],
-    known: Iterable[str],
-    settings: Settings,
-    model: Model,
-    counts: tuple[int, int],
-) -> Iterator[dict[str, Any]]:
-    """Yield the changes of several fields at once, fewest first. counts: of fields, from and to."""
-    options = [list(choices(name, known, settings, model, few=True)) for name in names]
-    for count in range(counts[0], counts[1] + 1):
-        for several in combinations(filter(None, options), count):
-            for picked in product(*several):
-                yield {name: value for change in picked for name, value in change.items()}
-
-
-def settings_of(fields: Changes) -> Settings:
-    """Return the settings of fields that were checked once; changed copies are not checked."""
-    scenario = Scenario.from_dict(dict(fields))
-    return Settings(**{name: getattr(scenario, name) for name in FIELDS if name != MODEL.name})
-
-
-def _hits(
-    base: Changes,
-    targets: tuple[Target, ...],
-    resolve: Resolve,
-    changes_of: Callable[[Settings, Model], Iterable[Changes]],
-) -> Iterator[tuple[Changes, dict[str, Any], Plan]]:
-    """Yield the changes that hit every target, with all fields and the plan; only the shortest."""
-    try:
-        settings = settings_of(base)
-        model = with_drafter(load_model(base[MODEL.name]), settings.draft_model)
-    except WorkbenchError:
-        return
-    fewest: int | None = None
-    for change in changes_of(settings, model):
-        if fewest is not None and len(change.keys() - {METHOD}) > fewest:
-            return
-        try:
-            plan = decide(model, replace(settings, **change), trace=False)
-            if not all(target.hit(plan) for target in targets):
-                continue
-            fields = {**base, **change}
-            plan = resolve(fields)  # as a checked scenario
-        except WorkbenchError:
-            continue
-        fewest = len(change.keys() - {METHOD})
-        yield change, fields, plan
+        yield from choices(name, known, start)
+    yield from together(LIKELY, known, start, (2, 2))
+    yield from together(CUT, known, start, (len(OPEN), len(CUT)))
 
 
 def _words(changes: Changes) -> list[str]:

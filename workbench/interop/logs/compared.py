@@ -9,7 +9,7 @@ from workbench.core.plan import Plan
 from workbench.core.remedies import Remedy, remedies_for, remedies_for_refusal
 from workbench.core.trace import show
 from workbench.core.what_if.sensitivity import sensitivity
-from workbench.interop.logs.candidates import CandidateScenario, Target, other_scenes
+from workbench.interop.logs.candidates import CandidateScenario, other_scenes
 from workbench.interop.logs.failure import MEMORY
 from workbench.interop.logs.find import LoggedMessage
 from workbench.interop.logs.message import HALF_A_HUNDREDTH_GIB, Compare, Message
@@ -23,6 +23,7 @@ from workbench.interop.logs.report import (
     LineExplanation,
 )
 from workbench.interop.logs.scenario import LogReading, Resolve
+from workbench.interop.logs.tries import Target
 
 NO_CHANGE = (
     "No single change and no pair of changes of the scenario gives these sizes. Possible causes: "

@@ -5,7 +5,7 @@ from functools import partial
 
 from workbench.core.errors import ScenarioError
 from workbench.core.trace import show
-from workbench.interop.logs.candidates import CandidateScenario, Target, candidates
+from workbench.interop.logs.candidates import ModelSearch, candidates
 from workbench.interop.logs.compared import Explainer
 from workbench.interop.logs.failure import (
     STARTED,
@@ -28,6 +28,7 @@ from workbench.interop.logs.text import (
     numbered_lines,
     other_engine,
 )
+from workbench.interop.logs.tries import Target
 
 NAMES_THE_MODEL = (
     "the model: the line `non-default args: {...}` or `Initializing a V1 LLM engine` names it; "
@@ -81,30 +82,27 @@ def _explained(
     targets = _targets(found)
     explained = Explainer(reading, targets, resolve)
     explained_lines = tuple(sorted(map(explained.line, found), key=lambda line: line.line))
-    scenes = explained.others or ()
+    search = ModelSearch(explained.others or ())
     if not reading.is_resolved and targets:
-        scenes = candidates(reading.fields, reading.architecture, targets, resolve)
+        search = candidates(reading.fields, reading.architecture, targets, resolve)
     report = LogReport(
         reading=reading,
         lines=explained_lines,
         total_lines=total,
-        scenes=scenes,
-        missing=() if reading.is_resolved else (_missing(reading, targets, scenes),),
+        scenes=search.scenes,
+        missing=() if reading.is_resolved else (_missing(reading, targets, search),),
     )
     return report if ending is None else with_failure(report, ending, code, resolve)
 
 
-def _missing(
-    reading: LogReading, targets: tuple[Target, ...], scenes: tuple[CandidateScenario, ...]
-) -> str:
+def _missing(reading: LogReading, targets: tuple[Target, ...], search: ModelSearch) -> str:
     if "model" in reading.fields:
         return f"a config.json for {reading.fields['model']}"
-    if scenes or not targets:
+    if search.scenes or not targets:
         return NAMES_THE_MODEL
     sizes = ", ".join(f"{one.compare.value} {show(one.said)}" for one in targets)
     return (
-        f"the model: none in the catalog has {sizes} at a tensor parallelism of "
-        "1 to 8, with or without an fp8 cache, with 0 to 16 drafts. Paste the line "
+        f"the model: none in the catalog has {sizes} {search.words} Paste the line "
         "`non-default args: {...}`, or give the model's config.json"
     )
 

@@ -13,11 +13,11 @@ from workbench.interop.logs.candidates import (
     LIKELY,
     OF_THE_MACHINE,
     CandidateScenario,
-    settings_of,
 )
 from workbench.interop.logs.failure import FatalEntry
 from workbench.interop.logs.report import DIFFERS, Failure, LogReport
 from workbench.interop.logs.scenario import LogReading, Resolve, resolved
+from workbench.interop.logs.tries import changed, settings_of
 from workbench.models import load_model
 from workbench.models.drafter import with_drafter
 from workbench.scenario import FIELDS, Scenario
@@ -102,10 +102,10 @@ def _quick_check(reading: LogReading, ending: FatalEntry) -> Callable[[str, Any]
 
     def gives_error(name: str, value: Any) -> bool:
         try:
-            changed = replace(settings, **{name: FIELDS[name].kind.clean(name, value)})
-            FIELDS[name].check(changed)
-            target = with_drafter(model, changed.draft_model)
-            plan = decide(target, changed, trace=False)
+            other = changed(settings, {name: FIELDS[name].kind.clean(name, value)})
+            FIELDS[name].check(other)
+            target = with_drafter(model, other.draft_model)
+            plan = decide(target, other, trace=False)
             tried = replace(reading, plan=plan, refusal=None)
         except Refused as refusal:
             tried = replace(reading, plan=None, refusal=refusal)
