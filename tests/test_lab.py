@@ -11,6 +11,11 @@ from urllib.request import urlopen
 import psutil
 import pytest
 
+import workbench as wb
+from workbench.notebooks import run_notebook
+from workbench.scenario.links import VARIABLE
+
+LINK = wb.resolve(model="qwen3-next-80b-a3b", tensor_parallel=2).link()
 ROOT = Path(__file__).parents[1]
 PATIENCE_S = 300  # reached by what is broken, never by a busy machine
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/lab/tree/notebooks/00_start\.ipynb\?token=\w+")
@@ -54,12 +59,15 @@ def end_with_children(server):
 def test_lab_opens_the_first_notebook(tmp_path):
     log = tmp_path / "lab.log"
     command = [sys.executable, "-m", "workbench", "lab", "--no-browser", "--port", "0"]
+    command += ["--link", LINK]
     with log.open("w", encoding="utf-8") as output:
         server = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
     try:
         with opened(address_of(log, server)) as answer:
             assert answer.status == 200
             assert b"JupyterLab" in answer.read()
+        (jupyter,) = psutil.Process(server.pid).children()
+        assert jupyter.environ()[VARIABLE] == LINK
     finally:
         end_with_children(server)
 
@@ -69,3 +77,22 @@ def test_lab_elsewhere_says_where_to_start_it(tmp_path):
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 2
     assert "project folder" in result.stderr
+
+
+def test_the_first_notebook_opens_with_the_scenario_of_a_link(tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, LINK)
+    plan = wb.resolve(wb.linked_scenario())
+    result = run_notebook(
+        ROOT / "notebooks" / "00_start.ipynb", {"smoke": True}, output_dir=tmp_path
+    )
+    assert result.results["panel_block_size"] == plan.block_size
+    assert plan.link() == LINK
+
+
+@pytest.mark.parametrize("link", ["nonsense", LINK[:-4], "#scenario=~abc", "#scenario=%7B%7D"])
+def test_a_damaged_link_opens_nothing(link):
+    command = [sys.executable, "-m", "workbench", "lab", "--no-browser", "--link", link]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert "link" in result.stderr or "no model" in result.stderr
+    assert "Traceback" not in result.stderr

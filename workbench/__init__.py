@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from workbench.notebooks import write_results
     from workbench.resolution import remedies_of_refusal, resolve
     from workbench.scenario import Scenario
+    from workbench.scenario.links import linked_scenario
     from workbench.scenario.sizes import parse_bytes
     from workbench.sweeps.kernels.kernel_session import Measurement as measure
     from workbench.sweeps.sweep import sweep
@@ -77,6 +78,7 @@ _HOME = {
     "flex": "workbench.labs.flex.session:FlexSession",
     "from_vllm_command": "workbench.exchange:from_vllm_command",
     "lab": "workbench.ui:lab",
+    "linked_scenario": "workbench.scenario.links:linked_scenario",
     "load_design": "workbench.exchange:load_design",
     "load_model": "workbench.models:load_model",
     "memory_view": "workbench.exercises.kernels.view:memory_view",

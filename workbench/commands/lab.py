@@ -13,7 +13,7 @@ import typer
 from workbench.access.app_mode import VARIABLE, AppMode
 from workbench.access.files import read_start
 from workbench.commands.options import argument, fail, flag, option
-from workbench.core.errors import cut
+from workbench.core.errors import ScenarioError, cut
 from workbench.extras import require
 from workbench.notebooks.document import NOTEBOOK, read_notebook
 
@@ -30,9 +30,11 @@ def lab(
     ip: str = option("Address to listen on.", default="127.0.0.1"),
     port: int = option("Port; the next free one if taken.", default=8888),
     browser: bool = option("Open a browser window.", default=True),
+    link: str | None = option("A copied link: the first notebook opens with its scenario."),
 ) -> None:
     """Open JupyterLab on the first notebook."""
     require("jupyterlab")
+    environment = {**os.environ, **({} if link is None else _for_notebooks(link))}
     _check_exists(notebook)
     if not notebook.is_dir():
         read_start(notebook, 1, NOTEBOOK)
@@ -49,7 +51,19 @@ def lab(
         command.append("--no-browser")
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
-    raise typer.Exit(subprocess.call(command))
+    raise typer.Exit(subprocess.call(command, env=environment))
+
+
+def _for_notebooks(link: str) -> dict[str, str]:
+    """Return the environment in which notebooks find a link; exit with 2 for a damaged one."""
+    from workbench.scenario import Scenario
+    from workbench.scenario.links import VARIABLE, read_link
+
+    try:
+        Scenario.from_dict(read_link(link))
+    except ScenarioError as error:
+        fail(str(error))
+    return {VARIABLE: link}
 
 
 def info() -> None:

@@ -4,6 +4,7 @@ A long one, with a config.json in it, is compressed: base64 of what zlib makes o
 """
 
 import json
+import os
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Any
@@ -17,6 +18,8 @@ from workbench.scenario.scenario import Scenario
 LINK = "#scenario="
 COMPRESSED = "~"
 """What begins a compressed scenario; no JSON begins with it."""
+VARIABLE = "WORKBENCH_LINK"
+"""Where `workbench lab --link` puts the link for the notebooks that it opens."""
 READABLE = ':,."[]{}'
 """Characters that are not quoted: a browser accepts them in this place."""
 LONGEST_READABLE = 600
@@ -54,6 +57,18 @@ def read_link(text: str) -> dict[str, Any]:
         )
         raise ScenarioError("scenario_not_json", message)
     return found
+
+
+def linked_scenario() -> Scenario | None:
+    """Return the scenario of `workbench lab --link LINK`; None where the lab has none.
+
+    Errors: ScenarioError for a damaged link.
+
+    >>> wb.linked_scenario() is None
+    True
+    """
+    link = os.environ.get(VARIABLE)
+    return Scenario.from_dict(read_link(link)) if link else None
 
 
 def packed(text: str) -> str:
