@@ -21,6 +21,8 @@ PYTEST_ARGS ?=
 SOAK_SECONDS ?= 120
 LAB_ARGS ?=
 LOCK_ARGS ?=
+# --notebooks: run them, in about ten minutes, so that their pages have outputs.
+SITE_ARGS ?=
 APP_ARGS ?=
 # Metadata that a run leaves in a notebook, besides outputs; identical in .pre-commit-config.yaml.
 STRIPPED := metadata.papermill cell.metadata.papermill
@@ -112,11 +114,11 @@ bench: $(STAMP) ## Run the benchmarks and print their tables
 gpu: ## Test and measure the kernels on this GPU, in pieces (GPU_PYTHON=python3 GPU_ARGS="--minutes 9" or "--rehearse")
 	@PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" $(GPU_PYTHON) -m workbench.kernels.gpu $(GPU_ARGS)
 
-lock: $(STAMP) ## Write constraints.txt again, with hashes (LOCK_ARGS=--upgrade: newest versions)
+lock: $(STAMP) ## Write the constraints again, with hashes (LOCK_ARGS=--upgrade: newest versions)
 	$(BIN)/python tools/lock.py $(LOCK_ARGS)
 
-site: $(STAMP) ## Make the front door as a page: test-output/site (needs npm)
-	$(BIN)/python tools/site.py
+site: $(STAMP) ## Make front door, documentation and JupyterLite as pages: test-output/site (needs npm; SITE_ARGS=--notebooks)
+	$(BIN)/python tools/site.py $(SITE_ARGS)
 
 release: $(STAMP) ## Write the version, check both archives, commit and tag (VERSION=0.2.0)
 	$(BIN)/python tools/release.py make $(VERSION)

@@ -12,15 +12,16 @@ import argparse
 import base64
 import hashlib
 import json
-import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import tempfile
 from pathlib import Path
 
 from site_board import board, coverages
+from site_docs import add_docs
+from site_lite import add_lite
+from site_tools import download, run
 
 from workbench.models.catalog import catalog_names
 
@@ -51,14 +52,7 @@ REQUIRED = (
     *("typing-extensions", "typing-inspection"),
 )
 """What the rules, the readers and the front door import."""
-LOCKED = re.compile(r"(?m)^([\w.-]+)==.*(?:\n[ #].*)*")
-"""A package of constraints.txt, with its hashes."""
 LEFT = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
-BROWSER = (
-    *("--python-version", "3.14", "--implementation", "cp", "--abi", "cp314"),
-    *("--platform", "pyemscripten_2026_0_wasm32"),
-)
-"""What Pyodide is to pip."""
 
 
 def main() -> int:
@@ -66,8 +60,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path, nargs="?", default=FOLDER)
     parser.add_argument("--models", help="of the leader board; default: the whole catalog")
+    parser.add_argument("--notebooks", action="store_true", help="run the notebooks of the pages")
     args = parser.parse_args()
-    folder = args.folder
+    folder: Path = args.folder
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for file in FILES:
@@ -77,6 +72,8 @@ def main() -> int:
         add_pyodide(folder / "pyodide", Path(work))
         add_wheels(wheels, Path(work))
         run(["node", ROOT / "tools" / "site_start.mjs", folder, wheels])
+        add_lite(folder / "lite", folder / "pyodide", wheels)
+    add_docs(folder / "docs", run_notebooks=args.notebooks)
     models = args.models.split(",") if args.models else catalog_names()
     for name, values in (("board", board(models)), ("coverage", coverages())):
         text = json.dumps(values, separators=(",", ":"))
@@ -103,13 +100,8 @@ def add_pyodide(folder: Path, work: Path) -> None:
 
 def add_wheels(folder: Path, work: Path) -> None:
     """Put the wheels into the folder: the locked requirements, and this checkout."""
-    locked = (ROOT / "constraints.txt").read_text(encoding="utf-8")
-    lines = {found[1]: found[0] for found in LOCKED.finditer(locked)}
-    requirements = work / "requirements.txt"
-    requirements.write_text("\n".join(lines[name] for name in REQUIRED), encoding="utf-8")
+    download(REQUIRED, folder)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
-    only = ("--no-deps", "--only-binary=:all:", "--require-hashes", *BROWSER)
-    run([*pip, "download", *only, "--dest", folder, "-r", requirements])
     # of a copy, as a build folder here may hold modules that are gone
     source = work / "source"
     shutil.copytree(ROOT / "workbench", source / "workbench", symlinks=True, ignore=LEFT)
@@ -117,16 +109,6 @@ def add_wheels(folder: Path, work: Path) -> None:
     for name in ("pyproject.toml", "setup.py", "LICENSE", "README.md"):
         shutil.copy(ROOT / name, source)
     run([*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, source])
-
-
-def run(command: list[str | Path]) -> None:
-    """Run a command. Errors: SystemExit with its output."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        raise SystemExit(f"{command[0]} is not installed, and the site needs it.") from None
-    if done.returncode:
-        raise SystemExit(done.stdout + done.stderr)
 
 
 if __name__ == "__main__":

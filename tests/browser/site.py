@@ -9,10 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.built_wheel import ROOT, once, run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext, Page
 
 MODELS = ("qwen3-next-80b-a3b", "llama-3.1-8b", "bamba-9b", "deepseek-v3.2")
 """Of the leader board."""
@@ -26,11 +31,34 @@ class Quiet(SimpleHTTPRequestHandler):
         pass
 
 
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the site, which all processes of a run share."""
+    make = [sys.executable, "tools/site.py", "--models", ",".join(MODELS)]
+    return once(tmp_path_factory, "site", lambda to: run([*make, to], cwd=ROOT))
+
+
+@contextmanager
+def watched(context: BrowserContext, address: str) -> Iterator[Page]:
+    """Yield a tab; it must use no other host and log no error on the page's console."""
+    from tests.browser.lab import PATIENCE_MS
+
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    addresses: list[str] = []
+    wrong: list[str] = []
+    page.on("request", lambda request: addresses.append(request.url))
+    page.on("console", lambda line: line.type == "error" and wrong.append(line.text))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    yield page
+    assert wrong == []
+    assert [url for url in addresses if not url.startswith((address, "data:", "blob:"))] == []
+    page.close()
+
+
 @contextmanager
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Yield the address of the site; all processes of a run share its folder."""
-    make = [sys.executable, "tools/site.py", "--models", ",".join(MODELS)]
-    folder = once(tmp_path_factory, "site", lambda to: run([*make, to], cwd=ROOT))
+    """Yield the address of the site."""
+    folder = made(tmp_path_factory)
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

@@ -4,12 +4,13 @@
 '<b>...'
 """
 
+from typing import TYPE_CHECKING, Any
+
 from workbench.views.bytes.map import page_map
 from workbench.views.bytes.owner_figure import owners_side_by_side, page_owners
 from workbench.views.capacity.figure import capacity, gain_of_fp8, shared_or_separate
 from workbench.views.capacity.group_figure import groups
 from workbench.views.capacity.memory_figure import memory_bar, reserved_bytes
-from workbench.views.capacity.pool_raster import pool_raster
 from workbench.views.flex.figure import legal_pairs, mask_memory_figure, nested_grids
 from workbench.views.flex.mask_figure import logical_mask, physical_mask, visit_order
 from workbench.views.hits.figure import hit_curve
@@ -19,6 +20,9 @@ from workbench.views.pages.figure import page, page_layout, page_title, page_tra
 from workbench.views.pages.sizes_figure import block_sizes
 from workbench.views.tables.figure import block_tables, slot_map
 from workbench.views.versions.figure import timeline, upgrade_matrix, versions
+
+if TYPE_CHECKING:
+    from workbench.views.capacity.pool_raster import pool_raster
 
 __all__ = [
     "block_sizes",
@@ -52,3 +56,12 @@ __all__ = [
     "versions",
     "visit_order",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # The one figure that needs numpy: the others are drawn in a browser, too, which has none.
+    if name != "pool_raster":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from workbench.views.capacity.pool_raster import pool_raster
+
+    return pool_raster

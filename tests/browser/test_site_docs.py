@@ -1,0 +1,101 @@
+"""The documentation: pages open, the search finds, links lead somewhere, and no host is used."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from urllib.parse import unquote, urldefrag, urljoin
+
+import pytest
+
+pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+
+import workbench
+from tests.browser.axe import axe_script
+from tests.browser.lab import expect
+from tests.browser.site import WITH_NPM, made, watched
+
+pytestmark = [pytest.mark.browser, WITH_NPM]
+SERIOUS = """async () => {
+  const found = await axe.run("body", { resultTypes: ["violations"] });
+  return found.violations.filter((rule) => ["serious", "critical"].includes(rule.impact))
+    .flatMap((rule) => rule.nodes.map((node) => `${rule.id}: ${node.html}`));
+}"""
+ADDRESS = "http://site/"
+LESSON = "docs/notebooks/lessons/01_order_of_initialisation.html"
+
+
+class Addresses(HTMLParser):
+    """What a page has and what it names: ids, links, and what a browser loads with it."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.links, self.loaded = set(), [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.ids |= {given.get("id"), given.get("name")}
+        (self.links if tag == "a" else self.loaded).extend(
+            given[key] for key in ("href", "src") if given.get(key)
+        )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return made(tmp_path_factory)
+
+
+@pytest.fixture
+def page(browser_context, site):
+    with watched(browser_context, site) as page:
+        yield page
+
+
+def test_every_address_of_every_page_is_in_the_site(folder):
+    pages = {
+        urljoin(ADDRESS, str(path.relative_to(folder))): Addresses(path.read_text("utf-8"))
+        for path in [folder / "index.html", *(folder / "docs").rglob("*.html")]
+        if path.name != "404.html"  # a server shows it at any address
+    }
+    assert len(pages) > 30
+    broken = []
+    for start, page in pages.items():
+        for link in page.links + page.loaded:
+            target, anchor = urldefrag(urljoin(start, link))
+            outside = not target.startswith(ADDRESS)
+            if (outside and link in page.links) or target.startswith("data:"):
+                continue
+            path = unquote(target.removeprefix(ADDRESS).partition("?")[0])
+            exists = (folder / path).exists()
+            if outside or not exists or (anchor and anchor not in pages[target].ids):
+                broken.append((start, link))
+    assert broken == []
+
+
+def test_the_front_door_and_the_documentation_lead_to_each_other(page, site):
+    page.goto(site)
+    page.get_by_role("link", name="Documentation").click()
+    expect(page.locator("header")).to_contain_text(workbench.__version__)
+    page.goto(site + LESSON)
+    page.get_by_role("link", name="Open the front door").click()
+    expect(page).to_have_title("Hybrid KV Workbench")
+
+
+def test_the_search_finds_a_term(page, site):
+    page.goto(site + "docs/index.html")
+    page.get_by_role("textbox", name="Search").fill("kernel block")
+    found = page.locator(".md-search-result__link", has_text="Blocks and pages").first
+    expect(found).to_be_visible()
+    found.click()
+    expect(page.locator("h1")).to_contain_text("Glossary")
+
+
+@pytest.mark.parametrize("where", ["docs/index.html", LESSON])
+@pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1280, "light")])
+def test_everybody_can_read_it_at_every_size(page, site, where, width, scheme):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=scheme)
+    page.goto(site + where)
+    page.evaluate(axe_script())
+    assert page.evaluate(SERIOUS) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -1,0 +1,120 @@
+"""Make lessons that run in the visitor's browser: JupyterLite with the Python of the front door.
+
+What a kernel imports, Pyodide loads as its lock file says. The one made here lists wheels of the
+same folder, so that no other host is used.
+"""
+
+import hashlib
+import json
+import shutil
+import tempfile
+from email.parser import HeaderParser
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import site_tools
+from packaging.utils import canonicalize_name
+
+ROOT = site_tools.ROOT
+IN_BROWSER = (
+    "01_block_size_alignment.ipynb",
+    "03_capacity_and_prefix_hits.ipynb",
+    "04_kv_offload.ipynb",
+    "08_versions.ipynb",
+    "09_chunks.ipynb",
+    "lessons/01_order_of_initialisation.ipynb",
+    "lessons/04_count_blocks_from_the_configuration.ipynb",
+    "lessons/06_read_a_start_up_log.ipynb",
+    "lessons/08_add_a_backend.ipynb",
+    "lessons/09_find_the_fault_in_a_log.ipynb",
+)
+"""Notebooks without widgets, torch and numpy: the latter have no wheel for Pyodide here."""
+REQUIRED = (
+    *("asttokens", "comm", "executing", "ipython", "ipython-pygments-lexers"),
+    *("jedi", "matplotlib-inline", "narwhals", "packaging", "parso", "plotly", "prompt-toolkit"),
+    *("micropip", "pure-eval", "pygments", "stack-data", "traitlets", "wcwidth"),
+)
+"""What IPython and figures import, in the versions of constraints.txt."""
+KERNEL = "@jupyterlite/pyodide-kernel-extension"
+OF_KERNEL = ("ipykernel", "piplite", "pyodide_kernel")
+"""Wheels that the extension of the kernel brings."""
+
+
+def add_lite(folder: Path, pyodide: Path, wheels: Path) -> None:
+    """Write JupyterLite into a folder next to Pyodide; `wheels`: those for Pyodide."""
+    with tempfile.TemporaryDirectory() as work:
+        source = Path(work)
+        site_tools.download(REQUIRED, wheels)
+        extension = site_tools.installed() / "share" / "jupyter" / "labextensions" / KERNEL
+        for name in IN_BROWSER:
+            target = source / "files" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / "notebooks" / name, target)
+        build = {
+            "apps": ["lab"],
+            "contents": [str(source / "files")],
+            "federated_extensions": [str(extension)],
+            "ignore_sys_prefix": ["federated_extensions"],
+            "no_sourcemaps": True,
+            "no_unused_shared_packages": True,
+            "output_dir": str(folder.absolute()),
+        }
+        write(source / "jupyter_lite_config.json", {"LiteBuildConfig": build})
+        write(source / "jupyter-lite.json", settings(wheels))
+        site_tools.run_module("jupyterlite_core", "build", "--lite-dir", source)
+    own = folder / "extensions" / KERNEL / "static" / "pypi"
+    for name in OF_KERNEL:
+        (wheel,) = own.glob(f"{name}-*.whl")
+        shutil.copy(wheel, wheels)
+    shutil.rmtree(own)
+    shutil.copytree(wheels, folder / "wheels")
+    lock = json.loads((pyodide / "pyodide-lock.json").read_text(encoding="utf-8"))
+    lock["packages"] = dict(entry(path) for path in sorted(wheels.iterdir()))
+    write(folder / "wheels" / "pyodide-lock.json", lock)
+
+
+def write(path: Path, value: dict[str, Any]) -> None:
+    """Write values of JSON."""
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+def entry(wheel: Path) -> tuple[str, dict[str, Any]]:
+    """Return a wheel as a package of Pyodide's lock file."""
+    with ZipFile(wheel) as packed:
+        (metadata,) = (name for name in packed.namelist() if name.endswith(".dist-info/METADATA"))
+        found = HeaderParser().parsestr(packed.read(metadata).decode())
+    name = canonicalize_name(found["Name"])
+    return name, {
+        "name": name,
+        "version": found["Version"],
+        "file_name": wheel.name,
+        "install_dir": "site",
+        "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest(),
+        "package_type": "package",
+        "imports": [],
+        "depends": [],
+    }
+
+
+def settings(wheels: Path) -> dict[str, Any]:
+    """Return the settings of JupyterLite: the Python of this site, with every wheel loaded."""
+    names = [entry(path)[0] for path in sorted(wheels.iterdir())]
+    kernel = {
+        "pyodideUrl": "./../pyodide/pyodide.mjs",
+        "pipliteUrls": [],
+        "disablePyPIFallback": True,
+        "loadPyodideOptions": {
+            "lockFileURL": "./wheels/pyodide-lock.json",
+            "packages": [*names, *map(canonicalize_name, OF_KERNEL)],
+            # plotly's other way to show a figure loads MathJax from another host
+            "env": {"PLOTLY_RENDERER": "plotly_mimetype"},
+        },
+    }
+    return {
+        "jupyter-lite-schema-version": 0,
+        "jupyter-config-data": {
+            "appName": "Hybrid KV Workbench",
+            "litePluginSettings": {f"{KERNEL}:kernel": kernel},
+        },
+    }
