@@ -117,6 +117,8 @@ class Attention:
     """Some layers have heads of another size; vLLM may then choose one backend for all."""
     shares_caches: bool = False
     """The last layers keep no cache and read that of an earlier one."""
+    rope_sections: tuple[int, int] | None = None
+    """Pairs that the sections of its rotary embedding cover, and pairs that are rotated."""
     qk_nope_head_dim: int | None = None
     qk_rope_head_dim: int | None = None
     v_head_dim: int | None = None

@@ -216,6 +216,12 @@ V0_33 = V0_23.successor(
     speculation=SPECULATION,
     # compressed-tensors has them only with a kv_cache_scheme, which is not read.
     kv_scale_methods=V0_23.kv_scale_methods - {"compressed-tensors"},
+    # AutoGPTQLinearMethod chooses a kernel as compressed-tensors does
+    grouped_on_rocm=frozenset({"compressed-tensors", "gptq"}),
+    # verify_group_size_divides_partition
+    words_of_cut_groups="Weight input_size_per_partition=",
+    # FlashAttnPrefillBackend.supports_mla_dimensions, which has all that the others have
+    mla_prefill_sizes=((128, 64, 128), (192, 64, 256), (64, 64, 128), (256, 0, 256)),
     words_of_refused=MappingProxyType(
         {
             ("xpu", "FLASH_ATTN_MLA"): "FlashAttnMLA on XPU is not valid for this configuration: ",
