@@ -152,7 +152,8 @@ V0_33 = V0_23.successor(
     cache_modes=("none", "align"),
     ignores_backend=ignores_backend,
     backends_of_narrow_values=flash_or_triton,
-    models_without_cache_settings=frozenset(),
+    # `FalconAttention` passes no configuration of the cache on
+    models_without_cache_settings=frozenset({"FalconForCausalLM", "RWForCausalLM"}),
     backend_for_mixed_heads=backend_for_mixed_heads,
     batch_tiers=(
         # The largest devices get as many tokens from `vllm serve` as from `LLM(...)`.
