@@ -68,13 +68,17 @@ def _rope_sections(fields: Fields, head_size: int) -> tuple[int, int] | None:
     """Return the pairs that sections of a rotary embedding cover, and how many there are."""
     # get_rope and MRotaryEmbedding.__init__, 0.23 and 0.33: the rotation of images.
     rope = fields.raw("rope_parameters") or fields.raw("rope_scaling")
-    if not isinstance(rope, Mapping) or rope.get("rope_type", DEFAULT_ROPE) not in SECTIONED:
+    if not isinstance(rope, Mapping):
+        return None
+    kind = rope.get("rope_type", DEFAULT_ROPE)
+    if not isinstance(kind, str) or kind not in SECTIONED:
         return None
     sections = rope.get("mrope_section")
     share = rope.get("partial_rotary_factor", fields.raw("partial_rotary_factor"))
     if not isinstance(sections, list) or not all(type(size) is int for size in sections):
         return None
-    rotated = int(head_size * share) if isinstance(share, int | float) else head_size
+    is_part = isinstance(share, int | float) and 0 < share <= 1
+    rotated = int(head_size * share) if is_part else head_size
     return sum(sections), rotated // 2
 
 
