@@ -793,9 +793,23 @@ PROBLEMS = [
     pytest.param(
         {"model": llama(num_key_value_heads=6)},
         "query_heads_not_divisible",
-        None,
+        "is not divisible by num_kv_heads (",
         NO_REMEDY,
         id="query-heads-not-divisible",
+    ),
+    pytest.param(
+        {"model": llama(rope_parameters={"rope_type": "default", "mrope_section": [1, 1, 1]})},
+        "rope_sections_do_not_add_up",
+        "",
+        NO_REMEDY,
+        id="rope-sections-do-not-add-up",
+    ),
+    pytest.param(
+        {"model": deepseek_v3(v_head_dim=256), "rules": "0.33"},
+        "mla_prefill_not_supported",
+        "No valid MLA prefill backend found with",
+        NO_REMEDY,
+        id="mla-prefill-not-supported",
     ),
     pytest.param(
         {"model": llama(), "kv_cache_memory_bytes_by_rank": (0,)},

@@ -19,9 +19,8 @@ def plan_of(name, **settings):
     return wb.resolve(
         model=CONFIGS[name],
         rules="0.33",
-        compute_capability="9.0",
         kv_cache_memory_bytes=2**36,
-        **settings,
+        **{"compute_capability": "9.0", **settings},
     )
 
 
@@ -43,6 +42,12 @@ def test_views_of_side_caches_are_refused(name):
     ("name", "settings", "num_blocks", "concurrency"),
     [
         ("Glm5NextForCausalLM", {"tensor_parallel": 2}, 2361, 5.581560283687943),
+        (
+            "Glm5NextForCausalLM",
+            {"compute_capability": "10.0", "tensor_parallel": 2, "kv_cache_dtype": "fp8"},
+            2593,
+            10.759336099585063,
+        ),
         ("Qwen4ExpForCausalLM", {"tensor_parallel": 2}, 3289, 18.581920903954803),
         (
             "Qwen4ExpForCausalLM",

@@ -104,7 +104,6 @@ CONTRADICTIONS = [
     pytest.param(nemotron_h(num_hidden_layers=5), "/hybrid_override_pattern", id="pattern-length"),
     pytest.param(nemotron_h(hybrid_override_pattern="EE-"), "/num_hidden_layers", id="no-cache"),
     pytest.param(nemotron_h(hybrid_override_pattern=""), "/num_hidden_layers", id="no-layers"),
-    pytest.param(llama(num_key_value_heads=64), "/num_key_value_heads", id="more-kv-than-heads"),
     pytest.param(llama(head_dim=None, hidden_size=16), "/hidden_size", id="heads-without-elements"),
     pytest.param(
         zamba2(hidden_size=8, n_mamba_heads=4), "/num_attention_heads", id="zamba2-no-elements"
@@ -470,14 +469,22 @@ FP8_SCHEME = {"dynamic": False, "num_bits": 8, "type": "float"}
         pytest.param({"quant_method": "modelopt"}, "auto", id="weights-only"),
         pytest.param(
             {"quant_method": "compressed-tensors", "kv_cache_scheme": FP8_SCHEME},
+            "fp8",
+            id="compressed-tensors",
+        ),
+        pytest.param(
+            {"quant_method": "compressed-tensors", "kv_cache_scheme": None},
             "auto",
-            id="other-method",
+            id="compressed-tensors-without",
+        ),
+        pytest.param(
+            {"quant_method": "fp8", "kv_cache_scheme": FP8_SCHEME}, "auto", id="other-method"
         ),
         pytest.param({"quant_method": ["modelopt"]}, "auto", id="method-is-a-list"),
         pytest.param("modelopt", "auto", id="no-object"),
     ],
 )
-def test_the_kv_dtype_of_a_modelopt_checkpoint(quantization, dtype):
+def test_the_kv_dtype_of_a_quantized_checkpoint(quantization, dtype):
     config = llama(quantization_config=quantization)
     assert read_model(config, "x").kv_cache_dtype == dtype
     assert resolve(Scenario(model=config, kv_cache_dtype="fp8_e5m2")).kv_cache_dtype == "fp8_e5m2"

@@ -54,7 +54,10 @@ class LayerQuery(NamedTuple):
             attention=attention,
             heads_per_rank=attention.num_heads // settings.tensor_parallel,
             model_dtype=plan.model_dtype,
-            kv_cache_dtype=plan.kv_cache_dtype,
+            # Such layers are built without the cache's configuration, and so in the model's dtype.
+            kv_cache_dtype="auto"
+            if plan.model.architecture in plan.rules.models_without_cache_settings
+            else plan.kv_cache_dtype,
             # get_attn_backend passes on only what the user set, so that no default rules a backend
             # out; layers of compressed attention choose among their own classes without it.
             block_size=None if attention.is_compressed else settings.block_size,

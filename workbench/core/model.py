@@ -110,13 +110,14 @@ class Attention:
     has_mm_prefix: bool = False
     """Images are seen whole."""
     logits_soft_cap: float | None = None
-    """Soft cap of attention scores, None without."""
     window_tokens: int | None = None
     """Window of sliding layers, None without any."""
     has_mixed_head_sizes: bool = False
     """Some layers have heads of another size; vLLM may then choose one backend for all."""
     shares_caches: bool = False
     """The last layers keep no cache and read that of an earlier one."""
+    rope_sections: tuple[int, int] | None = None
+    """Pairs that sections of the rotary embedding cover, and that are rotated."""
     qk_nope_head_dim: int | None = None
     qk_rope_head_dim: int | None = None
     v_head_dim: int | None = None

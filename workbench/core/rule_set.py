@@ -87,6 +87,14 @@ class RuleSet:
     """Default token budgets and numbers of sequences by device, largest memory first."""
     kv_scale_methods: frozenset[str] = frozenset()
     """Quantization methods of checkpoints whose attention layers have scales for the cache."""
+    mla_prefill_sizes: tuple[tuple[int, int, int], ...] = ()
+    """qk_nope_head_dim, qk_rope_head_dim and v_head_dim that a prefill kernel of latent attention
+    has; empty: none is refused."""
+    grouped_on_rocm: frozenset[str] = frozenset({"compressed-tensors"})
+    """Methods whose layers of grouped integers need one of ROCm's kernels."""
+    words_of_cut_groups: str = ""
+    """What compressed-tensors says to a share that cuts a group of integers; an assertion without
+    words in 0.23."""
     words_of_refused: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """(platform, requested backend) -> how its own refusal begins, where it has one."""
     mm_prefix_lost: frozenset[str] = frozenset()

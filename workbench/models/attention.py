@@ -32,10 +32,15 @@ types with the same fields keep ordinary heads."""
 EXPANDED = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim")
 """Fields of latent attention; a type that vLLM does not count as MLA expands it."""
 SINK_MODEL_TYPES = frozenset({"gpt_oss"})
+LISTED_SINKS = frozenset({"granite_swa", "granitemoe_swa"})
+"""Types whose layers have sinks where the file lists their kinds (`granite_layer_attn_params`)."""
 MM_PREFIX_MODEL_TYPES = frozenset({"bagel", "gemma3", "molmo2", "moondream3", "paligemma"})
 """Read from the whole file, not its text part: models that attend to all tokens of an image."""
 SOFT_CAPPED = {"gemma2": 50.0}
 """model_type -> the cap of attention scores if config.json has none; null means no cap."""
+DEFAULT_ROPE = "default"
+SECTIONED = frozenset({DEFAULT_ROPE, "mrope", "yarn"})
+"""Kinds of rotary embeddings that may have sections."""
 ROPE_IS_HEAD_DIM = frozenset({"glm4_moe_lite"})
 """Classes where `head_dim` is another name of `qk_rope_head_dim`, and wins (transformers 5)."""
 
@@ -51,11 +56,37 @@ def read_attention(fields: Fields) -> Attention:
         num_heads=heads,
         num_kv_heads=_kv_heads(fields, heads),
         head_size=_head_size(fields, heads),
-        has_sinks=fields.model_type in SINK_MODEL_TYPES,
+        has_sinks=_has_sinks(fields),
         has_mm_prefix=fields.top.get("model_type") in MM_PREFIX_MODEL_TYPES,
         logits_soft_cap=_soft_cap(fields),
         window_tokens=_window(fields),
+        rope_sections=_rope_sections(fields, _head_size(fields, heads)),
     )
+
+
+def _rope_sections(fields: Fields, head_size: int) -> tuple[int, int] | None:
+    """Return the pairs that sections of a rotary embedding cover, and how many there are."""
+    # get_rope and MRotaryEmbedding.__init__, 0.23 and 0.33: the rotation of images.
+    rope = fields.raw("rope_parameters") or fields.raw("rope_scaling")
+    if not isinstance(rope, Mapping):
+        return None
+    kind = rope.get("rope_type", DEFAULT_ROPE)
+    if not isinstance(kind, str) or kind not in SECTIONED:
+        return None
+    sections = rope.get("mrope_section")
+    share = rope.get("partial_rotary_factor", fields.raw("partial_rotary_factor"))
+    if not isinstance(sections, list) or not all(type(size) is int for size in sections):
+        return None
+    is_part = isinstance(share, int | float) and 0 < share <= 1
+    rotated = int(head_size * share) if is_part else head_size
+    return sum(sections), rotated // 2
+
+
+def _has_sinks(fields: Fields) -> bool:
+    if fields.model_type not in LISTED_SINKS:
+        return fields.model_type in SINK_MODEL_TYPES
+    stated = fields.raw("attention_sinks")
+    return fields.has("layer_types") if stated is None else bool(stated)
 
 
 def _read_mla(fields: Fields, heads: int) -> Attention:
@@ -112,12 +143,7 @@ def _kv_heads(fields: Fields, heads: int) -> int:
         return inner.integer("kv_n_heads", heads, name="num_kv_heads", maximum=heads)
     for key in KV_HEAD_FIELDS:
         if fields.has(key):
-            kv_heads = fields.integer(key, name="num_kv_heads")
-            if kv_heads > heads:
-                raise fields.contradiction(
-                    key, f"{kv_heads} KV heads, but only {heads} attention heads"
-                )
-            return kv_heads
+            return fields.integer(key, name="num_kv_heads")
     fields.note("num_kv_heads", heads, "num_attention_heads (no KV-head field)")
     return heads
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
+from workbench.core.model import Attention
 from workbench.models.fields import Fields
 
-MODELOPT = "modelopt"
+MODELOPT, COMPRESSED = "modelopt", "compressed-tensors"
 MODELOPT_METHODS = {
     "NVFP4": "modelopt_fp4",
     "MXFP8": "modelopt_mxfp8",
@@ -17,11 +18,13 @@ KIMI_K3, PACKED_MXFP4 = "kimi_k3", "mxfp4-pack-quantized"
 MODELOPT_KV_DTYPES = {"fp8": "fp8_e4m3", "nvfp4": "nvfp4"}
 
 
-def checkpoint_kv_cache_dtype(fields: Fields) -> str:
-    """Return what a ModelOpt checkpoint's quantization_config requests, else "auto" (0.23)."""
+def checkpoint_kv_cache_dtype(fields: Fields, attention: Attention | None) -> str:
+    """Return what a checkpoint's quantization_config requests for these layers, else "auto"."""
     config = fields.top.get("quantization_config")
     method = quantization_method(fields)
-    if not isinstance(config, Mapping) or method is None or not method.startswith("modelopt"):
+    if method == COMPRESSED:
+        return _compressed_kv_cache_dtype(fields, attention)
+    if not isinstance(config, Mapping) or method is None or not method.startswith(MODELOPT):
         return "auto"
     inner = config.get("quantization")
     places = (inner, config) if isinstance(inner, Mapping) else (config,)
@@ -36,12 +39,27 @@ def checkpoint_kv_cache_dtype(fields: Fields) -> str:
     return "auto"
 
 
-def quantization_method(fields: Fields) -> str | None:
-    """Return how the checkpoint stores its weights, from quantization_config; None for plain."""
+def _compressed_kv_cache_dtype(fields: Fields, attention: Attention | None) -> str:
+    # Attention.__init__, 0.23 and 0.33: whatever the scheme says; layers of MLA do not ask for it.
+    if attention is None or attention.use_mla:
+        return "auto"
+    if (_stated(fields) or {}).get("kv_cache_scheme") is None:
+        return "auto"
+    fields.note("kv_cache_dtype", "fp8", "quantization_config.kv_cache_scheme")
+    return "fp8"
+
+
+def _stated(fields: Fields) -> Mapping[str, object] | None:
+    """Return the quantization_config of the whole file, else that of its text part."""
     config = fields.top.get("quantization_config")
     if config is None:
         config = fields.text.get("quantization_config")
-    if not isinstance(config, Mapping):
+    return config if isinstance(config, Mapping) else None
+
+
+def quantization_method(fields: Fields) -> str | None:
+    """Return how the checkpoint stores its weights, from quantization_config; None for plain."""
+    if (config := _stated(fields)) is None:
         return None
     if (algorithm := modelopt_algorithm(config)) is not None:
         return _modelopt_method(algorithm)

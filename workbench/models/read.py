@@ -80,7 +80,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         is_encoder_decoder=_is_encoder_decoder(fields, family),
         total_num_attention_heads=_attention_heads(fields, family),
         model_dtype=model_dtype(fields),
-        kv_cache_dtype=checkpoint_kv_cache_dtype(fields),
+        kv_cache_dtype=checkpoint_kv_cache_dtype(fields, attention if has_attention else None),
         quantization=method,
         states_quantization=None if is_stated == (method is not None) else is_stated,
         modelopt_algorithm=modelopt_algorithm(fields.top.get("quantization_config")),

@@ -52,7 +52,7 @@ def skips_layers(plan: Plan) -> bool:
 def unquantized_layers(plan: Plan) -> frozenset[int]:
     """Return the numbers of attention layers in the model's dtype alongside a quantized cache."""
     model, attention = plan.model, plan.model.attention
-    if attention is None or plan.kv_cache_dtype == AS_THE_MODEL:
+    if attention is None or plan.kv_cache_dtype in {AS_THE_MODEL, plan.model_dtype}:
         return frozenset()
     if model.architecture in plan.rules.models_without_cache_settings:
         return frozenset(layer.number for layer in model.layers)
@@ -64,18 +64,18 @@ def unquantized_layers(plan: Plan) -> frozenset[int]:
     packed = plan.kv_cache_dtype in PACKED_DTYPES
     if not explicit and not packed:
         return frozenset()
-    found = {
-        layer.number
-        for layer, index in _indexes(plan)
-        if layer.kind != SSM
-        and (str(index) in explicit or (layer.kind == SLIDING and WINDOWS in explicit))
-    }
+    skipped = set(explicit)
     # TurboQuantConfig.get_boundary_skip_layers: both ends of a packed cache, except of hybrids.
     if packed and not model.is_hybrid:
         numbers = [layer.number for layer in model.layers]
         ends = min(UNQUANTIZED_ENDS, len(numbers) // 2)
-        found.update((*numbers[:ends], *numbers[len(numbers) - ends :]))
-    return frozenset(found)
+        skipped.update(map(str, (*numbers[:ends], *numbers[len(numbers) - ends :])))
+    return frozenset(
+        layer.number
+        for layer, index in _indexes(plan)
+        if layer.kind != SSM
+        and (str(index) in skipped or (layer.kind == SLIDING and WINDOWS in skipped))
+    )
 
 
 def _indexes(plan: Plan) -> list[tuple[Layer, int]]:

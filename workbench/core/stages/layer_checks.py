@@ -12,7 +12,7 @@ ALIGN_BUDGET = Rule(
     "align mode needs block_size <= max_num_batched_tokens",
 )
 NVFP4_MAJOR = 10
-MIXED = "modelopt_mixed"
+MIXED, COMPRESSED = "modelopt_mixed", "compressed-tensors"
 NEVER_REPLICATED = frozenset({"GptOssForCausalLM"})
 """Architectures whose attention has no KV head left where there are more ranks than heads."""
 
@@ -82,8 +82,9 @@ def nvfp4_generation(run: WorkingPlan) -> None:
 def e5m2_with_scales(run: WorkingPlan) -> None:
     """Refuse fp8_e5m2 where the checkpoint's quantization keeps scales for the cache."""
     attention, method = run.model.attention, run.model.quantization
-    # ModelOptMixedPrecisionConfig.get_quant_method: only where the file names a KV-cache dtype.
-    named = method == MIXED and run.model.kv_cache_dtype != "auto"
+    # ModelOptMixedPrecisionConfig.get_quant_method, and _init_kv_cache_quant of 0.33 for
+    # compressed-tensors: only where the file names a KV-cache dtype.
+    named = method in {MIXED, COMPRESSED} and run.model.kv_cache_dtype != "auto"
     if run.kv_cache_dtype != "fp8_e5m2" or not (named or method in run.rules.kv_scale_methods):
         return
     if attention is None or attention.use_mla:  # MLA layers get no scales of a checkpoint
@@ -113,6 +114,8 @@ def kv_head_split(run: WorkingPlan) -> None:
             f"{heads} attention heads cannot share {kv_heads} KV heads evenly: "
             f"{heads} / {kv_heads} leaves {heads % kv_heads}. The attention layer refuses that.",
             operands={"num_heads": heads, "num_kv_heads": kv_heads},
+            # Raised by Attention.__init__
+            vllm_text="is not divisible by num_kv_heads (",
         )
     if kv_heads < tp and run.model.architecture in NEVER_REPLICATED:
         run.problem(
@@ -145,6 +148,45 @@ def kv_head_split(run: WorkingPlan) -> None:
                 if max(kv_heads, n) % min(kv_heads, n) == 0
             ),
         )
+
+
+def rope_sections(run: WorkingPlan) -> None:
+    """Check that the sections of a rotary embedding cover what it rotates."""
+    attention = run.model.attention
+    covered, rotated = (attention and attention.rope_sections) or (0, 0)
+    if covered == rotated:
+        return
+    run.problem(
+        "rope_sections_do_not_add_up",
+        "model",
+        f"mrope_section covers {covered} pairs of a head, and the rotary embedding rotates "
+        f"{rotated}: half of head_dim times partial_rotary_factor. The layer asserts that.",
+        operands={"mrope_section": covered, "rotated_pairs": rotated},
+        vllm_text="",  # an assertion without words
+    )
+
+
+def mla_prefill(run: WorkingPlan) -> None:
+    """Check that a kernel for the prefill of dense latent attention has the model's sizes."""
+    # Sparse layers may go without (MLAAttention.__init__, 0.33).
+    attention, known = run.model.attention, run.rules.mla_prefill_sizes
+    if attention is None or not attention.use_mla or attention.is_sparse or not known:
+        return
+    own = attention.qk_nope_head_dim, attention.qk_rope_head_dim, attention.v_head_dim
+    if own in known or run.platform.name not in {"cuda", "rocm"}:
+        return
+    run.problem(
+        "mla_prefill_not_supported",
+        "model",
+        f"{run.rules.title} has no prefill kernel for latent attention with qk_nope_head_dim, "
+        f"qk_rope_head_dim and v_head_dim of {', '.join(map(str, own))}. Supported: "
+        f"{'; '.join(', '.join(map(str, sizes)) for sizes in known)}.",
+        operands=dict(
+            zip(("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"), own, strict=True)
+        ),
+        # Raised by Platform.get_mla_prefill_backend_cls
+        vllm_text="No valid MLA prefill backend found with",
+    )
 
 
 def align_budget(run: WorkingPlan) -> None:

@@ -10,9 +10,13 @@ from workbench.core.rule_set import RULE_SETS
 from workbench.core.weights import COLUMN, ROW, TOWER, Part
 from workbench.core.working_plan import WorkingPlan
 
-FP8 = "fp8"
-BLOCK_METHODS = (FP8, "compressed-tensors")
+FP8, AWQ, COMPRESSED = "fp8", "awq", "compressed-tensors"
+BLOCK_METHODS = (FP8, COMPRESSED)
 """Methods with square blocks of weights."""
+GROUP_METHODS = (AWQ, "gptq", COMPRESSED)
+"""Methods with integers whose groups of inputs share a scale."""
+INTEGER_SCALE = 2
+"""Bytes of such a scale; those of small floats have one."""
 LARGEST_TRIED = 64
 WITHOUT_NVFP4 = frozenset({"cpu", "xpu"})
 """Platforms that lack some kernels."""
@@ -26,6 +30,8 @@ NO_NVFP4_EXPERTS = "No NvFp4 MoE backend supports the deployment configuration."
 NO_MXFP8_LINEAR = "Failed to find a kernel that can implement the MXFP8 linear layer."
 NO_BLOCKS_LINEAR = "Failed to find a kernel that can implement the ScaledMM linear layer."
 NO_UNGATED = "is_act_and_mul=False is supported only for CUDA"
+NO_GROUPS_LINEAR = "Failed to find a kernel that can implement the WNA16 linear layer."
+CUT_GROUP = "The input size is not aligned with the quantized weight shape."
 INPUTS, OUTPUTS = "Weight input_size_per_partition", "Weight output_partition_size"
 Cut = tuple[Part, int, int, str]
 """A part, the size that its block does not divide, the block, and vLLM's text."""
@@ -75,9 +81,9 @@ def weight_blocks(run: WorkingPlan) -> None:
     Source: `validate_fp8_block_shape` and the `create_weights` of fp8 experts, 0.23 and 0.33.
     """
     method, split = run.model.quantization, split_of(run)
-    if method not in BLOCK_METHODS:
+    if method not in {*BLOCK_METHODS, *GROUP_METHODS}:
         return
-    parts = [part for part, _ in run.model.unread_weights.of().parts if _has_blocks(part)]
+    parts = [part for part, _ in run.model.unread_weights.of().parts if part.stored is not None]
     if (cut := _first_cut(run, parts, split)) is None:
         return
     part, size, block, text = cut
@@ -215,6 +221,23 @@ def _no_kernel(run: WorkingPlan, part: Part, how: str, text: str) -> None:
     )
 
 
+def _cut_group_text(run: WorkingPlan, part: Part) -> str | None:
+    """Return what vLLM says to a layer whose share cuts a group of inputs; None: nothing."""
+    stored, method, platform = part.stored, run.model.quantization, run.platform.name
+    integers = stored is not None and stored.scale_bytes == INTEGER_SCALE and bool(stored.block)
+    if not integers or part.experts > 1 or platform not in {"cuda", "rocm"}:
+        return None
+    # Marlin leaves such layers to AWQLinearMethod, which has all of them on ROCm.
+    if method == AWQ:
+        return CUT_GROUP
+    # Of ROCm's kernels only ExllamaLinearKernel takes them, in float16.
+    needs_kernel = method in run.rules.grouped_on_rocm and run.model_dtype != "float16"
+    if platform == "rocm" and needs_kernel:
+        return NO_GROUPS_LINEAR
+    # CompressedTensorsWNA16.create_weights counts the groups of the share.
+    return run.rules.words_of_cut_groups if method == COMPRESSED else None
+
+
 def _has_blocks(part: Part) -> bool:
     stored = part.stored
     return stored is not None and stored.block is not None and stored.block[0] > 1
@@ -227,9 +250,15 @@ def _first_cut(run: WorkingPlan, parts: list[Part], split: Split) -> Cut | None:
 
 def _cuts(run: WorkingPlan, part: Part, split: Split) -> Iterator[Cut]:
     assert part.stored is not None
-    assert part.stored.block is not None
+    if part.stored.block is None:
+        return
     high, wide = part.stored.block
     (outputs, inputs), tp = part.share(split), part.ranks(split)
+    if high == 1:
+        text = _cut_group_text(run, part)
+        if text is not None and inputs % (wide or inputs):
+            yield part, inputs, wide, text
+        return
     if part.experts > 1 and _can_refine(run, high, wide, outputs[0], inputs):
         return
     if part.shard == ROW and tp > 1 and inputs % wide:

@@ -27,8 +27,9 @@ CUDA_RUNTIME = 13
 """Major version of CUDA in vLLM's own wheels; a torch for CPUs has none."""
 OPTIONAL_PACKAGES = {
     "cuda": ("b12x", "flashinfer", "hpc", "tokenspeed_mla"),
-    # the images that vLLM publishes for ROCm bring both; VLLM_ROCM_USE_AITER stays off
-    "rocm": ("aiter", "flash_attn"),
+    # what vLLM publishes for ROCm brings them (requirements/rocm.txt: quark, whose emulation runs
+    # experts that no other kernel does); VLLM_ROCM_USE_AITER stays off
+    "rocm": ("aiter", "flash_attn", "quark"),
     "xpu": ("vllm_xpu_kernels",),
 }
 """Packages of kernels, taken for installed on their platform: only what they compute is missing."""

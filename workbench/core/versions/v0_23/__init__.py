@@ -179,9 +179,12 @@ V0_23 = RuleSet(
     companions=companions,
     ignores_backend=ignores_backend,
     backends_of_narrow_values=flash_alone,
-    # `MiMoV2FlashDecoderLayer` passes no configuration of the cache on.
+    # `MiMoV2FlashDecoderLayer` and `FalconAttention` pass no configuration of the cache on.
     models_without_cache_settings=frozenset(
-        f"MiMoV2{name}ForCausalLM" for name in ("", "Flash", "Omni")
+        {
+            *(f"MiMoV2{name}ForCausalLM" for name in ("", "Flash", "Omni")),
+            *("FalconForCausalLM", "RWForCausalLM"),
+        }
     ),
     groups=GroupRules(aligns_index_keys=True, chunks_forget_quantization=True),
     layouts=LayoutRules(),

@@ -40,7 +40,7 @@ def _flashinfer_mla_nope(query: LayerQuery) -> str | None:
     return f"FlashInfer MLA needs qk_nope_head_dim 64, 128 or 192; the model has {nope}"
 
 
-def _flashinfer_sparse_nope(query: LayerQuery) -> str | None:
+def flashinfer_sparse_nope(query: LayerQuery) -> str | None:
     """Return why a qk_nope_head_dim other than 128 and 192 is refused."""
     nope = query.attention.qk_nope_head_dim
     if nope in {128, 192}:
@@ -165,7 +165,7 @@ SPARSE_MLA = (
     SPARSE(
         "FLASHINFER_MLA_SPARSE",
         supported=(32, 64),
-        own_reason=_flashinfer_sparse_nope,
+        own_reason=flashinfer_sparse_nope,
         capabilities=SM10X,
         layout="HND",
         ranks=(

@@ -86,6 +86,7 @@ CHECK_RESULT = (
     layer_checks.drafted_states,
     layer_checks.e5m2_with_scales,
     layer_checks.kv_head_split,
+    layer_checks.rope_sections,
     layer_checks.mamba_block_advice,
     layer_checks.cpu_prefix_caching,
     context_parallel.spread_layers,

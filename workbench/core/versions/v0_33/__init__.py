@@ -152,7 +152,8 @@ V0_33 = V0_23.successor(
     cache_modes=("none", "align"),
     ignores_backend=ignores_backend,
     backends_of_narrow_values=flash_or_triton,
-    models_without_cache_settings=frozenset(),
+    # `FalconAttention` passes no configuration of the cache on
+    models_without_cache_settings=frozenset({"FalconForCausalLM", "RWForCausalLM"}),
     backend_for_mixed_heads=backend_for_mixed_heads,
     batch_tiers=(
         # The largest devices get as many tokens from `vllm serve` as from `LLM(...)`.
@@ -216,6 +217,12 @@ V0_33 = V0_23.successor(
     speculation=SPECULATION,
     # compressed-tensors has them only with a kv_cache_scheme, which is not read.
     kv_scale_methods=V0_23.kv_scale_methods - {"compressed-tensors"},
+    # AutoGPTQLinearMethod chooses a kernel as compressed-tensors does
+    grouped_on_rocm=frozenset({"compressed-tensors", "gptq"}),
+    # verify_group_size_divides_partition
+    words_of_cut_groups="Weight input_size_per_partition=",
+    # FlashAttnPrefillBackend.supports_mla_dimensions, which has all that the others have
+    mla_prefill_sizes=((128, 64, 128), (192, 64, 256), (64, 64, 128), (256, 0, 256)),
     words_of_refused=MappingProxyType(
         {
             ("xpu", "FLASH_ATTN_MLA"): "FlashAttnMLA on XPU is not valid for this configuration: ",

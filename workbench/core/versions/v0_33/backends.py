@@ -32,6 +32,7 @@ from workbench.core.versions.v0_23.conditions import (
     packed_by_turboquant,
     reads_all_tokens,
 )
+from workbench.core.versions.v0_23.mla import flashinfer_sparse_nope
 from workbench.core.versions.v0_33 import conditions, context, layouts
 from workbench.core.versions.v0_33.compressed import COMPRESSED_V41, OWN_NAMES_V41
 from workbench.core.versions.v0_33.narrow_values import flash_is_not_built
@@ -54,6 +55,17 @@ def fits_on_xpu(query: LayerQuery) -> bool:
 def tried_on_xpu(query: LayerQuery) -> bool:
     """Return whether the same holds without batch invariance."""
     return fits_on_xpu(query) and not query.batch_invariant
+
+
+def _flashinfer_sparse_sizes(query: LayerQuery) -> str | None:
+    """Return why heads without a rotated part of another size are refused."""
+    # FlashInferMLASparseTRTLLMBackend.supports_combination
+    attention = query.attention
+    if attention.qk_rope_head_dim != 0:
+        return flashinfer_sparse_nope(query)
+    if (attention.qk_nope_head_dim, attention.head_size) == (256, 512):
+        return None
+    return "FlashInfer native no-rope MLA needs qk_nope_head_dim 256 and kv_lora_rank 512"
 
 
 FLASH_ATTENTION: Mapping[str, Any] = {
@@ -154,6 +166,8 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     },
     "FLASHINFER_MLA_SPARSE": {
         "supported": M32,
+        "head_sizes": HeadSizes(exact=(512, 576)),
+        "own_reason": _flashinfer_sparse_sizes,
         "ranks": (
             Rank("cuda", 85, conditions.flashinfer_before_flashmla),
             Rank("cuda", 95, on_sm10x),

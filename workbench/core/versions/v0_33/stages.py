@@ -100,6 +100,8 @@ STAGES = (
     layer_checks.drafted_states,
     layer_checks.e5m2_with_scales,
     layer_checks.kv_head_split,
+    layer_checks.rope_sections,
+    layer_checks.mla_prefill,
     layer_checks.mamba_block_advice,
     context_parallel.spread_layers,
     memory.requests,
