@@ -621,7 +621,7 @@ def test_an_unreachable_hub_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", hf_hub_download)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "https://hub.invalid")
-    monkeypatch.setattr("workbench.models.hub.getproxies", dict)
+    monkeypatch.setattr("workbench.models.hub_address.getproxies", dict)
     with pytest.raises(ConfigError) as caught:
         load_model("some-user/some-model")
     assert caught.value.code == "hub_not_reachable"
