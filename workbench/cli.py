@@ -25,7 +25,6 @@ PLAIN: Any = {"no_args_is_help": True, "rich_markup_mode": None}
 app = typer.Typer(
     cls=ShortErrors,
     help="Show which KV-cache block size vLLM chooses for a hybrid model, and why.",
-    add_completion=False,
     **PLAIN,
 )
 for command in (

@@ -43,13 +43,31 @@ PROGRESS_SECONDS = 2.0
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as in shells."""
 
+
+def catalog_models(incomplete: str) -> list[str]:
+    """Return the models of the catalog that a shell completes a word with."""
+    from workbench.models import catalog_names
+
+    return [name for name in catalog_names() if name.startswith(incomplete)]
+
+
+def scenario_fields(incomplete: str) -> list[str]:
+    """Return the scenario fields, with the = that follows, that a shell completes a word with."""
+    from workbench.scenario import FIELDS
+
+    return [f"{name}=" for name in FIELDS if name.startswith(incomplete)]
+
+
 MODEL_HELP = "Catalog name, path, hub id, or a quoted `vllm serve` command."
-Model = Annotated[str, typer.Argument(help=MODEL_HELP)]
-AnyModel = Annotated[str | None, typer.Argument(help=MODEL_HELP)]
+Model = Annotated[str, typer.Argument(help=MODEL_HELP, autocompletion=catalog_models)]
+AnyModel = Annotated[str | None, typer.Argument(help=MODEL_HELP, autocompletion=catalog_models)]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", "-s", help="A scenario field, e.g. -s tensor_parallel=4, with a JSON value."
+        "--set",
+        "-s",
+        help="A scenario field, e.g. -s tensor_parallel=4, with a JSON value.",
+        autocompletion=scenario_fields,
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

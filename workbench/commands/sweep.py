@@ -23,6 +23,7 @@ from workbench.commands.options import (
     option,
     progress_line,
     resolved,
+    scenario_fields,
 )
 from workbench.core.errors import shown
 
@@ -36,7 +37,10 @@ RESULTS = Path("results.db")
 def sweep(
     model: AnyModel = None,
     axis: list[str] | None = option(
-        "A field and its values: tensor_parallel=1,2,4.", "--axis", "-a"
+        "A field and its values: tensor_parallel=1,2,4.",
+        "--axis",
+        "-a",
+        autocompletion=scenario_fields,
     ),
     setting: Settings = None,
     prompt_tokens: int = option("Prompt length used to report waste.", default=4096, min=1),
