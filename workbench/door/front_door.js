@@ -5,6 +5,7 @@ const REGIONS = ["style", "error", "omnibox", "understood", "bar", "actions", "a
 const OF_THE_PLAN = ["answers", "body", "tried", "inspector", "next"];
 const SUGGESTED = 8, LONGEST_NAME = 60, MOST_ROWS = 8, COPIED_MS = 1500, LINK = "#scenario=";
 const SCREEN = ".jp-NotebookPanel-notebook", MARGIN = 12;
+const EVENTS = ["change:regions", "change:plan", "change:stale"];
 const RELEASES = ["pointerup", "pointercancel", "dragend"];
 let doors = 0;
 
@@ -57,8 +58,12 @@ class Door {
       if (this.waits) this.draw();
     });
     for (const type of RELEASES) window.addEventListener(type, this.release);
-    this.listen = () => { if (this.pressed) this.waits = true; else this.draw(); };
-    model.on("change:regions change:stale", this.listen);
+    // Once for all values of a message: marimo sets them one by one, and reads no list of events.
+    this.listen = () => {
+      if (!this.waits && !this.pressed) queueMicrotask(() => { if (!this.pressed) this.draw(); });
+      this.waits = true;
+    };
+    for (const event of EVENTS) model.on(event, this.listen);
     el.append(this.root);
     this.draw();
     this.observer = new ResizeObserver(() => this.fit());
@@ -80,7 +85,7 @@ class Door {
   end() {
     this.observer.disconnect();
     window.removeEventListener("resize", this.resized);
-    this.model.off("change:regions change:stale", this.listen);
+    for (const event of EVENTS) this.model.off(event, this.listen);
     for (const type of RELEASES) window.removeEventListener(type, this.release);
   }
 
@@ -90,7 +95,8 @@ class Door {
     const status = ({ content }) => {
       if (content.execution_state === "busy") this.model.send({ do: "heard" });
     };
-    this.model.send({ do: act, arg, text }, { iopub: { status } });
+    // a function, as marimo calls what Jupyter reads callbacks from
+    this.model.send({ do: act, arg, text }, Object.assign(() => {}, { iopub: { status } }));
   }
 
   find(key) {
