@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from tests.browser.lab import PATIENCE_MS, expect
 from tests.browser.site import WITH_NPM
 from workbench.scenario import Scenario
 from workbench.scenario.links import link_of
-from workbench.site import log as doctor
 from workbench.views.logs.table import headline
 
 pytestmark = [pytest.mark.browser, WITH_NPM]
@@ -78,30 +76,3 @@ def test_everybody_can_use_it(page):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert page.evaluate(VIOLATIONS, "body") == []
-
-
-@pytest.mark.parametrize("path", sorted(LOGS.glob("*.log")), ids=lambda path: path.stem)
-def test_a_link_has_no_line_of_the_log(path):
-    log = path.read_text("utf-8") + NOISE
-    found = json.loads(doctor.answer(json.dumps({"log": log, "model": ""})))
-    if not found["link"]:  # not one of vLLM
-        assert "This looks like a log of" in found["html"]
-        return
-    again = json.loads(doctor.answer(json.dumps({"link": found["link"]})))
-    assert again["link"] == found["link"]
-    report = json.loads(doctor.unpacked(found["link"].removeprefix(doctor.REPORT)))
-    texts = {line["text"] for one in [report, *report["servers"]] for line in one["lines"]}
-    assert texts <= {doctor.NO_TEXT}
-    assert SECRET not in json.dumps(report)
-    assert again["scenario"] == found["scenario"]
-
-
-@pytest.mark.parametrize(
-    "report", [[], {}, "word", {"scenario": 1}, {"servers": [{}]}, 10**30, [[[]]] * 9]
-)
-def test_a_forged_link_is_a_clear_error(report):
-    link = doctor.REPORT + doctor.packed(json.dumps(report))
-    for damaged in (link, link[:-3], link + "%", doctor.REPORT):
-        found = json.loads(doctor.answer(json.dumps({"link": damaged})))
-        assert "The link is damaged" in found["html"]
-        assert found["link"] == ""
