@@ -4,7 +4,7 @@
     ~/vllm-0.33/bin/python tools/config_classes.py --agree
 
 Run by the Python of every release; with --agree, values that an earlier run found otherwise are
-taken out. Only transformers is imported.
+taken out. The classes are those that vLLM loads: its own first, then those of transformers.
 """
 
 import json
@@ -17,6 +17,12 @@ FIELDS = (
     *("num_hidden_layers", "num_attention_heads", "hidden_size", "num_key_value_heads"),
     *("head_dim", "max_position_embeddings", "sliding_window"),
 )
+PARTS = (
+    *("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim"),
+    *("linear_value_head_dim", "linear_conv_kernel_dim", "kv_lora_rank", "qk_nope_head_dim"),
+    *("qk_rope_head_dim", "v_head_dim", "index_topk", "index_head_dim"),
+)
+"""Parts of linear and of latent attention, which the readers of families have from here, too."""
 PERIOD = "full_attention_every"
 EXPERTS = "experts_of_class"
 EXPERT_NAMES = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
@@ -28,8 +34,14 @@ def main() -> None:
     # Images are not read here, and its library may be a build for CUDA that does not load.
     sys.modules["torchvision"] = None  # type: ignore[assignment]
     from transformers import CONFIG_MAPPING
+    from vllm.transformers_utils.config import _CONFIG_REGISTRY
 
     every = {kind: defaults_of(CONFIG_MAPPING, kind) for kind in CONFIG_MAPPING}
+    for kind in _CONFIG_REGISTRY:
+        # vLLM's own class is the one that is loaded; its names of widths are not always these.
+        of_vllm = defaults_of(_CONFIG_REGISTRY, kind)
+        ordinary = {k: v for k, v in every.get(kind, {}).items() if k not in PARTS}
+        every[kind] = ordinary | {k: v for k, v in of_vllm.items() if k in PARTS}
     found = {kind: values for kind, values in every.items() if values}
     if "--agree" in sys.argv:
         earlier = json.loads(TARGET.read_text(encoding="utf-8"))
@@ -55,9 +67,11 @@ def defaults_of(classes: Any, kind: str) -> dict[str, Any]:
         return {}
     if not is_text:
         return {}
-    found = {name: value for name in FIELDS if (value := _number(config, name)) is not None}
+    found = {
+        name: value for name in (*FIELDS, *PARTS) if (value := _number(config, name)) is not None
+    }
     # What follows from the heads is not a default of the class.
-    for name in ("num_key_value_heads", "head_dim"):
+    for name in ("num_key_value_heads", "head_dim", *PARTS):
         if name in found and _number(larger, name) != found[name]:
             del found[name]
     period = period_of(getattr(config, "layer_types", None) or [])

@@ -365,7 +365,18 @@ def test_mla_keeps_one_latent_head_on_every_rank():
 def test_mla_needs_both_the_rank_and_the_type():
     assert read_model(kimi_linear(), "x").attention.use_mla
     assert not read_model(llama(kv_lora_rank=512), "x").attention.use_mla
-    assert not read_model(deepseek_v3(kv_lora_rank=None), "x").attention.use_mla
+    null = {**deepseek_v3(), "kv_lora_rank": None}
+    assert not read_model(null, "x").attention.use_mla
+
+
+def test_parts_that_a_file_omits_are_those_of_its_class():
+    """0.23's and 0.33's DeepseekV3Config, Qwen3NextConfig and Qwen3_5TextConfig."""
+    attention = read_model(deepseek_v3(kv_lora_rank=None, qk_nope_head_dim=None), "x").attention
+    assert (attention.head_size, attention.qk_nope_head_dim) == (576, 128)
+    for config in (qwen3_next, qwen3_5):
+        absent = dict.fromkeys(("linear_num_key_heads", "linear_num_value_heads"))
+        state = read_model(config(**absent), "x").state
+        assert (state.num_key_heads, state.num_value_heads) == (16, 32)
 
 
 def test_groups_are_replicated_only_where_ranks_do_not_divide_them():

@@ -17,6 +17,14 @@ SLIDES, MAMBA_CHUNK = "use_sliding_window", "mamba_chunk_size"
 SHARED, CHUNK = "num_kv_shared_layers", "attention_chunk_size"
 ORIGINAL = "original_max_position_embeddings"
 WIDTHS = frozenset({"num_hidden_layers", HEADS, "hidden_size"})
+PARTS = frozenset(
+    {
+        *("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim"),
+        *("linear_value_head_dim", "linear_conv_kernel_dim", "kv_lora_rank", "qk_nope_head_dim"),
+        *("qk_rope_head_dim", "v_head_dim", "index_topk", "index_head_dim"),
+    }
+)
+"""Parts of linear and of latent attention: every reader has them from the classes."""
 GPT_OSS_ROPE = {"rope_type": "yarn", "factor": 32.0, ORIGINAL: 4096}
 
 CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
@@ -89,8 +97,10 @@ WRAPPERS = {
 
 def defaults_of(model_type: object) -> Mapping[str, Any]:
     """Return the defaults of a text configuration, none if its class is not known."""
-    name = model_type if isinstance(model_type, str) else ""
-    return CONFIG_DEFAULTS.get(WRAPPERS.get(name, name), {})
+    named = model_type if isinstance(model_type, str) else ""
+    name = WRAPPERS.get(named, named)
+    parts = {key: value for key, value in _classes().get(name, {}).items() if key in PARTS}
+    return {**parts, **CONFIG_DEFAULTS.get(name, {})}
 
 
 def class_defaults(model_type: str, *, is_nested: bool) -> Mapping[str, Any]:
