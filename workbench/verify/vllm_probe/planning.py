@@ -179,8 +179,18 @@ def _kernel_block(rank: Rank, cache: Any) -> int | None:
     if len(backends) < 2:  # that of one alone is known
         return None
     # Where groups have blocks of several sizes, that of the engine is the smallest in 0.33.
-    size: int = select_common_block_size(group.kv_cache_spec.block_size, list(backends))
+    block: int = group.kv_cache_spec.block_size
+    if any(map(_is_block_outermost, cache.kv_cache_tensors)):
+        return block
+    size: int = select_common_block_size(block, list(backends))
     return size
+
+
+def _is_block_outermost(tensor: Any) -> bool:
+    """Return whether the pages of other layers are between the blocks of a layer."""
+    # prepare_kernel_block_sizes of v1/worker/utils.py, 0.33: such blocks are never split.
+    stride = getattr(tensor, "block_stride", None)
+    return stride is not None and bool(stride > tensor.layer_stride)
 
 
 def _group(group: Any, drafted: set[str]) -> dict[str, Any]:
