@@ -11,7 +11,7 @@ pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 import workbench as wb
 from tests.browser.axe import VIOLATIONS, axe_script
 from tests.browser.lab import PATIENCE_MS, expect
-from tests.browser.site import WITH_NPM
+from tests.browser.site import WITH_NPM, watched
 from workbench.core.errors import WorkbenchError
 from workbench.models import catalog_config
 from workbench.scenario.links import link_of
@@ -43,18 +43,10 @@ async (messages) => {
 
 @pytest.fixture(scope="module")
 def page(browser_context, site):
-    page = browser_context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    addresses, wrong = [], []
-    page.on("request", lambda request: addresses.append(request.url))
-    page.on("console", lambda line: line.type == "error" and wrong.append(line.text))
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.goto(site)
-    page.locator(".wb-tile").first.wait_for()
-    yield page
-    assert wrong == []
-    assert [url for url in addresses if not url.startswith((site, "data:", "blob:"))] == []
-    page.close()
+    with watched(browser_context, site) as page:
+        page.goto(site)
+        page.locator(".wb-tile").first.wait_for()
+        yield page
 
 
 def submit(page, text):

@@ -11,8 +11,8 @@ pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 
 import workbench as wb
 from tests.browser.axe import VIOLATIONS, axe_script
-from tests.browser.lab import PATIENCE_MS, expect
-from tests.browser.site import MODELS, WITH_NPM
+from tests.browser.lab import expect
+from tests.browser.site import MODELS, WITH_NPM, watched
 from workbench.core.capacity.occupancy import waste
 from workbench.core.errors import WorkbenchError
 from workbench.models.coverage import coverage
@@ -24,16 +24,10 @@ ROWS = """() => [...document.querySelectorAll("#board tbody tr")].map((row) =>
 
 @pytest.fixture(scope="module")
 def page(browser_context, site):
-    page = browser_context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    wrong = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda line: line.type == "error" and wrong.append(line.text))
-    page.goto(site + "board.html")
-    page.locator("#board tbody tr").first.wait_for()
-    yield page
-    assert wrong == []
-    page.close()
+    with watched(browser_context, site) as page:
+        page.goto(site + "board.html")
+        page.locator("#board tbody tr").first.wait_for()
+        yield page
 
 
 def choose(page, name, value):

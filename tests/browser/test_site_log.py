@@ -10,8 +10,8 @@ pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 
 import workbench as wb
 from tests.browser.axe import VIOLATIONS, axe_script
-from tests.browser.lab import PATIENCE_MS, expect
-from tests.browser.site import WITH_NPM
+from tests.browser.lab import expect
+from tests.browser.site import WITH_NPM, watched
 from workbench.scenario import Scenario
 from workbench.scenario.links import link_of
 from workbench.views.logs.table import headline
@@ -25,18 +25,10 @@ LOG = (LOGS / "align_budget.log").read_text(encoding="utf-8") + NOISE
 
 @pytest.fixture(scope="module")
 def page(browser_context, site):
-    page = browser_context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    addresses, wrong = [], []
-    page.on("request", lambda request: addresses.append(request.url))
-    page.on("console", lambda line: line.type == "error" and wrong.append(line.text))
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.goto(site + "log.html")
-    page.locator("[role=status]").wait_for(state="hidden")
-    yield page
-    assert wrong == []
-    assert [url for url in addresses if not url.startswith((site, "data:", "blob:"))] == []
-    page.close()
+    with watched(browser_context, site) as page:
+        page.goto(site + "log.html")
+        page.locator("[role=status]").wait_for(state="hidden")
+        yield page
 
 
 def explain(page, log, model=""):
