@@ -9,8 +9,8 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from html import escape
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +27,21 @@ SMOKE = "smoke=true"
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
+@cache
+def sources() -> bytes:
+    """Return a digest of all that a notebook can import."""
+    folders = (ROOT / name for name in ("workbench", "kernels"))
+    files = (path for folder in folders for path in sorted(folder.rglob("*")))
+    digest = hashlib.sha256((ROOT / "constraints.txt").read_bytes())
+    for path in files:
+        if path.is_file() and "__pycache__" not in path.parts:
+            digest.update(path.read_bytes())
+    return digest.digest()
+
+
 def run_of(notebook: Path) -> Path:
     """Return where the run of a notebook is kept: named by it and by all that it can import."""
-    sources = chain((ROOT / "workbench").rglob("*"), (ROOT / "kernels").rglob("*"))
-    files = sorted(path for path in sources if path.is_file() and "__pycache__" not in path.parts)
-    digest = hashlib.sha256()
-    for path in (notebook, ROOT / "constraints.txt", *files):
-        digest.update(path.read_bytes())
+    digest = hashlib.sha256(notebook.read_bytes() + sources())
     return RUNS / digest.hexdigest()[:20] / f"{notebook.stem}.executed.ipynb"
 
 
@@ -59,13 +67,14 @@ def _run(notebook: Path, to: Path) -> None:
 def as_markdown(notebook: Path) -> str:
     """Return a notebook as Markdown: what readers see of it, and the outputs as HTML."""
     run = run_of(notebook)
-    source = run if run.exists() else notebook
+    has_run = run.exists()
+    source = run if has_run else notebook
     cells = json.loads(source.read_text(encoding="utf-8"))["cells"]
     shown = [cell for cell in cells if HIDDEN_CELL not in _tags(cell)]
     first, *rest = (part for cell in shown for part in _parts(cell))
     note = (
         f"These outputs were made with `{SMOKE}`, the small sizes that CI uses."
-        if run.exists()
+        if has_run
         else "This page shows no outputs: `make site SITE_ARGS=--notebooks` runs the notebooks."
     )
     link = f"[{notebook.name}]({notebook.name}){{ download }}"
