@@ -6,9 +6,10 @@ command line and logs, random scenarios and sweeps read the table. Names are vLL
 one. None means "the engine chooses".
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from workbench.scenario.engine_fields import MODEL, EngineFields
 from workbench.scenario.field import Field, declared
@@ -26,6 +27,17 @@ SECTIONS = {
 @dataclass(frozen=True)
 class Settings(FlexFields, MemoryFields, MoreFields, EngineFields):
     """One scenario without its model. Values are not checked here: `Scenario` does that."""
+
+
+def changed(settings: Settings, values: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> Settings:
+    """Return a plain copy with other values, which are not checked.
+
+    It is made without its constructor, which costs as much as half a resolution.
+    """
+    copy = object.__new__(Settings)
+    vars(copy).update(vars(settings))
+    vars(copy).update(values)
+    return copy
 
 
 FIELDS: Mapping[str, Field] = MappingProxyType(

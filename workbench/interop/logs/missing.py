@@ -17,10 +17,11 @@ from workbench.interop.logs.candidates import (
 from workbench.interop.logs.failure import FatalEntry
 from workbench.interop.logs.report import DIFFERS, Failure, LogReport
 from workbench.interop.logs.scenario import LogReading, Resolve, resolved
-from workbench.interop.logs.tries import changed, settings_of
+from workbench.interop.logs.tries import settings_of
 from workbench.models import load_model
 from workbench.models.drafter import with_drafter
 from workbench.scenario import FIELDS, Scenario
+from workbench.scenario.fields import changed
 
 SMALL_SIZES = (0, *(2**power for power in range(20, 37)))
 

@@ -17,6 +17,7 @@ from workbench.interop.logs.scenario import Resolve
 from workbench.models import load_model
 from workbench.models.drafter import with_drafter
 from workbench.scenario import FIELDS, MODEL, Scenario, Settings
+from workbench.scenario.fields import changed
 
 DRAFTS, METHOD = "num_speculative_tokens", "speculative_method"
 OF_THE_MODEL = frozenset({"max_model_len"})
@@ -129,10 +130,3 @@ def settings_of(fields: Changes) -> Settings:
     """Return the settings of fields that were checked once; changed copies are not checked."""
     scenario = Scenario.from_dict(dict(fields))
     return Settings(**{name: getattr(scenario, name) for name in FIELDS if name != MODEL.name})
-
-
-def changed(settings: Settings, change: Changes) -> Settings:
-    """Return a copy with other values, as `dataclasses.replace`, which takes ten times as long."""
-    copy = object.__new__(Settings)
-    vars(copy).update(vars(settings), **change)
-    return copy
