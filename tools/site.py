@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 from site_board import board, coverages
-from site_docs import add_docs
+from site_docs import add_docs, add_releases
 from site_lite import add_lite
 from site_tools import download, run
 
@@ -74,6 +74,7 @@ def main() -> int:
         run(["node", ROOT / "tools" / "site_start.mjs", folder, wheels])
         add_lite(folder / "lite", folder / "pyodide", wheels)
     add_docs(folder / "docs", run_notebooks=args.notebooks)
+    add_releases(folder, run_notebooks=args.notebooks)
     models = args.models.split(",") if args.models else catalog_names()
     for name, values in (("board", board(models)), ("coverage", coverages())):
         text = json.dumps(values, separators=(",", ":"))

@@ -5,12 +5,15 @@
 
 The pages are the Markdown of this repository and its notebooks; mkdocs makes them, as
 tools/docs/mkdocs.yml says. Notebooks that were not run with these sources are without outputs.
+In the site, each of the newest releases has its own documentation, made by its own tools.
 """
 
 import argparse
+import json
 import re
 import shutil
 import sys
+import tarfile
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -41,6 +44,10 @@ SIGNATURE = re.compile(r"(?m)^(#{2,3}) (`((?:wb\.)?[\w.]+)\(.*`)$")
 FIRST = "---\nsearch:\n  boost: 12\n---\n\n"
 """Before a page that the search shows first: one that says what a word means."""
 OVERVIEW = "notebooks/index.md"
+RELEASE = re.compile(r"(?m)^v\d+\.\d+\.\d+$")
+"""A tag that `make release` made."""
+RELEASES = 3
+"""How many have their documentation in the site."""
 
 
 def main() -> int:
@@ -65,6 +72,28 @@ def add_docs(folder: Path, run_notebooks: bool = False) -> None:
             *("mkdocs", "build", "-f", CONFIG, "-d", folder.absolute()),
             settings={"SITE_PAGES": work, "SITE_HEADING": heading, "NO_MKDOCS_2_WARNING": "1"},
         )
+
+
+def add_releases(site: Path, run_notebooks: bool = False) -> None:
+    """Write the newest releases' documentation next to this one, and the list for its menu."""
+    git: list[str | Path] = ["git", "-C", ROOT]
+    versions = [("docs", f"{workbench.__version__} (main)")]
+    # an unpacked archive of the sources has no history
+    known = site_tools.run([*git, "tag", "--sort=-v:refname"]) if (ROOT / ".git").exists() else ""
+    for tag in RELEASE.findall(known)[:RELEASES]:
+        folder = f"docs-{tag}"
+        with tempfile.TemporaryDirectory() as work:
+            archive = Path(work) / "sources.tar"
+            site_tools.run([*git, "archive", "--output", archive, tag])
+            with tarfile.open(archive) as packed:
+                packed.extractall(work, filter="data")
+            script = Path(work) / "tools" / "site_docs.py"
+            options = ["--notebooks"] if run_notebooks else []
+            site_tools.run([sys.executable, script, site.absolute() / folder, *options])
+        versions.append((folder, tag.removeprefix("v")))
+    # as mkdocs-material reads it: the folder, and what the menu shows
+    menu = [{"version": folder, "title": title, "aliases": []} for folder, title in versions]
+    (site / "versions.json").write_text(json.dumps(menu), encoding="utf-8")
 
 
 def write_pages(pages: Path) -> None:

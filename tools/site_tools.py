@@ -57,8 +57,8 @@ def download(names: Iterable[str], folder: Path) -> None:
 
 def run(
     command: list[str | Path], env: Mapping[str, str] | None = None, cwd: str | None = None
-) -> None:
-    """Run a command. Errors: SystemExit with its output."""
+) -> str:
+    """Run a command and return its output. Errors: SystemExit with it."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, env=env, cwd=cwd
@@ -67,3 +67,4 @@ def run(
         raise SystemExit(f"{command[0]} is not installed, and the site needs it.") from None
     if done.returncode:
         raise SystemExit(done.stdout + done.stderr)
+    return done.stdout

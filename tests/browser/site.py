@@ -58,7 +58,13 @@ def watched(context: BrowserContext, address: str) -> Iterator[Page]:
 @contextmanager
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Yield the address of the site."""
-    folder = made(tmp_path_factory)
+    with served_folder(made(tmp_path_factory)) as address:
+        yield address
+
+
+@contextmanager
+def served_folder(folder: Path) -> Iterator[str]:
+    """Yield the address of a folder on this machine."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from html.parser import HTMLParser
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -12,7 +13,8 @@ pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 import workbench
 from tests.browser.axe import axe_script
 from tests.browser.lab import expect
-from tests.browser.site import WITH_NPM, made, watched
+from tests.browser.site import WITH_NPM, made, served_folder, watched
+from tests.built_wheel import ROOT, run
 
 pytestmark = [pytest.mark.browser, WITH_NPM]
 SERIOUS = """async () => {
@@ -99,3 +101,21 @@ def test_everybody_can_read_it_at_every_size(page, site, where, width, scheme):
     page.evaluate(axe_script())
     assert page.evaluate(SERIOUS) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_each_release_has_its_documentation_and_a_menu_leads_there(browser_context, tmp_path):
+    checkout, site = tmp_path / "checkout", tmp_path / "site"
+    run(["git", "clone", "--quiet", ROOT, checkout], cwd=tmp_path)
+    for tag in ("v0.0.9", "v0.0.10", "not-a-release"):
+        run(["git", "tag", tag], cwd=checkout)
+    script = f"import site_docs; from pathlib import Path; f = Path({str(site)!r}); "
+    script += "site_docs.RELEASES = 1; site_docs.add_docs(f / 'docs'); site_docs.add_releases(f)"
+    run([sys.executable, "-c", script], cwd=checkout / "tools")
+    assert sorted(path.name for path in site.iterdir()) == ["docs", "docs-v0.0.10", "versions.json"]
+    with served_folder(site) as address, watched(browser_context, address) as page:
+        page.goto(address + "docs/glossary.html")
+        expect(page.locator(".md-version__current")).to_contain_text("(main)")
+        page.locator(".md-version").hover()
+        page.get_by_role("link", name="0.0.10").click()
+        expect(page.locator(".md-version__current")).to_have_text("0.0.10")
+        page.wait_for_url(f"{address}docs-v0.0.10/**")
