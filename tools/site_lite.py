@@ -6,6 +6,7 @@ same folder, so that no other host is used.
 
 import hashlib
 import json
+import re
 import shutil
 import tempfile
 from email.parser import HeaderParser
@@ -36,6 +37,8 @@ REQUIRED = (
     *("micropip", "pure-eval", "pygments", "stack-data", "traitlets", "wcwidth"),
 )
 """What IPython and figures import, in the versions of constraints.txt."""
+LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<to>(?!https?:|#)[^)]*)\)")
+"""To another file of the repository, in Markdown."""
 KERNEL = "@jupyterlite/pyodide-kernel-extension"
 OF_KERNEL = ("ipykernel", "piplite", "pyodide_kernel")
 """Wheels that the extension of the kernel brings."""
@@ -50,7 +53,7 @@ def add_lite(folder: Path, pyodide: Path, wheels: Path) -> None:
         for name in IN_BROWSER:
             target = source / "files" / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / "notebooks" / name, target)
+            target.write_text(in_browser(ROOT / "notebooks" / name), encoding="utf-8")
         build = {
             "apps": ["lab"],
             "contents": [str(source / "files")],
@@ -72,6 +75,21 @@ def add_lite(folder: Path, pyodide: Path, wheels: Path) -> None:
     lock = json.loads((pyodide / "pyodide-lock.json").read_text(encoding="utf-8"))
     lock["packages"] = dict(entry(path) for path in sorted(wheels.iterdir()))
     write(folder / "wheels" / "pyodide-lock.json", lock)
+
+
+def in_browser(notebook: Path) -> str:
+    """Return a notebook without the links to what JupyterLite does not have here."""
+    here = {(ROOT / "notebooks" / name).resolve() for name in IN_BROWSER}
+
+    def kept(link: re.Match[str]) -> str:
+        found = (notebook.parent / link["to"]).resolve() in here
+        return link[0] if found else f"{link['text']} (not in a browser)"
+
+    content = json.loads(notebook.read_text(encoding="utf-8"))
+    for cell in content["cells"]:
+        if cell["cell_type"] == "markdown":
+            cell["source"] = LINK.sub(kept, "".join(cell["source"]))
+    return json.dumps(content)
 
 
 def write(path: Path, value: dict[str, Any]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from html.parser import HTMLParser
 from urllib.parse import unquote, urldefrag, urljoin
@@ -119,3 +121,17 @@ def test_each_release_has_its_documentation_and_a_menu_leads_there(browser_conte
         page.get_by_role("link", name="0.0.10").click()
         expect(page.locator(".md-version__current")).to_have_text("0.0.10")
         page.wait_for_url(f"{address}docs-v0.0.10/**")
+
+
+def test_notebooks_in_jupyterlite_link_to_notebooks_that_are_there(folder):
+    files = folder / "lite" / "files"
+    notebooks = list(files.rglob("*.ipynb"))
+    links = [
+        (path, to)
+        for path in notebooks
+        for cell in json.loads(path.read_text("utf-8"))["cells"]
+        if cell["cell_type"] == "markdown"
+        for to in re.findall(r"\]\((?!http)([^)]*)\)", "".join(cell["source"]))
+    ]
+    assert links
+    assert [one for one in links if not (one[0].parent / one[1]).is_file()] == []
