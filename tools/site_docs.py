@@ -43,6 +43,8 @@ SIGNATURE = re.compile(r"(?m)^(#{2,3}) (`((?:wb\.)?[\w.]+)\(.*`)$")
 """A heading of docs/api.md with a signature, too long for the lists of the page and the search."""
 FIRST = "---\nsearch:\n  boost: 12\n---\n\n"
 """Before a page that the search shows first: one that says what a word means."""
+PUBLISHED = re.compile(r"\[([^\]]+)\]\(\.\./\.\./deployments/github-pages\)")
+"""The README's link to the front door, as GitHub knows where it is published."""
 OVERVIEW = "notebooks/index.md"
 RELEASE = re.compile(r"(?m)^v\d+\.\d+\.\d+$")
 """A tag that `make release` made."""
@@ -103,6 +105,8 @@ def write_pages(pages: Path) -> None:
     texts[docs / "api.md"] = SIGNATURE.sub(r"\1 `\3` { #\3 }\n\n\2", texts[docs / "api.md"])
     texts[docs / "glossary.md"] = FIRST + texts[docs / "glossary.md"]
     texts[docs / "coverage.md"] = coverage_page()
+    readme = ROOT / "README.md"
+    texts[readme] = PUBLISHED.sub(r'<a href="../index.html">\1</a>', texts[readme])
     for path in site_notebooks.NOTEBOOKS:
         texts[path.with_suffix(".md")] = site_notebooks.as_markdown(path)
         add(path, pages)
