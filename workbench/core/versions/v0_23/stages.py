@@ -30,7 +30,7 @@ from workbench.core.stages import (
     weight_checks,
 )
 
-RESOLVE_CONFIGURATION = (
+READ_ARGUMENTS = (
     device.device,
     engines.engines_of_server,
     weight_checks.weight_algorithm,
@@ -41,6 +41,11 @@ RESOLVE_CONFIGURATION = (
     batch_sizes.token_budget,
     refusals.kv_cache_dtype,
     context_parallel.context_ranks,
+)
+"""The configurations of the model, the scheduler, the cache and the ranks, as 0.33 has them too."""
+
+RESOLVE_CONFIGURATION = (
+    *READ_ARGUMENTS,
     attention_bytes.skipped_kinds,
     speculation.speculative_method,
     pipeline_checks.drafts_over_stages,
@@ -66,6 +71,42 @@ RESOLVE_CONFIGURATION = (
 )
 """Steps 1 and 2 of the start: arguments, then the model-specific verification."""
 
+BUILD_LAYERS = (
+    backend_choice.backend_choice,
+    layer_backends.layer_backends,
+    draft_backend.draft_backend,
+    built_backends.backends_as_built,
+    layer_backends.layers_built,
+    # While layers are built, so with the block as it is before any alignment.
+    flex.flex_construction,
+)
+"""Backends, and the layers that take them."""
+
+LOAD_WEIGHTS = (
+    flex.flex_mask_block,
+    weight_checks.weight_blocks,
+    weight_checks.weight_kernels,
+    invariant_experts.invariant_experts,
+    layer_checks.group_replication,
+    layer_checks.drafted_states,
+    layer_checks.e5m2_with_scales,
+    layer_checks.kv_head_split,
+    layer_checks.rope_sections,
+)
+"""What layers and their weights refuse."""
+
+FIT_MEMORY = (
+    context_parallel.spread_layers,
+    memory.requests,
+    memory.capacity,
+    memory.auto_fit,
+    # After the fit of the length, which may be too short for any hit.
+    prefix_hits.inert_prefix_caching,
+    memory.budget,
+    memory.memory,
+)
+"""The blocks of the pool, and what fits into them."""
+
 CHECK_RESULT = (
     layer_checks.nvfp4_generation,
     flex.batch_invariance,
@@ -78,25 +119,10 @@ CHECK_RESULT = (
     grouping.groups,
     pages.unify_pages,
     pages.kernel_block_size,
-    flex.flex_mask_block,
-    weight_checks.weight_blocks,
-    weight_checks.weight_kernels,
-    invariant_experts.invariant_experts,
-    layer_checks.group_replication,
-    layer_checks.drafted_states,
-    layer_checks.e5m2_with_scales,
-    layer_checks.kv_head_split,
-    layer_checks.rope_sections,
+    *LOAD_WEIGHTS,
     layer_checks.mamba_block_advice,
     layer_checks.cpu_prefix_caching,
-    context_parallel.spread_layers,
-    memory.requests,
-    memory.capacity,
-    memory.auto_fit,
-    # After the fit of the length, which may be too short for any hit.
-    prefix_hits.inert_prefix_caching,
-    memory.budget,
-    memory.memory,
+    *FIT_MEMORY,
 )
 """From `validate_block_size` to the runner's kernel blocks."""
 
@@ -104,13 +130,7 @@ STAGES = (
     *RESOLVE_CONFIGURATION,
     # CpuPlatform.check_and_update_config: before there are layers or backends.
     block_size.cpu_block_size,
-    backend_choice.backend_choice,
-    layer_backends.layer_backends,
-    draft_backend.draft_backend,
-    built_backends.backends_as_built,
-    layer_backends.layers_built,
-    # While layers are built, so with the block as it is before any alignment.
-    flex.flex_construction,
+    *BUILD_LAYERS,
     block_size.preferred_block_size,
     attention_bytes.attention_token_bytes,
     attention_bytes.common_token_bytes,
