@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from workbench.exercises.exercise import SEED, Grade, exercise
+from workbench.exercises.exercise import SEED, exercise
 from workbench.exercises.kernels.case import Array, KernelCase, KernelTask, Mistake, Place
 from workbench.exercises.kernels.judge import judge_kernel
 
@@ -158,11 +158,12 @@ MISTAKES = (
 )
 
 
-def _judge(answer: object, _case: object) -> Grade:
-    return judge_kernel(TASK, answer)
-
-
-@exercise(7, "the rows of a batch, gathered", judge=_judge, solutions="kernels.solutions")
+@exercise(
+    7,
+    "the rows of a batch, gathered",
+    judge=lambda answer, _case: judge_kernel(TASK, answer),
+    solutions="kernels.solutions",
+)
 def gather_rows(
     p_requests: object,
     p_counts: object,
@@ -182,7 +183,7 @@ def gather_rows(
     """
 
 
-TASK = KernelTask(
+TASK: KernelTask = KernelTask(
     name="gather_rows",
     parameters=tuple(gather_rows.__annotations__)[:-1],
     example=EXAMPLE,

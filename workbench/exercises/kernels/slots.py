@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from random import Random
 
-from workbench.exercises.exercise import SEED, Grade, exercise
+from workbench.exercises.exercise import SEED, exercise
 from workbench.exercises.kernels.case import Array, KernelCase, KernelTask, Mistake, Place
 from workbench.exercises.kernels.judge import judge_kernel
 
@@ -182,11 +182,12 @@ MISTAKES = (
 )
 
 
-def _judge(answer: object, _case: object) -> Grade:
-    return judge_kernel(TASK, answer)
-
-
-@exercise(7, "the slots of new tokens", judge=_judge, solutions="kernels.solutions")
+@exercise(
+    7,
+    "the slots of new tokens",
+    judge=lambda answer, _case: judge_kernel(TASK, answer),
+    solutions="kernels.solutions",
+)
 def map_slots(
     p_starts: object,
     p_positions: object,
@@ -205,7 +206,7 @@ def map_slots(
     """
 
 
-TASK = KernelTask(
+TASK: KernelTask = KernelTask(
     name="map_slots",
     parameters=tuple(map_slots.__annotations__)[:-1],
     example=EXAMPLE,
