@@ -31,7 +31,6 @@ def step_call(
     *,
     parallel: ContextParallel | None = None,
     max_requests: int = 64,
-    limited: bool = True,
 ) -> PublicCall:
     """Return a step of one request whose batch is on the device, as in an engine."""
 
@@ -58,7 +57,7 @@ def step_call(
         tables.upload_on_device(batch)
         tables.launch()
 
-    return PublicCall(name, run, limited)
+    return PublicCall(name, run)
 
 
 INSPECTED = (

@@ -7,9 +7,6 @@ Positions and slots are divided in 64 bits. Kept as it is: this is what the fast
 
 from workbench.kernels.language import tl, triton
 
-BLOCK = 1024
-"""Entries, or tokens, that a program handles at once."""
-
 
 @triton.jit
 def apply_group_kernel(

@@ -15,7 +15,7 @@ from workbench.kernels.block_table.fast_fields import FIRST_TILES, HEADER, LAYOU
 from workbench.kernels.block_table.fast_kernel import gather_and_slots_kernel
 from workbench.kernels.block_table.groups import ContextParallel, TableGroup
 from workbench.kernels.block_table.numbers import round_up
-from workbench.kernels.block_table.path import Allocate, DeviceBatch, SourceUnit
+from workbench.kernels.block_table.path import Allocate, DeviceBatch, SourceUnit, TablePath
 from workbench.kernels.block_table.plan import Cuts, cuts_of, group_layout
 from workbench.kernels.block_table.ring import StagingRing
 from workbench.kernels.block_table.staged import PLANES, StagedWrites
@@ -33,7 +33,7 @@ SLOTS, TABLES, SLOTS_AND_TABLES = (True, False), (False, True), (True, True)
 """What the second one fills."""
 
 
-class FastPath:
+class FastPath(TablePath):
     """Device memory and launches of the fast path. Addresses and arguments are fixed.
 
     sources: per group [request, manager_block] -> physical manager block; tables: per group
@@ -188,10 +188,6 @@ class FastPath:
             programs = max(self._apply_programs, self._fill_programs)
             self._launch_apply(WRITES_AND_ROWS, programs)
         self.launch_gather_and_slots()
-
-    def manager_row(self, group: int, request: int) -> np.ndarray:
-        """Return one row on the device as manager blocks, [max_blocks]; waits for the device."""
-        return self.sources[group][request].cpu().numpy()
 
     @property
     def programs(self) -> int:

@@ -7,9 +7,6 @@ blocks is made of the gathered rows afterwards.
 
 from workbench.kernels.language import tl, triton
 
-BLOCK = 1024
-"""Entries, or tokens, that a program handles at once."""
-
 
 @triton.jit
 def fused_apply_kernel(

@@ -135,3 +135,4 @@ class TablePath(Protocol):
 
     def manager_row(self, group: int, request: int) -> np.ndarray:
         """Return one source row as manager blocks, [max_blocks]; waits for the device."""
+        return self.sources[group][request].cpu().numpy()

@@ -23,7 +23,8 @@ def far_table(entries):
 def spread_rows(path):
     """Make a path's kernels believe in STRIDE, so that row ROW stays where it is."""
     if hasattr(path, "strides"):
-        for pointers, tables in ((path._p_sources, path.sources), (path._p_tables, path.tables)):
+        far = ((path._p_sources, path.sources), (path._p_gathered, path.gathered))
+        for pointers, tables in far:
             pointers.sub_(4 * ROW * (STRIDE - tables[0].stride(0)))
         path.strides.fill_(STRIDE)
     else:
