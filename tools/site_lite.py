@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 import tempfile
+from collections.abc import Iterable
 from email.parser import HeaderParser
 from pathlib import Path
 from typing import Any
@@ -64,16 +65,18 @@ def add_lite(folder: Path, pyodide: Path, wheels: Path) -> None:
             "output_dir": str(folder.absolute()),
         }
         write(source / "jupyter_lite_config.json", {"LiteBuildConfig": build})
-        write(source / "jupyter-lite.json", settings(wheels))
+        packages = dict(entry(path) for path in sorted(wheels.iterdir()))
+        write(source / "jupyter-lite.json", settings(packages))
         site_tools.run_module("jupyterlite_core", "build", "--lite-dir", source)
     own = folder / "extensions" / KERNEL / "static" / "pypi"
     for name in OF_KERNEL:
         (wheel,) = own.glob(f"{name}-*.whl")
+        packages.update([entry(wheel)])
         shutil.copy(wheel, wheels)
     shutil.rmtree(own)
     shutil.copytree(wheels, folder / "wheels")
     lock = json.loads((pyodide / "pyodide-lock.json").read_text(encoding="utf-8"))
-    lock["packages"] = dict(entry(path) for path in sorted(wheels.iterdir()))
+    lock["packages"] = packages
     write(folder / "wheels" / "pyodide-lock.json", lock)
 
 
@@ -115,16 +118,15 @@ def entry(wheel: Path) -> tuple[str, dict[str, Any]]:
     }
 
 
-def settings(wheels: Path) -> dict[str, Any]:
-    """Return the settings of JupyterLite: the Python of this site, with every wheel loaded."""
-    names = [entry(path)[0] for path in sorted(wheels.iterdir())]
+def settings(packages: Iterable[str]) -> dict[str, Any]:
+    """Return the settings of JupyterLite: the Python of this site, with these packages loaded."""
     kernel = {
         "pyodideUrl": "./../pyodide/pyodide.mjs",
         "pipliteUrls": [],
         "disablePyPIFallback": True,
         "loadPyodideOptions": {
             "lockFileURL": "./wheels/pyodide-lock.json",
-            "packages": [*names, *map(canonicalize_name, OF_KERNEL)],
+            "packages": [*packages, *map(canonicalize_name, OF_KERNEL)],
             # plotly's other way to show a figure loads MathJax from another host
             "env": {"PLOTLY_RENDERER": "plotly_mimetype"},
         },
