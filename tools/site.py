@@ -18,22 +18,21 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from site_board import board, coverages
+from site_board import board
 from site_docs import add_docs, add_releases
 from site_lite import add_lite
+from site_pages import FOLDER as PAGE
+from site_pages import PAGES, page
 from site_tools import download, run
 
 from workbench.models.catalog import catalog_names
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "test-output" / "site"
-PAGE, DOOR = ROOT / "workbench" / "site", ROOT / "workbench" / "door"
-PAGES = (
-    *("index.html", "page.css", "page.js", "worker.js"),
-    *("board.html", "forms.css", "board.js", "log.html", "log.js"),
-)
+DOOR = ROOT / "workbench" / "door"
 FILES = (
-    *(PAGE / name for name in PAGES),
+    *(PAGE / name for name in ("page.css", "page.js", "worker.js", "forms.css")),
+    *(PAGE / name for name in ("board.js", "log.js")),
     *(DOOR / name for name in ("front_door.css", "front_door.js")),
 )
 PYODIDE = "314.0.7"
@@ -67,6 +66,8 @@ def main() -> int:
     folder.mkdir(parents=True)
     for file in FILES:
         shutil.copy(file, folder)
+    for one in PAGES:
+        (folder / one.file).write_text(page(one), encoding="utf-8")
     with tempfile.TemporaryDirectory() as work:
         wheels = Path(work) / "wheels"
         add_pyodide(folder / "pyodide", Path(work))
@@ -76,9 +77,8 @@ def main() -> int:
     add_docs(folder / "docs", run_notebooks=args.notebooks)
     add_releases(folder, run_notebooks=args.notebooks)
     models = args.models.split(",") if args.models else catalog_names()
-    for name, values in (("board", board(models)), ("coverage", coverages())):
-        text = json.dumps(values, separators=(",", ":"))
-        (folder / f"{name}.json").write_text(text, encoding="utf-8")
+    text = json.dumps(board(models), separators=(",", ":"))
+    (folder / "board.json").write_text(text, encoding="utf-8")
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     print(f"{folder}: {size / 2**20:.1f} MiB. Try it: python -m http.server --directory {folder}")
     return 0

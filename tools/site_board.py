@@ -18,19 +18,17 @@ from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.capacity.occupancy import waste
 from workbench.core.errors import WorkbenchError
 from workbench.models.catalog import catalog_names
-from workbench.models.coverage import coverage
 from workbench.sweeps.front import GOALS
 from workbench.sweeps.row import row_of
 from workbench.views.sweeps.rows import MEASURES, short_name, value_text
 
 Row = dict[str, Any]
-RELEASES = tuple(MODEL_REGISTRIES)
 VARIED: dict[str, tuple[Any, ...]] = {
     "device": ("H100", "B200", "A100-80GB", "MI300X"),
     "tensor_parallel": (1, 2, 4, 8),
     "kv_cache_dtype": ("auto", "fp8"),
     "num_speculative_tokens": (0, 1),
-    "rules": RELEASES,
+    "rules": tuple(MODEL_REGISTRIES),
 }
 SAME = {"enable_prefix_caching": True}
 PROMPT_TOKENS = 4096
@@ -89,11 +87,6 @@ def rows_of(model: str) -> list[Row]:
         for values in product(*VARIED.values())
         for sets in [dict(zip(VARIED, values, strict=True))]
     ]
-
-
-def coverages() -> list[dict[str, Any]]:
-    """Return which architectures are read, per release, the newest first."""
-    return [coverage(rules).to_dict() for rules in reversed(RELEASES)]
 
 
 def _place(places: dict[Any, int], value: Any) -> int:

@@ -15,7 +15,6 @@ from tests.browser.lab import expect
 from tests.browser.site import MODELS, WITH_NPM, watched
 from workbench.core.capacity.occupancy import waste
 from workbench.core.errors import WorkbenchError
-from workbench.models.coverage import coverage
 
 pytestmark = [pytest.mark.browser, WITH_NPM]
 ROWS = """() => [...document.querySelectorAll("#board tbody tr")].map((row) =>
@@ -93,7 +92,6 @@ def test_everybody_can_use_it(page):
         assert page.evaluate(VIOLATIONS, "body") == []
 
 
-def test_it_says_which_architectures_are_read(page):
-    found = coverage("0.33")
-    summary = page.locator("#coverage summary", has_text="vLLM 0.33")
-    expect(summary).to_contain_text(f"{found.count('exact')} exact")
+def test_it_links_to_the_architectures_that_are_read(page):
+    page.get_by_role("link", name="Which architectures are exact, read or refused").click()
+    expect(page.locator("h1")).to_contain_text("Architectures that are read")

@@ -95,12 +95,3 @@ element("about").textContent = about;
 element("filters").addEventListener("submit", (event) => event.preventDefault());
 element("more").addEventListener("click", () => { shown += STEP; draw(); });
 draw();
-
-for (const { rules, origin, counts, rows: read } of await (await fetch("coverage.json")).json()) {
-  const summary = Object.entries(counts).map(([status, count]) => `${count} ${status}`).join(", ");
-  element("coverage").append(made("details", {},
-    made("summary", {}, `vLLM ${rules}: ${read.length} architectures, ${summary}`),
-    made("p", {}, origin),
-    made("table", {}, made("tbody", {}, ...read.map((row) => made("tr", {},
-      ...["architecture", "status", "how"].map((name) => made("td", {}, row[name]))))))));
-}
