@@ -25,57 +25,49 @@ PARTS = frozenset(
     }
 )
 """Parts of linear and of latent attention: every reader has them from the classes."""
-GPT_OSS_ROPE = {"rope_type": "yarn", "factor": 32.0, ORIGINAL: 4096}
 
+FROM_CLASS = {
+    (LENGTH,): (
+        *("cohere_asr", "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "glm_moe_dsa", "granite"),
+        *("granitemoe", "granitemoehybrid", "hunyuan_v1_dense", "llama", "longcat_flash"),
+        *("olmo2", "olmo3", "olmo_hybrid", "phi3", "zamba2"),
+    ),
+    (LENGTH, KV_HEADS): (
+        *("bamba", "ernie4_5_moe", "exaone4", "falcon_h1", "glm4_moe", "jamba", "lfm2"),
+        *("lfm2_moe", "minimax", "mixtral", "qwen2", "qwen2_moe", "qwen3_moe", "smollm3"),
+        "starcoder2",
+    ),
+    (LENGTH, KV_HEADS, HEAD): (
+        *("ernie4_5", "gemma", "glm4", "minimax_m2", "nemotron_h", "qwen3", "qwen3_5_moe_text"),
+        *("qwen3_5_text", "qwen3_next", "seed_oss"),
+    ),
+    (LENGTH, KV_HEADS, HEAD, WINDOW): ("gemma2", "gpt_oss"),
+    (LENGTH, KV_HEADS, HEAD, WINDOW, HEADS): ("gemma3_text", "gemma3n_text", "gemma4_text"),
+    (LENGTH, KV_HEADS, HEAD, HEADS): ("llama4_text",),
+    (LENGTH, HEAD, WINDOW, HEADS): ("deepseek_v4",),
+    (LENGTH, KV_HEADS, WINDOW): ("mistral",),
+    (LENGTH, WINDOW): ("cohere2",),
+}
+"""Fields -> text model_types that have them from their class, as config_classes.json says."""
+OMITTED = {name: fields for fields, names in FROM_CLASS.items() for name in names}
+WINDOW_UNUSED = {WINDOW: 4096, SLIDES: False}
 CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
-    **{name: {LENGTH: 2048} for name in ("deepseek_v2", "hunyuan_v1_dense", "llama")},
-    **{name: {LENGTH: 2048} for name in ("granite", "granitemoe", "olmo2", "olmo3")},
-    **{name: {LENGTH: 4096} for name in ("deepseek_v3", "deepseek_v32", "kimi_k2", "phi3")},
-    "deepseek_v4": {LENGTH: 1048576, WINDOW: 128, HEADS: 64, HEAD: 512, "index_head_dim": 128},
-    **{name: {LENGTH: 202752} for name in ("glm4_moe_lite", "glm_moe_dsa")},
-    **{name: {LENGTH: 128000, KV_HEADS: 8} for name in ("lfm2", "lfm2_moe")},
-    "bamba": {LENGTH: 262144, KV_HEADS: 8, MAMBA_CHUNK: 256},
-    "cohere_asr": {LENGTH: 1024},
-    "cohere2": {LENGTH: 8192, WINDOW: 4096},
-    "ernie4_5": {LENGTH: 131072, KV_HEADS: 2, HEAD: 128},
-    "ernie4_5_moe": {LENGTH: 131072, KV_HEADS: 4},
-    "exaone4": {LENGTH: 2048, KV_HEADS: 32},
-    "falcon_h1": {LENGTH: 8192, KV_HEADS: 8, "mamba_d_ssm": 1024, MAMBA_CHUNK: 256},
-    "gemma": {LENGTH: 8192, KV_HEADS: 16, HEAD: 256},
-    "gemma2": {LENGTH: 8192, KV_HEADS: 4, HEAD: 256, WINDOW: 4096},
-    "gemma3_text": {LENGTH: 131072, KV_HEADS: 4, HEAD: 256, WINDOW: 4096, HEADS: 8},
-    "gemma3n_text": {LENGTH: 32768, KV_HEADS: 2, HEAD: 256, WINDOW: 512, SHARED: 15, HEADS: 8},
-    "gemma4_text": {LENGTH: 131072, KV_HEADS: 4, HEAD: 256, WINDOW: 512, HEADS: 8},
-    "glm4": {LENGTH: 131072, KV_HEADS: 2, HEAD: 128},
-    "glm4_moe": {LENGTH: 131072, KV_HEADS: 8},
-    "gpt_oss": {LENGTH: 131072, KV_HEADS: 8, HEAD: 64, WINDOW: 128, ROPE: GPT_OSS_ROPE},
-    "granitemoehybrid": {LENGTH: 2048, MAMBA_CHUNK: 256},
-    "jamba": {LENGTH: 262144, KV_HEADS: 8},
-    "llama4_text": {LENGTH: 131072, KV_HEADS: 8, HEAD: 128, HEADS: 40, CHUNK: 8192},
-    "longcat_flash": {LENGTH: 131072},
-    "mamba2": {"chunk_size": 256},
-    "minimax": {LENGTH: 131072, KV_HEADS: 8},
-    "minimax_m2": {LENGTH: 196608, KV_HEADS: 8, HEAD: 128},
-    "mistral": {LENGTH: 131072, KV_HEADS: 8, WINDOW: 4096},
-    "mixtral": {LENGTH: 131072, KV_HEADS: 8},
+    # vLLM loads DeepSeek V3's class for both.
+    **{name: {LENGTH: 4096} for name in ("deepseek_v32", "kimi_k2")},
+    **dict.fromkeys(("qwen2", "qwen2_moe", "qwen3", "qwen3_moe"), WINDOW_UNUSED),
+    **{name: {MAMBA_CHUNK: 256} for name in ("bamba", "granitemoehybrid")},
+    **{name: {"chunk_size": 256} for name in ("mamba2", "zamba2")},
+    "falcon_h1": {"mamba_d_ssm": 1024, MAMBA_CHUNK: 256},
+    "gemma3n_text": {SHARED: 15},
+    "gpt_oss": {ROPE: {"rope_type": "yarn", "factor": 32.0, ORIGINAL: 4096}},
+    "llama4_text": {CHUNK: 8192},
     "moondream3": {LENGTH: 4096, HEADS: 32, "hidden_size": 2048, "num_hidden_layers": 24},
-    "nemotron_h": {LENGTH: 4096, KV_HEADS: 8, HEAD: 128, "chunk_size": 128},
-    "olmo_hybrid": {LENGTH: 65536},
-    "qwen2": {LENGTH: 32768, KV_HEADS: 32, WINDOW: 4096, SLIDES: False},
-    "qwen2_moe": {LENGTH: 32768, KV_HEADS: 16, WINDOW: 4096, SLIDES: False},
-    "qwen3": {LENGTH: 32768, KV_HEADS: 32, HEAD: 128, WINDOW: 4096, SLIDES: False},
-    "qwen3_5_moe_text": {LENGTH: 32768, KV_HEADS: 2, HEAD: 256},
-    "qwen3_5_text": {LENGTH: 32768, KV_HEADS: 4, HEAD: 256},
-    "qwen3_moe": {LENGTH: 32768, KV_HEADS: 4, WINDOW: 4096, SLIDES: False},
-    "qwen3_next": {LENGTH: 32768, KV_HEADS: 2, HEAD: 256},
-    "seed_oss": {LENGTH: 524288, KV_HEADS: 8, HEAD: 128},
-    "smollm3": {LENGTH: 32768, KV_HEADS: 4, SLIDES: False},
-    "starcoder2": {LENGTH: 4096, KV_HEADS: 2},
+    "nemotron_h": {"chunk_size": 128},
+    "smollm3": {SLIDES: False},
     "step5": {"max_seq_len": 4096},
     "whisper": {"max_target_positions": 448},
-    "zamba2": {LENGTH: 4096, "chunk_size": 256},
 }
-"""Text model_type -> field -> value."""
+"""Text model_type -> field -> value, where that file has none or that of another class."""
 
 WRAPPERS = {
     "gemma3": "gemma3_text",
@@ -99,8 +91,9 @@ def defaults_of(model_type: object) -> Mapping[str, Any]:
     """Return the defaults of a text configuration, none if its class is not known."""
     named = model_type if isinstance(model_type, str) else ""
     name = WRAPPERS.get(named, named)
-    parts = {key: value for key, value in _classes().get(name, {}).items() if key in PARTS}
-    return {**parts, **CONFIG_DEFAULTS.get(name, {})}
+    keys = PARTS.union(OMITTED.get(name, ()))
+    of_class = {key: value for key, value in _classes().get(name, {}).items() if key in keys}
+    return {**of_class, **CONFIG_DEFAULTS.get(name, {})}
 
 
 def class_defaults(model_type: str, *, is_nested: bool) -> Mapping[str, Any]:
