@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from workbench.core.model import Model
+from workbench.core.model import SSM, Model
 from workbench.core.phases import phases, phases_of_numbers
 from workbench.core.plan import Plan
+from workbench.core.rule_set import RuleSet
 from workbench.core.versions import RULE_SETS
 from workbench.core.working_plan import UntracedPlan, WorkingPlan
 
@@ -25,6 +26,10 @@ POOL_SETTINGS = frozenset(
 """Settings that no stage before `capacity` reads: they decide how large the pool is."""
 
 
+TRANSFORMERS = "transformers"
+"""The module of vLLM that runs classes of the Transformers library."""
+
+
 def resolve(model: Model, settings: Settings, *, trace: bool = True) -> Plan:
     """Return what the engine decides for `model` under `settings`.
 
@@ -32,8 +37,8 @@ def resolve(model: Model, settings: Settings, *, trace: bool = True) -> Plan:
     refuses the configuration before any block size exists; every later failure is a value in
     `plan.problems`.
     """
-    model = _drafted(model, settings)
     rules = RULE_SETS[settings.rules]
+    model = _built(model, settings, rules)
     working = (WorkingPlan if trace else UntracedPlan)(model, settings, rules)
     for stage in rules.stages if trace else phases(model, rules):
         stage(working)
@@ -48,8 +53,8 @@ def resolve_numbers(
     is_possible: whether the block sizes may be the wanted ones; None is returned where not. Most of
     many scenarios end there, before the cache is made. Raises Refused as `resolve`.
     """
-    model = _drafted(model, settings)
     rules = RULE_SETS[settings.rules]
+    model = _built(model, settings, rules)
     working = UntracedPlan(model, settings, rules)
     sizes, pool = phases_of_numbers(model, rules)
     for stage in sizes:
@@ -61,8 +66,20 @@ def resolve_numbers(
     return working.finished()
 
 
-def _drafted(model: Model, settings: Settings) -> Model:
-    """Return the model without its drafter where the settings have none."""
+def _built(model: Model, settings: Settings, rules: RuleSet) -> Model:
+    """Return the model as a release builds it, without its drafter where the settings have none."""
     # A model that was read with a drafter may be resolved without it, as a change of the scenario.
-    has_other = model.drafter is not None and settings.draft_model is None
-    return replace(model, drafter=None) if has_other else model
+    if model.drafter is not None:
+        drafter = settings.draft_model and _with_derived_heads(model.drafter, rules)
+        model = replace(model, drafter=drafter or None)
+    return _with_derived_heads(model, rules)
+
+
+def _with_derived_heads(model: Model, rules: RuleSet) -> Model:
+    size, served = model.derived_head_size, rules.model_registry.served
+    # What the Transformers library runs has heads of the stated size, inside of wrappers too.
+    is_own = served.get(model.architecture) != TRANSFORMERS
+    if not (size and is_own and served.get(model.layer_class) in rules.derived_heads):
+        return model
+    own = (one if one.kind == SSM else one._replace(head_size=size) for one in model.layers)
+    return replace(model, layers=tuple(own))

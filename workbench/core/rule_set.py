@@ -102,6 +102,9 @@ class RuleSet:
     does not say so: any backend serves them."""
     unnamed_text_models: frozenset[str] = frozenset()
     """Wrappers that build their text model from a configuration without the name of its class."""
+    derived_heads: frozenset[str] = frozenset()
+    """Modules whose layers have heads of hidden_size // num_attention_heads, whatever head_dim
+    says: the model is still said to have heads of head_dim (`ModelConfig.get_head_size`)."""
     packed_layers_mix_on: frozenset[str] = frozenset()
     """Platforms on which the plain layers of a packed cache get a backend of their own that reads
     the same layout, whatever is set explicitly."""

@@ -12,6 +12,7 @@ from workbench.core.weights import UnreadWeights
 from workbench.models import families  # noqa: F401  (registers every family)
 from workbench.models.architecture import read_architecture
 from workbench.models.attention import has_window
+from workbench.models.built_heads import derived_head_size, layer_class
 from workbench.models.checkpoint import folder_of
 from workbench.models.config_defaults import class_defaults
 from workbench.models.families.decoder import DEFAULT, REFUSALS
@@ -94,6 +95,8 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         whole_model_type=_whole_model_type(fields),
         vocab_size=fields.size_if_valid("vocab_size"),
         num_experts=_experts(fields, model_type),
+        layer_class=layer_class(fields) or architecture,
+        derived_head_size=derived_head_size(fields, attention if has_attention else None),
         largest_item_tokens=family.largest_item_tokens(fields),
         names_attention_layers=family.names_attention_layers and has_attention,
         notes=_notes(fields),

@@ -77,7 +77,7 @@ def unify_pages(run: WorkingPlan) -> None:
         message
         + (", and a mamba page does not grow with its block." if divides else " is not whole."),
         operands={"attention_page_size_bytes": attention, "mamba_page_size_bytes": mamba},
-        vllm_text=None
+        vllm_text=""  # an assertion without words
         if divides
         else "The page size of the layer is not divisible by the maximum page size.",
         candidates=(

@@ -10,9 +10,6 @@ from dataclasses import replace
 
 from workbench.core.architectures import (
     MODEL_REGISTRIES,
-    architecture_of,
-    language_models,
-    module_of,
     versions_with,
 )
 from workbench.core.errors import ConfigError
@@ -29,17 +26,6 @@ MLA_WORDS: Words = {**WORDS, "deepseek_sparse_attention": FULL}
 """An indexer chooses tokens of a layer that caches all of them."""
 WORDS_OF: dict[str, Words] = {"Rnj1ForCausalLM": {FULL: FULL, SLIDING: FULL, CHUNKED: SLIDING}}
 """Architectures that mean something else by the words (`rnj1.py`)."""
-UNNAMED_HEADS = frozenset(
-    {
-        *("granitemoe", "internlm2", "mimo", "minicpm", "olmoe", "orion", "qwen2", "qwen2_moe"),
-        *("stablelm", "step1"),
-    }
-)
-"""Modules of vLLM whose heads are hidden_size // num_attention_heads, whatever head_dim says.
-
-`Qwen2Attention` of qwen2.py has no parameter for it; the size that the model is said to have
-(`ModelConfig.get_head_size`) is still head_dim.
-"""
 KINDS = "layer_types"
 PADDED = frozenset({"step3p5"})
 """Model types whose list goes on with the kinds of the MTP layers (Step-3.5's and 3.7's files)."""
@@ -121,27 +107,7 @@ def _layers(fields: Fields) -> tuple[Layer, ...]:
         kinds = [FULL if kind == SLIDING else kind for kind in kinds]
     elif set(kinds) == {FULL} and _is_served_by_first_alone(fields):
         kinds = [SLIDING] * len(kinds)
-    layers = to_layers([*kinds] * (fields.integer(STEPS) if fields.has(STEPS) else 1))
-    size = _unnamed_heads(fields)
-    return tuple(layer._replace(head_size=size) for layer in layers) if size else layers
-
-
-def _unnamed_heads(fields: Fields) -> int | None:
-    """Return the size of the heads that a class builds, None where it is the stated one."""
-    if not (fields.has("head_dim") and _builder(fields) in UNNAMED_HEADS):
-        return None
-    heads = fields.integer("num_attention_heads")
-    size = fields.integer("hidden_size") // heads
-    return None if size == fields.integer("head_dim") else size
-
-
-def _builder(fields: Fields) -> str | None:
-    """Return the module of vLLM that builds the layers, also those inside of a wrapper."""
-    name = _class_name(fields)
-    if fields.prefix:
-        name = listed_name(fields.text, "") or architecture_of(fields.model_type) or ""
-    inner = {module_of(one) for one in language_models(_class_name(fields))}
-    return inner.pop() if len(inner) == 1 and inner != {None} else module_of(name)
+    return to_layers([*kinds] * (fields.integer(STEPS) if fields.has(STEPS) else 1))
 
 
 def _kinds(fields: Fields) -> Sequence[str]:

@@ -4,9 +4,8 @@ from dataclasses import replace
 from functools import partial
 
 from workbench.core.dtypes import FLOAT_BYTES
-from workbench.core.model import FULL, SSM, Attention, Layer
+from workbench.core.model import FULL, SSM, Layer
 from workbench.core.states import GatedDeltaNet, KimiDeltaAttention, LinearAttention, ShortConv
-from workbench.models.attention import read_attention
 from workbench.models.family import read_state, register
 from workbench.models.fields import Fields
 from workbench.models.layer_lists import Words, first_list, listed, to_layers
@@ -55,14 +54,6 @@ def _olmo_state(fields: Fields) -> GatedDeltaNet:
         value_head_dim=("linear_value_head_dim", 2 * key_dim),
         conv_kernel=("linear_conv_kernel_dim", 4),
     )
-
-
-def _olmo_attention(fields: Fields) -> Attention:
-    """Return the attention geometry; a head_dim in the file is not read."""
-    attention = read_attention(fields)
-    size = fields.integer("hidden_size") // attention.num_heads
-    fields.note("head_size", size, "hidden_size // num_attention_heads")
-    return replace(attention, head_size=size)
 
 
 def _is_flat(fields: Fields) -> bool:
@@ -206,7 +197,6 @@ register(
     {"olmo_hybrid": ("OlmoHybridForCausalLM",)},
     _olmo_layers,
     _olmo_state,
-    attention=_olmo_attention,
 )
 register(
     "kimi_linear",

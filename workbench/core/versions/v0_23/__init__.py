@@ -33,6 +33,7 @@ from workbench.core.versions.v0_23.conditions import (
     backend_for_mixed_heads,
     step_cuts_mtp_layers,
 )
+from workbench.core.versions.v0_23.heads import DERIVED_HEADS
 from workbench.core.versions.v0_23.mla import companions
 from workbench.core.versions.v0_23.narrow_values import flash_alone
 from workbench.core.versions.v0_23.stages import STAGES
@@ -203,6 +204,7 @@ V0_23 = RuleSet(
     unnamed_text_models=frozenset(
         f"{name}ForConditionalGeneration" for name in ("Cosmos3", "Qwen3VL", "Qwen3VLMoe")
     ),
+    derived_heads=DERIVED_HEADS,
     citations=CITATIONS,
     backend_for_mixed_heads=backend_for_mixed_heads,
     batch_tiers=(

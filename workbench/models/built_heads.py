@@ -1,0 +1,32 @@
+"""The class that builds the attention layers, and the heads that some classes derive."""
+
+from workbench.core.architectures import architecture_of, language_models, versions_with
+from workbench.core.model import Attention
+from workbench.models.architecture import listed_name
+from workbench.models.fields import Fields
+
+HEAD_SIZE = "head_dim"
+
+
+def layer_class(fields: Fields) -> str:
+    """Return the architecture that builds the layers, also those inside of a wrapper."""
+    whole = listed_name(fields.top, "") or ""
+    if not fields.prefix:
+        return whole
+    inner = language_models(whole)
+    if len(inner) == 1 and all(map(versions_with, inner)):
+        return next(iter(inner))
+    named = listed_name(fields.text, "") or architecture_of(fields.model_type)
+    # Qwen2-VL and others name their text model in the code, whatever the file says of it.
+    return named or whole
+
+
+def derived_head_size(fields: Fields, attention: Attention | None) -> int | None:
+    """Return hidden_size // num_attention_heads, None where the stated head_dim is that or absent.
+
+    Which classes take it whatever head_dim says: `RuleSet.derived_heads`.
+    """
+    if attention is None or attention.use_mla or not fields.has(HEAD_SIZE):
+        return None
+    size = fields.integer("hidden_size") // attention.num_heads
+    return None if size == fields.integer(HEAD_SIZE) else size
