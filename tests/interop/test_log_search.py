@@ -20,6 +20,20 @@ def test_a_search_says_how_many_combinations_it_tried(most, is_whole, monkeypatc
     assert ("The others were not tried" in text) != is_whole
 
 
+@pytest.mark.parametrize("why", ["enough", "fewer changes fit", ""])
+def test_a_search_that_stops_with_candidates_says_so(why, monkeypatch):
+    monkeypatch.setattr(candidates, "MOST", 3 if why == "enough" else 10**6)
+    if not why:
+        fewer = candidates.STEPS[: candidates.STEPS.index(candidates.THREE_LIKELY)]
+        monkeypatch.setattr(candidates, "STEPS", fewer)
+    report = explain_log(log_of("size_alone_528"))
+    assert report.scenes
+    assert (len(report.scenes) == 3) == (why == "enough")
+    [text] = report.missing
+    assert "pick a candidate" in text
+    assert ("stopped after" in text) == bool(why)
+
+
 def test_what_is_likelier_is_tried_before_the_search_ends(monkeypatch):
     every = explain_log(log_of("size_alone_528")).scenes
     monkeypatch.setattr(candidates, "MOST_TRIED", 60)

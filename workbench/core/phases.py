@@ -3,14 +3,17 @@
 Nothing is declared: while a phase decides, a `Watch` takes the place of the working plan and notes
 every setting and every decided value that is read before it is written. A plan with the same values
 gets the same decisions without running the stages again. What a phase reads may depend on what it
-has read already: a value that is read for the first time joins the key, and what was remembered
-without it is forgotten. So a decision is never found under less than what it depends on.
+has read already: a value that is read for the first time joins the key. What was remembered without
+it was decided without it, and is found under the shorter key.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 from workbench.core.model import Model
 from workbench.core.registry import Registry
@@ -18,9 +21,12 @@ from workbench.core.rule_set import RuleSet, Stage
 from workbench.core.stages import (
     attention_bytes,
     backend_choice,
+    cache_mode,
     float_caches,
+    grouping,
     hybrid_alignment,
     memory,
+    pipeline,
     prefix_hits,
     speculation,
     state_pages,
@@ -30,8 +36,8 @@ from workbench.core.working_plan import UntracedPlan
 
 REMEMBERED = 1024
 """Decisions that a phase keeps: of one model and one rule set."""
-MODELS, REMEMBERED_OF_EACH = 128, 128
-"""The same for searches over the catalog: as many decisions, of more models and fewer of each."""
+MODELS, REMEMBERED_TOGETHER = 128, 50_000
+"""The same for searches over the catalog: of more models, and of all phases together."""
 STARTS = frozenset(
     {
         *(speculation.speculative_method, float_caches.float_kv_cache_dtype, state_pages.states),
@@ -40,6 +46,10 @@ STARTS = frozenset(
     }
 )
 """Stages that begin a phase: what comes before them reads other fields, or fewer."""
+OF_SEARCHES = frozenset(
+    {cache_mode.enable_prefix_caching, pipeline.pipeline_stages, grouping.groups}
+)
+"""The same in searches, which change every field: pipeline stages read all of them."""
 OF_THE_POOL = frozenset({memory.capacity, memory.auto_fit, memory.budget, memory.memory})
 """Stages that read the bytes of the pool, which have too many values to remember."""
 FIRST = ("settings.rules", "platform")
@@ -57,19 +67,54 @@ class _Decided(NamedTuple):
 class _Memory:
     """What was decided, by the values of what was read."""
 
-    def __init__(self, reads: tuple[str, ...]) -> None:
+    def __init__(self, reads: tuple[str, ...], older: _Memory | None = None) -> None:
         self.reads = reads
+        self.older: _Memory | None = older if older is None or older.decided else older.older
+        """What was remembered before the last of `reads` was read."""
         self.key: Callable[[object], tuple[Any, ...]] = attrgetter(*reads)
         self.decided: dict[tuple[Any, ...], _Decided] = {}
+
+    def recall(self, run: UntracedPlan) -> _Decided | None:
+        """Return what was decided by fewer values."""
+        older = self.older
+        while older is not None:
+            found = older.decided.get(older.key(run))
+            if found is not None:
+                return found
+            older = older.older
+        return None
+
+
+class Room:
+    """How many decisions phases keep together; when there are more, all are forgotten."""
+
+    def __init__(self, most: int) -> None:
+        self._most = self._left = most
+        self._phases: WeakSet[Phase] = WeakSet()
+
+    def join(self, phase: Phase) -> None:
+        """Let a phase keep decisions here."""
+        self._phases.add(phase)
+
+    def take(self) -> None:
+        """Make room for one decision more."""
+        # forgetting everything is rare enough: a sweep has few different keys per phase
+        if self._left <= 0:
+            for phase in self._phases:
+                phase.memory.decided.clear()
+                phase.memory.older = None
+            self._left = self._most
+        self._left -= 1
 
 
 class Phase:
     """Stages that run one after the other; called as one stage, for plans without a trace."""
 
-    def __init__(self, stages: Iterable[Stage], most: int) -> None:
+    def __init__(self, stages: Iterable[Stage], room: Room) -> None:
         self.stages = tuple(stages)
-        self._most = most
         self.memory = _Memory(FIRST)
+        self._room = room
+        room.join(self)
 
     def __call__(self, run: UntracedPlan) -> None:
         """Decide, or repeat what was decided for the same values. Errors: as the stages."""
@@ -77,7 +122,7 @@ class Phase:
         key = memory.key(run)
         found = memory.decided.get(key)
         if found is None:
-            found = self._decide(run, memory, key)
+            found = self._recalled(run, memory, key) or self._decide(run, memory, key)
         # the same objects every time: what stages write is never changed afterwards
         for name, value in found.values:
             setattr(run, name, value)
@@ -85,6 +130,15 @@ class Phase:
             run.log_lines += found.log_lines
         if found.problems:
             run.problems += found.problems
+
+    def _recalled(
+        self, run: UntracedPlan, memory: _Memory, key: tuple[Any, ...]
+    ) -> _Decided | None:
+        found = memory.recall(run)
+        if found is not None:
+            self._room.take()
+            memory.decided[key] = found
+        return found
 
     def _decide(self, run: UntracedPlan, memory: _Memory, key: tuple[Any, ...]) -> _Decided:
         """Run the stages. What they refuse is not remembered."""
@@ -95,12 +149,13 @@ class Phase:
         found = _Decided(tuple(written), watch.log_lines, watch.problems)
         new = [name for name in watch.read if name not in memory.reads]
         if new:
-            memory = self.memory = _Memory((*memory.reads, *new))
-        # forgetting everything is rare enough: a sweep has few different keys per phase
-        elif len(memory.decided) >= self._most:
-            memory.decided.clear()
+            memory = self.memory = _Memory((*memory.reads, *new), memory)
+        self._room.take()
         memory.decided[(*key, *[watch.read[name] for name in new])] = found
         return found
+
+
+OF_ALL_SEARCHES = Room(REMEMBERED_TOGETHER)
 
 
 def phases(model: Model, rules: RuleSet) -> tuple[Stage, ...]:
@@ -120,7 +175,7 @@ def phases_of_numbers(model: Model, rules: RuleSet) -> tuple[tuple[Stage, ...], 
 def _phases_of_numbers(
     _model: Model, rules: RuleSet, _changes: int
 ) -> tuple[tuple[Stage, ...], tuple[Stage, ...]]:
-    found = _built(rules, REMEMBERED_OF_EACH)
+    found = _built(rules, STARTS | OF_SEARCHES, lambda: OF_ALL_SEARCHES)
     firsts = [one.stages[0] if isinstance(one, Phase) else one for one in found]
     pool, end = firsts.index(memory.requests), firsts.index(memory.auto_fit) + 1
     return found[:pool], found[pool:end]
@@ -129,16 +184,16 @@ def _phases_of_numbers(
 @lru_cache(maxsize=16)
 def _phases(_model: Model, rules: RuleSet, _changes: int) -> tuple[Stage, ...]:
     # Stages read tables of backends and other registries too: a change makes all memory stale.
-    return _built(rules, REMEMBERED)
+    return _built(rules, STARTS, lambda: Room(REMEMBERED))
 
 
-def _built(rules: RuleSet, most: int) -> tuple[Stage, ...]:
+def _built(rules: RuleSet, starts: frozenset[Stage], room: Callable[[], Room]) -> tuple[Stage, ...]:
     found: list[Stage | list[Stage]] = []
     for stage in rules.stages:
         if stage in OF_THE_POOL:
             found.append(stage)
-        elif found and isinstance(found[-1], list) and stage not in STARTS:
+        elif found and isinstance(found[-1], list) and stage not in starts:
             found[-1].append(stage)
         else:
             found.append([stage])
-    return tuple([Phase(one, most) if isinstance(one, list) else one for one in found])
+    return tuple([Phase(one, room()) if isinstance(one, list) else one for one in found])

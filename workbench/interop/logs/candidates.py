@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.model import Model
 from workbench.core.plan import Plan
 from workbench.core.trace import show
-from workbench.interop.logs.scenario import LogReading, Resolve
+from workbench.interop.logs.scenario import LogReading
 from workbench.interop.logs.tries import (
     DRAFTS,
     Changes,
@@ -70,7 +71,17 @@ class ModelSearch:
     scenes: tuple[CandidateScenario, ...] = ()
     tried: int = 0
     is_whole: bool = True
-    """Whether every combination was tried."""
+    """Whether every combination was tried, and every one that fits is a scene."""
+
+    @property
+    def stop(self) -> str:
+        """Return what may be missing after these scenes; empty where the search is whole."""
+        if self.is_whole:
+            return ""
+        return (
+            f" The search stopped after {self.tried:,} combinations, so that others may fit as "
+            "well: every field that the log reports makes them fewer."
+        )
 
     @property
     def words(self) -> str:
@@ -87,7 +98,7 @@ class ModelSearch:
 
 
 def candidates(
-    known: Changes, architecture: str | None, targets: tuple[Target, ...], resolve: Resolve
+    known: Changes, architecture: str | None, targets: tuple[Target, ...]
 ) -> ModelSearch:
     """Return catalog models and changes that have every number of the log; simplest first.
 
@@ -104,19 +115,22 @@ def candidates(
     fixed = {name: value for name, value in known.items() if name != MODEL.name}
     starts = _starts(same_class or models, fixed)
     found: list[tuple[int, CandidateScenario]] = []
-    tries = Tries(targets, resolve, MOST_TRIED)
+    tries = Tries(targets, MOST_TRIED)
+    is_stopped = False
     for step in STEPS:
+        is_stopped = len(found) >= MOST or (step is THREE_LIKELY and bool(found))
+        if is_stopped:
+            break
         for start in starts:
             for change, fields, plan in tries.hits(start, step(start, fixed)):
                 words = ", ".join([start.model.name, *_words(change)])
                 found.append(
                     (len(change), CandidateScenario(fields, words, f"{words}: {_sizes(plan)}"))
                 )
-        if len(found) >= MOST or (found and step is STEPS[-3]):
-            break
     found.sort(key=lambda one: one[0])
     scenes = tuple(scene for _count, scene in found[:MOST])
-    return ModelSearch(scenes, MOST_TRIED - tries.left, is_whole=tries.left > 0)
+    is_whole = tries.left > 0 and len(found) <= MOST and not is_stopped
+    return ModelSearch(scenes, MOST_TRIED - tries.left, is_whole)
 
 
 def _starts(models: Iterable[Model], fixed: Changes) -> list[Start]:
@@ -156,17 +170,16 @@ def _several(start: Start, fixed: Changes, count: int, *, likely: bool) -> Itera
             yield change
 
 
+THREE_LIKELY = partial(_several, count=3, likely=True)
 STEPS: tuple[Callable[[Start, Changes], Iterable[Changes]], ...] = (
     *(_itself, _single, partial(_several, count=2, likely=True), _platform),
-    partial(_several, count=2, likely=False),
-    *(partial(_several, count=3, likely=likely) for likely in (True, False)),
+    *(partial(_several, count=2, likely=False), THREE_LIKELY),
+    partial(_several, count=3, likely=False),
 )
 """What is tried one after the other, each of every model; three changes only where fewer fail."""
 
 
-def other_scenes(
-    reading: LogReading, targets: tuple[Target, ...], resolve: Resolve
-) -> tuple[CandidateScenario, ...]:
+def other_scenes(reading: LogReading, targets: tuple[Target, ...]) -> tuple[CandidateScenario, ...]:
     """Return changes of a scenario that give every number of the log, fewest first.
 
     Fields that the log reports stay, except rule sets: a log can be of a version between two.
@@ -176,11 +189,12 @@ def other_scenes(
         return ()
     known = {name for name in reading.from_lines if name != "rules"}
     found = []
-    for change, fields, plan in Tries(targets, resolve, MOST_TRIED).hits(start, _all(known, start)):
+    hits = Tries(targets, MOST_TRIED).hits(start, _all(known, start))
+    for change, fields, plan in islice(hits, FEW):
         words = " and ".join(_words(change))
         text = f"With {words} the rules give {_sizes(plan)}."
         found.append(CandidateScenario(fields, words, text))
-    return tuple(found[:FEW])
+    return tuple(found)
 
 
 def _all(known: Iterable[str], start: Start) -> Iterator[Changes]:

@@ -180,7 +180,7 @@ class Explainer:
     def _explanations(self) -> tuple[str, ...]:
         """Return changes of the scenario that give every size of the log."""
         if self.others is None:
-            self.others = other_scenes(self.reading, self._targets, self._resolve)
+            self.others = other_scenes(self.reading, self._targets)
         return tuple(scene.text for scene in self.others) or (NO_CHANGE,)
 
 

@@ -84,7 +84,7 @@ def _explained(
     explained_lines = tuple(sorted(map(explained.line, found), key=lambda line: line.line))
     search = ModelSearch(explained.others or ())
     if not reading.is_resolved and targets:
-        search = candidates(reading.fields, reading.architecture, targets, resolve)
+        search = candidates(reading.fields, reading.architecture, targets)
     report = LogReport(
         reading=reading,
         lines=explained_lines,
@@ -99,7 +99,7 @@ def _missing(reading: LogReading, targets: tuple[Target, ...], search: ModelSear
     if "model" in reading.fields:
         return f"a config.json for {reading.fields['model']}"
     if search.scenes or not targets:
-        return NAMES_THE_MODEL
+        return NAMES_THE_MODEL + search.stop
     sizes = ", ".join(f"{one.compare.value} {show(one.said)}" for one in targets)
     return (
         f"the model: none in the catalog has {sizes} {search.words} Paste the line "

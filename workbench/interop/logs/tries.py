@@ -13,7 +13,6 @@ from workbench.core.plan import Plan
 from workbench.core.resolve import resolve_numbers
 from workbench.core.speculation import NGRAM
 from workbench.interop.logs.message import Compare
-from workbench.interop.logs.scenario import Resolve
 from workbench.models import load_model
 from workbench.models.drafter import with_drafter
 from workbench.scenario import FIELDS, MODEL, Scenario, Settings
@@ -63,11 +62,10 @@ def start_of(fields: Changes) -> Start | None:
 class Tries:
     """Tries changes, `left` of them at most."""
 
-    def __init__(self, targets: Iterable[Target], resolve: Resolve, left: int) -> None:
+    def __init__(self, targets: Iterable[Target], left: int) -> None:
         self.left = left
         self._targets = tuple(targets)
         self._sizes = [target for target in self._targets if target.compare.is_size]
-        self._resolve = resolve
 
     def hits(
         self, start: Start, changes: Iterable[Changes]
@@ -91,7 +89,8 @@ class Tries:
         found = resolve_numbers(start.model, changed(start.settings, change), self._has_sizes)
         if found is None or not all(target.hit(found) for target in self._targets):
             return None
-        return self._resolve({**start.fields, **change})  # as a checked scenario
+        Scenario.from_dict({**start.fields, **change})  # refuses what contradicts other fields
+        return found
 
     def _has_sizes(self, plan: Plan) -> bool:
         return all(target.hit(plan) for target in self._sizes)
