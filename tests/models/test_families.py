@@ -482,6 +482,13 @@ def test_origins_name_the_nested_field():
     assert model.model_type == "qwen3_5"
 
 
+def test_the_fields_of_a_state_are_those_that_its_shapes_follow_from():
+    named = resolve(model="qwen3-next-80b-a3b").model.state_fields
+    assert {"linear_num_value_heads", "linear_conv_kernel_dim"} <= set(named)
+    assert all(name.startswith("linear_") for name in named)
+    assert resolve(model="llama-3.1-8b").model.state_fields == ()
+
+
 def test_origins_of_a_flat_file():
     model = read_model(nemotron_h(), "x")
     assert model.origin("num_kv_heads") == "num_kv_heads = 2 from num_key_value_heads"

@@ -84,7 +84,7 @@ def test_the_multiplication_in_the_hover_text_is_right():
             continue
         per_token = page_token_bytes(plan)
         assert per_token * plan.block_size == plan.attention_page_size_bytes, plan
-        assert f" x {per_token} bytes = " in text, plan
+        assert f" x {per_token:,} bytes = " in text, plan
 
 
 def test_a_packed_latent_cache_is_drawn_with_the_bytes_that_it_really_takes():

@@ -245,6 +245,8 @@ class Model:
     """The second checkpoint that drafts for it, as its config.json describes it."""
     origins: Mapping[str, str] = field(default_factory=dict)
     """Field -> where in config.json it came from."""
+    state_fields: tuple[str, ...] = field(default=(), compare=False)
+    """Names among `origins` that the shapes of its states follow from."""
     notes: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
@@ -268,11 +270,8 @@ class Model:
         if self.attention is None or self.attention.value_head_size is not None:
             return self.attention
         found = {self.attention.of_layer(layer) for layer in self.layers if layer.kind != SSM}
-        return _with_heads(
-            self.attention,
-            max(one.num_kv_heads for one in found),
-            max(one.head_size for one in found),
-        )
+        heads, size = max(one.num_kv_heads for one in found), max(one.head_size for one in found)
+        return _with_heads(self.attention, heads, size)
 
     @property
     def draft_head(self) -> Head | None:

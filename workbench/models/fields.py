@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from workbench.core.errors import ConfigError, nearest_names, shown
 from workbench.core.trace import show
 from workbench.models.config_defaults import defaults_of
+
+Found = TypeVar("Found")
 
 MAX_INTEGER: Final = 2**40
 MAX_LAYERS: Final = 2048
@@ -120,6 +122,15 @@ class Fields:
     def note(self, name: str, value: object, origin: str) -> None:
         """Record where a derived value comes from."""
         self.origins[name] = f"{name} = {show(value)} from {origin}"
+
+    def reading(self, read: Callable[[Fields], Found]) -> tuple[Found, tuple[str, ...]]:
+        """Return what a function reads, and the names of the fields that it read for it."""
+        before, self.origins = self.origins, {}
+        try:
+            found = read(self)
+            return found, tuple(self.origins)
+        finally:
+            self.origins = {**before, **self.origins}
 
     def has(self, key: str) -> bool:
         """Return whether a text field has a value: its own, or that of its configuration class."""

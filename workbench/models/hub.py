@@ -175,4 +175,5 @@ def _not_fetched(hub_id: str, reason: str) -> ConfigError:
         f"config.json of {cut(hub_id)} could not be fetched ({reason}). Download it by "
         f"hand and give its path, or {known}.",
         field="model",
+        operands={} if same is None else {"model": same.name},
     )

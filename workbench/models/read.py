@@ -65,6 +65,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
     has_state = any(layer.kind == SSM for layer in layers)
     has_attention = any(layer.kind != SSM for layer in layers)
     attention = family.attention(fields)
+    state, state_fields = fields.reading(family.state) if has_state else (None, ())
     method = quantization_method(fields)
     is_stated = fields.top.get("quantization_config") is not None
     model = Model(
@@ -74,7 +75,8 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         architecture=architecture,
         layers=layers,
         attention=attention if has_attention else None,
-        state=family.state(fields) if has_state else None,
+        state=state,
+        state_fields=state_fields,
         is_hybrid=family.is_hybrid and not ordinary,
         is_attention_free=family.is_attention_free,
         supports_all_mode=family.supports_all_mode,

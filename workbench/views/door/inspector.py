@@ -11,9 +11,10 @@ from workbench.views.html import Html, code, faint, join, stacked, tag
 from workbench.views.pages.parts import KV, PADDING, page_parts
 from workbench.views.rows import result_text
 
-SPECS = {KV: "the attention layer's KVCacheSpec", PADDING: "MambaSpec.page_size_padded"}
-"""Part -> the class of vLLM that has its size; states have another one."""
 STATE_SPEC = "MambaSpec"
+"""Class of vLLM that has the size of a state."""
+OF_KV = ("num_kv_heads", "head_size", "kv_lora_rank", "qk_rope_head_dim")
+"""Fields that the bytes of a token follow from, as far as a model has them."""
 WELCOME = "Point at a part of the picture, or focus a step, to see where its number comes from."
 
 
@@ -34,10 +35,28 @@ def _parts(plan: Plan) -> Iterable[Html]:
             "section",
             tag("b", part.label),
             tag("p", part.words),
-            tag("p", f"vLLM: {SPECS.get(name, STATE_SPEC)}", class_="wb-faint"),
+            stacked(*_origins(plan, name)),
+            tag("p", f"vLLM: {_spec(plan, name)}", class_="wb-faint"),
             data_about=f"part-{name}",
             hidden="",
         )
+
+
+def _origins(plan: Plan, part: str) -> Iterable[str]:
+    """Yield the fields of config.json that the size of a part follows from."""
+    known = plan.model.origins
+    names = {KV: OF_KV, PADDING: ()}.get(part, plan.model.state_fields)
+    found = [known[name].removesuffix(f" from {name}") for name in names if name in known]
+    return ["config.json:", *found] if found else []
+
+
+def _spec(plan: Plan, part: str) -> str:
+    """Return the class of vLLM, and its field, that has the size of a part."""
+    if part == PADDING:
+        return f"{STATE_SPEC}.page_size_padded"
+    groups = plan.cache.groups if plan.cache and part == KV else ()
+    kinds = dict.fromkeys(group.kind for group in groups if not group.spec.is_mamba)
+    return " and ".join(kinds) or (STATE_SPEC if part != KV else "KVCacheSpec")
 
 
 def _steps(plan: Plan) -> Iterable[Html]:

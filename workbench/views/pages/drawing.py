@@ -21,6 +21,8 @@ from workbench.views.static.show import image
 from workbench.views.units import bytes_text, tokens_text
 
 WIDTH, HEIGHT = 1000, 28
+ACRONYMS = {"gdn": "GDN", "kda": "KDA"}
+"""Kind of SSM layer -> what its papers call it, where that is not the same word."""
 _NOTHING = Html()
 MAX_RULES = 120
 """More kernel blocks than this are not ruled one by one: the lines would merge into a wash."""
@@ -67,7 +69,7 @@ def _rows(plan: Plan, longest: int, as_images: bool = False) -> Iterable[Html]:
 
 def _state_title(plan: Plan) -> str:
     kind = plan.model.state.kind if plan.model.state else ""
-    return f"State of one {kind} layer"
+    return f"State of one {ACRONYMS.get(kind, kind.replace('_', ' '))} layer"
 
 
 def _row(

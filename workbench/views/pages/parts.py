@@ -41,13 +41,15 @@ def page_parts(plan: Plan) -> dict[str, PagePart]:
     if size := plan.attention_page_size_bytes:
         attention = plan.model.attention
         label = "latent KV" if attention and attention.use_mla else LOOKS[KV].label
-        words = f"{tokens_text(plan.block_size)} x {page_token_bytes(plan)} bytes"
+        words = f"{tokens_text(plan.block_size)} x {page_token_bytes(plan):,} bytes"
         parts[KV] = PagePart(label, size, f"{words} = {bytes_text(size)}")
     states = plan.model.state.parts if plan.model.state else ()
     shapes = zip(states, plan.layer_state_shapes, plan.mamba_state_dtypes, strict=True)
     for name, shape, dtype in shapes:
         size = prod(shape) * FLOAT_BYTES[dtype]
-        words = f"{' x '.join(map(str, shape))} of {dtype}, {bytes_text(size)}"
+        one = FLOAT_BYTES[dtype]
+        numbers = " x ".join(f"{number:,}" for number in shape)
+        words = f"{numbers} x {one} bytes of {dtype} = {bytes_text(size)}"
         parts[name] = PagePart(LOOKS[name].label, size, words)
     if size := plan.padding_bytes:
         share = f"{percent_text(plan.padding_percent)} of the state"
