@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ from workbench.models.names import similar_model
 from workbench.resolution import resolve
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.links import LINK, read_link
+from workbench.views.settings import changes_text
+from workbench.views.units import tokens_text
 
 MAX_COMMAND = 20_000
 """A text of more characters is not a command."""
@@ -89,7 +91,7 @@ def hub_ids(text: str) -> tuple[str, ...]:
 def _link(text: str, _present: Scenario) -> Understood | None:
     if LINK not in text or len(text.split()) > 1:
         return None
-    return _of_fields(read_link(text), "A link to a scenario.")
+    return _of_fields(read_link(text), "A link to")
 
 
 def _json(text: str, present: Scenario) -> Understood | None:
@@ -97,7 +99,7 @@ def _json(text: str, present: Scenario) -> Understood | None:
     if not isinstance(found, dict):
         return None  # a log may begin with a brace, too
     if MODEL_FIELD in found and FIELDS.keys() >= found.keys():
-        return _of_fields(found, "A scenario.")
+        return _of_fields(found, "A scenario of")
     return _of_model(found, present, "config")
 
 
@@ -114,13 +116,11 @@ def _question(text: str, present: Scenario, *, loosely: bool = False) -> Underst
     found = read_question(text, loosely=loosely)
     if found is None:
         return None
-    said = (f"{FIELDS[name].label} {value}" for name, value in found.said.fields.items())
-    message = f"A question about {', '.join(said) or 'the present scenario'}."
     scenario = _with(present, found.said)
     return Understood(
         kind="question",
         scenario=scenario,
-        message=message,
+        message=f"A question about {_words(scenario, found.said.fields, found.said)}",
         question=found,
         scenes=_with_block(found, scenario),
     )
@@ -156,8 +156,7 @@ def _word(text: str, present: Scenario) -> Understood | None:
         described = read_description(text)
         if described is None:
             raise
-    name = described.fields.get(MODEL_FIELD)
-    return _described(_with(present, described), described, f"Taken for {name or text}.")
+    return _described(_with(present, described), described, "Taken for")
 
 
 def _description(text: str, present: Scenario) -> Understood | None:
@@ -168,17 +167,22 @@ def _description(text: str, present: Scenario) -> Understood | None:
         scenario = _with(present, described)
     else:
         scenario = Scenario(**_machine(present, described))
-    return _described(scenario, described, f"A description of {scenario.model}.")
+    return _described(scenario, described, "A description of")
 
 
-def _described(scenario: Scenario, said: Description, message: str) -> Understood:
+def _described(scenario: Scenario, said: Description, lead: str) -> Understood:
     return Understood(
-        kind="description", scenario=scenario, message=message, length_tokens=said.length_tokens
+        kind="description",
+        scenario=scenario,
+        message=f"{lead} {_words(scenario, said.fields, said)}",
+        length_tokens=said.length_tokens,
     )
 
 
-def _of_fields(fields: Mapping[str, Any], message: str) -> Understood:
-    return Understood(kind="scenario", scenario=Scenario.from_dict(fields), message=message)
+def _of_fields(fields: Mapping[str, Any], lead: str) -> Understood:
+    scenario = Scenario.from_dict(fields)
+    message = f"{lead} {_words(scenario, FIELDS)}"
+    return Understood(kind="scenario", scenario=scenario, message=message)
 
 
 def _of_model(model: str | Mapping[str, Any], present: Scenario, kind: str) -> Understood:
@@ -191,7 +195,28 @@ def _of_model(model: str | Mapping[str, Any], present: Scenario, kind: str) -> U
         message = f"{error.message} Nearest in the catalog: {near}."
         raise ConfigError(error.code, message, field="model") from None
     scenario = present.replace(model=model)
-    return Understood(kind=kind, scenario=scenario, message=f"A {kind}: {name}.")
+    return Understood(
+        kind=kind, scenario=scenario, message=f"A {kind}: {_words(scenario, (), name=name)}"
+    )
+
+
+def _words(
+    scenario: Scenario, said: Collection[str], also: Description | None = None, name: str = ""
+) -> str:
+    """Return the model, what a text said of it, and what stays as it was.
+
+    said: the fields of the text. also: what it says that is not a field. name: of an inline model.
+    """
+    values = {one: getattr(scenario, one) for one in FIELDS if one != MODEL_FIELD}
+    differs = {one: value for one, value in values.items() if value != FIELDS[one].default}
+    is_whole = len(said) == len(FIELDS)  # a scenario has all of them; most are the default
+    new = {one: values[one] for one in (differs if is_whole else values) if one in said}
+    kept = {one: value for one, value in differs.items() if one not in said}
+    length = also.length_tokens if also else None
+    lengths = [] if length is None else [f"requests of {tokens_text(length)}"]
+    model = scenario.model if isinstance(scenario.model, str) else "the inline config"
+    parts = [name or model, *filter(None, [changes_text(new)]), *lengths]
+    return f"{', '.join(parts)}." + (f" As before: {changes_text(kept)}." if kept else "")
 
 
 def _machine(present: Scenario, said: Description) -> dict[str, Any]:
@@ -204,14 +229,13 @@ def _machine(present: Scenario, said: Description) -> dict[str, Any]:
 
 def _of_command(text: str, present: Scenario, said: Description) -> Understood:
     found = from_vllm_command(text, **_machine(present, said))
-    named = "model" in read_command(text).fields
-    message = (
-        "A command line." if named else "A command line without a model; the present one is used."
-    )
+    fields = read_command(text).fields
+    lead = "" if MODEL_FIELD in fields else " without a model, so of"
+    words = _words(found.scenario, fields.keys() | said.fields.keys(), said)
     return Understood(
         kind="command",
         scenario=found.scenario,
-        message=message,
+        message=f"A command{lead or ':'} {words}",
         notes=found.notes,
         length_tokens=said.length_tokens,
     )

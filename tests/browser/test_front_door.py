@@ -157,6 +157,8 @@ def test_the_inspector_says_where_a_part_comes_from(door):
     shown = door.element('[data-about="part-recurrent"]')
     expect(shown).to_be_visible()
     expect(shown).to_contain_text("MambaSpec")
+    expect(shown).to_contain_text("32 x 128 x 128 x 4 bytes of float32")
+    expect(shown).to_contain_text("linear_num_value_heads")
     door.element(".wb-door li[data-step]").first.focus()
     expect(shown).to_be_hidden()
     expect(door.element(".wb-inspector section:not([hidden])")).to_contain_text("bytes")
@@ -241,7 +243,7 @@ def test_answers_explanation_and_next_steps_are_on_one_screen_in_every_view(door
         "no speculation"
     )
     door.submit(text)
-    said = "A command line" if text == COMMAND else "A question"
+    said = "A command: qwen3-next-80b-a3b, Tensor parallel 4" if text == COMMAND else "A question"
     expect(door.element(".wb-understood")).to_contain_text(said)
     screen = door.page.locator(".jp-NotebookPanel-notebook >> visible=true").bounding_box()
     for name in VIEWS:

@@ -48,8 +48,8 @@ def figure(live):
 def test_a_hybrid_block_fails_and_offers_both_remedies(flex):
     assert "got 528, None" in flex.panel.sizes.sizes.value
     assert list(flex.buttons)[:2] == [
-        "Apply flex_attn_kv_block_size = 16",
-        "Apply block_size = 1,024, flex_attn_block_n = 64",
+        "Apply Mask block, kv 16",
+        "Apply Block size 1,024, Tile, keys 64",
     ]
 
 
@@ -67,8 +67,8 @@ def test_the_mask_of_a_refused_plan_offers_the_same_remedies(flex):
 @pytest.mark.parametrize(
     ("button", "build"),
     [
-        ("Apply block_size = 1,024, flex_attn_block_n = 64", "direct"),
-        ("Apply flex_attn_kv_block_size = 16", "generic"),
+        ("Apply Block size 1,024, Tile, keys 64", "direct"),
+        ("Apply Mask block, kv 16", "generic"),
     ],
 )
 def test_each_remedy_works_and_leads_to_another_build(flex, button, build):
@@ -83,7 +83,7 @@ def test_each_remedy_works_and_leads_to_another_build(flex, button, build):
 def test_another_backend_is_shown_as_if_it_were_flex():
     shown = Shown(model="bamba-9b")
     assert "another backend" in shown.panel._note.value
-    shown.buttons["Apply flex_attn_kv_block_size = 16"].click()
+    shown.buttons["Apply Mask block, kv 16"].click()
     assert shown.session.scenario.backend == "FLEX_ATTENTION"
     assert shown.panel._note.value == ""
     assert shown.session.errors == []

@@ -269,7 +269,7 @@ def test_a_refused_scenario_says_why_and_shows_no_older_number():
     assert door.error.code == "float16_not_supported"
     assert "float16_not_supported" in region(door, "answers")
     assert (region(door, "body"), region(door, "next"), door.view.plan) == ("", "", "")
-    assert "dtype = bfloat16" in str(remedies(door))
+    assert "Model dtype bfloat16" in str(remedies(door))
     press(door, "undo")
     assert_shows_its_plan(door)
 

@@ -62,7 +62,7 @@ def shown():
 
 def test_a_remedy_is_a_button_that_changes_the_scenario(shown):
     assert 'data-legal="false"' in shown.html
-    shown.buttons["Apply enable_prefix_caching = yes"].click()
+    shown.buttons["Apply Prefix caching on"].click()
     assert shown.session.scenario == QWEN.replace(enable_prefix_caching=True)
     assert 'data-legal="true" data-value="3971"' in shown.html
     assert shown.buttons == {}

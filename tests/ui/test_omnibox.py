@@ -15,6 +15,7 @@ from workbench.core.errors import ConfigError, ScenarioError
 from workbench.core.what_if.answers import answers
 from workbench.omnibox import understand
 from workbench.scenario import Scenario
+from workbench.scenario.links import link_of
 from workbench.views.door.tiles import answer_to
 
 DATA = Path(__file__).parents[1] / "data"
@@ -57,6 +58,23 @@ def test_a_config_is_a_model_and_keeps_the_other_fields():
 
 def test_a_command_keeps_the_machine():
     assert understand(COMMAND, Scenario(device="B200", rules="0.33")).scenario.device == "B200"
+
+
+UNDERSTOOD = {
+    COMMAND: ("A command: ", "Tensor parallel 4", "As before: Device H200."),
+    "vllm serve -tp 2 # 32K": ("without a model, so of bamba-9b", "requests of 32,768 tokens"),
+    "qwen3.5-4b": ("A model: qwen3.5-4b.", "As before: Device H200"),
+    "qwen3.5-4b, tp 2": ("A description of qwen3.5-4b, Tensor parallel 2.",),
+    link_of(Scenario(device="B200")): ("A link to nemotron-3-nano-30b-a3b, Device B200.",),
+    "why 528?": ("A question about bamba-9b. As before: Device H200",),
+}
+
+
+@pytest.mark.parametrize("text", UNDERSTOOD)
+def test_it_says_what_the_text_set_and_what_stays(text):
+    present = Scenario(model="bamba-9b", device="H200", max_num_batched_tokens=8192)
+    message = understand(text, present).message
+    assert [words for words in UNDERSTOOD[text] if words not in message] == [], message
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n"])
@@ -210,3 +228,18 @@ def test_a_scenario_that_a_log_offers_replaces_the_present_one():
     report = wb.explain_log(log("size_alone_528.log"))
     press(door, "use", json.dumps(dict(report.scenes[0].fields)))
     assert door.scenario == Scenario.from_dict(report.scenes[0].fields)
+
+
+def test_a_checkpoint_that_cannot_be_fetched_offers_the_catalog_model_with_its_sizes(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    door = wb.explore(model="bamba-9b", device="H100")
+    for text, where in (
+        ("vllm serve org/Llama-3.1-8B-Instruct-FP8 -tp 2", "answers"),
+        ("org/Llama-3.1-8B-Instruct-FP8", "understood"),
+    ):
+        door.submit(text)
+        (changes,) = applied(region(door, where))
+        press(door, "apply", changes)
+        assert json.loads(changes) == {"model": "llama-3.1-8b"}
+        assert door.scenario.model == "llama-3.1-8b"
+        assert door.error is None

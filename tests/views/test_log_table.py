@@ -72,6 +72,8 @@ def test_the_headline_counts():
         f"vLLM 0.23.0: {len(report['lines'])} messages known in {report['total_lines']} lines; "
         f"{agree} agree with the rules, 0 not."
     )
+    one = published(next(path for path in LOGS if path.stem == "align_budget"))
+    assert headline(one).endswith("1 agrees with the rules, 0 not.")
 
 
 def test_what_was_pasted_is_escaped():

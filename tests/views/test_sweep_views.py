@@ -100,12 +100,12 @@ def test_the_table_shows_what_varies_and_escapes_it(found):
     assert "◆" in html
     assert "set: TP" in html
     assert "fp8" in html
-    row = {**found.rows([0])[0], "sets": {"model": "<img onerror=x>", "a": 1}}
-    other = {**row, "sets": {"model": "y", "a": 1}}
+    row = {**found.rows([0])[0], "sets": {"model": "<img onerror=x>", "block_size": 64}}
+    other = {**row, "sets": {"model": "y", "block_size": 64}}
     assert "<img" not in sweep_table_html([row, other])
     assert "No point is left" in sweep_table_html([])
-    assert axes_of([row, other]) == ("model", "a")
-    assert axes_of([row, row]) == ("a",)
+    assert axes_of([row, other]) == ("model", "block_size")
+    assert axes_of([row, row]) == ("block_size",)
 
 
 def test_texts_for_a_terminal(found):
@@ -121,12 +121,12 @@ def test_texts_for_a_terminal(found):
 @pytest.mark.parametrize(
     ("name", "value", "is_setting", "text"),
     [
-        ("block_size", None, True, "engine's"),
+        ("block_size", None, True, "auto"),
         ("block_size", None, False, "-"),
         ("waste_share", 0.125, False, "12.50%"),
         ("page_size_bytes", 2048, False, "2,048 B (2.00 KiB)"),
         ("max_concurrency", 12.345, False, "12.35"),
-        ("enable_prefix_caching", True, True, "yes"),
+        ("enable_prefix_caching", True, True, "on"),
         ("num_blocks", 1234, False, "1,234"),
     ],
 )

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
-from workbench.core.what_if.answers import Answers, answers, usual_length
+from workbench.core.what_if.answers import Answers, answers
 from workbench.core.what_if.next_steps import GOALS, NextStep, next_step, next_steps
 from workbench.door.changes import changed
+from workbench.door.explanations import refused
 from workbench.door.history import History
 from workbench.door.labs import LABS
 from workbench.door.regions import Shown, View, body, regions, views_of
@@ -20,7 +21,6 @@ from workbench.door.session import Outcome, Session, guarded
 from workbench.omnibox import understand
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.sizes import integer_value
-from workbench.views import html
 from workbench.views.door.tiles import COMMON_DEVICES, announcement
 from workbench.views.html import Html
 
@@ -106,7 +106,7 @@ class Door:
         except WorkbenchError as error:
             # a new text takes the place of the last one; a model for a log belongs to that log
             gone = {"understood": None} if action == self._submit and not text else {}
-            self._look(complaint=html.refusal_html(error), **gone)
+            self._look(complaint=refused(error), **gone)
 
     def submit(self, text: str, model: str = "") -> None:
         """Do what *Show* does with a pasted text. model: see `understand`."""
@@ -225,7 +225,7 @@ class Door:
         return answers(plan, self._length(plan))
 
     def _length(self, plan: Plan) -> int:
-        return min(self._shows.length or usual_length(plan), plan.max_model_len)
+        return self._shows.length_of(plan)
 
     def _next_steps(self, plan: Plan) -> tuple[NextStep, ...]:
         goal, length = self._shows.goal, self._length(plan)
@@ -233,7 +233,7 @@ class Door:
 
     def _body(self, plan: Plan) -> str:
         pinned = self._shows.pinned
-        key = ("body", self._shows.view, pinned and pinned.fingerprint)
+        key = ("body", self._shows.view, pinned and pinned.fingerprint, self._length(plan))
         return self._once(plan, key, lambda: body(self._shows, plan))
 
     def _once(self, plan: Plan, key: Hashable, make: Callable[[], Found]) -> Found:

@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from workbench.core.errors import Refused, WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.remedies import Remedy
 from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.differences import plan_differences
 from workbench.door.history import changed_fields
 from workbench.exchange import commands_of
+from workbench.resolution import remedies_of_refusal
+from workbench.scenario import Scenario
 from workbench.versions import compare
 from workbench.views import html
 from workbench.views.capacity.html import pool_html
 from workbench.views.capacity.memory_answer import answer_html
 from workbench.views.door.buttons import data_button
-from workbench.views.door.next_cards import changes_text
 from workbench.views.door.step_links import step_links, step_list
 from workbench.views.door.trial import slider
 from workbench.views.hits.html import hits_html
 from workbench.views.html import Html, join, tag
 from workbench.views.pages.drawing import longest_page, other_page, page_drawing
+from workbench.views.settings import changes_text
 from workbench.views.versions.differences import differences_html, differences_table
 
 PINNED = "pinned"
@@ -61,10 +64,23 @@ def hits(plan: Plan) -> Html:
     return join(drawn, why, tag("div", data_button(f"Apply {changes_text(on)}", "apply", on)))
 
 
+def refused(error: WorkbenchError, scenario: Scenario | None = None) -> Html:
+    """Return why there is no plan, with a button per change that helps.
+
+    scenario: of which there is none; None for a text that was not read.
+    """
+    near = {name: value for name, value in error.operands.items() if name == error.field}
+    found: Iterable[Remedy] = ()
+    if isinstance(error, Refused) and scenario is not None:
+        found, near = remedies_of_refusal(scenario, error), {}
+    apply = data_button(f"Apply {changes_text(near)}", "apply", near) if near else ""
+    return join(html.refusal_html(error), remedies_html(found), apply)
+
+
 def remedies_html(remedies: Iterable[Remedy]) -> Html:
     """Return a button per remedy that applies it."""
-    buttons = (data_button(f"Apply {one.text}", "apply", dict(one.changes)) for one in remedies)
-    return tag("div", *buttons)
+    found = (dict(one.changes) for one in remedies)
+    return tag("div", *(data_button(f"Apply {changes_text(one)}", "apply", one) for one in found))
 
 
 def compared_with(plan: Plan, pinned: Plan) -> Html:

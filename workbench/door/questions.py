@@ -14,10 +14,11 @@ from workbench.interop.questions import Question
 from workbench.omnibox import Understood
 from workbench.scenario import FIELDS
 from workbench.views.door.buttons import button, data_button
-from workbench.views.door.next_cards import changes_text, gains_and_costs
+from workbench.views.door.next_cards import gains_and_costs
 from workbench.views.door.tiles import answer_to
 from workbench.views.door.trial import tried_words
 from workbench.views.html import Html, bullets, fold, join, tag
+from workbench.views.settings import changes_text
 
 LISTED = 7
 """Candidates that are shown without unfolding."""

@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from workbench.core.errors import Refused
 from workbench.core.plan import Plan
-from workbench.core.what_if.answers import Answers
+from workbench.core.what_if.answers import Answers, answers, usual_length
 from workbench.core.what_if.next_steps import GOALS, NextStep
-from workbench.door.explanations import PINNED, VIEWS, compared_with, remedies_html
+from workbench.door.explanations import PINNED, VIEWS, compared_with, refused
 from workbench.door.history import History, changed_fields
 from workbench.door.labs import LABS
 from workbench.door.logs import explained
@@ -20,14 +19,14 @@ from workbench.door.session import Outcome
 from workbench.exchange import commands_of
 from workbench.models import catalog_names
 from workbench.omnibox import Understood
-from workbench.resolution import remedies_of_refusal
+from workbench.scenario import Scenario
 from workbench.scenario.links import link_of
 from workbench.views import html
 from workbench.views.door.buttons import button
 from workbench.views.door.inspector import inspector
 from workbench.views.door.next_cards import next_cards
 from workbench.views.door.scenario_bar import Bar, scenario_bar
-from workbench.views.door.tiles import tiles
+from workbench.views.door.tiles import capacity, tiles
 from workbench.views.door.trial import tried_html
 from workbench.views.door.visits import HISTORY, Line, history
 from workbench.views.html import Html, join, tag
@@ -61,6 +60,10 @@ class View:
     """HTML of what is wrong with the last input."""
     notices: tuple[str, ...] = ()
     """What the last change reset."""
+
+    def length_of(self, plan: Plan) -> int:
+        """Return the tokens of the requests that are counted for a plan."""
+        return min(self.length or usual_length(plan), plan.max_model_len)
 
     def replace(self, **changes: Any) -> View:
         """Return the same with these changes."""
@@ -128,8 +131,7 @@ def regions(shown: Shown) -> dict[str, str]:
         cards = next_cards(shown.steps, everything=looks.everything)
         found["next"] = tag("div", _goals(looks.goal), cards, class_="wb-next")
     elif error is not None:
-        remedies = remedies_of_refusal(scenario, error) if isinstance(error, Refused) else ()
-        found["answers"] = join(html.refusal_html(error), remedies_html(remedies))
+        found["answers"] = refused(error, scenario)
         found |= dict.fromkeys(("views", "body", "tried", "inspector", "next"), Html())
     found["labs"] = shown.labs
     return {name: str(text) for name, text in found.items()}
@@ -139,7 +141,8 @@ def body(looks: View, plan: Plan) -> str:
     """Return the HTML of the open view."""
     if looks.view == PINNED and looks.pinned is not None:
         return compared_with(plan, looks.pinned)
-    return VIEWS[looks.view][1](plan, looks.pinned)
+    counted = capacity(answers(plan, looks.length_of(plan))) if looks.view == "fits" else Html()
+    return join(counted, Html(VIEWS[looks.view][1](plan, looks.pinned)))
 
 
 def views_of(looks: View) -> Mapping[str, str]:
@@ -204,10 +207,17 @@ def _disabled(is_disabled: bool) -> dict[str, str]:
 def _lines(visits: History) -> list[Line]:
     """Return what the list of the tried scenarios shows of each."""
     scenarios = [visit.scenario for visit in visits.visits]
-    changes = [{}, *map(changed_fields, scenarios, scenarios[1:])]
+    changes = [{}, *map(_of_visit, scenarios, scenarios[1:])]
     names = (one.model if isinstance(one.model, str) else "inline config" for one in scenarios)
     found = zip(names, changes, visits.visits, strict=True)
     return [Line(i, name, new, visit.answers) for i, (name, new, visit) in enumerate(found)]
+
+
+def _of_visit(before: Scenario, now: Scenario) -> dict[str, object]:
+    """Return what a person changed; with another model, everything that is set with it."""
+    if before.model == now.model:
+        return changed_fields(before, now)
+    return {"model": now.model, **changed_fields(Scenario(model=now.model), now)}
 
 
 def lab_links(present: str) -> Html:

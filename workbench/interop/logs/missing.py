@@ -1,5 +1,6 @@
 """Find what a log would have to state for the rules to give its fatal error."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
@@ -23,6 +24,8 @@ from workbench.models.drafter import with_drafter
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.fields import changed
 
+PYDANTIC = re.compile(r" \[type=\w+, input_value=.*\]")
+"""What pydantic adds to the message of an assertion."""
 SMALL_SIZES = (0, *(2**power for power in range(20, 37)))
 
 
@@ -51,7 +54,8 @@ def _summary(report: LogReport, ending: FatalEntry, code: str | None) -> str:
         answer = f"The rules give the same error [{code}]{numbers}."
     elif not report.reading.is_resolved:
         answer = "The log states too little to compare this with the rules."
-    return f"The log ends with a fatal error (line {ending.line}): {ending.text} - {answer}"
+    text = PYDANTIC.sub("", ending.text)
+    return f"The log ends with a fatal error (line {ending.line}): {text} - {answer}"
 
 
 def missing(

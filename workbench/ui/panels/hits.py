@@ -16,6 +16,7 @@ from workbench.ui.pieces import apply_button, display, grid, integer_of, line, t
 from workbench.views import html
 from workbench.views.hits.figure import hit_curve
 from workbench.views.hits.html import hits_html, threshold_html, workload_html
+from workbench.views.settings import changes_text
 from workbench.views.sweeps.rows import point_name
 
 NUMBERS = {
@@ -51,7 +52,7 @@ class HitsPanel(Panel):
         self._curve, self._advice = LiveFigure(), widgets.HTML()
         self.steps = line()
         self.switch_on = apply_button(
-            "Apply enable_prefix_caching = yes",
+            f"Apply {changes_text({'enable_prefix_caching': True})}",
             "Show the possible hits of this model with prefix caching.",
         )
         self.inputs = {name: text_box(label, tip=tip) for name, (label, tip) in NUMBERS.items()}

@@ -23,6 +23,7 @@ from workbench.views.offload.figure import offload_figure
 from workbench.views.offload.html import offload_html
 from workbench.views.offload.rows import remedy_rows, request_changes
 from workbench.views.offload.transfer import transfer_html
+from workbench.views.settings import changes_text
 
 SAME = "as this scenario"
 PREFILL, DECODE = "prefill", "decode"
@@ -113,7 +114,8 @@ class OffloadPanel(Panel):
         found, buttons = offload(plan, request), []
         for remedy, after in remedy_rows(plan, request, found):
             pressed = partial(self.session.replace, **remedy.changes)
-            buttons.append(self.apply_button(f"Apply {remedy.text}", f"Tested: {after}", pressed))
+            label = f"Apply {changes_text(remedy.changes)}"
+            buttons.append(self.apply_button(label, f"Tested: {after}", pressed))
         for problem in found.problems:
             for other in request_remedies(plan, problem, request):
                 inputs = {

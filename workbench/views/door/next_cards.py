@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from workbench.core.what_if.next_steps import Difference, NextStep
-from workbench.scenario.fields import FIELDS
 from workbench.views.door.buttons import button
 from workbench.views.html import Html, join, tag
+from workbench.views.settings import changes_text
 from workbench.views.units import short_bytes_text
 
 SHOWN = 4
@@ -18,8 +18,6 @@ BESIDES: Mapping[str, Mapping[Any, str]] = {
 }
 """Field -> value -> what it costs in addition to the numbers."""
 
-OF_A_DRAFTER = ("speculative_method", "draft_model")
-
 
 def next_cards(steps: Sequence[NextStep], *, everything: bool = False) -> Html:
     """Return one card per change; the first ones, or all."""
@@ -30,22 +28,6 @@ def next_cards(steps: Sequence[NextStep], *, everything: bool = False) -> Html:
     if len(shown) < len(steps):
         cards.append(button(f"all {len(steps)} changes", "all", key="all", class_="wb-link"))
     return tag("div", *cards, class_="wb-cards")
-
-
-def changes_text(changes: Mapping[str, Any]) -> str:
-    """Return the changed fields with their new values, as the pickers call them.
-
-    That a drafter goes is said by the number of its tokens.
-    """
-    ends = changes.get("num_speculative_tokens") == 0
-    shown = {name: one for name, one in changes.items() if not (ends and name in OF_A_DRAFTER)}
-    return ", ".join(f"{FIELDS[name].label} {_value(name, one)}" for name, one in shown.items())
-
-
-def _value(name: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return FIELDS[name].none if value is None else FIELDS[name].kind.format(value)
 
 
 def _card(number: int, step: NextStep) -> Html:
@@ -77,7 +59,7 @@ def _text(one: Difference) -> str:
     old, new = one.before or 0.0, one.after or 0.0
     match one.measure:
         case "starts":
-            return STARTS[int(new)]
+            return "no blockers known" if new > old and new == 1 else STARTS[int(new)]
         case "requests":
             return f"{new:,.3g} requests per GPU instead of {old:,.3g}"
         case "request_bytes":

@@ -12,6 +12,7 @@ from workbench.scenario.field import Field
 from workbench.scenario.fields import SECTIONS
 from workbench.views.door.buttons import opening
 from workbench.views.html import Html, tag
+from workbench.views.settings import setting_text
 
 Legal = Callable[[str, tuple[Any, ...]], tuple[Any, ...]]
 """(field, its candidates) -> those that vLLM accepts."""
@@ -75,16 +76,11 @@ def scenario_bar(bar: Bar) -> Html:
     chips[-1:-1] = [_length_chip(bar)] if bar.length_tokens else []
     shown = {*CHIPS, *chain.from_iterable(SHARED.values())}
     chips += [
-        _chip(name, f"{SHORT.get(name, field.label)} {_text(scenario, name)}", bar)
+        _chip(name, f"{SHORT.get(name, field.label)} {setting_text(name, value)}", bar)
         for name, field in FIELDS.items()
-        if name not in shown and getattr(scenario, name) != field.default
+        if name not in shown and (value := getattr(scenario, name)) != field.default
     ]
     return tag("div", *chips, _every_field(bar), class_="wb-chips")
-
-
-def _text(scenario: Scenario, name: str) -> str:
-    value = getattr(scenario, name)
-    return _switch(value) if isinstance(value, bool) else FIELDS[name].kind.format(value)
 
 
 def _chip(name: str, text: str, bar: Bar) -> Html:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from workbench.core.what_if.answers import Answers
 from workbench.views.door.buttons import button
 from workbench.views.html import Html, faint, join, tag
-from workbench.views.units import percent_text
+from workbench.views.units import bytes_text, percent_text
 
 MORE, LESS, SAME = "▲", "▼", "="
 
@@ -32,6 +32,8 @@ class Tile:
     """What is shown below the value."""
     number: Callable[[Answers], float | None]
     """What two scenarios are compared by."""
+    per: str = ""
+    """What that number is of, where it is not the value."""
     links: Callable[[Answers], Sequence[Link]]
 
 
@@ -113,6 +115,7 @@ TILES = (
         value=_requests,
         words=_requests_words,
         number=lambda one: one.requests_per_device,
+        per=" per GPU",
         links=lambda one: [
             *_missing(one),
             Link("where it goes", "show_lab", "Groups and capacity"),
@@ -156,20 +159,31 @@ def _compared(tile: Tile, now: Answers, pinned: Answers) -> Html:
     text = f"A: {tile.value(pinned)}"
     old, new = tile.number(pinned), tile.number(now)
     if old is not None and new is not None:
-        text += f", {_difference(old, new)}"
+        text += f", {_difference(old, new, tile.per)}"
     return faint(text, data_pinned=tile.view)
 
 
-def _difference(old: float, new: float) -> str:
+def _difference(old: float, new: float, per: str) -> str:
     if old == new:
-        return f"{SAME} the same"
+        return f"{SAME} the same{per}"
     sign = MORE if new > old else LESS
-    return f"{sign} {abs(new - old):,.10g}" + (f" ({new / old - 1:+.0%})" if old else "")
+    share = f" ({100 * (new / old - 1):+.0f} %)" if old else ""
+    return f"{sign} {abs(new - old):,.10g}{per}{share}"
 
 
 def announcement(now: Answers) -> str:
     """Return the answers in one sentence, for a screen reader."""
     return "; ".join(_sentences(now)) + "."
+
+
+def capacity(now: Answers) -> Html:
+    """Return how many requests fit, and what one of them takes; nothing where it is not known."""
+    if now.requests is None or now.request_bytes is None:
+        return Html()
+    fit, held = f"{_requests(now)} {_requests_words(now)}", bytes_text(now.request_bytes)
+    where = " of all GPUs together" if now.devices > 1 else ""
+    words = ". Each reserves whole blocks, also for its states: "
+    return tag("p", tag("b", fit), f"{words}{held} of the KV cache{where}.")
 
 
 def answer_to(view: str, now: Answers) -> str:

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 from workbench.core.what_if.answers import Answers
 from workbench.views.door.buttons import button, opening
-from workbench.views.door.next_cards import changes_text
 from workbench.views.door.tiles import TILES
 from workbench.views.html import Html, tag
+from workbench.views.settings import changes_text
 
 HISTORY = "history"
 LISTED = 40

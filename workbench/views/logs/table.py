@@ -54,7 +54,11 @@ def headline(report: Mapping[str, Any]) -> str:
     agree, differ = verdicts.count("agrees"), verdicts.count("differs")
     version = f"vLLM {report['vllm_version']}" if report["vllm_version"] else "vLLM"
     count = f"{counted(len(verdicts), 'message')} known in {report['total_lines']:,} lines"
-    compared = f"{agree} agree with the rules, {differ} not" if agree or differ else "none compared"
+    compared = (
+        f"{agree} agree{'s' * (agree == 1)} with the rules, {differ} not"
+        if agree or differ
+        else "none compared"
+    )
     return f"{version}: {count}; {compared}."
 
 

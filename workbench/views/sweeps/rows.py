@@ -6,6 +6,7 @@ from typing import Any
 from workbench.core import ranks
 from workbench.scenario.fields import Settings
 from workbench.views.html import Html, bullets, code, document, fold, join, note, tag, wide_table
+from workbench.views.settings import setting_text
 from workbench.views.units import bytes_text
 
 Row = Mapping[str, Any]
@@ -77,7 +78,6 @@ MEMORY_NOTES = {
 }
 """Where the size of the pool comes from -> what a sweep over tensor_parallel assumes of it."""
 SHOWN_ROWS = 15
-MIB, GIB = 2**20, 2**30
 
 
 def value_text(name: str, value: Any, *, is_setting: bool = False) -> str:
@@ -85,17 +85,16 @@ def value_text(name: str, value: Any, *, is_setting: bool = False) -> str:
 
     is_setting: None leaves it to vLLM.
     """
+    if is_setting:
+        return "auto" if value is None else setting_text(name, value)
     if value is None:
-        return "engine's" if is_setting else "-"
+        return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if name == "waste_share":
-        return f"{value:.2%}"
     if name.endswith("_bytes") and isinstance(value, int):
-        whole = is_setting and value and value % MIB == 0
-        return f"{value / GIB:g} GiB" if whole else bytes_text(value)
+        return bytes_text(value)
     if isinstance(value, float):
-        return f"{value:,.2f}"
+        return format(value, ".2%" if name == "waste_share" else ",.2f")
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 

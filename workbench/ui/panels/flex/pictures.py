@@ -20,6 +20,7 @@ from workbench.ui.panels.panel import Panel, Shown
 from workbench.ui.pieces import display, dropdown, grid, integer_of, line, text_box
 from workbench.views.flex.figure import legal_pairs, mask_memory_figure, nested_grids
 from workbench.views.flex.text import TargetLimit, flex_html, targets_html, visits_html
+from workbench.views.settings import changes_text
 
 DEFAULT_BATCH, DEFAULT_SIZE = "2q48_q16s700", 64
 ROCM_SEEN_BYTES = 64 * 1024
@@ -68,7 +69,7 @@ class Part(Panel):
         """Return buttons for the tested remedies of the problems of flex attention."""
         return [
             self.apply_button(
-                f"Apply {remedy.text}",
+                f"Apply {changes_text(remedy.changes)}",
                 f"Tested: {remedy.plan!r}",
                 partial(self.session.replace, **{"backend": FLEX, **remedy.changes}),
             )
