@@ -177,6 +177,26 @@ def test_a_stop_is_checked_between_two_heads(monkeypatch):
     assert launched.is_set()
 
 
+@interpreted
+def test_a_stop_is_heard_inside_an_interpreted_launch(monkeypatch):
+    from triton.runtime.interpreter import interpreter_builder
+
+    job, programs, real = Job(), [], type(interpreter_builder).set_grid_idx
+
+    def counted(self, *program):
+        programs.append(program)
+        if len(programs) == 3:
+            job.stop()
+        real(self, *program)
+
+    monkeypatch.setattr(type(interpreter_builder), "set_grid_idx", counted)
+    with pytest.raises(Stopped), job.stops_launches():
+        launch_flex(LLAMA, BATCH, job=job)
+    assert len(programs) == 3
+    assert launch_flex(LLAMA, BATCH).exact_enough  # nothing is left behind
+    assert len(programs) > 6
+
+
 def test_memory_that_runs_out_is_reported_and_other_failures_are_not_hidden():
     wanted = pytest.raises(ScenarioError, match="does not fit into the memory")
     with wanted as caught, kernel_errors_as_scenario_errors("This cache"):

@@ -2,11 +2,14 @@
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from queue import SimpleQueue
 from typing import Any, TypeVar
+
+from workbench.kernels.mode import triton_mode
 
 Result = TypeVar("Result")
 KERNELS, PROCESSES, SWEEPS = "kernels", "processes", "sweeps"
@@ -18,8 +21,8 @@ FIRST_DEVICE = -1
 """No other device was made current: torch then leaves its first one as it is."""
 
 
-class Stopped(Exception):  # noqa: N818 - nothing went wrong
-    """The job was stopped on request."""
+class Stopped(BaseException):  # noqa: N818 - nothing went wrong
+    """The job was stopped on request. Not an Exception: no code that handles errors takes it."""
 
 
 class Job:
@@ -45,6 +48,28 @@ class Job:
         """Raise Stopped if a stop was requested; a lab calls this between two launches."""
         if self.stopping:
             raise Stopped
+
+    @contextmanager
+    def stops_launches(self) -> Iterator[None]:
+        """Stop between two programs as well, where Triton interprets: a launch takes minutes there.
+
+        For one thread at a time: the interpreter is one object of the process.
+        """
+        if triton_mode().mode != "interpreter":
+            yield
+            return
+        from triton.runtime.interpreter import interpreter_builder
+
+        def checked(*program: int) -> None:
+            self.check()
+            type(interpreter_builder).set_grid_idx(interpreter_builder, *program)
+
+        # an instance attribute: it hides the builder's own method until it is deleted
+        interpreter_builder.set_grid_idx = checked
+        try:
+            yield
+        finally:
+            del interpreter_builder.set_grid_idx
 
 
 @cache

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import nullcontext
 from functools import partial
 from html import escape
 from typing import Any
@@ -85,7 +86,7 @@ class JobRunner:
             self.pending = launch(partial(self._run, job, work, done), self._lane)
 
     def cancel(self) -> None:
-        """Request the running job to stop; it notices between two launches."""
+        """Request the running job to stop; it notices between two launches or programs."""
         with self._lock:
             if self._job is not None:
                 self._job.stop()
@@ -122,7 +123,8 @@ class JobRunner:
         """Do the work; return the function that shows the result, or why there is none."""
         try:
             job.check()  # it may have waited for the job that it replaces
-            return partial(done, work(job))
+            with job.stops_launches() if self._lane == KERNELS else nullcontext():
+                return partial(done, work(job))
         except Stopped:
             return partial(self._say, job, "Stopped.")
         except REFUSED as error:
