@@ -96,6 +96,11 @@ def test_a_plan_without_flex_is_reported_and_recovered_from(fields):
     shown = Shown(**fields)
     assert shown.panel._all.layout.display == "none"
     assert shown.panel._note.value
+    ways = shown.panel._remedies.children
+    assert ways
+    ways[0].click()
+    assert shown.panel._all.layout.display is None
+    assert shown.panel._remedies.children == ()
     shown.session.request(Scenario(model="llama-3.1-8b"))
     assert shown.panel._all.layout.display is None
     assert shown.session.errors == []

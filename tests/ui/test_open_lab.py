@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import unescape
 
 import pytest
 from ipywidgets.widgets import widget as every
@@ -178,3 +179,16 @@ def test_a_saved_notebook_has_the_words_of_a_lab():
     bundle = wb.lab.hits(START)._repr_mimebundle_()
     assert bundle["text/plain"].startswith("Prefix hits, pinned: qwen3-next-80b-a3b")
     assert "tokens" in bundle["text/html"]
+
+
+def test_every_lab_says_what_it_shows_and_one_that_launches_what_a_gpu_adds():
+    door = wb.explore(START)
+    for title, kind in LABS.items():
+        door.open(title)
+        assert kind.line in unescape(door.labs.about.value)
+        assert kind.with_gpu in unescape(door.labs.about.value)
+    adds = {title for title, kind in LABS.items() if "Without a GPU" in kind.with_gpu}
+    assert adds == {"Block tables", "Flex attention", "Kernel sweeps"}
+    alone = wb.lab.kernel_sweeps(START)
+    assert LABS["Kernel sweeps"].with_gpu in unescape(alone._source.value)
+    alone.close()

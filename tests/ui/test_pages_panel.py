@@ -369,7 +369,7 @@ def test_the_pool(pages):
     assert "10,000 blocks" in pages.raster.figure.figure.layout.title.text
     pages.raster.blocks.value = "1,000,000"
     pages.raster.prompts.value = "100, 2000"
-    pages.raster.finished.value = 3
+    pages.raster.finished.value = "3"
     pages.raster.by.value = "request"
     shown = pages.raster.figure.figure.layout.title.text
     assert "1,000,000 blocks" in shown

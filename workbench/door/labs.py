@@ -9,6 +9,8 @@ class LabKind(NamedTuple):
     name: str
     panel: str
     line: str
+    with_gpu: str = ""
+    """What runs without a GPU, and what one adds; empty where nothing is launched."""
 
 
 LABS = {
@@ -26,10 +28,18 @@ LABS = {
     ),
     "Chunks": LabKind("chunks", "chunks:ChunksPanel", "Chunk sizes of a KV connector."),
     "Block tables": LabKind(
-        "tables", "block_tables:BlockTablesPanel", "The real block-table kernels, step by step."
+        "tables",
+        "block_tables:BlockTablesPanel",
+        "The real block-table kernels, step by step.",
+        "Without a GPU, Triton's interpreter runs them and counts what they read and write; a GPU "
+        "adds times and the share of its bandwidth.",
     ),
     "Flex attention": LabKind(
-        "flex", "flex.panel:FlexPanel", "Legal tiles, the mask, and the real paged kernel."
+        "flex",
+        "flex.panel:FlexPanel",
+        "Legal tiles, the mask, and the real paged kernel.",
+        "Without a GPU, Triton's interpreter or torch on the CPU runs it and the result is "
+        "checked; a GPU adds times and rates.",
     ),
     "Backends by TP": LabKind(
         "backends", "backends:backends_panel", "Attention backends by tensor-parallel size."
@@ -38,13 +48,20 @@ LABS = {
         "versions", "versions:VersionsPanel", "What another vLLM version makes of the scenario."
     ),
     "Live check": LabKind(
-        "live_check", "verify:VerifyPanel", "The answers of an installed vLLM, field by field."
+        "live_check",
+        "verify:VerifyPanel",
+        "An installed vLLM answers the same question, field by field.",
+        "It needs no GPU: the platform of the scenario is emulated.",
     ),
     "Sweeps": LabKind(
         "sweeps", "sweeps.panel:SweepsPanel", "Many configurations resolved, and the best of them."
     ),
     "Kernel sweeps": LabKind(
-        "kernel_sweeps", "sweeps.kernels:KernelTuning", "Many kernel configurations measured."
+        "kernel_sweeps",
+        "sweeps.kernels:KernelTuning",
+        "Many kernel configurations measured: the quickest ones for a device.",
+        "Without a GPU, Triton's interpreter checks a few small ones and measures no time; a GPU, "
+        "here or at the address of a Dask scheduler, adds the times.",
     ),
     "Copy": LabKind("copy", "copy:CopyPanel", "The scenario as code, as flags, and as files."),
 }

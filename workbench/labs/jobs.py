@@ -21,7 +21,7 @@ FIRST_DEVICE = -1
 """No other device was made current: torch then leaves its first one as it is."""
 
 
-class Stopped(BaseException):  # noqa: N818 - nothing went wrong
+class Stopped(BaseException):
     """The job was stopped on request. Not an Exception: no code that handles errors takes it."""
 
 

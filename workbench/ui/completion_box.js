@@ -7,7 +7,7 @@ class Box {
     const made = (name, attributes) => Object.assign(document.createElement(name), attributes);
     const id = `wb-${Math.random().toString(36).slice(2)}`;
     this.label = made("label", { textContent: model.get("label"), htmlFor: id, className: "widget-label" });
-    this.text = made("textarea", { id, rows: 4, spellcheck: false, value: model.get("value") });
+    this.text = made("textarea", { id, rows: 8, spellcheck: false, value: model.get("value") });
     this.list = made("div", { id: `${id}-list`, hidden: true });
     this.list.setAttribute("role", "listbox");
     const role = { "aria-autocomplete": "list", "aria-controls": this.list.id };

@@ -16,6 +16,7 @@ from workbench.door.session import Session
 from workbench.scenario import Scenario
 from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import CopyBox, display
+from workbench.views.html import document, note, tag
 
 CALL_LABEL = "the call of this lab"
 
@@ -47,7 +48,8 @@ class Labs:
         """Of the open lab; empty: none."""
         self.call = CopyBox(label=CALL_LABEL, opens=True)
         display(self.call, shown=False)
-        self.widget = widgets.VBox([self.call])
+        self.about = widgets.HTML()
+        self.widget = widgets.VBox([self.about, self.call])
         self.widget.add_class("wb-labs")
 
     def open(self, title: str) -> Panel:
@@ -60,6 +62,7 @@ class Labs:
                 panel.widget.add_class("wb-tab")
                 self.widget.children = (*self.widget.children, panel.widget)
             self.call.text = self._call(title)
+            self.about.value = about_html(title)
             self._switch(title)
             self._show_open()
             return self._panels[title]
@@ -107,6 +110,7 @@ class Labs:
 
     def _switch(self, title: str) -> None:
         self.title = title
+        display(self.about, shown=bool(title))
         display(self.call, shown=bool(title) and app_mode() is None)
         for name, panel in self._panels.items():
             display(panel.widget, shown=name == title)
@@ -122,6 +126,12 @@ class Labs:
         if self.title and self._shown.get(self.title) is not self._newest:
             self._shown[self.title] = self._newest
             self._newest(self._panels[self.title])
+
+
+def about_html(title: str) -> str:
+    """Return what a lab shows, and what a GPU adds to that."""
+    kind = LABS[title]
+    return document(note(tag("b", title), f": {kind.line} {kind.with_gpu}"))
 
 
 def new_panel(title: str, session: Session) -> Panel:

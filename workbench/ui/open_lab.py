@@ -105,7 +105,9 @@ class OpenLab(SavedPicture):
 
     def _say(self, scenario: Scenario, problem: str = "") -> None:
         words = html.tag("span", f"{self._state}: {scenario_words(scenario)}", class_="wb-faint")
-        self._source.value = html.document(html.tag("b", self.title), html.Html(" "), words)
+        adds = LABS[self.title].with_gpu
+        head = (html.tag("b", self.title), html.Html(" "), words)
+        self._source.value = html.document(*head, html.note(adds) if adds else "")
         self._problem.value = problem
         mark_stale(self._error is not None, self.panel)
 

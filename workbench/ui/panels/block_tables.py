@@ -43,7 +43,7 @@ BUTTONS = {
 """Name -> tip."""
 START, MISTAKE, COMPILE = ALWAYS = ("Start", "Run it", "Compile")
 """Buttons that need no running batch."""
-ASSEMBLY_CHARACTERS = 40_000
+ASSEMBLY_CHARACTERS, WIDE_PX = 40_000, 430
 DEFAULT_BATCH, DEFAULT_NEWCOMER = "2q700_3q1s3000", "q100"
 PATHS = {
     "fast: two launches": "fast",
@@ -87,7 +87,7 @@ class BlockTablesPanel(Panel):
             self._status,
             self.group,
             *self._figures,
-            grid([self.mistake, self.buttons[MISTAKE]]),
+            grid([self.mistake, self.buttons[MISTAKE]], WIDE_PX),
             self._damage,
             grid([self.target, self.buttons[COMPILE]]),
             self._compiled,
@@ -181,6 +181,7 @@ class BlockTablesPanel(Panel):
         if not running and tuple(self.row.options) != rows:
             self.row.options = rows
             self.row.value = rows[0] if rows else None
+        self.row.disabled = not rows
         for name, made in self.buttons.items():
             made.disabled = running or not has_cache or (name not in ALWAYS and not rows)
 

@@ -1,4 +1,4 @@
-"""Export the scenario: as Python, as vLLM flags, as files, with the log lines to compare with."""
+"""Export the scenario: as Python, as a command, as files, with the log lines to compare with."""
 
 from html import escape
 from pathlib import Path
@@ -23,8 +23,8 @@ class CopyPanel(Panel):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self.code, self.flags = CopyBox(label="as code"), CopyBox(label="as vLLM flags")
-        self.python = CopyBox(label="as vLLM in Python")
+        self.code, self.flags = CopyBox(label="workbench code"), CopyBox(label="vllm serve")
+        self.python = CopyBox(label="vLLM in Python")
         self._log, self._saved = widgets.HTML(), widgets.HTML()
         tip = "Save two files of this name, .json and .html, next to the notebook."
         self.name = text_box("Save as", "design", tip=tip)

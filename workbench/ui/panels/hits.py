@@ -21,10 +21,13 @@ from workbench.views.sweeps.rows import point_name
 
 NUMBERS = {
     "shared_tokens": (
-        "Shared prefix",
+        "Shared prefix (tokens)",
         "Tokens at the start of the prompt that other requests share.",
     ),
-    "unique_tokens": ("Unique suffix", "Tokens after the shared prefix, unique to each request."),
+    "unique_tokens": (
+        "Unique suffix (tokens)",
+        "Tokens after the shared prefix, unique to each request.",
+    ),
     "requests": ("Requests", "Number of sequential requests."),
     "prefixes": ("Prefixes", "Number of distinct shared prefixes."),
 }
@@ -56,11 +59,12 @@ class HitsPanel(Panel):
             "Show the possible hits of this model with prefix caching.",
         )
         self.inputs = {name: text_box(label, tip=tip) for name, (label, tip) in NUMBERS.items()}
+        title = widgets.HTML(html.document("<b>Your workload</b>"))
+        self.workload = widgets.VBox([title, grid(self.inputs.values())])
         self.fill(
             self._threshold,
-            self.switch_on,
-            widgets.HTML(html.document("<b>Your workload</b>")),
-            grid(self.inputs.values()),
+            line(self.switch_on),
+            self.workload,
             self._curve,
             self._workload,
             self._advice,
@@ -72,7 +76,9 @@ class HitsPanel(Panel):
 
     def _draw(self, plan: Plan) -> Shown:
         display(self.switch_on, shown=plan.cache is not None and not plan.enable_prefix_caching)
-        if plan.cache is None or not plan.enable_prefix_caching:
+        has_hits = plan.cache is not None and plan.enable_prefix_caching
+        display(self.workload, shown=has_hits)  # without hits no number of it changes anything
+        if not has_hits:
             yield self._threshold, hits_html(plan)
             yield self._curve, None
             yield from ((part, "") for part in (self._workload, self._advice))

@@ -90,7 +90,7 @@ class PagesPanel(Panel):
         self.runner = dropdown("Model runner", [(name.upper(), name) for name in RUNNERS], "v1")
         rules = [(name, rule) for rule, name in COMPARISONS.items()]
         self.compare = dropdown("Compare with", [("nothing", USUAL), *rules])
-        self.blocks = text_box("Blocks", hint=f"the plan's, or {DEFAULT_BLOCKS}")
+        self.blocks = text_box("Blocks", hint="the plan's")
         self.byte = text_box("Look up byte", hint="offset, Enter")
         self.byte.style.description_width = "auto"
         self.reset_zoom = button("Reset zoom", "Show the whole level again.")

@@ -8,12 +8,12 @@ from workbench.core.plan import Plan
 from workbench.door.session import Session
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel, Shown
-from workbench.ui.pieces import count_box, dropdown, grid, integer_of, text_box
+from workbench.ui.pieces import dropdown, grid, integer_of, text_box
 from workbench.views.capacity.pool_fill import MAX_FINISHED, fill_pool
 from workbench.views.capacity.pool_raster import VIEWS, raster_parts, usual_prompts
 
 NARROWEST_PX = 230
-POOL_BLOCKS = 10_000
+POOL_BLOCKS, NEVER = 10_000, 0
 
 
 def entered_blocks(box: widgets.Text, plan: Plan, usual: int) -> int:
@@ -31,8 +31,8 @@ class PoolRaster(Panel):
         self.blocks = text_box("Pool blocks", hint="the plan's", tip=tip)
         tip = "Prompt lengths in tokens, one per request."
         self.prompts = text_box("Prompt lengths", hint="a mix", tip=tip)
-        tip = "Mark every n-th request as finished; 0 for none."
-        self.finished = count_box("Free every n-th request", MAX_FINISHED, tip)
+        tip = "Mark every n-th request as finished."
+        self.finished = text_box("Free every n-th request", hint="never", tip=tip)
         self.by = dropdown("Colour by", VIEWS)
         self.figure = LiveFigure()
         controls = (self.blocks, self.prompts, self.finished, self.by)
@@ -43,9 +43,10 @@ class PoolRaster(Panel):
         words = self.prompts.value.replace(";", " ").split()
         prompts = [integer_of(word, self.prompts.description, 1) for word in words]
         blocks = entered_blocks(self.blocks, plan, POOL_BLOCKS)
-        every = self.finished.value
+        name, every = self.finished.description, self.finished.value.strip()
+        nth = integer_of(every, name, 1, high=MAX_FINISHED) if every else NEVER
         try:
-            filled = fill_pool(plan, blocks, prompts or usual_prompts(plan), finished_every=every)
+            filled = fill_pool(plan, blocks, prompts or usual_prompts(plan), finished_every=nth)
         except ValueError as error:
             raise ScenarioError("out_of_range", str(error)) from None
         traces, layout = raster_parts(filled, self.by.value)

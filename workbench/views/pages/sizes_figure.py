@@ -117,7 +117,7 @@ def grid_html(grid: Grid, current: Plan | None = None) -> str:
     return document(
         table(("", *(f"{label} {column}" for column in grid.columns)), rows),
         note("block size / kernel block, in tokens; ✕ vLLM would not start"),
-        bullets(_reasons(grid, current)),
+        bullets([*_reasons(grid, current), *_of_columns(grid, current, label)]),
     )
 
 
@@ -135,11 +135,25 @@ def _reasons(grid: Grid, current: Plan | None) -> Iterator[Html]:
             yield join(tag("b", row), ": ", "; ".join(reasons))
 
 
+def _of_columns(grid: Grid, current: Plan | None, label: str) -> Iterator[Html]:
+    """Yield why no row would start in a column, where that is not so in the column of `current`."""
+    known = {problem.code for problem in current.errors} if current else set()
+    for column in grid.columns:
+        plans = [grid.cell(row, column).plan for row in grid.rows]
+        codes = [{one.code for one in plan.errors} if plan else set() for plan in plans]
+        shared = set.intersection(*codes) - known if codes else set()
+        found = plans[0].errors if plans and plans[0] else ()
+        reasons = [one.message.split(". ")[0] for one in found if one.code in shared]
+        if reasons:
+            yield join(tag("b", f"{label} {column}"), ": ", "; ".join(reasons))
+
+
 def _cell(cell: Outcome, current: Plan | None) -> Html | str:
     plan = cell.plan
     if plan is None:
         return faint("refused", title=cell.refused or "")
-    text: Html | str = f"{plan.block_size:,} / {plan.kernel_block_size or '-'}"
+    kernel = f"{plan.kernel_block_size:,}" if plan.kernel_block_size else "-"
+    text: Html | str = f"{plan.block_size:,} / {kernel}"
     if plan.errors:
         reasons = "; ".join(problem.message for problem in plan.errors)
         text = faint(f"✕ {text}", title=reasons)

@@ -19,8 +19,8 @@ from workbench.views.units import is_number
 from workbench.views.versions.differences import matrix_rows, value_text
 
 MARKS = (
-    (PADDING, "circle-open", "middle left"),
-    (ATTENTION, "circle", "top center"),
+    (PADDING, "circle-open", "top right"),
+    (ATTENTION, "circle", "top left"),
     (CURRENT, "diamond", "bottom center"),
 )
 """Colour, symbol and place of the text, one per rule set."""
@@ -57,6 +57,7 @@ def versions(outcomes: Sequence[Outcome], theme: str = "auto") -> go.Figure:
                 textposition=place,
                 marker={"color": colour, "symbol": symbol, "size": 11},
                 hovertemplate="%{y}<br>%{customdata}<br>%{x:.3g} x<extra>%{fullData.name}</extra>",
+                cliponaxis=False,
             )
         )
     title = "what differs, relative to the first version" if shown else "no number differs"
@@ -65,7 +66,7 @@ def versions(outcomes: Sequence[Outcome], theme: str = "auto") -> go.Figure:
         f"<b>{title}</b>",
         theme,
         height=170 + 46 * max(len(shown), 1),
-        margin={"l": 150, "r": 40, "t": 60, "b": 70},
+        margin={"l": 150, "r": 150, "t": 60, "b": 70},
         x={"type": "log", "title": "times"},
         y={"autorange": "reversed"},
     )

@@ -1,5 +1,7 @@
 """Flex attention: what is legal, the mask, the real kernels, whether bits depend on the batch."""
 
+from collections.abc import Iterator
+from functools import partial
 from html import escape
 
 import ipywidgets as widgets
@@ -14,7 +16,7 @@ from workbench.labs.flex.labs import FLEX_LABS, Lab, LabInput
 from workbench.ui.jobs import Done, JobRunner, Work
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.flex.pictures import BatchInput, MaskPart, Part, SizesPart
-from workbench.ui.panels.panel import Panel
+from workbench.ui.panels.panel import Panel, put
 from workbench.ui.pieces import (
     button,
     count_box,
@@ -27,11 +29,14 @@ from workbench.ui.pieces import (
 )
 from workbench.views.flex.lab import lab_figure, lab_html
 from workbench.views.html import document, problem_html, refusal_html
+from workbench.views.settings import changes_text
 
 OTHER_BACKEND = (
     "<p>These settings use another backend. Below is the same scenario with "
     "<b>FLEX_ATTENTION</b>; every button sets it as well.</p>"
 )
+WAYS_TO_FLEX = ({"kv_cache_dtype": "auto"}, {"platform": "cuda"}, {"model": "llama-3.1-8b"})
+"""Single changes that lead to a plan of flex attention, nearest first."""
 NO_BLOCKS = "<p>No layer of this model uses a block size that FlexAttention supports.</p>"
 
 
@@ -128,10 +133,10 @@ class FlexPanel(Panel):
             style={"button_width": "auto"},
         )
         self._batch = grid(self.batch_input.controls)
-        self._note = widgets.HTML()
+        self._note, self._remedies = widgets.HTML(), line()
         # hidden, not taken out: a figure that is put in anew takes seconds to find its width
         self._all = widgets.VBox([self.part, self._batch, *(p.widget for p in self.parts)])
-        self.fill(self._note, self._all)
+        self.fill(self._note, self._remedies, self._all)
         self.watch(self.part, then=self._show_open)
         for part in self.parts:
             self.when_closed(part.close)
@@ -142,6 +147,7 @@ class FlexPanel(Panel):
         with self._lock:
             self._plan, self._note.value = self._as_flex(plan)
             display(self._all, shown=self._plan is not None)
+            put(self._remedies, () if self._plan is not None else self._ways_to_flex(plan))
             if self._plan is None:
                 for part in self.parts:
                     part.forget()
@@ -163,6 +169,14 @@ class FlexPanel(Panel):
         if flex_plan(plan) is None:
             return None, document(NO_BLOCKS)
         return plan, note
+
+    def _ways_to_flex(self, plan: Plan) -> Iterator[widgets.Button]:
+        """Yield buttons for single changes after which flex attention accepts the plan."""
+        for changes in WAYS_TO_FLEX:
+            other = evaluate(plan.scenario.replace(backend=FLEX, **changes)).plan
+            if other is not None and self._as_flex(other)[0] is not None:
+                then = partial(self.session.replace, **changes)
+                yield self.apply_button(f"Apply {changes_text(changes)}", "Tested.", then)
 
     def _show_open(self) -> None:
         """Show the open part, with the batch above it if it has one."""

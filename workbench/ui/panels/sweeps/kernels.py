@@ -21,7 +21,7 @@ from workbench.sweeps.kernels.place import Place, here
 from workbench.sweeps.store import ResultStore, Row, StoreError
 from workbench.ui.jobs import Done, JobRunner, Work
 from workbench.ui.panels.panel import Panel
-from workbench.ui.pieces import button, dropdown, grid, line, text_box
+from workbench.ui.pieces import button, display, dropdown, grid, line, text_box
 from workbench.views.sweeps.progress import (
     export_hint,
     measured_html,
@@ -67,6 +67,7 @@ class KernelTuning(Panel):
         )
         self.start = button("Measure kernel")
         self.bar = widgets.IntProgress(layout={"width": "180px"})
+        display(self.bar, shown=False)
         self._text, self._table, self._notes, self._winners = (widgets.HTML() for _ in range(4))
         self.fill(
             grid([self.kernel, self.where, self.file, self.bitwise]),
@@ -76,7 +77,7 @@ class KernelTuning(Panel):
             self._winners,
             self._table,
         )
-        self.jobs.start_with(self.start, self._start, "Choosing what is legal and fits ...")
+        self.jobs.start_with(self.start, self._start, "Choosing legal configurations ...")
         self.watch(self.kernel, then=self._other_kernel)
 
     def _other_kernel(self) -> None:
@@ -95,6 +96,7 @@ class KernelTuning(Panel):
             part.value = ""
         self._rows.clear()
         self.bar.value = 0
+        display(self.bar, shown=True)
         try:
             with ResultStore(output_path(request.path, ".db")) as store:
                 notes = (*store.notes, READ_ONLY) if store.read_only else store.notes
