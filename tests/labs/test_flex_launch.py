@@ -193,7 +193,7 @@ def test_a_stop_is_heard_inside_an_interpreted_launch(monkeypatch):
     with pytest.raises(Stopped), job.stops_launches():
         launch_flex(LLAMA, BATCH, job=job)
     assert len(programs) == 3
-    assert launch_flex(LLAMA, BATCH).exact_enough  # nothing is left behind
+    assert launch_flex(LLAMA, BATCH).exact_enough  # the hook is gone
     assert len(programs) > 6
 
 
