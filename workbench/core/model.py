@@ -20,8 +20,6 @@ SSM = "ssm"
 LAYER_KINDS = (FULL, SLIDING, CHUNKED, CROSS, SSM)
 DEFAULT_MAX_MODEL_LEN = 2048
 """Tokens of the longest request where no field gives them, and no length is requested."""
-
-
 V4, V41 = "deepseek_v4", "deepseek_v41"
 """The kinds of compressed attention."""
 LATENT, FLOAT32_STATE, INDEX_KEY = "latent", "float32", "uint8"
@@ -135,6 +133,8 @@ class Attention:
     """Of a diffusion model: tokens that see each other while they are drawn, None for others."""
     reads_encoder: bool = False
     """Its keys and values are those of an encoder, not of the tokens (cross attention)."""
+    hides_own_heads: bool = False
+    """vLLM knows the heads of single layers only when it builds them."""
 
     @property
     def pair_elements(self) -> int:
@@ -266,8 +266,8 @@ class Model:
     @property
     def largest_attention(self) -> Attention | None:
         """Return the most KV heads and the largest head of any layer: what vLLM has for all."""
-        # ModelArchitectureConfig does not know the heads of MiMo-V2's windows.
-        if self.attention is None or self.attention.value_head_size is not None:
+        # ModelArchitectureConfig reads them from a `per_layer_config`.
+        if self.attention is None or self.attention.hides_own_heads:
             return self.attention
         found = {self.attention.of_layer(layer) for layer in self.layers if layer.kind != SSM}
         heads, size = max(one.num_kv_heads for one in found), max(one.head_size for one in found)

@@ -113,7 +113,8 @@ class RuleSet:
     backends_of_narrow_values: Callable[[LayerQuery], tuple[str, ...]] = none_named
     """The backends of layers with values narrower than keys, the one that the model sets first."""
     backends_of_classes: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """(platform, architecture) -> the backend that its sparse layers name, which nothing tests."""
+    """(platform, architecture) -> the backend that its layers name, the sparse ones where it has
+    such: nothing tests it."""
     models_without_cache_settings: frozenset[str] = frozenset()
     """Architectures whose layers keep the model's dtype, whatever the KV-cache dtype is."""
     ignores_backend: Callable[[LayerQuery, str], bool] = never_ignored
@@ -178,11 +179,13 @@ class RuleSet:
     `core.what_if.facts.traits_of`)."""
 
     def state_backend(self, model: Model, platform: str) -> str | None:
-        """Return what computes the SSM layers of a model; None without any."""
+        """Return what computes the SSM layers of a model, as the log names it; None without any."""
         if model.state is None:
             return None
         own = self.own_state_backends.get(model.architecture, {})
-        return own.get(platform, model.state.backend)
+        name = own.get(platform, model.state.backend)
+        record = self.backends.get(name)
+        return name if record is None else record.log_name
 
     @property
     def draft_kv_cache_dtypes(self) -> tuple[str, ...]:

@@ -209,8 +209,9 @@ def said(run: WorkingPlan, query: LayerQuery) -> str:
 
 def not_valid_text(run: WorkingPlan, query: LayerQuery, name: str) -> str:
     """Return the beginning of what get_attn_backend_cls raises: it prints the enum's member."""
-    if not run.platform.checks_backend:
-        return run.rules.words_of_refused.get((run.platform.name, name)) or said(run, query)
+    own = run.rules.words_of_refused.get((run.platform.name, name))
+    if own or not run.platform.checks_backend:
+        return own or said(run, query)
     if query.attention.canvas_tokens is not None and name == "FLASHINFER":
         return "FlashInfer does not support DiffusionGemma's mixed causal/bidirectional attention."
     return f"Selected backend AttentionBackendEnum.{name} is not valid for this configuration."

@@ -22,12 +22,12 @@ def reasons_against(run: WorkingPlan, query: LayerQuery, backend: Backend) -> li
         # The model sets it, and vLLM tests nothing.
         taken = backend.name in run.rules.backends_of_narrow_values(query)
         return [] if taken else ["values narrower than keys not supported"]
-    if run.platform.name not in backend.platforms:
-        return [f"not available on {run.platform.title}"]
+    named = backend.name == _of_class(run, query)
+    if named or run.platform.name not in backend.platforms:
+        return [] if named else [f"not available on {run.platform.title}"]
     # Platforms, or layers, that test a configuration; the others take what they know by name
     if run.platform.checks_backend or backend.compression:
-        named = backend.name == _of_class(run, query)
-        return [] if named else backend.reasons_against(query, supported_sizes(run, query, backend))
+        return backend.reasons_against(query, supported_sizes(run, query, backend))
     if backend.name in run.rules.backends.on_request(query):
         checked = run.platform.name == "cpu" and run.rules.cpu_checks_kv_cache_dtype
         if checked and query.kv_cache_dtype not in backend.accepted_kv_cache_dtypes(query):
@@ -37,9 +37,9 @@ def reasons_against(run: WorkingPlan, query: LayerQuery, backend: Backend) -> li
 
 
 def _of_class(run: WorkingPlan, query: LayerQuery) -> str | None:
-    """Return the backend that the class of sparse layers names on this platform."""
+    """Return the backend that the class of the layers names on this platform, untested."""
     named = run.rules.backends_of_classes.get((run.platform.name, run.model.architecture))
-    return named if query.attention.is_sparse else None
+    return named if query.attention.is_sparse or query.attention.own_backend == named else None
 
 
 def requested_backend(run: WorkingPlan, query: LayerQuery) -> str | None:

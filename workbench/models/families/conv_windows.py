@@ -76,6 +76,7 @@ def _attention(fields: Fields) -> Attention:
         window_tokens=window,
         own_backend="FLASH_ATTN",
         side_backends=(BACKEND,),
+        hides_own_heads=True,
     )
 
 

@@ -8,15 +8,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from workbench.core.architectures import (
-    MODEL_REGISTRIES,
-    versions_with,
-)
+from workbench.core.architectures import MODEL_REGISTRIES, module_of, versions_with
 from workbench.core.errors import ConfigError
 from workbench.core.groups.cache_spec import SINK_SPEC
 from workbench.core.model import CHUNKED, FULL, SLIDING, Attention, Layer
 from workbench.models.architecture import listed_name
 from workbench.models.attention import MLA_MODEL_TYPES, has_window, read_attention, window_list
+from workbench.models.built_heads import layer_class
 from workbench.models.family import Family
 from workbench.models.fields import Fields
 from workbench.models.layer_lists import NEITHER, Words, first_list, to_layers
@@ -26,7 +24,20 @@ MLA_WORDS: Words = {**WORDS, "deepseek_sparse_attention": FULL}
 """An indexer chooses tokens of a layer that caches all of them."""
 WORDS_OF: dict[str, Words] = {"Rnj1ForCausalLM": {FULL: FULL, SLIDING: FULL, CHUNKED: SLIDING}}
 """Architectures that mean something else by the words (`rnj1.py`)."""
+LISTED_BY_CLASS = frozenset(
+    {
+        *("dots1", "qwen2", "qwen2_5_omni_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_vl"),
+        *("qwen2_vl_text", "qwen3"),
+    }
+)
+"""Types whose configuration class makes a list of kinds from `max_window_layers`; others have the
+field, and windows in all layers."""
+WITHOUT_MIXTURE = frozenset({"qwen2", "qwen3"})
+"""Modules of vLLM that refuse windows in some layers."""
+FIRST_WINDOW = "max_window_layers"
 KINDS = "layer_types"
+BAGEL_SIDE = 70
+"""Patches of an image's side, by default."""
 PADDED = frozenset({"step3p5"})
 """Model types whose list goes on with the kinds of the MTP layers (Step-3.5's and 3.7's files)."""
 STATIC_SINKS = "PanguProMoEV2ForCausalLM"
@@ -107,7 +118,22 @@ def _layers(fields: Fields) -> tuple[Layer, ...]:
         kinds = [FULL if kind == SLIDING else kind for kind in kinds]
     elif set(kinds) == {FULL} and _is_served_by_first_alone(fields):
         kinds = [SLIDING] * len(kinds)
+    _check_mixture(fields, kinds)
     return to_layers([*kinds] * (fields.integer(STEPS) if fields.has(STEPS) else 1))
+
+
+def _check_mixture(fields: Fields, kinds: Sequence[str]) -> None:
+    """Check that vLLM builds windows in some layers. Errors: ConfigError."""
+    # Qwen2Model.__init__, 0.23 and 0.33.
+    mixed = {FULL, SLIDING} <= set(kinds) and module_of(layer_class(fields)) in WITHOUT_MIXTURE
+    if mixed and fields.raw(FIRST_WINDOW) != fields.layer_count():
+        raise ConfigError(
+            "mixed_windows",
+            f"{fields.pointer(FIRST_WINDOW)} gives windows to some layers of all, which vLLM does "
+            f"not build for {_class_name(fields)}. Set use_sliding_window to false.",
+            field=fields.pointer(FIRST_WINDOW),
+            vllm_text="Sliding window for some but all layers is not supported. ",
+        )
 
 
 def _kinds(fields: Fields) -> Sequence[str]:
@@ -120,7 +146,10 @@ def _kinds(fields: Fields) -> Sequence[str]:
         if len(padded) > (count := fields.layer_count()):
             return padded[:count]
     lists: dict[str, Words] = {KINDS: words, "attn_type_list": {1: FULL}}
-    return first_list(fields, lists) or _unlisted(fields)
+    kinds = first_list(fields, lists) or _unlisted(fields)
+    # OAIAttention of gpt_oss.py, 0.23 and 0.33: every other layer slides, whatever is listed.
+    takes_turns = fields.model_type == "gpt_oss" and set(kinds) != {SLIDING}
+    return [(SLIDING, FULL)[at % 2] for at in range(len(kinds))] if takes_turns else kinds
 
 
 def _is_served_by_first_alone(fields: Fields) -> bool:
@@ -138,7 +167,8 @@ def _unlisted(fields: Fields) -> list[str]:
     count, period = fields.layer_count(), 0
     for key in PERIODS:
         period = fields.integer(key) if fields.has(key) else period
-    first = fields.integer("max_window_layers", minimum=0) if fields.has("max_window_layers") else 0
+    named = fields.has(FIRST_WINDOW) and fields.model_type in LISTED_BY_CLASS
+    first = fields.integer(FIRST_WINDOW, minimum=0) if named else 0
     return [
         FULL if index < first or (period and not (index + 1) % period) else SLIDING
         for index in range(count)
@@ -166,7 +196,21 @@ def _attention(fields: Fields) -> Attention:
     )
 
 
+def _largest_item(fields: Fields) -> int | None:
+    """Return the tokens of the largest image, of models that see images whole and say it."""
+    # get_mm_max_tokens_per_item of bagel.py, 0.33; most models have none before they are built.
+    if fields.top.get("model_type") != "bagel":
+        return None
+    side = fields.top.get("vit_max_num_patch_per_side", BAGEL_SIDE)
+    return side * side if type(side) is int else None
+
+
 DEFAULT = Family(
-    name="decoder", model_types=(), layers=_layers, attention=_attention, is_hybrid=False
+    name="decoder",
+    model_types=(),
+    layers=_layers,
+    attention=_attention,
+    is_hybrid=False,
+    largest_item_tokens=_largest_item,
 )
 """The reader of every architecture without one of its own."""

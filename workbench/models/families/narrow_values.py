@@ -27,6 +27,7 @@ def _attention(fields: Fields) -> Attention:
     return replace(
         whole,
         value_head_size=None if size == whole.head_size else size,
+        hides_own_heads=True,
         has_sinks=has_windows and fields.raw("add_swa_attention_sink_bias") is True,
     )
 

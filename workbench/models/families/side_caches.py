@@ -59,9 +59,8 @@ def _chosen(fields: Fields) -> list[bool]:
         return [False] * count
     if not isinstance(flags, list) or not all(flag in (0, 1) for flag in flags):
         raise place.wrong("sparse_attention_freq", flags, "a list of 0 and 1")
-    if len(flags) != count:
-        raise place.contradiction("sparse_attention_freq", f"{len(flags)} entries, {count} layers")
-    return list(map(bool, flags))
+    # Of layers past its end nothing is said, and entries past the last layer are not read.
+    return [bool(flag) for flag in (*flags[:count], *[0] * (count - len(flags)))]
 
 
 def _m3_keys(fields: Fields) -> tuple[CompressedCache, ...]:

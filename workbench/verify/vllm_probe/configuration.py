@@ -20,7 +20,7 @@ ALWAYS = (
 )
 """What every command has: there are no weights, no tokenizer and no compiled operators here."""
 SPECULATION = "--speculative-config"
-DERIVED = {"mimo": "qwen2"}
+DERIVED = {"mimo": "qwen2", "nemotron-nas": "llama"}
 """Type whose configuration class is in a hub repository -> the type whose class it derives from."""
 
 
@@ -159,11 +159,17 @@ def _with_attributes(self: Any, **fields: Any) -> None:
 
 
 def _attributes(value: Any) -> Any:
+    """Return what a remote class makes of a value: of a language model, the class of its type."""
+    from vllm.transformers_utils.config import AutoConfig
+
     if isinstance(value, list):
         return [_attributes(one) for one in value]
-    if isinstance(value, dict):
-        return _Attributes({name: _attributes(one) for name, one in value.items()})
-    return value
+    if not isinstance(value, dict):
+        return value
+    if {"model_type", "vocab_size"} <= set(value):
+        with suppress(ValueError):  # the type is not known
+            return AutoConfig.for_model(**value)
+    return _Attributes({name: _attributes(one) for name, one in value.items()})
 
 
 def _inspect_in_this_process() -> None:

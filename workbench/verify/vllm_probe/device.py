@@ -97,6 +97,7 @@ def play_operators(stand_ins: dict[str, str]) -> None:
             return _Operator()
 
     torch._ops._OpNamespace.__getattr__ = operator  # noqa: SLF001
+    torch.ops.load_library = _loaded_if_possible(torch.ops.load_library)
     # Layers call them while they are built; no cache depends on what they return.
     torch.ops._flashkda_C.get_workspace_size = lambda *_: 0  # noqa: SLF001
     torch.ops._C.get_cuda_view_from_cpu_tensor = lambda tensor: tensor  # noqa: SLF001
@@ -104,6 +105,16 @@ def play_operators(stand_ins: dict[str, str]) -> None:
     stand_ins["weights"] = "none: models are built on torch's meta device, and nothing is loaded"
     stand_ins["other ranks"] = "none: rank 0 alone, which says how many there are"
     stand_ins["memory that ranks measure"] = "what the scenario gives, else plenty"
+
+
+def _loaded_if_possible(load: Callable[[str], None]) -> Callable[[str], None]:
+    """Return the same function, which skips a library that needs the device's own."""
+
+    def loaded(path: str) -> None:
+        with contextlib.suppress(OSError):
+            load(path)
+
+    return loaded
 
 
 def _without_memory(make: Callable[..., Any]) -> Callable[..., Any]:

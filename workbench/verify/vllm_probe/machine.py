@@ -280,6 +280,10 @@ def _kernel_packages(machine: Machine) -> None:
     # It looks at the signature of a kernel that the empty package lacks; sparse models read it.
     machine.pin(flashinfer, "has_flashinfer_sm90_nope_mla", True)
     machine.pin(flashinfer, "has_flashinfer_sparse_mla_sm120_config", True)
+    if machine.host["platform"] == "rocm":
+        # Built for CUDA alone: what vLLM publishes for ROCm is without it.
+        flash = importlib.import_module("vllm.vllm_flash_attn.flash_attn_interface")
+        machine.pin(flash, "is_fa_version_supported", False)
     utils = importlib.import_module("vllm.triton_utils")
     if not utils.HAS_TRITON:
         # vLLM's placeholder for Triton, used without a GPU, accepts every data type.

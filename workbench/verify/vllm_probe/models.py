@@ -150,13 +150,18 @@ def first_layers(config: Any, drafted: set[str]) -> tuple[str | None, str | None
     ]
     dtype, size = config.cache_config.cache_dtype, config.model_config.get_head_size()
     largest = [name for name in attention if getattr(layers[name], "head_size", size) == size]
-    whole = [name for name in largest if getattr(layers[name], "sliding_window", None) is None]
+    whole = [name for name in largest if not _slides(layers[name])]
     candidates = whole or largest or attention
     as_stored = [name for name in candidates if layers[name].kv_cache_dtype == dtype]
     return (
         next(iter(as_stored or candidates), None),
         next((name for name in target if name in states), None),
     )
+
+
+def _slides(layer: Any) -> bool:
+    # Inkling's layers name their window otherwise.
+    return any(getattr(layer, key, None) is not None for key in ("sliding_window", "local_extent"))
 
 
 def registered_name(backend: Any) -> str:

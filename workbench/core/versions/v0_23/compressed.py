@@ -7,7 +7,7 @@ Its layers choose among their own classes, not from the list of a platform. Sour
 from functools import partial
 
 from workbench.core.backends import Capabilities, HeadSizes, LayerQuery, Rank, always
-from workbench.core.dtypes import FP8_DTYPES
+from workbench.core.dtypes import FLOAT_BYTES, FP8_DTYPES
 from workbench.core.model import V4
 from workbench.core.versions.v0_23 import layouts
 from workbench.core.versions.v0_23.mla import SM10X, SPARSE
@@ -19,7 +19,7 @@ COMPRESSED = partial(
     compression=V4,
     supported=(256,),
     head_sizes=HeadSizes(exact=(512,)),
-    dtypes=("bfloat16",),
+    dtypes=tuple(FLOAT_BYTES),  # nothing tests the model's dtype
     supports_sinks=always,
     cache=layouts.COMPRESSED,
 )

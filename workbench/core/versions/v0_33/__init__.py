@@ -4,6 +4,7 @@ What it does not name is as in 0.23: the stages are the same, written once.
 """
 
 from dataclasses import replace
+from itertools import product
 from types import MappingProxyType
 
 from workbench.core import drafter
@@ -62,6 +63,7 @@ GROUPS = GroupRules(
         "STEP5_DSA": 8,
         **dict.fromkeys(("FLASH_ATTN_MLA_SPARSE", "FLASH_ATTN_MLA_SPARSE_FA4"), 1),
         **dict.fromkeys(("FLASHINFER_MLA_SPARSE_SM90", "FLASHMLA_SPARSE"), 1),
+        **dict.fromkeys(("ROCM_AITER_MLA_SPARSE", "XPU_MLA_SPARSE"), 1),
         "DOTS3_NOTE_PADDED_MLA_SPARSE": 1,
         "FLASHINFER_MLA_SPARSE": 32,
         "FLASHINFER_MLA_SPARSE_SM120": 64,
@@ -87,6 +89,8 @@ OFFLOAD = OffloadRules(
     store_wants_align=True,
     unit_words=("tokens_per_block", "tokens_per_hash"),
 )
+QSA = "QWEN4_EXP_QSA_TRITON"
+INKLING = ("InklingForCausalLM", "InklingForConditionalGeneration")
 _V2 = {ON_V2: OWN_OR_TARGETS}
 _OLD = {
     name: replace(method, backend=_V2.get(method.backend, method.backend))
@@ -227,6 +231,8 @@ V0_33 = V0_23.successor(
     words_of_refused=MappingProxyType(
         {
             ("xpu", "FLASH_ATTN_MLA"): "FlashAttnMLA on XPU is not valid for this configuration: ",
+            # Qwen4ExpQSAAttention.__init__
+            **dict.fromkeys((("cuda", QSA), ("rocm", QSA)), "Qwen4Exp QSA "),
         }
     ),
     words_of_context=MappingProxyType(
@@ -253,9 +259,11 @@ V0_33 = V0_23.successor(
     captures_whole_decodes=True,
     profiles_graphs_on=frozenset({"cuda", "rocm", "xpu"}),
     packed_layers_mix_on=frozenset({"rocm"}),
-    # DeepseekV32MLAAttention.__init__ of models/deepseek_v32/amd/rocm.py
+    # DeepseekV32MLAAttention.__init__ of models/deepseek_v32/amd/rocm.py; get_attn_backend of
+    # InklingAttention
     backends_of_classes=MappingProxyType(
         {
+            **dict.fromkeys(product(("cuda", "rocm"), INKLING), "FLASH_ATTN"),
             ("rocm", "DeepseekV32ForCausalLM"): "ROCM_AITER_MLA_SPARSE",
             ("rocm", "GlmMoeDsaForCausalLM"): "ROCM_AITER_MLA_SPARSE",
         }

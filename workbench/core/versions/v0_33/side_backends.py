@@ -6,13 +6,19 @@ Sources: `get_supported_kernel_block_sizes` and `supported_kv_cache_layouts` of 
 
 from functools import partial
 
-from workbench.core.backends import Backend, Capabilities, MultipleOf
+from workbench.core.backends import FP8_E4M3, Backend, Capabilities, LayerQuery, MultipleOf
 from workbench.core.versions.v0_23.mla import HELPER
 from workbench.core.versions.v0_33 import layouts
 
 M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
 STEP5 = Capabilities(exact=((9, 0), (10, 0), (10, 3)))
 KEYS = partial(HELPER, cache=layouts.LATENT)
+
+
+def on_cuda(query: LayerQuery) -> bool:
+    """Return whether the device is NVIDIA's."""
+    return query.platform == "cuda"
+
 
 SIDE = (
     HELPER("MINIMAX_M3_SPARSE", supported=(128,)),
@@ -35,11 +41,12 @@ SIDE = (
     Backend(
         "QWEN4_EXP_QSA_TRITON",
         returns_lse=True,
-        platforms=("cuda",),
+        platforms=("cuda", "rocm"),
         supported=M16,
         is_helper=True,
         dtypes=("bfloat16",),
-        kv_cache_dtypes=("auto", "bfloat16", "fp8", "fp8_e4m3"),
+        kv_cache_dtypes=("auto", "bfloat16"),
+        extra_kv_cache_dtypes=(FP8_E4M3, on_cuda),
         cuda_graphs="UNIFORM_BATCH",
         cache=layouts.USUAL,
     ),
