@@ -223,6 +223,8 @@ class Model:
     """An encoder reads the input whole: a step is never a part of a prompt."""
     names_attention_layers: bool = True
     """Its per-layer list has entries that mean attention (TurboQuant needs one)."""
+    stated: Attention | None = None
+    """The attention as vLLM counts it, where the layers are built otherwise."""
     mtp: Mtp | None = None
     """The layers of its MTP drafter, None where vLLM knows of none."""
     dspark: tuple[Layer, ...] = ()
@@ -260,8 +262,12 @@ class Model:
     @property
     def is_quantized(self) -> bool:
         """Return whether config.json says how weights are quantized, with or without a method."""
-        stated = self.states_quantization
-        return self.quantization is not None if stated is None else stated
+        return bool(self.quantization if (own := self.states_quantization) is None else own)
+
+    @property
+    def counted(self) -> Attention | None:
+        """Return the attention as vLLM counts it for the whole model."""
+        return self.stated or self.attention
 
     @property
     def largest_attention(self) -> Attention | None:
@@ -282,16 +288,6 @@ class Model:
     def attention_layers(self) -> int:
         """Return the number of attention layers."""
         return sum(layer.kind != SSM for layer in self.layers)
-
-    @property
-    def has_cross_attention(self) -> bool:
-        """Return whether its layers also cache what an encoder read."""
-        return any(layer.kind == CROSS for layer in self.layers)
-
-    @property
-    def derives_backends(self) -> bool:
-        """Return whether the backend of some layers is a class derived from that of the others."""
-        return any(layer.kind in {CHUNKED, CROSS} for layer in self.layers)
 
     @property
     def ssm_layers(self) -> int:

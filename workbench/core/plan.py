@@ -73,7 +73,7 @@ class Plan(PlanAnswers, Published):
     @published()
     def use_mla(self) -> bool:
         """Return whether the attention is multi-head latent attention."""
-        return self.model.attention is not None and self.model.attention.use_mla
+        return self.model.counted is not None and self.model.counted.use_mla
 
     backend: str | None = decided("of the attention layers, null without a valid one")
     plain_backend: str | None = decided("of layers that a quantized cache leaves in model_dtype")
@@ -115,14 +115,14 @@ class Plan(PlanAnswers, Published):
     @published()
     def num_kv_heads_per_rank(self) -> int | None:
         """Return the heads of keys and values on one rank, the most of any layer."""
-        attention = self.model.largest_attention
+        attention = self.model.stated or self.model.largest_attention
         ranks = self.settings.tensor_parallel
         return None if attention is None else attention.kv_heads_per_rank(ranks)
 
     @published(unit="elements")
     def head_size(self) -> int | None:
         """Return the size of an attention head."""
-        return None if self.model.attention is None else self.model.attention.head_size
+        return None if self.model.counted is None else self.model.counted.head_size
 
     attention_bytes_per_token: int | None = decided(
         "of one layer, per rank, as the alignment counts them", "bytes"

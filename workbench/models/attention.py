@@ -29,6 +29,8 @@ MLA_MODEL_TYPES = frozenset(
 )
 """`is_deepseek_mla`, and what `SarvamMLAAttention` builds as such without being counted; other
 types with the same fields keep ordinary heads."""
+UNCOUNTED = frozenset({"sarvam_mla"})
+"""Those of them that vLLM counts as ordinary heads."""
 EXPANDED = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim")
 """Fields of latent attention; a type that vLLM does not count as MLA expands it."""
 SINK_MODEL_TYPES = frozenset({"gpt_oss"})
@@ -41,7 +43,7 @@ SOFT_CAPPED = {"gemma2": 50.0}
 DEFAULT_ROPE = "default"
 SECTIONED = frozenset({DEFAULT_ROPE, "mrope", "yarn"})
 """Kinds of rotary embeddings that may have sections."""
-ROPE_IS_HEAD_DIM = frozenset({"glm4_moe_lite"})
+ROPE_IS_HEAD_DIM = frozenset({"glm4_moe_lite", "minicpm3"})
 """Classes where `head_dim` is another name of `qk_rope_head_dim`, and wins (transformers 5)."""
 
 
@@ -62,6 +64,21 @@ def read_attention(fields: Fields) -> Attention:
         window_tokens=_window(fields),
         rope_sections=_rope_sections(fields, _head_size(fields, heads)),
     )
+
+
+def stated_attention(fields: Fields) -> Attention | None:
+    """Return the heads that vLLM counts where a class builds other ones; None for most."""
+    # ModelArchConfigConvertorBase, which does not know MiniCPM3's heads nor Sarvam's MLA.
+    is_mla = fields.has("kv_lora_rank") and fields.model_type in MLA_MODEL_TYPES
+    is_built_otherwise = (
+        fields.model_type in UNCOUNTED if is_mla else all(map(fields.has, EXPANDED))
+    )
+    if not is_built_otherwise:
+        return None
+    heads = fields.integer("num_attention_heads")
+    is_rope = fields.model_type in ROPE_IS_HEAD_DIM
+    size = fields.integer("qk_rope_head_dim") if is_rope else _head_size(fields, heads)
+    return Attention(num_heads=heads, num_kv_heads=_kv_heads(fields, heads), head_size=size)
 
 
 def _rope_sections(fields: Fields, head_size: int) -> tuple[int, int] | None:

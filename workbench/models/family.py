@@ -30,6 +30,8 @@ class Family:
     layers: Callable[[Fields], Layers]
     state: Callable[[Fields], State | None] = nothing
     attention: Callable[[Fields], Attention | None] = read_attention
+    stated: Callable[[Fields], Attention | None] = nothing
+    """The attention as vLLM counts it before it builds layers, where they are built otherwise."""
     is_hybrid: bool = True
     """vLLM's flag of the family (a model whose layers are all attention may still turn it off,
     `is_ordinary`)."""

@@ -64,7 +64,9 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
     ordinary = family.is_ordinary(fields)
     has_state = any(layer.kind == SSM for layer in layers)
     has_attention = any(layer.kind != SSM for layer in layers)
-    attention = family.attention(fields)
+    stated, attention = family.stated(fields), family.attention(fields)
+    if not (has_attention or family.is_attention_free):
+        stated = attention  # of a hybrid without attention layers, too
     state, state_fields = fields.reading(family.state) if has_state else (None, ())
     method = quantization_method(fields)
     is_stated = fields.top.get("quantization_config") is not None
@@ -75,6 +77,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         architecture=architecture,
         layers=layers,
         attention=attention if has_attention else None,
+        stated=stated,
         state=state,
         state_fields=state_fields,
         is_hybrid=family.is_hybrid and not ordinary,

@@ -5,6 +5,7 @@ from math import lcm
 
 from workbench.core.backends import Backend
 from workbench.core.block_sizes import BlockSize, base_of, describe
+from workbench.core.model import CHUNKED, CROSS
 from workbench.core.stages.built_backends import built_backends
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
@@ -128,7 +129,9 @@ def _common(run: WorkingPlan, default: int) -> int | None:
 
 def _classes(run: WorkingPlan) -> tuple[tuple[str, str], ...]:
     """Return every class of backend, as the layers are built; see `built_backends`."""
-    if run.model.derives_backends or run.settings.hidden_state_layers:
+    # The backends of such layers are classes derived from that of the others.
+    derived = any(layer.kind in {CHUNKED, CROSS} for layer in run.model.layers)
+    if derived or run.settings.hidden_state_layers:
         return tuple(built_backends(run))
     return tuple((name, "") for name, _sizes in run.backends)
 

@@ -1,5 +1,6 @@
 """Prefix caching that is on and can never hit: nothing in vLLM says so before the first request."""
 
+from workbench.core.model import CROSS
 from workbench.core.prefix.hits import (
     caching_of,
     is_inert,
@@ -12,7 +13,8 @@ from workbench.core.working_plan import WorkingPlan
 
 def inert_prefix_caching(run: WorkingPlan) -> None:
     """Warn where no request is long enough to fill a block that could be found again."""
-    if run.enable_prefix_caching and run.model.has_cross_attention:
+    reads_encoder = any(layer.kind == CROSS for layer in run.model.layers)
+    if run.enable_prefix_caching and reads_encoder:
         _cached_encoder(run)
     if not (run.enable_prefix_caching and run.model.is_hybrid) or run.grouping is None:
         return

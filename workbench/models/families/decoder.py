@@ -13,7 +13,13 @@ from workbench.core.errors import ConfigError
 from workbench.core.groups.cache_spec import SINK_SPEC
 from workbench.core.model import CHUNKED, FULL, SLIDING, Attention, Layer
 from workbench.models.architecture import listed_name
-from workbench.models.attention import MLA_MODEL_TYPES, has_window, read_attention, window_list
+from workbench.models.attention import (
+    MLA_MODEL_TYPES,
+    has_window,
+    read_attention,
+    stated_attention,
+    window_list,
+)
 from workbench.models.built_heads import layer_class
 from workbench.models.family import Family
 from workbench.models.fields import Fields
@@ -210,6 +216,7 @@ DEFAULT = Family(
     model_types=(),
     layers=_layers,
     attention=_attention,
+    stated=stated_attention,
     is_hybrid=False,
     largest_item_tokens=_largest_item,
 )

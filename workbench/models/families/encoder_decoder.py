@@ -6,6 +6,7 @@ defaults are those of the configuration classes.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from workbench.core.model import CROSS, FULL, Attention, Layer
@@ -71,6 +72,12 @@ def _attention(names: Names) -> Callable[[Fields], Attention]:
     return read
 
 
+def _stated(names: Names) -> Callable[[Fields], Attention]:
+    """Return a reader of the heads that vLLM counts, which has no word for shared ones here."""
+    read = _attention(names)
+    return lambda fields: replace(read(fields), num_kv_heads=read(fields).num_heads)
+
+
 READ = {
     "whisper": (
         ("WhisperForConditionalGeneration",),
@@ -102,6 +109,7 @@ for _model_type, (_architectures, _names) in READ.items():
         {_model_type: _architectures},
         _layers(_names),
         attention=_attention(_names),
+        stated=_stated(_names),
         is_hybrid=False,
         is_encoder_decoder=True,
     )

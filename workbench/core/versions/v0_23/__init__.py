@@ -33,7 +33,6 @@ from workbench.core.versions.v0_23.conditions import (
     backend_for_mixed_heads,
     step_cuts_mtp_layers,
 )
-from workbench.core.versions.v0_23.heads import DERIVED_HEADS
 from workbench.core.versions.v0_23.mla import companions
 from workbench.core.versions.v0_23.narrow_values import flash_alone
 from workbench.core.versions.v0_23.stages import STAGES
@@ -125,6 +124,21 @@ SPECULATION = SpeculationRules(
     ),
     v1_waits=frozenset({NGRAM, SUFFIX, DRAFT_MODEL, "medusa", "mlp_speculator", "custom_class"}),
 )
+
+DERIVED_HEADS = frozenset(
+    {
+        *("arctic", "bagel", "baichuan", "bamba", "bloom", "chameleon", "chatglm", "commandr"),
+        *("dbrx", "deepseek_v2", "dots_ocr", "fireredasr2", "flex_olmo", "fuyu", "glm4v", "gpt2"),
+        *("gpt_bigcode", "gpt_j", "gpt_neox", "granitemoe", "granitemoehybrid"),
+        *("granitemoeshared", "grok1", "internlm2", "internlm2_ve", "iquest_loopcoder", "jamba"),
+        *("kimi_audio", "lfm2", "lfm2_moe", "mimo", "mimo_audio", "minicpm", "molmo", "mpt"),
+        *("olmo", "olmo2", "olmo_hybrid", "olmoe", "opt", "orion", "ouro", "persimmon", "phi"),
+        *("qwen", "qwen2", "qwen2_5_omni_thinker", "qwen2_5_vl", "qwen2_moe", "qwen2_vl"),
+        *("qwen_vl", "stablelm", "starcoder2", "step1"),
+    }
+)
+"""Modules whose attention has no parameter for the size of a head (`*Attention.__init__`);
+`deepseek_v2` is that of the first DeepSeek, which has no latent."""
 
 V0_23 = RuleSet(
     name="0.23",

@@ -26,7 +26,6 @@ from workbench.core.speculation import (
 )
 from workbench.core.stages.invariant_experts import MXFP4, PLAIN_EXPERTS, WNA16, no_backend
 from workbench.core.versions.v0_23 import V0_23
-from workbench.core.versions.v0_23.heads import DERIVED_HEADS
 from workbench.core.versions.v0_33.backends import BACKENDS, ignores_backend
 from workbench.core.versions.v0_33.bytes import layer_token_bytes, token_bytes
 from workbench.core.versions.v0_33.citations import CITATIONS
@@ -246,7 +245,7 @@ V0_33 = V0_23.successor(
     ),
     mm_prefix_lost=frozenset(),
     unnamed_text_models=frozenset(),
-    derived_heads=DERIVED_HEADS - {"commandr"},
+    derived_heads=V0_23.derived_heads - {"commandr"},
     citations=CITATIONS,
     linear_state_as_mla=True,
     sm10x_kv_cache_dtypes={
