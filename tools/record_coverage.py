@@ -2,7 +2,7 @@
 
     ~/vllm-0.33/bin/python tools/record_coverage.py [ARCHITECTURE ...]
 
-Run by the Python of that vLLM, on any machine, with `mistral_common[image]` and `timm` installed.
+Run by the Python of that vLLM, on any machine (tools/vllm_environment.py makes one).
 The configuration of an architecture is what its configuration class has by default (in
 transformers, or in vLLM); tools/coverage_configs.json completes defaults that cannot be built, has
 a whole one where the class is in a hub repository, or the name of an architecture like it, and the
@@ -41,13 +41,13 @@ def main() -> None:
     sys.path.append(str(ROOT / "tools"))
     sys.path.append(str(ROOT / "workbench" / "verify"))
     import record_cache_groups
-    from coverage_stand_ins import without_data
+    from coverage_stand_ins import without_towers
     from vllm_probe import machine
 
     machine.OPTIONAL_PACKAGES["cuda"] += ABSENT_PACKAGES
     played = record_cache_groups.simulated_machine({"platform": "cuda", "capability": CAPABILITY})
     sys.path.append(str(ROOT / "workbench" / "verify"))
-    without_data()
+    without_towers()
     release = ".".join(version("vllm").split(".")[:2])
     origin = f"vllm {version('vllm')}, transformers {version('transformers')}, capability 9.0"
     rows = _known(release)

@@ -20,14 +20,15 @@ TRANSFORMERS = {"0.23": "transformers==5.12.1", "0.33": "transformers==5.20.2"}
 """As old as the vLLM: later ones rename the layer kinds of some models, for example Granite's."""
 PACKAGES = (
     *("aiohttp", "apache-tvm-ffi", "blake3", "cachetools", "cbor2", "cloudpickle", "einops"),
-    *("fastapi", "filelock", "gguf", "httpx", "jinja2", "llguidance", "loguru", "msgspec"),
-    *("numpy", "openai", "openai-harmony", "oss-harmony", "packaging", "partial-json-parser"),
-    *("pillow", "prometheus-client", "psutil", "py-cpuinfo", "pybase64", "pydantic", "pyyaml"),
-    *("pyzmq", "regex", "requests", "sentencepiece", "tqdm", "typing-extensions", "uvloop"),
+    *("fastapi", "filelock", "gguf", "httpx", "jinja2", "llguidance", "loguru", "mistral-common"),
+    *("msgspec", "numpy", "openai", "openai-harmony", "oss-harmony", "packaging"),
+    *("partial-json-parser", "pillow", "prometheus-client", "psutil", "py-cpuinfo", "pybase64"),
+    *("pydantic", "pyyaml", "pyzmq", "regex", "requests", "sentencepiece", "tiktoken", "tqdm"),
+    *("typing-extensions", "uvloop"),
 )
 WITHOUT_DEPENDENCIES = (
     *("apache-tvm-ffi", "compressed-tensors", "cuda-bindings", "cuda-pathfinder"),
-    *("humming-kernels", "xgrammar"),
+    *("humming-kernels", "timm", "xgrammar"),
 )
 """Imported by some model modules; their own dependencies are large and never used here."""
 

@@ -42,11 +42,11 @@ LATER = frozenset(
     {
         *("max_num_seqs_above_blocks", "draft_model_over_stages"),
         *("flex_tile_exceeds_cache_block", "flex_block_not_power_of_2", "flex_tile_is_zero"),
-        *("flex_block_not_divisible", "nvfp4_needs_sm100"),
+        *("flex_block_not_divisible", "nvfp4_needs_sm100", "prefix_caching_of_encoder"),
     }
 )
-"""What a worker raises when it builds metadata, runs the model or captures graphs: no question goes
-so far."""
+"""What a worker raises when it builds metadata, runs the model or captures graphs, and what the
+scheduler raises at the first request: no question goes so far."""
 BLOCK_PROBLEMS = ("block_exceeds_token_budget", "items_not_cut")
 OF_FIELDS = {
     **dict.fromkeys(BLOCK_PROBLEMS, "validate_block_size_error"),

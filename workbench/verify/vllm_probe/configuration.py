@@ -20,8 +20,12 @@ ALWAYS = (
 )
 """What every command has: there are no weights, no tokenizer and no compiled operators here."""
 SPECULATION = "--speculative-config"
-DERIVED = {"mimo": "qwen2", "nemotron-nas": "llama"}
-"""Type whose configuration class is in a hub repository -> the type whose class it derives from."""
+PART = "_config"
+PARTS = frozenset({"text_config", "llm_config", "language_config", "vision_config"})
+"""Objects of a config.json that are configurations; others are, too, if they name their type."""
+DERIVED = {"mimo": "qwen2", "nemotron-nas": "llama", "dots_ocr": "dotsocr"}
+"""Type whose configuration class is in a hub repository -> the type whose class it derives from, or
+that vLLM has the class under."""
 
 
 def build(question: dict[str, Any], machine: Machine) -> Any:
@@ -125,18 +129,16 @@ def _register_type(model_type: str, machine: Machine) -> None:
     if model_type in vllm_config._CONFIG_REGISTRY:  # noqa: SLF001  (no public list)
         return
     if model_type in DERIVED:
-        known = vllm_config.AutoConfig.for_model(DERIVED[model_type])
-        plain = type("DerivedConfig", (type(known),), {"model_type": model_type})
+        known = _known_class(DERIVED[model_type])
+        plain = type("DerivedConfig", (known,), {"model_type": model_type})
         with suppress(ValueError):  # the type is known
             vllm_config.AutoConfig.register(model_type, plain)
         return
-    # 0.23 names it as transformers 4 did, 0.33 as transformers 5 does.
-    base = getattr(vllm_config, "PreTrainedConfig", None) or vllm_config.PretrainedConfig
     # What classes of a hub have by default and models read; no cache depends on it.
     rope = {"rope_type": "default", "rope_theta": 10_000.0}
     defaults = {"rope_parameters": rope, "tie_word_embeddings": True}
     own = {"model_type": model_type, "__init__": _with_attributes, **defaults}
-    plain = type("PlainConfig", (base,), own)
+    plain = type("PlainConfig", (_base(),), own)
     try:
         vllm_config.AutoConfig.register(model_type, plain)
     except ValueError:  # the type is known
@@ -155,21 +157,45 @@ class _Attributes(dict[str, Any]):
 
 
 def _with_attributes(self: Any, **fields: Any) -> None:
-    super(type(self), self).__init__(**{name: _attributes(one) for name, one in fields.items()})
+    found = {key: _attributes(key, one) for key, one in fields.items()}
+    self.__dict__.update(found)  # such classes set their fields before the base class reads them
+    super(type(self), self).__init__(**found)
 
 
-def _attributes(value: Any) -> Any:
-    """Return what a remote class makes of a value: of a language model, the class of its type."""
-    from vllm.transformers_utils.config import AutoConfig
-
+def _attributes(name: str, value: Any) -> Any:
     if isinstance(value, list):
-        return [_attributes(one) for one in value]
+        return [_attributes("", one) for one in value]
     if not isinstance(value, dict):
         return value
-    if {"model_type", "vocab_size"} <= set(value):
-        with suppress(ValueError):  # the type is not known
-            return AutoConfig.for_model(**value)
-    return _Attributes({name: _attributes(one) for name, one in value.items()})
+    if name in PARTS or (name.endswith(PART) and "model_type" in value):
+        return _part(name, value)
+    return _Attributes({key: _attributes(key, one) for key, one in value.items()})
+
+
+def _part(name: str, value: dict[str, Any]) -> Any:
+    """Return the configuration of a part, of its own class if that is known."""
+    known = _known_class(value.get("model_type", ""))
+    # The tower of a file may be named like the whole model that it is from.
+    return (known.sub_configs.get(name) or known)(**copy.deepcopy(value))
+
+
+def _known_class(kind: str) -> Any:
+    """Return the configuration class of a type: vLLM's own, of transformers, or the base class."""
+    from vllm.transformers_utils import config as vllm_config
+
+    if kind in vllm_config._CONFIG_REGISTRY:  # noqa: SLF001  (no public list)
+        return vllm_config._CONFIG_REGISTRY[kind]  # noqa: SLF001
+    with suppress(ValueError):  # an unknown type
+        return type(vllm_config.AutoConfig.for_model(kind))
+    return _base()
+
+
+def _base() -> Any:
+    """Return the class that transformers derives all configurations from."""
+    from vllm.transformers_utils import config as vllm_config
+
+    # 0.23 names it as transformers 4 did, 0.33 as transformers 5 does.
+    return getattr(vllm_config, "PreTrainedConfig", None) or vllm_config.PretrainedConfig
 
 
 def _inspect_in_this_process() -> None:

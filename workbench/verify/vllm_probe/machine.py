@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from . import device
+from . import data, device
 
 DEVICE_MEMORY_BYTES = 80 * 2**30
 """While modules are imported; then every question has its own."""
@@ -134,6 +134,7 @@ def play(host: dict[str, Any]) -> Machine:
         with suppress(ImportError):
             importlib.import_module(module)
     device.play_operators(machine.stand_ins)
+    data.play_data(machine.stand_ins)
     return machine
 
 
