@@ -23,6 +23,7 @@ PARTS = (
     *("qk_rope_head_dim", "v_head_dim", "index_topk", "index_head_dim"),
 )
 """Parts of linear and of latent attention, which the readers of families have from here, too."""
+LENGTH, LENGTH_NAMES = "max_position_embeddings", ("n_positions", "max_seq_len")
 PERIOD = "full_attention_every"
 EXPERTS = "experts_of_class"
 EXPERT_NAMES = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
@@ -70,6 +71,9 @@ def defaults_of(classes: Any, kind: str) -> dict[str, Any]:
     found = {
         name: value for name in (*FIELDS, *PARTS) if (value := _number(config, name)) is not None
     }
+    name = config.attribute_map.get(LENGTH)
+    if name in LENGTH_NAMES and LENGTH in found:
+        found[name] = found.pop(LENGTH)  # what a file of this class has in its place
     # What follows from the heads is not a default of the class.
     for name in ("num_key_value_heads", "head_dim", *PARTS):
         if name in found and _number(larger, name) != found[name]:

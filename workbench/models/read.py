@@ -61,8 +61,9 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         layers = tuple(one._replace(kind=SLIDING) if one.kind == FULL else one for one in layers)
     if not layers:
         raise fields.contradiction("num_hidden_layers", "no layer keeps a cache")
-    ordinary = family.is_ordinary(fields)
-    has_state = any(layer.kind == SSM for layer in layers)
+    # The pages of a hybrid are aligned to its states, also where no layer keeps one.
+    is_hybrid = family.is_hybrid and not family.is_ordinary(fields)
+    has_state = is_hybrid or any(layer.kind == SSM for layer in layers)
     has_attention = any(layer.kind != SSM for layer in layers)
     stated, attention = family.stated(fields), family.attention(fields)
     if not (has_attention or family.is_attention_free):
@@ -80,7 +81,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         stated=stated,
         state=state,
         state_fields=state_fields,
-        is_hybrid=family.is_hybrid and not ordinary,
+        is_hybrid=is_hybrid,
         is_attention_free=family.is_attention_free,
         supports_all_mode=family.supports_all_mode,
         is_encoder_decoder=_is_encoder_decoder(fields, family),

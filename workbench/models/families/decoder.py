@@ -72,6 +72,8 @@ KNOWN_WORDS = frozenset(
     }
 )
 """Those of them that the default reader reads, or that mean something else."""
+SWITCHED = {"cla_share_factor": "use_cla"}
+"""Words that mean nothing unless another field is set (`_get_cla_factor` of hunyuan_v1.py)."""
 OTHER_CACHES = (
     "its layers keep other caches than the default reader knows. tools/record_cache_groups.py "
     "prints what an installed vLLM makes of it."
@@ -105,6 +107,8 @@ def _check_words(fields: Fields) -> None:
         if not isinstance(key, str) or value in (None, False, 0, [], {}):
             continue
         if key.endswith("_loops") and value == 1:
+            continue
+        if key in SWITCHED and not fields.raw(SWITCHED[key]):
             continue
         if key not in KNOWN_WORDS and CACHE_WORDS.search(key[:200]):
             raise ConfigError(
