@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import sqlite3
 import time
@@ -9,7 +10,9 @@ import time
 import pytest
 
 from workbench.sweeps.store import Key, ResultStore, Row
-from workbench.sweeps.store.file import _connect
+from workbench.sweeps.store import file as store_file
+from workbench.sweeps.store.file import SCHEMA_VERSION, _connect
+from workbench.sweeps.store.row import checksum
 from workbench.sweeps.store.store import LONGEST_LEASE_S, _is_held
 
 KEY = Key.of({"point": 0}, "device", "kernel")
@@ -57,3 +60,62 @@ def test_a_claim_of_this_host_without_a_process_number_counts():
     now = time.time()
     worker = f"{socket.gethostname()}:tcp:12.00:token".encode()
     assert _is_held(worker, now + LONGEST_LEASE_S / 2, now)
+
+
+def test_keys_and_checksums_are_those_of_every_version():
+    # Rows of files that exist have these: others would measure all again, and put them all away.
+    columns = Key.of({"tile": 16}, "H100", "abc", 2).columns
+    assert columns == ("96facfffbfd8381689a215454dd0ddab", "H100", "abc", 2)
+    assert checksum(b"identity", b"{}") == b"e493bee97720df81"
+
+
+@pytest.mark.parametrize("name", ["measured_at", "median_s", "spread_s"])
+def test_a_time_is_of_this_age(name):
+    body = Row(KEY, median_s=1.0, spread_s=0.1).to_dict()
+    last = 2.0**36
+    assert Row.from_dict({**body, name: last - 1}) is not None
+    with pytest.raises(ValueError, match=name):
+        Row.from_dict({**body, name: last})
+
+
+@pytest.mark.parametrize("times", [{"median_s": 0.5}, {"spread_s": 0.5}])
+@pytest.mark.parametrize("fact", [{"correct": False}, {"provenance": {"mode": "interpreter"}}])
+def test_each_time_alone_is_refused_where_none_can_be(times, fact):
+    with pytest.raises(ValueError, match="omit median_s and spread_s"):
+        Row(KEY, **times, **fact)
+
+
+@pytest.mark.parametrize("why", ["newer", "damaged", "unreadable log"])
+def test_a_file_that_is_opened_read_only_instead_has_one_handle(why, tmp_path, monkeypatch):
+    kept, closed = [], []
+
+    class Connection(sqlite3.Connection):
+        def close(self):
+            closed.append(self)
+            super().close()
+
+    def connect(*arguments, **options):
+        kept.append(real(*arguments, factory=Connection, **options))
+        return kept[-1]
+
+    path = tmp_path / "results.db"
+    with ResultStore(path) as store:
+        store.put(Row(KEY, median_s=1.0))
+    raw = sqlite3.connect(path)
+    if why == "newer":
+        raw.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    raw.close()
+    if why == "damaged":
+        monkeypatch.setattr(store_file, "_fault", lambda _: "a page is missing")
+    if why == "unreadable log":
+        shutil.copy(path, tmp_path / "copy.db")
+        path = tmp_path / "copy.db"
+        path.with_name("copy.db-wal").mkdir()
+    real = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    with ResultStore(path, read_only=why == "unreadable log") as store:
+        assert store.read_only
+        assert store.rows() == (Row(KEY, median_s=1.0),)
+        assert len(kept) == 2
+        assert closed == kept[:1]
+    assert closed == kept
