@@ -58,6 +58,19 @@ def test_every_change_is_a_valid_program_of_its_own(points):
     assert len(programs) > 0.95 * len(found)
 
 
+def test_defaults_are_judged_by_the_tests_of_their_function(points, tmp_path):
+    from mutation_cover import Area, Cover
+
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code/x.py").write_text("class Key:\n    def of(self, n=0):\n        return n\n")
+    reached = {("code/x.py", 3): ["tests/test_x.py::test_of"]}
+    seconds = dict.fromkeys(reached["code/x.py", 3], 0.1)
+    cover = Cover(Area("x", "code", ()), tmp_path, seconds, reached)
+    [mutant] = points.mutants((tmp_path / "code/x.py").read_bytes(), "code/x.py")
+    assert mutant.line == 2
+    assert cover.tests_of(mutant) == ["tests/test_x.py::test_of"]
+
+
 def test_text_types_and_messages_stay(points):
     source = b"x: int | None = f'{1 + 1}'\nraise ValueError(2 + 3)\nassert 1 < 2\n"
     assert list(points.mutants(source, "x.py")) == []

@@ -80,9 +80,12 @@ class Cover:
         return list(tests)[:MOST]
 
     def block_at(self, file: str, line: int) -> Block | None:
-        """Return the innermost block around a line of a file; None outside of functions."""
+        """Return the innermost block around a line of a file; None outside of functions.
+
+        Defaults of a function are in its block.
+        """
         around = [one for one in self.spans[file] if one[0] <= line <= one[1]]
-        return (file, max(around)[0]) if around else None
+        return (file, max(around)[2]) if around else None
 
     def branches_at(self, file: str, line: int) -> list[list[str]]:
         """Return the tests that reach each block of the statement that begins at a line."""
@@ -109,10 +112,17 @@ class Cover:
         return {str(one.relative_to(self.root)): ast.parse(one.read_bytes()) for one in files}
 
     @cached_property
-    def spans(self) -> dict[str, list[tuple[int, int]]]:
-        """First and last line of every block, by file."""
+    def spans(self) -> dict[str, list[tuple[int, int, int]]]:
+        """First and last line of every block, and the line that it is named by; by file."""
         return {
-            file: [(body[0].lineno, body[-1].end_lineno or 0) for body in blocks(tree)]
+            file: [
+                *((one[0].lineno, one[-1].end_lineno or 0, one[0].lineno) for one in blocks(tree)),
+                *(
+                    (one.lineno, one.body[0].lineno - 1, one.body[0].lineno)
+                    for one in ast.walk(tree)
+                    if isinstance(one, CALLED)
+                ),
+            ]
             for file, tree in self.trees.items()
         }
 

@@ -6,6 +6,7 @@ import shutil
 import socket
 import sqlite3
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -60,6 +61,25 @@ def test_a_claim_of_this_host_without_a_process_number_counts():
     now = time.time()
     worker = f"{socket.gethostname()}:tcp:12.00:token".encode()
     assert _is_held(worker, now + LONGEST_LEASE_S / 2, now)
+
+
+def test_a_host_may_have_colons_in_its_name(monkeypatch):
+    monkeypatch.setattr(socket, "gethostname", lambda: "fe80::1")
+    now = time.time()
+    worker = f"fe80::1:{2**22 + 1}:12.00:token".encode()
+    assert not _is_held(worker, now + LONGEST_LEASE_S / 2, now)
+
+
+def test_what_sqlite_finds_is_one_short_line():
+    answers = (b"ok", b"page 7:\n  " + b"x" * 500)
+    whole, fault = (store_file._fault(answering(one)) for one in answers)
+    assert whole == ""
+    assert fault == "page 7: " + "x" * 112
+
+
+def answering(answer):
+    found = SimpleNamespace(fetchone=lambda: (answer,))
+    return SimpleNamespace(execute=lambda _: found)
 
 
 def test_keys_and_checksums_are_those_of_every_version():

@@ -46,6 +46,7 @@ def test_the_first_that_waits_is_the_next(path):
         for number, thread in enumerate(threads):
             thread.start()
             wait_for(lambda count=number + 1: waiting_for(path) == count)
+        assert not served
     for thread in threads:
         thread.join()
     assert served == list(range(8))
@@ -58,6 +59,24 @@ def test_a_turn_that_does_not_come_is_not_waited_for_and_leaves_no_handle(path):
     wait_for(lambda: len([*HANDLES.iterdir()]) == before)
     with turn(path, 0.01):
         assert waiting_for(path) == 0
+
+
+def test_a_process_that_is_started_meanwhile_does_not_keep_the_turn(path, monkeypatch):
+    def opened(log):
+        handle = turns_opened(log)
+        forked.append(os.dup(handle))  # as a process that forks has it
+        return handle
+
+    turns_opened, forked, served = turns._opened, [], []
+    monkeypatch.setattr(turns, "_opened", opened)
+    with turn(path, 60):
+        pass
+    waiter = threading.Thread(target=lambda: served.append(turn(path, 60).__enter__()), daemon=True)
+    monkeypatch.undo()
+    waiter.start()
+    wait_for(lambda: served or waiting_for(path))
+    assert served
+    os.close(forked[0])
 
 
 def test_where_windows_has_no_such_lock_nothing_is_opened_and_polling_decides(path, monkeypatch):
