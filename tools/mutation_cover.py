@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from mutation_points import BODIES, Mutant, blocks
 from mutation_runs import Request, Runner
 
-MOST = 400
+MOST = 4000
 """Tests that run on a change."""
 RARE = 10
 """Tests of each branch of a changed statement that run before all others."""

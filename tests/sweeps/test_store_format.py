@@ -6,11 +6,12 @@ import shutil
 import socket
 import sqlite3
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from workbench.sweeps.store import Key, ResultStore, Row
+from workbench.sweeps.store import Key, ResultStore, Row, StoreError
 from workbench.sweeps.store import file as store_file
 from workbench.sweeps.store.file import SCHEMA_VERSION, _connect
 from workbench.sweeps.store.row import checksum
@@ -105,9 +106,10 @@ def test_each_time_alone_is_refused_where_none_can_be(times, fact):
         Row(KEY, **times, **fact)
 
 
-@pytest.mark.parametrize("why", ["newer", "damaged", "unreadable log"])
-def test_a_file_that_is_opened_read_only_instead_has_one_handle(why, tmp_path, monkeypatch):
-    kept, closed = [], []
+@pytest.fixture
+def connections(monkeypatch):
+    """Connections that were made, and those that were closed."""
+    made, closed, real = [], [], sqlite3.connect
 
     class Connection(sqlite3.Connection):
         def close(self):
@@ -115,27 +117,46 @@ def test_a_file_that_is_opened_read_only_instead_has_one_handle(why, tmp_path, m
             super().close()
 
     def connect(*arguments, **options):
-        kept.append(real(*arguments, factory=Connection, **options))
-        return kept[-1]
+        made.append(real(*arguments, factory=Connection, **options))
+        return made[-1]
 
-    path = tmp_path / "results.db"
-    with ResultStore(path) as store:
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    return made, closed
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A results file with one row."""
+    with ResultStore(tmp_path / "results.db") as store:
         store.put(Row(KEY, median_s=1.0))
-    raw = sqlite3.connect(path)
+    return store.path
+
+
+@pytest.mark.parametrize("why", ["newer", "damaged", "unreadable log"])
+def test_a_file_that_is_opened_read_only_instead_has_one_handle(
+    why, path, connections, monkeypatch
+):
+    made, closed = connections
     if why == "newer":
-        raw.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
-    raw.close()
+        values(path, f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     if why == "damaged":
         monkeypatch.setattr(store_file, "_fault", lambda _: "a page is missing")
     if why == "unreadable log":
-        shutil.copy(path, tmp_path / "copy.db")
-        path = tmp_path / "copy.db"
+        path = Path(shutil.copy(path, path.with_name("copy.db")))
         path.with_name("copy.db-wal").mkdir()
-    real = sqlite3.connect
-    monkeypatch.setattr(sqlite3, "connect", connect)
+    made.clear()
+    closed.clear()
     with ResultStore(path, read_only=why == "unreadable log") as store:
         assert store.read_only
         assert store.rows() == (Row(KEY, median_s=1.0),)
-        assert len(kept) == 2
-        assert closed == kept[:1]
-    assert closed == kept
+        assert len(made) == 2
+        assert closed == made[:1]
+    assert closed == made
+
+
+def test_a_file_of_another_program_is_let_go(path, connections):
+    made, closed = connections
+    values(path, "PRAGMA application_id = 7")
+    with pytest.raises(StoreError, match="not a results file"):
+        ResultStore(path)
+    assert closed == made

@@ -59,6 +59,17 @@ def test_it_gives_up_on_a_writer_that_never_ends(tmp_path, monkeypatch):
         assert store.put(ROW)
 
 
+def test_a_row_waits_for_a_writer_that_ends(tmp_path):
+    with ResultStore(tmp_path / "results.db") as store:
+        other = sqlite3.connect(store.path, isolation_level=None, check_same_thread=False)
+        with closing(other):
+            other.execute("BEGIN IMMEDIATE")
+            ends = threading.Timer(0.2, other.execute, ["ROLLBACK"])
+            ends.start()
+            assert store.put(ROW)
+            ends.join()
+
+
 @pytest.fixture
 def writers(tmp_path):
     """Two connections to a results file that wait for each other for a minute, as SQLite does."""
@@ -130,7 +141,7 @@ def test_an_error_that_does_not_pass_is_not_waited_for(work, monkeypatch):
         lambda connection: store_file._set_journal(connection, "WAL"),
     ],
 )
-def test_what_is_busy_is_asked_again_after_a_pause(work, monkeypatch):
+def test_what_is_busy_tried_again_after_a_pause(work, monkeypatch):
     connection, seen = refusing(sqlite3.SQLITE_BUSY, 4)
     paused = []
     monkeypatch.setattr(time, "sleep", paused.append)
