@@ -10,7 +10,7 @@ from typing import NamedTuple
 from workbench.core.draft_parts import Head, Mtp
 from workbench.core.published import OUTSIDE_DIGEST
 from workbench.core.states import Ring, State
-from workbench.core.weights import NO_WEIGHTS, UnreadWeights, Weights
+from workbench.core.weights import NO_WEIGHTS, Tower, UnreadWeights, Weights
 
 FULL = "full_attention"
 SLIDING = "sliding_attention"
@@ -21,7 +21,6 @@ LAYER_KINDS = (FULL, SLIDING, CHUNKED, CROSS, SSM)
 DEFAULT_MAX_MODEL_LEN = 2048
 """Tokens of the longest request where no field gives them, and no length is requested."""
 V4, V41 = "deepseek_v4", "deepseek_v41"
-"""The kinds of compressed attention."""
 LATENT, FLOAT32_STATE, INDEX_KEY = "latent", "float32", "uint8"
 """How a `CompressedCache` stores a vector: as the KV-cache dtype says, in float32, in bytes."""
 
@@ -233,6 +232,8 @@ class Model:
     """What reads `weights`."""
     whole_model_type: str = ""
     """model_type of the whole config.json, "" where that of the text model is the only one."""
+    tower: Tower | None = None
+    """For images, where its heads are known."""
     vocab_size: int | None = None
     """Of its input, None when config.json names none."""
     num_experts: int = field(default=0, metadata={OUTSIDE_DIGEST: True})

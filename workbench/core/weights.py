@@ -155,6 +155,14 @@ TOWERS = "towers"
 """Key of `RuleSet.weight_copies`: on how many stages a tower is."""
 
 
+class Tower(NamedTuple):
+    """The attention heads of a tower for images, which every rank has a share of."""
+
+    heads: int
+    has_words: bool = True
+    """vLLM names both numbers where they do not divide; else it only asserts."""
+
+
 class Weights(NamedTuple):
     """All parameters of a model and its tables of positions, or why they are not known."""
 

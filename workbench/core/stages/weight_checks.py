@@ -7,7 +7,7 @@ from typing import Any
 from workbench.core.errors import Refused
 from workbench.core.ranks import Split, split_of
 from workbench.core.rule_set import RULE_SETS
-from workbench.core.weights import COLUMN, ROW, TOWER, Part
+from workbench.core.weights import COLUMN, ROW, TOWER, Part, Tower
 from workbench.core.working_plan import WorkingPlan
 
 FP8, AWQ, COMPRESSED = "fp8", "awq", "compressed-tensors"
@@ -131,17 +131,12 @@ def expert_split(run: WorkingPlan) -> None:
 def tower_split(run: WorkingPlan) -> None:
     """Refuse heads of the tower for images that do not split evenly: it is built first.
 
-    Source: `Qwen2_5_VisionAttention.__init__`, 0.23 and 0.33.
+    Source: `Qwen2_5_VisionAttention.__init__` and that of each other tower, 0.23 and 0.33.
     """
-    if run.model.whole_model_type not in SPLIT_TOWERS:
+    tp, tower = run.settings.tensor_parallel, run.model.tower or _weighed_tower(run)
+    if tower is None or tower.heads % tp == 0:
         return
-    weights, tp = run.model.unread_weights.of(), run.settings.tensor_parallel
-    pairs = zip(weights.parts, weights.places, strict=True)
-    cut = (one for (one, _), at in pairs if TOWER in at and one.shard == COLUMN)
-    part = next((one for one in cut if one.outputs[0][0] % tp), None)
-    if part is None:
-        return
-    heads = part.outputs[0][0]
+    heads = tower.heads
     valid = [n for n in range(min(tp - 1, heads), 0, -1) if heads % n == 0]
     raise Refused(
         "tower_not_divisible",
@@ -150,8 +145,19 @@ def tower_split(run: WorkingPlan) -> None:
         field="tensor_parallel",
         operands={"heads": heads, "tensor_parallel": tp},
         candidates=[{"tensor_parallel": n} for n in valid],
-        vllm_text=f"{heads} is not divisible by {tp}",
+        vllm_text=f"{heads} is not divisible by {tp}" if tower.has_words else "",
     )
+
+
+def _weighed_tower(run: WorkingPlan) -> Tower | None:
+    """Return the tower as its weights show it: the first of their heads that ranks cut."""
+    if run.model.whole_model_type not in SPLIT_TOWERS:
+        return None
+    weights, tp = run.model.unread_weights.of(), run.settings.tensor_parallel
+    pairs = zip(weights.parts, weights.places, strict=True)
+    cut = (one for (one, _), at in pairs if TOWER in at and one.shard == COLUMN)
+    part = next((one for one in cut if one.outputs[0][0] % tp), None)
+    return None if part is None else Tower(part.outputs[0][0])
 
 
 def _other_splits(run: WorkingPlan, holds: Callable[[Split], bool]) -> list[dict[str, Any]]:

@@ -155,8 +155,10 @@ def _kinds(fields: Fields) -> Sequence[str]:
         padded = fields.layer_list(KINDS, words) or ()
         if len(padded) > (count := fields.layer_count()):
             return padded[:count]
-    lists: dict[str, Words] = {KINDS: words, "attn_type_list": {1: FULL}}
-    kinds = first_list(fields, lists) or _unlisted(fields)
+    listed = first_list(fields, {KINDS: words})
+    if listed is None:
+        first_list(fields, {"attn_type_list": {1: FULL}})  # MiniMax's word for attention, no kind
+    kinds = listed or _unlisted(fields)
     # OAIAttention of gpt_oss.py, 0.23 and 0.33: every other layer slides, whatever is listed.
     takes_turns = fields.model_type == "gpt_oss" and set(kinds) != {SLIDING}
     return [(SLIDING, FULL)[at % 2] for at in range(len(kinds))] if takes_turns else kinds

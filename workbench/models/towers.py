@@ -1,0 +1,51 @@
+"""The heads of towers for images, which ranks must divide."""
+
+from collections.abc import Mapping
+
+from workbench.core.weights import Tower
+from workbench.models.architecture import listed_name
+from workbench.models.fields import Fields
+
+BY_TYPE = {"clip_vision_model": 12, "pixtral": 16, "siglip_vision_model": 12}
+"""model_type of a tower -> its heads by default."""
+GENERAL = {
+    **dict.fromkeys(("Bagel", "Ovis2_5", "Ovis2_6"), ("vit_config", "num_attention_heads")),
+    **dict.fromkeys(("Ernie4_5_VLMoe", "Exaone4_5_", "GlmOcr"), ("vision_config", "num_heads")),
+    **dict.fromkeys(("Glm4v", "Glm4vMoe"), ("vision_config", "num_heads")),
+    **dict.fromkeys(("Qwen2VL", "Qwen2_5_VL"), ("vision_config", "num_heads")),
+    "KimiK25": ("vision_config", "vt_num_attention_heads"),
+}
+USUAL = ("vision_config", "num_attention_heads")
+DIVIDED = frozenset(
+    {
+        *GENERAL,
+        *("Bee", "Cohere2Vision", "DotsOCR", "Gemma3", "Granite4Vision", "KimiVL", "Llava"),
+        *("LlavaNext", "LlavaNextVideo", "LlavaOnevision", "MiniMaxM3Sparse", "Mistral3"),
+        *("PaddleOCRVL", "PaliGemma"),
+    }
+)
+"""Beginnings of architectures whose tower calls `divide`."""
+ASSERTED = frozenset(
+    {
+        *("Aria", "Cosmos3Edge", "Idefics3", "Isaac", "Keye", "KeyeVL1_5", "Lfm2Vl", "MiniCPMO"),
+        *("MiniCPMV", "MiniCPMV4_6", "MiniCPMV4_7", "SmolVLM", "Step3VL"),
+    }
+)
+"""Those whose tower asserts."""
+ENDINGS = ("ForConditionalGeneration", "ForCausalLM")
+
+
+def read_tower(fields: Fields) -> Tower | None:
+    """Return the heads of the tower, None where its class or its heads are not known."""
+    # The attention of each tower, 0.23 and 0.33.
+    name = listed_name(fields.top, "") or ""
+    for ending in ENDINGS:
+        name = name.removesuffix(ending)
+    if name not in DIVIDED | ASSERTED:
+        return None
+    part, key = GENERAL.get(name, USUAL)
+    place = fields.top.get(part)
+    if not isinstance(place, Mapping):
+        return None
+    heads = place.get(key, BY_TYPE.get(str(place.get("model_type"))))
+    return Tower(heads, has_words=name in DIVIDED) if type(heads) is int and heads > 0 else None
