@@ -805,6 +805,13 @@ PROBLEMS = [
         id="rope-sections-do-not-add-up",
     ),
     pytest.param(
+        {"model": {**llama(model_type="step1"), "architectures": ["Step1ForCausalLM"]}},
+        "alibi_sqrt_not_supported",
+        "use_alibi_sqrt is not supported by backend",
+        {"backend": "TRITON_ATTN"},
+        id="alibi-sqrt-not-supported",
+    ),
+    pytest.param(
         {"model": deepseek_v3(v_head_dim=256), "rules": "0.33"},
         "mla_prefill_not_supported",
         "No valid MLA prefill backend found with",

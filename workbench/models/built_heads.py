@@ -26,7 +26,9 @@ def derived_head_size(fields: Fields, attention: Attention | None) -> int | None
 
     Which classes take it whatever head_dim says: `RuleSet.derived_heads`.
     """
-    if attention is None or attention.use_mla or not fields.has(HEAD_SIZE):
+    if attention is None or attention.use_mla:
+        return None
+    if not (fields.has(HEAD_SIZE) and fields.has("hidden_size")):
         return None
     size = fields.integer("hidden_size") // attention.num_heads
     return None if size == fields.integer(HEAD_SIZE) else size

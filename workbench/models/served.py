@@ -78,6 +78,8 @@ def _unserved(name: str, model_type: str) -> ConfigError:
         f"Invalid architecture {name[:120]!r} for model_type {model_type[:80]!r}. "
         f"{way_forward(name, architecture_of(model_type) or 'LlamaForCausalLM')}",
         field=f"/{KEY}/0",
+        # Raised by `_ModelRegistry._raise_for_unsupported`, which names all that are listed
+        vllm_text=f"Model architectures ['{name[:120]}'",
     )
 
 

@@ -99,7 +99,7 @@ def _check_vectors(run: WorkingPlan) -> None:
             operands={"block_size": run.block_size, "tokens_per_vector": tokens},
             candidates=[{"block_size": None}, {"block_size": 256}],
             # Raised while the groups are built: 0.33 divides, 0.23 has an assertion without a text
-            vllm_text="integer division or modulo by zero" if run.rules.groups.layouts else None,
+            vllm_text="integer division or modulo by zero" if run.rules.groups.layouts else "",
         )
 
 

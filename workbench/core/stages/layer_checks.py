@@ -13,6 +13,8 @@ ALIGN_BUDGET = Rule(
 )
 NVFP4_MAJOR = 10
 MIXED, COMPRESSED = "modelopt_mixed", "compressed-tensors"
+SQUARE_ROOTS = frozenset({"Step1ForCausalLM"})
+"""Architectures with `use_alibi_sqrt`."""
 NEVER_REPLICATED = frozenset({"GptOssForCausalLM"})
 """Architectures whose attention has no KV head left where there are more ranks than heads."""
 
@@ -163,6 +165,23 @@ def rope_sections(run: WorkingPlan) -> None:
         f"{rotated}: half of head_dim times partial_rotary_factor. The layer asserts that.",
         operands={"mrope_section": covered, "rotated_pairs": rotated},
         vllm_text="",  # an assertion without words
+    )
+
+
+def alibi_square_roots(run: WorkingPlan) -> None:
+    """Check that the backend has the square roots of ALiBi that a class requests."""
+    # The choice of a backend knows nothing of them (Attention.__init__, 0.23 and 0.33).
+    name = run.backend
+    if run.model.architecture not in SQUARE_ROOTS or name in {None, "TRITON_ATTN"}:
+        return
+    run.problem(
+        "alibi_sqrt_not_supported",
+        "backend",
+        f"{run.model.architecture} takes square roots of its ALiBi biases, which TRITON_ATTN alone "
+        f"supports, and the backend is {name}: the layer refuses to be built.",
+        operands={"backend": name},
+        vllm_text="use_alibi_sqrt is not supported by backend",
+        candidates=({"backend": "TRITON_ATTN"},),
     )
 
 

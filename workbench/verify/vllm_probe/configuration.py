@@ -23,9 +23,8 @@ SPECULATION = "--speculative-config"
 PART = "_config"
 PARTS = frozenset({"text_config", "llm_config", "language_config", "vision_config"})
 """Objects of a config.json that are configurations; others are, too, if they name their type."""
-DERIVED = {"mimo": "qwen2", "nemotron-nas": "llama", "dots_ocr": "dotsocr"}
-"""Type whose configuration class is in a hub repository -> the type whose class it derives from, or
-that vLLM has the class under."""
+DERIVED = {"mimo": "qwen2", "nemotron-nas": "llama", "dots_ocr": "qwen2"}
+"""Type whose configuration class is in a hub repository -> the type whose class it derives from."""
 
 
 def build(question: dict[str, Any], machine: Machine) -> Any:

@@ -92,6 +92,7 @@ LOAD_WEIGHTS = (
     layer_checks.e5m2_with_scales,
     layer_checks.kv_head_split,
     layer_checks.rope_sections,
+    layer_checks.alibi_square_roots,
 )
 """What layers and their weights refuse."""
 
