@@ -120,7 +120,8 @@ def _question(text: str, present: Scenario, *, loosely: bool = False) -> Underst
     return Understood(
         kind="question",
         scenario=scenario,
-        message=f"A question about {_words(scenario, found.said.fields, found.said)}",
+        message=f"A question about {_said(scenario, found.said.fields, found.said)}.",
+        length_tokens=found.said.length_tokens,
         question=found,
         scenes=_with_block(found, scenario),
     )
@@ -203,20 +204,32 @@ def _of_model(model: str | Mapping[str, Any], present: Scenario, kind: str) -> U
 def _words(
     scenario: Scenario, said: Collection[str], also: Description | None = None, name: str = ""
 ) -> str:
-    """Return the model, what a text said of it, and what stays as it was.
+    """Return what a text said, and what stays as it was. Arguments: see `_said`."""
+    kept = {one: value for one, value in _set(scenario).items() if one not in said}
+    stays = f" As before: {changes_text(kept)}." if kept else ""
+    return f"{_said(scenario, said, also, name)}.{stays}"
+
+
+def _said(
+    scenario: Scenario, said: Collection[str], also: Description | None = None, name: str = ""
+) -> str:
+    """Return the model and what a text said of it.
 
     said: the fields of the text. also: what it says that is not a field. name: of an inline model.
     """
-    values = {one: getattr(scenario, one) for one in FIELDS if one != MODEL_FIELD}
-    differs = {one: value for one, value in values.items() if value != FIELDS[one].default}
-    is_whole = len(said) == len(FIELDS)  # a scenario has all of them; most are the default
-    new = {one: values[one] for one in (differs if is_whole else values) if one in said}
-    kept = {one: value for one, value in differs.items() if one not in said}
+    new = {one: getattr(scenario, one) for one in FIELDS if one in said and one != MODEL_FIELD}
+    if len(said) == len(FIELDS):  # a scenario has all of them; most are the default
+        new = _set(scenario)
     length = also.length_tokens if also else None
     lengths = [] if length is None else [f"requests of {tokens_text(length)}"]
     model = scenario.model if isinstance(scenario.model, str) else "the inline config"
-    parts = [name or model, *filter(None, [changes_text(new)]), *lengths]
-    return f"{', '.join(parts)}." + (f" As before: {changes_text(kept)}." if kept else "")
+    return ", ".join((name or model, *filter(None, [changes_text(new)]), *lengths))
+
+
+def _set(scenario: Scenario) -> dict[str, Any]:
+    """Return the fields that differ from their default, without the model."""
+    values = ((one, getattr(scenario, one)) for one in FIELDS if one != MODEL_FIELD)
+    return {one: value for one, value in values if value != FIELDS[one].default}
 
 
 def _machine(present: Scenario, said: Description) -> dict[str, Any]:

@@ -60,13 +60,30 @@ def test_a_command_keeps_the_machine():
     assert understand(COMMAND, Scenario(device="B200", rules="0.33")).scenario.device == "B200"
 
 
+LENGTHS = {
+    "How many 128K requests fit on 8 x H200 with Qwen3-Next-80B?": 131_072,
+    "how many requests of 8,000 tokens fit?": 8000,
+    "which is better for 64k-token prompts, TP or fp8?": 64_000,
+    "how many requests fit?": 32_768,
+    "why is a block 1,056 tokens?": 32_768,
+}
+
+
+@pytest.mark.parametrize("text", LENGTHS)
+def test_a_question_counts_the_requests_of_its_length(text):
+    door = wb.explore(model="qwen3-next-80b-a3b", device="H200", tensor_parallel=8)
+    door.submit(text)
+    tokens = f"requests of {LENGTHS[text]:,} tokens fit"
+    assert tokens in unescape(re.sub("<[^>]+>", "", region(door, "answers")))
+
+
 UNDERSTOOD = {
     COMMAND: ("A command: ", "Tensor parallel 4", "As before: Device H200."),
     "vllm serve -tp 2 # 32K": ("without a model, so of bamba-9b", "requests of 32,768 tokens"),
     "qwen3.5-4b": ("A model: qwen3.5-4b.", "As before: Device H200"),
     "qwen3.5-4b, tp 2": ("A description of qwen3.5-4b, Tensor parallel 2.",),
     link_of(Scenario(device="B200")): ("A link to nemotron-3-nano-30b-a3b, Device B200.",),
-    "why 528?": ("A question about bamba-9b. As before: Device H200",),
+    "why 528?": ("A question about bamba-9b.",),
 }
 
 
@@ -243,3 +260,23 @@ def test_a_checkpoint_that_cannot_be_fetched_offers_the_catalog_model_with_its_s
         assert json.loads(changes) == {"model": "llama-3.1-8b"}
         assert door.scenario.model == "llama-3.1-8b"
         assert door.error is None
+
+
+def test_a_model_chosen_for_a_log_is_compared_and_what_differs_is_said_first():
+    line = "INFO Setting attention block size to 528 tokens to ensure that attention page size is"
+    door = wb.explore(model="bamba-9b", device="H100")
+    door.submit(line, "qwen3-next-80b-a3b")
+    assert door.scenario.model == "qwen3-next-80b-a3b"
+    shown = unescape(re.sub("<[^>]+>", "", region(door, "understood")))
+    assert "Line 1: The log says 528 tokens, the rules give 544 tokens. With tensor_par" in shown
+    door.submit(line, "bamba-9b")
+    assert "Line 1:" not in region(door, "understood")
+    assert "1 agrees with the rules, 0 not" in region(door, "understood")
+
+
+def test_models_with_a_block_are_listed():
+    door = wb.explore(model="bamba-9b")
+    door.submit("which models have a block of 1056?")
+    shown = region(door, "understood")
+    assert "A block of 1,056 tokens has:" in shown
+    assert "--block-size" not in shown

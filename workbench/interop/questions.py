@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.interop.description import Description, read_words
+from workbench.scenario.sizes import integer_value
 
 ASKS = re.compile(
     r"(?:(?:and|but|so|ok|hi|hello|please)\b[ ,]*)?(?:why|what|which|how|where|when|who|will|would|"
@@ -54,6 +55,8 @@ TOPICS = (
 )
 """The first that fits is taken: the special ones, then the four answers."""
 
+LENGTH = re.compile(r"(?<![\w.,])(?:(\d[\d,.]*k)\b|(\d[\d,]*)[ -]tokens?\b)", re.IGNORECASE)
+"""A request length in a question that is not about a block."""
 CHOICES = {
     "tensor_parallel": r"tp|tensor|gpus?",
     "kv_cache_dtype": r"fp8|dtype|quanti\w+|8.?bit",
@@ -66,6 +69,9 @@ CHOICES = {
 """Field -> words for a change of it, in a question about what is better."""
 SETS = r"set|use|force|choose|pick|try|get|have|make|take|lower|reduce|--block-size"
 """Words for a block size that is wanted, in a question about blocks."""
+
+OF_MODELS = r"(?:which|what) models?"
+"""Words for models with a block size: it is then not wanted of the present one."""
 
 
 @dataclass(frozen=True)
@@ -92,26 +98,34 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
     topic = next((one for one in TOPICS if _has(one.words, text)), None)
     if topic is None:
         return None
-    said = _said(text)
+    said = Description(_said(text), None if topic == WHY else _length(text))
     weighs = topic.view == "what_if"
     choices = tuple(name for name, words in CHOICES.items() if weighs and _has(words, text))
     numbers = [int(one.replace(",", "")) for one in re.findall(NUMBER, text) if topic == WHY]
     sizes = [one for one in numbers if one not in said.fields.values()]
     tokens = sizes[0] if sizes else None
-    return Question(topic, said, choices, tokens, tokens is not None and _has(SETS, text))
+    is_wanted = tokens is not None and _has(SETS, text) and not _has(OF_MODELS, text)
+    return Question(topic, said, choices, tokens, is_wanted)
 
 
 def _has(words: str, text: str) -> bool:
     return re.search(rf"(?<![\w.-])(?:{words})(?![\w-])", text, re.IGNORECASE) is not None
 
 
-def _said(text: str) -> Description:
+def _length(text: str) -> int | None:
+    """Return the tokens of the requests in question: "128K requests", "of 32,000 tokens"."""
+    found = LENGTH.search(text)
+    tokens = integer_value("".join(found.groups("")).replace(",", "")) if found else None
+    return tokens if isinstance(tokens, int) else None
+
+
+def _said(text: str) -> dict[str, Any]:
     """Return the devices, the model and the version that the words name."""
     words = re.findall(r"[\w./-]*\w", text)
     fields: dict[str, Any] = {}
     for phrase in _phrases(words):
         fields = {**read_words(phrase), **fields}
-    return Description(fields)
+    return fields
 
 
 def _phrases(words: list[str]) -> Iterator[str]:
