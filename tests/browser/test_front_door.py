@@ -263,6 +263,21 @@ def test_the_first_word_of_the_kernel_is_answered_so_that_the_next_is_not_held(d
     assert from_reset == "['reset', 'heard', 'submit', 'heard']"
 
 
+def test_what_takes_long_has_a_sign_until_it_is_answered(door, tmp_path):
+    start_with(door, "bamba-9b")
+    sign, working = f"{DOOR}.wb-busy", "(one) => getComputedStyle(one, '::after').content"
+    opened = tmp_path / "opened"
+    waits = f"import os, time\nwhile not os.path.exists({str(opened)!r}): time.sleep(0.05)"
+    door.page.evaluate("code => { inPage.execute(code) }", waits)
+    door.element('[data-key="view-hits"]').click()
+    expect(door.element(sign)).to_have_attribute("aria-busy", "true")
+    assert door.element(f"{sign} .wb-omnibox").evaluate(working) == '"Working ..."'
+    opened.touch()
+    expect(door.element('[data-key="view-hits"]')).to_have_attribute("aria-selected", "true")
+    expect(door.element(sign)).to_have_count(0)
+    door.element('[data-key="view-why"]').click()
+
+
 def test_no_callback_failed_unnoticed(door):
     errors = json.loads(door.execute("import json; print(json.dumps(len(panel.session.errors)))"))
     assert errors == 1  # the planted one

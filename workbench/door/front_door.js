@@ -3,7 +3,7 @@
 const REGIONS = ["style", "error", "omnibox", "understood", "bar", "actions", "answers", "views",
   "body", "tried", "inspector", "next", "labs"];
 const OF_THE_PLAN = ["answers", "body", "tried", "inspector", "next"];
-const SUGGESTED = 8, LONGEST_NAME = 60, MOST_ROWS = 8, COPIED_MS = 1500, LINK = "#scenario=";
+const SUGGESTED = 8, LONGEST_NAME = 60, MOST_ROWS = 8, COPIED_MS = 1500, BUSY_MS = 300, LINK = "#scenario=";
 const SCREEN = ".jp-NotebookPanel-notebook", MARGIN = 12;
 const EVENTS = ["change:regions", "change:plan", "change:stale"];
 const RELEASES = ["pointerup", "pointercancel", "dragend"];
@@ -24,6 +24,7 @@ const where = ({ clientX, clientY }) => `${Math.round(clientX)} ${Math.round(cli
 class Door {
   constructor(model, el) {
     Object.assign(this, { model, drawn: {}, places: {}, next: null, step: null, chosen: -1 });
+    Object.assign(this, { unanswered: 0, reports: false });
     this.id = `wb-door-${doors += 1}`;
     this.root = document.createElement("div");
     this.root.className = "wb wb-door";
@@ -83,6 +84,7 @@ class Door {
   }
 
   end() {
+    clearTimeout(this.waiting);
     this.observer.disconnect();
     window.removeEventListener("resize", this.resized);
     for (const event of EVENTS) this.model.off(event, this.listen);
@@ -94,9 +96,25 @@ class Door {
   send(act, arg = "", text = "") {
     const status = ({ content }) => {
       if (content.execution_state === "busy") this.model.send({ do: "heard" });
+      if (content.execution_state === "idle") this.wait(-1);
     };
+    this.wait(1);
     // a function, as marimo calls what Jupyter reads callbacks from
     this.model.send({ do: act, arg, text }, Object.assign(() => {}, { iopub: { status } }));
+  }
+
+  // A sign after a while: most answers come before it. Only where the end of an answer is reported.
+  wait(more) {
+    this.unanswered = Math.max(0, this.unanswered + more);
+    this.reports ||= more < 0;
+    clearTimeout(this.waiting);
+    if (!this.unanswered) this.busy(false);
+    else if (this.reports) this.waiting = setTimeout(() => this.busy(true), BUSY_MS);
+  }
+
+  busy(is) {
+    this.root.classList.toggle("wb-busy", is);
+    this.root.setAttribute("aria-busy", String(is));
   }
 
   find(key) {

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from workbench.door.explanations import remedies_html
 from workbench.door.questions import use_buttons
-from workbench.interop.logs.report import LogReport
+from workbench.interop.logs.report import DIFFERS, LogReport
 from workbench.scenario import Scenario
 from workbench.views.door.buttons import button
 from workbench.views.html import Html, bullets, fold, join, tag
-from workbench.views.logs.table import failure_html, headline, lines_table
+from workbench.views.logs.table import BECAUSE, failure_html, headline, lines_table
 
 FEW_LINES = 3
 """So many lines of a log without a scenario are explained in sentences, too."""
@@ -19,8 +19,8 @@ FEW_LINES = 3
 def explained(log: LogReport, present: Scenario) -> Html:
     """Return what a log says, its fatal error first. present: the scenario that is shown below."""
     report = log.to_dict()
-    parts = [failure_html(report["failure"]), _fixes(log), tag("b", headline(report))]
-    parts.append(bullets(f"Missing: {what}." for what in log.missing))
+    parts = [failure_html(report["failure"]), _fixes(log), tag("div", tag("b", headline(report)))]
+    parts.append(bullets([*_differences(log), *(f"Missing: {what}." for what in log.missing)]))
     if log.scenario is None:
         parts += [tag("p", line["means"]) for line in report["lines"][:FEW_LINES]]
         parts.append(tag("div", *_unnamed(log, present)))
@@ -29,6 +29,14 @@ def explained(log: LogReport, present: Scenario) -> Html:
     parts.append(_again())
     parts.append(fold("Every known line", lines_table(report["lines"])))
     return join(*parts)
+
+
+def _differences(log: LogReport) -> Iterator[str]:
+    """Yield what the log says otherwise than the rules, and what would explain it."""
+    for line in log.lines:
+        if line.verdict == DIFFERS:
+            reason = line.why[0].removesuffix(BECAUSE).strip() if line.why else ""
+            yield " ".join((f"Line {line.line}: {reason}", *line.candidates[:1]))
 
 
 def _unnamed(log: LogReport, present: Scenario) -> Iterator[Html]:

@@ -55,8 +55,8 @@ def hit_curve(
     first = next((hit for hit in hits if hit.cached_tokens), None)
     axis = {"rangemode": "tozero", "tickformat": ","}
     return figure(
-        [*_traces(hits, first), _workload_mark(found)],
-        _title(caching, unique_tokens, end, first),
+        [*_traces(hits, first, unique_tokens), _workload_mark(found)],
+        _title(caching, unique_tokens, end, first, is_of_workload=found is not None),
         theme,
         plan=plan,
         height=360,
@@ -76,7 +76,8 @@ def prompt_lengths(caching: Caching, end: int, unique_tokens: int = 0) -> tuple[
     return tuple(sorted(length for length in {*edges, *even} if 1 <= length <= end))
 
 
-def _traces(hits: list[Hit], first: Hit | None) -> list[go.Scatter]:
+def _traces(hits: list[Hit], first: Hit | None, unique_tokens: int) -> list[go.Scatter]:
+    unique = tokens_text(unique_tokens) if unique_tokens else ""
     name = "%{x:,} tokens: %{y:,}<extra>%{fullData.name}</extra>"
     lines = (
         ("shared", "shared_tokens", {"color": PADDING, "dash": "dot", "width": 1}),
@@ -104,7 +105,7 @@ def _traces(hits: list[Hit], first: Hit | None) -> list[go.Scatter]:
     return [
         *traces,
         go.Scatter(
-            name="shortest prompt with a hit",
+            name="shortest prompt with a hit" + (f", {unique} of it unique" if unique else ""),
             x=[None if first is None else first.prompt_tokens],
             y=[None if first is None else first.cached_tokens],
             mode="markers+text",
@@ -134,12 +135,16 @@ def _workload_mark(found: WorkloadHits | None) -> go.Scatter:
     )
 
 
-def _title(caching: Caching, unique_tokens: int, end: int, first: Hit | None) -> str:
+def _title(
+    caching: Caching, unique_tokens: int, end: int, first: Hit | None, *, is_of_workload: bool
+) -> str:
     again = "the same prompt again" if not unique_tokens else f"{unique_tokens:,} tokens differ"
     second = reason_without_hits(caching)
     if second is None and first is None:
         second = f"No prompt up to {tokens_text(end)} finds anything."
     if second is None:
+        second = setting_text(caching)
+    if not is_of_workload and first is not None:  # else the threshold of the workload is the one
         smallest = tokens_text(smallest_prefix(caching))
-        second = f"{setting_text(caching)} Smallest cacheable prefix of any prompt: {smallest}."
+        second += f" Smallest cacheable prefix of any prompt: {smallest}."
     return f"<b>tokens found in the cache</b>, {again}<br><sup>{second}</sup>"
