@@ -113,8 +113,8 @@ def apply_button(name: str, tip: str) -> widgets.Button:
 
 
 def grid(controls: Iterable[widgets.Widget], narrowest_px: int = 270) -> widgets.GridBox:
-    """Return controls side by side, as many as fit, none narrower than this."""
-    columns = f"repeat(auto-fill, minmax({narrowest_px}px, 1fr))"
+    """Return controls side by side, as many as fit, none narrower than this or the page."""
+    columns = f"repeat(auto-fill, minmax(min({narrowest_px}px, 100%), 1fr))"
     layout = {"grid_template_columns": columns, "grid_gap": "2px 14px"}
     return widgets.GridBox(list(controls), layout=layout)
 
