@@ -479,6 +479,13 @@ def test_what_is_known_of_a_scenario_is_not_computed_again(panel, monkeypatch):
     assert_shows_its_plan(panel)
 
 
+def test_what_blocks_the_start_is_said_in_a_clause():
+    door = wb.explore(model="nemotron-3-ultra-550b-a55b", tensor_parallel=16)
+    said = "has n_groups = 8, which tensor_parallel = 16 does not divide"
+    assert said in region(door, "answers")
+    assert "only a single group is replicated" not in region(door, "answers")
+
+
 def test_every_link_of_an_answer_leads_to_a_lab_a_view_or_a_goal(panel):
     known = {
         "show_lab": LABS,

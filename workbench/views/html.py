@@ -252,9 +252,9 @@ def sensitivity_html(plan: Plan, rows: Sequence[Mapping[str, Any]]) -> Html:
         {
             "change": row["field"],
             "to": row["value"],
-            "block size": row["block_size"],
+            "block, tokens": row["block_size"],
             "padding": _padding(row["padding_bytes"], row["padding_percent"]),
-            "kernel block": row["kernel_block_size"],
+            "kernel block, tokens": row["kernel_block_size"],
             "would not start": ", ".join(row["errors"]).replace("_", " "),
         }
         for row in (outcome_row(tag("i", "current"), "", plan), *changed)

@@ -6,6 +6,7 @@ numbers.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,6 +19,7 @@ from workbench.core.ranks import gpus_of
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
 
+CLAUSE = re.compile(r"[.:;] ")
 USUAL_LENGTH = 32_768
 """Tokens of a request while `max_model_len` is not set, at most the model's longest."""
 
@@ -43,7 +45,7 @@ class Answers:
     starts: str
     """yes, no, perhaps or unknown."""
     blocker: str | None
-    """What stops the start first, in the words of its code."""
+    """What stops the start first: the first clause of its message."""
 
     @property
     def requests_per_device(self) -> float | None:
@@ -97,7 +99,7 @@ def answers(plan: Plan, length_tokens: int | None = None) -> Answers:
         request_bytes=_request_bytes(plan, length),
         devices=gpus_of(plan.settings),
         starts=NO if plan.errors else memory.starts,
-        blocker=plan.errors[0].code.replace("_", " ") if plan.errors else None,
+        blocker=CLAUSE.split(plan.errors[0].message)[0] if plan.errors else None,
     )
 
 

@@ -94,8 +94,8 @@ def _groups(plan: Plan, cache: CachePlan) -> Html:
             {
                 "group": number,
                 "spec": group.kind,
-                "block size": group.spec.block_size,
-                "kernel block": cache.kernel_block_sizes[number],
+                "block, tokens": group.spec.block_size,
+                "kernel block, tokens": cache.kernel_block_sizes[number],
                 "page bytes": _page_bytes(group),
                 "backend": _each(found.backend for found in own),
                 "graph support": _each(code(found.graph_level) for found in own),

@@ -88,7 +88,7 @@ def _starts_words(one: Answers) -> str:
     if one.starts == "unknown":
         return "no blockers known; with a device: is its memory enough?"
     if one.starts == "no":
-        return f"blocked by: {one.blocker or 'the memory'}"
+        return one.blocker or "blocked by the memory"
     return "no blockers known"
 
 

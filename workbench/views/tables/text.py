@@ -23,8 +23,8 @@ def step_html(step: TableStep) -> str:
     groups = records(
         {
             "group": group.name,
-            "block size": group.block_size,
-            "kernel block": group.block_size // group.attention_ratio,
+            "block, tokens": group.block_size,
+            "kernel block, tokens": group.block_size // group.attention_ratio,
             "ratio": group.attention_ratio,
             "source rows hold": group.source_holds,
             "the table holds": group.table_holds,
