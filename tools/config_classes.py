@@ -12,22 +12,22 @@ import sys
 from pathlib import Path
 from typing import Any
 
-TARGET = Path(__file__).parents[1] / "workbench" / "models" / "config_classes.json"
-FIELDS = (
-    *("num_hidden_layers", "num_attention_heads", "hidden_size", "num_key_value_heads"),
-    *("head_dim", "max_position_embeddings", "sliding_window"),
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from workbench.models.config_defaults import (  # noqa: E402
+    CLASS_FIELDS,
+    EXPERT_FIELDS,
+    EXPERTS,
+    LENGTH,
+    PARTS,
+    PERIOD,
 )
-PARTS = (
-    *("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim"),
-    *("linear_value_head_dim", "linear_conv_kernel_dim", "kv_lora_rank", "qk_nope_head_dim"),
-    *("qk_rope_head_dim", "v_head_dim", "index_topk", "index_head_dim"),
-)
-"""Parts of linear and of latent attention, which the readers of families have from here, too."""
-LENGTH, LENGTH_NAMES = "max_position_embeddings", ("n_positions", "max_seq_len")
-PERIOD = "full_attention_every"
-EXPERTS = "experts_of_class"
-EXPERT_NAMES = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
-"""Where vLLM looks for the number of experts, in its order."""
+
+sys.path.remove(str(ROOT))  # where transformers would find our folder `kernels`
+
+TARGET = ROOT / "workbench" / "models" / "config_classes.json"
+LENGTH_NAMES = ("n_positions", "max_seq_len")
 
 
 def main() -> None:
@@ -68,9 +68,7 @@ def defaults_of(classes: Any, kind: str) -> dict[str, Any]:
         return {}
     if not is_text:
         return {}
-    found = {
-        name: value for name in (*FIELDS, *PARTS) if (value := _number(config, name)) is not None
-    }
+    found = {name: value for name in CLASS_FIELDS if (value := _number(config, name)) is not None}
     name = config.attribute_map.get(LENGTH)
     if name in LENGTH_NAMES and LENGTH in found:
         found[name] = found.pop(LENGTH)  # what a file of this class has in its place
@@ -79,7 +77,7 @@ def defaults_of(classes: Any, kind: str) -> dict[str, Any]:
         if name in found and _number(larger, name) != found[name]:
             del found[name]
     period = period_of(getattr(config, "layer_types", None) or [])
-    named = next((name for name in EXPERT_NAMES if hasattr(config, name)), "")
+    named = next((name for name in EXPERT_FIELDS if hasattr(config, name)), "")
     more = {PERIOD: period, EXPERTS: _number(config, named)}
     return found | {name: value for name, value in more.items() if value}
 

@@ -27,7 +27,6 @@ from workbench.core.flex.tiles import (
     kernel_tiles,
     too_large_tile,
 )
-from workbench.core.versions import V0_23, V0_33
 from workbench.resolution import resolve
 from workbench.scenario import Scenario
 
@@ -400,11 +399,5 @@ def test_a_size_beyond_any_integer_of_the_engine_is_refused():
         Scenario(flex_attn_block_m=2**40)
 
 
-def test_only_paged_layers_have_small_mask_blocks_in_0_33():
-    assert not V0_23.flex_small_needs_pages
-    assert V0_33.flex_small_needs_pages
-    assert small_blocks("2.9.0", is_paged=False)
-    assert small_blocks("2.9.0", needs_pages=V0_33.flex_small_needs_pages)
-    assert not small_blocks("2.9.0", is_paged=False, needs_pages=True)
-    assert not small_blocks("2.8.0")
+def test_mask_blocks_are_small_in_0_33():
     assert flex_plan(flex(model="llama-3.1-8b", rules="0.33")).mask.q_block_size == 16

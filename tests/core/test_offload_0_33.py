@@ -7,8 +7,6 @@ from functools import cache
 from math import lcm
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.core.groups.cache_spec import CacheSpec
@@ -17,9 +15,7 @@ from workbench.core.offload.pool import layer_bytes, worker_bytes
 from workbench.core.offload.remedies import request_remedies, transfer_remedies
 from workbench.core.offload.request import BlockSizes, resolved_block_sizes
 from workbench.core.offload.transfer import transfer
-from workbench.core.prefix.hashes import block_hashes, unit_hashes
 from workbench.core.problems import Problem
-from workbench.core.versions import V0_23, V0_33
 from workbench.views.offload.html import offload_html, offload_text
 
 GIB = 2**30
@@ -192,31 +188,6 @@ def test_what_the_view_shows():
     assert "some group can be offloaded" in offload_html(plan_of(), POOL)
     two = OffloadRequest(1056, GIB, blocks_per_chunk=2)
     assert "not both block_size and blocks_per_chunk" in offload_text(plan_of(), two)
-
-
-def test_large_blocks_have_other_hashes_in_the_other_version():
-    tokens = list(range(64))
-    units = unit_hashes(tokens, 16)
-    assert len(units) == 4
-    old, new = V0_23.offload, V0_33.offload
-    assert block_hashes(units, 16, 32, old) == (units[0] + units[1], units[2] + units[3])
-    assert block_hashes(units, 16, 32, new) == (units[1], units[3])
-    assert block_hashes(units, 16, 16, old) == block_hashes(units, 16, 16, new) == units
-    with pytest.raises(ValueError, match="Nearest: 32"):
-        block_hashes(units, 16, 40, new)
-    with pytest.raises(ValueError, match="at least 1"):
-        unit_hashes(tokens, 0)
-
-
-@given(st.lists(st.integers(0, 9), max_size=40), st.integers(1, 5), st.integers(1, 4))
-def test_a_hash_covers_the_whole_prefix(tokens, unit, factor):
-    units = unit_hashes(tokens, unit)
-    assert len(units) == len(tokens) // unit
-    for rules in (V0_23.offload, V0_33.offload):
-        assert len(block_hashes(units, unit, unit * factor, rules)) == len(units) // factor
-    if units:
-        other = unit_hashes([tokens[0] + 1, *tokens[1:]], unit)
-        assert not set(units) & set(other)
 
 
 def test_two_versions_cannot_exchange_a_cache():

@@ -1,5 +1,7 @@
 """Integer arithmetic that the rules share."""
 
+MIB, GIB = 2**20, 2**30
+
 
 def cdiv(dividend: int, divisor: int) -> int:
     """Return the ceiling division of non-negative integers."""

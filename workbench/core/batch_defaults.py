@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from workbench.core.arithmetic import GIB
 from workbench.core.devices import driver_memory_of
 from workbench.core.ranks import ranks_of
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
 
-GIB = 2**30
 SCHEDULER_MAX_NUM_BATCHED_TOKENS = 2048
 """Default of `SchedulerConfig`, which knows no device."""
 CPU = "cpu"

@@ -10,10 +10,11 @@ from importlib import resources
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from workbench.core.arithmetic import MIB
+
 if TYPE_CHECKING:
     from workbench.scenario.fields import Settings
 
-MIB = 2**20
 NOT_NAMES = frozenset({"amd", "geforce", "graphics", "instinct", "intel", "nvidia", "r", "tm"})
 """Words of a driver's name that people omit."""
 

@@ -75,7 +75,9 @@ class Plan(PlanAnswers, Published):
         """Return whether the attention is multi-head latent attention."""
         return self.model.counted is not None and self.model.counted.use_mla
 
-    backend: str | None = decided("of the attention layers, null without a valid one")
+    backend: str | None = decided(
+        "of the attention layers, null without a valid one", label="attention backend"
+    )
     plain_backend: str | None = decided("of layers that a quantized cache leaves in model_dtype")
     draft_backend: str | None = decided("of the drafter's layers, null without any")
 
@@ -90,7 +92,10 @@ class Plan(PlanAnswers, Published):
         start=lambda plan: plan.settings.block_size or plan.rules.default_block_size,
     )
     mamba_block_size: int | None = decided(
-        "the same of the SSM layers", "tokens", start=attrgetter("settings.mamba_block_size")
+        "the same of the SSM layers",
+        "tokens",
+        label="mamba block",
+        start=attrgetter("settings.mamba_block_size"),
     )
     mamba_cache_mode: str = decided(
         "which states of a request are kept", default="none", choices=("none", "align", "all")
@@ -101,7 +106,9 @@ class Plan(PlanAnswers, Published):
     mamba_ssm_cache_dtype: str = decided(
         "of the recurrent states", start=attrgetter("settings.mamba_ssm_cache_dtype")
     )
-    enable_prefix_caching: bool = decided("whether prefix caching is on", default=False)
+    enable_prefix_caching: bool = decided(
+        "whether prefix caching is on", label="prefix caching", default=False
+    )
     speculative_method: str | None = decided("which drafts tokens, null without draft tokens")
     model_dtype: str = decided("of weights and activations", default="bfloat16")
     kv_cache_dtype: str = decided(
@@ -109,8 +116,10 @@ class Plan(PlanAnswers, Published):
     )
     draft_kv_cache_dtype: str | None = decided("of the drafter's, null without layers of its own")
     max_model_len: int = decided("the longest request", "tokens", default=0)
-    max_num_batched_tokens: int = decided("the budget of a step", "tokens", default=0)
-    max_num_seqs: int = decided("the most in a step", "sequences", default=0)
+    max_num_batched_tokens: int = decided(
+        "the budget of a step", "tokens", label="max batched tokens", default=0
+    )
+    max_num_seqs: int = decided("the most in a step", "sequences", label="sequences", default=0)
 
     @published()
     def num_kv_heads_per_rank(self) -> int | None:
@@ -125,23 +134,29 @@ class Plan(PlanAnswers, Published):
         return None if self.model.counted is None else self.model.counted.head_size
 
     attention_bytes_per_token: int | None = decided(
-        "of one layer, per rank, as the alignment counts them", "bytes"
+        "of one layer, per rank, as the alignment counts them",
+        "bytes",
+        label="KV bytes per token per layer",
     )
-    attention_page_size_bytes: int | None = decided("what the attention layer needs", "bytes")
-    mamba_page_size_bytes: int | None = decided("a state as the alignment counts it", "bytes")
+    attention_page_size_bytes: int | None = decided(
+        "what the attention layer needs", "bytes", label="attention page"
+    )
+    mamba_page_size_bytes: int | None = decided(
+        "a state as the alignment counts it", "bytes", label="mamba state"
+    )
     layer_state_bytes: int | None = decided("a state as its layer keeps it", "bytes")
     mamba_page_size_padded: int | None = decided(
         "one state block with its padding, null when none is recorded", "bytes"
     )
 
-    @published(unit="percent")
+    @published(unit="percent", label="padding")
     def padding_percent(self) -> float | None:
         """Return the padding relative to the unpadded mamba page, null without an SSM layer."""
         own = self.mamba_page_size_bytes
         return 100 * ((self.mamba_page_size_padded or own) - own) / own if own else None
 
     kernel_block_size: int | None = decided(
-        "what the attention kernel sees, null without a common size", "tokens"
+        "what the attention kernel sees, null without a common size", "tokens", label="kernel block"
     )
 
     @published()

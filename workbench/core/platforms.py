@@ -47,6 +47,10 @@ for _platform in (
     PLATFORMS.add(_platform.name, _platform)
 
 
+HOPPER, SM10X = (9, 0), 10
+"""A compute capability, and the major one of the larger Blackwell chips."""
+
+
 @lru_cache(maxsize=64)
 def parse_capability(capability: str) -> tuple[int, int]:
     """Return the pair (9, 0) for "9.0"."""

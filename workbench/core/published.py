@@ -42,6 +42,8 @@ class Declaration:
 
     meaning: str
     unit: str = ""
+    label: str = ""
+    """What tables and figures call it, where that is not its name in words."""
     name: str | None = None
     """The name in the published record, None for the value's own."""
     is_published: bool = True
@@ -83,12 +85,14 @@ def frozen_record(kind: type[Record]) -> type[Record]:
     return dataclass(frozen=True, slots=True, weakref_slot=True, repr=False, kw_only=True)(kind)
 
 
-def published(unit: str = "", name: str | None = None) -> Callable[[Callable[[Any], Value]], Value]:
+def published(
+    unit: str = "", name: str | None = None, label: str = ""
+) -> Callable[[Callable[[Any], Value]], Value]:
     """Declare a property that is published; its docstring is the meaning."""
 
     def declare(read: Callable[[Any], Value]) -> Value:
         meaning = (read.__doc__ or "").partition("\n")[0].removeprefix("Return ").rstrip(".")
-        setattr(read, DECLARED, Declaration(meaning=meaning, unit=unit, name=name))
+        setattr(read, DECLARED, Declaration(meaning=meaning, unit=unit, label=label, name=name))
         return cast("Value", property(read))  # what an instance has under the name
 
     return declare
@@ -105,6 +109,15 @@ class Published:
         # A dataclass with slots is made a second time, without the fields in its body.
         if "declarations" not in vars(cls):
             cls.declarations = dict(_declared(cls)) or cls.declarations
+
+    @classmethod
+    def label_of(cls, name: str) -> str:
+        """Return what people call a value of the record or of its parts, by default its name."""
+        parts = (one.parts for one in cls.declarations.values() if one.parts)
+        for declarations in (cls.declarations, *(part.declarations for part in parts)):
+            if name in declarations and declarations[name].label:
+                return declarations[name].label
+        return name.replace("_", " ")
 
     @classmethod
     def entries(cls) -> tuple[Entry, ...]:

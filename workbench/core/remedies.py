@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from workbench.scenario.fields import Settings
 
 ENGINE = "auto (vLLM decides)"
+MOST = 3
+"""Remedies of one problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +82,9 @@ def try_changes(
     code: str,
     candidates: Iterable[Mapping[str, Any]],
     allowed_errors: frozenset[str] = frozenset(),
-    limit: int = 3,
     known_warnings: frozenset[str] = frozenset(),
 ) -> tuple[Remedy, ...]:
-    """Return up to `limit` candidates after which `code` is gone and no new error has come.
+    """Return a few candidates after which `code` is gone and no new error has come.
 
     Those that bring a new warning come last. `allowed_errors` and `known_warnings` are the codes
     that were there before. resolved: the plan of the settings with changes.
@@ -107,9 +108,9 @@ def try_changes(
             continue
         new = codes - allowed_errors - known_warnings
         (warned if new else found).append(Remedy(dict(changes), plan))
-        if len(found) == limit:
+        if len(found) == MOST:
             break
-    return tuple([*found, *warned][:limit])
+    return tuple([*found, *warned][:MOST])
 
 
 def remedies_for(plan: Plan, problem: Problem) -> tuple[Remedy, ...]:

@@ -132,8 +132,6 @@ class RuleSet:
     flex_prunes_pages: bool = False
     """The direct build of flex attention omits pages past a request's own and, under causal, later
     ones."""
-    flex_small_needs_pages: bool = False
-    """Mask blocks below 128 are allowed with pages only."""
     reads_cache_mode: bool = True
     """Whether an explicit mode reaches models without states."""
     mla_granule: int = 1

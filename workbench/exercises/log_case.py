@@ -8,6 +8,7 @@ from functools import cache, cached_property
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from workbench.core.arithmetic import GIB
 from workbench.core.errors import Refused, ScenarioError, WorkbenchError, shown
 from workbench.exchange import explain_log
 from workbench.interop.logs.written import start_log
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from workbench.core.plan import Plan
     from workbench.interop.logs.report import LogReport
 
-GIB = 2**30
 MODELS = (
     *("qwen3.5-4b", "nemotron-3-nano-30b-a3b", "bamba-9b", "falcon-h1-7b"),
     *("qwen3-next-80b-a3b", "granite-4.0-h-small", "jamba-1.5-mini"),

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from workbench.access.files import FileError, FileUse, opened, read_bytes
 from workbench.access.json_text import parse_json
+from workbench.core.arithmetic import MIB
 
-MIB = 2**20
 MAX_BYTES = 64 * MIB
 """Of an index, or of the header of one file; DeepSeek-V3's index has 8.9 MB."""
 MAX_CHECKPOINT_BYTES = 2**44

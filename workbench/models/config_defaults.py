@@ -16,15 +16,18 @@ HEADS, HEAD, ROPE = "num_attention_heads", "head_dim", "rope_parameters"
 SLIDES, MAMBA_CHUNK = "use_sliding_window", "mamba_chunk_size"
 SHARED, CHUNK = "num_kv_shared_layers", "attention_chunk_size"
 ORIGINAL = "original_max_position_embeddings"
-WIDTHS = frozenset({"num_hidden_layers", HEADS, "hidden_size"})
-PARTS = frozenset(
-    {
-        *("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim"),
-        *("linear_value_head_dim", "linear_conv_kernel_dim", "kv_lora_rank", "qk_nope_head_dim"),
-        *("qk_rope_head_dim", "v_head_dim", "index_topk", "index_head_dim"),
-    }
+WIDTHS = ("num_hidden_layers", HEADS, "hidden_size")
+PARTS = (
+    *("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim"),
+    *("linear_value_head_dim", "linear_conv_kernel_dim", "kv_lora_rank", "qk_nope_head_dim"),
+    *("qk_rope_head_dim", "v_head_dim", "index_topk", "index_head_dim"),
 )
 """Parts of linear and of latent attention: every reader has them from the classes."""
+CLASS_FIELDS = (*WIDTHS, KV_HEADS, HEAD, LENGTH, WINDOW, *PARTS)
+"""What tools/config_classes.py records of a class, in this order; and then these two."""
+PERIOD, EXPERTS = "full_attention_every", "experts_of_class"
+EXPERT_FIELDS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
+"""Where vLLM looks for the number of experts (`ModelArchConfigConvertorBase.get_num_experts`)."""
 
 FROM_CLASS = {
     (LENGTH,): (
@@ -91,7 +94,7 @@ def defaults_of(model_type: object) -> Mapping[str, Any]:
     """Return the defaults of a text configuration, none if its class is not known."""
     named = model_type if isinstance(model_type, str) else ""
     name = WRAPPERS.get(named, named)
-    keys = PARTS.union(OMITTED.get(name, ()))
+    keys = {*PARTS, *OMITTED.get(name, ())}
     of_class = {key: value for key, value in _classes().get(name, {}).items() if key in keys}
     return {**of_class, **CONFIG_DEFAULTS.get(name, {})}
 

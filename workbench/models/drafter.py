@@ -17,7 +17,7 @@ from workbench.core.model import FULL, SLIDING, Layer, Model
 from workbench.core.weights import UnreadWeights
 from workbench.models.attention import read_attention
 from workbench.models.checkpoint import folder_of
-from workbench.models.config_defaults import class_defaults
+from workbench.models.config_defaults import PERIOD, class_defaults
 from workbench.models.families.chunked import read_chunks
 from workbench.models.fields import Fields
 from workbench.models.json_file import plain_copy
@@ -153,7 +153,7 @@ def _read_head(fields: Fields, name: str, architecture: str) -> Model:
         chunk_size=0,
         num_hidden_layers=count,
         mtp=read_mtp(fields, count),
-        vocab_size=fields.size_if_valid("vocab_size"),
+        vocab_size=fields.vocab_size(),
     )
     # Fields of its own: what is read for weights is not among the origins.
     own = Fields(plain_copy(fields.top))
@@ -164,7 +164,7 @@ def _read_head(fields: Fields, name: str, architecture: str) -> Model:
 def _unlisted(fields: Fields) -> tuple[str, ...]:
     """Return the kinds that the configuration class lists where the file has no list."""
     count = fields.layer_count()
-    period = class_defaults(fields.model_type, is_nested=False).get("full_attention_every", 0)
+    period = class_defaults(fields.model_type, is_nested=False).get(PERIOD, 0)
     if period and fields.has("sliding_window_pattern"):
         period = fields.integer("sliding_window_pattern")
     return tuple(SLIDING if period and (at + 1) % period else FULL for at in range(count))

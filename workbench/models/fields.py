@@ -146,9 +146,9 @@ class Fields:
             return key
         return next((name for name in OTHER_NAMES.get(key, ()) if name in self.text), key)
 
-    def size_if_valid(self, key: str) -> int | None:
+    def vocab_size(self) -> int | None:
         """Return a positive integer, None for anything else: this field stops no model."""
-        value = self.raw(key)
+        value = self.raw("vocab_size")
         is_size = isinstance(value, int) and not isinstance(value, bool) and value > 0
         return value if is_size else None
 

@@ -14,7 +14,7 @@ from workbench.models.architecture import read_architecture
 from workbench.models.attention import has_window
 from workbench.models.built_heads import derived_head_size, layer_class
 from workbench.models.checkpoint import folder_of
-from workbench.models.config_defaults import class_defaults
+from workbench.models.config_defaults import EXPERT_FIELDS, EXPERTS, class_defaults
 from workbench.models.families.decoder import DEFAULT, REFUSALS
 from workbench.models.family import Family, find_family
 from workbench.models.fields import Fields
@@ -32,8 +32,6 @@ from workbench.models.weights.read import read_weights
 
 DTYPE_NAMES = {"float": "float32", "half": "float16", **{name: name for name in FLOAT_BYTES}}
 DEFAULT_CHUNK_SIZE = 2048
-EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
-"""Where vLLM looks for the number of experts (`ModelArchConfigConvertorBase.get_num_experts`)."""
 
 
 def read_model(config: Mapping[str, Any], name: str) -> Model:
@@ -101,7 +99,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         hidden_size=fields.integer("hidden_size") if fields.has("hidden_size") else None,
         whole_model_type=_whole_model_type(fields),
         tower=read_tower(fields),
-        vocab_size=fields.size_if_valid("vocab_size"),
+        vocab_size=fields.vocab_size(),
         num_experts=_experts(fields, model_type),
         layer_class=layer_class(fields) or architecture,
         derived_head_size=derived_head_size(fields, attention if has_attention else None),
@@ -136,8 +134,8 @@ def _is_encoder_decoder(fields: Fields, family: Family) -> bool:
 
 def _experts(fields: Fields, model_type: str) -> int:
     """Return the routed experts as vLLM counts them, even in dense models of a class with some."""
-    of_class = class_defaults(model_type, is_nested=True).get("experts_of_class")
-    written = next((fields.raw(key) for key in EXPERTS if fields.has(key)), of_class)
+    of_class = class_defaults(model_type, is_nested=True).get(EXPERTS)
+    written = next((fields.raw(key) for key in EXPERT_FIELDS if fields.has(key)), of_class)
     blocks = fields.raw("block_configs")
     if not written and isinstance(blocks, list):
         named = (one.get("n_routed_experts") for one in blocks if isinstance(one, Mapping))

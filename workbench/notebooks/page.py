@@ -13,7 +13,7 @@ SHOWN: Final = ("text/html", "image/svg+xml", "image/png", "image/jpeg", "text/m
 """Types of an output, the first that it has is shown; text where it has none."""
 
 
-def notebook_page(notebook: Notebook, title: str = "") -> str:
+def notebook_page(notebook: Notebook) -> str:
     """Return the page: cells without the hidden ones, their outputs, pictures with their words.
 
     A policy in the page keeps a browser from running scripts and from loading anything.
@@ -34,7 +34,7 @@ def notebook_page(notebook: Notebook, title: str = "") -> str:
     body, _resources = HTMLExporter(config=settings).from_notebook_node(read)
     loader = FileSystemLoader(Path(__file__).with_name("templates"))
     page = Environment(loader=loader).get_template("page.html.j2")  # noqa: S701 - it holds HTML
-    return page.render(title=title or _heading(notebook), body=body, pygments=_code_style())
+    return page.render(title=_heading(notebook), body=body, pygments=_code_style())
 
 
 def _heading(notebook: Notebook) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from workbench.core.arithmetic import GIB
 from workbench.core.devices import DEVICES
 from workbench.core.ranks import context_sizes
 from workbench.core.speculation import DRAFT_MODEL, SUFFIX
@@ -12,7 +13,6 @@ from workbench.scenario.field import Field, mostly
 
 Chosen = Mapping[str, Any]
 
-GIB = 2**30
 DECODERS = ("llama-3.1-8b", "qwen3-8b", "lfm2-350m")
 """Draft models that are whole models."""
 HEADS = {

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.core.model import Model
+from workbench.core.remedies import ENGINE
 from workbench.core.versions import RuleSet
 from workbench.scenario.kinds import JsonSchema, Kind, Words, dtype_name
-
-ENGINE = "auto (vLLM decides)"
 
 Offer = Callable[[Any, Model | None], Iterable[Any]]
 """(settings, model, if it can be read) -> values."""

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.core.arithmetic import GIB
 from workbench.core.batch_defaults import SERVE, USAGE_CONTEXTS
 from workbench.core.capacity.memory_budget import DEFAULT_GPU_MEMORY_UTILIZATION
 from workbench.core.dtypes import MODEL_DTYPES, STATE_DTYPES
 from workbench.core.groups.of_plan import OLD_NAMES
 from workbench.core.platforms import PLATFORMS
 from workbench.scenario import examples
-from workbench.scenario.examples import GIB
 from workbench.scenario.field import any_word, declare, dtype_field
 from workbench.scenario.kinds import (
     Capability,

@@ -40,9 +40,7 @@ RESOLVED = frozenset(
         *("backend", "dtype", "kv_cache_dtype", "mamba_cache_dtype", "mamba_ssm_cache_dtype"),
         *("enable_prefix_caching", "mamba_cache_mode", "block_size", "mamba_block_size"),
         *("max_model_len", "max_num_batched_tokens", "max_num_seqs", "entry_point"),
-        *("kv_cache_memory_bytes", "kv_cache_memory_bytes_by_rank", "device_memory_bytes"),
-        *("gpu_memory_utilization", "weights_bytes", "activation_bytes", "cuda_graph_bytes"),
-        *("num_gpu_blocks_override", *FLEX_SETTINGS),
+        *("device_memory_bytes", *POOL_SETTINGS, *FLEX_SETTINGS),
     }
 )
 """Settings whose whole effect is in the plan; any other one reaches the engine as it is."""

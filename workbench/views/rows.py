@@ -19,31 +19,35 @@ class PlanFact(NamedTuple):
 
 
 ATTENTION_FACTS = (
-    ("attention_bytes_per_token", "KV bytes per token per layer", bytes_text),
-    ("attention_page_size_bytes", "attention page", bytes_text),
+    ("attention_bytes_per_token", bytes_text),
+    ("attention_page_size_bytes", bytes_text),
 )
 MAMBA_FACTS = (
-    ("mamba_page_size_bytes", "mamba state", bytes_text),
-    ("padding_percent", "padding", percent_text),
-    ("mamba_cache_mode", "mamba cache mode", str),
-    ("mamba_block_size", "mamba block", tokens_text),
+    ("mamba_page_size_bytes", bytes_text),
+    ("padding_percent", percent_text),
+    ("mamba_cache_mode", str),
+    ("mamba_block_size", tokens_text),
 )
-"""Field of a plan, its label, and how its value is written."""
+"""Field of a plan, and how its value is written."""
 
 
 def plan_facts(plan: Plan) -> tuple[PlanFact, ...]:
     """Return the most important numbers; parts that the model lacks are omitted."""
     facts = []
     if plan.attention_bytes_per_token is not None:
-        facts.append(PlanFact("kernel_block_size", "kernel block", _kernel_block(plan)))
-        facts += [PlanFact(n, label, text(getattr(plan, n))) for n, label, text in ATTENTION_FACTS]
+        facts.append(_fact("kernel_block_size", _kernel_block(plan)))
+        facts += [_fact(name, text(getattr(plan, name))) for name, text in ATTENTION_FACTS]
     if plan.mamba_page_size_bytes is not None:
-        facts += [PlanFact(n, label, text(getattr(plan, n))) for n, label, text in MAMBA_FACTS]
+        facts += [_fact(name, text(getattr(plan, name))) for name, text in MAMBA_FACTS]
     caching = "on" if plan.enable_prefix_caching else "off"
-    facts.append(PlanFact("enable_prefix_caching", "prefix caching", caching))
+    facts.append(_fact("enable_prefix_caching", caching))
     if plan.is_hybrid and not plan.attention_bytes_per_token:
-        facts.append(PlanFact("alignment", "alignment", "not needed: no attention layer"))
+        facts.append(_fact("alignment", "not needed: no attention layer"))
     return tuple(facts)
+
+
+def _fact(name: str, text: str) -> PlanFact:
+    return PlanFact(name, Plan.label_of(name), text)
 
 
 def assumptions(plan: Plan) -> tuple[str, ...]:

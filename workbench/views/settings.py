@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from workbench.core.arithmetic import GIB, MIB
 from workbench.scenario.fields import FIELDS
 from workbench.views.units import short_bytes_text
 
-MIB, GIB = 2**20, 2**30
 OF_A_DRAFTER = ("speculative_method", "draft_model")
 
 

@@ -94,22 +94,27 @@ class CachePlan(Published):
             return None
         return [{"size": one.size_bytes, "shared_by": list(one.shared_by)} for one in self.tensors]
 
-    num_blocks: int | None = decided("the null block included", "blocks")
+    num_blocks: int | None = decided("the null block included", "blocks", label="blocks")
     blocks_per_request: int = decided(
         "ids that one request of max_model_len tokens takes, over all groups",
         "blocks",
+        label="blocks of a request",
         required=True,
     )
 
-    @published()
+    @published(label="concurrency")
     def max_concurrency(self) -> float | None:
         """Return the requests of full length that fit, as vLLM prints it, null block included."""
         if self.num_blocks is None or not self.printed_blocks:
             return None
         return self.num_blocks / self.printed_blocks
 
-    scheduler_block_size: int = decided("what hits are multiples of", "tokens", required=True)
-    hash_block_size: int = decided("unit of prefix hashes", "tokens", required=True)
+    scheduler_block_size: int = decided(
+        "what hits are multiples of", "tokens", label="scheduler block", required=True
+    )
+    hash_block_size: int = decided(
+        "unit of prefix hashes", "tokens", label="hash block", required=True
+    )
 
     @published()
     def cache_layout(self) -> str | None:

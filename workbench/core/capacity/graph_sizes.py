@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from workbench.core.arithmetic import round_up
+from workbench.core.platforms import SM10X
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 LARGEST = 512
 EVERY_EIGHTH = 256
 """Up to here every eighth size has a graph, then every sixteenth."""
-SM10X = 10
 
 
 def count_graphs(plan: Plan) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from workbench.core.arithmetic import GIB
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.draft_weights import DraftBytes, draft_bytes
 from workbench.core.capacity.memory_doubts import Doubt
@@ -21,7 +22,6 @@ from workbench.core.capacity.memory_estimate import (
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
 
-GIB = 2**30
 YES, NO, PERHAPS, UNKNOWN = "yes", "no", "perhaps", "unknown"
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from workbench.core.arithmetic import GIB
 from workbench.core.capacity.draft_weights import SHARE_OF_CHECKPOINT
+from workbench.core.platforms import HOPPER
 from workbench.core.ranks import Split, split_of
 from workbench.core.weights import LENGTH
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
 
-GIB = 2**30
 LARGER, SMALLER = 1.1, 2.2
 """Of a checkpoint, how much more or less vLLM may make of it: it adds tables, omits MTP
 layers, and halves float32."""
 SURE = int(0.3 * GIB)
-HOPPER = (9, 0)
 RANKS_ELSEWHERE = int(1.0 * GIB)
 """What ranks need to talk to each other, on other chips than Hopper: not compared in recent
 versions, so it may be almost nothing or as much as there."""

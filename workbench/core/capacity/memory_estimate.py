@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from workbench.core.arithmetic import GIB
 from workbench.core.capacity.draft_weights import (
     DraftBytes,
     draft_bytes,
@@ -23,7 +24,6 @@ from workbench.core.capacity.memory_budget import (
     memory_budget,
 )
 from workbench.core.capacity.memory_doubts import (
-    HOPPER,
     OF_PLATFORM,
     RANKS_ELSEWHERE,
     Measured,
@@ -31,13 +31,13 @@ from workbench.core.capacity.memory_doubts import (
     talking_ranks,
 )
 from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.platforms import HOPPER
 from workbench.core.ranks import split_of
 from workbench.core.weights import COLUMN, LENGTH, Part
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
 
-GIB = 2**30
 WIDEST_UNKNOWN = 8
 """Times the hidden size, of merged first outputs, where only the checkpoint's size is known."""
 GATED = 1.5

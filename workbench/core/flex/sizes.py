@@ -58,16 +58,8 @@ class MaskBlocks:
     refusal: FlexRefusal | None = None
 
 
-def small_blocks(
-    torch_version: str | None, *, is_paged: bool = True, needs_pages: bool = False
-) -> bool:
-    """Return whether the default mask block is small. None is the torch of vLLM 0.23.
-
-    is_paged: the layer has a block table (encoder-only layers have none); needs_pages: of the rule
-    set, 0.33's `flex_small_needs_pages`.
-    """
-    if needs_pages and not is_paged:
-        return False
+def small_blocks(torch_version: str | None) -> bool:
+    """Return whether the default mask block is small. None is the torch of vLLM 0.23."""
     if torch_version is None:
         return True
     # Two numbers: a development build such as 2.9.0.dev20250901 counts as the release.

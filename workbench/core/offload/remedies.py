@@ -12,13 +12,13 @@ from workbench.core.offload.request import OffloadRequest
 from workbench.core.offload.transfer import transfer
 from workbench.core.plan import Plan
 from workbench.core.problems import Problem
-from workbench.core.remedies import Remedy, changed_plan
+from workbench.core.remedies import MOST, Remedy, changed_plan
 
 PREFILL, DECODE, BOTH = "prefill", "decode", "both sides"
 
 
 def offload_remedies(
-    plan: Plan, problem: Problem, request: OffloadRequest | None = None, limit: int = 3
+    plan: Plan, problem: Problem, request: OffloadRequest | None = None
 ) -> tuple[Remedy, ...]:
     """Return the changes of the scenario that pass this check without a new error in the plan."""
     before = _codes(plan)
@@ -29,7 +29,7 @@ def offload_remedies(
             continue
         if problem.code not in {left.code for left in offload(other, request).problems}:
             found.append(Remedy(dict(changes), other))
-    return tuple(found[:limit])
+    return tuple(found[:MOST])
 
 
 def request_remedies(
@@ -96,7 +96,7 @@ class SideRemedy:
         }
 
 
-def transfer_remedies(prefill: Plan, decode: Plan, limit: int = 3) -> tuple[SideRemedy, ...]:
+def transfer_remedies(prefill: Plan, decode: Plan) -> tuple[SideRemedy, ...]:
     """Return the changes that pass the handshake without a new error on a side, simplest first.
 
     Empty when the sides fit already. Errors: ValueError when a side has no kernel block.
@@ -114,7 +114,7 @@ def transfer_remedies(prefill: Plan, decode: Plan, limit: int = 3) -> tuple[Side
             continue
         if there.kernel_block_size and here.kernel_block_size and transfer(there, here).is_legal:
             found.append(SideRemedy(side, changes, there, here))
-        if len(found) == limit:
+        if len(found) == MOST:
             break
     return tuple(found)
 

@@ -1,6 +1,7 @@
 """Prefix caching and the cache mode: what vLLM makes of them when it verifies the model."""
 
 from workbench.core.errors import Refused
+from workbench.core.stages.refusals import BLOCK_WITHOUT_CACHING
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -117,6 +118,5 @@ def cpu_mla_prefix_caching(run: WorkingPlan) -> None:
         field="enable_prefix_caching",
         operands={"backend": "CPU_MLA", "mamba_block_size": run.mamba_block_size},
         candidates=[{"enable_prefix_caching": False}, {"backend": "AMX_MLA"}],
-        # Raised by VllmConfig.validate_mamba_block_size
-        vllm_text="--mamba-block-size can only be set with --enable-prefix-caching",
+        vllm_text=BLOCK_WITHOUT_CACHING,
     )

@@ -16,6 +16,7 @@ from workbench.core.speculation import (
     class_of_head,
 )
 from workbench.core.stages.mtp_checks import check_mtp
+from workbench.core.stages.refusals import heads_text
 from workbench.core.working_plan import WorkingPlan
 
 WITHOUT: dict[str, Any] = {"speculative_method": NGRAM, "draft_model": None}
@@ -183,9 +184,7 @@ def _check_ranks(run: WorkingPlan, draft: Model) -> None:
             field="tensor_parallel",
             operands={"num_heads": heads, "tensor_parallel": given or ranks},
             candidates=[WITHOUT],
-            # Raised by ModelConfig.verify_with_parallel_config
-            vllm_text=f"Total number of attention heads ({heads}) must be divisible by tensor "
-            f"parallel size ({given or ranks}).",
+            vllm_text=heads_text(heads, given or ranks),
         )
 
 

@@ -5,12 +5,12 @@ align mode; 0.23 has the kernel too (not on SM12x), but keeps no states inside a
 """
 
 from workbench.core.plan import Plan
+from workbench.core.platforms import HOPPER
 from workbench.core.problems import WARNING
 from workbench.core.states import GatedDeltaNet, KimiDeltaAttention
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
-HOPPER = (9, 0)
 BLACKWELL = frozenset({10, 12})
 """Major compute capabilities where the kernel needs CUDA 13 and key heads of KEY_HEAD_DIM."""
 KEY_HEAD_DIM = 128

@@ -8,6 +8,7 @@ from math import lcm
 
 from workbench.core.arithmetic import cdiv, round_up
 from workbench.core.block_sizes import describe, smallest_base
+from workbench.core.platforms import SM10X
 from workbench.core.stages.gdn_prefill import flashinfer_prefill
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
@@ -141,7 +142,7 @@ def _constant_granularity(run: WorkingPlan) -> int:
     """Return A as before #37467, from an explicit backend and the head, not an explicit size."""
     attention, backend = run.model.attention, run.settings.backend
     assert attention is not None
-    sm10x = run.capability is not None and run.capability[0] == 10
+    sm10x = run.capability is not None and run.capability[0] == SM10X
     granularity = run.rules.default_block_size
     if attention.use_mla:
         granularity = MLA_CONSTANTS.get(backend or "", MLA_CONSTANT)

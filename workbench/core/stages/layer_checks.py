@@ -3,6 +3,7 @@
 from workbench.core.batch_defaults import depends_on_device
 from workbench.core.problems import ERROR, WARNING
 from workbench.core.rule_set import RULE_SETS
+from workbench.core.stages.refusals import BLOCK_WITHOUT_CACHING
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -271,7 +272,7 @@ def cpu_prefix_caching(run: WorkingPlan) -> None:
             "does not start. Switch prefix caching off.",
             severity=WARNING,
             operands={"layers": state.kind if state else None, "mode": run.mamba_cache_mode},
-            vllm_text="--mamba-block-size can only be set with --enable-prefix-caching",
+            vllm_text=BLOCK_WITHOUT_CACHING,
             candidates=({"enable_prefix_caching": False, "mamba_cache_mode": None},),
         )
 

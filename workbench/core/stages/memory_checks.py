@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from workbench.core.arithmetic import GIB
 from workbench.core.batch_defaults import batch_sizes, depends_on_device, is_certain, possible_tiers
 from workbench.core.capacity.blocks import longest_request
 from workbench.core.capacity.cache_plan import CachePlan
@@ -17,7 +18,6 @@ from workbench.core.problems import ERROR, WARNING, Problem
 from workbench.core.ranks import ranks_of
 from workbench.core.working_plan import WorkingPlan
 
-GIB = 2**30
 OVERRIDE = "num_gpu_blocks_override"
 
 

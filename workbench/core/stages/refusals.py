@@ -9,6 +9,7 @@ from workbench.core.backends import UNQUANTIZED
 from workbench.core.dtypes import NVFP4_DTYPES, PACKED_DTYPES
 from workbench.core.errors import Refused
 from workbench.core.model import DEFAULT_MAX_MODEL_LEN, SSM
+from workbench.core.platforms import SM10X
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -26,7 +27,8 @@ KV_CACHE_DTYPE = Rule(
 STORED_IN_BFLOAT16 = frozenset({"DeepseekV32ForCausalLM"})
 """Architectures for which bfloat16 is only another name for auto, whatever the model's dtype."""
 TRANSFORMERS_HINT = " vLLM may run it through Transformers, as a model without states."
-SM10X = 10
+# Raised by VllmConfig.validate_mamba_block_size
+BLOCK_WITHOUT_CACHING = "--mamba-block-size can only be set with --enable-prefix-caching"
 VOCABULARY_PADDING = 64
 """Tokens: rows of the embedding are a multiple of it."""
 QUANTIZATION_DTYPES = {
@@ -161,10 +163,16 @@ def tensor_parallel(run: WorkingPlan) -> None:
             field="tensor_parallel",
             operands={"num_attention_heads": heads, "tensor_parallel": tp},
             candidates=[{"tensor_parallel": n} for n in (nearest, *others)],
-            # Raised by ModelConfig.verify_with_parallel_config
-            vllm_text=f"Total number of attention heads ({heads}) must be divisible by tensor "
-            f"parallel size ({tp}).",
+            vllm_text=heads_text(heads, tp),
         )
+
+
+def heads_text(heads: int, ranks: int) -> str:
+    """Return what ModelConfig.verify_with_parallel_config raises."""
+    return (
+        f"Total number of attention heads ({heads}) must be divisible by tensor parallel size "
+        f"({ranks})."
+    )
 
 
 def vocabulary_split(run: WorkingPlan) -> None:
@@ -273,6 +281,5 @@ def mamba_block_size(run: WorkingPlan) -> None:
         field="mamba_block_size",
         operands={"mamba_block_size": explicit, "max_model_len": run.max_model_len},
         candidates=[{"enable_prefix_caching": True}, {"mamba_block_size": None}],
-        # Raised by VllmConfig.validate_mamba_block_size
-        vllm_text="--mamba-block-size can only be set with --enable-prefix-caching",
+        vllm_text=BLOCK_WITHOUT_CACHING,
     )

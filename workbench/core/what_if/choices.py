@@ -79,11 +79,9 @@ def _errors_of(plan: Plan | None) -> Errors | None:
     return frozenset((problem.code, problem.field) for problem in plan.errors)
 
 
-def pipeline_sizes(model: Model, limit: int = 64) -> tuple[int, ...]:
-    """Return powers of two up to the layers, each a number of pipeline stages."""
-    return tuple(
-        2**n for n in range(limit.bit_length()) if 2**n <= min(model.num_hidden_layers, limit)
-    ) or (1,)
+def pipeline_sizes(model: Model) -> tuple[int, ...]:
+    """Return powers of two up to the layers and 64, each a number of pipeline stages."""
+    return tuple(2**n for n in range(min(model.num_hidden_layers, 64).bit_length())) or (1,)
 
 
 def tensor_parallel_sizes(model: Model, limit: int = 64) -> tuple[int, ...]:

@@ -18,11 +18,12 @@ SIZES = (*FINAL_BLOCK, "mamba_page_size_padded", *MODE)
 
 @dataclass(frozen=True)
 class Fact:
-    """A number to compare: its published name, a label, a unit, what a change of it means."""
+    """A number to compare: its published name, what a change of it means, how it is written."""
 
     name: str
-    label: str
     means: str
+    called: str = ""
+    """What people call a number that is not a value of the plan."""
     unit: str = ""
     steps: tuple[str, ...] = ()
     """Those that may decide it, by default the one of its name; the first whose result differs is
@@ -30,6 +31,11 @@ class Fact:
     appears: str = ""
     """What it means that there was no such number before, if that is something else."""
     vanishes: str = ""
+
+    @property
+    def label(self) -> str:
+        """Return what people call it."""
+        return self.called or Plan.label_of(self.name)
 
     def read(self, plan: Plan) -> Any:
         """Return the number of a plan or of its cache, None where there is none."""
@@ -57,43 +63,37 @@ READERS: dict[str, Callable[[Plan], Any]] = {
     "page_size_bytes": attrgetter("attention_page_size_bytes"),
     "smallest_prefix": _smallest_prefix,
 }
+PREFIX = "smallest cacheable prefix"
 FIRST_HASHES = "Nothing was hashed before; hashes cover {new} tokens now."
 FACTS = (
     Fact(
         "enable_prefix_caching",
-        label="prefix caching",
         means="Prefix caching is {on} by default; set the flag to keep it as it was.",
     ),
     Fact(
         "mamba_cache_mode",
-        label="cache mode",
         means="States are kept in another way, which changes blocks of a request.",
     ),
     Fact(
         "speculative_method",
-        label="speculative method",
         means="{new} drafts instead of {old}: set the method to keep it as it was.",
     ),
     Fact(
         "backend",
-        label="attention backend",
         means="Another kernel runs; measure it again.",
     ),
     Fact(
         "mamba_page_size_bytes",
-        label="mamba state",
         unit="bytes",
         means="A state takes {percent} bytes.",
     ),
     Fact(
         "attention_bytes_per_token",
-        label="KV bytes per token per layer",
         unit="bytes",
         means="A token takes {percent} bytes in every attention layer.",
     ),
     Fact(
         "block_size",
-        label="block size",
         unit="tokens",
         means="Cached prefixes, offloaded blocks and external stores keyed by {old} tokens do not "
         "match {new}.",
@@ -101,60 +101,53 @@ FACTS = (
     ),
     Fact(
         "mamba_block_size",
-        label="mamba block",
         unit="tokens",
         means="States are kept every {new} tokens instead of every {old}.",
         steps=(*MODE, *FINAL_BLOCK),
     ),
     Fact(
         "page_size_bytes",
-        label="page",
+        called="page",
         unit="bytes",
         means="A page takes {percent} bytes; transfers move other sizes.",
         steps=SIZES,
     ),
     Fact(
         "padding_percent",
-        label="padding",
         unit="%",
         means="Padding goes from {old} to {new} percent of a state.",
         steps=SIZES,
     ),
     Fact(
         "kernel_block_size",
-        label="kernel block",
         unit="tokens",
         means="The kernel sees blocks of {new} tokens instead of {old}: other tables, other speed.",
         steps=(*FINAL_BLOCK, "kernel_block_size"),
     ),
     Fact(
         "max_num_batched_tokens",
-        label="max batched tokens",
         unit="tokens",
         means="A step takes up to {new} tokens instead of {old} by default.",
     ),
     Fact(
         "max_num_seqs",
-        label="sequences",
         means="Up to {new} requests run together by default, instead of {old}.",
     ),
-    Fact("num_blocks", label="blocks", means="The pool holds {percent} blocks.", steps=SIZES),
+    Fact("num_blocks", means="The pool holds {percent} blocks.", steps=SIZES),
     Fact(
         "blocks_per_request",
-        label="blocks of a request",
         means="A request of full length takes {new} blocks instead of {old}.",
         steps=SIZES,
     ),
     Fact(
         "max_concurrency",
-        label="concurrency",
         unit="x",
         means="{percent} requests of full length fit.",
         steps=SIZES,
     ),
     Fact(
         "smallest_prefix",
-        label="smallest cacheable prefix",
+        called=PREFIX,
         unit="tokens",
         means="Prompts must share {new} tokens instead of {old} to get a prefix hit.",
         steps=("enable_prefix_caching", *SIZES),
@@ -163,14 +156,12 @@ FACTS = (
     ),
     Fact(
         "scheduler_block_size",
-        label="scheduler block",
         unit="tokens",
         means="Requests are scheduled in steps of {new} tokens.",
         steps=(*MODE, *FINAL_BLOCK),
     ),
     Fact(
         "hash_block_size",
-        label="hash block",
         unit="tokens",
         means="Hashes cover {new} tokens instead of {old}: old hashes are useless.",
         steps=(*MODE, *FINAL_BLOCK),

@@ -49,9 +49,8 @@ def outcome_of(model: Model, settings: Settings, *, trace: bool = True, **change
 
 @dataclass(frozen=True)
 class Grid:
-    """Plans over `rows` x `columns`; labels are the names of the two varied fields."""
+    """Plans over `rows` x `columns`; column_label is the name of the field in them."""
 
-    row_label: str
     rows: tuple[Any, ...]
     column_label: str
     columns: tuple[Any, ...]
@@ -92,4 +91,4 @@ def backends_by_tensor_parallel(plan: Plan, sizes: tuple[int, ...]) -> Grid:
         for name in backends
         for size in sizes
     }
-    return Grid("backend", backends, "tensor_parallel", sizes, cells)
+    return Grid(backends, "tensor_parallel", sizes, cells)

@@ -31,6 +31,7 @@ from workbench.kernels.paged_flex.engine import engine_attention
 from workbench.kernels.paged_flex.settings import BITWISE
 from workbench.labs.jobs import Job
 
+HEAD_SIZE = 64
 DIRECT, PRUNED = "in the batch, direct build of 0.23", "in the batch, pruned as in 0.33"
 Attend = Callable[[Tensor, Tensor, work.PagedBatch], Tensor]
 """(queries, cache, batch) -> output."""
@@ -88,11 +89,11 @@ def accumulate(
     return output / total.masked_fill(total == 0, 1)
 
 
-def order_bits(batch: PagedBatch, found: OrderInversion, head_size: int = 64) -> BitDifference:
+def order_bits(batch: PagedBatch, found: OrderInversion) -> BitDifference:
     """Count the output elements that differ between the orders "alone" and "batched"."""
     generator = torch.Generator().manual_seed(0)
     shapes = (batch.num_tokens, batch.total_slots, batch.total_slots)
-    data = [torch.randn(rows, head_size, generator=generator) for rows in shapes]
+    data = [torch.randn(rows, HEAD_SIZE, generator=generator) for rows in shapes]
 
     def summed(order: Sequence[int], numbers: Sequence[Tensor] = data) -> Tensor:
         return accumulate(batch, MaskRule(), found.request, order, numbers)
@@ -101,7 +102,7 @@ def order_bits(batch: PagedBatch, found: OrderInversion, head_size: int = 64) ->
     return BitDifference.between(summed(found.alone), summed(found.batched), exact)
 
 
-def kernel_bits(batch: PagedBatch, request: int, head_size: int = 64) -> BitDifference:
+def kernel_bits(batch: PagedBatch, request: int, head_size: int = HEAD_SIZE) -> BitDifference:
     """Compare a request alone and in its batch under our bitwise kernel."""
     return _compared(batch, request, partial(paged_attention, settings=BITWISE), head_size)
 
@@ -128,7 +129,7 @@ def engine_bits(
 
 
 def _compared(
-    batch: PagedBatch, request: int, attend: Attend, head_size: int = 64
+    batch: PagedBatch, request: int, attend: Attend, head_size: int = HEAD_SIZE
 ) -> BitDifference:
     device, generator = triton_mode().torch_device, torch.Generator().manual_seed(0)
     shape = (batch.num_blocks, 2, batch.block_size, 1, head_size)

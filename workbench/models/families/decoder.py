@@ -21,6 +21,7 @@ from workbench.models.attention import (
     window_list,
 )
 from workbench.models.built_heads import layer_class
+from workbench.models.config_defaults import PERIOD
 from workbench.models.family import Family
 from workbench.models.fields import Fields
 from workbench.models.layer_lists import NEITHER, Words, first_list, to_layers
@@ -50,7 +51,7 @@ STATIC_SINKS = "PanguProMoEV2ForCausalLM"
 STEPS = "total_ut_steps"
 """How often all layers run, each time with caches of their own (`ouro.py`)."""
 PERIOD_FIELD = "global_attn_every_n_layers"
-PERIODS = ("full_attention_every", "sliding_window_pattern", PERIOD_FIELD)
+PERIODS = (PERIOD, "sliding_window_pattern", PERIOD_FIELD)
 """Every n-th layer is full attention, the others slide: by the configuration class, or a field."""
 
 CACHE_WORDS = re.compile(

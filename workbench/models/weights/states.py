@@ -55,19 +55,19 @@ def _conv(config: Config, name: str, *channels: Unit) -> Part:
     return cut(f"{name}.conv1d", *channels, inputs=kernel, bias=bias)
 
 
-def delta_net(config: Config, name: str = "linear_attn") -> list[Part]:
+def delta_net(config: Config) -> list[Part]:
     """Return a gated delta net of Qwen's."""
     state = config.state
     keys = (state.num_key_heads, state.key_head_dim)
     values, heads = (state.num_value_heads, state.value_head_dim), (state.num_value_heads, 1)
     return [
-        column(f"{name}.in_proj_qkvz", keys, keys, values, values, inputs=config.hidden),
-        column(f"{name}.in_proj_ba", heads, heads, inputs=config.hidden),
-        cut(f"{name}.conv1d", keys, keys, values, inputs=state.conv_kernel),
-        cut(f"{name}.dt_bias", heads),
-        cut(f"{name}.A_log", heads, dtype="float32"),
-        whole(f"{name}.norm", state.value_head_dim),
-        row(f"{name}.out_proj", values[0] * values[1], config.hidden),
+        column("linear_attn.in_proj_qkvz", keys, keys, values, values, inputs=config.hidden),
+        column("linear_attn.in_proj_ba", heads, heads, inputs=config.hidden),
+        cut("linear_attn.conv1d", keys, keys, values, inputs=state.conv_kernel),
+        cut("linear_attn.dt_bias", heads),
+        cut("linear_attn.A_log", heads, dtype="float32"),
+        whole("linear_attn.norm", state.value_head_dim),
+        row("linear_attn.out_proj", values[0] * values[1], config.hidden),
     ]
 
 
@@ -77,34 +77,34 @@ def olmo_delta_net(config: Config) -> list[Part]:
     return [*(part._replace(dtype=None) for part in parts), out]
 
 
-def kimi_delta(config: Config, name: str = "self_attn") -> list[Part]:
+def kimi_delta(config: Config) -> list[Part]:
     """Return Kimi delta attention: gates and decays by projections of low rank."""
     state, hidden = config.state, config.hidden
     heads: Unit = (state.num_heads, state.head_dim)
     size, all_heads = state.head_dim, state.num_heads * state.head_dim
-    wide = [column(f"{name}.{one}_proj", heads, inputs=hidden) for one in "qkv"]
+    wide = [column(f"self_attn.{one}_proj", heads, inputs=hidden) for one in "qkv"]
     return [
         *wide,
         *(
-            cut(f"{name}.{one}_conv1d", heads, inputs=state.conv_kernel, dtype="float32")
+            cut(f"self_attn.{one}_conv1d", heads, inputs=state.conv_kernel, dtype="float32")
             for one in "qkv"
         ),
-        *(whole(f"{name}.{one}_a_proj", size, inputs=hidden, is_linear=True) for one in "fg"),
-        *(column(f"{name}.{one}_b_proj", heads, inputs=size) for one in "fg"),
-        column(f"{name}.b_proj", (state.num_heads, 1), inputs=hidden),
-        cut(f"{name}.dt_bias", heads, dtype="float32"),
-        cut(f"{name}.A_log", (state.num_heads, 1), dtype="float32"),
-        whole(f"{name}.o_norm", size),
-        row(f"{name}.o_proj", all_heads, hidden),
+        *(whole(f"self_attn.{one}_a_proj", size, inputs=hidden, is_linear=True) for one in "fg"),
+        *(column(f"self_attn.{one}_b_proj", heads, inputs=size) for one in "fg"),
+        column("self_attn.b_proj", (state.num_heads, 1), inputs=hidden),
+        cut("self_attn.dt_bias", heads, dtype="float32"),
+        cut("self_attn.A_log", (state.num_heads, 1), dtype="float32"),
+        whole("self_attn.o_norm", size),
+        row("self_attn.o_proj", all_heads, hidden),
     ]
 
 
-def short_conv(config: Config, name: str = "short_conv") -> list[Part]:
+def short_conv(config: Config) -> list[Part]:
     """Return a short convolution between two projections."""
     state, hidden, bias = config.state, config.hidden, config.flag("conv_bias")
     width = state.conv_dim
     return [
-        column(f"{name}.in_proj", width, width, width, inputs=hidden, bias=bias),
-        cut(f"{name}.conv", width, inputs=state.conv_kernel, bias=bias),
-        row(f"{name}.out_proj", width, hidden, bias=bias),
+        column("short_conv.in_proj", width, width, width, inputs=hidden, bias=bias),
+        cut("short_conv.conv", width, inputs=state.conv_kernel, bias=bias),
+        row("short_conv.out_proj", width, hidden, bias=bias),
     ]

@@ -5,6 +5,7 @@ from typing import Final
 
 import plotly.graph_objects as go
 
+from workbench.core.arithmetic import GIB, MIB
 from workbench.core.capacity.occupancy import check_prompt, usual_prompt
 from workbench.core.capacity.separate_pools import separate_pools, shared_and_separate
 from workbench.core.plan import Plan
@@ -17,8 +18,6 @@ from workbench.views.units import bytes_text, tokens_text
 
 DTYPES = ("auto", FP8)
 LARGEST_TENSOR_PARALLEL = 16
-MIB = 2**20
-GIB = 2**30
 FRAME: Final = {"height": 350, "margin": {"t": 60, "b": 110}}
 PROMPT_AXIS: Final = {"title": "prompt tokens", "type": "log", "dtick": 1}
 

@@ -2,6 +2,7 @@
 
 import plotly.graph_objects as go
 
+from workbench.core.arithmetic import GIB
 from workbench.core.capacity.memory_estimate import estimate_margin
 from workbench.core.capacity.occupancy import check_prompt, usual_prompt, waste
 from workbench.core.plan import Plan
@@ -17,8 +18,6 @@ from workbench.views.capacity.memory_parts import (
 )
 from workbench.views.frame import NAMED_ROWS, Look, bar, figure
 from workbench.views.units import bytes_text
-
-GIB = 2**30
 
 
 def memory_bar(plan: Plan, prompt_tokens: int | None = None, theme: str = "auto") -> go.Figure:

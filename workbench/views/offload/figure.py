@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
+from workbench.core.arithmetic import GIB
 from workbench.core.offload.fill import StoredPrompt, stored_prompt
 from workbench.core.offload.plan import Offload, OffloadRequest, offload
 from workbench.core.offload.pool import layer_bytes
@@ -14,14 +15,9 @@ from workbench.core.offload.remedies import offload_remedies, request_remedies
 from workbench.core.plan import Plan
 from workbench.core.trace import show
 from workbench.views.frame import bar, figure
-from workbench.views.offload.rows import request_changes
+from workbench.views.offload.rows import PROMPTS, request_changes
 from workbench.views.palette import ATTENTION, ATTENTION_BEFORE, CONV, CURRENT, PADDING, RECURRENT
 from workbench.views.units import bytes_text
-
-GIB = 2**30
-
-PROMPTS = (1024, 4096, 16384, 65536, 262144)
-"""Prompt lengths of the lines, in tokens; the longest request takes the place of longer ones."""
 
 Style = tuple[str, str]
 STYLES: tuple[Style, ...] = (

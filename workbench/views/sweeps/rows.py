@@ -4,6 +4,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from workbench.core import ranks
+from workbench.core.arithmetic import GIB, MIB
+from workbench.core.plan import Plan
+from workbench.core.what_if.facts import PREFIX
 from workbench.scenario.fields import Settings
 from workbench.views.html import Html, bullets, code, document, fold, join, note, tag, wide_table
 from workbench.views.settings import setting_text
@@ -14,13 +17,12 @@ Row = Mapping[str, Any]
 
 MEASURES: Mapping[str, str] = {
     "concurrency_per_gpu": "concurrency per GPU",
-    "max_concurrency": "concurrency",
-    "smallest_prefix_tokens": "smallest cacheable prefix",
+    "max_concurrency": Plan.label_of("max_concurrency"),
+    "smallest_prefix_tokens": PREFIX,
     "waste_share": "waste",
-    "block_size": "block size",
-    "kernel_block_size": "kernel block",
+    **{name: Plan.label_of(name) for name in ("block_size", "kernel_block_size")},
     "page_size_bytes": "page",
-    "num_blocks": "blocks",
+    "num_blocks": Plan.label_of("num_blocks"),
     "startup_warnings": "start-up warnings",
 }
 """Column -> what people call it."""
@@ -33,16 +35,13 @@ GOALS_IN_WORDS: Mapping[str, str] = {
 """Goal of a sweep -> what people want."""
 SHORT: Mapping[str, str] = {
     **ranks.SHORT,
+    **{name: Plan.label_of(name) for name in ("enable_prefix_caching", "max_num_batched_tokens")},
     "kv_cache_dtype": "KV dtype",
-    "enable_prefix_caching": "prefix caching",
-    "mamba_cache_mode": "mamba cache mode",
     "mamba_cache_dtype": "mamba conv-state dtype",
     "mamba_ssm_cache_dtype": "mamba SSM-state dtype",
     "num_speculative_tokens": "drafts",
     "speculative_method": "draft method",
     "kv_cache_memory_bytes": "KV-cache memory per GPU",
-    "max_num_batched_tokens": "max batched tokens",
-    "block_size": "block size",
     "smallest_prefix_tokens": "prefix",
 }
 """What fits above a column; fields that are not here keep their name."""

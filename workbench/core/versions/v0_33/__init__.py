@@ -9,7 +9,8 @@ from types import MappingProxyType
 
 from workbench.core import drafter
 from workbench.core.architectures import MODEL_REGISTRIES
-from workbench.core.batch_defaults import A100, GB10, GIB, SMALL, BatchSizes, BatchTier
+from workbench.core.arithmetic import GIB
+from workbench.core.batch_defaults import A100, GB10, SMALL, BatchSizes, BatchTier
 from workbench.core.dtypes import INT4_HEADS, ULTRAQUANT
 from workbench.core.groups.cache_spec import GroupRules
 from workbench.core.offload.rules import LAST, OffloadRules
@@ -268,6 +269,5 @@ V0_33 = V0_23.successor(
         }
     ),
     flex_prunes_pages=True,
-    flex_small_needs_pages=True,
     stages=STAGES,
 )
