@@ -98,8 +98,8 @@ def resolutions(scale: float) -> Iterator[Figure]:
     from workbench.core.platforms import PLATFORMS
     from workbench.core.resolve import resolve as core_resolve
     from workbench.models import catalog_names, load_model
-    from workbench.resolution import resolve
     from workbench.scenario import Scenario
+    from workbench.scenario.resolution import resolve
 
     mix = {}
     for name in catalog_names():

@@ -9,7 +9,7 @@ from workbench.core.errors import Refused
 from workbench.core.model import Model
 from workbench.core.versions import DEFAULT
 from workbench.models import catalog_names, load_model
-from workbench.resolution import resolve
+from workbench.scenario.resolution import resolve
 
 
 def is_served(name: str, rules: str = DEFAULT) -> bool:

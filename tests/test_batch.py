@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.strategies import scenarios
-from workbench.batch import resolve_lines
 from workbench.core.errors import Refused
-from workbench.resolution import resolve
+from workbench.interop.batch import resolve_lines
 from workbench.scenario import FIELDS
+from workbench.scenario.resolution import resolve
 
 
 def resolve_line(line):

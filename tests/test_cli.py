@@ -424,7 +424,7 @@ def test_a_fault_of_ours_is_one_line_without_a_traceback(monkeypatch):
     def broken(*_arguments):
         raise ZeroDivisionError("x" * 500)
 
-    monkeypatch.setattr("workbench.resolution.resolve", broken)
+    monkeypatch.setattr("workbench.scenario.resolution.resolve", broken)
     done = CliRunner().invoke(app, ["resolve", "bamba-9b"])
     assert done.exit_code == 70
     assert "error [internal_error] ZeroDivisionError: xxx" in done.output

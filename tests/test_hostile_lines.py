@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from workbench import batch
 from workbench.access.files import lines
-from workbench.batch import MAX_LINE_BYTES, resolve_lines
 from workbench.core.errors import SHOWN_CHARACTERS, ScenarioError, shown
+from workbench.interop.batch import MAX_LINE_BYTES, resolve_lines
 from workbench.models import hub
 from workbench.scenario import FIELDS
 

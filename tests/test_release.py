@@ -20,7 +20,7 @@ from workbench.cli import app
 from workbench.commands import options
 from workbench.core.versions import DEFAULT, RULE_SETS
 from workbench.extras import DISTRIBUTION, EXTRAS
-from workbench.resolution import resolve
+from workbench.scenario.resolution import resolve
 from workbench.scenario.schema import published_schema
 
 ROOT = Path(__file__).parents[1]

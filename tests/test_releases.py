@@ -13,12 +13,12 @@ from workbench.core.versions import DEFAULT, RULE_SETS, V0_33
 from workbench.core.what_if.verification import nearest_rules
 from workbench.door.session import Session
 from workbench.interop.logs.scenario import rules_for
-from workbench.resolution import resolve
 from workbench.scenario import FIELDS, Scenario
+from workbench.scenario.resolution import resolve
 from workbench.scenario.scenario import random_scenarios
 from workbench.scenario.schema import scenario_schema
+from workbench.scenario.versions import compare, versions_of
 from workbench.ui.panels.versions import VersionsPanel
-from workbench.versions import compare, versions_of
 
 NEXT = "0.34"
 

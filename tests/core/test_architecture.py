@@ -21,22 +21,22 @@ ROOMS = {
     "kernels": set(),
     "labs": {"core", "views", "kernels"},
     "sweeps": {"core", "access", "scenario", "models", "views", "kernels", "labs", "face"},
-    "verify": {"core", "access", "scenario", "models", "interop", "face"},
+    "verify": {"core", "access", "scenario", "models", "interop"},
     "notebooks": {"core", "access"},
-    "interop": {"core", "access", "scenario", "models", "views"},
+    "interop": {"core", "access", "scenario", "models", "views", "sweeps", "face"},
     "exercises": {
         *("core", "access", "models", "views", "kernels", "labs"),
-        *("scenario", "interop", "face"),
+        *("scenario", "interop"),
     },
     "commands": {
         *("core", "access", "models", "views", "kernels", "labs", "sweeps", "verify"),
         *("scenario", "notebooks", "interop", "face"),
     },
-    "door": {"core", "access", "models", "scenario", "interop", "views", "face"},
-    "site": {"core", "access", "scenario", "views", "door", "face"},
+    "door": {"core", "access", "models", "scenario", "interop", "views"},
+    "site": {"core", "access", "scenario", "interop", "views", "door", "face"},
     "ui": {
         *("core", "access", "models", "views", "kernels", "labs", "sweeps", "verify"),
-        *("scenario", "interop", "door", "face"),
+        *("scenario", "interop", "door"),
     },
 }
 """Folder -> the folders whose modules it may import; `face` is what is next to the folders."""
@@ -95,6 +95,10 @@ SHOWS_ITSELF = {
     "core/trace.py": {"_repr_html_": {"workbench.views.html"}},
     "core/what_if/sensitivity.py": {
         "_repr_html_": {"workbench.views.html", "workbench.views.rows"},
+    },
+    "core/what_if/upgrades.py": {
+        "__repr__": {"workbench.views.versions.differences"},
+        "_repr_html_": {"workbench.views.versions.differences"},
     },
     "core/what_if/differences.py": {
         "__repr__": {"workbench.views.versions.differences"},

@@ -11,8 +11,8 @@ from workbench.core.backends import Backend, Capabilities, LayerQuery, MultipleO
 from workbench.core.layouts.shapes import DIMENSIONS
 from workbench.core.model import Attention
 from workbench.core.versions import RULE_SETS, V0_23, V0_33
-from workbench.resolution import resolve
 from workbench.scenario import FIELDS, Scenario
+from workbench.scenario.resolution import resolve
 
 OWL = Backend(
     "OWL_ATTN",

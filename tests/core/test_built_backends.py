@@ -5,8 +5,8 @@ The lines were printed by vLLM 0.33 itself, with the whole models on a simulated
 
 import pytest
 
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 M3 = {
     "architectures": ["MiniMaxM3SparseForCausalLM"],

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from workbench.models import catalog_config
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 CODE = "e5m2_with_checkpoint_scales"
 

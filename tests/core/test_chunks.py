@@ -27,7 +27,7 @@ from workbench.core.offload.plan import OffloadRequest, offload
 from workbench.core.offload.pool import layer_bytes
 from workbench.core.prefix.hits import caching_of
 from workbench.core.problems import WARNING
-from workbench.resolution import resolve
+from workbench.scenario.resolution import resolve
 
 STORES = [name for name, one in CONNECTORS.items() if one.stores]
 

@@ -18,8 +18,8 @@ from workbench.core.errors import Refused
 from workbench.core.flex import batch, plan
 from workbench.core.tables.step import BLOCKS, SLOTS
 from workbench.core.versions import RULE_SETS, V0_33
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 from workbench.scenario.scenario import random_scenarios
 
 FIND = "import importlib.util as u; print(u.find_spec('vllm').submodule_search_locations[0])"

@@ -19,13 +19,13 @@ from tests.core.conformance import (
     config,
     scenario_values,
 )
-from workbench.batch import resolve_lines
 from workbench.core.backend_table import BackendTable
 from workbench.core.errors import Refused
 from workbench.core.versions import RULE_SETS, V0_23, V0_33
+from workbench.interop.batch import resolve_lines
 from workbench.models import load_model
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 RULES = ("0.23", "0.33")
 ALL = tuple(case for rules in RULES for case in cases(rules))

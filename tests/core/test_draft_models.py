@@ -21,8 +21,8 @@ from workbench.core.versions import RULE_SETS
 from workbench.interop.logs.facts import entries, logged_fields
 from workbench.models.drafter import read_drafter, with_drafter
 from workbench.models.read import read_model
-from workbench.resolution import resolve as resolve_scenario
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve as resolve_scenario
 from workbench.views.capacity.html import pool_html
 from workbench.views.text import plan_text
 

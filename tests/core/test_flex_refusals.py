@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.models.configs import llama
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 CAPPED = {"model_type": "gemma2", "sliding_window": 64}
 

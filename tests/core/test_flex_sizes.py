@@ -27,8 +27,8 @@ from workbench.core.flex.tiles import (
     kernel_tiles,
     too_large_tile,
 )
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 DATA = Path(__file__).parents[1] / "data" / "flex_block_sizes.jsonl.gz"
 KIB = 1024

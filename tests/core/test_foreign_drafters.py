@@ -9,8 +9,8 @@ from workbench.core.speculation import class_of_head
 from workbench.core.versions import RULE_SETS
 from workbench.models import load_model
 from workbench.models.drafter import read_drafter
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 RULES = sorted({"0.23", "0.33"})
 COHERE = llama(

@@ -23,8 +23,8 @@ from tests.models.configs import (
 )
 from workbench.core.block_sizes import common_kernel_block, supports_block_size
 from workbench.core.versions import V0_23
-from workbench.resolution import resolve
 from workbench.scenario import FIELDS, Scenario
+from workbench.scenario.resolution import resolve
 
 NANO_30B = nemotron_h()
 NANO_9B = nemotron_h(mamba_num_heads=128, mamba_head_dim=80, num_key_value_heads=8)

@@ -27,8 +27,8 @@ from workbench.core.block_sizes import common_kernel_block
 from workbench.core.errors import Refused
 from workbench.core.model import INDEX_KEY
 from workbench.core.versions import RULE_SETS, V0_23, V0_33
-from workbench.resolution import resolve
 from workbench.scenario import FIELDS, Scenario
+from workbench.scenario.resolution import resolve
 
 M = ["MultipleOf(16)"]
 ALIGN = {"enable_prefix_caching": True, "mamba_cache_mode": "align"}

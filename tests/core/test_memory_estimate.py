@@ -10,8 +10,8 @@ from tests.core.conformance import DATA
 from tests.models.configs import llama
 from workbench.core.capacity.memory_estimate import estimate, weights_of
 from workbench.core.devices import DEVICES
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 GIB = 2**30
 STARTS = [

@@ -13,8 +13,8 @@ from workbench.core.errors import ScenarioError
 from workbench.core.groups.built_layers import unquantized_layers
 from workbench.core.groups.layer_specs import layer_specs
 from workbench.core.model import SLIDING
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 LLAMA_PLAIN = 8 * 2 * 128 * 2
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 
 # What whole models, built by the releases on an H100, have: `workbench verify gemma-3-27b`.

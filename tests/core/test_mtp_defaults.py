@@ -10,8 +10,8 @@ from tests.models.configs import deepseek_v3, llama
 from workbench.core.capacity.draft_weights import draft_bytes
 from workbench.core.errors import Refused
 from workbench.models.catalog import catalog_config
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 
 def drafted(model, rules, **fields):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 from tests.models.configs import llama
 from workbench.core.errors import Refused
 from workbench.core.what_if.comparison import compare
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 FILE = Path(__file__).parents[1] / "data" / "parallel.jsonl.gz"
 ROWS = [json.loads(line) for line in gzip.decompress(FILE.read_bytes()).splitlines()]

@@ -30,8 +30,8 @@ from tests.models.configs import (
 from workbench.core.errors import Refused, _closest
 from workbench.core.problems import WARNING
 from workbench.models import catalog_config
-from workbench.resolution import remedies_of_refusal, resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import remedies_of_refusal, resolve
 
 NO_REMEDY = {}
 """Nothing but another model helps."""

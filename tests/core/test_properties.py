@@ -53,8 +53,8 @@ from workbench.core.what_if.outcomes import outcome_of
 from workbench.core.what_if.sensitivity import single_changes, sizes_of
 from workbench.core.working_plan import WorkingPlan
 from workbench.models import load_model
-from workbench.resolution import remedies_of_refusal, resolve
 from workbench.scenario import FIELDS, Scenario
+from workbench.scenario.resolution import remedies_of_refusal, resolve
 
 
 def plan_or_skip(scenario):

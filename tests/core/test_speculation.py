@@ -22,9 +22,9 @@ from workbench.core.runner import is_async as runner_overlaps
 from workbench.core.runner import model_runner
 from workbench.core.speculation import HIDDEN_STATES, MTP
 from workbench.core.versions import RULE_SETS, V0_23, V0_33
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
-from workbench.versions import compare
+from workbench.scenario.resolution import resolve
+from workbench.scenario.versions import compare
 
 GIB = 2**30
 READS_NEXT_TOKEN = {

@@ -55,8 +55,8 @@ def _text(data: bytes) -> str:
 def read_config(data: bytes) -> None:
     """Read a config.json, and resolve its model."""
     from workbench.models.json_file import parse_config
-    from workbench.resolution import resolve
     from workbench.scenario import Scenario
+    from workbench.scenario.resolution import resolve
 
     config = parse_config(data, "config.json")
     json.dumps(resolve(Scenario(model=config)).to_dict(), allow_nan=False)
@@ -64,7 +64,7 @@ def read_config(data: bytes) -> None:
 
 def read_scenario(data: bytes) -> None:
     """Resolve the line of a batch."""
-    from workbench.batch import resolve_lines
+    from workbench.interop.batch import resolve_lines
 
     [(answer, _is_plan)] = resolve_lines([data])
     error = json.loads(answer).get("error")
@@ -74,21 +74,21 @@ def read_scenario(data: bytes) -> None:
 
 def read_log(data: bytes) -> None:
     """Explain a start-up log of a model, and show the result."""
-    from workbench.exchange import explain_log
+    from workbench.interop.exchange import explain_log
 
     explain_log(data, model="nemotron-3-nano-30b-a3b")._repr_html_()
 
 
 def read_unnamed_log(data: bytes) -> None:
     """Explain a log and look for its model, with thousands of resolutions."""
-    from workbench.exchange import explain_log
+    from workbench.interop.exchange import explain_log
 
     explain_log(data).to_dict()
 
 
 def read_command(data: bytes) -> None:
     """Read what was pasted into the front door: a command, a link, a description, a log."""
-    from workbench.omnibox import understand
+    from workbench.interop.omnibox import understand
     from workbench.scenario import Scenario
 
     understand(_text(data), Scenario())
@@ -120,7 +120,7 @@ def _command() -> click.Command:
 
 def read_design(data: bytes) -> None:
     """Load a design, and compare it with what the rules give now."""
-    from workbench.exchange import loaded_design
+    from workbench.interop.exchange import loaded_design
 
     loaded_design(_text(data))
 
@@ -200,8 +200,8 @@ def _long_logs() -> Iterable[bytes]:
 
 def _commands() -> Iterable[bytes]:
     from workbench.core.errors import WorkbenchError
-    from workbench.resolution import resolve
     from workbench.scenario.links import link_of
+    from workbench.scenario.resolution import resolve
 
     for scenario in _random(30, 2):
         yield link_of(scenario).encode()
@@ -220,8 +220,8 @@ def _arguments() -> Iterable[bytes]:
 
 def _designs() -> Iterable[bytes]:
     from workbench.core.errors import WorkbenchError
-    from workbench.exchange import design_of
-    from workbench.resolution import resolve
+    from workbench.interop.exchange import design_of
+    from workbench.scenario.resolution import resolve
 
     for scenario in _random(10, 4):
         with suppress(WorkbenchError):

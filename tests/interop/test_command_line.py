@@ -12,9 +12,9 @@ from tests.catalog import distinct_models
 from tests.core.strategies import scenarios
 from tests.models.configs import nemotron_h
 from workbench.core.errors import ConfigError, Refused, ScenarioError
-from workbench.exchange import from_vllm_command
 from workbench.interop.commands.command_line import read_command
 from workbench.interop.commands.command_words import known_flags
+from workbench.interop.exchange import from_vllm_command
 from workbench.scenario import Scenario
 
 FLAGS_FILE = Path(__file__).parents[1] / "data" / "vllm_flags_0_23.txt"

@@ -7,8 +7,8 @@ import pytest
 import workbench as wb
 from workbench.core.errors import ScenarioError
 from workbench.interop.description import EXAMPLE, read_description
+from workbench.interop.omnibox import understand
 from workbench.models import catalog_names
-from workbench.omnibox import understand
 from workbench.scenario import Scenario
 
 MODEL = "qwen3-next-80b-a3b"

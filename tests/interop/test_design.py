@@ -12,8 +12,8 @@ import workbench as wb
 from tests.catalog import distinct_models
 from tests.core.strategies import scenarios
 from workbench.core.errors import ConfigError, Refused, ScenarioError
-from workbench.exchange import load_design, loaded_design, save_design
 from workbench.interop.design import NUMBERS, design_of, read_design
+from workbench.interop.exchange import load_design, loaded_design, save_design
 from workbench.scenario import Scenario
 
 

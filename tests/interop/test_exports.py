@@ -11,9 +11,9 @@ from hypothesis import assume, given, settings
 import workbench as wb
 from tests.core.strategies import scenarios
 from workbench.core.errors import ConfigError, Refused, ScenarioError
-from workbench.exchange import commands_of, from_vllm_command, sweep_file
 from workbench.interop.commands.code import llm_arguments, llm_code
 from workbench.interop.commands.sweep_params import sweep_command
+from workbench.interop.exchange import commands_of, from_vllm_command, sweep_file
 from workbench.interop.flex_settings import FlexDevice
 from workbench.scenario import Scenario
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.test_log_messages import LINES
-from workbench.exchange import explain_log
+from workbench.interop.exchange import explain_log
 from workbench.interop.logs.find import MESSAGES, find_messages
 from workbench.interop.logs.text import lines_of
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.catalog import distinct_models
 from workbench.core.errors import Refused, ScenarioError
-from workbench.exchange import explain_log
+from workbench.interop.exchange import explain_log
 from workbench.interop.logs.report import AGREES, KNOWN, READ, VERDICTS
 from workbench.models import catalog_config
 from workbench.scenario import Scenario

@@ -6,7 +6,7 @@ import pytest
 
 import workbench as wb
 from tests.interop.test_log_messages import LINES
-from workbench.exchange import explain_log
+from workbench.interop.exchange import explain_log
 from workbench.interop.logs.errors import ERRORS
 from workbench.views.logs.table import log_html, log_text
 

@@ -13,8 +13,8 @@ import workbench as wb
 from tests.interop.test_log_explain import line_of
 from workbench.core.devices import device_named
 from workbench.core.errors import ConfigError
-from workbench.exchange import explain_log
 from workbench.interop.commands.command_line import read_command
+from workbench.interop.exchange import explain_log
 from workbench.interop.logs import large
 from workbench.interop.logs.large import LARGE_CHARACTERS, WINDOW
 from workbench.models import catalog_names, load_model

@@ -9,7 +9,7 @@ import pytest
 import workbench as wb
 from workbench.core.capacity.memory_budget import explicit_bytes
 from workbench.core.errors import ConfigError, Refused
-from workbench.exchange import explain_log
+from workbench.interop.exchange import explain_log
 from workbench.interop.logs.written import ARGUMENTS, start_log
 from workbench.scenario import FIELDS
 from workbench.scenario.scenario import random_scenarios

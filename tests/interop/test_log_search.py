@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.interop.test_log_explain import SIZE, log_of
-from workbench.exchange import explain_log
+from workbench.interop.exchange import explain_log
 from workbench.interop.logs import candidates
 
 

@@ -18,8 +18,8 @@ from workbench.interop.commands.vllm_args import (
     vllm_environment,
 )
 from workbench.models import catalog_config, catalog_names, load_model, repository
-from workbench.resolution import resolve
 from workbench.scenario import FIELDS, MODEL, Scenario
+from workbench.scenario.resolution import resolve
 
 HUB_ID = "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"
 FLAGS = [

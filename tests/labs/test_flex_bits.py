@@ -19,8 +19,8 @@ from workbench.labs.flex import bits as flex_bits
 from workbench.labs.flex.bits import BITWISE_MODE, BY_SIZE_MODE, FAST_MODE, MODES, bit_lab
 from workbench.labs.flex.order import engine_bits, order_lab
 from workbench.labs.jobs import Job, Stopped
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 INTERPRETED = triton_mode().mode == "interpreter"
 SMALL = {"backend": "FLEX_ATTENTION", "tensor_parallel": 8}

@@ -29,8 +29,8 @@ from workbench.labs.flex.inputs import (
 from workbench.labs.flex.launch import launch_flex, seen_pairs
 from workbench.labs.flex.mistakes import FLEX_MISTAKES, make_flex_mistake
 from workbench.labs.jobs import Job, Stopped
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 INTERPRETED = triton_mode().mode == "interpreter"
 interpreted = pytest.mark.skipif(not INTERPRETED, reason="of Triton's interpreter only")

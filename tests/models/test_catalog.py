@@ -14,8 +14,8 @@ from tests.catalog import is_served
 from workbench.core.errors import ConfigError, Refused
 from workbench.models import catalog_config, catalog_names, load_model, repository
 from workbench.models.catalog import FILE, catalog_name, merged
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 LINES = json.loads((resources.files("workbench.models") / FILE).read_text(encoding="utf-8"))
 RELEASES = ("0.23", "0.33")

@@ -10,8 +10,8 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.model import CROSS, FULL
 from workbench.core.offload.plan import offload
 from workbench.models import read_model
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 WHISPER = {"model_type": "whisper", "num_attention_heads": 6, "dtype": "bfloat16"}
 MEMORY = 64 * 2**30

@@ -32,8 +32,8 @@ from tests.models.configs import (
 )
 from workbench.core.model import FULL, SLIDING, SSM
 from workbench.models import read_model
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 LETTERS = {FULL: "A", SLIDING: "S", SSM: "m"}
 

@@ -20,8 +20,8 @@ from workbench.core.errors import ConfigError, Refused
 from workbench.core.platforms import PLATFORMS
 from workbench.models import load_model
 from workbench.models.json_file import MAX_BYTES, parse_config
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 LIMIT_SECONDS = 0.05
 SETTINGS = [
@@ -306,7 +306,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.models import read_model
 from workbench.models.json_file import parse_config
 from workbench.scenario import Scenario
-from workbench.resolution import resolve
+from workbench.scenario.resolution import resolve
 
 texts = [json.dumps({{**builder(), "auto_map": {{"AutoConfig": "evil.Evil"}}}}).encode()
          for builder in FAMILIES.values()]

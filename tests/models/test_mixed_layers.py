@@ -12,8 +12,8 @@ from tests.core.conformance import config as recorded_config
 from workbench.core.errors import ConfigError, Refused
 from workbench.core.model import CHUNKED, FULL, SLIDING
 from workbench.models import catalog_config, load_model, read_model
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 CACHES = {0: 1, 4: 5, 128: 3}
 """Tokens in one vector -> caches of such a layer."""

@@ -36,8 +36,8 @@ from tests.models.configs import (
 from workbench.core.errors import ConfigError, Refused
 from workbench.core.model import FULL, SLIDING
 from workbench.models import catalog_config, catalog_names, load_model, read_model
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 
 def error_of(config):

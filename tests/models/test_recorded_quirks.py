@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.models.recorded_coverage import recorded
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 
 def recorded_plan(rules, architecture, **changes):

@@ -14,8 +14,8 @@ from workbench.core.errors import ConfigError, Refused
 from workbench.core.model import Model
 from workbench.core.ranks import Split
 from workbench.models import catalog_config, catalog_names, load_model, read_model
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 SCENARIOS = (
     {},

@@ -27,8 +27,8 @@ from workbench.core.versions import RULE_SETS
 from workbench.models import read_model
 from workbench.models.families.decoder import REFUSALS
 from workbench.models.family import FAMILIES as REGISTERED
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 ARCHITECTURES = sorted({name for known in MODEL_REGISTRIES.values() for name in known.served})
 

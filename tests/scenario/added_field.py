@@ -75,7 +75,7 @@ def picker():
 
 
 def read_back(command):
-    from workbench.exchange import from_vllm_command
+    from workbench.interop.exchange import from_vllm_command
 
     return getattr(from_vllm_command(command).scenario, NAME)
 

@@ -16,8 +16,8 @@ from tests.models.configs import llama
 from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.core.platforms import PLATFORMS
 from workbench.core.versions import RULE_SETS, V0_23
-from workbench.resolution import resolve
 from workbench.scenario import FIELDS, Scenario
+from workbench.scenario.resolution import resolve
 
 
 def error_of(**values):

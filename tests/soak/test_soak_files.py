@@ -12,8 +12,8 @@ import pytest
 
 import workbench as wb
 from tests.soak.duration import MOST_GROWTH_BYTES, WARM, held, soak, turns
-from workbench.batch import resolve_lines
 from workbench.core.errors import Unusable, WorkbenchError
+from workbench.interop.batch import resolve_lines
 from workbench.models import catalog_config
 from workbench.sweeps.store import ResultStore
 

@@ -13,7 +13,7 @@ import workbench as wb
 from tests.ui.panels import press, region, remedies
 from workbench.core.errors import ConfigError, ScenarioError
 from workbench.core.what_if.answers import answers
-from workbench.omnibox import understand
+from workbench.interop.omnibox import understand
 from workbench.scenario import Scenario
 from workbench.scenario.links import link_of
 from workbench.views.door.tiles import answer_to

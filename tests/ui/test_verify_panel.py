@@ -8,8 +8,8 @@ import pytest
 
 from tests.ui.panels import shown_in_time
 from workbench.door.session import Session
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 from workbench.ui.panels.verify import VerifyPanel
 
 PYTHON = os.environ.get("WORKBENCH_VLLM_PYTHON")

@@ -21,8 +21,8 @@ from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.comparison import COMPARED, Row, compare
 from workbench.core.what_if.verification import KINDS, Check, Report, nearest_rules
 from workbench.models import catalog_names
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 from workbench.scenario.scenario import random_scenarios
 from workbench.verify import check, explicit_fields
 from workbench.verify.process import Outcome

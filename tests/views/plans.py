@@ -10,8 +10,8 @@ from tests.models.configs import mamba2, nemotron_h
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.platforms import PLATFORMS
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 EVIL = "<img src=x onerror=alert(1)>"
 EVIL_ATTRIBUTE = "\"'>" + EVIL

@@ -20,8 +20,8 @@ from workbench.core.flex.lab import (
     OrderLab,
     OrderRow,
 )
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 from workbench.views.flex.bits_figure import bits_figure
 from workbench.views.flex.bits_text import bits_html, orders_html
 from workbench.views.flex.lab import mistake_html, run_html

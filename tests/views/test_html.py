@@ -20,8 +20,8 @@ from tests.views.plans import (
 )
 from workbench.core.errors import Refused, WorkbenchError
 from workbench.core.trace import Citation, Rule, Step
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 from workbench.views import html
 from workbench.views.pages.sizes_figure import grid_html
 from workbench.views.rows import plan_facts, sensitivity_rows

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.views.plans import EVIL_ATTRIBUTE
-from workbench.exchange import explain_log
+from workbench.interop.exchange import explain_log
 from workbench.views.logs.table import SIGNS, headline, log_html, log_text, scenario_html
 
 LOGS = sorted((Path(__file__).parents[1] / "data" / "logs").glob("*_*.log"))

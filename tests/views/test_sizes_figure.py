@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.views.plans import EVIL, evil_config, plan_of
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 from workbench.views.figures import block_sizes
 from workbench.views.pages.sizes_figure import MAX_COLUMNS, sized_columns
 from workbench.views.palette import CURRENT, THEMES

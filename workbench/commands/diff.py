@@ -47,7 +47,7 @@ def diff(
     Exit status: 0 if nothing changes, 1 if something does, 2 for an error.
     """
     from workbench.models import catalog_names
-    from workbench.versions import compare
+    from workbench.scenario.versions import compare
     from workbench.views.versions.differences import differences_dict, differences_text, matrix_text
 
     if catalog == (model is not None):

@@ -178,7 +178,7 @@ def fail(message: str) -> NoReturn:
 
 def resolved(model: str | None, settings: Iterable[str] | None, option: str = "--set") -> Plan:
     """Return the plan of a scenario given as `field=value` texts. Errors: WorkbenchError."""
-    from workbench.resolution import resolve
+    from workbench.scenario.resolution import resolve
 
     return resolve(scenario_of(model, settings, option))
 
@@ -232,7 +232,7 @@ def _is_path(text: str) -> bool:
 
 def _fields_of_text(text: str) -> dict[str, Any]:
     """Return the fields of a command or a description, and print what has no field."""
-    from workbench.omnibox import understand
+    from workbench.interop.omnibox import understand
     from workbench.scenario.scenario import Scenario
 
     try:

@@ -33,7 +33,7 @@ def report(
 
     Exit status: 0 for a page, also about a scenario that would not start; 2 if there is none.
     """
-    from workbench.exchange import load_design, report_of, save_design
+    from workbench.interop.exchange import load_design, report_of, save_design
 
     warnings: tuple[str, ...] = ()
     path = Path(scenario)
@@ -59,8 +59,8 @@ def report(
 def _names_schema(path: Path) -> bool:
     """Return whether a file names the design schema; a config.json does not."""
     from workbench.access.files import read_bytes
-    from workbench.exchange import DESIGN
     from workbench.interop.design import SCHEMA
+    from workbench.interop.exchange import DESIGN
 
     return SCHEMA.encode() in read_bytes(path, DESIGN)
 
@@ -74,7 +74,7 @@ def explain_log(
 
     Exit status: 0 for an explanation, also of a failed start; 2 if there is nothing to explain.
     """
-    from workbench.exchange import explain_log as explain
+    from workbench.interop.exchange import explain_log as explain
     from workbench.interop.logs.text import MAX_LOG_BYTES
     from workbench.views.logs.table import log_text
 

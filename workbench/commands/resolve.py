@@ -79,7 +79,7 @@ def resolve(
 
 def _resolve_batch(source: str, strict: bool) -> None:
     from workbench.access.files import lines, opened
-    from workbench.batch import BATCH, MAX_LINE_BYTES, resolve_lines
+    from workbench.interop.batch import BATCH, MAX_LINE_BYTES, resolve_lines
 
     all_plans = True
     # Bytes split at line feeds only: a string may hold other characters that end a line.

@@ -108,7 +108,7 @@ def export_results(
 
 
 def _export_best(rows: tuple[Row, ...], file: Path, folder: Path, *, bitwise: bool) -> None:
-    from workbench.exchange import best_flex_settings
+    from workbench.interop.exchange import best_flex_settings
 
     found = best_flex_settings(rows, store=file.name, bitwise=bitwise)
     if not found:

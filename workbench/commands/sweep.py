@@ -148,7 +148,7 @@ def _swept(
 
 def _print_why(found: SweepResult, point: int) -> None:
     """Print one point compared with the scenario."""
-    from workbench.resolution import resolve
+    from workbench.scenario.resolution import resolve
     from workbench.views.sweeps.why import why_text
 
     try:
@@ -171,8 +171,8 @@ def _executor(address: str | None, workers: int | None) -> Iterator[Executor | N
 
 def _write_serve_params(found: SweepResult, path: Path) -> None:
     """Write the front as vLLM's file, and print the command that reads it on stderr."""
-    from workbench.exchange import sweep_file
     from workbench.interop.commands.sweep_params import sweep_command
+    from workbench.interop.exchange import sweep_file
 
     names = [f"point-{point}" for point in found.front]
     write_file(path, sweep_file([found.scenario_of(point) for point in found.front], names))

@@ -25,9 +25,6 @@ from workbench.core.states import Shape
 from workbench.core.trace import Step, Trace
 
 if TYPE_CHECKING:
-    from workbench.core.remedies import Remedy
-    from workbench.core.what_if.outcomes import Grid
-    from workbench.core.what_if.sensitivity import Sensitivity
     from workbench.scenario import Scenario, Settings
 
 
@@ -274,24 +271,6 @@ class Plan(PlanAnswers, Published):
         from workbench.views.summary import plan_html
 
         return plan_html(self)
-
-    def remedies(self, problem: Problem) -> tuple[Remedy, ...]:
-        """Return resolved changes that make `problem` go away, best first."""
-        from workbench.core.remedies import remedies_for
-
-        return remedies_for(self, problem)
-
-    def sensitivity(self) -> Sensitivity:
-        """Return single changes of the scenario that change block size, padding or kernel block."""
-        from workbench.core.what_if.sensitivity import sensitivity
-
-        return sensitivity(self)
-
-    def across(self, sizes: tuple[int, ...] = (1, 2, 4, 8)) -> Grid:
-        """Resolve the scenario for every backend of its platform and tensor-parallel size."""
-        from workbench.core.what_if.outcomes import backends_by_tensor_parallel
-
-        return backends_by_tensor_parallel(self, sizes)
 
     def to_vllm_args(self) -> tuple[str, ...]:
         """Return the `vllm serve` arguments of this scenario, ready for a shell or a subprocess.

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from workbench.core.offload.transfer import Transfer
     from workbench.core.plan import Plan
     from workbench.core.prefix.answer import PrefixHits
+    from workbench.core.problems import Problem
+    from workbench.core.remedies import Remedy
+    from workbench.core.what_if.outcomes import Grid
+    from workbench.core.what_if.sensitivity import Sensitivity
 
 
 class PlanAnswers:
@@ -42,6 +46,24 @@ class PlanAnswers:
         plan = self._plan
         others = (name for _variant, name, _sizes in plan.layer_backends)
         return tuple(dict.fromkeys(filter(None, (plan.backend, *others, plan.draft_backend))))
+
+    def remedies(self, problem: Problem) -> tuple[Remedy, ...]:
+        """Return resolved changes that make `problem` go away, best first."""
+        from workbench.core.remedies import remedies_for
+
+        return remedies_for(self._plan, problem)
+
+    def sensitivity(self) -> Sensitivity:
+        """Return single changes of the scenario that change block size, padding or kernel block."""
+        from workbench.core.what_if.sensitivity import sensitivity
+
+        return sensitivity(self._plan)
+
+    def across(self, sizes: tuple[int, ...] = (1, 2, 4, 8)) -> Grid:
+        """Resolve the scenario for every backend of its platform and tensor-parallel size."""
+        from workbench.core.what_if.outcomes import backends_by_tensor_parallel
+
+        return backends_by_tensor_parallel(self._plan, sizes)
 
     def figure(self, theme: str = "auto") -> Any:
         """Return the plotly figure of an attention page and a state page, to scale.

@@ -112,7 +112,11 @@ class Published:
 
     @classmethod
     def label_of(cls, name: str) -> str:
-        """Return what people call a value of the record or of its parts, by default its name."""
+        """Return what people call a value of the record or of its parts, by default its name.
+
+        >>> wb.Plan.label_of("kernel_block_size")
+        'kernel block'
+        """
         parts = (one.parts for one in cls.declarations.values() if one.parts)
         for declarations in (cls.declarations, *(part.declarations for part in parts)):
             if name in declarations and declarations[name].label:

@@ -18,7 +18,7 @@ from workbench.door.labs import LABS
 from workbench.door.regions import Shown, View, body, regions, views_of
 from workbench.door.sent import length_of, object_of, one_of
 from workbench.door.session import Outcome, Session, guarded
-from workbench.omnibox import understand
+from workbench.interop.omnibox import understand
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.sizes import integer_value
 from workbench.views.door.tiles import COMMON_DEVICES, announcement

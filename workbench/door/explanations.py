@@ -11,10 +11,10 @@ from workbench.core.remedies import Remedy
 from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.differences import plan_differences
 from workbench.door.history import changed_fields
-from workbench.exchange import commands_of
-from workbench.resolution import remedies_of_refusal
+from workbench.interop.exchange import commands_of
 from workbench.scenario import Scenario
-from workbench.versions import compare
+from workbench.scenario.resolution import remedies_of_refusal
+from workbench.scenario.versions import compare
 from workbench.views import html
 from workbench.views.capacity.html import pool_html
 from workbench.views.capacity.memory_answer import answer_html

@@ -16,9 +16,9 @@ from workbench.door.labs import LABS
 from workbench.door.logs import explained
 from workbench.door.questions import answered
 from workbench.door.session import Outcome
-from workbench.exchange import commands_of
+from workbench.interop.exchange import commands_of
+from workbench.interop.omnibox import Understood
 from workbench.models import catalog_names
-from workbench.omnibox import Understood
 from workbench.scenario import Scenario
 from workbench.scenario.links import link_of
 from workbench.views import html

@@ -10,8 +10,8 @@ from workbench.core.plan import Plan
 from workbench.core.stages import attention_bytes, backend_choice, block_size, hybrid_alignment
 from workbench.core.versions import RULE_SETS, V0_23
 from workbench.exercises.exercise import Inputs, exercise
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 BACKEND, PHASE_1, ALIGNMENT = "backend", "preferred block", "alignment"
 ORDER = (BACKEND, PHASE_1, ALIGNMENT)

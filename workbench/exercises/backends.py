@@ -8,13 +8,13 @@ from dataclasses import dataclass, fields, replace
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from workbench.adding import Backend, trial
+from workbench.core.adding import Backend, trial
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
 from workbench.exercises.compare import described, kind_of, plain, same
 from workbench.exercises.exercise import EXERCISES, Grade, exercise
 from workbench.exercises.grade import own_line
-from workbench.resolution import resolve
+from workbench.scenario.resolution import resolve
 
 HERON = "HERON_ATTN"
 MODELS = ("qwen3.5-4b", "nemotron-3-nano-30b-a3b", "llama-3.1-8b")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.core.arithmetic import GIB
 from workbench.core.errors import Refused, ScenarioError, WorkbenchError, shown
-from workbench.exchange import explain_log
+from workbench.interop.exchange import explain_log
 from workbench.interop.logs.written import start_log
-from workbench.resolution import remedies_of_refusal, resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import remedies_of_refusal, resolve
 from workbench.views.html import document, tag
 
 if TYPE_CHECKING:

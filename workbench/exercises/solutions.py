@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import gcd, lcm, prod
 from typing import Any
 
-from workbench import adding
+from workbench.core import adding
 from workbench.exercises.log_case import LogCase
 from workbench.scenario import Scenario
 

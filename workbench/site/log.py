@@ -5,7 +5,7 @@ from typing import Any
 
 from workbench.access.json_text import json_or_word
 from workbench.core.errors import ScenarioError, WorkbenchError
-from workbench.exchange import explain_log
+from workbench.interop.exchange import explain_log
 from workbench.scenario import Scenario
 from workbench.scenario.links import link_of, packed, unpacked
 from workbench.views import html

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
 from workbench.models import load_model
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 from workbench.sweeps.axes import checked_axes, default_axes
 
 if TYPE_CHECKING:

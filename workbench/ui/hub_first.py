@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 from workbench.core.errors import WorkbenchError
+from workbench.interop.omnibox import hub_ids
 from workbench.labs.jobs import HUB, launch
 from workbench.models.load import load_model
-from workbench.omnibox import hub_ids
 from workbench.views import html
 
 Message = Mapping[str, Any]

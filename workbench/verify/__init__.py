@@ -18,8 +18,8 @@ from workbench.core.what_if.comparison import MODEL, REFUSAL, compare
 from workbench.core.what_if.verification import Check, Report, nearest_rules
 from workbench.models import load_scenario_model
 from workbench.models.load import labelled_config
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 from workbench.verify.process import CannotVerifyError, Host, Installation, Outcome, query, question
 
 

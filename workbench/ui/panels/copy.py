@@ -10,8 +10,8 @@ from workbench.access.files import write_file
 from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.core.plan import Plan
 from workbench.door.session import Session
-from workbench.exchange import commands_of, report_of, save_design
 from workbench.interop.commands.code import scenario_code
+from workbench.interop.exchange import commands_of, report_of, save_design
 from workbench.scenario import Scenario
 from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import CopyBox, button, grid, text_box

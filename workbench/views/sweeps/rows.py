@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from workbench.core import ranks
-from workbench.core.arithmetic import GIB, MIB
 from workbench.core.plan import Plan
 from workbench.core.what_if.facts import PREFIX
 from workbench.scenario.fields import Settings

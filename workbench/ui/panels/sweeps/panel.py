@@ -10,7 +10,7 @@ import ipywidgets as widgets
 from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.core.plan import Plan
 from workbench.door.session import Session, guarded
-from workbench.exchange import sweep_file
+from workbench.interop.exchange import sweep_file
 from workbench.labs.jobs import SWEEPS, Job
 from workbench.scenario import Scenario
 from workbench.sweeps.axes import checked_axes, default_axes

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 
 from workbench.access.files import FileUse, size_text
 from workbench.core.errors import ScenarioError, WorkbenchError, internal_error
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 BATCH = FileUse("batch", 2**30, "batch", "Pipe it in: `workbench resolve --batch - < FILE`.")
 MAX_LINE_BYTES = 2 * 2**20

@@ -4,24 +4,9 @@ from workbench.core.versions import RULE_SETS
 from workbench.core.what_if import differences
 from workbench.core.what_if.differences import Comparison
 from workbench.core.what_if.outcomes import Outcome
+from workbench.core.what_if.upgrades import Upgrades
 from workbench.models import catalog_names, load_scenario_model
 from workbench.scenario import Scenario
-
-
-class Upgrades(tuple[Comparison, ...]):
-    """What an upgrade changes for many models, one row per model."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        from workbench.views.versions.differences import matrix_text
-
-        return matrix_text(self)
-
-    def _repr_html_(self) -> str:
-        from workbench.views.versions.differences import matrix_html
-
-        return matrix_html(self)
 
 
 def compare(scenario: Scenario, old: str | None = None, new: str | None = None) -> Comparison:

@@ -22,8 +22,8 @@ from workbench.interop.logs.text import MAX_LOG_BYTES, START_IS_ENOUGH, decoded
 from workbench.models import load_model
 from workbench.models.catalog import catalog_name
 from workbench.models.names import same_model
-from workbench.resolution import resolve
 from workbench.scenario import Scenario
+from workbench.scenario.resolution import resolve
 
 if TYPE_CHECKING:
     from workbench.sweeps.store import Row

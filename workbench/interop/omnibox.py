@@ -8,18 +8,18 @@ from typing import Any
 
 from workbench.access.json_text import json_or_word
 from workbench.core.errors import ConfigError, ScenarioError, WorkbenchError
-from workbench.exchange import explain_log, from_vllm_command
 from workbench.interop.commands.command_line import read_command
 from workbench.interop.description import Description, not_understood, read_description
+from workbench.interop.exchange import explain_log, from_vllm_command
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.logs.report import LogReport
 from workbench.interop.questions import Question, read_question
 from workbench.models import load_model
 from workbench.models.load import needs_hub
 from workbench.models.names import similar_model
-from workbench.resolution import resolve
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.links import LINK, read_link
+from workbench.scenario.resolution import resolve
 from workbench.views.settings import changes_text
 from workbench.views.units import tokens_text
 
