@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,7 @@ class Benchmark(NamedTuple):
     example: str
 
 
+_say = partial(print, flush=True)
 BENCHMARKS = {
     "block-table": Benchmark("block_table", "one step of the block tables", "workload", "W1,W3"),
     "flex": Benchmark("flex", "attention over a paged cache", "case", "P1,D2"),
@@ -74,11 +76,6 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--compile-only", action="store_true", help="the compiler's figures, nothing is run"
     )
     return parser.parse_args(arguments)
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -5,8 +5,6 @@ for a launcher that does nothing. Neither its own time nor the driver's is in th
 """
 
 import json
-import os
-import subprocess
 import sys
 from dataclasses import asdict
 from typing import Any
@@ -14,11 +12,10 @@ from typing import Any
 from workbench.kernels.bench.host_side import step_rows
 from workbench.kernels.bench.results import Spread, StepRow
 from workbench.kernels.bench.run import Plan, chosen
-from workbench.kernels.mode import COMPILE_VARIABLE, INTERPRET_VARIABLE
+from workbench.kernels.inspection.api import compiling_process
 
 MODULE = "workbench.kernels.bench.dry_side"
 TARGET = "sm_90"
-TIME_LIMIT_S = 1800
 
 
 class DryRunError(RuntimeError):
@@ -28,16 +25,7 @@ class DryRunError(RuntimeError):
 def dry_step_rows(plan: Plan) -> list[StepRow]:
     """Time whole steps of our paths, and of every vLLM in VLLM_SRC. Errors: DryRunError."""
     request = {"cases": [case.name for case in plan.cases], "quick": plan.quick}
-    environment = {name: value for name, value in os.environ.items() if name != INTERPRET_VARIABLE}
-    done = subprocess.run(
-        [sys.executable, "-m", MODULE],
-        input=json.dumps(request),
-        env={**environment, COMPILE_VARIABLE: "1"},
-        capture_output=True,
-        text=True,
-        timeout=TIME_LIMIT_S,
-        check=False,
-    )
+    done = compiling_process(MODULE, request)
     if done.returncode:
         raise DryRunError(done.stderr[-300:])
     return [_row(entry) for entry in json.loads(done.stdout)]

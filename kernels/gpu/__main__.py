@@ -6,6 +6,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from workbench.kernels.gpu.goals import goals_table
@@ -20,6 +21,7 @@ from workbench.kernels.gpu.pieces import (
 )
 from workbench.kernels.mode import triton_mode
 
+_say = partial(print, flush=True)
 RESULTS = REPOSITORY / "gpu-results"
 
 
@@ -87,11 +89,6 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON")
     parser.add_argument("--piece-s", type=float, default=PIECE_S, help="seconds of a piece")
     return parser.parse_args(arguments)
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from workbench.kernels.inspection.report import KernelReport
 from workbench.kernels.inspection.targets import TARGETS
 from workbench.kernels.mode import COMPILE_VARIABLE, INTERPRET_VARIABLE
 
-TIME_LIMIT_S = 900
+TIME_LIMIT_S = 1800
 INSPECTED_MODULES = {
     "block-table": ("workbench.kernels.block_table.calls",),
     "paged-flex": ("workbench.kernels.paged_flex.calls",),
@@ -26,6 +26,21 @@ WORKER = "workbench.kernels.inspection.worker"
 
 class InspectionError(RuntimeError):
     """The compiler failed, or the request names something unknown."""
+
+
+def compiling_process(module: str, request: object) -> subprocess.CompletedProcess[str]:
+    """Run a module that compiles for GPUs that are not here: JSON on stdin, its text on stdout."""
+    # triton reads the variable while it is imported, so the child must not have it
+    environment = {name: value for name, value in os.environ.items() if name != INTERPRET_VARIABLE}
+    return subprocess.run(
+        [sys.executable, "-m", module],
+        input=json.dumps(request),
+        env={**environment, COMPILE_VARIABLE: "1"},
+        capture_output=True,
+        text=True,
+        timeout=TIME_LIMIT_S,
+        check=False,
+    )
 
 
 def inspect_kernels(
@@ -44,17 +59,7 @@ def inspect_kernels(
                 f"no target {target[:80]!r}.{hint} Targets: {', '.join(TARGETS)}."
             )
     request = {"module": module, "targets": list(targets), "kernels": list(kernels)}
-    # triton reads the variable while it is imported, so the child must not have it
-    environment = {name: value for name, value in os.environ.items() if name != INTERPRET_VARIABLE}
-    done = subprocess.run(
-        [sys.executable, "-m", WORKER],
-        input=json.dumps(request),
-        env={**environment, COMPILE_VARIABLE: "1"},
-        capture_output=True,
-        text=True,
-        timeout=TIME_LIMIT_S,
-        check=False,
-    )
+    done = compiling_process(WORKER, request)
     if done.returncode:
         raise InspectionError(f"{module} did not compile for {', '.join(targets)}:\n{done.stderr}")
     return tuple(_report(entry) for entry in json.loads(done.stdout))
