@@ -48,19 +48,33 @@ class PlanAnswers:
         return tuple(dict.fromkeys(filter(None, (plan.backend, *others, plan.draft_backend))))
 
     def remedies(self, problem: Problem) -> tuple[Remedy, ...]:
-        """Return resolved changes that make `problem` go away, best first."""
+        """Return resolved changes that make `problem` go away, best first.
+
+        >>> caching = wb.Scenario(model="qwen3.5-4b", enable_prefix_caching=True)
+        >>> other = wb.resolve(caching, max_num_batched_tokens=512)
+        >>> other.remedies(other.problems[0])[0].changes
+        {'max_num_batched_tokens': 528}
+        """
         from workbench.core.remedies import remedies_for
 
         return remedies_for(self._plan, problem)
 
     def sensitivity(self) -> Sensitivity:
-        """Return single changes of the scenario that change block size, padding or kernel block."""
+        """Return single changes of the scenario that change block size, padding or kernel block.
+
+        >>> plan.sensitivity()
+        unchanged: ...
+        """
         from workbench.core.what_if.sensitivity import sensitivity
 
         return sensitivity(self._plan)
 
     def across(self, sizes: tuple[int, ...] = (1, 2, 4, 8)) -> Grid:
-        """Resolve the scenario for every backend of its platform and tensor-parallel size."""
+        """Resolve the scenario for every backend of its platform and tensor-parallel size.
+
+        >>> plan.across((1, 2)).columns
+        (1, 2)
+        """
         from workbench.core.what_if.outcomes import backends_by_tensor_parallel
 
         return backends_by_tensor_parallel(self._plan, sizes)

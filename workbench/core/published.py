@@ -117,11 +117,9 @@ class Published:
         >>> wb.Plan.label_of("kernel_block_size")
         'kernel block'
         """
-        parts = (one.parts for one in cls.declarations.values() if one.parts)
-        for declarations in (cls.declarations, *(part.declarations for part in parts)):
-            if name in declarations and declarations[name].label:
-                return declarations[name].label
-        return name.replace("_", " ")
+        records = (cls, *(one.parts for one in cls.declarations.values() if one.parts))
+        found = (one.declarations[name].label for one in records if name in one.declarations)
+        return next(found, "") or name.replace("_", " ")
 
     @classmethod
     def entries(cls) -> tuple[Entry, ...]:
@@ -205,11 +203,6 @@ def json_value(value: Any) -> Any:
     if value is None or isinstance(value, int | float | str | dict):
         return value
     return value.to_dict() if hasattr(value, "to_dict") else str(value)
-
-
-def record_schema(kind: type[Published]) -> dict[str, Any]:
-    """Return the JSON schema of the published form of a class: closed, every value required."""
-    return closed({entry.name: entry.schema for entry in kind.entries()})
 
 
 def closed(properties: Mapping[str, Any]) -> dict[str, Any]:

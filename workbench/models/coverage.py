@@ -74,7 +74,10 @@ class Coverage:
         return {"rules": self.rules, "origin": self.origin, "counts": counts, "rows": rows}
 
 
-def coverage(rules: str = "0.33") -> Coverage:
+NEWEST = [*MODEL_REGISTRIES][-1]
+
+
+def coverage(rules: str = NEWEST) -> Coverage:
     """Return which architectures of a release are read, and which of them exactly.
 
     rules: a release with a registry ("0.23", "0.33"). Errors: ScenarioError for any other.

@@ -10,7 +10,7 @@ from workbench.core.capacity.cache_plan import (
 )
 from workbench.core.plan import Plan
 from workbench.core.problems import PublishedProblem
-from workbench.core.published import closed, definition, record_schema
+from workbench.core.published import closed, definition
 from workbench.core.trace import PublishedStep
 from workbench.scenario.fields import FIELDS
 
@@ -49,7 +49,7 @@ def published_schema() -> dict[str, Any]:
         "title": "Hybrid KV Workbench: scenarios and plans, one JSON object per line",
         "$defs": {
             "scenario": scenario_schema(),
-            "plan": record_schema(Plan),
+            "plan": closed({entry.name: entry.schema for entry in Plan.entries()}),
             **dict(map(definition, PARTS_OF_A_PLAN)),
             "error": closed({"error": definition(PublishedError)[1]}),
         },

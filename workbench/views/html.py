@@ -237,6 +237,9 @@ def _formula(step: Step) -> Html:
     return stacked(step.rule.formula, *noted)
 
 
+ORIGINS = "Where the model's numbers come from"
+
+
 def origins_html(plan: Plan) -> Html:
     """Return, field by field, the entry of config.json that it was read from."""
     notes = (tag("p", note) for note in plan.model.notes)

@@ -17,7 +17,7 @@ from workbench.views.capacity.memory_parts import PARTS, prompt_lengths
 from workbench.views.hits.html import hits_html
 from workbench.views.html import Html, join, tag
 from workbench.views.pages.drawing import page_drawing
-from workbench.views.rows import assumptions, plan_facts
+from workbench.views.rows import ASSUMED, assumptions, plan_facts
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -103,10 +103,10 @@ def _sections(
     logged = html.code_block("\n".join(plan.log_lines))
     silent = tag("p", "Nothing about sizes: no block had to grow.")
     yield "log", "What vLLM will log", [logged if plan.log_lines else silent]
-    lead = tag("p", "Absent from config.json, so the family's default:")
+    lead = tag("p", ASSUMED)
     assumed = html.bullets(assumptions(plan))
     origins = [*([lead, assumed] if assumed else []), html.origins_html(plan)]
-    yield "model", "Where the model's numbers come from", origins
+    yield "model", html.ORIGINS, origins
 
 
 def _script() -> str:

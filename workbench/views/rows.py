@@ -50,6 +50,10 @@ def _fact(name: str, text: str) -> PlanFact:
     return PlanFact(name, Plan.label_of(name), text)
 
 
+ASSUMED = "Absent from config.json, so the family's default:"
+"""What is written before assumptions."""
+
+
 def assumptions(plan: Plan) -> tuple[str, ...]:
     """Return the model's numbers that config.json does not hold, as sentences."""
     return tuple(line for line in plan.model.origins.values() if "family's default" in line)

@@ -18,5 +18,5 @@ def plan_html(plan: Plan) -> str:
         page_drawing(plan, as_images=True),
         html.log_html(plan.log_lines),
         html.fold(f"Why: {len(plan.steps)} steps", html.trace_table(plan.steps)),
-        html.fold("Where the model's numbers come from", html.origins_html(plan)),
+        html.fold(html.ORIGINS, html.origins_html(plan)),
     )

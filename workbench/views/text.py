@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from workbench.core.plan import Plan
 from workbench.core.problems import Problem
 from workbench.core.remedies import Remedy
-from workbench.views.rows import assumptions, plan_facts
+from workbench.views.rows import ASSUMED, assumptions, plan_facts
 
 
 def shortened(text: str, width: int = 60) -> str:
@@ -42,7 +42,7 @@ def plan_text(
         lines += ["", "vLLM would not start with this configuration. Its values would be:"]
     lines += ["", *(f"  {fact.label:24} {fact.text}" for fact in plan_facts(plan))]
     if assumed := assumptions(plan):
-        lines += ["", "Absent from config.json, so the family's default:"]
+        lines += ["", ASSUMED]
         lines += [f"  {line}" for line in assumed]
     if (cost := plan.drafter_cost()) is not None:
         lines += ["", *cost.sentences]

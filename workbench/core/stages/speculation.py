@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from workbench.core.errors import Refused, unknown_name_message
 from workbench.core.model import Model
 from workbench.core.problems import WARNING
+from workbench.core.rule_set import RULE_SETS
 from workbench.core.speculation import (
     DRAFT_MODEL,
     HIDDEN_STATES,
@@ -128,14 +129,15 @@ def _unknown(run: WorkingPlan, method: str) -> Refused:
 
 
 def _without_own_dtype(run: WorkingPlan) -> Refused:
+    able = [name for name, rules in RULE_SETS.items() if rules.speculation.takes_kv_cache_dtype]
     return Refused(
         "draft_kv_cache_dtype_unknown",
         f"draft_kv_cache_dtype = {run.settings.draft_kv_cache_dtype}: drafters of "
         f"{run.rules.title} have the KV-cache dtype of their target. Leave it out, or choose "
-        "version 0.33.",
+        f"version {' or '.join(able)}.",
         field="draft_kv_cache_dtype",
         operands={"draft_kv_cache_dtype": run.settings.draft_kv_cache_dtype},
-        candidates=[{"draft_kv_cache_dtype": None}, {"rules": "0.33"}],
+        candidates=[{"draft_kv_cache_dtype": None}, *({"rules": name} for name in able)],
         vllm_text="1 validation error for SpeculativeConfig",
     )
 

@@ -5,6 +5,7 @@ compresses, too. Sources: `DeepseekV4Attention`, `DeepseekV4Indexer` and `Compre
 0.23 and 0.33, `DeepseekV4Config` of transformers 5.
 """
 
+from collections.abc import Iterable
 from functools import partial
 
 from workbench.core.model import (
@@ -100,6 +101,26 @@ def _dspark(fields: Fields) -> tuple[Layer, ...]:
     return (_drafted(fields),) * (count or DSPARK_LAYERS)
 
 
+def index_keys(fields: Fields, ratio: int) -> CompressedCache:
+    """Return the keys of the indexer, which chooses what a query reads."""
+    key = fields.integer("index_head_dim")
+    return CompressedCache(
+        part=".indexer.k_cache",
+        elements=key + key // 128 * SCALES,
+        stored=INDEX_KEY,
+        tokens_per_state=ratio,
+    )
+
+
+def to_caches(caches: Iterable[Iterable[CompressedCache]]) -> tuple[Layer, ...]:
+    """Return a layer per cache; caches: of every layer of the model, in the order of building."""
+    return tuple(
+        Layer(number=number, kind=SLIDING if cache.window_tokens else FULL, cache=cache)
+        for number, own in enumerate(caches)
+        for cache in own
+    )
+
+
 def _caches(fields: Fields, ratio: int) -> tuple[CompressedCache, ...]:
     """Return the caches of a layer, in the order in which they are built."""
     last = window(fields)
@@ -110,24 +131,17 @@ def _caches(fields: Fields, ratio: int) -> tuple[CompressedCache, ...]:
     own = (last, whole, _states("", size, ratio))
     if ratio != WITH_INDEXER:
         return own
-    key = fields.integer("index_head_dim")
-    keys = CompressedCache(
-        part=".indexer.k_cache",
-        elements=key + key // 128 * SCALES,
-        stored=INDEX_KEY,
-        tokens_per_state=ratio,
+    return (
+        index_keys(fields, ratio),
+        _states(".indexer", fields.integer("index_head_dim"), ratio),
+        *own,
     )
-    return (keys, _states(".indexer", key, ratio), *own)
 
 
 def _layers(fields: Fields) -> tuple[Layer, ...]:
     ratios = _ratios(fields)
     caches = {ratio: _caches(fields, ratio) for ratio in set(ratios)}
-    return tuple(
-        Layer(number=number, kind=FULL if cache.window_tokens is None else SLIDING, cache=cache)
-        for number, ratio in enumerate(ratios)
-        for cache in caches[ratio]
-    )
+    return to_caches(caches[ratio] for ratio in ratios)
 
 
 def read_compressed(fields: Fields) -> Attention:

@@ -7,16 +7,14 @@ Sources: `Step5Attention`, `Step5SparseSummaryCacheLayer`, `Step5CSATailRing` an
 from dataclasses import replace
 
 from workbench.core.draft_parts import Mtp
-from workbench.core.model import FULL, INDEX_KEY, SLIDING, Attention, CompressedCache, Layer
+from workbench.core.model import FULL, INDEX_KEY, Attention, CompressedCache, Layer
 from workbench.core.states import Ring
 from workbench.models.attention import read_attention
 from workbench.models.family import register
 from workbench.models.fields import MAX_LAYERS, Fields
-from workbench.models.layer_lists import Words
-from workbench.models.mtp import COUNT, READERS
+from workbench.models.mtp import COUNT, READERS, WORDS
 
 KINDS, WITH_MTP, SECTION = "layer_types", "layer_types_with_mtp", "sparse_config"
-WORDS: Words = {FULL: FULL, SLIDING: SLIDING}
 OTHER_HEADS = "attention_other_setting"
 CHOOSER, SUMMARY, TAIL = "STEP5_DSA", "STEP5_CSA_SUMMARY", "STEP5_CSA_TAIL_RING"
 REGION = 8

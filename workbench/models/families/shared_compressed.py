@@ -10,8 +10,6 @@ from dataclasses import replace
 
 from workbench.core.model import (
     FLOAT32_STATE,
-    FULL,
-    INDEX_KEY,
     SLIDING,
     V41,
     Attention,
@@ -19,14 +17,19 @@ from workbench.core.model import (
     Layer,
 )
 from workbench.core.states import Ring
-from workbench.models.families.compressed import SCALES, read_compressed, window
+from workbench.models.families.compressed import (
+    DSPARK_LAYERS,
+    index_keys,
+    read_compressed,
+    to_caches,
+    window,
+)
 from workbench.models.family import register
 from workbench.models.fields import MAX_LAYERS, Fields
 
 RATIOS = "compress_ratios"
 SOURCES, CHOOSERS = "kv_source_layer_ids", "index_source_layer_ids"
 WINDOW_BLOCK, RING_BLOCK = 32, 8
-DSPARK_LAYERS = 3
 
 
 def _numbers(fields: Fields, key: str) -> frozenset[int]:
@@ -46,13 +49,6 @@ def _layer_caches(fields: Fields, number: int, ratio: int) -> tuple[CompressedCa
     if not ratio or number not in _numbers(fields, SOURCES):
         return (last,)
     whole = CompressedCache(part="", elements=last.elements, tokens_per_state=ratio)
-    key = fields.integer("index_head_dim")
-    keys = CompressedCache(
-        part=".indexer.k_cache",
-        elements=key + key // 128 * SCALES,
-        stored=INDEX_KEY,
-        tokens_per_state=ratio,
-    )
     ring = CompressedCache(
         part=".compressor.state_cache",
         elements=2 * last.elements,
@@ -60,18 +56,14 @@ def _layer_caches(fields: Fields, number: int, ratio: int) -> tuple[CompressedCa
         ring=Ring(tokens=2, least_tokens=RING_BLOCK),
     )
     chooses = number in _numbers(fields, CHOOSERS)
-    return (whole, *(keys,) * chooses, last, *(ring,) * (ratio > 1))
+    return (whole, *(index_keys(fields, ratio),) * chooses, last, *(ring,) * (ratio > 1))
 
 
 def _layers(fields: Fields) -> tuple[Layer, ...]:
     count = fields.layer_count()
     listed = fields.layer_list(RATIOS, {one: str(one) for one in (0, 1, 2)}) or ()
     ratios = (*map(int, listed[:count]), *(0,) * (count - len(listed)))
-    return tuple(
-        Layer(number=number, kind=SLIDING if cache.window_tokens else FULL, cache=cache)
-        for number, ratio in enumerate(ratios)
-        for cache in _layer_caches(fields, number, ratio)
-    )
+    return to_caches(_layer_caches(fields, number, ratio) for number, ratio in enumerate(ratios))
 
 
 def _dspark(fields: Fields) -> tuple[Layer, ...]:

@@ -16,6 +16,7 @@ from workbench.core.model import (
     CompressedCache,
     Layer,
 )
+from workbench.core.packing import SCALE_BYTES
 from workbench.core.states import KimiDeltaAttention, Ring, ShortConv
 from workbench.models.attention import read_attention
 from workbench.models.families.linear import delta_state, delta_state_dtype
@@ -30,7 +31,6 @@ SPARSE, M3_BACKENDS = "sparse_attention_config", ("MINIMAX_M3_SPARSE", "MINIMAX_
 POOLED_BACKENDS = ("GLM5_NEXT_INDEXER", "KPOOL_TAIL")
 QSA_BACKEND, QSA_STATE = "QWEN4_EXP_QSA_TRITON", "QWEN4_EXP_EXP_QSA_STATE"
 POOL = 16
-SCALE_BYTES = 4
 POSITIONS = 12
 """Elements of a key's three positions, where images have them."""
 WORDS: Words = {

@@ -16,6 +16,7 @@ from workbench.views.chunks.rows import (
     verdict,
 )
 from workbench.views.html import Html, bullets, document, fold, join, note, table, tag, wide_table
+from workbench.views.offload.transfer import COMPARED_HEAD
 
 
 def chunks_html(found: Chunks) -> str:
@@ -76,5 +77,5 @@ def _pair(pair: Pair) -> Html:
     return fold(
         f"{pair.prefill.label} → {pair.decode.label}",
         html.remedies_html(pair.remedies()),
-        table(("", "prefill", "decode", ""), compared_rows(pair)),
+        table(COMPARED_HEAD, compared_rows(pair)),
     )

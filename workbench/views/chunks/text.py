@@ -13,6 +13,7 @@ from workbench.views.chunks.rows import (
     pair_rows,
     verdict,
 )
+from workbench.views.offload.transfer import COMPARED_HEAD
 from workbench.views.text import aligned, problem_lines
 
 
@@ -51,4 +52,4 @@ def pair_lines(pair: Pair) -> list[str]:
     """Return one refused pair: the reason, both sides, tested remedies."""
     lines = [f"{pair.prefill.label} -> {pair.decode.label}: {pair.reason}"]
     lines += [f"  tested remedy: {remedy}" for remedy in pair.remedies()]
-    return [*lines, *aligned([("", "prefill", "decode", ""), *compared_rows(pair)], "  ")]
+    return [*lines, *aligned([COMPARED_HEAD, *compared_rows(pair)], "  ")]

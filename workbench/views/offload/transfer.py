@@ -11,6 +11,8 @@ from workbench.views.rows import PlanFact
 from workbench.views.text import problem_lines
 from workbench.views.units import tokens_text
 
+COMPARED_HEAD = ("", "prefill", "decode", "")
+
 NO_KERNEL_BLOCK = "has no kernel block, so there is nothing to compare: see its problems."
 
 
@@ -25,7 +27,7 @@ def transfer_html(prefill: Plan, decode: Plan) -> str:
         html.facts_html(transfer_facts(result)),
         *map(html.problem_html, result.problems),
         html.remedies_html(transfer_remedies(prefill, decode)),
-        table(("", "prefill", "decode", ""), side_rows(result)),
+        table(COMPARED_HEAD, side_rows(result)),
         note(
             "Decode fetches from prefill. Where the blocks are unequal, vLLM finds out when the "
             "sides first meet, not at start (vllm#41037)."
