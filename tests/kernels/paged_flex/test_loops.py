@@ -5,8 +5,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
+from tests.kernels.loop_faults import loop_faults
 from workbench.kernels.inspection import TARGETS, inspect_kernels
-from workbench.kernels.inspection.faults import loop_faults
 
 MODULE = "workbench.kernels.paged_flex.calls"
 CUDA = [name for name, target in TARGETS.items() if target.backend == "cuda"]
