@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 import workbench as wb
-from workbench import exercise as checking
 from workbench.core.errors import ScenarioError
 from workbench.core.versions.v0_23.backends import BACKENDS
 from workbench.exercises import EXERCISES
+from workbench.exercises import check as checking
 from workbench.exercises.backends import FACTS, MODELS
 
 RIGHT = EXERCISES["heron_backend"].solution()()

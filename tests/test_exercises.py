@@ -12,9 +12,9 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench import exercise as checking
 from workbench.core.errors import ScenarioError
 from workbench.exercises import EXERCISES
+from workbench.exercises import check as checking
 from workbench.exercises import grade as grading
 from workbench.exercises.alignment import ORDER
 from workbench.exercises.compare import plain, same

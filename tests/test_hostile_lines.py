@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench import batch
 from workbench.access.files import lines
 from workbench.core.errors import SHOWN_CHARACTERS, ScenarioError, shown
+from workbench.interop import batch
 from workbench.interop.batch import MAX_LINE_BYTES, resolve_lines
 from workbench.models import hub
 from workbench.scenario import FIELDS

@@ -9,9 +9,9 @@ import pytest
 
 import workbench as wb
 from tests import lesson_kernels
-from workbench import exercise as checking
 from workbench.core.errors import ScenarioError
 from workbench.exercises import EXERCISES
+from workbench.exercises import check as checking
 from workbench.exercises import grade as grading
 from workbench.exercises.kernels.gather import TASK as GATHER
 from workbench.exercises.kernels.judge import judge_kernel

@@ -3,9 +3,9 @@
 import pytest
 
 import workbench as wb
-from workbench import exercise as checking
 from workbench.core.errors import ScenarioError
 from workbench.exercises import EXERCISES
+from workbench.exercises import check as checking
 from workbench.exercises.log_case import FAULTS, FIXED, MODELS, outcome
 
 NAMES = ("fatal_line", "log_meaning", "log_scenario", "log_change")
