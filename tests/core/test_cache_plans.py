@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -402,3 +402,13 @@ def test_0_33_prints_the_pool_in_one_line_that_names_the_device(platform):
     device = "XPU" if platform == "xpu" else "GPU"
     assert joined.startswith(f"{device} KV cache size: ")
     assert ", Maximum concurrency for" in joined
+
+
+def test_a_pool_of_another_size_keeps_every_other_value():
+    of_its_size = {"available_bytes", "num_blocks", "room_blocks", "rank_bytes"}
+    cache = resolved(kv_cache_memory_bytes=GIB).cache
+    kept = {one.name for one in fields(cache)} - of_its_size - {"grouping", "stages"}
+    sized = replace(cache, **{name: name for name in kept}).sized((2 * GIB,))
+    assert {name: getattr(sized, name) for name in kept} == {name: name for name in kept}
+    assert sized.rank_bytes == (2 * GIB,)
+    assert sized.grouping is cache.grouping
