@@ -1007,6 +1007,13 @@ REFUSALS = [
         id="method-that-a-platform-does-not-list",
     ),
     pytest.param(
+        {"model": llama(quantization_config={"quant_method": "bitsandbytes"}), "rules": "0.33"},
+        "quantization_unknown",
+        "Unknown quantization method: bitsandbytes. Must",
+        {"rules": "0.23"},
+        id="method-that-a-version-does-not-have",
+    ),
+    pytest.param(
         {
             "model": llama(),
             "rules": "0.23",

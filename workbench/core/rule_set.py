@@ -85,6 +85,8 @@ class RuleSet:
     citations: Mapping[Rule, Citation]
     batch_tiers: tuple[BatchTier, ...]
     """Default token budgets and numbers of sequences by device, largest memory first."""
+    quantization_methods: frozenset[str] = frozenset()
+    """What checkpoints may be stored with."""
     kv_scale_methods: frozenset[str] = frozenset()
     """Quantization methods of checkpoints whose attention layers have scales for the cache."""
     mla_prefill_sizes: tuple[tuple[int, int, int], ...] = ()

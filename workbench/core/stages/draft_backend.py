@@ -29,6 +29,19 @@ DRAFT_BACKEND = Rule(
 )
 
 
+def _own_dtype(run: WorkingPlan) -> str | None:
+    """Return the KV-cache dtype that a drafter does not take from its target, None where it does.
+
+    What the target's class sets on SM10x was never tested with other drafters.
+    """
+    # verify_and_update_config of GlmMoeDsaForCausalLM and Glm5NextModelConfig, 0.33.
+    explicit = run.settings.draft_kv_cache_dtype
+    set_by_class = run.rules.sm10x_kv_cache_dtypes.get(run.model.architecture)
+    is_set = run.settings.kv_cache_dtype == run.model.kv_cache_dtype == "auto" != run.kv_cache_dtype
+    keeps_own = set_by_class and is_set and run.speculative_method != MTP
+    return "auto" if keeps_own and explicit is None else explicit
+
+
 def draft_backend(run: WorkingPlan) -> None:
     """Set `run.draft_backend`, and add it to the backends of all layers, as the last one."""
     drafter = run.drafter
@@ -39,7 +52,7 @@ def draft_backend(run: WorkingPlan) -> None:
         non_causal=not drafter.is_causal,
         slides=any(layer.kind == SLIDING for layer in drafter.layers) and not attention.use_mla,
     )
-    if (own := run.settings.draft_kv_cache_dtype) is not None:
+    if (own := _own_dtype(run)) is not None:
         # A copy of CacheConfig takes the block size of the original for an explicit one.
         size = None if attention.is_compressed else run.block_size
         query = query._replace(kv_cache_dtype=own, block_size=size)

@@ -31,30 +31,6 @@ TRANSFORMERS_HINT = " vLLM may run it through Transformers, as a model without s
 BLOCK_WITHOUT_CACHING = "--mamba-block-size can only be set with --enable-prefix-caching"
 VOCABULARY_PADDING = 64
 """Tokens: rows of the embedding are a multiple of it."""
-QUANTIZATION_DTYPES = {
-    **dict.fromkeys(("awq", "fp8", "gptq"), ("bfloat16", "float16")),
-    **dict.fromkeys(("modelopt", "modelopt_fp4", "modelopt_mixed"), ("bfloat16", "float16")),
-    "modelopt_mxfp8": ("bfloat16",),
-    "mxfp4": ("bfloat16",),
-}
-"""Method -> model dtypes. Source: `get_supported_act_dtypes` of the methods, 0.23 and 0.33."""
-
-
-def quantization_dtype(run: WorkingPlan) -> None:
-    """Refuse model dtypes that the kernels of quantized weights do not take."""
-    method, dtype = run.model.quantization, run.model_dtype
-    allowed = QUANTIZATION_DTYPES.get(method or "")
-    if allowed is None or dtype in allowed:
-        return
-    raise Refused(
-        "quantization_dtype",
-        f"The checkpoint is quantized with {method}, whose kernels run in {' or '.join(allowed)}; "
-        f"dtype = {dtype} is neither. Nearest valid value: {allowed[0]}.",
-        field="dtype",
-        operands={"dtype": dtype, "quantization": method, "allowed": list(allowed)},
-        candidates=[{"dtype": value} for value in ("auto", *allowed)],
-        vllm_text=f"torch.{dtype} is not supported for quantization method",
-    )
 
 
 def xpu_batch_invariance(run: WorkingPlan) -> None:

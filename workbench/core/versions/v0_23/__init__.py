@@ -167,6 +167,17 @@ V0_23 = RuleSet(
             }
         )
     },
+    # QuantizationMethods, and the name that INCConfig takes for its own
+    quantization_methods=frozenset(
+        {
+            *("auto-round", "auto_gptq", "awq", "awq_marlin", "bitsandbytes", "compressed-tensors"),
+            *("deepseek_v4_fp8", "experts_int8", "fbgemm_fp8", "fp8", "fp8_per_block"),
+            *("fp8_per_tensor", "fp_quant", "gguf", "gpt_oss_mxfp4", "gptq", "gptq_marlin"),
+            *("humming", "inc", "int8_per_channel_weight_only", "modelopt", "modelopt_fp4"),
+            *("modelopt_mixed", "modelopt_mxfp8", "moe_wna16", "mxfp4", "mxfp8", "online"),
+            *("quark", "torchao"),
+        }
+    ),
     # ModelArchConfigConvertorBase._normalize_quantization_config
     modelopt_algorithms=frozenset({"FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO", "NVFP4"}),
     # get_mamba_state_shape_from_config of the model's class

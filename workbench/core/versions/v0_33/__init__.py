@@ -181,6 +181,8 @@ V0_33 = V0_23.successor(
             }
         ),
     },
+    quantization_methods=V0_23.quantization_methods - {"bitsandbytes", "gguf"}
+    | {"auto_awq", "fp8_per_channel", "nvfp4_per_token"},
     modelopt_algorithms=V0_23.modelopt_algorithms | {"MIXED_PRECISION"},
     # get_attn_backend of KimiK3DeltaAttention, models/kimi_k3
     own_state_backends={

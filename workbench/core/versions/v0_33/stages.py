@@ -42,7 +42,7 @@ STAGES = (
     pipeline_checks.shared_caches,
     pipeline_checks.pipeline_parallel,
     context_parallel.shared_kv_heads,
-    refusals.quantization_dtype,
+    quantization.quantization_dtype,
     refusals.xpu_batch_invariance,
     state_pages.cpu_state_dtype,
     # After the cache mode, whose block of states stays as it was set.
