@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from itertools import islice
 
 import pytest
@@ -477,6 +478,15 @@ def test_what_is_known_of_a_scenario_is_not_computed_again(panel, monkeypatch):
     for do, arg in (("view", "what_if"), ("open", ALL), ("view", "why"), ("lab", "Copy")):
         press(panel, do, arg)
     assert_shows_its_plan(panel)
+
+
+def test_the_omnibox_offers_every_model_and_hybrids_first():
+    door = wb.explore()
+    found = json.loads(unescape(re.search('data-models="([^"]+)"', region(door, "omnibox"))[1]))
+    assert sorted(found) == [*wb.catalog_names()]
+    kinds = [wb.load_model(name).is_hybrid for name in found]
+    last = len(kinds) - kinds[::-1].index(True)
+    assert last <= sum(kinds) + 2  # a hybrid family can have an ordinary model
 
 
 def test_what_blocks_the_start_is_said_in_a_clause():

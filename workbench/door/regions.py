@@ -18,7 +18,7 @@ from workbench.door.questions import answered
 from workbench.door.session import Outcome
 from workbench.interop.exchange import commands_of
 from workbench.interop.omnibox import Understood
-from workbench.models import catalog_names
+from workbench.models.load import hybrids_first
 from workbench.scenario import Scenario
 from workbench.scenario.links import link_of
 from workbench.views import html
@@ -117,7 +117,7 @@ def regions(shown: Shown) -> dict[str, str]:
     found = {
         "style": html.style(),
         "error": Html(),
-        "omnibox": _omnibox(catalog_names()),
+        "omnibox": _omnibox(hybrids_first()),
         "understood": join(Html(looks.complaint), *notices, _understood(shown)),
         "bar": scenario_bar(bar),
         "actions": _actions(shown),

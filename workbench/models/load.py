@@ -10,7 +10,10 @@ from typing import Any
 from workbench.access.app_mode import check_model
 from workbench.core.errors import ConfigError
 from workbench.core.model import Model
-from workbench.models.catalog import catalog_config, catalog_hub_id, catalog_name
+from workbench.models.catalog import catalog_config, catalog_hub_id, catalog_name, catalog_names
+from workbench.models.families.decoder import DEFAULT
+from workbench.models.family import find_family
+from workbench.models.fields import Fields
 from workbench.models.hub import download_config, is_read
 from workbench.models.json_file import read_config
 from workbench.models.read import read_model
@@ -36,6 +39,17 @@ def load_model(reference: str | Path | Mapping[str, Any]) -> Model:
     if isinstance(reference, str) and (name := catalog_name(reference)) is not None:
         return _catalog_model(name)
     return read_model(*labelled_config(reference))
+
+
+@lru_cache(maxsize=1)
+def hybrids_first() -> tuple[str, ...]:
+    """Return the names of the catalog, those of hybrid families before the others."""
+
+    def is_other(name: str) -> bool:
+        family, _type = find_family(Fields(catalog_config(name)), DEFAULT)
+        return not family.is_hybrid
+
+    return tuple(sorted(catalog_names(), key=is_other))
 
 
 def labelled_config(reference: str | Path | Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:

@@ -66,8 +66,8 @@ class DrafterCost:
             )
         if self.empty_bytes > self.empty_bytes_without:
             more = self.empty_bytes - self.empty_bytes_without
-            found.append(f"Places without a layer take {more:,} bytes of a block of every group.")
-            found.append(f"A drafter of {self._fitting()} would leave no more places empty.")
+            found.append(f"Empty slots take {more:,} bytes of a block of every group.")
+            found.append(f"A drafter of {self._fitting()} would leave no more slots empty.")
         return tuple(found)
 
     def _fitting(self) -> str:

@@ -141,7 +141,7 @@ def _title(
     again = "the same prompt again" if not unique_tokens else f"{unique_tokens:,} tokens differ"
     second = reason_without_hits(caching)
     if second is None and first is None:
-        second = f"No prompt up to {tokens_text(end)} finds anything."
+        second = f"No prompt up to {tokens_text(end)} can hit."
     if second is None:
         second = setting_text(caching)
     if not is_of_workload and first is not None:  # else the threshold of the workload is the one

@@ -144,6 +144,6 @@ def setting_text(caching: Caching) -> str:
 def _smallest_text(caching: Caching, prompt_tokens: int) -> str:
     smallest = smallest_prefix(caching, prompt_tokens)
     if smallest is None:
-        return reason_without_hits(caching) or "No prefix of this prompt is found again."
+        return reason_without_hits(caching) or "No prefix of this prompt can hit."
     shared = tokens_text(smallest)
     return f"A {prompt_tokens:,}-token prompt gets a hit once it shares at least {shared}."

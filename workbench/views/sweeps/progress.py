@@ -42,7 +42,7 @@ def measured_html(rows: Sequence[Mapping[str, Any]], fields: Sequence[str]) -> s
     )
     cut = len(newest) < len(rows)
     return document(
-        wide_table(("status", "correct", "bits equal", "time", *fields, ""), body),
+        wide_table(("status", "correct", "bitwise equal", "time", *fields, ""), body),
         note(f"the newest {SHOWN} of {len(rows):,} rows") if cut else "",
     )
 
