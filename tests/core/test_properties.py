@@ -44,6 +44,7 @@ from workbench.core.stages import (
     pipeline,
     pipeline_checks,
     prefix_hits,
+    quantization,
     refusals,
     speculation,
     state_pages,
@@ -483,7 +484,7 @@ REFUSING = (
     float_caches.float_kv_cache_dtype,
     refusals.served_architecture,
     refusals.native_architecture,
-    refusals.quantization_dtype,
+    quantization.quantization_dtype,
 )
 """Stages that only refuse; they read what comes before them, and nothing reads them."""
 

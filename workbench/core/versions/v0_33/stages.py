@@ -17,6 +17,7 @@ from workbench.core.stages import (
     pages,
     pipeline,
     pipeline_checks,
+    quantization,
     refusals,
     speculation,
     state_pages,
