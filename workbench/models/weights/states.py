@@ -55,20 +55,32 @@ def _conv(config: Config, name: str, *channels: Unit) -> Part:
     return cut(f"{name}.conv1d", *channels, inputs=kernel, bias=bias)
 
 
+INTERLEAVED = frozenset({"qwen3_next"})
+"""Types whose projections are one output each (`gqa_interleaved_layout`)."""
+
+
 def delta_net(config: Config) -> list[Part]:
     """Return a gated delta net of Qwen's."""
     state = config.state
     keys = (state.num_key_heads, state.key_head_dim)
     values, heads = (state.num_value_heads, state.value_head_dim), (state.num_value_heads, 1)
+    qkvz, ba = [keys, keys, values, values], [heads, heads]
+    if config.model.model_type in INTERLEAVED:
+        qkvz, ba = [_joined(qkvz)], [_joined(ba)]
     return [
-        column("linear_attn.in_proj_qkvz", keys, keys, values, values, inputs=config.hidden),
-        column("linear_attn.in_proj_ba", heads, heads, inputs=config.hidden),
+        column("linear_attn.in_proj_qkvz", *qkvz, inputs=config.hidden),
+        column("linear_attn.in_proj_ba", *ba, inputs=config.hidden),
         cut("linear_attn.conv1d", keys, keys, values, inputs=state.conv_kernel),
         cut("linear_attn.dt_bias", heads),
         cut("linear_attn.A_log", heads, dtype="float32"),
         whole("linear_attn.norm", state.value_head_dim),
         row("linear_attn.out_proj", values[0] * values[1], config.hidden),
     ]
+
+
+def _joined(units: list[tuple[int, int]]) -> tuple[int, int]:
+    """Return one output in place of several."""
+    return sum(count * size for count, size in units), 1
 
 
 def olmo_delta_net(config: Config) -> list[Part]:

@@ -111,7 +111,7 @@ def model_folder(config: dict[str, Any], machine: Machine) -> str:
     is_apart = isinstance(quantization, dict) and "quantization" in quantization
     text = json.dumps(known)
     if text not in _FOLDERS:
-        _register_type(str(known.get("model_type")), machine)
+        _register_type(known, machine)
         folder = _FOLDERS[text] = tempfile.TemporaryDirectory(prefix="workbench-vllm-")
         files = {"config.json": known}
         if is_apart:
@@ -121,14 +121,15 @@ def model_folder(config: dict[str, Any], machine: Machine) -> str:
     return _FOLDERS[text].name
 
 
-def _register_type(model_type: str, machine: Machine) -> None:
+def _register_type(config: dict[str, Any], machine: Machine) -> None:
     """Register a plain configuration class for a type whose own class is in a hub repository."""
     from vllm.transformers_utils import config as vllm_config
 
+    model_type = str(config.get("model_type"))
     if model_type in vllm_config._CONFIG_REGISTRY:  # noqa: SLF001  (no public list)
         return
-    if model_type in DERIVED:
-        known = _known_class(DERIVED[model_type])
+    known = _known_class(DERIVED.get(model_type, ""))
+    if model_type in DERIVED and _takes(known, config):
         plain = type("DerivedConfig", (known,), {"model_type": model_type})
         with suppress(ValueError):  # the type is known
             vllm_config.AutoConfig.register(model_type, plain)
@@ -143,6 +144,15 @@ def _register_type(model_type: str, machine: Machine) -> None:
     except ValueError:  # the type is known
         return
     machine.stand_ins[f"configuration class of {model_type}"] = "a plain one, with few defaults"
+
+
+def _takes(known: Any, config: dict[str, Any]) -> bool:
+    """Return whether a class takes the values of a file: null is refused by newer ones."""
+    try:
+        known(**copy.deepcopy(config))
+    except Exception:  # noqa: BLE001  (whatever a configuration class raises)
+        return False
+    return True
 
 
 class _Attributes(dict[str, Any]):
