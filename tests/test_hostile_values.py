@@ -7,6 +7,8 @@ import re
 import pytest
 from typer.testing import CliRunner
 
+import workbench as wb
+from tests.models.configs import llama
 from workbench.cli import app
 from workbench.core.errors import SHOWN_CHARACTERS
 
@@ -61,3 +63,16 @@ def test_a_long_value_is_answered_in_short(command):
         assert len(found.output) < 2500, (name, found.output[:500])
         runs = re.findall(r"q{2,}|9{2,}|\[{2,}|(?:\.\./)+|(?:q )+", found.output)
         assert max(map(len, runs), default=0) <= SHOWN_CHARACTERS, name
+
+
+@pytest.mark.parametrize("method", ["eagle", "eagle3", "draft_model", "dflash"])
+def test_a_long_class_of_a_drafter_is_answered_in_short(method):
+    with pytest.raises(wb.WorkbenchError) as caught:
+        wb.resolve(
+            model="llama-3.1-8b",
+            speculative_method=method,
+            num_speculative_tokens=2,
+            draft_model=llama(architectures=["q" * COUNT]),
+        )
+    assert len(caught.value.message) < 1000
+    assert max(map(len, re.findall("q{2,}", caught.value.message))) <= SHOWN_CHARACTERS

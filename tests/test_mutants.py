@@ -32,7 +32,10 @@ def test_larger():
 def test_share():
     assert share(1, 2) == 0.5
 """
-ELSEWHERE = ("tests/models/test_caches_alongside.py", "tests/views/test_backends.py")
+ELSEWHERE = (
+    *(f"tests/models/test_{one}.py" for one in ("caches_alongside", "weights")),
+    "tests/views/test_backends.py",
+)
 """Files that judge core, too."""
 PROFILE = """
 from hypothesis import settings
@@ -69,6 +72,20 @@ def test_defaults_are_judged_by_the_tests_of_their_function(points, tmp_path):
     [mutant] = points.mutants((tmp_path / "code/x.py").read_bytes(), "code/x.py")
     assert mutant.line == 2
     assert cover.tests_of(mutant) == ["tests/test_x.py::test_of"]
+
+
+def test_what_defines_nothing_is_judged_by_the_tests_of_its_file(points, tmp_path):
+    from mutation_cover import Area, Cover
+
+    (tmp_path / "code").mkdir()
+    source = b"import sys\n\nif sys.maxsize > 2:\n    import json\n\ndef f():\n    return json\n"
+    (tmp_path / "code/x.py").write_bytes(source)
+    reached = {("code/x.py", 7): ["tests/test_x.py::test_f"], ("code/y.py", 1): ["other"]}
+    seconds = {"tests/test_x.py::test_f": 0.1, "other": 0.1}
+    cover = Cover(Area("x", "code", ()), tmp_path, seconds, reached)
+    judges = [cover.tests_of(mutant) for mutant in points.mutants(source, "code/x.py")]
+    assert judges
+    assert all(tests == ["tests/test_x.py::test_f"] for tests in judges)
 
 
 def test_text_types_and_messages_stay(points):

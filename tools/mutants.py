@@ -46,7 +46,11 @@ STORE_TESTS = tuple(
     f"tests/sweeps/test_{one}.py"
     for one in ("store", "store_format", "store_proofs", "store_turns", "store_waits")
 )
-CORE_TESTS = ("tests/core", "tests/models/test_caches_alongside.py", "tests/views/test_backends.py")
+CORE_TESTS = (
+    "tests/core",
+    *(f"tests/models/test_{one}.py" for one in ("caches_alongside", "weights")),
+    "tests/views/test_backends.py",
+)
 AREAS = (
     Area("core", "workbench/core", CORE_TESTS),
     Area("store", "workbench/sweeps/store", STORE_TESTS),

@@ -77,7 +77,12 @@ class Cover:
             found = chain.from_iterable(self.reached.get(where, ()) for where, _, _ in users)
             tests.update(dict.fromkeys(in_turns(set(found), self.seconds)))
             wanted = wanted.union(*(own for where, _, own in users if where not in self.reached))
-        return list(tests)[:MOST]
+        return list(tests)[:MOST] or self.tests_of_file(mutant.file)
+
+    def tests_of_file(self, file: str) -> list[str]:
+        """Return the tests that reach any block of a file."""
+        found = (tests for (name, _), tests in self.reached.items() if name == file)
+        return in_turns(set(chain.from_iterable(found)), self.seconds)[:MOST]
 
     def block_at(self, file: str, line: int) -> Block | None:
         """Return the innermost block around a line of a file; None outside of functions.

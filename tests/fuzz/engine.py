@@ -15,7 +15,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.fuzz.targets import FaultError, Target
+from tests.fuzz.targets import LONGEST_MESSAGE, FaultError, Target
 
 TOKENS = (
     *(b"0 1 -1 16 528 1e999 -0.0 NaN Infinity null true false [] {} \\ud800 \\u0000".split()),
@@ -27,7 +27,6 @@ MARKS = b" \t\n\"',:={}[]()"
 """Bytes that end a word."""
 FORBIDDEN = {"socket.connect", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn"}
 """What no reader may do (events of `sys.addaudithook`)."""
-LONGEST_MESSAGE = 4000
 
 
 class ForbiddenError(AssertionError):

@@ -24,6 +24,7 @@ COMMANDS = {
     *("diff", "explain-log"),
 }
 """Those that start nothing and write no file."""
+LONGEST_MESSAGE = 4000
 FAULT = 70
 """Exit status of a command that met an exception of no type of ours."""
 
@@ -70,6 +71,8 @@ def read_scenario(data: bytes) -> None:
     error = json.loads(answer).get("error")
     if error and error["code"] == "internal_error":
         raise FaultError(error["message"])
+    if error and len(error["message"]) > LONGEST_MESSAGE:
+        raise FaultError(f"a message of more than {LONGEST_MESSAGE} characters: {error['code']}")
 
 
 def read_log(data: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import sqlite3
@@ -160,3 +161,9 @@ def test_a_file_of_another_program_is_let_go(path, connections):
     with pytest.raises(StoreError, match="not a results file"):
         ResultStore(path)
     assert closed == made
+
+
+def test_a_file_of_more_than_64_gib_is_not_opened(path):
+    os.truncate(path, 64 * 2**30 + 1)  # it takes no place
+    with pytest.raises(StoreError, match="64 GiB"):
+        ResultStore(path)

@@ -34,7 +34,7 @@ def waiting_for(path: Path) -> int:
 
 
 def test_the_first_that_waits_is_the_next(path):
-    served = []
+    served, before = [], len([*HANDLES.iterdir()])
 
     def write(number):
         with turn(path, 60):
@@ -50,13 +50,17 @@ def test_the_first_that_waits_is_the_next(path):
     for thread in threads:
         thread.join()
     assert served == list(range(8))
+    assert len([*HANDLES.iterdir()]) == before
 
 
-def test_a_turn_that_does_not_come_is_not_waited_for_and_leaves_no_handle(path):
-    before = len([*HANDLES.iterdir()])
+def test_a_turn_that_does_not_come_is_not_waited_for_and_leaves_no_handle(path, monkeypatch):
+    faults, before = [], len([*HANDLES.iterdir()])
+    monkeypatch.setattr(threading, "excepthook", faults.append)  # closing a handle twice
     with turn(path, 60), turn(path, 0.01):
         assert waiting_for(path) == 1
     wait_for(lambda: len([*HANDLES.iterdir()]) == before)
+    wait_for(lambda: all(one.name != "turn to write" for one in threading.enumerate()))
+    assert not faults
     with turn(path, 0.01):
         assert waiting_for(path) == 0
 

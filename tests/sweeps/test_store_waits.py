@@ -141,10 +141,20 @@ def test_an_error_that_does_not_pass_is_not_waited_for(work, monkeypatch):
         lambda connection: store_file._set_journal(connection, "WAL"),
     ],
 )
-def test_what_is_busy_tried_again_after_a_pause(work, monkeypatch):
+def test_what_is_busy_is_tried_again_after_a_pause(work, monkeypatch):
     connection, seen = refusing(sqlite3.SQLITE_BUSY, 4)
     paused = []
     monkeypatch.setattr(time, "sleep", paused.append)
     work(connection)
     assert len(paused) == sum("busy_timeout" not in one for one in seen) - 1 > 1
     assert min(paused) > 0
+
+
+def test_a_row_that_is_interrupted_holds_nothing(tmp_path):
+    with ResultStore(tmp_path / "results.db") as store:
+        with pytest.raises(KeyboardInterrupt), store._writing():
+            raise KeyboardInterrupt
+        with closing(sqlite3.connect(store.path, isolation_level=None, timeout=0)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            other.execute("ROLLBACK")
+        assert store.put(ROW)

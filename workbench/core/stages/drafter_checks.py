@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.core.errors import Refused
+from workbench.core.errors import Refused, cut
 from workbench.core.model import Model
 from workbench.core.problems import WARNING
 from workbench.core.runner import model_runner
@@ -115,8 +115,8 @@ def _check_head(run: WorkingPlan, method: str, draft: Model) -> None:
         return
     raise Refused(
         "drafter_class_unknown",
-        f"Method {method} takes the class {name or 'without a name'} for {draft.name}, which is "
-        f"not a drafter of {run.rules.title} whose layers are modelled. Modelled: "
+        f"Method {method} takes the class {cut(name) or 'without a name'} for {draft.name}, which "
+        f"is not a drafter of {run.rules.title} whose layers are modelled. Modelled: "
         f"{', '.join(sorted(rules.heads | rules.heads_for.keys()))}.",
         operands={"class": name, "speculative_method": method},
         vllm_text=f"Model architectures ['{name}'] are not supported for now.",
@@ -151,11 +151,12 @@ def _check_decoder(run: WorkingPlan, draft: Model) -> None:
     known = draft.architecture in run.rules.model_registry.served
     if not known or draft.attention is None or draft.state is not None:
         why = "it has no attention" if draft.attention is None else "it keeps states"
+        if not known:
+            why = f"{cut(draft.architecture)} is not a model class that generates"
         raise Refused(
             "draft_model_not_a_decoder",
-            f"{draft.name} cannot draft as a model of its own: "
-            f"{why if known else f'{draft.architecture} is not a model class that generates'}. A "
-            "head needs its method, for example eagle3.",
+            f"{draft.name} cannot draft as a model of its own: {why}. A head needs its method, for "
+            "example eagle3.",
             operands={"architecture": draft.architecture},
             field="draft_model",
             candidates=[*_other_methods(run, draft), WITHOUT],

@@ -1,0 +1,92 @@
+"""Rules at the value where their answer changes: on either side, with what removes a problem."""
+
+from __future__ import annotations
+
+import pytest
+
+import workbench as wb
+from workbench.core.capacity.separate_pools import separate_pools
+from workbench.core.errors import Refused, ScenarioError
+from workbench.core.layouts.view import View, overlaps
+from workbench.core.ranks import context_sizes
+from workbench.core.tables.batch_grammar import parse_batch
+
+
+def codes(**values):
+    return {problem.code for problem in wb.resolve(**values).problems}
+
+
+def test_only_methods_that_draft_in_the_same_step_fill_it():
+    step = {"num_speculative_tokens": 2, "max_num_batched_tokens": 1024, "max_num_seqs": 1024}
+    assert "no_tokens_left_by_drafts" not in codes(
+        model="llama-3.1-8b", speculative_method="ngram", **step
+    )
+
+
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_the_memory_that_is_enough_includes_the_null_block(rules):
+    values = {"model": "llama-3.1-8b", "rules": rules, "max_model_len": 8192}
+    cache = wb.resolve(kv_cache_memory_bytes=2**30, **values).cache
+    enough = cache.needed_bytes + cache.held_back_bytes
+    short = wb.resolve(kv_cache_memory_bytes=enough - 1, **values)
+    [problem] = [one for one in short.problems if one.code == "not_enough_memory"]
+    changes = [remedy.changes for remedy in short.remedies(problem)]
+    assert {"kv_cache_memory_bytes": enough} in changes
+    assert not wb.resolve(kv_cache_memory_bytes=enough, **values).errors
+
+
+def test_without_mtp_layers_no_drafts_are_a_way_out():
+    with pytest.raises(Refused) as caught:
+        wb.resolve(model="llama-3.1-8b", speculative_method="mtp", num_speculative_tokens=1)
+    assert {"num_speculative_tokens": 0} in caught.value.candidates
+
+
+def test_a_pool_without_memory_is_not_split():
+    empty = wb.resolve(model="qwen3.5-4b", kv_cache_memory_bytes_by_rank=(0,))
+    assert empty.cache.available_bytes == 0
+    assert separate_pools(empty, 1000) is None
+
+
+def test_the_longest_sequence_of_a_batch_is_that_of_32_bits():
+    assert parse_batch("q2147483647")[0].sequence_tokens == 2**31 - 1
+    with pytest.raises(ScenarioError, match="up to 2,147,483,647"):
+        parse_batch("q2147483648")
+
+
+@pytest.mark.parametrize(
+    ("model", "ranks", "sizes"),
+    [
+        ("llama-3.1-8b", 16, (1, 2)),
+        ("gemma-2-2b", 32, (1, 2)),
+        ("deepseek-v3", 8, (1, 2, 4, 8)),
+        ("qwen3.5-4b", 32, (1, 2, 4)),
+    ],
+)
+def test_ranks_share_tokens_as_far_as_query_heads_divide(model, ranks, sizes):
+    assert context_sizes(wb.load_model(model), ranks) == sizes
+
+
+def test_sequences_without_states_need_no_block_each():
+    # 128 blocks hold two requests; the limit of 256 sequences is one of states alone
+    plan = wb.resolve(model="llama-3.1-8b", kv_cache_memory_bytes=2**28, max_model_len=1024)
+    assert plan.cache.num_blocks < plan.max_num_seqs
+    assert plan.memory().starts == "yes"
+
+
+@pytest.mark.parametrize(
+    ("tensor_parallel", "kv_cache_dtype", "backend"),
+    [
+        (1, "auto", "FLASHMLA_SPARSE"),
+        (1, "fp8", "FLASHINFER_MLA_SPARSE"),
+        (8, "auto", "FLASHINFER_MLA_SPARSE"),
+    ],
+)
+def test_few_heads_or_fp8_choose_flashinfer_on_sm10x(tensor_parallel, kv_cache_dtype, backend):
+    several = {"tensor_parallel": tensor_parallel, "kv_cache_dtype": kv_cache_dtype}
+    assert wb.resolve(model="deepseek-v3.2", device="B200", **several).backend == backend
+
+
+@pytest.mark.parametrize(("strides", "shared"), [((24, 6, 1), False), ((11, 6, 1), True)])
+def test_a_stride_that_is_shorter_than_what_is_inside_overlaps(strides, shared):
+    view = View(("block", "head", "element"), (2, 2, 6), strides, 0, "uint8")
+    assert overlaps(view) == shared
