@@ -90,3 +90,16 @@ def test_few_heads_or_fp8_choose_flashinfer_on_sm10x(tensor_parallel, kv_cache_d
 def test_a_stride_that_is_shorter_than_what_is_inside_overlaps(strides, shared):
     view = View(("block", "head", "element"), (2, 2, 6), strides, 0, "uint8")
     assert overlaps(view) == shared
+
+
+@pytest.mark.parametrize(
+    ("values", "returns_lse"),
+    [
+        ({"model": "llama-3.1-8b", "tensor_parallel": 16, "backend": "FLASHINFER"}, True),
+        ({"model": "llama-3.1-8b", "tensor_parallel": 16, "backend": "TRITON_ATTN"}, False),
+        ({"model": "deepseek-v3", "tensor_parallel": 8, "device": "B200"}, True),
+    ],
+)
+def test_ranks_of_0_33_join_decodes_by_the_lse_of_their_backend(values, returns_lse):
+    found = codes(rules="0.33", decode_context_parallel=2, **values)
+    assert ("layers_not_spread" in found) != returns_lse
