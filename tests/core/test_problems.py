@@ -805,6 +805,22 @@ PROBLEMS = [
         id="rope-sections-do-not-add-up",
     ),
     pytest.param(
+        {
+            "model": {
+                **config("deepseek_v4_flash"),
+                "quantization_config": {
+                    **{"quant_method": "fp8", "weight_block_size": [128, 128]},
+                    "moe_quant_algo": "NVFP4",
+                },
+            },
+            **{"device": "H100", "kv_cache_dtype": "fp8"},
+        },
+        "experts_not_clamped",
+        "No NvFp4 MoE backend supports the deployment configuration.",
+        {"device": "B200"},
+        id="experts-not-clamped",
+    ),
+    pytest.param(
         {"model": {**llama(model_type="step1"), "architectures": ["Step1ForCausalLM"]}},
         "alibi_sqrt_not_supported",
         "use_alibi_sqrt is not supported by backend",
@@ -1042,7 +1058,7 @@ REFUSALS = [
     pytest.param(
         {"model": config("deepseek_v4_flash"), "kv_cache_dtype": "fp8", "block_size": 64},
         "block_without_vectors",
-        None,
+        "",
         {"block_size": None},
         id="block-without-vectors",
     ),

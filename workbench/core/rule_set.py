@@ -156,6 +156,8 @@ class RuleSet:
     """Platform -> methods of quantization that it does not list."""
     modelopt_algorithms: frozenset[str] = frozenset()
     """What ModelOpt may name in a file that it wrote itself."""
+    clamped_nvfp4: frozenset[str] = frozenset()
+    """Architectures whose experts in NVFP4 need a kernel that clamps, which SM10x alone has."""
     no_invariant_experts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Format of experts -> platform without a batch-invariant kernel for it -> vLLM's text."""
     smallest_refined_block: int | None = None

@@ -102,6 +102,8 @@ def _decided(
         return answers
     fitted = {"max_model_len"} if plan.settings.max_model_len == -1 else set()
     early = {"kernel_block_size", *fitted}
+    if "backend" not in answers:  # no layer was built, and one of MLA may change the dtype
+        early.add("kv_cache_dtype")
     return {name: value for name, value in answers.items() if name not in early}
 
 

@@ -231,6 +231,7 @@ V0_23 = RuleSet(
         f"{name}ForConditionalGeneration" for name in ("Cosmos3", "Qwen3VL", "Qwen3VLMoe")
     ),
     derived_heads=DERIVED_HEADS,
+    clamped_nvfp4=frozenset({"DeepseekV4ForCausalLM"}),
     citations=CITATIONS,
     backend_for_mixed_heads=backend_for_mixed_heads,
     batch_tiers=(

@@ -248,6 +248,7 @@ V0_33 = V0_23.successor(
     ),
     mm_prefix_lost=frozenset(),
     unnamed_text_models=frozenset(),
+    clamped_nvfp4=frozenset(),
     derived_heads=V0_23.derived_heads - {"commandr"},
     citations=CITATIONS,
     linear_state_as_mla=True,

@@ -1,0 +1,31 @@
+"""Experts in NVFP4 that clamp their gates (`swiglu_limit`), and which devices have a kernel."""
+
+from workbench.core.stages.weight_checks import NO_NVFP4_EXPERTS, NVFP4_BLOCK
+from workbench.core.working_plan import WorkingPlan
+
+SM10X = 10
+
+
+def clamped_experts(run: WorkingPlan) -> None:
+    """Refuse experts that clamp where no kernel does."""
+    # NVFP4_BACKENDS_WITH_CLAMP of select_nvfp4_moe_backend, 0.23: FLASHINFER_TRTLLM alone.
+    on_cuda, capability = run.platform.name == "cuda", run.capability
+    if not on_cuda or run.model.architecture not in run.rules.clamped_nvfp4 or capability is None:
+        return
+    if capability[0] == SM10X or not _has_nvfp4_experts(run):
+        return
+    run.problem(
+        "experts_not_clamped",
+        "device",
+        f"The experts are in NVFP4 and clamp their gates (swiglu_limit), and {run.rules.title} has "
+        "a kernel for that on compute capability 10.x only. Use such a device, or a checkpoint "
+        "that stores its experts otherwise.",
+        operands={"compute_capability": ".".join(map(str, capability))},
+        candidates=({"device": "B200"},),
+        vllm_text=NO_NVFP4_EXPERTS,
+    )
+
+
+def _has_nvfp4_experts(run: WorkingPlan) -> bool:
+    experts = (part for part, _ in run.model.unread_weights.of().parts if part.experts > 1)
+    return any(one.stored is not None and one.stored.block == NVFP4_BLOCK for one in experts)
