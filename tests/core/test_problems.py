@@ -809,11 +809,13 @@ PROBLEMS = [
             "model": {
                 **config("deepseek_v4_flash"),
                 "quantization_config": {
-                    **{"quant_method": "fp8", "weight_block_size": [128, 128]},
+                    "quant_method": "fp8",
+                    "weight_block_size": [128, 128],
                     "moe_quant_algo": "NVFP4",
                 },
             },
-            **{"device": "H100", "kv_cache_dtype": "fp8"},
+            "device": "H100",
+            "kv_cache_dtype": "fp8",
         },
         "experts_not_clamped",
         "No NvFp4 MoE backend supports the deployment configuration.",
