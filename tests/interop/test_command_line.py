@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import assume, given, settings
 
@@ -13,20 +11,12 @@ from tests.core.strategies import scenarios
 from tests.models.configs import nemotron_h
 from workbench.core.errors import ConfigError, Refused, ScenarioError
 from workbench.interop.commands.command_line import read_command
-from workbench.interop.commands.command_words import known_flags
+from workbench.interop.commands.flags import flags_of, releases
 from workbench.interop.exchange import from_vllm_command
 from workbench.scenario import Scenario
 
-FLAGS_FILE = Path(__file__).parents[1] / "data" / "vllm_flags_0_23.txt"
 MODEL = "qwen3.5-4b"
 SERVE = "vllm serve Qwen/Qwen3.5-4B"
-ACCEPTED = {
-    line.split()[0]: line.endswith(" switch")
-    for line in FLAGS_FILE.read_text(encoding="utf-8").splitlines()
-    if not line.startswith("#")
-}
-"""Flag -> whether it is a switch, as vLLM 0.23.0 defines them."""
-
 MACHINE = (
     "platform",
     "compute_capability",
@@ -112,23 +102,57 @@ def test_any_scenario_comes_back_from_its_command(scenario):
 
 @given(scenarios())
 @settings(deadline=None, max_examples=50)
-def test_exported_flags_are_flags_of_vllm_0_23(scenario):
+def test_exported_flags_are_flags_of_their_release(scenario):
     try:
         args = wb.resolve(scenario).to_vllm_args()[1:]
     except (Refused, ConfigError):
         assume(False)
+    flags = flags_of(scenario.rules)
     for flag in (arg for arg in args if arg.startswith("--")):
-        positive = "--" + flag.removeprefix("--no-")
-        assert flag in ACCEPTED or ACCEPTED.get(positive) is True, flag
+        assert flags.named(flag)[0] in flags.kinds, flag
 
 
-def test_the_flags_that_are_read_are_the_ones_that_vllm_has():
-    flags, short = known_flags()
-    assert flags.keys() == ACCEPTED.keys()
-    assert {name for name, kind in flags.items() if kind == "switch"} == {
-        name for name, is_switch in ACCEPTED.items() if is_switch
-    }
-    assert short["-tp"] == "--tensor-parallel-size"
+def test_each_release_has_its_flags():
+    old, new = map(flags_of, releases())
+    assert old.named("-tp") == ("--tensor-parallel-size", "value")
+    assert old.named("--no-enable-prefix-caching") == ("--enable-prefix-caching", "off")
+    assert new.named("--disable-prefix-caching") == ("--enable-prefix-caching", "off")
+    assert old.named("--language-model-only") == ("--language-model-only", "switch")
+    assert new.named("--device-memory-utilization") == ("--gpu-memory-utilization", "value")
+    (note,) = read_command(f"{SERVE} --disable-prefix-caching", "0.23").notes
+    assert "vLLM 0.23 does not have this flag" in note
+    (note,) = read_command(f"{SERVE} --prefix-match-unit 16").notes
+    assert "vLLM 0.33 has it" in note
+    command = f"{SERVE} --disable-prefix-caching --enable-hybrid-kv-cache-manager"
+    scenario = fields_of(command, rules="0.33")
+    assert scenario.enable_prefix_caching is False
+    assert scenario.disable_hybrid_kv_cache_manager is False
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--quantization fp8",
+        "--language-model-only",
+        "-O1",
+        "-cc.cudagraph_mode=NONE",
+        "--cudagraph-capture-sizes 1 2 4",
+        "--kv-offloading-size 5",
+        "--limit-mm-per-prompt '{\"image\": 0}'",
+        "--config engine.yaml",
+    ],
+)
+def test_what_can_change_a_size_is_not_said_to_change_none(words):
+    (note,) = from_vllm_command(f"{SERVE} {words}").notes
+    assert "not modelled here, although" in note
+    assert "No size depends" not in note
+
+
+def test_a_variable_can_change_a_size_too():
+    (note,) = from_vllm_command(f"VLLM_MLA_DISABLE=1 {SERVE}").notes
+    assert "MLA then keeps whole keys and values" in note
+    (note,) = from_vllm_command(f"VLLM_LOGGING_LEVEL=DEBUG {SERVE}").notes
+    assert note.startswith("No size depends on")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from workbench import __version__
 from workbench.access.files import FileUse, read_bytes, read_text, write_file
 from workbench.core.errors import ScenarioError, cut
 from workbench.core.plan import Plan
+from workbench.core.versions import DEFAULT
 from workbench.interop.commands.code import llm_code
 from workbench.interop.commands.command_line import read_command
 from workbench.interop.commands.sweep_params import serve_params
@@ -50,7 +51,7 @@ def from_vllm_command(text: str, **machine: Any) -> Command:
     >>> wb.from_vllm_command("vllm serve Qwen/Qwen3.5-4B -tp 2").scenario.tensor_parallel
     2
     """
-    parsed = read_command(text)
+    parsed = read_command(text, str(machine.get("rules", DEFAULT)))
     try:
         scenario = Scenario(**{**machine, **parsed.fields})
     except ScenarioError as error:

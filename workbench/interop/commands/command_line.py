@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.access.json_text import parse_json
-from workbench.core.errors import ScenarioError, nearest_names
+from workbench.core.errors import ScenarioError
 from workbench.core.speculation import HIDDEN_STATES, SUFFIX
+from workbench.core.versions import DEFAULT
 from workbench.interop.commands.command_words import (
     SEPARATORS,
     command_words,
     first_argument,
     flags_and_values,
-    known_flags,
 )
+from workbench.interop.commands.flags import Flags, flags_of
+from workbench.interop.commands.not_modelled import effect
 from workbench.interop.commands.references import model_reference
 from workbench.interop.commands.speculation import (
     draft_model,
@@ -33,18 +35,6 @@ OBJECTS = frozenset(flag.partition(".")[0] for flag in BY_FLAG if "." in flag)
 """Flags that take a JSON object with fields in it."""
 SPECULATION = "--speculative-config"
 DRAFT_MODEL = "--spec-model"
-MATTERS = {
-    "prefill_context_parallel_size": "the prompt's tokens are spread over ranks in 0.33, "
-    "each with the whole cache; 0.23 has no attention that can",
-    "all2all_backend": "some exchanges between ranks leave shared experts divided",
-    "enable_eplb": "experts may be kept twice",
-    "hf_overrides": "fields of config.json are changed",
-    "kv_transfer_config": "a connector may ask for other sizes",
-    "disable_sliding_window": "windows become full attention",
-    "enable_lora": "adapters take memory",
-}
-"""Arguments that can change a size but have no field in a scenario -> why."""
-
 DRAFT_MATTERS = {
     "kv_cache_dtype": "the drafter's layers then have a dtype of their own (0.33)",
     "max_model_len": "a draft model may shorten requests",
@@ -59,12 +49,13 @@ MOST_HELPED = 20
 VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
 
-def read_command(text: str) -> CommandFields:
+def read_command(text: str, rules: str = DEFAULT) -> CommandFields:
     """Return the scenario fields of a `vllm serve` or `python -m vllm.entrypoints...` command.
 
-    Leading variables (`NAME=value`, `export`, docker's `-e`), line continuations, `--flag=value`,
-    underscores, unique beginnings of flags, `--config.key value` and numbers such as 16k are read
-    as vLLM does. What has no field becomes a note. The scenario checks values.
+    rules: the release whose flags are read. Leading variables (`NAME=value`, `export`, docker's
+    `-e`), line continuations, `--flag=value`, underscores, unique beginnings of flags,
+    `--config.key value` and numbers such as 16k are read as vLLM does. What has no field becomes a
+    note. The scenario checks values.
     Errors: ScenarioError for a text that is not such a command.
     """
     words = command_words(text)
@@ -76,7 +67,7 @@ def read_command(text: str) -> CommandFields:
             f"vllm.entrypoints.openai.api_server --model MODEL --flags`; got {text.strip()[:60]!r}",
             field="command",
         )
-    reader = CommandFields()
+    reader = CommandFields(flags_of(rules))
     reader.variables(words[:start])
     arguments = words[start:]
     end = next((at for at, word in enumerate(arguments) if word in SEPARATORS), len(arguments))
@@ -89,6 +80,7 @@ def read_command(text: str) -> CommandFields:
 class CommandFields:
     """The fields of a scenario that a command line sets, and notes on everything else."""
 
+    flags: Flags
     fields: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     """Field -> the words that set it."""
@@ -114,12 +106,12 @@ class CommandFields:
             if known is not None:
                 self.give(known.name, known.kind.read(found[2]), found[0])
             else:
-                self.unused.append(found[0])
+                self._without_field(found[1], found[2], found[0])
 
     def arguments(self, words: list[str]) -> None:
         """Read the arguments of the command."""
         extra: list[str] = []
-        for flag, value, source in flags_and_values(words):
+        for flag, value, source in flags_and_values(words, self.flags):
             if flag is not None:
                 self._flag(flag, value, source)
             elif "model" in self.fields or extra:
@@ -130,13 +122,12 @@ class CommandFields:
             self.notes.append("Not a flag and not the model: " + ", ".join(extra) + ".")
 
     def _flag(self, flag: str, value: str | bool, source: str) -> None:
-        flags, _short = known_flags()
         name, _, key = flag.partition(".")
         known = BY_FLAG.get(name)
         if key and name in OBJECTS:
             found = _json_object(f'{{"x": {value}}}') or {"x": integer_value(str(value))}
             self._object(name, {key: found["x"]}, source)
-        elif name not in flags:
+        elif name not in self.flags.kinds:
             self._unknown_flag(name, source)
         elif value == "":
             self.notes.append(f"{source}: the value is missing.")
@@ -152,20 +143,18 @@ class CommandFields:
         elif known is not None:
             self.give(known.name, known.kind.read(value), source)
         else:
-            self._without_field(name, value, source)
+            said = f"{key}={value}" if key else value
+            self._without_field(argument_name(name), said, source)
 
     def _unknown_flag(self, name: str, source: str) -> None:
         """Note a flag once; with the nearest names while there are few, as finding them is slow."""
         if name not in self.unknown:
             is_helped = len(self.unknown) < MOST_HELPED
-            near = nearest_names(name, known_flags()[0]) if is_helped else ()
-            hint = f" Nearest: {', '.join(near)}." if near else ""
-            self.notes.append(f"{source}: vLLM 0.23 does not have this flag.{hint}")
+            self.notes.append(f"{source}: {self.flags.unknown(name, is_helped=is_helped)}")
         self.unknown.add(name)
 
-    def _without_field(self, name: str, value: str | bool, source: str) -> None:
-        why = MATTERS.get(argument_name(name))
-        if why is not None and str(value) not in {"1", "False"}:
+    def _without_field(self, argument: str, value: str | bool, source: str) -> None:
+        if (why := effect(argument, value)) is not None:
             self.notes.append(f"{source}: not modelled here, although {why}.")
         else:
             self.unused.append(source)

@@ -1,27 +1,19 @@
 """Split a vLLM command line: where its arguments begin, its flags and their values."""
 
-import json
 import re
 import shlex
 from collections.abc import Iterator
-from functools import cache
-from importlib import resources
 
 from workbench.core.errors import ScenarioError
+from workbench.interop.commands.flags import LIST, OFF, SWITCH, Flags
 
 MAX_COMMAND_CHARACTERS = 100_000
 SEPARATORS = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "2>", "2>&1", "<"})
 """Words that end a command in a shell."""
 VALUE = re.compile(r"(?!-)|-\d+(\.\d+)?\Z")
 """A word that is not a flag: a negative number is one, too."""
-
-
-@cache
-def known_flags() -> tuple[dict[str, str], dict[str, str]]:
-    """Return flags of vLLM 0.23: (name -> "value", "list" or "switch"; short form -> name)."""
-    path = resources.files("workbench.interop.commands") / "vllm_flags_0_23.json"
-    table = json.loads(path.read_text(encoding="utf-8"))
-    return table["flags"], table["short"]
+LEVEL = re.compile(r"-O(\d)")
+"""An optimization level without a space."""
 
 
 def command_words(text: str) -> list[str]:
@@ -63,9 +55,8 @@ Argument = tuple[str | None, str | bool, str]
 """Flag or None for a bare word, value, the words as given."""
 
 
-def flags_and_values(words: list[str]) -> Iterator[Argument]:
+def flags_and_values(words: list[str], flags: Flags) -> Iterator[Argument]:
     """Yield every flag with its value, and every bare word, in order."""
-    flags, short = known_flags()
     at = 0
     while at < len(words):
         word = words[at]
@@ -73,32 +64,20 @@ def flags_and_values(words: list[str]) -> Iterator[Argument]:
         if not word.startswith("-") or word == "-":
             yield None, True, word
             continue
+        if level := LEVEL.fullmatch(word):
+            yield "--optimization-level", level[1], word
+            continue
         head, equals, value = word.partition("=")
-        name, kind = _named(head, flags, short)
-        if kind == "off":
+        name, kind = flags.named(head)
+        if kind == OFF:
             yield name, False, word
         elif equals:
             yield name, value, word
-        elif kind == "switch":
+        elif kind == SWITCH:
             yield name, True, word
         else:
             taken: list[str] = []
-            while at < len(words) and VALUE.match(words[at]) and (kind == "list" or not taken):
+            while at < len(words) and VALUE.match(words[at]) and (kind == LIST or not taken):
                 taken.append(words[at])
                 at += 1
             yield name, ",".join(taken), " ".join([word, *taken])
-
-
-def _named(head: str, flags: dict[str, str], short: dict[str, str]) -> tuple[str, str]:
-    """Return full name and kind of a flag as written; "off" for the `--no-` form of a switch."""
-    stem, dot, keys = head.partition(".")
-    stem = short.get(stem, stem if not stem.startswith("--") else stem.replace("_", "-"))
-    if dot:
-        return f"{stem}.{keys}", "value"
-    positive = "--" + stem.removeprefix("--no-")
-    if stem not in flags and stem.startswith("--no-") and flags.get(positive) == "switch":
-        return positive, "off"
-    if stem not in flags:
-        begun = [flag for flag in flags if flag.startswith(stem)]
-        stem = begun[0] if len(begun) == 1 and stem.startswith("--") else stem
-    return stem, flags.get(stem, "value")

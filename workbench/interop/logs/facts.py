@@ -4,7 +4,7 @@ import ast
 import re
 from typing import Any
 
-from workbench.interop.commands.command_line import MATTERS
+from workbench.interop.commands.not_modelled import effect
 from workbench.interop.commands.references import local_config
 from workbench.interop.commands.speculation import SPECULATION, printed_speculation
 from workbench.models.catalog import catalog_name
@@ -89,10 +89,11 @@ def _read(field: Field, values: dict[str, Any]) -> Any:
 
 def unfollowed(values: dict[str, Any]) -> tuple[str, ...]:
     """Return what changes sizes and has no field in a scenario, one sentence each."""
+    found = ((name, value, effect(name, value)) for name, value in values.items())
     return tuple(
-        f"{name} = {str(values[name])[:80]}: not modelled here, although {why}."
-        for name, why in MATTERS.items()
-        if values.get(name) not in (None, 1, False, {}, [], "")
+        f"{name} = {str(value)[:80]}: not modelled here, although {why}."
+        for name, value, why in found
+        if why is not None
     )
 
 

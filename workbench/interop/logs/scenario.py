@@ -116,9 +116,9 @@ def _fields(seen: list[LoggedMessage]) -> tuple[dict[str, Any], dict[str, int], 
         for name, value in _given(one).items():
             if fields.get(name, "auto") == "auto":
                 fields[name], from_lines[name] = value, one.line.number
-        for dump in ("arguments", "config"):
-            if dump in one.values and not notes:
-                notes += unfollowed(entries(one.values[dump]))
+        # the engine prints every setting, also those that it decided itself
+        if "arguments" in one.values and not notes:
+            notes += unfollowed(entries(one.values["arguments"]))
     return fields, from_lines, notes
 
 

@@ -1,0 +1,72 @@
+"""The flags of `vllm serve`, release by release; tools/record_flags.py writes them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from workbench.core.errors import nearest_names
+from workbench.core.versions import DEFAULT, RULE_SETS
+
+NO = "--no-"
+SWITCH, OFF, VALUE, LIST = "switch", "off", "value", "list"
+"""What follows a flag: nothing, nothing and it means False, a word, words."""
+
+
+@dataclass(frozen=True)
+class Flags:
+    """The flags of one release."""
+
+    release: str
+    kinds: Mapping[str, str]
+    """Flag -> what follows it."""
+    names: Mapping[str, str]
+    """Short form or other name -> flag."""
+    opposites: Mapping[str, str]
+    """Name that turns a switch off -> the switch; `--no-` works for every switch, too."""
+
+    def named(self, head: str) -> tuple[str, str]:
+        """Return the flag that is written, and what follows it; the words themselves if unknown."""
+        stem, dot, keys = head.partition(".")
+        spelled = stem.replace("_", "-") if stem.startswith("--") else stem
+        flag = self.names.get(spelled, spelled)
+        if dot:
+            return f"{flag}.{keys}", VALUE
+        if flag in self.kinds:
+            return flag, self.kinds[flag]
+        switch = self.opposites.get(flag, "--" + flag.removeprefix(NO))
+        if self.kinds.get(switch) == SWITCH and switch != flag:
+            return switch, OFF
+        begun = [one for one in self.kinds if one.startswith(flag)]
+        if len(begun) == 1 and flag.startswith("--"):
+            return begun[0], self.kinds[begun[0]]
+        return flag, VALUE
+
+    def unknown(self, name: str, *, is_helped: bool) -> str:
+        """Return what to say of a flag that this release does not have."""
+        others = [one for one in releases() if name in flags_of(one).kinds]
+        if others:
+            return f"vLLM {self.release} does not have this flag; vLLM {', '.join(others)} has it."
+        near = nearest_names(name, self.kinds) if is_helped else ()
+        hint = f" Nearest: {', '.join(near)}." if near else ""
+        return f"vLLM {self.release} does not have this flag.{hint}"
+
+
+@cache
+def flags_of(rules: str) -> Flags:
+    """Return the flags of a rule set; one that is no release has those of the default."""
+    release = rules if rules in releases() else DEFAULT
+    table = json.loads(_file(release).read_text(encoding="utf-8"))
+    return Flags(release, table["flags"], table["names"], table["opposites"])
+
+
+@cache
+def releases() -> tuple[str, ...]:
+    """Return the releases whose flags are known, oldest first."""
+    return tuple(name for name in RULE_SETS if _file(name).is_file())
+
+
+def _file(release: str) -> resources.abc.Traversable:
+    folder = f"v{release.replace('.', '_')}"
+    return resources.files("workbench.core") / "versions" / folder / "flags.json"
