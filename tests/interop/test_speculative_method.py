@@ -47,9 +47,16 @@ def test_a_bare_number_is_a_note_because_vllm_refuses_it():
     assert any("vLLM refuses" in note for note in given.notes)
 
 
-def test_a_method_without_a_number_is_a_note():
-    given = read_command(f"{SERVE} --spec-method mtp")
+def test_without_a_number_vllm_takes_what_the_checkpoint_predicts():
+    given = read_command("vllm serve zai-org/GLM-4.7 --speculative-config.method mtp")
     assert given.fields["speculative_method"] == "mtp"
+    assert given.fields["num_speculative_tokens"] == 1
+    assert any("vLLM takes 1" in note for note in given.notes)
+
+
+def test_a_method_without_a_number_is_a_note():
+    given = read_command(f"{SERVE} --spec-method eagle3 --spec-model owner/head")
+    assert given.fields["speculative_method"] == "eagle3"
     assert any("num_speculative_tokens is missing" in note for note in given.notes)
 
 

@@ -39,6 +39,8 @@ def log(name):
         ("  Qwen/Qwen3.5-4B ", "model", {"model": "Qwen/Qwen3.5-4B"}),
         (COMMAND, "command", {"tensor_parallel": 4, "kv_cache_dtype": "fp8"}),
         (f"$ {COMMAND} \\\n  --max-model-len 32768", "command", {"max_model_len": 32768}),
+        (f"# {COMMAND} \\\n#   --max-model-len 32768", "command", {"max_model_len": 32768}),
+        (f"CUDA_VISIBLE_DEVICES=0,1,2,3 {COMMAND} --data_parallel_size 1", "command", {}),
         (log("whole_start_0_23.log"), "log", {"tensor_parallel": 4, "max_model_len": 32768}),
     ],
 )

@@ -105,8 +105,12 @@ def _json(text: str, present: Scenario) -> Understood | None:
 
 def _command(text: str, present: Scenario) -> Understood | None:
     """Read a command, and the comment after it: "vllm serve ... # 4 x H100"."""
+    lines = text.splitlines()
+    if all(line.lstrip().startswith("#") for line in lines):  # out of a script or a notebook
+        text = "\n".join(line.lstrip().lstrip("#") for line in lines)
     command, sign, comment = text.rpartition(" # ")
-    command = command if sign and "\n" not in comment else text
+    if not sign or "\n" in comment:
+        command, comment = text, ""
     if not is_command(command):
         return None
     return _of_command(command, present, read_description(comment) or Description())

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.access.json_text import parse_json
-from workbench.core.errors import ScenarioError
-from workbench.core.speculation import HIDDEN_STATES, SUFFIX
+from workbench.core.errors import ScenarioError, WorkbenchError
+from workbench.core.speculation import HIDDEN_STATES, MTP, SUFFIX
 from workbench.core.versions import DEFAULT
 from workbench.interop.commands.command_words import (
     SEPARATORS,
@@ -25,6 +25,8 @@ from workbench.interop.commands.speculation import (
     hidden_state_layers,
     speculative_method,
 )
+from workbench.models import load_model
+from workbench.models.load import needs_hub
 from workbench.scenario import FIELDS, MODEL
 from workbench.scenario.field import argument_name
 from workbench.scenario.sizes import integer_value
@@ -213,11 +215,30 @@ class CommandFields:
         if method == SUFFIX:
             depth = self.drafts.get("suffix_decoding_max_tree_depth", SUFFIX_TOKENS)
             self.give("num_speculative_tokens", depth, source)
+        elif method == MTP and reference is None and (predicted := self._predictions()):
+            # n_predict of SpeculativeConfig, 0.23 and 0.33
+            self.give("num_speculative_tokens", predicted, source)
+            self.notes.append(
+                f"{source}: num_speculative_tokens is missing; vLLM takes {predicted}, as many as "
+                "the checkpoint's own layers predict."
+            )
         else:
             self.notes.append(
                 f"{source}: num_speculative_tokens is missing. vLLM takes it from the draft "
                 "model's config.json, or stops; add it."
             )
+
+
+    def _predictions(self) -> int | None:
+        """Return how many tokens the layers of the model predict; None where it is not here."""
+        model = self.fields.get("model")
+        if model is None or needs_hub(model):
+            return None
+        try:
+            mtp = load_model(model).mtp
+        except WorkbenchError:
+            return None
+        return mtp and mtp.predictions
 
 
 def _json_argument(name: str, text: str) -> dict[str, Any]:
