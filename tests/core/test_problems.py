@@ -590,6 +590,20 @@ PROBLEMS = [
         id="prompt-of-an-encoder-decoder-exceeds-a-step",
     ),
     pytest.param(
+        {"model": llama(), "enable_chunked_prefill": False, "max_num_batched_tokens": 256},
+        "max_num_batched_tokens_below_length",
+        "max_num_batched_tokens (256) is smaller than max_model_len (",
+        {"max_num_batched_tokens": None},
+        id="prompt-without-chunked-prefill-exceeds-a-step",
+    ),
+    pytest.param(
+        {"model": qwen3_next(), "enable_chunked_prefill": False, **ALIGN},
+        "chunked_prefill_required",
+        "Chunked prefill is required for mamba cache mode 'align'",
+        {"enable_chunked_prefill": None},
+        id="align-mode-without-chunked-prefill",
+    ),
+    pytest.param(
         {"model": WHISPER, "enable_prefix_caching": True},
         "prefix_caching_of_encoder",
         "CrossAttentionManager does not support caching",
@@ -985,6 +999,19 @@ REFUSALS = [
         "integer division or modulo by zero",
         {"decode_context_parallel": 1},
         id="ranks-without-kv-heads",
+    ),
+    pytest.param(
+        {
+            "model": llama(),
+            "rules": "0.33",
+            "async_scheduling": True,
+            "num_speculative_tokens": 2,
+            "speculative_method": "suffix",
+        },
+        "async_scheduling_not_supported",
+        "Async scheduling is not supported by the V1 model runner with",
+        {"async_scheduling": None},
+        id="async-scheduling-with-drafts-that-a-runner-waits-for",
     ),
     pytest.param(
         {"model": zamba2(), "pipeline_parallel": 2},

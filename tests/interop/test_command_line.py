@@ -216,7 +216,7 @@ def test_a_variable_can_change_a_size_too():
         (f"nohup /opt/venv/bin/{SERVE} -tp 2 > log 2>&1 &", {"tensor_parallel": 2}),
         (
             f"cd /models && {SERVE} \\\n  --enforce-eager \\\n  -tp 2 | tee log",
-            {"tensor_parallel": 2},
+            {"tensor_parallel": 2, "enforce_eager": True},
         ),
         (
             "python -m vllm.entrypoints.openai.api_server --model Qwen/Qwen3.5-4B -tp 2",
@@ -227,7 +227,7 @@ def test_a_variable_can_change_a_size_too():
             {"tensor_parallel": 2, "batch_invariant": True},
         ),
         ("--model Qwen/Qwen3.5-4B -tp 2", {"tensor_parallel": 2}),
-        ("vllm serve --enforce-eager Qwen/Qwen3.5-4B", {}),
+        ("vllm serve --enforce-eager Qwen/Qwen3.5-4B", {"enforce_eager": True}),
         (f"{SERVE} --served-model-name a b -tp 2", {"tensor_parallel": 2}),
     ],
 )

@@ -20,6 +20,9 @@ SCHEDULER_MAX_NUM_BATCHED_TOKENS = 2048
 """Default of `SchedulerConfig`, which knows no device."""
 CPU = "cpu"
 SERVE, LLM = "serve", "LLM"
+PERFORMANCE_MODES = ("balanced", "interactivity", "throughput")
+"""Values of `performance_mode`, the default first."""
+THROUGHPUT = PERFORMANCE_MODES[2]
 USAGE_CONTEXTS = {SERVE: "OPENAI_API_SERVER", LLM: "LLM_CLASS"}
 """Ways to start vLLM that have defaults of their own -> what vLLM calls them."""
 
@@ -62,8 +65,11 @@ class BatchTier:
     excepted: frozenset[Excepted] = frozenset()
 
     def defaults(self, plan: Plan) -> BatchSizes:
-        """Return the defaults of the plan's entry point."""
-        return self.llm if plan.settings.entry_point == LLM else self.serve
+        """Return the defaults of the plan's entry point and performance mode."""
+        found = self.llm if plan.settings.entry_point == LLM else self.serve
+        if plan.settings.performance_mode != THROUGHPUT:
+            return found
+        return BatchSizes(2 * found.max_num_batched_tokens, 2 * found.max_num_seqs)
 
 
 SMALL = BatchTier(0, BatchSizes(SCHEDULER_MAX_NUM_BATCHED_TOKENS, 256), BatchSizes(8192, 256))
@@ -91,6 +97,13 @@ def possible_tiers(plan: Plan) -> tuple[BatchTier, ...]:
     )
 
 
+def chunks_prompts(plan: Plan) -> bool:
+    """Return whether the arguments allow that a prompt takes several steps (chunked prefill)."""
+    # ModelConfig.is_chunked_prefill_supported, 0.23 and 0.33: not next to an encoder.
+    explicit = plan.settings.enable_chunked_prefill
+    return not plan.model.is_encoder_decoder if explicit is None else explicit
+
+
 def batch_sizes(plan: Plan, tier: BatchTier) -> BatchSizes:
     """Return what is explicit, else the tier's defaults, each limited by the other."""
     settings, defaults = plan.settings, tier.defaults(plan)
@@ -98,7 +111,7 @@ def batch_sizes(plan: Plan, tier: BatchTier) -> BatchSizes:
     sequences = settings.max_num_seqs or defaults.max_num_seqs
     # An image or a video whose tokens see each other is not cut: it raises the default.
     budget = max(defaults.max_num_batched_tokens, plan.model.largest_item_tokens or 0)
-    if plan.model.is_encoder_decoder:  # nor is a prompt next to an encoder
+    if not chunks_prompts(plan):
         budget = max(budget, plan.max_model_len)
     # In this order: the tokens by the sequences as they are by default, then these by the tokens.
     tokens = settings.max_num_batched_tokens or min(sequences * plan.max_model_len, budget)

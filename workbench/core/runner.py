@@ -21,11 +21,20 @@ def model_runner(plan: Plan) -> str:
 def is_async(plan: Plan) -> bool:
     """Return whether a step is scheduled before the last one has ended (async scheduling)."""
     # VllmConfig.__post_init__, and CpuPlatform.check_and_update_config, which switches it off.
-    rules = plan.rules.speculation
-    waits = plan.speculative_method in rules.v1_waits
-    if rules.stages_wait and plan.settings.pipeline_parallel > 1:
-        waits = True
-    return plan.platform.name != "cpu" and not (waits and model_runner(plan) == "v1")
+    explicit = plan.settings.async_scheduling
+    overlaps = not waits_for(plan) if explicit is None else explicit
+    return overlaps and plan.platform.name != "cpu"
+
+
+def waits_for(plan: Plan) -> str:
+    """Return what the V1 runner waits for before it schedules a step; empty if for nothing."""
+    rules, method = plan.rules.speculation, plan.speculative_method
+    if model_runner(plan) == "v2":
+        return ""
+    if method in rules.v1_waits:
+        return f"{method}-based speculative decoding"
+    is_cut = rules.stages_wait and plan.settings.pipeline_parallel > 1
+    return "pipeline parallelism" if is_cut else ""
 
 
 def keeps_drafts_whole(plan: Plan) -> bool:

@@ -115,6 +115,10 @@ class SpeculationRules:
     """Methods that the V1 model runner does not run."""
     v1_waits: frozenset[str] = frozenset()
     """Methods whose drafts the V1 runner waits for before it schedules a step."""
+    waits_by_default: frozenset[str] = frozenset()
+    """Those of them that async scheduling can have if it is explicit."""
+    async_refusal: str = "Async scheduling is not supported by the V1 model runner with"
+    """How vLLM's words begin where it cannot."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -14,10 +14,12 @@ from typing import Any
 from workbench.scenario.engine_fields import MODEL, EngineFields
 from workbench.scenario.field import Field, declared
 from workbench.scenario.more_fields import FlexFields, MemoryFields, MoreFields
+from workbench.scenario.step_fields import StepFields
 
 SECTIONS = {
     "": EngineFields,
     "More settings": MoreFields,
+    "Steps of the scheduler": StepFields,
     "Memory budget of one device": MemoryFields,
     "Flex attention": FlexFields,
 }
@@ -25,7 +27,7 @@ SECTIONS = {
 
 
 @dataclass(frozen=True)
-class Settings(FlexFields, MemoryFields, MoreFields, EngineFields):
+class Settings(FlexFields, MemoryFields, StepFields, MoreFields, EngineFields):
     """One scenario without its model. Values are not checked here: `Scenario` does that."""
 
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.core.arithmetic import GIB
-from workbench.core.batch_defaults import SERVE, USAGE_CONTEXTS
 from workbench.core.capacity.memory_budget import DEFAULT_GPU_MEMORY_UTILIZATION
 from workbench.core.dtypes import MODEL_DTYPES, STATE_DTYPES
 from workbench.core.groups.of_plan import OLD_NAMES
@@ -23,9 +22,6 @@ from workbench.scenario.kinds import (
 )
 from workbench.scenario.numbers import MAX_TOKENS, Bytes, BytesPerRank, Integer, Share, Tokens
 from workbench.scenario.sizes import SMALLEST_BARE
-
-ENTRY_POINTS = {context: name for name, context in USAGE_CONTEXTS.items()}
-"""vLLM's name of an entry point -> ours."""
 
 
 def _measured(label: str, tip: str, usual: int) -> Any:
@@ -132,30 +128,6 @@ class MoreFields:
         "{flag}, in tokens",
         examples=(None, None, None, None, None, 128, 1024),
         tried=(128, 1024),
-    )
-    max_num_batched_tokens: int | None = declare(
-        None,
-        Tokens(),
-        "Max batched tokens",
-        "{flag} of one scheduler step",
-        examples=(None, None, None, 1024, 2048, 4096, 8192),
-        tried=(2048,),
-    )
-    max_num_seqs: int | None = declare(
-        None,
-        Integer(unit="sequences"),
-        "Max sequences",
-        "{flag} of one scheduler step",
-        examples=(None, None, 64, 512),
-        tried=(256, 1024),
-    )
-    entry_point: str = declare(
-        SERVE,
-        Words(tuple(USAGE_CONTEXTS), normal=ENTRY_POINTS.get),
-        "Started by",
-        "`vllm serve`, or `LLM(...)` in Python, which has larger default budgets",
-        also=("usage_context",),
-        examples=(SERVE, SERVE, *USAGE_CONTEXTS),
     )
     num_speculative_tokens: int = declare(
         0,

@@ -22,7 +22,7 @@ EVERY_EIGHTH = 256
 
 def count_graphs(plan: Plan) -> int:
     """Return the graphs of mixed batches and of decoding that the profile counts."""
-    if plan.platform.name not in plan.rules.profiles_graphs_on:
+    if plan.settings.enforce_eager or plan.platform.name not in plan.rules.profiles_graphs_on:
         return 0
     sizes, tokens = capture_sizes(plan), 1 + plan.settings.num_speculative_tokens
     decodes = [one for one in sizes if one % tokens == 0 and one <= plan.max_num_seqs * tokens]

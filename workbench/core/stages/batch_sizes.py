@@ -5,6 +5,7 @@ from workbench.core.batch_defaults import (
     CPU,
     SCHEDULER_MAX_NUM_BATCHED_TOKENS,
     batch_sizes,
+    chunks_prompts,
     depends_on_device,
     device_tier,
 )
@@ -48,7 +49,9 @@ def token_budget(run: WorkingPlan) -> None:
     run.max_num_batched_tokens, run.max_num_seqs = tokens, sequences
     _step(run, TOKENS, tokens, settings.max_num_batched_tokens)
     _step(run, SEQUENCES, sequences, settings.max_num_seqs)
-    if run.model.is_encoder_decoder and tokens < run.max_model_len:
+    # SchedulerConfig.__post_init__: next to an encoder never, whatever is explicit
+    whole = run.model.is_encoder_decoder or not chunks_prompts(run)
+    if whole and tokens < run.max_model_len:
         _budget_below_length(run)
     # every running sequence takes a token of each step
     if sequences > tokens:
@@ -84,12 +87,13 @@ def _assumption(run: WorkingPlan, memory: int | None) -> str:
 
 def _budget_below_length(run: WorkingPlan) -> None:
     tokens, length = run.max_num_batched_tokens, run.max_model_len
+    is_whole = run.model.is_encoder_decoder
+    who = "in an encoder-decoder model" if is_whole else "without chunked prefill"
     run.problem(
         "max_num_batched_tokens_below_length",
         "max_num_batched_tokens",
         f"Invalid max_num_batched_tokens {tokens:,}. Expected at least max_model_len = "
-        f"{length:,}: an encoder-decoder model takes a prompt in one step. Nearest valid value: "
-        f"{length:,}.",
+        f"{length:,}: {who} a prompt takes one step. Nearest valid value: {length:,}.",
         operands={"max_num_batched_tokens": tokens, "max_model_len": length},
         # Raised by SchedulerConfig.verify_max_model_len
         vllm_text=f"max_num_batched_tokens ({tokens}) is smaller than max_model_len ({length}).",

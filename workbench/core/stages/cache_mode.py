@@ -1,6 +1,8 @@
 """Prefix caching and the cache mode: what vLLM makes of them when it verifies the model."""
 
+from workbench.core.batch_defaults import chunks_prompts
 from workbench.core.errors import Refused
+from workbench.core.runner import waits_for
 from workbench.core.stages.refusals import BLOCK_WITHOUT_CACHING
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
@@ -77,6 +79,9 @@ def cache_mode(run: WorkingPlan) -> None:
     else:
         mode = explicit
     run.mamba_cache_mode = mode
+    # 0.33 has align mode alone, and its check comes before the mode is looked at
+    if mode == "align" and not chunks_prompts(run):
+        _whole_prompts(run)
     # Without prefix caching nothing is kept at block ends, so that one block of the longest
     # request's length is enough (MambaModelConfig.verify_and_update_config).
     # An explicit block stays here and is tested later (validate_mamba_block_size).
@@ -91,6 +96,40 @@ def cache_mode(run: WorkingPlan) -> None:
         note,
         **operands,
         mamba_block_size=run.mamba_block_size,
+    )
+
+
+def _whole_prompts(run: WorkingPlan) -> None:
+    in_all = "all" in run.rules.cache_modes
+    required = "mamba cache mode 'align'" if in_all else "Mamba prefix caching"
+    run.problem(
+        "chunked_prefill_required",
+        "enable_chunked_prefill",
+        "enable_chunked_prefill = off: align mode ends a step at the end of a block, so that a "
+        "prompt takes several. Switch chunked prefill on, or prefix caching off.",
+        operands={"mamba_cache_mode": "align", "enable_chunked_prefill": False},
+        # Raised by MambaModelConfig.verify_and_update_config
+        vllm_text=f"Chunked prefill is required for {required}",
+        candidates=({"enable_chunked_prefill": None}, {"enable_prefix_caching": False}),
+    )
+
+
+def async_scheduling(run: WorkingPlan) -> None:
+    """Refuse async scheduling where the runner waits for drafts or stages. Errors: Refused."""
+    rules, reason = run.rules.speculation, waits_for(run)
+    if not run.settings.async_scheduling or not reason:
+        return
+    if run.speculative_method in rules.waits_by_default:
+        return
+    raise Refused(
+        "async_scheduling_not_supported",
+        f"async_scheduling = on: {run.rules.title} schedules no step early with {reason}. Leave "
+        "async scheduling to the engine.",
+        field="async_scheduling",
+        operands={"async_scheduling": True, "waits_for": reason},
+        candidates=[{"async_scheduling": None}, {"num_speculative_tokens": 0}],
+        # Raised by VllmConfig.__post_init__
+        vllm_text=rules.async_refusal,
     )
 
 

@@ -228,7 +228,6 @@ class CommandFields:
                 "model's config.json, or stops; add it."
             )
 
-
     def _predictions(self) -> int | None:
         """Return how many tokens the layers of the model predict; None where it is not here."""
         model = self.fields.get("model")
@@ -238,7 +237,7 @@ class CommandFields:
             mtp = load_model(model).mtp
         except WorkbenchError:
             return None
-        return mtp and mtp.predictions
+        return None if mtp is None else mtp.predictions
 
 
 def _json_argument(name: str, text: str) -> dict[str, Any]:

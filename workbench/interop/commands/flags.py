@@ -55,7 +55,7 @@ class Flags:
 
 @cache
 def flags_of(rules: str) -> Flags:
-    """Return the flags of a rule set; one that is no release has those of the default."""
+    """Return the flags of a rule set; another name has those of the default."""
     release = rules if rules in releases() else DEFAULT
     table = json.loads(_file(release).read_text(encoding="utf-8"))
     return Flags(release, table["flags"], table["names"], table["opposites"])

@@ -124,6 +124,8 @@ SPECULATION = SpeculationRules(
         | {"custom_class", HIDDEN_STATES}
     ),
     v1_waits=frozenset({NGRAM, SUFFIX, DRAFT_MODEL, "medusa", "mlp_speculator", "custom_class"}),
+    waits_by_default=frozenset({DRAFT_MODEL}),
+    async_refusal="Currently, async scheduling is only supported",
 )
 
 DERIVED_HEADS = frozenset(
