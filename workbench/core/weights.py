@@ -156,11 +156,13 @@ TOWERS = "towers"
 
 
 class Tower(NamedTuple):
-    """The attention heads of a tower for images, which every rank has a share of."""
+    """The sizes of a tower for images of which every rank has a share."""
 
     heads: int
     has_words: bool = True
-    """vLLM names both numbers where they do not divide; else it only asserts."""
+    """vLLM names both numbers where heads do not divide; else it only asserts."""
+    width: int = 0
+    """Elements of an MLP with a gate, of which vLLM asserts that they divide; 0 without one."""
 
 
 class Weights(NamedTuple):

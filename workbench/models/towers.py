@@ -15,6 +15,8 @@ GENERAL = {
     **dict.fromkeys(("Qwen2VL", "Qwen2_5_VL"), ("vision_config", "num_heads")),
     "KimiK25": ("vision_config", "vt_num_attention_heads"),
 }
+GATED = frozenset({"Glm4v", "Glm4vMoe", "GlmOcr", "Qwen2_5_VL"})
+"""Those whose MLP has a gate."""
 USUAL = ("vision_config", "num_attention_heads")
 DIVIDED = frozenset(
     {
@@ -48,4 +50,7 @@ def read_tower(fields: Fields) -> Tower | None:
     if not isinstance(place, Mapping):
         return None
     heads = place.get(key, BY_TYPE.get(str(place.get("model_type"))))
-    return Tower(heads, has_words=name in DIVIDED) if type(heads) is int and heads > 0 else None
+    width = place.get("intermediate_size") if name in GATED else 0
+    if type(heads) is not int or heads < 1:
+        return None
+    return Tower(heads, has_words=name in DIVIDED, width=width if type(width) is int else 0)

@@ -134,18 +134,19 @@ def tower_split(run: WorkingPlan) -> None:
     Source: `Qwen2_5_VisionAttention.__init__` and that of each other tower, 0.23 and 0.33.
     """
     tp, tower = run.settings.tensor_parallel, run.model.tower or _weighed_tower(run)
-    if tower is None or tower.heads % tp == 0:
+    if tower is None or not (tower.heads % tp or tower.width % tp):
         return
-    heads = tower.heads
-    valid = [n for n in range(min(tp - 1, heads), 0, -1) if heads % n == 0]
+    cut_heads = tower.heads % tp > 0
+    size, what = (tower.heads, "heads") if cut_heads else (tower.width, "elements of the MLP")
+    valid = [n for n in range(tp - 1, 0, -1) if not (tower.heads % n or tower.width % n)]
     raise Refused(
         "tower_not_divisible",
-        f"tensor_parallel = {tp} does not divide the {heads} heads of the tower for images of "
+        f"tensor_parallel = {tp} does not divide the {size} {what} of the tower for images of "
         f"{run.model.name}. Nearest valid value: {valid[0]}.",
         field="tensor_parallel",
-        operands={"heads": heads, "tensor_parallel": tp},
+        operands={"size": size, "tensor_parallel": tp},
         candidates=[{"tensor_parallel": n} for n in valid],
-        vllm_text=f"{heads} is not divisible by {tp}" if tower.has_words else "",
+        vllm_text=f"{size} is not divisible by {tp}" if cut_heads and tower.has_words else "",
     )
 
 

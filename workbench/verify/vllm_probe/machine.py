@@ -23,8 +23,7 @@ from . import data, device
 DEVICE_MEMORY_BYTES = 80 * 2**30
 """While modules are imported; then every question has its own."""
 PLATFORM_CLASSES = {"cuda": "Cuda", "rocm": "Rocm", "xpu": "XPU", "cpu": "Cpu"}
-CUDA_RUNTIME = 13
-"""Major version of CUDA in vLLM's own wheels; a torch for CPUs has none."""
+CUDA_RUNTIME = 13  # major version, of vLLM's own wheels; a torch for CPUs has none
 OPTIONAL_PACKAGES = {
     "cuda": ("b12x", "flashinfer", "hpc", "tokenspeed_mla"),
     # what vLLM publishes for ROCm brings them (requirements/rocm.txt: quark, whose emulation runs
@@ -33,6 +32,7 @@ OPTIONAL_PACKAGES = {
     "xpu": ("vllm_xpu_kernels",),
 }
 """Packages of kernels, taken for installed on their platform: only what they compute is missing."""
+FLASH_4 = "vllm.vllm_flash_attn.cute"  # its sources compile for the device when they are imported
 _NORM = "vllm.model_executor.layers.minimax_rms_norm.rms_norm_tp"
 LOOKS_FOR_OPERATORS = {"any": (_NORM,), "xpu": ("vllm._xpu_ops", _NORM)}
 """Modules that look for operators while they are imported: later every name would look like one,
@@ -148,8 +148,9 @@ class _Finder(importlib.abc.MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         packages = OPTIONAL_PACKAGES.get(self.machine.host["platform"], ())
-        if fullname.partition(".")[0] in packages:
-            found = importlib.machinery.PathFinder.find_spec(fullname, path)
+        compiles = fullname.startswith(FLASH_4)
+        if compiles or fullname.partition(".")[0] in packages:
+            found = None if compiles else importlib.machinery.PathFinder.find_spec(fullname, path)
             if found is None:
                 self.machine.stand_ins[fullname] = "an empty module (not installed)"
                 found = importlib.machinery.ModuleSpec(fullname, _Empty(), is_package=True)
@@ -281,8 +282,7 @@ def _kernel_packages(machine: Machine) -> None:
     # It looks at the signature of a kernel that the empty package lacks; sparse models read it.
     machine.pin(flashinfer, "has_flashinfer_sm90_nope_mla", True)
     machine.pin(flashinfer, "has_flashinfer_sparse_mla_sm120_config", True)
-    if machine.host["platform"] == "rocm":
-        # Built for CUDA alone: what vLLM publishes for ROCm is without it.
+    if machine.host["platform"] == "rocm":  # what vLLM publishes for it is without FlashAttention
         flash = importlib.import_module("vllm.vllm_flash_attn.flash_attn_interface")
         machine.pin(flash, "is_fa_version_supported", False)
     utils = importlib.import_module("vllm.triton_utils")
