@@ -176,12 +176,21 @@ def test_the_memory_bars_follow_after_another_picture(panel):
     change(panel, device_memory_bytes=None, kv_cache_memory_bytes=36_000_000_000)
 
 
-def test_no_figure_offers_to_send_its_data_away(panel):
+def test_a_figure_is_saved_here_and_offers_nothing_else(panel):
     panel.open_lab("Groups and capacity")
     panel.scroll_to(PANEL)
     titles = set(panel.page.evaluate("inPage.modeBarButtons()"))
-    assert {"Download plot as a PNG", "Reset axes"} <= titles
-    assert not {title for title in titles if "hare" in title or "loud" in title}
+    pictures = {"Download plot as a PNG", "Download plot as SVG"}
+    assert titles == {*pictures, "Download data as JSON", "Reset axes"}
+    panel.element(".wb-drawing .js-plotly-plot >> visible=true").first.hover()
+    with panel.page.expect_download() as saved:
+        panel.element('[data-title="Download data as JSON"] >> visible=true').first.click()
+    (found,) = json.loads(Path(saved.value.path()).read_text(encoding="utf-8"))[:1]
+    (drawn,) = json.loads(panel.execute("figures()"))[:1]
+    first = drawn[1]["data"][0]
+    assert {name: plain(found[name]) for name in ("x", "y") if name in first} == {
+        name: plain(first[name]) for name in ("x", "y") if name in first
+    }
 
 
 def test_sixty_changes_leak_no_memory(panel):

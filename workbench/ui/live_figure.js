@@ -47,6 +47,19 @@ async function plotlyOf(model) {
   }
 }
 
+const COLUMNS = ["name", "type", "x", "y", "z", "base", "text", "customdata", "dimensions"];
+
+function saveData(plot) {
+  const traces = plot._fullData.map((trace) =>
+    Object.fromEntries(COLUMNS.filter((name) => name in trace).map((name) => [name, trace[name]])));
+  const plain = (_name, value) => (ArrayBuffer.isView(value) ? Array.from(value) : value);
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([JSON.stringify(traces, plain)], { type: "application/json" }));
+  link.download = "data.json";
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href));
+}
+
 class Drawing {
   constructor({ model, el }) {
     Object.assign(this, { model, el, drawn: null, width: 0, busy: false, ended: false });
@@ -103,7 +116,9 @@ class Drawing {
       const { data, layout } = JSON.parse(this.state.get("figure"));
       this.least = leastWidth(data, layout);
       this.slide();
-      await this.plotly.react(this.plot, data, layout, { ...this.state.get("config") });
+      const config = { ...this.state.get("config") };
+      config.modeBarButtons = [this.buttons(config.doubleClick !== false)];
+      await this.plotly.react(this.plot, data, layout, config);
       if (!this.listening) this.listen();
       this.note.textContent = "";
       this.el.setAttribute("aria-label", layout.title?.text?.replace(/<[^>]*>/g, " ") ?? "Figure");
@@ -112,6 +127,19 @@ class Drawing {
       this.note.textContent = `The picture could not be drawn: ${error.message ?? error}`;
     }
     this.el.dataset.revision = revision;
+  }
+
+  // PNG, SVG, data and reset: nothing that leads elsewhere.
+  buttons(resets) {
+    const { Icons, downloadImage } = this.plotly;
+    const svg = {
+      name: "svg",
+      title: "Download plot as SVG",
+      icon: Icons["camera-retro"],
+      click: (plot) => downloadImage(plot, { format: "svg" }),
+    };
+    const data = { name: "data", title: "Download data as JSON", icon: Icons.disk, click: saveData };
+    return ["toImage", svg, data, ...(resets ? ["resetScale2d"] : [])];
   }
 
   async fit() {

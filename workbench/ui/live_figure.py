@@ -20,11 +20,7 @@ from workbench.views.static.show import static_bundle
 Reading = tuple[float, float]
 """What the x axis and the y axis read at one place."""
 CONFIG = {"displaylogo": False}
-ZOOMABLE = {
-    **CONFIG,
-    "doubleClick": False,
-    "modeBarButtonsToRemove": ["autoScale2d", "resetScale2d", "select2d", "lasso2d"],
-}
+ZOOMABLE = {**CONFIG, "doubleClick": False}
 """For figures that are drawn again when zoomed: plotly's own reset leads back to the first one."""
 
 
