@@ -82,6 +82,20 @@ def probe_question(question: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def only_rank(question: dict[str, Any], machine: Any) -> tuple[Any, Any, list[int]]:
+    """Return the configuration, its only rank with the specs of its layers, and bytes by rank."""
+    from vllm.config import set_current_vllm_config
+    from vllm_probe import configuration, models
+
+    given = probe_question(question)
+    config = configuration.build(given, machine)
+    [rank] = models.ranks(config)
+    machine.platform.update_block_size_for_backend(config)
+    with set_current_vllm_config(config):
+        rank.specs = models.specs_of(rank)
+    return config, rank, given["ranks_bytes"]
+
+
 def _words(name: str, value: Any) -> list[str]:
     flag = name.replace("_", "-") if name != "backend" else "attention-backend"
     if isinstance(value, bool):

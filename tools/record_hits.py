@@ -21,15 +21,11 @@ def _answer(question: dict[str, Any], machine: Any) -> dict[str, Any]:
     from vllm.config import set_current_vllm_config
     from vllm.utils.hashing import sha256
     from vllm.v1.core import kv_cache_utils
-    from vllm_probe import configuration, models, planning
+    from vllm_probe import planning
 
-    given = groups.probe_question(question)
-    config = configuration.build(given, machine)
-    [rank] = models.ranks(config)
-    machine.platform.update_block_size_for_backend(config)
+    config, rank, ranks_bytes = groups.only_rank(question, machine)
     with set_current_vllm_config(config):
-        rank.specs = models.specs_of(rank)
-        cache, _own = planning.caches(config, [rank], given["ranks_bytes"])
+        cache, _own = planning.caches(config, [rank], ranks_bytes)
         scheduler, unit = kv_cache_utils.resolve_kv_cache_block_sizes(cache, config)
     kv_cache_utils.init_none_hash(sha256)
     ahead = {"num_hash_lookahead_tokens": planning.hash_lookahead(config)}

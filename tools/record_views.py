@@ -16,15 +16,11 @@ import record_cache_groups as groups
 
 def _views(question: dict[str, Any], machine: Any) -> dict[str, Any]:
     from vllm.config import set_current_vllm_config
-    from vllm_probe import configuration, models, planning
+    from vllm_probe import planning
 
-    given = groups.probe_question(question)
-    config = configuration.build(given, machine)
-    [rank] = models.ranks(config)
-    machine.platform.update_block_size_for_backend(config)
+    config, rank, ranks_bytes = groups.only_rank(question, machine)
     with set_current_vllm_config(config):
-        rank.specs = models.specs_of(rank)
-        _joint, [cache] = planning.caches(config, [rank], given["ranks_bytes"])
+        _joint, [cache] = planning.caches(config, [rank], ranks_bytes)
         kernel_blocks, found = _of_runner(config, cache)
     views = {name: _plain(view) for name, view in found.items()}
     return {"num_blocks": cache.num_blocks, "kernel_blocks": kernel_blocks, "views": views}
