@@ -8,8 +8,9 @@ import workbench as wb
 from workbench.core.capacity.separate_pools import separate_pools
 from workbench.core.errors import Refused, ScenarioError
 from workbench.core.layouts.view import View, overlaps
-from workbench.core.ranks import context_sizes
+from workbench.core.ranks import Split, context_sizes
 from workbench.core.tables.batch_grammar import parse_batch
+from workbench.core.weights import Part
 
 
 def codes(**values):
@@ -103,3 +104,9 @@ def test_a_stride_that_is_shorter_than_what_is_inside_overlaps(strides, shared):
 def test_ranks_of_0_33_join_decodes_by_the_lse_of_their_backend(values, returns_lse):
     found = codes(rules="0.33", decode_context_parallel=2, **values)
     assert ("layers_not_spread" in found) != returns_lse
+
+
+def test_two_experts_are_divided_as_experts_are():
+    part = Part("w", ((8, 1),), experts=2)
+    assert part.ranks(Split(4, keeps_experts=True)) == 1
+    assert part.ranks(Split(4)) == 4
