@@ -29,7 +29,7 @@ from workbench.scenario import FIELDS, MODEL
 MOST = 12
 FEW = 5
 MOST_TRIED = 6_000
-"""Combinations: all of the catalog of today, in a second where none of them has the sizes."""
+"""Combinations: of the whole catalog all with up to two changes, and most with three."""
 LIKELY_DRAFTS = 4
 TOKENS = "tokens"
 LIKELY = (
