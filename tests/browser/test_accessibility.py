@@ -22,6 +22,10 @@ SMALL = """least => [...document.querySelectorAll(".wb-door *")]
   .filter((one) => one.checkVisibility() && parseFloat(getComputedStyle(one).fontSize) < least)
   .filter((one) => [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim()))
   .map((one) => one.outerHTML)"""
+WRAPPED = (
+    "vllm serve bamba-9b -tp 2 --no-async-scheduling --enforce-eager "
+    "--performance-mode throughput --block-size 64"
+)
 OUTSIDE = """() => {
   const door = document.querySelector(".wb-door").getBoundingClientRect();
   const slides = (one) => one && one.scrollWidth > one.clientWidth;
@@ -137,6 +141,21 @@ def test_everything_is_inside_at_every_size(door, size, model):
     door.scroll_to(DOOR)
     door.screenshot(f"{model}-{size[0]}")
     door.set_viewport(1280, 900)
+
+
+@pytest.mark.parametrize("chips", [8, 3])
+def test_what_a_chip_opens_is_inside_wherever_the_chip_is(door, chips):
+    """The last chips wrap to the left of the next line, or stand at the right."""
+    door.submit("bamba-9b, 2 x H100, prefix caching" if chips == 3 else WRAPPED)
+    expect(door.element('[data-chip="model"] > button')).to_have_text("bamba-9b")
+    for chip in ("all", "rules"):
+        door.element(f'[data-chip="{chip}"] > button').click()
+        expect(door.element(".wb-pop")).to_be_visible()
+        box, pop = door.element(DOOR).bounding_box(), door.element(".wb-pop").bounding_box()
+        assert box["x"] <= pop["x"]
+        assert pop["x"] + pop["width"] <= box["x"] + box["width"]
+        door.press("Escape")
+        expect(door.element(".wb-pop")).to_have_count(0)
 
 
 def tab_to(lab: LabPage, key: str) -> None:

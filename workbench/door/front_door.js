@@ -70,7 +70,10 @@ class Door {
     this.observer = new ResizeObserver(() => this.fit());
     for (const [name, place] of Object.entries(this.places))
       if (name !== "body" && name !== "inspector") this.observer.observe(place);
-    this.resized = () => this.fit();
+    this.resized = () => {
+      this.fit();
+      this.keepInside();
+    };
     window.addEventListener("resize", this.resized);
   }
 
@@ -81,6 +84,16 @@ class Door {
     const screen = this.root.closest(SCREEN)?.clientHeight ?? window.innerHeight;
     const others = top(body) - top(this.root) + top(labs) - top(next);
     this.root.style.setProperty("--wb-room", `${screen - others - MARGIN}px`);
+  }
+
+  // What a chip opens stays inside, wherever the chip has wrapped to.
+  keepInside() {
+    const room = this.root.getBoundingClientRect();
+    for (const pop of this.root.querySelectorAll(".wb-pop")) {
+      pop.style.translate = "";
+      const at = pop.getBoundingClientRect();
+      pop.style.translate = `${Math.max(room.left - at.left, 0) || Math.min(room.right - at.right, 0)}px`;
+    }
   }
 
   end() {
@@ -138,6 +151,7 @@ class Door {
     }
     this.root.querySelector("[data-slot=tried]")?.append(this.places.tried);
     if (search && this.find("search")) this.filter(search);
+    this.keepInside();
     for (const one of this.root.querySelectorAll("li[data-part], [data-step]")) one.tabIndex = 0;
     this.name();
     const plan = this.model.get("plan");
