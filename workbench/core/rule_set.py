@@ -97,6 +97,8 @@ class RuleSet:
     words_of_cut_groups: str = ""
     """What compressed-tensors says to a share that cuts a group of integers; an assertion without
     words in 0.23."""
+    words_of_cut_experts: str | None = None
+    """The same of experts, None where such a share is not refused."""
     words_of_refused: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """(platform, requested backend) -> how its own refusal begins, where it has one."""
     mm_prefix_lost: frozenset[str] = frozenset()

@@ -228,6 +228,8 @@ V0_33 = V0_23.successor(
     grouped_on_rocm=frozenset({"compressed-tensors", "gptq"}),
     # verify_group_size_divides_partition
     words_of_cut_groups="Weight input_size_per_partition=",
+    words_of_cut_experts="CompressedTensors WNA16 MoE with static group scales requires the MoE "
+    "intermediate size per tensor-parallel partition",
     # FlashAttnPrefillBackend.supports_mla_dimensions, which has all that the others have
     mla_prefill_sizes=((128, 64, 128), (192, 64, 256), (64, 64, 128), (256, 0, 256)),
     words_of_refused=MappingProxyType(
