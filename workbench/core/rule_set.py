@@ -106,6 +106,8 @@ class RuleSet:
     does not say so: any backend serves them."""
     unnamed_text_models: frozenset[str] = frozenset()
     """Wrappers that build their text model from a configuration without the name of its class."""
+    towers_left_whole: frozenset[str] = frozenset()
+    """Architectures whose tower for images is on every rank where its heads do not divide."""
     derived_heads: frozenset[str] = frozenset()
     """Modules whose layers have heads of hidden_size // num_attention_heads, whatever head_dim
     says: the model is still said to have heads of head_dim (`ModelConfig.get_head_size`)."""

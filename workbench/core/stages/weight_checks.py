@@ -134,7 +134,8 @@ def tower_split(run: WorkingPlan) -> None:
     Source: `Qwen2_5_VisionAttention.__init__` and that of each other tower, 0.23 and 0.33.
     """
     tp, tower = run.settings.tensor_parallel, run.model.tower or _weighed_tower(run)
-    if tower is None or not (tower.heads % tp or tower.width % tp):
+    is_whole = run.model.architecture in run.rules.towers_left_whole
+    if tower is None or is_whole or not (tower.heads % tp or tower.width % tp):
         return
     cut_heads = tower.heads % tp > 0
     size, what = (tower.heads, "heads") if cut_heads else (tower.width, "elements of the MLP")

@@ -250,6 +250,8 @@ V0_33 = V0_23.successor(
     ),
     mm_prefix_lost=frozenset(),
     unnamed_text_models=frozenset(),
+    # `is_vit_use_data_parallel(num_heads)` of its tower
+    towers_left_whole=frozenset({"KimiK25ForConditionalGeneration"}),
     clamped_nvfp4=frozenset(),
     derived_heads=V0_23.derived_heads - {"commandr"},
     citations=CITATIONS,
