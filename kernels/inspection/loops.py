@@ -18,6 +18,7 @@ _LOCAL = ("LDL", "STL")
 # HMMA.16816: rows, columns and depth in one number
 _SHORT_SHAPE = re.compile(r"^HMMA\.(16)(8)(8|16)\b")
 NOTHING = ("NOP",)
+DESCRIPTOR_COPY = "UTMALDG"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,11 @@ class Loop:
     """Loads from and stores to local memory: spilled registers."""
     loads: int = 0
     """Loads of global memory into registers."""
+
+    @property
+    def by_descriptors(self) -> bool:
+        """Return whether descriptors (TMA) copy its tiles."""
+        return DESCRIPTOR_COPY in self.copies
 
     @property
     def tiles_in_flight(self) -> float:
@@ -109,8 +115,8 @@ def _loop(
             matrix[_with_shape(line)] += 1
         elif line.starts("LDGSTS"):
             copies["LDGSTS.128" if ".128" in line.name else line.name] += 1
-        elif line.starts("UTMALDG"):
-            copies["UTMALDG"] += 1
+        elif line.starts(DESCRIPTOR_COPY):
+            copies[DESCRIPTOR_COPY] += 1
     shortest = [line for line in _without_skipped(body, labels) if not line.starts(*NOTHING)]
     arithmetic = Counter(line.name.split(".", 1)[0] for line in shortest if _is_arithmetic(line))
     return Loop(
@@ -119,8 +125,8 @@ def _loop(
         arithmetic=dict(sorted(arithmetic.items())),
         matrix=dict(matrix),
         copies=dict(copies),
-        groups=copies["UTMALDG"] or sum(line.starts("LDGDEPBAR") for line in body),
-        flying=_flying_by_tma(body, before) if copies["UTMALDG"] else _flying(body),
+        groups=copies[DESCRIPTOR_COPY] or sum(line.starts("LDGDEPBAR") for line in body),
+        flying=_flying_by_tma(body, before) if copies[DESCRIPTOR_COPY] else _flying(body),
         local_accesses=sum(line.starts(*_LOCAL) for line in body),
         loads=sum(line.starts("LDG") for line in body),
     )
@@ -158,9 +164,10 @@ def _flying_by_tma(body: Sequence[Instruction], before: Sequence[Instruction]) -
     Each turn waits for the copies of one turn, of those that were begun before the loop first.
     """
     first = next(i for i, line in enumerate(body) if line.starts(*_MATRIX))
-    own = sum(line.starts("UTMALDG") for line in body)
-    early = sum(line.starts("UTMALDG") for line in body[:first])
-    return sum(line.starts("UTMALDG") for line in before) - own + early
+    own = sum(line.starts(DESCRIPTOR_COPY) for line in body)
+    early = sum(line.starts(DESCRIPTOR_COPY) for line in body[:first])
+    # a loop that copies for itself waits for all that it has begun
+    return max(sum(line.starts(DESCRIPTOR_COPY) for line in before) - own + early, 0)
 
 
 def _flying(body: Sequence[Instruction]) -> int:

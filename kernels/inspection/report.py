@@ -55,6 +55,9 @@ class KernelReport:
     """Of the compiler's pipeline, 0 if the launcher leaves it to the compiler."""
     tile: tuple[int, int] | None = None
     """Rows and keys of an attention tile, None for other kernels."""
+    rest_keys: int | None = None
+    """Keys of a tile that is copied by pointers where others are by descriptors; None: as `tile`.
+    """
     loops: tuple[Loop, ...] = ()
     """Inner loops with matrix instructions, in the order of the code; CUDA only."""
 
@@ -83,6 +86,8 @@ class KernelReport:
         if self.tile is None:
             return 0.0
         rows, keys = self.tile
+        if self.rest_keys and not loop.by_descriptors:
+            keys = self.rest_keys
         return loop.shortest * self.num_warps / (rows * keys)
 
     @property

@@ -85,6 +85,7 @@ def _report(
         num_warps=metadata.num_warps,
         num_stages=metadata.num_stages,
         tile=(rows, keys) if rows and keys else None,
+        rest_keys=constants.get("REST"),
         loops=loops,
     )
 

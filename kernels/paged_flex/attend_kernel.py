@@ -15,22 +15,28 @@ from workbench.kernels.paged_flex.bundles import (
     Strides,
     Tensors,
 )
-from workbench.kernels.paged_flex.combine_kernel import INTERPRETED, finished, folded, rounded
+from workbench.kernels.paged_flex.combine_kernel import (
+    INTERPRETED,
+    LOWEST,
+    finished,
+    folded,
+    rounded,
+)
 from workbench.kernels.paged_flex.tile_kernel import attend_piece
 
 
 @triton.jit
 def attend_keys(
-    t_begin, t_end, seen: Seen, queries: Queries, pages: Pages, mods: Mods, sizes: Sizes,
+    begin, end, seen: Seen, queries: Queries, pages: Pages, mods: Mods, sizes: Sizes,
     FOLD: tl.constexpr, CAREFUL: tl.constexpr,
 ):  # fmt: skip
-    """Return a tile's softmax state over KV tiles t_begin .. t_end, or over all splits in order.
+    """Return a tile's softmax state over the keys begin .. end, or over all splits in order.
 
-    FOLD: the keys of a split; t_begin and t_end do not count then. 0: no splits.
+    FOLD: the keys of a split; begin and end do not count then. 0: no splits.
     """
     if FOLD > 0:
         b_acc = tl.zeros([sizes.BLOCK_M, sizes.BLOCK_V], tl.float32)
-        b_max = tl.full([sizes.BLOCK_M], float("-inf"), tl.float32)
+        b_max = tl.full([sizes.BLOCK_M], LOWEST, tl.float32)
         b_sum = tl.zeros([sizes.BLOCK_M], tl.float32)
         # splits without a visible key add exactly nothing: those between sinks and window are
         # passed over, as they are not launched where splits are programs of their own
@@ -38,35 +44,30 @@ def attend_keys(
         i_near = tl.minimum(tl.cdiv(tl.maximum(seen.near_end, 0), FOLD), i_first)
         for i_visit in tl.range(0, i_near + tl.cdiv(seen.high, FOLD) - i_first, num_stages=1):
             i_split = tl.where(i_visit < i_near, i_visit, i_visit - i_near + i_first)
-            t_begin = i_split * (FOLD // sizes.BLOCK_N)
-            t_end = t_begin + FOLD // sizes.BLOCK_N
+            begin = i_split * FOLD
             b_piece, b_piece_max, b_piece_sum = attend_piece(
-                t_begin, t_end, seen, queries, pages, mods, sizes, CAREFUL
+                begin, begin + FOLD, seen, queries, pages, mods, sizes, CAREFUL
             )
-            b_acc, b_max, b_sum = folded(
-                b_acc, b_max, b_sum, b_piece, b_piece_max, b_piece_sum, mods.factor
-            )
+            b_acc, b_max, b_sum = folded(b_acc, b_max, b_sum, b_piece, b_piece_max, b_piece_sum)
     else:
-        b_acc, b_max, b_sum = attend_piece(
-            t_begin, t_end, seen, queries, pages, mods, sizes, CAREFUL
-        )
+        b_acc, b_max, b_sum = attend_piece(begin, end, seen, queries, pages, mods, sizes, CAREFUL)
     return b_acc, b_max, b_sum
 
 
 @triton.jit
 def attend_carefully(
-    t_begin, t_end, seen: Seen, queries: Queries, pages: Pages, mods: Mods, sizes: Sizes,
+    begin, end, seen: Seen, queries: Queries, pages: Pages, mods: Mods, sizes: Sizes,
     FOLD: tl.constexpr,
 ):  # fmt: skip
     """Return `attend_keys`, without the values that are not finite and that nothing may see."""
     b_acc, b_max, b_sum = attend_keys(
-        t_begin, t_end, seen, queries, pages, mods, sizes, FOLD, CAREFUL=False
+        begin, end, seen, queries, pages, mods, sizes, FOLD, CAREFUL=False
     )
     m_tame = tl.abs(b_acc) < float("inf")
     if tl.max(tl.where(m_tame, 0, 1)) > 0:
         # zero times a masked NaN is NaN: compute again and omit such values
         b_acc, b_max, b_sum = attend_keys(
-            t_begin, t_end, seen, queries, pages, mods, sizes, FOLD, CAREFUL=True
+            begin, end, seen, queries, pages, mods, sizes, FOLD, CAREFUL=True
         )
     return b_acc, b_max, b_sum
 
@@ -79,7 +80,8 @@ def attend_kernel(
     BLOCK_V: tl.constexpr, IN_KEY: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_SIZE: tl.constexpr, RATIO: tl.constexpr,
     FOLD: tl.constexpr, MASK_MOD: tl.constexpr, SPAN: tl.constexpr, MASK_PARAM: tl.constexpr,
-    SCORE_MOD: tl.constexpr, SCORE_PARAM: tl.constexpr, DESCRIBED: tl.constexpr,
+    SCORE_MOD: tl.constexpr, SCORE_PARAM: tl.constexpr, BODY: tl.constexpr, BOX: tl.constexpr,
+    REST: tl.constexpr, SUMS: tl.constexpr, IN_ROWS: tl.constexpr,
 ):  # fmt: skip
     """Attend one tile of queries of one KV head per program. Grid: (items, kv_heads * PARTS).
 
@@ -94,8 +96,9 @@ def attend_kernel(
     first key. sinks: see `finished`. Scales are what numbers of a cache of 8 bits are multiplied
     with; as exact numbers of the queries' dtype they are multiplied first.
 
-    DESCRIBED: tiles of keys and values, which divide BLOCK_SIZE, are copied by descriptors over a
-    head's rows; 16 bytes divide addresses and strides. The rest is in `bundles`.
+    BODY > 0: the first BODY keys and values of a page are copied by descriptors over a head's
+    rows, BOX at once; 16 bytes divide addresses and strides. IN_ROWS: values are in the list of
+    keys, `value_rows` further on. The rest is in `bundles`.
     """
     i_item = tl.program_id(0).to(tl.int64)
     # heads of one program: some or all of those that share a KV head
@@ -103,8 +106,8 @@ def attend_kernel(
     i_kv_head = i_heads // PARTS
     i_request = tl.load(p_items + i_item * 5).to(tl.int64)
     b_first = tl.load(p_items + i_item * 5 + 1)
-    t_begin = tl.load(p_items + i_item * 5 + 2) // BLOCK_N
-    t_end = tl.cdiv(tl.load(p_items + i_item * 5 + 3), BLOCK_N)
+    begin = tl.load(p_items + i_item * 5 + 2)
+    end = tl.load(p_items + i_item * 5 + 3)
     b_partial = tl.load(p_items + i_item * 5 + 4).to(tl.int64)
     b_start = tl.load(step.query_start + i_request)
     b_count = tl.load(step.query_start + i_request + 1) - b_start
@@ -169,24 +172,25 @@ def attend_kernel(
     p_keys = tensors.key + i_kv_head * strides.head
     p_values = tensors.value + i_kv_head * strides.head
     d_key, d_rest, d_value = p_keys, p_keys, p_values
-    if DESCRIBED:
+    if BODY > 0:
         # outside of the loop: a descriptor is written to memory before it is used
         d_key = tl.make_tensor_descriptor(
             p_keys,
             [strides.rows, KEY_DIM if BLOCK_R == 0 else BLOCK_D],
             [strides.token, 1],
-            [BLOCK_N, BLOCK_D],
+            [BOX, BLOCK_D],
         )
         if BLOCK_R > 0:
             d_rest = tl.make_tensor_descriptor(
                 p_keys + BLOCK_D,
                 [strides.rows, KEY_DIM - BLOCK_D],
                 [strides.token, 1],
-                [BLOCK_N, BLOCK_R],
+                [BOX, BLOCK_R],
             )
-        if not IN_KEY:
+        d_value = d_key
+        if not IN_KEY and not IN_ROWS:
             d_value = tl.make_tensor_descriptor(
-                p_values, [strides.rows, VALUE_DIM], [strides.token, 1], [BLOCK_N, BLOCK_V]
+                p_values, [strides.rows, VALUE_DIM], [strides.token, 1], [BOX, BLOCK_V]
             )
     p_row = step.table + b_row * strides.table
     pages = Pages(
@@ -199,11 +203,12 @@ def attend_kernel(
         block=strides.block,
         token=strides.token,
         block_rows=strides.block_rows,
+        value_rows=strides.value_rows,
     )
     # in the call: what is assigned to a name is known at compile time no longer
     b_acc, b_max, b_sum = attend_carefully(
-        t_begin,
-        t_end,
+        begin,
+        end,
         seen,
         queries,
         pages,
@@ -228,7 +233,10 @@ def attend_kernel(
             IN_KEY=IN_KEY,
             BLOCK_SIZE=BLOCK_SIZE,
             RATIO=RATIO,
-            DESCRIBED=DESCRIBED,
+            BODY=BODY,
+            BOX=BOX,
+            REST=REST,
+            SUMS=SUMS,
         ),
         FOLD,
     )
@@ -250,7 +258,7 @@ def attend_kernel(
         tl.store(p_state + partial_rows, b_sum, mask=m_row)
     else:
         o_head = (i_heads * GROUP + o_row % GROUP).to(tl.int32)
-        b_out, b_lse = finished(b_acc, b_max, b_sum, extras.sinks, o_head, m_row, factor)
+        b_out, b_lse = finished(b_acc, b_max, b_sum, extras.sinks, o_head, m_row)
         if extras.value_scale is not None:
             b_out = b_out * tl.load(extras.value_scale + i_kv_head * result_strides.value_scale)
         o_place = (b_start + o_token).to(tl.int64)

@@ -47,7 +47,8 @@ def promised(settings: Settings) -> tuple[Kind, ...]:
     """
     sizes: tuple[Kind, ...] = ("page size",)
     # only a GPU copies by descriptors, unless they are forced
-    if settings.depends_on_page_size and triton_mode().mode == "gpu":
+    described = triton_mode().mode == "gpu" or settings.path == "descriptors"
+    if settings.depends_on_page_size and described:
         sizes = ()
     if settings.depends_on_batch:
         return ("pages", *sizes)

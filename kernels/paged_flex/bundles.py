@@ -51,7 +51,7 @@ class Scratch(NamedTuple):
     partial: Any
     """[partial, kv_head, rows, BLOCK_V]."""
     state: Any
-    """[partial, kv_head, 2, rows]: max and sum."""
+    """[partial, kv_head, 2, rows]: the largest exponent, and the sum."""
 
 
 class ResultStrides(NamedTuple):
@@ -77,6 +77,8 @@ class Strides(NamedTuple):
     """Rows of a head's keys, as a list."""
     block_rows: int
     """How many of them are from block to block."""
+    value_rows: int
+    """How many of them are from a token's key to its value, in one list; 0: values have another."""
     table: int
     mask_aux: int
 
@@ -122,6 +124,35 @@ class Pages(NamedTuple):
     """Distances: from block to block, from token to token, and from block to block in rows."""
     token: Any
     block_rows: Any
+    value_rows: Any
+    """Rows from a token's key to its value, if `described_values` lists both."""
+
+
+class Walk(NamedTuple):
+    """Some of every page's keys, in order: see `box_kernel`. All is known at compile time."""
+
+    DESCRIBED: Any
+    """They are copied by descriptors."""
+    KEYS: Any
+    """Keys of a box."""
+    BOXES: Any
+    """Boxes of a tile."""
+    IN_PAGE: Any
+    """Keys of a page."""
+    AFTER: Any
+    """Keys of a page before them."""
+
+
+class Box(NamedTuple):
+    """Keys that are copied at once."""
+
+    key: Any
+    """[KEYS] positions in the request."""
+    in_request: Any
+    slot: Any
+    """Distance of the keys from the first one in the pages: one, or one for each."""
+    place: Any
+    """Row of the first key in the descriptors' list."""
 
 
 class Mods(NamedTuple):
@@ -153,5 +184,11 @@ class Sizes(NamedTuple):
     """Values are the first BLOCK_D dims of the keys, read once."""
     BLOCK_SIZE: Any
     RATIO: Any
-    DESCRIBED: Any
-    """Descriptors copy whole tiles, which divide BLOCK_SIZE."""
+    BODY: Any
+    """Keys of a page that descriptors copy, a multiple of BOX; 0 without."""
+    BOX: Any
+    """Keys that they copy at once, which divide BLOCK_N."""
+    REST: Any
+    """Keys of a tile whose keys are copied by pointers."""
+    SUMS: Any
+    """Numbers that a row's sum is kept in."""

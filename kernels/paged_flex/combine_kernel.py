@@ -5,6 +5,8 @@ from workbench.kernels.mode import triton_mode
 from workbench.kernels.paged_flex.bundles import Extras, ResultStrides, Scratch
 
 INTERPRETED = tl.constexpr(triton_mode().mode == "interpreter")
+LOWEST = tl.constexpr(-3.4028234663852886e38)
+"""The least finite float32: the largest exponent of a row that has seen no key."""
 
 
 @triton.jit
@@ -21,16 +23,15 @@ def rounded(b_values, DTYPE: tl.constexpr):
 
 
 @triton.jit
-def folded(b_acc, b_max, b_sum, b_split, b_split_max, b_split_sum, factor):
+def folded(b_acc, b_max, b_sum, b_split, b_split_max, b_split_sum):
     """Merge the state of everything so far with that of the next split.
 
     acc, split [rows, BLOCK_D]; max, sum [rows]; or all of them [dims], of one row. A split in which
     a row saw nothing adds exactly nothing, and the first split is left as it is.
     """
     b_new = tl.maximum(b_max, b_split_max)
-    b_safe = tl.where(b_new == float("-inf"), 0.0, b_new)
-    b_shrink = tl.exp2((b_max - b_safe) * factor)
-    b_weight = tl.exp2((b_split_max - b_safe) * factor)
+    b_shrink = tl.exp2(b_max - b_new)
+    b_weight = tl.exp2(b_split_max - b_new)
     # explicit fma: the compiler must not choose which product is rounded, both kernels must agree
     b_sum = tl.fma(b_split_sum, b_weight, b_sum * b_shrink)
     if len(b_acc.shape) > 1:
@@ -41,21 +42,19 @@ def folded(b_acc, b_max, b_sum, b_split, b_split_max, b_split_sum, factor):
 
 
 @triton.jit
-def finished(b_acc, b_max, b_sum, p_sink, o_head, m_head, factor):
+def finished(b_acc, b_max, b_sum, p_sink, o_head, m_head):
     """Return the result, and the log-sum-exp of what it was divided by, of a complete state.
 
     acc [rows, dims]; max, sum, head [rows]; or acc [dims] and the others of one row, [] or [dims].
     p_sink: a score for each head that takes part in the sum and has no value, or None. Without a
     visible key the result is 0, not NaN, and the log-sum-exp that of the sink alone, else -inf.
     """
-    b_top = b_max * factor
+    b_top = b_max
     if p_sink is not None:
         # log2(e): exponents are of 2
         b_sink = tl.load(p_sink + o_head, mask=m_head, other=0.0).to(tl.float32)
         b_sink = b_sink * 1.4426950408889634
         b_new = tl.maximum(b_top, b_sink)
-        # both may be -inf, whose difference would be NaN
-        b_new = tl.where(b_new == float("-inf"), 0.0, b_new)
         b_shrink = tl.exp2(b_top - b_new)
         b_sum = tl.fma(b_sum, b_shrink, tl.exp2(b_sink - b_new))
         b_acc = b_acc * (b_shrink[:, None] if len(b_acc.shape) > 1 else b_shrink)
@@ -68,16 +67,16 @@ def finished(b_acc, b_max, b_sum, p_sink, o_head, m_head, factor):
 
 @triton.jit(do_not_specialize_on_alignment=["extras"])
 def combine_kernel(
-    p_out, extras: Extras, scratch: Scratch, p_items, strides: ResultStrides, partial_rows, factor,
+    p_out, extras: Extras, scratch: Scratch, p_items, strides: ResultStrides, partial_rows,
     VALUE_DIM: tl.constexpr, BLOCK_V: tl.constexpr, GROUP: tl.constexpr, PARTS: tl.constexpr,
-    BLOCK_C: tl.constexpr, SCORED: tl.constexpr,
+    BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     """Add the splits of one token and head in order, BLOCK_C dims per program.
 
     Grid: (items, query_heads, BLOCK_V / BLOCK_C). items [items, 5] int32: token in `out`, token in
     its tile, first partial, number of partials, and the partial that takes their sum, or -1 for
     the result in `out` and its log-sum-exp in lse. The scratch is as attend_kernel leaves it, rows
-    of the tile's tokens times GROUP heads; the rest as there. SCORED: there was a SCORE_MOD.
+    of the tile's tokens times GROUP heads; the rest as there.
     """
     i_item = tl.program_id(0).to(tl.int64)
     i_head = tl.program_id(1).to(tl.int64)
@@ -90,16 +89,13 @@ def combine_kernel(
     i_kv_head = i_heads // PARTS
     programs = tl.num_programs(1) // GROUP
     i_row = b_place * GROUP + i_head % GROUP
-    # a score has the scale already
-    if extras.key_scale is not None and not SCORED:
-        factor = factor * tl.load(extras.key_scale + i_kv_head * strides.key_scale)
 
     o_dim = tl.program_id(2) * BLOCK_C + tl.arange(0, BLOCK_C)
     m_dim = o_dim < VALUE_DIM
     # the same state for every dim: a scalar's load would not be pipelined
     o_same = o_dim * 0
     b_acc = tl.zeros([BLOCK_C], tl.float32)
-    b_max = tl.full([BLOCK_C], float("-inf"), tl.float32)
+    b_max = tl.full([BLOCK_C], LOWEST, tl.float32)
     b_sum = tl.zeros([BLOCK_C], tl.float32)
     # first to last, never a tree: the order of the sums fixes the bits
     for i_split in tl.range(0, b_splits, num_stages=4):
@@ -109,7 +105,7 @@ def combine_kernel(
         b_split_sum = tl.load(p_state + partial_rows)
         p_split = scratch.partial + (i_partial * partial_rows + i_row) * BLOCK_V + o_dim
         b_split = tl.load(p_split, mask=m_dim, other=0.0)
-        b_acc, b_max, b_sum = folded(b_acc, b_max, b_sum, b_split, b_split_max, b_split_sum, factor)
+        b_acc, b_max, b_sum = folded(b_acc, b_max, b_sum, b_split, b_split_max, b_split_sum)
     if b_target >= 0:
         i_target = b_target * programs + i_heads
         p_target = scratch.partial + (i_target * partial_rows + i_row) * BLOCK_V + o_dim
@@ -120,7 +116,7 @@ def combine_kernel(
         tl.store(p_state, b_max, mask=m_first)
         tl.store(p_state + partial_rows, b_sum, mask=m_first)
     else:
-        b_out, b_lse = finished(b_acc, b_max, b_sum, extras.sinks, i_head + o_same, m_dim, factor)
+        b_out, b_lse = finished(b_acc, b_max, b_sum, extras.sinks, i_head + o_same, m_dim)
         if extras.value_scale is not None:
             b_out = b_out * tl.load(extras.value_scale + i_kv_head * strides.value_scale)
         if extras.lse is not None:

@@ -10,16 +10,19 @@ from workbench.kernels.launching import Launch
 from workbench.kernels.paged_flex.attend_kernel import attend_kernel
 from workbench.kernels.paged_flex.bundles import Scratch, Step, Strides
 from workbench.kernels.paged_flex.combine_kernel import combine_kernel
-from workbench.kernels.paged_flex.heads import padded_head_dim
+from workbench.kernels.paged_flex.heads import Views, padded_head_dim
 from workbench.kernels.paged_flex.layer import Layer
 from workbench.kernels.paged_flex.masks import Mask, Score
-from workbench.kernels.paged_flex.paths import rows_of
+from workbench.kernels.paged_flex.paths import NARROWEST_BOX, box_of, rows_of
 from workbench.kernels.paged_flex.programs import Work
-from workbench.kernels.paged_flex.settings import Settings
+from workbench.kernels.paged_flex.settings import Settings, Tile
 from workbench.kernels.paged_flex.shapes import Shapes
 from workbench.kernels.paged_flex.work import PagedBatch
 
 LOG2_E = 1.4426950408889634
+ROWS_OF_A_WARP = 16
+SUMMED_COLUMNS = 8
+"""Of the registers of a matrix instruction's result."""
 COMBINE_DIMS = 64
 """Dims that one program of the combine adds up: two of each thread of a warp."""
 
@@ -68,15 +71,16 @@ def attend_launches(planned: Planned, layer: Layer) -> tuple[Launch, ...]:
         score_aux=tables["score"],
     )
     keys = layer.tensors.key
-    rows, block_rows = rows_of(keys)
+    rows = rows_of(Views(keys, layer.tensors.value))
     strides = Strides(
         query_token=layer.tensors.query.stride(0),
         query_head=layer.tensors.query.stride(1),
         block=keys.stride(0),
         token=keys.stride(1),
         head=keys.stride(2),
-        rows=rows,
-        block_rows=block_rows,
+        rows=rows.total,
+        block_rows=rows.per_block,
+        value_rows=rows.to_value,
         table=tables["table"].stride(0),
         mask_aux=tables["mask"].stride(0),
     )
@@ -103,7 +107,8 @@ def attend_launches(planned: Planned, layer: Layer) -> tuple[Launch, ...]:
             "MASK_PARAM": planned.mask.param,
             "SCORE_MOD": score.score_mod if score else None,
             "SCORE_PARAM": score.param if score else 0.0,
-            "DESCRIBED": described,
+            **_walks(tile, shapes.block_size, described=described),
+            "IN_ROWS": described and rows.to_value > 0,
             "num_warps": tile.num_warps,
             "num_stages": tile.num_stages,
         }
@@ -115,6 +120,18 @@ def attend_launches(planned: Planned, layer: Layer) -> tuple[Launch, ...]:
     return tuple(launches)
 
 
+def _walks(tile: Tile, block_size: int, *, described: bool) -> dict[str, int]:
+    """Return which keys of a page descriptors copy, how many at once, and how sums are kept."""
+    box = box_of(tile, block_size)
+    body = block_size // box * box if described else 0
+    rest = min(tile.block_n, NARROWEST_BOX) if body else tile.block_n
+    # a warp with rows of its own adds up in its threads, where a row has SUMMED_COLUMNS numbers
+    # in as many registers; else several warps would have to meet for it
+    own_rows = tile.block_m >= ROWS_OF_A_WARP * tile.num_warps
+    sums = SUMMED_COLUMNS if own_rows else min(box if body else rest, rest)
+    return {"BODY": body, "BOX": box, "REST": rest, "SUMS": sums}
+
+
 def combine_launches(planned: Planned, layer: Layer) -> tuple[Launch, ...]:
     """Return a launch for each level of adding up; see `Layer.combined` for what changes."""
     shapes, partial = planned.shapes, planned.partial
@@ -123,12 +140,11 @@ def combine_launches(planned: Planned, layer: Layer) -> tuple[Launch, ...]:
         items, block_v = planned.tables[f"combine {i}"], partial.shape[3]
         options = {
             **_head_options(planned),
-            "SCORED": planned.score is not None,
             "BLOCK_C": min(block_v, COMBINE_DIMS),
             "num_warps": 1,
         }
         scratch = Scratch(partial, planned.state)
-        fixed = (scratch, items, layer.result_strides, partial.shape[2], planned.factor)
+        fixed = (scratch, items, layer.result_strides, partial.shape[2])
         grid = (len(items), shapes.query_heads, block_v // options["BLOCK_C"])
         launches.append(Launch(combine_kernel, grid, fixed, options, planned.device))
     return tuple(launches)

@@ -99,10 +99,12 @@ class Settings:
     as_given: bool = False
     """Tiles are not fitted to head and dtype; what does not fit a device fails there."""
     described: Tile | None = None
-    """What takes the place of `prefill` where descriptors copy it; None: `prefill` itself."""
+    """What takes the place of `prefill` where descriptors copy it; None: `prefill` itself. A page
+    need not be a multiple of its keys: descriptors copy boxes of a tile, or of half of one, and
+    what is left of every page is computed after them, by pointers."""
     path: Path | None = None
     """How keys and values are copied; None: by descriptors where a page is a multiple of the tile's
-    keys and the device has them, else by pointers."""
+    keys, or has a box of `described`, and the device has them, else by pointers."""
     by_batch: int = 0
     """All splits have equal lengths, so that the whole batch fills `by_batch` programs, as many
     libraries do. It makes a request's bits depend on its batch; 0 is off."""
@@ -145,15 +147,16 @@ class Settings:
     @property
     def depends_on_page_size(self) -> bool:
         """Return whether a request's bits may change with the size of the pages."""
-        # descriptors copy only tiles that a page is a multiple of
-        return self.described not in {None, self.prefill} and self.path is None
+        # descriptors copy whole boxes of a page first
+        return self.described is not None and self.path != "pointers"
 
     @property
     def depends_on_chunks(self) -> bool:
         """Return whether a token's bits may change with how its request is cut into steps."""
         # another tile adds keys up in another order
         same_tile = {self.decode, self.described} <= {None, self.prefill}
-        return self.depends_on_batch or not same_tile or not self.one_path
+        in_boxes = self.decode is not None and self.depends_on_page_size
+        return self.depends_on_batch or not same_tile or not self.one_path or in_boxes
 
 
 FAST = Settings(

@@ -30,6 +30,8 @@ FOLDED = Settings(
     as_given=True,
 )
 """What BITWISE does, with splits that short requests have several of."""
+BOXES = replace(SPLIT, decode=Tile(16, 16), described=Tile(64, 128), path="descriptors")
+"""What FAST does where no tile divides a page: two boxes in a tile, the rest of it by pointers."""
 
 
 class Case:
@@ -172,5 +174,5 @@ def requests(*sizes, **options):
     return [random_request(*size, seed=7 + i, **options) for i, size in enumerate(sizes)]
 
 
-__all__ = ["DEVICE", "FOLDED", "INTERPRETED", "ONE_PATH", "SPLIT", "Case", "interpreted"]
+__all__ = ["BOXES", "DEVICE", "FOLDED", "INTERPRETED", "ONE_PATH", "SPLIT", "Case", "interpreted"]
 __all__ += ["live_memory", "requests"]

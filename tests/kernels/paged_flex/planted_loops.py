@@ -11,7 +11,7 @@ from workbench.kernels.paged_flex import attend_kernel, launches
 from workbench.kernels.paged_flex.calls import attention_call
 from workbench.kernels.paged_flex.settings import FAST
 
-CARRIED = "b_block = block_of(i_next, pages.row, seq_len, True, sizes)"
+CARRIED = "b_blocks = blocks_of(i_next, i_last, pages.row, seq_len, True, sizes, walk)"
 IN_ITS_OWN_TURN = CARRIED.replace("i_next", "i_tile")
 POINTERS = replace(FAST, path="pointers")
 THREE_STAGES = replace(POINTERS, prefill=replace(FAST.prefill, num_stages=3))
@@ -24,7 +24,7 @@ def waiting_kernel():
     tiles = (folder / "tile_kernel.py").read_text(encoding="utf-8")
     assert CARRIED in tiles
     # before the address is computed, and not after it
-    before = "        # int64: block * stride"
+    before = "        boxes = no_boxes()\n"
     tiles = tiles.replace(CARRIED, "").replace(before, f"        {IN_ITS_OWN_TURN}\n{before}")
     attend = (folder / "attend_kernel.py").read_text(encoding="utf-8")
     attend = attend.replace("workbench.kernels.paged_flex.tile_kernel", "waiting_tile_kernel")

@@ -9,9 +9,11 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
+import torch
 
 from tests.kernels.block_table.guards import GuardError
 from tests.kernels.paged_flex.cases import (
+    BOXES,
     FOLDED,
     ONE_PATH,
     SPLIT,
@@ -76,17 +78,20 @@ def test_a_write_past_the_output_is_found_by_the_guard():
 
 
 MUTANTS = [
-    ("m_key = o_key < seq_len", "m_key = o_key <= seq_len"),
+    ("in_request=o_key < seq_len", "in_request=o_key <= seq_len"),
     ("(o_token < b_count)", "(o_token <= b_count)"),
-    ("t_high = tl.cdiv(seen.high, sizes.BLOCK_N)", "t_high = seen.high // sizes.BLOCK_N"),
     (
-        "tl.maximum(seen.low, 0) // sizes.BLOCK_N,",
-        "tl.cdiv(tl.maximum(seen.low, 0), sizes.BLOCK_N),",
+        "t_high = tl.cdiv(keys_before(high, sizes, walk), N)",
+        "t_high = keys_before(high, sizes, walk) // N",
     ),
-    ("t_full = tl.cdiv(tl.maximum(seen.full_low, 0), sizes.BLOCK_N)", "t_full = seen.full_low * 0"),
     (
-        "tl.minimum(seen.full_high, seen.high), 0) // sizes.BLOCK_N",
-        "tl.minimum(seen.full_high, seen.high), 0) // sizes.BLOCK_N + 1",
+        "tl.maximum(seen.low, 0), sizes, walk) // N,",
+        "tl.maximum(seen.low, 0), sizes, walk) // N + 1,",
+    ),
+    ("t_full = tl.cdiv(keys_before(full_low, sizes, walk), N)", "t_full = full_low * 0"),
+    (
+        "tl.maximum(full_high, 0), sizes, walk) // N",
+        "tl.maximum(full_high, 0), sizes, walk) // N + 1",
     ),
     ("* sizes.RATIO + b_part % sizes.RATIO", "* sizes.RATIO + b_part"),
     ("(o_key % sizes.BLOCK_SIZE) * pages.token", "o_key * pages.token"),
@@ -94,25 +99,22 @@ MUTANTS = [
     ("o_row // GROUP", "o_row // (GROUP + 1)"),
     ("o_row % GROUP", "o_row % (GROUP - 1)"),
     ("b_computed = seq_len - b_count", "b_computed = seq_len - b_count + 1"),
-    ("b_sum = b_sum * b_shrink + tl.sum(b_weight, 1)", "b_sum = b_sum + tl.sum(b_weight, 1)"),
+    ("b_sum = b_sum * b_shrink[:, None] + b_total", "b_sum = b_sum + b_total"),
     ("b_acc = b_acc * b_shrink[:, None]\n", "b_acc = b_acc\n"),
     (
-        "return m_visible & (o_key < seq_len)[None, :] & queries.in_batch[:, None]",
+        "return m_visible & m_key[None, :] & queries.in_batch[:, None]",
         "return m_visible",
     ),
-    ("p_items + i_item * 5 + 2) // BLOCK_N", "p_items + i_item * 5 + 2) // BLOCK_N + 1"),
-    ("p_items + i_item * 5 + 3), BLOCK_N)", "p_items + i_item * 5 + 3), BLOCK_N) - 1"),
-    (
-        "t_begin = i_split * (FOLD // sizes.BLOCK_N)",
-        "t_begin = i_split * (FOLD // sizes.BLOCK_N) + 1",
-    ),
+    ("begin = tl.load(p_items + i_item * 5 + 2)", "begin = tl.load(p_items + i_item * 5 + 3)"),
+    ("end = tl.load(p_items + i_item * 5 + 3)", "end = tl.load(p_items + i_item * 5 + 3) - 64"),
+    ("begin = i_split * FOLD", "begin = (i_split + 1) * FOLD"),
     ("i_near + tl.cdiv(seen.high, FOLD) - i_first,", "i_near + seen.high // FOLD - i_first,"),
     (
         "tl.minimum(seen.low, seen.high), 0) // FOLD",
         "tl.minimum(seen.low, seen.high), 0) // FOLD + 1",
     ),
     ("i_visit < i_near, i_visit,", "i_visit <= i_near, i_visit,"),
-    ("b_weight = tl.exp2((b_split_max - b_safe) * factor)", "b_weight = b_split_sum * 0 + 1"),
+    ("b_weight = tl.exp2(b_split_max - b_new)", "b_weight = b_split_sum * 0 + 1"),
     ("tl.range(0, b_splits,", "tl.range(0, b_splits - 1,"),
     ("b_sum * b_shrink)\n", "b_sum)\n"),
     ("i_partial * partial_rows * BLOCK_V + o_cell, b_acc", "i_partial * BLOCK_V + o_cell, b_acc"),
@@ -127,20 +129,31 @@ MUTANTS = [
     ("m_dim = o_dim < VALUE_DIM", "m_dim = o_dim <= VALUE_DIM"),
     ("step.table + b_row * strides.table", "step.table + i_request * strides.table"),
     ("i_visit < near_count", "i_visit <= near_count"),
-    ("tl.minimum(i_visit + 1, tile_count - 1)", "i_visit"),
+    ("tile_at(i_visit + 1,", "tile_at(i_visit,"),
     ("pages.row, seq_len, tile_count > 0, sizes", "pages.row, seq_len, True, sizes"),
-    ("t_low - near_count, near_count", "t_low - near_count + 1, near_count"),
-    ("near_count, t_begin, t_low", "near_count, t_begin + 1, t_low"),
-    ("i_tile >= t_full_end", "i_tile > t_full_end"),
-    ("i_tile < t_full)", "i_tile < t_full - 1)"),
-    ("m_value = m_key & ~m_odd", "m_value = m_key"),
-    ('tl.where(m_visible & m_odd[None, :], float("nan"), b_weight)', "b_weight"),
-    ('tl.where(b_new == float("-inf"), 0.0, b_new)', "b_new"),
+    ("shift = t_low - near_count\n", "shift = t_low - near_count + 1\n"),
+    ("near_count, t_begin, shift)", "near_count, t_begin + 1, shift)"),
+    ("i_visit >= v_full_end", "i_visit > v_full_end"),
+    ("i_visit < v_full)", "i_visit < v_full - 1)"),
+    ("m_value = boxes[i].in_request & ~m_odd", "m_value = boxes[i].in_request"),
+    ('tl.where(m_boxes[i] & m_odd[None, :], float("nan"), b_weight)', "b_weight"),
+    ("tl.constexpr(-3.4028234663852886e38)", 'tl.constexpr(-float("inf"))'),
     ("1.0, b_sum)", "b_sum, b_sum)"),
+    ("key // SIZE * walk.IN_PAGE + within", "key // SIZE * walk.IN_PAGE"),
+    ("tl.maximum(key % SIZE - walk.AFTER, 0)", "key % SIZE"),
+    ("o_page + walk.AFTER + o_key", "o_page + o_key"),
+    ("i_box % PER_PAGE * walk.KEYS", "i_box * 0"),
+    ("(o_key >= begin) & (o_key < end)", "o_key < end"),
+    ("(o_key >= begin) & (o_key < end)", "(o_key >= begin) & (o_key <= end)"),
+    ("tl.minimum(i_box, i_last)", "i_box"),
+    ("b_place = b_block * pages.block_rows + first", "b_place = b_block * pages.block_rows"),
+    ("box.place + pages.value_rows", "box.place"),
+    ("b_total += b_weights[i]", "b_total += b_weights[0]"),
+    ("tl.maximum(b_top, b_scores[i])", "b_top"),
 ]
 QUICK = 3
-OF_EVERY_KIND = (0, 1, 2, 5, 9, 13, 20, 22, 25, 28, 34, 42)
-"""Four mistakes of each of the three files; the others belong to `make thorough`."""
+OF_EVERY_KIND = (0, 1, 2, 5, 9, 13, 20, 22, 25, 28, 42, 46, 52, 54)
+"""A few mistakes of each of the four files; the others belong to `make thorough`."""
 
 
 def marks_of(number):
@@ -173,7 +186,7 @@ def test_without_a_planted_mistake_nothing_is_found(monkeypatch):
     assert not is_found()
 
 
-KERNELS = ("attend_kernel", "combine_kernel", "tile_kernel")
+KERNELS = ("attend_kernel", "box_kernel", "combine_kernel", "tile_kernel")
 
 
 def source_of(name):
@@ -191,10 +204,6 @@ def mutant_of(source):
 
 def is_found():
     """Whether one of a few batches reads elsewhere, writes elsewhere, or computes otherwise."""
-    sizes = {"heads": 6, "kv_heads": 2, "dim": 24}
-    batch = requests((150, 33), (300, 1), (17, 17), (280, 60), **sizes)
-    for one in batch[:2]:
-        one.values[140, 0, 3] = float("nan")
     sinks = masks.sink_window([70] * 5, 20)
     for block_size, ratio, mask, settings in (
         (16, 3, WINDOW, SPLIT),
@@ -203,11 +212,16 @@ def is_found():
         (32, 1, sinks, SPLIT),
         (32, 1, WINDOW, FOLDED),
         (32, 1, sinks, FOLDED),
+        (112, 2, masks.causal(), BOXES),
+        (208, 1, sinks, BOXES),
     ):
+        described = settings is BOXES
+        batch = odd_requests(torch.float16 if described else torch.float32)
         case = Case(batch, block_size, ratio=ratio, dummies=(1,), guarded=True)
         prepared = case.prepared(mask=mask, settings=settings)
         try:
-            with counted_traffic(allowed=live_memory(case, prepared.plan)):
+            allowed = live_memory(case, prepared.plan, whole_pages=described)
+            with counted_traffic(allowed=allowed):
                 prepared.run()
             case.memory.check()
         except GuardError:
@@ -219,6 +233,15 @@ def is_found():
         if not agreement(case.out, case.query, case.cache, case.batch, mask).ok:
             return True
     return False
+
+
+def odd_requests(dtype):
+    """Requests of several tiles and splits, two of them with a value that is not finite."""
+    sizes = {"heads": 6, "kv_heads": 2, "dim": 24, "dtype": dtype}
+    batch = requests((180, 33), (300, 1), (17, 17), (280, 60), **sizes)
+    for one in batch[:2]:
+        one.values[140, 0, 3] = float("nan")
+    return batch
 
 
 def stray(error):

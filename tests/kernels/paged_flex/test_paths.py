@@ -9,9 +9,18 @@ pytest.importorskip("triton")
 
 import torch
 
-from tests.kernels.paged_flex.cases import FOLDED, SPLIT, Case, interpreted, live_memory, requests
+from tests.kernels.paged_flex.cases import (
+    BOXES,
+    FOLDED,
+    SPLIT,
+    Case,
+    interpreted,
+    live_memory,
+    requests,
+)
 from workbench.kernels.block_table.traffic import counted_traffic
 from workbench.kernels.paged_flex import masks
+from workbench.kernels.paged_flex.bitwise import promised
 from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.fitting import Limits
 from workbench.kernels.paged_flex.heads import cache_views
@@ -39,6 +48,62 @@ def test_descriptors_give_the_bits_of_pointers(layout, settings, poison):
     assert torch.equal(found.view(torch.int16), other.view(torch.int16))
 
 
+@pytest.mark.parametrize("poison", [float("nan"), 3e4])
+@pytest.mark.parametrize(
+    ("block_size", "ratio", "mask"),
+    [
+        (192, 1, masks.causal()),
+        (64, 2, masks.sliding_window(70)),
+        (80, 2, masks.sink_window([70, 3, 0], 90)),
+        (144, 1, masks.prefix_lm([[(5, 150)], [(0, 9)], [(2, 8)]])),
+        (528, 1, masks.chunked(200)),
+        (208, 1, masks.full()),
+    ],
+    ids=["two boxes", "two pages", "sinks, rest of 16", "one box", "hybrid", "three boxes"],
+)
+def test_boxes_of_pages_and_what_is_left_of_them_are_exact(block_size, ratio, mask, poison):
+    """No tile divides these pages; rows of the scratch and of pages have NaN where none is read."""
+    sizes = ((700, 40), (300, 1), (17, 17))
+    batch = requests(*sizes, dim=24, dtype=torch.float16)
+    case = Case(batch, block_size, ratio=ratio, poison=poison)
+    prepared = case.prepared(mask, settings=BOXES)
+    assert prepared.plan.settings.prefill == replace(BOXES.described, path="descriptors")
+    assert prepared.plan.work.partials
+    case.check(mask, masks.soft_cap(5.0), settings=BOXES)
+
+
+@interpreted
+def test_boxes_are_read_of_own_pages_alone():
+    batch = requests(*SIZES, dtype=torch.float16)
+    for block_size in (64, 80, 192):
+        case = Case(batch, block_size, guarded=True, dummies=(1,), padding=2)
+        prepared = case.prepared(settings=BOXES)
+        with counted_traffic(allowed=live_memory(case, prepared.plan, whole_pages=True)):
+            prepared.run()
+        case.memory.check()
+
+
+@pytest.mark.parametrize("layout", ["NHD", "HND", "planes"])
+def test_boxes_give_equal_bits_in_every_batch(layout):
+    one, others = requests((300, 60), dtype=torch.float16), requests((90, 9), dtype=torch.float16)
+    for block_size in (64, 80):
+        alone = Case(one, block_size, layout=layout).attend(settings=BOXES).clone()
+        other = Case([*others, *one], block_size, layout=layout, seed=5, dummies=(1,))
+        found = other.attend(settings=BOXES)[other.paged.tokens_of(1 + 1)]
+        assert torch.equal(found.view(torch.int16), alone.view(torch.int16))
+
+
+def test_hidden_keys_change_no_bit_of_boxes():
+    batch, mask = requests((330, 40), (300, 1), dtype=torch.float16), masks.sliding_window(150)
+    clean = Case(batch, 80).attend(mask, settings=BOXES).clone()
+    for one in batch:
+        hidden = len(one.keys) - len(one.queries) - 150
+        one.keys[20:hidden] = float("nan")
+        one.values[20:hidden] = float("inf")
+    found = Case(batch, 80).check(mask, settings=BOXES)
+    assert torch.equal(found.view(torch.int16), clean.view(torch.int16))
+
+
 @interpreted
 def test_descriptors_read_the_pages_of_their_requests_and_no_others():
     case = Case(requests(*SIZES, dtype=torch.float16), 64, guarded=True, dummies=(1,), padding=2)
@@ -62,15 +127,16 @@ def views_of(cache):
     ("cache", "limits", "keys", "paths"),
     [
         (cache_of(256), HOPPER, 128, "descriptors descriptors"),
-        (cache_of(64), HOPPER, 64, "descriptors descriptors"),
-        (cache_of(528), HOPPER, 64, "pointers pointers"),
+        (cache_of(64), HOPPER, 128, "descriptors descriptors"),
+        (cache_of(528), HOPPER, 128, "descriptors pointers"),
+        (cache_of(48), HOPPER, 64, "pointers pointers"),
         (cache_of(256), AMPERE, 64, "pointers pointers"),
         (cache_of(256), None, 64, "pointers pointers"),
         (cache_of(256, torch.float32), HOPPER, 64, "pointers pointers"),
         # 2 bytes too far to the left for a descriptor
         (cache_of(256, dim=136)[..., 1:129], HOPPER, 64, "pointers pointers"),
     ],
-    ids=["256", "64", "528", "Ampere", "interpreter", "float32", "unaligned"],
+    ids=["256", "64", "528", "48", "Ampere", "interpreter", "float32", "unaligned"],
 )
 def test_page_tile_and_device_decide_the_path(cache, limits, keys, paths):
     chosen = with_paths(FAST, views_of(cache), limits)
@@ -99,5 +165,7 @@ def test_a_layer_that_descriptors_cannot_copy_is_refused():
 def test_bits_depend_on_the_page_size_only_where_descriptors_have_a_tile_of_their_own():
     assert FAST.depends_on_page_size
     assert not replace(FAST, path="pointers").depends_on_page_size
+    assert BOXES.depends_on_page_size
+    assert "page size" not in promised(BOXES)
     assert not SPLIT.depends_on_page_size
     assert replace(SPLIT, decode=None, one_path=True, described=Tile(64, 128)).depends_on_chunks
