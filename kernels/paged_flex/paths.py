@@ -16,6 +16,8 @@ ALIGNMENT_BYTES = 16
 LARGEST_BOX = 256
 """Keys of one copy."""
 LARGEST_ROW = 2**31
+HOPPER = 9
+"""Its major compute capability."""
 NARROWEST_BOX = 64
 """Keys below which a matrix instruction of Hopper costs more than the pointers that it saves."""
 
@@ -85,6 +87,10 @@ def unfit(
         ),
         f"pages of {block_size} tokens have no {box_of(tile, block_size)} keys to copy at once": (
             block_size < box_of(tile, block_size)
+        ),
+        # its second walk has buffers next to those of the first one, more than a B200 has
+        "what is left of a page takes shared memory of its own": (
+            block_size % box_of(tile, block_size) and limits and limits.capability[0] != HOPPER
         ),
         # an RTX 50 has them, too: its loops would take more instructions, and sum in another order
         "the device multiplies from registers": (

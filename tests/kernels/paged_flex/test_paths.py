@@ -30,6 +30,7 @@ from workbench.kernels.paged_flex.shapes import empty_cache
 
 SIZES = ((150, 33), (300, 1), (17, 17))
 HOPPER, AMPERE = Limits((9, 0), 227 * 1024), Limits((8, 0), 163 * 1024)
+BLACKWELL = Limits((10, 0), 227 * 1024)
 
 
 @pytest.mark.parametrize(
@@ -129,6 +130,8 @@ def views_of(cache):
         (cache_of(256), HOPPER, 128, "descriptors descriptors"),
         (cache_of(64), HOPPER, 128, "descriptors descriptors"),
         (cache_of(528), HOPPER, 128, "descriptors pointers"),
+        (cache_of(64), BLACKWELL, 128, "descriptors descriptors"),
+        (cache_of(528), BLACKWELL, 64, "pointers pointers"),
         (cache_of(48), HOPPER, 64, "pointers pointers"),
         (cache_of(256), AMPERE, 64, "pointers pointers"),
         (cache_of(256), None, 64, "pointers pointers"),
@@ -136,7 +139,18 @@ def views_of(cache):
         # 2 bytes too far to the left for a descriptor
         (cache_of(256, dim=136)[..., 1:129], HOPPER, 64, "pointers pointers"),
     ],
-    ids=["256", "64", "528", "48", "Ampere", "interpreter", "float32", "unaligned"],
+    ids=[
+        "256",
+        "64",
+        "528",
+        "64 B200",
+        "528 B200",
+        "48",
+        "Ampere",
+        "interpreter",
+        "float32",
+        "unaligned",
+    ],
 )
 def test_page_tile_and_device_decide_the_path(cache, limits, keys, paths):
     chosen = with_paths(FAST, views_of(cache), limits)
