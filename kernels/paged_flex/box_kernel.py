@@ -3,7 +3,7 @@
 
 A request's keys are visited in walks: those that descriptors copy, in whole boxes of their page,
 and what is left of every page, by pointers. In a walk the keys of a box, and those of a tile, come
-one after the other, whatever is left out between them.
+one after the other, with gaps between pages.
 """
 
 from workbench.kernels.language import tl, triton
