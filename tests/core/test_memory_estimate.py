@@ -151,7 +151,7 @@ def test_drafts_without_a_model_take_no_weights():
 
 
 def test_unknown_weights_say_why():
-    config = {**llama(), "quantization_config": {"quant_method": "aqlm"}}
+    config = {**llama(), "quantization_config": {"quant_method": "quark"}}
     answer = wb.resolve(model=config, device="H100").memory()
     assert answer.missing.field == "weights_bytes"
 

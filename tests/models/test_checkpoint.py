@@ -16,7 +16,7 @@ from workbench.models.checkpoint import (
 )
 
 WIDTHS = {"hidden_size": 4096, "intermediate_size": 14336, "vocab_size": 32000}
-UNKNOWN = {"quantization_config": {"quant_method": "aqlm"}}
+UNKNOWN = {"quantization_config": {"quant_method": "quark"}}
 MODELOPT = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8"}}
 NO_VOCABULARY = {"model.layers.0.mlp.up_proj.weight": "model-00001-of-00001.safetensors"}
 

@@ -238,7 +238,7 @@ class Model:
     """Of its input, None when config.json names none."""
     num_experts: int = field(default=0, metadata={OUTSIDE_DIGEST: True})
     """As vLLM counts them: above 0 it treats the model as a mixture of experts."""
-    layer_class: str = ""
+    layer_class: str = field(default="", metadata={OUTSIDE_DIGEST: True})
     """The architecture that builds the attention layers: of a wrapper, what it wraps."""
     derived_head_size: int | None = None
     """hidden_size // num_attention_heads, where that is not the size of a head that is stated."""
