@@ -33,6 +33,8 @@ FRAME_PIXELS = 200  # JupyterLab's bars above and below a notebook, amply
 # anywidget says this where a script took over two seconds to load. Nothing here depends on it:
 # what Python changes later comes through plain models (workbench/ui/live_figure.js).
 LATE_SCRIPT = "[anywidget] Failed to initialize model."
+# JupyterLab says this when a kernel restarts before its debugger has answered.
+CANCELED = "Could not restore the debugger state: Canceled future"
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -252,7 +254,7 @@ class LabPage:
         self.page.close()
 
     def _complain(self, text: str) -> None:
-        if text != LATE_SCRIPT:
+        if not text.startswith((LATE_SCRIPT, CANCELED)):
             self.console_errors.append(text)
 
     def _check_address(self, url: str) -> None:

@@ -146,15 +146,18 @@ def test_everything_is_inside_at_every_size(door, size, model):
 @pytest.mark.parametrize("chips", [8, 3])
 def test_what_a_chip_opens_is_inside_wherever_the_chip_is(door, chips):
     """The last chips wrap to the left of the next line, or stand at the right."""
+    door.element('[data-do="reset"]').click()
     door.submit("bamba-9b, 2 x H100, prefix caching" if chips == 3 else WRAPPED)
     expect(door.element('[data-chip="model"] > button')).to_have_text("bamba-9b")
+    expect(door.element('[data-chip="async_scheduling"]')).to_have_count(int(chips != 3))
     for chip in ("all", "rules"):
-        door.element(f'[data-chip="{chip}"] > button').click()
+        opener = door.element(f'[data-chip="{chip}"] > button')
+        opener.click()
         expect(door.element(".wb-pop")).to_be_visible()
         box, pop = door.element(DOOR).bounding_box(), door.element(".wb-pop").bounding_box()
         assert box["x"] <= pop["x"]
         assert pop["x"] + pop["width"] <= box["x"] + box["width"]
-        door.press("Escape")
+        opener.press("Escape")
         expect(door.element(".wb-pop")).to_have_count(0)
 
 
