@@ -347,7 +347,6 @@ OPENERS = {
     "core/architectures.py": "the registries of the versions: data of the package",
     "core/devices.py": "the devices by name: data of the package",
     "exercises/exercise.py": "hints: data of the package",
-    "interop/commands/flags.py": "flags of vLLM: data of the package",
     "models/catalog.py": "the catalog: data of the package",
     "models/config_defaults.py": "what configuration classes have: data of the package",
     "models/served.py": "what was compared with installed releases: data of the package",

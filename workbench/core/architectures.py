@@ -73,19 +73,23 @@ def _model_registry(version: str, entry: Mapping[str, Any]) -> ModelRegistry:
     )
 
 
-def _load() -> dict[str, ModelRegistry]:
+def release_data(file: str) -> dict[str, dict[str, Any]]:
+    """Return version -> what the JSON file of that name in its folder holds, oldest first."""
     versions = resources.files("workbench.core") / "versions"
     folders = sorted(folder.name for folder in versions.iterdir() if folder.name.startswith("v"))
-    found = {}
-    for folder in folders:
-        text = (versions / folder / "architectures.json").read_text(encoding="utf-8")
+    return {
         # From the name of the folder, so that a release is added by a folder alone.
-        version = folder.removeprefix("v").replace("_", ".")
-        found[version] = _model_registry(version, json.loads(text))
-    return found
+        folder.removeprefix("v").replace("_", "."): json.loads(
+            (versions / folder / file).read_text(encoding="utf-8")
+        )
+        for folder in folders
+    }
 
 
-MODEL_REGISTRIES: Mapping[str, ModelRegistry] = _load()
+MODEL_REGISTRIES: Mapping[str, ModelRegistry] = {
+    version: _model_registry(version, entry)
+    for version, entry in release_data("architectures.json").items()
+}
 """Version -> its registry, oldest first."""
 
 

@@ -1,13 +1,12 @@
 """The flags of `vllm serve`, release by release; tools/record_flags.py writes them."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 
+from workbench.core.architectures import release_data
 from workbench.core.errors import nearest_names
-from workbench.core.versions import DEFAULT, RULE_SETS
+from workbench.core.versions import DEFAULT
 
 NO = "--no-"
 SWITCH, OFF, VALUE, LIST = "switch", "off", "value", "list"
@@ -54,19 +53,18 @@ class Flags:
 
 
 @cache
+def _all_flags() -> dict[str, Flags]:
+    return {
+        release: Flags(release, table["flags"], table["names"], table["opposites"])
+        for release, table in release_data("flags.json").items()
+    }
+
+
 def flags_of(rules: str) -> Flags:
     """Return the flags of a rule set; another name has those of the default."""
-    release = rules if rules in releases() else DEFAULT
-    table = json.loads(_file(release).read_text(encoding="utf-8"))
-    return Flags(release, table["flags"], table["names"], table["opposites"])
+    return _all_flags().get(rules) or _all_flags()[DEFAULT]
 
 
-@cache
 def releases() -> tuple[str, ...]:
     """Return the releases whose flags are known, oldest first."""
-    return tuple(name for name in RULE_SETS if _file(name).is_file())
-
-
-def _file(release: str) -> resources.abc.Traversable:
-    folder = f"v{release.replace('.', '_')}"
-    return resources.files("workbench.core") / "versions" / folder / "flags.json"
+    return tuple(_all_flags())
