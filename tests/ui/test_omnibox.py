@@ -58,6 +58,12 @@ def test_a_config_is_a_model_and_keeps_the_other_fields():
     assert wb.resolve(found.scenario).model.family == "bamba"
 
 
+def test_what_a_command_sets_is_said_in_the_words_of_its_release():
+    command = "vllm serve Qwen/Qwen3.5-4B --disable-prefix-caching"
+    said = understand(command, Scenario(rules="0.33")).message.partition("As before")[0]
+    assert "Prefix caching off" in said
+
+
 def test_a_command_keeps_the_machine():
     assert understand(COMMAND, Scenario(device="B200", rules="0.33")).scenario.device == "B200"
 

@@ -39,6 +39,8 @@ class Command:
 
     scenario: Scenario
     notes: tuple[str, ...]
+    fields: frozenset[str]
+    """Names of those that the text sets."""
 
 
 def from_vllm_command(text: str, **machine: Any) -> Command:
@@ -67,7 +69,7 @@ def from_vllm_command(text: str, **machine: Any) -> Command:
     notes = tuple(parsed.notes)
     if "model" not in parsed.fields and "model" not in machine:
         notes = (f"The command does not name a model; {scenario.model} is used.", *notes)
-    return Command(scenario, notes)
+    return Command(scenario, notes, frozenset(parsed.fields))
 
 
 def explain_log(

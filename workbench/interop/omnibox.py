@@ -246,9 +246,8 @@ def _machine(present: Scenario, said: Description) -> dict[str, Any]:
 
 def _of_command(text: str, present: Scenario, said: Description) -> Understood:
     found = from_vllm_command(text, **_machine(present, said))
-    fields = read_command(text).fields
-    lead = "" if MODEL_FIELD in fields else " without a model, so of"
-    words = _words(found.scenario, fields.keys() | said.fields.keys(), said)
+    lead = "" if MODEL_FIELD in found.fields else " without a model, so of"
+    words = _words(found.scenario, found.fields | said.fields.keys(), said)
     return Understood(
         kind="command",
         scenario=found.scenario,
