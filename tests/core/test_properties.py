@@ -481,7 +481,7 @@ REFUSING = (
     context_parallel.shared_kv_heads,
     refusals.nvfp4_with_mla,
     refusals.mamba_block_size,
-    cache_mode.async_scheduling,
+    batch_sizes.async_scheduling,
     float_caches.float_kv_cache_dtype,
     refusals.served_architecture,
     refusals.native_architecture,

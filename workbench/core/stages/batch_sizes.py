@@ -1,4 +1,4 @@
-"""The token budget of a step and the number of sequences: explicit, or the device's defaults."""
+"""Steps of the scheduler: their token budget, their sequences, and whether they overlap."""
 
 from workbench.core.batch_defaults import (
     A100,
@@ -10,7 +10,9 @@ from workbench.core.batch_defaults import (
     device_tier,
 )
 from workbench.core.devices import driver_memory_of
+from workbench.core.errors import Refused
 from workbench.core.problems import ERROR, WARNING
+from workbench.core.runner import waits_for
 from workbench.core.speculation import DRAFT_MODEL, NAMES
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
@@ -154,4 +156,23 @@ def slots_of_drafts(run: WorkingPlan) -> None:
         operands={"max_num_seqs": run.max_num_seqs, "slots": each, "left": left},
         vllm_text=f"max_num_scheduled_tokens is set to {left} based on",
         candidates=({"max_num_batched_tokens": enough}, {"num_speculative_tokens": 1}),
+    )
+
+
+def async_scheduling(run: WorkingPlan) -> None:
+    """Refuse async scheduling where the runner waits for drafts or stages. Errors: Refused."""
+    rules, reason = run.rules.speculation, waits_for(run)
+    if not run.settings.async_scheduling or not reason:
+        return
+    if run.speculative_method in rules.waits_by_default:
+        return
+    raise Refused(
+        "async_scheduling_not_supported",
+        f"async_scheduling = on: {run.rules.title} schedules no step early with {reason}. Leave "
+        "async scheduling to the engine.",
+        field="async_scheduling",
+        operands={"async_scheduling": True, "waits_for": reason},
+        candidates=[{"async_scheduling": None}, {"num_speculative_tokens": 0}],
+        # Raised by VllmConfig.__post_init__
+        vllm_text=rules.async_refusal,
     )

@@ -2,7 +2,6 @@
 
 from workbench.core.batch_defaults import chunks_prompts
 from workbench.core.errors import Refused
-from workbench.core.runner import waits_for
 from workbench.core.stages.refusals import BLOCK_WITHOUT_CACHING
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
@@ -79,7 +78,7 @@ def cache_mode(run: WorkingPlan) -> None:
     else:
         mode = explicit
     run.mamba_cache_mode = mode
-    # 0.33 has align mode alone, and its check comes before the mode is looked at
+    # MambaModelConfig.verify_and_update_config, 0.23 and 0.33
     if mode == "align" and not chunks_prompts(run):
         _whole_prompts(run)
     # Without prefix caching nothing is kept at block ends, so that one block of the longest
@@ -108,28 +107,8 @@ def _whole_prompts(run: WorkingPlan) -> None:
         "enable_chunked_prefill = off: align mode ends a step at the end of a block, so that a "
         "prompt takes several. Switch chunked prefill on, or prefix caching off.",
         operands={"mamba_cache_mode": "align", "enable_chunked_prefill": False},
-        # Raised by MambaModelConfig.verify_and_update_config
         vllm_text=f"Chunked prefill is required for {required}",
         candidates=({"enable_chunked_prefill": None}, {"enable_prefix_caching": False}),
-    )
-
-
-def async_scheduling(run: WorkingPlan) -> None:
-    """Refuse async scheduling where the runner waits for drafts or stages. Errors: Refused."""
-    rules, reason = run.rules.speculation, waits_for(run)
-    if not run.settings.async_scheduling or not reason:
-        return
-    if run.speculative_method in rules.waits_by_default:
-        return
-    raise Refused(
-        "async_scheduling_not_supported",
-        f"async_scheduling = on: {run.rules.title} schedules no step early with {reason}. Leave "
-        "async scheduling to the engine.",
-        field="async_scheduling",
-        operands={"async_scheduling": True, "waits_for": reason},
-        candidates=[{"async_scheduling": None}, {"num_speculative_tokens": 0}],
-        # Raised by VllmConfig.__post_init__
-        vllm_text=rules.async_refusal,
     )
 
 

@@ -63,7 +63,7 @@ RESOLVE_CONFIGURATION = (
     cache_mode.enable_prefix_caching,
     state_pages.state_dtype_field,
     cache_mode.cache_mode,
-    cache_mode.async_scheduling,
+    batch_sizes.async_scheduling,
     refusals.mamba_block_size,
     refusals.native_architecture,
     pipeline_checks.unnamed_text_model,

@@ -36,7 +36,7 @@ STAGES = (
     cache_mode.enable_prefix_caching,
     state_pages.state_dtype_field,
     cache_mode.cache_mode,
-    cache_mode.async_scheduling,
+    batch_sizes.async_scheduling,
     float_caches.float_kv_cache_dtype,
     pipeline_checks.drafts_over_stages,
     refusals.tensor_parallel,
