@@ -68,7 +68,7 @@ def blocks_of_layers(
 ) -> tuple[tuple[BlockSize, ...], ...]:
     """Return the kernel block sizes of each backend that reads these layers."""
     read = {}
-    for layer, spec in layers:
+    for layer, spec in _read_differently(plan, layers):
         # A state is never cut, and what keeps hidden states reads any block: neither limits it.
         if spec.is_mamba or spec.kind == HIDDEN_SPEC:
             continue
@@ -83,3 +83,14 @@ def blocks_of_layers(
             sizes = backend_of(plan, LayerVariant.of_spec(plan, spec))[1]
         read[name, sizes] = sizes
     return tuple(read.values())
+
+
+def _read_differently(
+    plan: Plan, layers: Iterable[tuple[str, CacheSpec]]
+) -> Iterable[tuple[str, CacheSpec]]:
+    """Return one layer of each spec, or all of them where the name of a layer decides as well."""
+    attention = plan.model.attention
+    if attention is not None and attention.side_backends:
+        return layers
+    # Layers of one class have one and the same spec, which is cheaper than to compare specs.
+    return {(id(spec), is_drafted(plan, name)): (name, spec) for name, spec in layers}.values()
