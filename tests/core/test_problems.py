@@ -569,6 +569,13 @@ PROBLEMS = [
         id="block-size-precludes-backend",
     ),
     pytest.param(
+        {"model": "deepseek-v4-flash", "rules": "0.33", "device": "A100-80GB"},
+        "device_not_tested",
+        None,
+        {"device": "H100"},
+        id="kernels-that-the-device-cannot-run-and-nothing-tests",
+    ),
+    pytest.param(
         {"model": nemotron_h(), **ALIGN, "max_num_batched_tokens": 2048},
         "block_exceeds_token_budget",
         "In Mamba cache align mode, block_size (2096) must be <= max_num_batched_tokens (2048).",
@@ -910,6 +917,7 @@ WARNINGS = {
     "speculative_tokens_missing",
     "prefix_caching_inert",
     "block_size_precludes_backend",
+    "device_not_tested",
     "mamba_block_size_not_multiple",
     "cpu_prefix_caching_off",
     "null_block_not_counted",

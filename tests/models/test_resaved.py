@@ -32,6 +32,7 @@ OWN_CLASSES = {
         "kimi-k3",
         "llama-3.3-nemotron-super-49b",
         "mimo-7b",
+        "minimax-m3",
         "minimax-text-01",
     ),
     "plamo-2-1b",
