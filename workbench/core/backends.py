@@ -93,6 +93,8 @@ class Backend:
     extra_kv_cache_dtypes: tuple[tuple[str, ...], Condition] | None = None
     """More KV-cache dtypes where a condition holds."""
     capabilities: Capabilities = ANY_DEVICE
+    tests_device: bool = True
+    """vLLM tests the compute capability; False: it starts elsewhere, and the kernels fail later."""
     supports_sinks: Condition = never
     supports_mm_prefix: Condition = never
     own_reason: Callable[[LayerQuery], str | None] | None = None
@@ -195,13 +197,16 @@ class Backend:
         sizes, condition = self.large_head_sizes
         return condition(query) and sizes.accepts(query.attention.head_size)
 
+    def runs_on(self, query: LayerQuery) -> bool:
+        """Return whether its kernels run on the query's device."""
+        return query.capability is None or self.capabilities.accepts(query.capability)
+
     def reasons_against(self, query: LayerQuery, supported: tuple[BlockSize, ...]) -> list[str]:
         """Return every reason to refuse `query`, in vLLM's words; empty when the backend is valid.
 
         `supported` is the list that holds for the model (see `supported_for`).
         """
-        attention, capability = query.attention, query.capability
-        runs_here = capability is None or self.capabilities.accepts(capability)
+        attention = query.attention
         # All of them, as validate_configuration collects them: vLLM warns of an explicit block size
         # only where that is a backend's one reason.
         tests = (
@@ -226,7 +231,7 @@ class Backend:
             (self.is_sparse or not attention.is_sparse, "sparse not supported"),
             (attention.is_sparse or not self.is_sparse, "non-sparse not supported"),
             (self.compression == attention.compression, "compressed attention, or only that"),
-            (runs_here, "compute capability not supported"),
+            (not self.tests_device or self.runs_on(query), "compute capability not supported"),
             (self.batch_invariant or not query.batch_invariant, "batch invariance not supported"),
             (self.non_causal or not query.non_causal, "non-causal attention not supported"),
             (self.returns_lse or not query.tests_context, "DCP not supported"),

@@ -70,6 +70,22 @@ def backend_choice(run: WorkingPlan) -> None:
         )
         run.supported_kernel_block_sizes = run.backends[-1][1]
         _stored_dtype(run, chosen)
+        _untested_device(run, query, chosen)
+
+
+def _untested_device(run: WorkingPlan, query: LayerQuery, backend: Backend) -> None:
+    """Warn where vLLM does not test that the kernels of the chosen backend run on the device."""
+    if backend.tests_device or backend.runs_on(query):
+        return
+    run.problem(
+        "device_not_tested",
+        "device",
+        f"vLLM chooses {backend.name} without looking at the device, but its kernels need compute "
+        f"capability {backend.capabilities}; this one is {_capability(run)}. The first step fails.",
+        severity=WARNING,
+        operands={"backend": backend.name, "compute_capability": _capability(run)},
+        candidates=({"device": "H100"}, {"device": "B200"}),
+    )
 
 
 def _stored_dtype(run: WorkingPlan, backend: Backend) -> None:

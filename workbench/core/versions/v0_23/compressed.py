@@ -20,6 +20,7 @@ COMPRESSED = partial(
     supported=(256,),
     head_sizes=HeadSizes(exact=(512,)),
     dtypes=tuple(FLOAT_BYTES),  # nothing tests the model's dtype
+    tests_device=False,  # its layers never call supports_compute_capability
     supports_sinks=always,
     cache=layouts.COMPRESSED,
 )

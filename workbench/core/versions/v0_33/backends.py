@@ -198,7 +198,7 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
         "stored_kv_cache_dtypes": dict.fromkeys(("auto", *NAMED_FP8), "fp8_ds_mla"),
         "stored_where": conditions.on_sm12x,
         "own_reason": conditions.packed_for_compressed,
-        "ranks": (Rank("cuda", 20, conditions.on_sm12x),),
+        "ranks": (Rank("cuda", 5, conditions.on_sm12x),),
     },
 }
 """Name -> the fields that differ from 0.23."""

@@ -68,7 +68,7 @@ COMPRESSED_V41 = (
         extra_kv_cache_dtypes=((*UNQUANTIZED, *NAMED_FP8), on_sm10x),
         own_reason=plain_on_sm10x,
         stored_where=on_sm12x,
-        ranks=(Rank("cuda", 20, on_sm12x),),
+        ranks=(Rank("cuda", 5, on_sm12x),),
     ),
     Backend(
         "DEEPSEEK_V41_INDEXER",
