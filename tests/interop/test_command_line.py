@@ -13,6 +13,7 @@ from workbench.core.errors import ConfigError, Refused, ScenarioError
 from workbench.interop.commands.command_line import read_command
 from workbench.interop.commands.flags import flags_of, releases
 from workbench.interop.exchange import from_vllm_command
+from workbench.models import load_model
 from workbench.scenario import Scenario
 
 MODEL = "qwen3.5-4b"
@@ -302,3 +303,34 @@ def test_unknown_flags_are_noted_once_and_the_first_ones_with_near_names():
     notes = read_command(f"vllm serve bamba-9b {' 1 '.join(flags * 3)} 1").notes
     assert len(notes) == len(flags)
     assert ["Nearest" in note for note in notes] == [True] * 20 + [False] * 80
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "export MODEL=qwen3-8b TP=2\nvllm serve $MODEL -tp ${TP} --port $PORT",
+        "NAME=8b; MODEL=qwen3-$NAME; vllm serve ${MODEL} -tp ${TP:-2}",
+    ],
+)
+def test_a_shell_variable_has_the_value_that_the_text_sets(text):
+    read = read_command(text)
+    assert read.fields == {"model": "qwen3-8b", "tensor_parallel": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("vllm serve $MODEL -tp 2", "MODEL"),
+        ("vllm serve /models/${NAME}", "NAME"),
+        ("vllm serve qwen3-8b -tp $TP", "TP"),
+    ],
+)
+def test_a_shell_variable_without_a_value_is_named(text, name):
+    with pytest.raises(ScenarioError, match=f"{name}=VALUE vllm serve") as caught:
+        read_command(text)
+    assert caught.value.code == "variable_not_set"
+
+
+def test_a_model_that_is_a_shell_variable_is_no_unknown_name():
+    with pytest.raises(ConfigError, match="is a shell variable"):
+        load_model("$MODEL")

@@ -13,6 +13,7 @@ from importlib import resources
 from typing import Any
 
 from workbench.core.errors import ConfigError, unknown_name_message
+from workbench.models.shell_variables import not_set
 
 FILE = "catalog.json"
 
@@ -78,6 +79,8 @@ def catalog_config(reference: str) -> dict[str, Any]:
     """
     hub_id = catalog_hub_id(reference)
     if hub_id is None:
+        if (advice := not_set(reference)) is not None:
+            raise ConfigError("variable_not_set", advice, field="model")
         raise ConfigError(
             "unknown_model",
             unknown_name_message("Model", reference, catalog_names())

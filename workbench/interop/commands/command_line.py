@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,7 @@ from workbench.interop.commands.speculation import (
 )
 from workbench.models import load_model
 from workbench.models.load import needs_hub
+from workbench.models.shell_variables import not_set, set_before, with_values
 from workbench.scenario import FIELDS, MODEL
 from workbench.scenario.field import argument_name
 from workbench.scenario.sizes import integer_value
@@ -48,7 +49,6 @@ SUFFIX_TOKENS = 24
 """Largest number of drafts of suffix decoding if no number is given (0.23 and 0.33)."""
 MOST_HELPED = 20
 """Unknown flags that get the nearest names: a text that is not a command can have thousands."""
-VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
 
 def read_command(text: str, rules: str = DEFAULT) -> CommandFields:
@@ -70,8 +70,9 @@ def read_command(text: str, rules: str = DEFAULT) -> CommandFields:
             field="command",
         )
     reader = CommandFields(flags_of(rules))
-    reader.variables(words[:start])
-    arguments = words[start:]
+    values = set_before(words[:start])
+    reader.variables(values)
+    arguments = [with_values(word, values) for word in words[start:]]
     end = next((at for at, word in enumerate(arguments) if word in SEPARATORS), len(arguments))
     reader.arguments(arguments[:end])
     reader.finish()
@@ -95,20 +96,23 @@ class CommandFields:
     drafted_by: str = ""
 
     def give(self, name: str, value: Any, source: str) -> None:
-        """Set a field; the last value counts."""
+        """Set a field; the last value counts. Errors: ScenarioError for a variable without one."""
+        if isinstance(value, str) and (advice := not_set(value)) is not None:
+            raise ScenarioError("variable_not_set", f"{source}: {advice}", field=name)
         if name in self.fields and self.fields[name] != value:
             first = self.sources[name]
             self.notes.append(f"{first} is given again as {source}: the last one counts.")
         self.fields[name], self.sources[name] = value, source
 
-    def variables(self, words: list[str]) -> None:
+    def variables(self, values: Mapping[str, str]) -> None:
         """Read the variables that are set before the command."""
-        for found in filter(None, map(VARIABLE.fullmatch, words)):
-            known = BY_VARIABLE.get(found[1])
+        for name, value in values.items():
+            source = f"{name}={value}"
+            known = BY_VARIABLE.get(name)
             if known is not None:
-                self.give(known.name, known.kind.read(found[2]), found[0])
+                self.give(known.name, known.kind.read(value), source)
             else:
-                self._without_field(found[1], found[2], found[0])
+                self._without_field(name, value, source)
 
     def arguments(self, words: list[str]) -> None:
         """Read the arguments of the command."""
