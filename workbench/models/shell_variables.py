@@ -34,5 +34,6 @@ def not_set(text: str) -> str | None:
         return None
     return (
         f"{found[0]} is a shell variable, and its value is not known here. Write the value in its "
-        f"place, or set the variable before the command: {found[1] or found[2]}=VALUE vllm serve ..."
+        "place, or set the variable before the command: "
+        f"{found[1] or found[2]}=VALUE vllm serve ..."
     )
