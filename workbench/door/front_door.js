@@ -4,7 +4,7 @@ const REGIONS = ["style", "error", "omnibox", "understood", "bar", "actions", "a
   "body", "tried", "inspector", "next", "labs"];
 const OF_THE_PLAN = ["answers", "body", "tried", "inspector", "next"];
 const SUGGESTED = 8, LONGEST_NAME = 60, MOST_ROWS = 8, COPIED_MS = 1500, BUSY_MS = 300, LINK = "#scenario=";
-const SCREEN = ".jp-NotebookPanel-notebook", MARGIN = 12;
+const SCREEN = ".jp-NotebookPanel-notebook", ACTIVE_CELL = ".jp-Cell.jp-mod-active", MARGIN = 12;
 const EVENTS = ["change:regions", "change:plan", "change:stale"];
 const RELEASES = ["pointerup", "pointercancel", "dragend"];
 let doors = 0;
@@ -67,7 +67,10 @@ class Door {
     for (const event of EVENTS) model.on(event, this.listen);
     el.append(this.root);
     this.draw();
-    this.observer = new ResizeObserver(() => this.fit());
+    this.observer = new ResizeObserver(() => {
+      this.fit();
+      this.arrive();
+    });
     for (const [name, place] of Object.entries(this.places))
       if (name !== "body" && name !== "inspector") this.observer.observe(place);
     this.resized = () => {
@@ -84,6 +87,17 @@ class Door {
     const screen = this.root.closest(SCREEN)?.clientHeight ?? window.innerHeight;
     const others = top(body) - top(this.root) + top(labs) - top(next);
     this.root.style.setProperty("--wb-room", `${screen - others - MARGIN}px`);
+  }
+
+  // The door of the cell that was just run fills the screen, unless all of it is in view. Where
+  // another cell is the active one, a person looks at that.
+  arrive() {
+    if (!this.model.get("arrives")) return;
+    this.model.set("arrives", false);
+    this.model.save_changes();
+    const screen = this.root.closest(SCREEN), { bottom } = this.places.next.getBoundingClientRect();
+    if (this.root.closest(ACTIVE_CELL) && bottom > screen?.getBoundingClientRect().bottom)
+      this.root.scrollIntoView({ block: "start" });
   }
 
   // What a chip opens stays inside, wherever the chip has wrapped to.

@@ -24,7 +24,7 @@ from workbench.scenario.links import link_of
 from workbench.views import html
 from workbench.views.door.buttons import button
 from workbench.views.door.inspector import inspector
-from workbench.views.door.next_cards import next_cards
+from workbench.views.door.next_cards import all_link, next_cards
 from workbench.views.door.scenario_bar import Bar, scenario_bar
 from workbench.views.door.tiles import capacity, tiles
 from workbench.views.door.trial import tried_html
@@ -32,10 +32,7 @@ from workbench.views.door.visits import HISTORY, Line, history
 from workbench.views.html import Html, join, tag
 
 Legal = Callable[[str, tuple[Any, ...]], tuple[Any, ...]]
-HINT = (
-    "A `vllm serve` command, log, config.json, model or question: "
-    "Qwen3-Next-80B, 4 x H100, fp8 KV, MTP 1, 32K"
-)
+HINT = "Command, log, config.json, model or question, such as Qwen3-Next-80B, 4 x H100, fp8 KV, 32K"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +126,8 @@ def regions(shown: Shown) -> dict[str, str]:
         found["tried"] = tried_html(*looks.tried, plan) if looks.tried else Html()
         found["inspector"] = inspector(plan) if looks.view == "why" else Html()
         cards = next_cards(shown.steps, everything=looks.everything)
-        found["next"] = tag("div", _goals(looks.goal), cards, class_="wb-next")
+        every = all_link(shown.steps, everything=looks.everything)
+        found["next"] = tag("div", _goals(looks.goal, every), cards, class_="wb-next")
     elif error is not None:
         found["answers"] = refused(error, scenario)
         found |= dict.fromkeys(("views", "body", "tried", "inspector", "next"), Html())
@@ -234,10 +232,11 @@ def _views(looks: View) -> Html:
     return tag("div", *tabs, role="tablist", aria_label="Explanations", class_="wb-views")
 
 
-def _goals(present: str) -> Html:
+def _goals(present: str, every: Html) -> Html:
     options = (
         tag("option", GOAL_NAMES[name], value=name, **({"selected": ""} if name == present else {}))
         for name in GOALS
     )
     select = tag("select", *options, aria_label="Goal", data_do="goal", data_key="goal")
-    return tag("div", tag("b", "Next"), " for ", select, class_="wb-goal")
+    words = tag("span", tag("b", "Next"), " for ")
+    return tag("div", words, select, every, class_="wb-goal")

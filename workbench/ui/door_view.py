@@ -21,3 +21,5 @@ class DoorView(anywidget.AnyWidget):
     """The answers in a sentence, for screen readers."""
     stale = Bool().tag(sync=True)
     """Whether the answers are those of an older scenario."""
+    arrives = Bool(True).tag(sync=True)
+    """Whether it was never shown: its first view is scrolled to."""

@@ -9,7 +9,8 @@ from workbench.views.html import Html, join, tag
 from workbench.views.settings import changes_text
 from workbench.views.units import short_bytes_text
 
-SHOWN = 4
+SHOWN = 3
+"""Cards that are shown without a click: as many as fit side by side next to a file browser."""
 STARTS = {0: "does not start", 1: "start not known", 2: "starts"}
 BESIDES: Mapping[str, Mapping[Any, str]] = {
     "kv_cache_dtype": {"fp8": "8-bit keys and values"},
@@ -24,10 +25,14 @@ def next_cards(steps: Sequence[NextStep], *, everything: bool = False) -> Html:
     shown = steps if everything else steps[:SHOWN]
     if not shown:
         return tag("p", "No single change gains anything here.", class_="wb-faint")
-    cards = [_card(number, step) for number, step in enumerate(shown)]
-    if len(shown) < len(steps):
-        cards.append(button(f"all {len(steps)} changes", "all", key="all", class_="wb-link"))
-    return tag("div", *cards, class_="wb-cards")
+    return tag("div", *(_card(*one) for one in enumerate(shown)), class_="wb-cards")
+
+
+def all_link(steps: Sequence[NextStep], *, everything: bool = False) -> Html:
+    """Return the link that shows every change; nothing where all are shown."""
+    if everything or len(steps) <= SHOWN:
+        return Html()
+    return button(f"all {len(steps)} changes", "all", key="all", class_="wb-link")
 
 
 def _card(number: int, step: NextStep) -> Html:

@@ -79,14 +79,14 @@ def _missing(one: Answers) -> list[Link]:
     if one.requests is not None:
         return []
     common = [Link(name, "device", name) for name in COMMON_DEVICES]
-    return [*common, Link("another device", "open", "device")]
+    return [*common, Link("other", "open", "device")]
 
 
 def _starts_words(one: Answers) -> str:
     if one.starts == "perhaps":
         return "the least estimate of the memory is too little, the most is enough"
     if one.starts == "unknown":
-        return "no blockers known; with a device: is its memory enough?"
+        return "no blockers known; its memory needs a device"
     if one.starts == "no":
         return one.blocker or "blocked by the memory"
     return "no blockers known"
@@ -118,7 +118,7 @@ TILES = (
         per=" per GPU",
         links=lambda one: [
             *_missing(one),
-            Link("where it goes", "show_lab", "Groups and capacity"),
+            *([Link("where it goes", "show_lab", "Groups and capacity")] if one.requests else []),
         ],
     ),
     Tile(
