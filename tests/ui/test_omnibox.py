@@ -13,8 +13,10 @@ import workbench as wb
 from tests.ui.panels import press, region, remedies
 from workbench.core.errors import ConfigError, ScenarioError
 from workbench.core.what_if.answers import answers
+from workbench.door.labs import LABS
+from workbench.interop.glossary import glossary
 from workbench.interop.omnibox import understand
-from workbench.scenario import Scenario
+from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.links import link_of
 from workbench.views.door.tiles import answer_to
 
@@ -151,6 +153,51 @@ def test_a_question_is_answered_and_only_what_it_says_is_changed(text):
     assert f'data-arg="{view}" data-key="view-{view}" role="tab" aria-selected="true"' in region(
         door, "views"
     )
+
+
+MEANINGS = {
+    "what is a kernel block?": ("What the attention kernel sees", "Backends by TP"),
+    "What are kernel-blocks": ("What the attention kernel sees", "Backends by TP"),
+    "what does null block mean?": ("never given to a request", "Block tables"),
+    "explain slot mapping": ("-1 where nothing is stored", "Block tables"),
+    "what is NHD": ("tokens or heads come first", "Page bytes"),
+    "what is the padding?": ("reserved and never used", "Page bytes"),
+    "what is max_num_batched_tokens?": (escape(FIELDS["max_num_batched_tokens"].tip), ""),
+    "what is the Mamba cache mode": (escape(FIELDS["mamba_cache_mode"].tip), ""),
+}
+
+
+@pytest.mark.parametrize("text", MEANINGS)
+def test_a_word_is_explained_with_the_lab_that_shows_it(text):
+    door = wb.explore(model="bamba-9b")
+    door.show_field("")
+    door.receive({"do": "view", "arg": "fits"})
+    door.submit(text)
+    meaning, lab = MEANINGS[text]
+    shown = region(door, "understood")
+    assert meaning in shown
+    assert not lab or f'data-do="show_lab" data-arg="{lab}"' in shown
+    assert door.scenario == Scenario(model="bamba-9b")
+    assert door.labs.title == ""
+
+
+def test_every_lab_of_the_glossary_is_a_lab():
+    named = {term.lab for terms in glossary().values() for term in terms}
+    assert named <= {"", *LABS}
+
+
+@pytest.mark.parametrize("text", ["why is the moon", "why is the moon so big?", "how is the sea"])
+def test_a_question_about_something_else_gets_the_questions_that_are_answered(text):
+    with pytest.raises(ScenarioError, match="Questions that are answered") as caught:
+        understand(text, Scenario())
+    questions = caught.value.message.partition("Questions that are answered")[2]
+    for question in re.findall(r"'([^']+\?)'", questions):
+        assert understand(question, Scenario()).kind == "question", question
+
+
+@pytest.mark.parametrize("text", ["why?", "why this number?", "why is it so large"])
+def test_a_bare_why_is_about_the_number_on_the_screen(text):
+    assert understand(text, Scenario()).question.topic.view == "why"
 
 
 def test_a_block_size_in_question_is_that_of_named_models():

@@ -135,7 +135,7 @@ class Door:
     def _submit(self, text: str, model: str) -> None:
         found = understand(text, self.scenario, model.strip() or None)
         is_fatal = found.log is not None and found.log.failure is not None
-        view = found.question.topic.view if found.question else self._shows.view
+        view = (found.question.topic.view if found.question else "") or self._shows.view
         shows = {"understood": found, "view": "start" if is_fatal else view}
         if found.length_tokens is not None:
             shows["length"] = found.length_tokens

@@ -17,7 +17,7 @@ from workbench.views.door.buttons import button, data_button
 from workbench.views.door.next_cards import gains_and_costs
 from workbench.views.door.tiles import answer_to
 from workbench.views.door.trial import tried_words
-from workbench.views.html import Html, bullets, fold, join, tag
+from workbench.views.html import Html, bullets, fold, join, prose, tag
 from workbench.views.settings import changes_text
 
 LISTED = 7
@@ -29,8 +29,9 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
     question = found.question
     if question is None:
         return Html()
-    topic = question.topic
-    parts = []
+    topic, parts = question.topic, []
+    if question.term is not None:
+        parts.append(tag("p", prose(question.term.meaning)))
     if topic.lab:
         opens = button(f"Open {topic.lab} \u25b8", "show_lab", topic.lab, class_="wb-link")
         parts.append(join(" ", LABS[topic.lab].line, " ", opens))

@@ -36,6 +36,11 @@ OF_THE_MACHINE = (
 
 BLOCK_LINE = "INFO Setting attention block size to {} tokens to ensure that"
 """What vLLM logs of a block size."""
+QUESTIONS = (
+    *("why this block size?", "what is a kernel block?", "how many 32K requests fit?"),
+    *("will prefixes hit?", "TP or fp8?", "which backends on B200?", "what is byte 123456?"),
+)
+"""Examples for someone whose words lead nowhere."""
 SET_BY_DEVICE = ("platform", "compute_capability", "device_memory_bytes")
 
 
@@ -121,10 +126,11 @@ def _question(text: str, present: Scenario, *, loosely: bool = False) -> Underst
     if found is None:
         return None
     scenario = _with(present, found.said)
+    about = f"A question about {_said(scenario, found.said.fields, found.said)}."
     return Understood(
         kind="question",
         scenario=scenario,
-        message=f"A question about {_said(scenario, found.said.fields, found.said)}.",
+        message=f"The meaning of {found.term.word}." if found.term else about,
         length_tokens=found.said.length_tokens,
         question=found,
         scenes=_with_block(found, scenario),
@@ -268,7 +274,7 @@ def _of_text(text: str, present: Scenario, model: str | None) -> Understood:
             return answered
         code, problem = error.code, not_understood(text)
     hint = " Or paste a `vllm serve` command, a start-up log or a config.json. "
-    questions = "Each answer below opens its explanation: why this number, and what to change."
+    questions = f"Questions that are answered: {', '.join(f'{one!r}' for one in QUESTIONS)}."
     raise ScenarioError(code, f"{problem.message}{hint}{questions}")
 
 

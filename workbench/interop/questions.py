@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.interop.description import Description, read_words
+from workbench.interop.glossary import Term, defined
 from workbench.scenario.sizes import integer_value
 
 ASKS = re.compile(
@@ -31,12 +32,17 @@ class Topic:
 
     words: str
     view: str = ""
-    """The explanation that answers, or that is nearest to the lab."""
+    """The explanation that answers, or that is nearest to the lab; empty: the one that is open."""
     lab: str = ""
 
 
 NUMBER = r"(?<![\w.,])\d[\d,]{1,6}\b"
-WHY = Topic(rf"why|blocks?|sizes?|padding|page\w*|align\w*|state|{NUMBER}", "why")
+BARE_WHY = (
+    r"^why(?:\W+(?:is|are|was|does|do|not|so|this|that|it|these|the|my|exactly|numbers?|values?|"
+    r"results?|big|large|high|much|many|small|low|few))*\W*$"
+)
+"""A why about what is on the screen, and not about something else in the world."""
+WHY = Topic(rf"{BARE_WHY}|blocks?|sizes?|padding|page\w*|align\w*|state|{NUMBER}", "why")
 TOPICS = (
     Topic(r"bytes?|address|offset", "why", "Page bytes"),
     Topic(r"backends?|kernels?|flash\w*|triton|flex\w*", "start", "Backends by TP"),
@@ -86,6 +92,8 @@ class Question:
     """The block size in question."""
     is_wanted: bool = False
     """Whether that block size is to be set, rather than explained."""
+    term: Term | None = None
+    """The word whose meaning is in question."""
 
 
 def read_question(text: str, *, loosely: bool = False) -> Question | None:
@@ -96,6 +104,8 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
     if NO_QUESTION.search(text) or not (loosely or ASKS.fullmatch(text)):
         return None
     topic = next((one for one in TOPICS if _has(one.words, text)), None)
+    if term := defined(text):
+        return Question(topic if topic and not term.lab else Topic("", lab=term.lab), term=term)
     if topic is None:
         return None
     said = Description(_said(text), None if topic == WHY else _length(text))

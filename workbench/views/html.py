@@ -91,6 +91,12 @@ def fold(summary: str, *content: Any) -> Html:
     return tag("details", tag("summary", summary), *content)
 
 
+def prose(text: str) -> Html:
+    """Return a sentence whose `code` is in backticks."""
+    parts = text.split("`")
+    return join(*(code(one) if number % 2 else one for number, one in enumerate(parts)))
+
+
 def code_block(text: str) -> Html:
     """Return lines to copy."""
     return tag("pre", text, class_="wb-code")

@@ -1,0 +1,65 @@
+"""The words of the field and what they mean: declared in glossary.json, shown by docs/glossary.md."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from workbench.scenario import FIELDS
+
+DEFINES = re.compile(
+    r"(?:what(?:'s| is| are| does| do)|define|explain|(?:the )?(?:meaning|definition) of)\s+"
+    r"(?P<word>.+?)(?:\s+means?)?[\s?.!]*",
+    re.IGNORECASE,
+)
+ARTICLES = frozenset({"a", "an", "the"})
+
+
+class Term(NamedTuple):
+    """A word, its meaning, and the title of the lab that shows it; empty: none does."""
+
+    word: str
+    meaning: str
+    lab: str = ""
+
+
+@cache
+def glossary() -> Mapping[str, tuple[Term, ...]]:
+    """Return the declared words by section."""
+    text = Path(__file__).with_name("glossary.json").read_text(encoding="utf-8")
+    return {
+        one["section"]: tuple(Term(**word) for word in one["words"]) for one in json.loads(text)
+    }
+
+
+def defined(text: str) -> Term | None:
+    """Return the word that a line asks the meaning of; None for anything else."""
+    asked = DEFINES.fullmatch(text.strip())
+    return _by_name().get(_name(asked["word"])) if asked else None
+
+
+@cache
+def _by_name() -> Mapping[str, Term]:
+    """Return words and fields by what they may be called; a word of the glossary comes first."""
+    found: dict[str, Term] = {}
+    for field in FIELDS.values():
+        term = Term(field.label, field.tip)
+        found |= dict.fromkeys(map(_name, (field.name, field.label)), term)
+    for terms in glossary().values():
+        for term in terms:
+            found |= dict.fromkeys(_names_of(term), term)
+    return found
+
+
+def _names_of(term: Term) -> Iterable[str]:
+    yield from map(_name, (term.word, *term.word.split(", ")))
+
+
+def _name(text: str) -> str:
+    """Return a name without articles, hyphens, case and plural."""
+    words = re.split(r"[\s_-]+", text.casefold().strip("`'\" -"))
+    return " ".join(one.removesuffix("s") for one in words if one not in ARTICLES)
