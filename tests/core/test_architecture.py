@@ -348,6 +348,7 @@ OPENERS = {
     "core/devices.py": "the devices by name: data of the package",
     "exercises/exercise.py": "hints: data of the package",
     "models/catalog.py": "the catalog: data of the package",
+    "interop/glossary.py": "what words mean: data of the package",
     "models/config_defaults.py": "what configuration classes have: data of the package",
     "models/served.py": "what was compared with installed releases: data of the package",
     "views/html.py": "the style sheet: data of the package",

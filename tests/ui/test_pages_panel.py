@@ -334,7 +334,7 @@ def test_look_up_a_byte(pages):
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "<b>"])
 def test_bad_numbers_of_blocks(pages, text):
     pages.blocks.value = text
-    assert re.search(r"Invalid (num_)?blocks", message(pages))
+    assert re.search(r"Invalid (num_|pool )?blocks", message(pages))
     assert "<b>'" not in message(pages)
     assert is_stale(pages)
     pages.blocks.value = "1,000,000"

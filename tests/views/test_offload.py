@@ -64,7 +64,7 @@ def test_the_failed_check_is_shown_with_both_operands():
     words = Page(offload_html(plan, POOL)).words
     for number in ("528 and 32,768", "1,081,344", "stops here", "not reached"):
         assert number in words
-    assert "enable_prefix_caching = yes (block size 528); then the offload is legal" in words
+    assert "Prefix caching on (block size 528); then the offload is legal" in words
 
 
 @pytest.mark.parametrize(

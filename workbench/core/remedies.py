@@ -31,7 +31,11 @@ class Remedy:
     plan: Plan
 
     def __str__(self) -> str:
-        return f"{self.text} (block size {self.plan.block_size})"
+        return self.sentence(self.text)
+
+    def sentence(self, changes: str) -> str:
+        """Return what the changes, in these words, lead to."""
+        return f"{changes} (block size {self.plan.block_size})"
 
     @property
     def text(self) -> str:

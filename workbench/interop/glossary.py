@@ -1,4 +1,4 @@
-"""The words of the field and what they mean: declared in glossary.json, shown by docs/glossary.md."""
+"""What the words of the field mean: declared in glossary.json, which docs/glossary.md shows."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def glossary() -> Mapping[str, tuple[Term, ...]]:
 
 def defined(text: str) -> Term | None:
     """Return the word that a line asks the meaning of; None for anything else."""
-    asked = DEFINES.fullmatch(text.strip())
-    return _by_name().get(_name(asked["word"])) if asked else None
+    found = DEFINES.fullmatch(text.strip())
+    return _by_name().get(_name(found["word"])) if found else None
 
 
 @cache

@@ -25,6 +25,8 @@ FIXED_LEGEND: Final = {**LEGEND_BELOW, "itemclick": False, "itemdoubleclick": Fa
 NAMED_ROWS: Final = {"autorange": "reversed", "type": "category", "showgrid": False}
 """A vertical axis of rows with names, the first one at the top."""
 HATCH_COLOUR = "#ffffff"
+SMALLEST_TEXT = 12
+"""Pixels; a text that has no room in its bar is shown under the pointer instead."""
 
 Look = tuple[str, str]
 """Colour and pattern of a bar, so that no part is shown by colour alone."""
@@ -69,7 +71,8 @@ def frame(
     return {
         "title": {"text": title, "x": 0, "xref": "paper", "font": {"size": 15}},
         "legend": LEGEND_BELOW,
-        "font": {"color": colours.text},
+        "font": {"color": colours.text, "size": SMALLEST_TEXT},
+        "uniformtext": {"minsize": SMALLEST_TEXT, "mode": "hide"},
         "paper_bgcolor": colours.paper,
         "plot_bgcolor": colours.paper,
         "modebar": {"bgcolor": "rgba(0,0,0,0)", **button},

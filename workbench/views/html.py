@@ -13,6 +13,7 @@ from workbench.core.ranks import SHORT
 from workbench.core.trace import Step, show
 from workbench.scenario.fields import FIELDS
 from workbench.views.rows import PlanFact, outcome_row, result_text
+from workbench.views.settings import AnyRemedy, remedy_words
 from workbench.views.units import percent_text
 
 
@@ -200,9 +201,9 @@ def quoted(who: str, text: str | None) -> Html:
     return tag("div", f"{who}: ", tag("code", text), class_="wb-faint") if text else Html()
 
 
-def remedies_html(remedies: Iterable[Any]) -> Html:
+def remedies_html(remedies: Iterable[AnyRemedy | str]) -> Html:
     """Return changes that were tried and help; nothing without any."""
-    tried = bullets(map(str, remedies))
+    tried = bullets(one if isinstance(one, str) else remedy_words(one) for one in remedies)
     return tag("div", "Tested remedies:", tried) if tried else tried
 
 

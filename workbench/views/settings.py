@@ -1,11 +1,23 @@
 """The value of a scenario field, as people read it; `Kind.format` is what they enter."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from workbench.core.arithmetic import GIB, MIB
 from workbench.scenario.fields import FIELDS
 from workbench.views.units import short_bytes_text
+
+
+class AnyRemedy(Protocol):
+    """A tried change of the scenario, of one engine or of both sides of a transfer."""
+
+    @property
+    def changes(self) -> Mapping[str, Any]:
+        """Fields with their new values."""
+
+    def sentence(self, changes: str) -> str:
+        """Return what the changes, in these words, lead to."""
+
 
 OF_A_DRAFTER = ("speculative_method", "draft_model")
 
@@ -35,6 +47,11 @@ def changes_text(changes: Mapping[str, Any]) -> str:
         for name, value in changes.items()
         if not (ends and name in OF_A_DRAFTER)
     )
+
+
+def remedy_words(remedy: AnyRemedy) -> str:
+    """Return the changes of a remedy, as the pickers call them, and what they lead to."""
+    return remedy.sentence(changes_text(remedy.changes))
 
 
 def _size(size_bytes: int) -> str:

@@ -81,8 +81,12 @@ class SideRemedy:
     decode: Plan
 
     def __str__(self) -> str:
+        return self.sentence(Remedy(self.changes, self.decode).text)
+
+    def sentence(self, changes: str) -> str:
+        """Return what the changes, in these words, lead to."""
         return (
-            f"{self.side}: {Remedy(self.changes, self.decode).text} (blocks of "
+            f"{self.side}: {changes} (blocks of "
             f"{self.prefill.block_size:,} and {self.decode.block_size:,} tokens)"
         )
 

@@ -15,7 +15,7 @@ from workbench.core.plan import Plan
 from workbench.door.session import Session, guarded
 from workbench.ui.live_figure import ZOOMABLE, LiveFigure, Reading
 from workbench.ui.panels.panel import Panel, Shown
-from workbench.ui.panels.pool import NARROWEST_PX, PoolRaster, entered_blocks
+from workbench.ui.panels.pool import NARROWEST_PX, POOL_SIZE, PoolRaster, entered_blocks
 from workbench.ui.pieces import (
     button,
     count_box,
@@ -90,7 +90,7 @@ class PagesPanel(Panel):
         self.runner = dropdown("Model runner", [(name.upper(), name) for name in RUNNERS], "v1")
         rules = [(name, rule) for rule, name in COMPARISONS.items()]
         self.compare = dropdown("Compare with", [("nothing", USUAL), *rules])
-        self.blocks = text_box("Blocks", hint="the plan's")
+        self.blocks = text_box(POOL_SIZE, hint="the plan's")
         self.byte = text_box("Look up byte", hint="offset, Enter")
         self.byte.style.description_width = "auto"
         self.reset_zoom = button("Reset zoom", "Show the whole level again.")

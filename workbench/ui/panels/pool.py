@@ -14,6 +14,8 @@ from workbench.views.capacity.pool_raster import VIEWS, raster_parts, usual_prom
 
 NARROWEST_PX = 230
 POOL_BLOCKS, NEVER = 10_000, 0
+POOL_SIZE = "Pool blocks"
+"""What a number of blocks is called, also where a map of their bytes needs one."""
 
 
 def entered_blocks(box: widgets.Text, plan: Plan, usual: int) -> int:
@@ -28,7 +30,7 @@ class PoolRaster(Panel):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         tip = "Set the number of blocks of the pool."
-        self.blocks = text_box("Pool blocks", hint="the plan's", tip=tip)
+        self.blocks = text_box(POOL_SIZE, hint="the plan's", tip=tip)
         tip = "Prompt lengths in tokens, one per request."
         self.prompts = text_box("Prompt lengths", hint="a mix", tip=tip)
         tip = "Mark every n-th request as finished."

@@ -116,7 +116,6 @@ def map_layout(drawn: MapPicture, theme: str = "auto", marked: int | None = None
         margin={"l": 170, "r": 30, "t": 100, "b": 100},
         legend=FIXED_LEGEND,
         hoverlabel={"align": "left"},
-        uniformtext={"minsize": 9, "mode": "hide"},
         dragmode="zoom",
         x={
             "title": "byte of the tensor",

@@ -17,6 +17,7 @@ from workbench.views.chunks.rows import (
 )
 from workbench.views.html import Html, bullets, document, fold, join, note, table, tag, wide_table
 from workbench.views.offload.transfer import COMPARED_HEAD
+from workbench.views.settings import remedy_words
 
 
 def chunks_html(found: Chunks) -> str:
@@ -26,7 +27,7 @@ def chunks_html(found: Chunks) -> str:
         tag("p", legal_text(found)),
         *map(html.problem_html, found.problems),
         html.remedies_html(
-            f"{member.label}: {remedy}"
+            f"{member.label}: {remedy_words(remedy)}"
             for member in found.members
             for remedy in member_remedies(member)
         ),

@@ -18,6 +18,7 @@ from workbench.views.offload.rows import (
     version_notes,
 )
 from workbench.views.rows import PlanFact
+from workbench.views.settings import remedy_words
 from workbench.views.text import problem_lines
 from workbench.views.units import bytes_text, counted, percent_text, tokens_text
 
@@ -29,7 +30,8 @@ def offload_html(plan: Plan, request: OffloadRequest) -> str:
     if plan.cache is None:
         return document(tag("p", NO_CACHE))
     result = offload(plan, request)
-    remedies = (f"{remedy}; {after}" for remedy, after in remedy_rows(plan, request, result))
+    tried = remedy_rows(plan, request, result)
+    remedies = (f"{remedy_words(remedy)}; {after}" for remedy, after in tried)
     checks = ((row.question, row.operands, row.text) for row in check_rows(plan, request, result))
     return document(
         _headline(result),

@@ -12,7 +12,7 @@ from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.differences import Comparison
 from workbench.core.what_if.facts import FACTS, Fact
 from workbench.core.what_if.outcomes import Outcome
-from workbench.views.frame import cells, figure
+from workbench.views.frame import SMALLEST_TEXT, cells, figure
 from workbench.views.palette import ATTENTION, CONV, CURRENT, FAINT, PADDING, RECURRENT, THEMES
 from workbench.views.rows import result_text
 from workbench.views.units import is_number
@@ -103,7 +103,7 @@ def upgrade_matrix(comparisons: Sequence[Comparison], theme: str = "auto") -> go
         COLOURS,
         x=["start", *columns],
         y=[comparison.model.name for comparison in comparisons],
-        textfont={"size": 10},
+        textfont={"size": SMALLEST_TEXT},
         hovertemplate="%{y}<br>%{x}: %{text}<extra></extra>",
     )
     return figure(
