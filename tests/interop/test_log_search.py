@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
+from random import Random
 
 import pytest
 
 from tests.interop.test_log_explain import SIZE, log_of
+from workbench.core.errors import WorkbenchError
+from workbench.core.resolve import resolve_numbers
 from workbench.interop.exchange import explain_log
-from workbench.interop.logs import candidates
+from workbench.interop.logs import candidates, tries
+from workbench.interop.logs.explain import targets_of
+from workbench.interop.logs.find import find_messages
+from workbench.interop.logs.text import lines_of, numbered_lines
+from workbench.interop.logs.tries import Changes, Outcome, Refusal, start_of
+from workbench.scenario.fields import changed
 
 
 @pytest.mark.parametrize(("most", "is_whole"), [(40, False), (10**6, True)])
@@ -41,3 +49,83 @@ def test_what_is_likelier_is_tried_before_the_search_ends(monkeypatch):
     assert few
     assert all(len(scene.fields) == len(few[0].fields) for scene in few)
     assert {scene.words for scene in few} <= {scene.words for scene in every}
+
+
+FEW_MODELS = ("qwen3-8b", "qwen3-next-80b-a3b", "nemotron-3-nano-30b-a3b", "granite-4.0-h-small")
+"""Enough for several answers, and few enough for a plain search."""
+FIXED: tuple[Changes, ...] = (
+    {"rules": "0.33"},
+    {"rules": "0.23", "kv_cache_memory_bytes": 20 * 2**30},
+    {"rules": "0.23", "max_model_len": 10**6},  # more than some of the models have
+    {"rules": "0.23", "kv_cache_memory_bytes": 2**26},  # refused with some of the changes
+    {"rules": "0.23", "speculative_method": "ngram", "tensor_parallel": 3},
+)
+"""What logs report."""
+
+
+def lines_of_numbers(block_size, tokens):
+    size = f"Setting attention block size to {block_size} tokens to ensure" if block_size else ""
+    pool = f"GPU KV cache size: {tokens:,} tokens" if tokens else ""
+    return find_messages(lines_of(f"{size}\n{pool}", numbered_lines))
+
+
+def logs():
+    """Yield (fields, targets): numbers that a combination has, and numbers that none has."""
+    for fixed in FIXED:
+        for change in ({}, {"kv_cache_dtype": "fp8"}, {"num_speculative_tokens": 2}):
+            for name in FEW_MODELS:
+                outcome = Outcome(change)
+                start = start_of({"model": name, **fixed})
+                plan = outcome.plan(start.model, start.settings, lambda _sizes: True)
+                if isinstance(plan, Refusal):
+                    continue
+                tokens = plan.cache and plan.cache.printed_tokens
+                for numbers in ((plan.block_size, None), (None, tokens), (plan.block_size, tokens)):
+                    if any(numbers):
+                        yield fixed, targets_of(lines_of_numbers(*numbers))
+        yield fixed, targets_of(lines_of_numbers(7, 12_345))
+
+
+def plainly(outcome, model, settings, may_fit):
+    """Resolve as `Outcome.plan` does, and remember nothing."""
+    try:
+        return resolve_numbers(model, changed(settings, outcome.change), may_fit)
+    except WorkbenchError as error:
+        return Refusal(error.field)
+
+
+@pytest.fixture
+def few_models(monkeypatch):
+    assert set(FEW_MODELS) <= set(candidates.catalog_names())
+    monkeypatch.setattr(candidates, "catalog_names", lambda: FEW_MODELS)
+    monkeypatch.setattr(candidates, "_KNOWN", {})
+
+
+def test_a_search_among_remembered_combinations_finds_what_a_plain_one_finds(
+    few_models, monkeypatch
+):
+    searched = [*logs()] * 2
+    Random(0).shuffle(searched)  # with every other log before it, and after itself
+    remembered = [candidates.candidates(fixed, None, targets) for fixed, targets in searched]
+    monkeypatch.setattr(Outcome, "plan", plainly)
+    monkeypatch.setattr(candidates, "KEPT", 0)
+    plain = [candidates.candidates(fixed, None, targets) for fixed, targets in searched]
+    assert remembered == plain
+    counts = [len(one.scenes) for one in plain]
+    assert 0 in counts
+    assert max(counts) > 1
+
+
+def test_a_log_with_the_same_fields_resolves_nothing_again(few_models, monkeypatch):
+    fixed, targets = FIXED[1], targets_of(lines_of_numbers(7, 12_345))
+    first = candidates.candidates(fixed, None, targets)
+    assert first.tried > 100
+    monkeypatch.setattr(tries, "resolve_numbers", lambda *_: pytest.fail("resolved again"))
+    assert candidates.candidates(fixed, None, targets) == first
+
+
+def test_what_is_remembered_is_bounded(few_models):
+    targets = targets_of(lines_of_numbers(7, None))
+    for length in range(4096, 4096 + 2 * candidates.KEPT):
+        candidates.candidates({"rules": "0.33", "max_model_len": length}, None, targets)
+    assert len(candidates._KNOWN) == candidates.KEPT

@@ -1,6 +1,6 @@
 """Find scenarios that give the numbers of a log: without a model, or where the rules differ."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -9,12 +9,15 @@ from itertools import islice
 from workbench.core.errors import WorkbenchError
 from workbench.core.model import Model
 from workbench.core.plan import Plan
+from workbench.core.registry import Registry
 from workbench.core.trace import show
 from workbench.interop.logs.scenario import LogReading
 from workbench.interop.logs.tries import (
     DRAFTS,
     Changes,
+    Outcome,
     Start,
+    Step,
     Target,
     Tries,
     choices,
@@ -31,6 +34,9 @@ FEW = 5
 MOST_TRIED = 6_000
 """Combinations: of the whole catalog all with up to two changes, and most with three."""
 LIKELY_DRAFTS = 4
+KEPT = 4
+"""Sets of fields whose combinations stay known: a log is often explained more than once."""
+_KNOWN: dict[tuple[object, ...], list[Start]] = {}
 TOKENS = "tokens"
 LIKELY = (
     "tensor_parallel",
@@ -113,7 +119,7 @@ def candidates(
         models = [model for model in models if model.is_hybrid]
     same_class = [model for model in models if model.architecture == architecture]
     fixed = {name: value for name, value in known.items() if name != MODEL.name}
-    starts = _starts(same_class or models, fixed)
+    starts = _known_starts(same_class or models, fixed)
     found: list[tuple[int, CandidateScenario]] = []
     tries = Tries(targets, MOST_TRIED)
     is_stopped = False
@@ -122,7 +128,7 @@ def candidates(
         if is_stopped:
             break
         for start in starts:
-            for change, fields, plan in tries.hits(start, step(start, fixed)):
+            for change, fields, plan in tries.hits(start, start.outcomes(step, fixed)):
                 words = ", ".join([start.model.name, *_words(change)])
                 found.append(
                     (len(change), CandidateScenario(fields, words, f"{words}: {_sizes(plan)}"))
@@ -131,6 +137,17 @@ def candidates(
     scenes = tuple(scene for _count, scene in found[:MOST])
     is_whole = tries.left > 0 and len(found) <= MOST and not is_stopped
     return ModelSearch(scenes, MOST_TRIED - tries.left, is_whole)
+
+
+def _known_starts(models: Iterable[Model], fixed: Changes) -> list[Start]:
+    """Return the starts, with what earlier searches with the same fields found out."""
+    key = (tuple(model.name for model in models), repr(sorted(fixed.items())), Registry.changes)
+    if (found := _KNOWN.pop(key, None)) is None:
+        found = _starts(models, fixed)
+    _KNOWN[key] = found  # at the end: it was used last
+    for old in list(_KNOWN)[:-KEPT]:
+        _KNOWN.pop(old, None)
+    return [start.again() for start in found]
 
 
 def _starts(models: Iterable[Model], fixed: Changes) -> list[Start]:
@@ -171,7 +188,7 @@ def _several(start: Start, fixed: Changes, count: int, *, likely: bool) -> Itera
 
 
 THREE_LIKELY = partial(_several, count=3, likely=True)
-STEPS: tuple[Callable[[Start, Changes], Iterable[Changes]], ...] = (
+STEPS: tuple[Step, ...] = (
     *(_itself, _single, partial(_several, count=2, likely=True), _platform),
     *(partial(_several, count=2, likely=False), THREE_LIKELY),
     partial(_several, count=3, likely=False),
@@ -189,7 +206,7 @@ def other_scenes(reading: LogReading, targets: tuple[Target, ...]) -> tuple[Cand
         return ()
     known = {name for name in reading.from_lines if name != "rules"}
     found = []
-    hits = Tries(targets, MOST_TRIED).hits(start, _all(known, start))
+    hits = Tries(targets, MOST_TRIED).hits(start, map(Outcome, _all(known, start)))
     for change, fields, plan in islice(hits, FEW):
         words = " and ".join(_words(change))
         text = f"With {words} the rules give {_sizes(plan)}."

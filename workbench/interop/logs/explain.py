@@ -79,7 +79,7 @@ def _explained(
     code = None
     if ending is not None:
         reading, code = reproduced(reading, ending, found, resolve)
-    targets = _targets(found)
+    targets = targets_of(found)
     explained = Explainer(reading, targets, resolve)
     explained_lines = tuple(sorted(map(explained.line, found), key=lambda line: line.line))
     search = ModelSearch(explained.others or ())
@@ -107,7 +107,7 @@ def _missing(reading: LogReading, targets: tuple[Target, ...], search: ModelSear
     )
 
 
-def _targets(found: tuple[LoggedMessage, ...]) -> tuple[Target, ...]:
+def targets_of(found: tuple[LoggedMessage, ...]) -> tuple[Target, ...]:
     """Return numbers of the log that can be looked for in other scenarios; XPU's rounding last."""
     sizes = {
         compare.value: Target(compare, one.values[compare.value])

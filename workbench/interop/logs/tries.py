@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import combinations, product
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.model import Model
@@ -36,6 +36,54 @@ class Target:
         return self.compare.has(plan, self.said)
 
 
+class Refusal(NamedTuple):
+    """No plan: the rules refuse a value of this field."""
+
+    field: str | None
+
+
+class Outcome:
+    """A change of a scenario, and what the rules give for it: resolved once, as far as needed."""
+
+    __slots__ = ("_plan", "_refusal", "_sizes", "change", "count")
+
+    def __init__(self, change: Changes) -> None:
+        self.change = change
+        self.count = len(change.keys() - {METHOD})
+        self._sizes: Plan | None = None
+        self._plan: Plan | None = None
+        self._refusal: Refusal | None = None
+
+    def plan(
+        self, model: Model, settings: Settings, may_fit: Callable[[Plan], bool]
+    ) -> Plan | Refusal | None:
+        """Return the plan or its refusal; None where its sizes cannot be the wanted ones.
+
+        model, settings: the same every time.
+        """
+        if self._plan is not None:
+            return self._plan
+        if self._sizes is not None and not may_fit(self._sizes):
+            return None
+        if self._refusal is None:
+            self._resolve(model, changed(settings, self.change), may_fit)
+        return self._plan or self._refusal
+
+    def _resolve(self, model: Model, settings: Settings, may_fit: Callable[[Plan], bool]) -> None:
+        def note(sizes: Plan) -> bool:
+            self._sizes = sizes
+            return may_fit(sizes)
+
+        try:
+            self._plan = resolve_numbers(model, settings, note)
+        except WorkbenchError as error:
+            self._refusal = Refusal(error.field)  # the error itself would keep all its frames
+
+
+Step = Callable[["Start", Changes], Iterable[Changes]]
+"""What yields changes of a scenario. The second argument are fields that stay unchanged."""
+
+
 @dataclass(slots=True)
 class Start:
     """A scenario whose changes are tried."""
@@ -47,6 +95,17 @@ class Start:
     """Fields that the first hit changed; changes of more are not tried."""
     is_refused: bool = False
     """Whether no change can lift its refusal."""
+    _outcomes: dict[Step, tuple[Outcome, ...]] = field(default_factory=dict)
+
+    def again(self) -> Start:
+        """Return the scenario for another search, with what is known of its changes."""
+        return Start(self.model, self.settings, self.fields, _outcomes=self._outcomes)
+
+    def outcomes(self, step: Step, fixed: Changes) -> tuple[Outcome, ...]:
+        """Return the changes of a step, in its order. fixed: the same in every search."""
+        if step not in self._outcomes:
+            self._outcomes[step] = tuple(map(Outcome, step(self, fixed)))
+        return self._outcomes[step]
 
 
 def start_of(fields: Changes) -> Start | None:
@@ -68,29 +127,31 @@ class Tries:
         self._sizes = [target for target in self._targets if target.compare.is_size]
 
     def hits(
-        self, start: Start, changes: Iterable[Changes]
+        self, start: Start, outcomes: Iterable[Outcome]
     ) -> Iterator[tuple[Changes, dict[str, Any], Plan]]:
         """Yield the changes that hit every target, with all fields and the plan."""
-        for change in changes:
-            count = len(change.keys() - {METHOD})
-            if self.left <= 0 or start.is_refused or count > (start.fewest or count):
+        for one in outcomes:
+            if self.left <= 0 or start.is_refused or one.count > (start.fewest or one.count):
                 return
             self.left -= 1
-            try:
-                plan = self._plan(start, change)
-            except WorkbenchError as error:
-                start.is_refused = error.field in OF_THE_MODEL - change.keys()
-                continue
-            if plan is not None:
-                start.fewest = count
-                yield change, {**start.fields, **change}, plan
+            found = self._wanted(start, one)
+            if isinstance(found, Refusal):
+                start.is_refused = found.field in OF_THE_MODEL - one.change.keys()
+            elif found is not None:
+                start.fewest = one.count
+                yield one.change, {**start.fields, **one.change}, found
 
-    def _plan(self, start: Start, change: Changes) -> Plan | None:
-        found = resolve_numbers(start.model, changed(start.settings, change), self._has_sizes)
-        if found is None or not all(target.hit(found) for target in self._targets):
+    def _wanted(self, start: Start, one: Outcome) -> Plan | Refusal | None:
+        plan = one.plan(start.model, start.settings, self._has_sizes)
+        if not isinstance(plan, Plan):
+            return plan
+        if not all(target.hit(plan) for target in self._targets):
             return None
-        Scenario.from_dict({**start.fields, **change})  # refuses what contradicts other fields
-        return found
+        try:
+            Scenario.from_dict({**start.fields, **one.change})
+        except WorkbenchError as error:  # what contradicts other fields
+            return Refusal(error.field)
+        return plan
 
     def _has_sizes(self, plan: Plan) -> bool:
         return all(target.hit(plan) for target in self._sizes)
