@@ -331,6 +331,6 @@ def test_a_shell_variable_without_a_value_is_named(text, name):
     assert caught.value.code == "variable_not_set"
 
 
-def test_a_model_that_is_a_shell_variable_is_no_unknown_name():
+def test_a_model_that_is_a_shell_variable_is_said_to_be_one():
     with pytest.raises(ConfigError, match="is a shell variable"):
         load_model("$MODEL")
