@@ -576,6 +576,13 @@ PROBLEMS = [
         id="kernels-that-the-device-cannot-run-and-nothing-tests",
     ),
     pytest.param(
+        {"model": "Qwen/Qwen3-30B-A3B-FP8", "rules": "0.23", "device": "RX 7900 XTX"},
+        "no_fp8_experts",
+        "No FP8 MoE backend supports the deployment configuration.",
+        {"device": "MI300X"},
+        id="fp8-experts-without-a-kernel",
+    ),
+    pytest.param(
         {"model": nemotron_h(), **ALIGN, "max_num_batched_tokens": 2048},
         "block_exceeds_token_budget",
         "In Mamba cache align mode, block_size (2096) must be <= max_num_batched_tokens (2048).",

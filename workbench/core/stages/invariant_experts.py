@@ -4,7 +4,7 @@ Source: `FusedMoEExperts.is_supported_config` and the selection in `layers/fused
 and 0.33.
 """
 
-from workbench.core.weights import Format
+from workbench.core.weights import Format, Part
 from workbench.core.working_plan import WorkingPlan
 
 PLAIN_EXPERTS, FP8, MXFP4, WNA16 = "plain", "fp8", "mxfp4", "wna16"
@@ -24,9 +24,8 @@ def invariant_experts(run: WorkingPlan) -> None:
     """Refuse experts whose kernels depend on what else is in the batch."""
     if not run.settings.batch_invariant or not run.model.num_experts:
         return
-    parts = (part for part, _ in run.model.unread_weights.of().parts if part.experts > 1)
-    part = next(parts, None)
-    kind = None if part is None else _kind(run, part.stored)
+    part = _experts(run)
+    kind = format_of_experts(run)
     if part is None or kind is None:
         return
     platform, capability = run.platform.name, run.capability
@@ -46,8 +45,19 @@ def invariant_experts(run: WorkingPlan) -> None:
     )
 
 
+def _experts(run: WorkingPlan) -> Part | None:
+    """Return the first part of the weights that has experts."""
+    parts = (part for part, _ in run.model.unread_weights.of().parts if part.experts > 1)
+    return next(parts, None)
+
+
+def format_of_experts(run: WorkingPlan) -> str | None:
+    """Return the format of the experts as a key of NAMES; None for one that always has a kernel."""
+    part = _experts(run)
+    return None if part is None else _kind(run, part.stored)
+
+
 def _kind(run: WorkingPlan, stored: Format | None) -> str | None:
-    """Return the format as a key of NAMES; None for one that always has a kernel."""
     method = run.model.quantization
     if stored is None:
         return PLAIN_EXPERTS

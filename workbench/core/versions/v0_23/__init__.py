@@ -234,6 +234,7 @@ V0_23 = RuleSet(
     ),
     derived_heads=DERIVED_HEADS,
     clamped_nvfp4=frozenset({"DeepseekV4ForCausalLM"}),
+    fp8_on_gfx=("gfx9", "gfx12"),
     citations=CITATIONS,
     backend_for_mixed_heads=backend_for_mixed_heads,
     batch_tiers=(

@@ -253,6 +253,7 @@ V0_33 = V0_23.successor(
     # `is_vit_use_data_parallel(num_heads)` of its tower
     towers_left_whole=frozenset({"KimiK25ForConditionalGeneration"}),
     clamped_nvfp4=frozenset(),
+    fp8_on_gfx=("gfx",),
     derived_heads=V0_23.derived_heads - {"commandr"},
     citations=CITATIONS,
     linear_state_as_mla=True,
