@@ -126,6 +126,7 @@ QUESTIONS = {
         {"device": "H100", "tensor_parallel": 2, "model": "qwen3-next-80b-a3b"},
     ),
     "which backends on B200 and why not the others": ("start", {"device": "B200"}),
+    "how many heads does this model have?": ("why", {}),
     "does prefix caching hit?": ("hits", {}),
     "smallest prompt that hits": ("hits", {}),
     "smallest prompt that hits with Qwen3-Next-80B": ("hits", {"model": "qwen3-next-80b-a3b"}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from html import unescape
+from html import escape, unescape
 
 import pytest
 from ipywidgets.widgets import widget as every
@@ -179,6 +179,18 @@ def test_a_saved_notebook_has_the_words_of_a_lab():
     bundle = wb.lab.hits(START)._repr_mimebundle_()
     assert bundle["text/plain"].startswith("Prefix hits, pinned: qwen3-next-80b-a3b")
     assert "tokens" in bundle["text/html"]
+
+
+def test_the_fields_of_a_model_are_listed_with_their_entries_and_its_layers():
+    plan = wb.resolve(model="nemotron-3-nano-30b-a3b")
+    found = wb.lab.fields(plan)
+    shown = found._repr_mimebundle_()["text/html"]
+    for name, text in plan.model.origins.items():
+        assert f"<code>{name}</code>" in shown
+        assert escape(text.rpartition(" from ")[2]) in shown
+    for kind in {layer.kind for layer in plan.model.layers}:
+        assert kind.replace("_", " ") in shown
+    found.close()
 
 
 def test_every_lab_says_what_it_shows_and_one_that_launches_what_a_gpu_adds():

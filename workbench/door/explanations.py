@@ -18,7 +18,7 @@ from workbench.scenario.versions import compare
 from workbench.views import html
 from workbench.views.capacity.html import pool_html
 from workbench.views.capacity.memory_answer import answer_html
-from workbench.views.door.buttons import data_button
+from workbench.views.door.buttons import button, data_button
 from workbench.views.door.step_links import step_links, step_list
 from workbench.views.door.trial import slider
 from workbench.views.hits.html import hits_html
@@ -34,7 +34,8 @@ PINNED = "pinned"
 def why(plan: Plan, pinned: Plan | None) -> Html:
     """Return the picture, compared with that of A, and every step."""
     steps = html.fold(f"All {len(plan.steps)} steps", step_list(plan))
-    origins = html.fold("Where the model's numbers come from", html.origins_html(plan))
+    lab = button("as a table, with the layers \u25b8", "show_lab", "Model fields", class_="wb-link")
+    origins = html.fold(html.ORIGINS, join(html.origins_html(plan), lab))
     other, longest = Html(), longest_page(plan)
     if pinned is not None:
         longest = max(longest, longest_page(pinned))

@@ -41,6 +41,11 @@ LABS = {
         "Without a GPU, Triton's interpreter or torch on the CPU runs it and the result is "
         "checked; a GPU adds times and rates.",
     ),
+    "Model fields": LabKind(
+        "fields",
+        "model_fields:model_fields_panel",
+        "What the model is read as: every number, its entry of config.json, and the layers.",
+    ),
     "Backends by TP": LabKind(
         "backends", "backends:backends_panel", "Attention backends by tensor-parallel size."
     ),

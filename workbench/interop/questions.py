@@ -45,6 +45,7 @@ BARE_WHY = (
 WHY = Topic(rf"{BARE_WHY}|blocks?|sizes?|padding|page\w*|align\w*|state|{NUMBER}", "why")
 TOPICS = (
     Topic(r"bytes?|address|offset", "why", "Page bytes"),
+    Topic(r"fields?|config(?:\.json)?|layers|heads?", "why", "Model fields"),
     Topic(r"backends?|kernels?|flash\w*|triton|flex\w*", "start", "Backends by TP"),
     Topic(r"offload\w*|transfer\w*|connectors?|disaggregat\w*", "fits", "Offload and transfer"),
     Topic(

@@ -1,0 +1,38 @@
+"""What a model is read as: every number with its entry of config.json, and the layers by kind."""
+
+from collections.abc import Iterable
+
+from workbench.core.plan import Plan
+from workbench.views.html import Html, code, document, note, table, tag
+from workbench.views.units import counted
+
+LAYERS_SHOWN = 12
+"""Numbers of layers that are listed of each kind."""
+
+
+def model_fields_html(plan: Plan) -> str:
+    """Return the numbers of the model with their entries of config.json, and its layers."""
+    return document(
+        tag("h4", f"What {plan.model.name} is read as"),
+        *map(note, plan.model.notes),
+        table(("number", "value", "from config.json"), map(_origin, plan.model.origins.values())),
+        tag("h4", "Layers with a cache"),
+        table(("kind", "layers", "numbers"), _kinds(plan)),
+    )
+
+
+def _origin(text: str) -> tuple[Html, str, Html]:
+    """Return the cells of "name = value from entry"."""
+    name, _, rest = text.partition(" = ")
+    value, _, entry = rest.rpartition(" from ")
+    return code(name), value, code(entry)
+
+
+def _kinds(plan: Plan) -> Iterable[tuple[str, str, str]]:
+    by_kind: dict[str, list[int]] = {}
+    for layer in plan.model.layers:
+        by_kind.setdefault(layer.kind.replace("_", " "), []).append(layer.number)
+    for kind, numbers in by_kind.items():
+        more = " ..." if len(numbers) > LAYERS_SHOWN else ""
+        listed = ", ".join(map(str, numbers[:LAYERS_SHOWN]))
+        yield kind, counted(len(numbers), "layer"), f"{listed}{more}"
