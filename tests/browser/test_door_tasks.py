@@ -153,11 +153,23 @@ def test_a_fatal_log_is_mended_and_its_command_copied(person):
     expect(person.lab.element(".wb-understood")).to_contain_text("fatal error")
     person.click('.wb-understood [data-do="apply"]')
     expect(person.lab.element('[data-tile="start"]')).not_to_contain_text("would not start")
-    person.click('[data-key="copy-Copy vllm serve"]')
-    expect(person.lab.element('[data-key="copy-Copy vllm serve"]')).to_have_text("Copied")
+    person.click('[data-key="copy-corrected"]')
+    expect(person.lab.element('[data-key="copy-corrected"]')).to_have_text("Copied")
     copied = person.lab.page.evaluate("navigator.clipboard.readText()")
     assert workbench.resolve(workbench.from_vllm_command(copied).scenario).errors == ()
     assert person.actions == 3
+
+
+def test_the_keyboard_goes_on_where_a_fix_is(person):
+    person.paste("Qwen3-Next-80B, 4 x H100")
+    fix = person.lab.element('[data-key="hits-fix"]')
+    fix.focus()
+    person.lab.press("Enter")
+    card = person.lab.element('[data-key="next-0"]')
+    expect(card).to_be_focused()
+    expect(card).to_contain_text("Prefix caching on")
+    person.lab.press("Enter")
+    expect(person.lab.element('[data-tile="hits"]')).to_contain_text("shortest prompt that can hit")
 
 
 def test_what_another_version_makes_of_my_model(person):

@@ -238,7 +238,10 @@ class Door {
       this.send(act, arg);
       this.places.labs.scrollIntoView({ block: "start" });
     }
-    else this.send(act, arg);
+    else {
+      if (act === "goal") this.next = "next-0"; // the cards answer: go to the first
+      this.send(act, arg);
+    }
   }
 
   // What opens takes the keyboard.

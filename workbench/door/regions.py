@@ -174,6 +174,8 @@ def _understood(shown: Shown) -> Html:
         parts.append(answered(found, shown.outcome.plan, shown.answers))
     if found.log is not None:
         parts = [explained(found.log, shown.outcome.scenario)]
+        if found.log.failure is not None:
+            parts.append(_copy_command(shown.outcome.plan, "copy-corrected"))
     else:
         parts.append(html.bullets(found.notes))
     return tag("div", *parts, class_="wb-understood")
@@ -192,10 +194,15 @@ def _actions(shown: Shown) -> Html:
         *pins,
         button("Copy link", "copy", data_copy=link_of(shown.outcome.scenario)),
     ]
-    if (plan := shown.outcome.plan) is not None:
-        name, text = next(iter(commands_of(plan).items()))
-        buttons.append(button(f"Copy {name}", "copy", data_copy=text))
-    return tag("div", *buttons, class_="wb-actions")
+    return tag("div", *buttons, _copy_command(shown.outcome.plan), class_="wb-actions")
+
+
+def _copy_command(plan: Plan | None, key: str = "") -> Html:
+    """Return the button that copies the command of a plan; nothing without one."""
+    if plan is None:
+        return Html()
+    name, text = next(iter(commands_of(plan).items()))
+    return button(f"Copy {name}", "copy", key=key, data_copy=text)
 
 
 def _disabled(is_disabled: bool) -> dict[str, str]:
