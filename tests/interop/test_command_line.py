@@ -327,7 +327,7 @@ def test_a_shell_variable_has_the_value_that_the_text_sets(text):
 )
 def test_a_shell_variable_without_a_value_is_named(text, name):
     with pytest.raises(ScenarioError, match=f"{name}=VALUE vllm serve") as caught:
-        read_command(text)
+        from_vllm_command(text)
     assert caught.value.code == "variable_not_set"
 
 

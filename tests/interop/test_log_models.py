@@ -56,7 +56,7 @@ def test_a_quantized_or_tuned_checkpoint_has_the_sizes_of_its_base(reference, na
         ("moonshotai/Kimi-K2", "kimi-k2"),
         ("org/Qwen3-8B-VL", "qwen3-8b"),
         ("tiiuae/Falcon-H1-7B-Instruct", "falcon-h1-7b"),
-        ("Qwen/Qwen3-Coder-30B-A3B-Instruct-FP8", None),
+        ("Qwen/Qwen3-Coder-80B-A3B-Instruct-FP8", None),
         ("Qwen/Qwen3.5-7B-GPTQ-Int4", None),
         ("/model", None),
         ("", None),

@@ -54,6 +54,7 @@ def from_vllm_command(text: str, **machine: Any) -> Command:
     2
     """
     parsed = read_command(text, str(machine.get("rules", DEFAULT)))
+    parsed.check_variables()
     try:
         scenario = Scenario(**{**machine, **parsed.fields})
     except ScenarioError as error:

@@ -96,13 +96,18 @@ class CommandFields:
     drafted_by: str = ""
 
     def give(self, name: str, value: Any, source: str) -> None:
-        """Set a field; the last value counts. Errors: ScenarioError for a variable without one."""
-        if isinstance(value, str) and (advice := not_set(value)) is not None:
-            raise ScenarioError("variable_not_set", f"{source}: {advice}", field=name)
+        """Set a field; the last value counts."""
         if name in self.fields and self.fields[name] != value:
             first = self.sources[name]
             self.notes.append(f"{first} is given again as {source}: the last one counts.")
         self.fields[name], self.sources[name] = value, source
+
+    def check_variables(self) -> None:
+        """Refuse a field whose value is a shell variable. Errors: ScenarioError."""
+        for name, value in self.fields.items():
+            if isinstance(value, str) and (advice := not_set(value)) is not None:
+                source = self.sources[name]
+                raise ScenarioError("variable_not_set", f"{source}: {advice}", field=name)
 
     def variables(self, values: Mapping[str, str]) -> None:
         """Read the variables that are set before the command."""
