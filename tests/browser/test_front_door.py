@@ -280,6 +280,24 @@ def test_answers_explanation_and_next_steps_are_on_one_screen_in_every_view(door
     door.element('[data-key="view-why"]').click()
 
 
+@pytest.mark.parametrize("chip", ["all", "device"])
+def test_on_a_phone_what_a_chip_opens_is_a_sheet_inside_the_screen(door, chip):
+    door.hide_sidebar()
+    door.set_viewport(400, 800)
+    opened = door.element(f'[data-chip="{chip}"] > button')
+    opened.click()
+    sheet = door.element(".wb-pop")
+    expect(sheet).to_be_visible()
+    screen = door.page.locator(".jp-NotebookPanel-notebook >> visible=true").bounding_box()
+    box = sheet.bounding_box()
+    for start, size in (("x", "width"), ("y", "height")):
+        assert screen[start] <= box[start]
+        assert box[start] + box[size] <= screen[start] + screen[size]
+    door.press("Escape")
+    expect(opened).to_have_attribute("aria-expanded", "false")
+    door.set_viewport(1280, 900)
+
+
 def test_the_first_word_of_the_kernel_is_answered_so_that_the_next_is_not_held(door):
     door.execute("heard = []; panel.view.on_msg(lambda _view, sent, _: heard.append(sent['do']))")
     start_with(door, "bamba-9b")

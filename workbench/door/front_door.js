@@ -105,6 +105,7 @@ class Door {
     const room = this.root.getBoundingClientRect();
     for (const pop of this.root.querySelectorAll(".wb-pop")) {
       pop.style.translate = "";
+      if (getComputedStyle(pop).position === "fixed") continue; // a sheet, as wide as the window
       const at = pop.getBoundingClientRect();
       pop.style.translate = `${Math.max(room.left - at.left, 0) || Math.min(room.right - at.right, 0)}px`;
     }

@@ -82,7 +82,7 @@ def _line(line: Mapping[str, Any]) -> list[str]:
 
 
 def log_html(report: Mapping[str, Any]) -> str:
-    """Return the same as HTML; everything from the log is escaped."""
+    """Return the same as HTML, a fatal error first; everything from the log is escaped."""
     if report["servers"]:
         return "".join(
             document(tag("h4", title)) + log_html(server) for title, server in _servers(report)
@@ -91,8 +91,8 @@ def log_html(report: Mapping[str, Any]) -> str:
     scenarios = [scene["text"] for scene in report["candidates"]]
     found = [tag("p", "Scenarios with these sizes:"), tag("div", _list(scenarios))]
     return document(
-        tag("p", tag("b", headline(report))),
         failure_html(report["failure"]),
+        tag("p", tag("b", headline(report))),
         tag("p", *notes) if len(notes) == 1 else _list(notes),
         *(found if scenarios else ()),
         lines_table(report["lines"]),
