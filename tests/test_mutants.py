@@ -34,7 +34,9 @@ def test_share():
 """
 ELSEWHERE = (
     *(f"tests/models/test_{one}.py" for one in ("caches_alongside", "weights")),
-    "tests/views/test_backends.py",
+    *(f"tests/views/test_{one}.py" for one in ("backends", "flex_views", "transfer")),
+    "tests/labs/test_cache_view_properties.py",
+    "tests/verify/test_verify.py",
 )
 """Files that judge core, too."""
 PROFILE = """

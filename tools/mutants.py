@@ -49,7 +49,9 @@ STORE_TESTS = tuple(
 CORE_TESTS = (
     "tests/core",
     *(f"tests/models/test_{one}.py" for one in ("caches_alongside", "weights")),
-    "tests/views/test_backends.py",
+    *(f"tests/views/test_{one}.py" for one in ("backends", "flex_views", "transfer")),
+    "tests/labs/test_cache_view_properties.py",
+    "tests/verify/test_verify.py",
 )
 AREAS = (
     Area("core", "workbench/core", CORE_TESTS),

@@ -132,3 +132,22 @@ def test_a_plan_that_stops_earlier_says_why():
     with pytest.raises(LayoutError, match="vLLM stops before it builds a view") as found:
         plan_layout(plan, num_blocks=2)
     assert found.value.code == "pages_not_equal"
+
+
+def test_a_model_without_attention_has_states_to_lay_out():
+    plan = wb.resolve(wb.Scenario(model="mamba-2.8b", rules="0.33"))
+    found = plan_layout(plan, num_blocks=2)
+    assert (found.attention, found.raw_bytes) == (None, 2 * plan.cache.grouping.bytes_per_block)
+
+
+ACROSS_LAYERS = sorted(
+    name for name, one in BACKENDS.items() if one.cache is not None and one.cache.orders_with_layers
+)
+
+
+@pytest.mark.parametrize("name", ["NHD", "HND"])
+@pytest.mark.parametrize("backend", ACROSS_LAYERS)
+def test_an_order_with_layers_is_an_order_of_all_dimensions(backend, name):
+    layout = BACKENDS[backend].cache
+    order = layout.stride_order(name, with_layers=True)
+    assert sorted(order) == list(range(len(layout.axes) + 1))

@@ -8,6 +8,7 @@ import pytest
 import workbench as wb
 from tests.core.conformance import DATA
 from tests.models.configs import llama
+from workbench.core.capacity.memory_answer import YES, memory_answer
 from workbench.core.capacity.memory_estimate import estimate, weights_of
 from workbench.core.devices import DEVICES
 from workbench.scenario import Scenario
@@ -182,3 +183,14 @@ def test_views_show_the_parts_and_the_range():
         assert name in html
     assert "estimate" in html
     assert "unknown" in wb.resolve(model="qwen3-8b").memory()._repr_html_()
+
+
+def test_a_start_is_sure_up_to_one_block_of_states_per_sequence():
+    given = {"model": "qwen3.5-4b", "rules": "0.33", "kv_cache_memory_bytes": 4 * GIB}
+    blocks = resolve(Scenario(**given, max_model_len=4096)).cache.num_blocks
+    found = [
+        memory_answer(resolve(Scenario(**given, max_model_len=4096, max_num_seqs=count))).starts
+        for count in (blocks - 1, blocks, blocks + 1)
+    ]
+    assert found[:2] == [YES, YES]
+    assert found[2] != YES

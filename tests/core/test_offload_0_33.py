@@ -12,7 +12,7 @@ import workbench as wb
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.offload.plan import OffloadRequest, offload, window_chunks
 from workbench.core.offload.pool import layer_bytes, worker_bytes
-from workbench.core.offload.remedies import request_remedies, transfer_remedies
+from workbench.core.offload.remedies import _candidates, request_remedies, transfer_remedies
 from workbench.core.offload.request import BlockSizes, resolved_block_sizes
 from workbench.core.offload.transfer import transfer
 from workbench.core.problems import Problem
@@ -223,3 +223,20 @@ def test_larger_blocks_on_the_decode_side_and_the_order_of_heads():
     (problem,) = transfer(explicit, both).problems
     assert problem.code == "transfer_needs_hnd"
     assert transfer(explicit, plan_of(**llama, kv_cache_layout="NHD")).is_legal
+
+
+def test_heads_of_every_rank_are_kept_and_a_latent_once():
+    for model, copies in (("qwen3-8b", 2), ("deepseek-v3", 1)):
+        plan = plan_of(model, tensor_parallel=2)
+        found = offload(plan, POOL)
+        page = worker_bytes(plan).per_block * copies
+        assert found.bytes_per_cpu_block == -(-page // 4096) * 4096
+
+
+@pytest.mark.parametrize("caching", [True, False])
+def test_one_side_with_prefix_caching_is_enough_to_try_without(caching):
+    sides = [plan_of(enable_prefix_caching=one) for one in (caching, not caching)]
+    changes = [changes for _side, changes in _candidates(*sides)]
+    assert changes[-1]["enable_prefix_caching"] is False
+    neither = plan_of(enable_prefix_caching=False)
+    assert all("enable_prefix_caching" not in one for _, one in _candidates(neither, neither))

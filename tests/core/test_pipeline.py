@@ -162,3 +162,18 @@ def test_every_layer_is_on_one_stage_and_memory_adds_up(scenario, stages):
             continue
         one, unused = stage.grouping.bytes_per_block, stage.unused_bytes
         assert 0 <= stage.available_bytes - cache.num_blocks * one - unused < one
+
+
+@RULES
+def test_a_group_of_a_stage_is_padded_to_the_largest_unless_groups_share_an_allocation(rules):
+    whole = plan_of("nemotron-3-nano-30b-a3b", 1, rules).cache.grouping
+    found = projected(whole, range(5, 40))
+    layers = [len(group.layers) for group in found.groups]
+    assert found.group_size == max(layers) > min(layers)
+    padding = [group.padding_layers for group in found.groups]
+    if whole.layout is None:
+        assert [sum(both) for both in zip(layers, padding, strict=True)] == [max(layers)] * len(
+            layers
+        )
+    else:
+        assert padding == [group.padding_layers for group in whole.groups]

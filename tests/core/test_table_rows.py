@@ -107,3 +107,8 @@ def test_a_row_that_is_too_short_has_vllms_message():
     assert capacity_text(3, 1, 64, 64) is None
     said = "Block table write for request 3, group 1 exceeds row capacity (65 > 64)"
     assert capacity_text(3, 1, 65, 64) == said
+
+
+def test_a_block_of_one_kernel_block_is_itself():
+    assert expanded_row((4, 2), 1) == (4, 2)
+    assert expanded_row((4, 2), 1, stride=3) == (12, 6)

@@ -47,12 +47,12 @@ class Head:
 
     kinds: tuple[str, ...]
     """The kind of every layer as listed; full attention where nothing is listed."""
-    window_tokens: int | None = None
+    window_tokens: int | None
     """Of its sliding layers, None without any."""
-    is_causal: bool | None = None
+    is_causal: bool | None
     """Set for all layers, None where it follows from their kinds."""
-    has_sinks: bool = False
-    reads_hidden_states: bool = True
+    has_sinks: bool
+    reads_hidden_states: bool
     """An EAGLE-3 head reads hidden states of several layers (`use_aux_hidden_state`)."""
-    method: str | None = None
+    method: str | None
     """The method that the file itself names."""

@@ -19,7 +19,7 @@ from workbench.kernels.bench import run as bench_run
 from workbench.kernels.bench.flex import READS_MASKED, FlexRun
 from workbench.kernels.bench.flex_cases import CASES
 from workbench.kernels.bench.flex_inputs import flex_input, truth
-from workbench.kernels.bench.flex_peers import OurPeer, own_kinds
+from workbench.kernels.bench.flex_peers import DensePeer, OurPeer, SdpaPeer, own_kinds
 from workbench.kernels.bench.peers import PeerKind
 from workbench.kernels.bench.ratios import AGAIN
 from workbench.kernels.bench.report import report
@@ -88,6 +88,14 @@ def test_a_peer_that_cannot_says_why():
     peers, _right = run.check(flex_input(D4, DEVICE))
     assert {one.name for one in peers} == {"fast", "bitwise", "flex paged"}
     assert any("D4: no sdpa dense: its requests have" in line for line in run.result.open_questions)
+
+
+@pytest.mark.parametrize("name", ["S1", "D1"])
+def test_queries_of_peers_without_pages_are_the_last_ones_of_their_request(name):
+    case = CASES[name].reduced()
+    run = run_of(case, [kind("dense", DensePeer), kind("sdpa", SdpaPeer)])
+    run.check(flex_input(case, DEVICE))
+    assert [verdict.ok for verdict in run.result.verdicts] == [True, True]
 
 
 def test_metadata_of_ours_does_not_grow_with_the_pool_and_the_engines_does():

@@ -1,9 +1,10 @@
 """The groups that the layers of a model end up in, and where their pages are."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from math import gcd, lcm
 from typing import TypeVar
 
@@ -207,14 +208,13 @@ class Grouping:
         if len(self.groups) == 1:
             specs = self.layers.items()
             return tuple(Tensor(spec.page_size_bytes, (name,)) for name, (_, spec) in specs)
-        used: Counter[tuple[int, int]] = Counter()
+        slots: defaultdict[tuple[int, int], Iterator[int]] = defaultdict(count)
         found: dict[int, dict[int, list[str]]] = {}
         for name, (group, spec) in self.layers.items():
             page = spec.page_size_bytes
             # The n-th layer of each group shares a tensor with the n-th of all others
             # (get_kv_cache_config_from_groups, 0.23).
-            slot = used[group, page]
-            used[group, page] += 1
+            slot = next(slots[group, page])
             found.setdefault(page, {}).setdefault(slot, []).append(name)
         return tuple(
             Tensor(page, tuple(names))

@@ -28,7 +28,7 @@ class LayerVariant(NamedTuple):
     slides: bool
     is_plain: bool
     """It keeps the model's dtype alongside a quantized cache."""
-    reads_encoder: bool = False
+    reads_encoder: bool
     """It is cross attention."""
 
     @classmethod

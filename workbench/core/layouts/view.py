@@ -145,7 +145,7 @@ class View:
             require_index(axis, index, sizes[axis])
 
 
-def block_ranges(view: View, block: int, blocks_per_page: int = 1) -> tuple[range, ...]:
+def block_ranges(view: View, block: int, blocks_per_page: int) -> tuple[range, ...]:
     """Return the bytes of one manager block: of its `blocks_per_page` kernel blocks, ascending."""
     kernels = range(block * blocks_per_page, (block + 1) * blocks_per_page)
     ranges = [part for kernel in kernels for part in view.byte_ranges({NUM_BLOCKS: kernel})]
