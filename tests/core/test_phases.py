@@ -14,9 +14,10 @@ from tests.core.strategies import scenarios
 from workbench.core import phases
 from workbench.core.backends import Backend, MultipleOf, Rank
 from workbench.core.plan import Plan
-from workbench.core.resolve import POOL_SETTINGS, resolve, resolve_numbers
+from workbench.core.resolve import resolve, resolve_numbers
 from workbench.core.stages import grouping
 from workbench.core.versions import RULE_SETS
+from workbench.core.watch import POOL_SETTINGS
 from workbench.models import load_model
 from workbench.scenario.fields import Settings
 from workbench.scenario.scenario import random_scenarios

@@ -16,16 +16,6 @@ from workbench.core.working_plan import UntracedPlan, WorkingPlan
 if TYPE_CHECKING:
     from workbench.scenario.fields import Settings
 
-
-POOL_SETTINGS = frozenset(
-    {
-        *("kv_cache_memory_bytes", "kv_cache_memory_bytes_by_rank", "num_gpu_blocks_override"),
-        *("gpu_memory_utilization", "weights_bytes", "activation_bytes", "cuda_graph_bytes"),
-    }
-)
-"""Settings that no stage before `capacity` reads: they decide how large the pool is."""
-
-
 TRANSFORMERS = "transformers"
 """The module of vLLM that runs classes of the Transformers library."""
 

@@ -9,6 +9,16 @@ FIXED = frozenset({"model", "rules"})
 """What all decisions of one memory have in common."""
 APPENDED = frozenset({"log_lines", "problems"})
 """What stages only add to."""
+POOL_SETTINGS = frozenset(
+    {
+        *("kv_cache_memory_bytes", "kv_cache_memory_bytes_by_rank", "num_gpu_blocks_override"),
+        *("gpu_memory_utilization", "weights_bytes", "activation_bytes", "cuda_graph_bytes"),
+    }
+)
+"""Settings that no stage before `capacity` reads: they decide how large the pool is."""
+
+UNREAD = POOL_SETTINGS | {"draft_model"}
+"""What no stage before `capacity` reads: the drafter is a part of the model by then."""
 
 
 class Watch(UntracedPlan):
@@ -41,9 +51,23 @@ class _WatchedSettings:
     """Settings that note what is read of them."""
 
     def __init__(self, settings: object, read: dict[str, Any]) -> None:
-        self._settings, self._read = settings, read
+        self.watched, self._read = settings, read
 
     def __getattr__(self, name: str) -> Any:
-        value = self._read[f"settings.{name}"] = getattr(self._settings, name)
+        value = self._read[f"settings.{name}"] = getattr(self.watched, name)
         vars(self)[name] = value
         return value
+
+
+def kept_settings(settings: Any) -> Any:
+    """Return settings for a plan that is kept: defaults where no stage reads them, others are read.
+
+    A plan that a stage keeps is found again by what the stage has read, so it may hold nothing
+    else: neither other settings of the run that made it nor what notes its reading.
+    """
+    plain = settings.watched if isinstance(settings, _WatchedSettings) else settings
+    copy = object.__new__(type(plain))
+    for name in vars(plain):
+        is_kept = name not in UNREAD
+        vars(copy)[name] = getattr(settings, name) if is_kept else getattr(type(plain), name)
+    return copy

@@ -16,7 +16,8 @@ from workbench.core.plan import Plan
 from workbench.core.prefix.hits import caching_of, smallest_prefix
 from workbench.core.problems import ERROR
 from workbench.core.ranks import ranks_of
-from workbench.core.resolve import POOL_SETTINGS, resolve
+from workbench.core.resolve import resolve
+from workbench.core.watch import POOL_SETTINGS
 from workbench.scenario.fields import Settings
 
 PER_GPU = "concurrency_per_gpu"

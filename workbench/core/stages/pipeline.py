@@ -12,6 +12,7 @@ from workbench.core.groups.pipeline import ALL, Stage, layers_of_stages
 from workbench.core.model import SSM, Layer
 from workbench.core.plan import Plan
 from workbench.core.trace import Rule
+from workbench.core.watch import kept_settings
 from workbench.core.working_plan import UntracedPlan, WorkingPlan
 
 STAGES = Rule(
@@ -57,7 +58,7 @@ def _kinds(run: WorkingPlan, layers: tuple[Layer, ...]) -> tuple[Any, ...]:
 
 def _decided(run: WorkingPlan, part: range) -> Plan:
     """Return what ranks with these layers decide, up to the specs of their layers."""
-    own = UntracedPlan(run.model, run.settings, run.rules)
+    own = UntracedPlan(run.model, kept_settings(run.settings), run.rules)
     own.stage_layers = part
     for stage in run.rules.stages[: run.rules.stages.index(pipeline_stages)]:
         stage(own)
