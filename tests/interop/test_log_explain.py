@@ -165,8 +165,8 @@ EXPECTED = {
         {"tokens": "agrees", "concurrency": "agrees"},
     ),
     "pipeline_command": (
-        {"gpu_memory_utilization": 0.9, "max_model_len": 262144},
-        {"not_enough_memory": "unsure", "estimated_length": "known"},
+        {"gpu_memory_utilization": 0.9, "model": "qwen3-coder-30b-a3b"},
+        {"not_enough_memory": "differs", "estimated_length": "known"},
     ),
     "gdn_kernel": (
         {"gdn_flashinfer_prefill": True, "max_model_len": 2048},
