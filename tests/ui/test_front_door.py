@@ -552,3 +552,10 @@ def test_where_nothing_hits_a_click_turns_it_on():
     door.apply(**changes)
     assert answers(door.plan).hit_tokens
     assert "Apply" not in region(door, "body")
+
+
+@pytest.mark.parametrize(("model", "has_states"), [("kimi-k2.5", False), ("bamba-9b", True)])
+def test_what_fits_speaks_of_states_only_where_there_are_any(model, has_states):
+    door = wb.explore(model=model, device="H200", tensor_parallel=8)
+    press(door, "view", "fits")
+    assert ("also for its states" in region(door, "body")) is has_states

@@ -139,7 +139,10 @@ def body(looks: View, plan: Plan) -> str:
     """Return the HTML of the open view."""
     if looks.view == PINNED and looks.pinned is not None:
         return compared_with(plan, looks.pinned)
-    counted = capacity(answers(plan, looks.length_of(plan))) if looks.view == "fits" else Html()
+    counted = Html()
+    if looks.view == "fits":
+        found = answers(plan, looks.length_of(plan))
+        counted = capacity(found, has_states=plan.model.state is not None)
     return join(counted, Html(VIEWS[looks.view][1](plan, looks.pinned)))
 
 

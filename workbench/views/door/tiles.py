@@ -176,13 +176,13 @@ def announcement(now: Answers) -> str:
     return "; ".join(_sentences(now)) + "."
 
 
-def capacity(now: Answers) -> Html:
+def capacity(now: Answers, *, has_states: bool) -> Html:
     """Return how many requests fit, and what one of them takes; nothing where it is not known."""
     if now.requests is None or now.request_bytes is None:
         return Html()
     fit, held = f"{_requests(now)} {_requests_words(now)}", bytes_text(now.request_bytes)
     where = " of all GPUs together" if now.devices > 1 else ""
-    words = ". Each reserves whole blocks, also for its states: "
+    words = f". Each reserves whole blocks{', also for its states' if has_states else ''}: "
     return tag("p", tag("b", fit), f"{words}{held} of the KV cache{where}.")
 
 
