@@ -20,7 +20,7 @@ from workbench.core.chunks.connectors import (
     SIMPLE,
 )
 from workbench.core.chunks.engines import member_remedies
-from workbench.core.chunks.pieces import Piece
+from workbench.core.chunks.pieces import Piece, same_heads
 from workbench.core.chunks.request import chunks
 from workbench.core.errors import ScenarioError
 from workbench.core.offload.plan import OffloadRequest, offload
@@ -246,6 +246,13 @@ def test_latents_and_repeated_heads_are_kept_once():
         for piece in chunks([next_80b], connector=MOONCAKE).members[0].pieces
     }
     assert kept == {(True, 8), (False, 2)}
+
+
+@pytest.mark.parametrize(("ranks", "same"), [(1, 1), (2, 1), (8, 1), (16, 2), (32, 4)])
+def test_ranks_hold_the_same_heads_only_where_there_are_more_of_them(ranks, same):
+    plan = plan_of(model="qwen3-8b", tensor_parallel=ranks)  # 8 heads of keys and values
+    [group] = plan.built_cache().groups
+    assert same_heads(plan, group) == same
 
 
 def test_a_mooncake_store_of_0_23_mixes_the_states_of_ranks():

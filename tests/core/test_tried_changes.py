@@ -32,6 +32,7 @@ def test_a_step_reuses_more_than_the_plan_and_no_two_reuse_the_same(shared):
 def test_the_heads_decide_which_ranks_there_are():
     qwen = load_model("qwen3-14b")
     assert tensor_parallel_sizes(qwen, 16) == (1, 2, 4, 5, 8, 10)  # 40 heads
+    assert [tensor_parallel_sizes(qwen, most)[-1] for most in (9, 10, 11)] == [8, 10, 10]
     assert tensor_parallel_sizes(qwen) == (1, 2, 4, 5, 8, 10, 20, 40)
     assert tensor_parallel_sizes(load_model("mamba-2.8b")) == (1, 2, 4, 8, 16, 32, 64)
     assert tensor_parallel_sizes(load_model("mamba-2.8b"), 6) == (1, 2, 4)

@@ -123,6 +123,7 @@ def test_a_warning_is_not_a_refusal():
 
 def test_what_vllm_could_not_answer_is_neither_agreement_nor_a_difference():
     silent = Check({}, failure="no such operator")
+    assert Report("0.33.0", "0.33", {}, {}, (Check({}), silent)).failed == (silent,)
     assert silent.kind == "vLLM cannot answer here"
     unbuilt = Outcome(answers={"is_hybrid": True}, unanswered={"model": "a library is missing"})
     one = check(Scenario(), unbuilt, "0.33")
