@@ -5,7 +5,8 @@
 Run by the Python of that vLLM, without a GPU: models are built on torch's meta device, as rank 0 of
 their ranks. Questions as for `record_cache_groups.py`; their memory is not used. Of a drafter,
 `draft_bytes` is what it has of its own whatever its checkpoint holds, and
-`draft_vocabulary_bytes` its embedding and head, which it may share with its target.
+`draft_vocabulary_bytes` its embedding and head, which it may share with its target. With
+`--quantization` of plain weights, `online` is the weights that become smaller as they load.
 """
 
 import contextlib
@@ -43,6 +44,8 @@ def _answer(question: dict[str, Any], machine: Any) -> dict[str, Any]:
             _load_medusa(config, model)
     seen: set[Any] = set()
     answer = {"vllm": vllm.__version__, **_bytes(model, seen)}
+    if question["arguments"].get("quantization"):
+        answer["online"] = _online(model)
     return answer if len(made) < 2 else {**answer, **_draft_bytes(made[1], seen)}
 
 
@@ -109,6 +112,19 @@ def _bytes(model: Any, seen: set[Any]) -> dict[str, int]:
         seen.add(place)
         part = "vision_bytes" if name.startswith(VISION) else kind
         found[part] += tensor.numel() * tensor.element_size()
+    return found
+
+
+def _online(model: Any) -> dict[str, int]:
+    """Return the elements of weights that wait to be quantized, those of experts apart."""
+    found = {"linear": 0, "experts": 0, "vision": 0}
+    for name, module in model.named_modules():
+        if not getattr(getattr(module, "quant_method", None), "uses_meta_device", False):
+            continue
+        weights = [module._parameters.get(key) for key in ("weight", "w13_weight", "w2_weight")]  # noqa: SLF001
+        kind = "linear" if weights[0] is not None else "experts"
+        kind = "vision" if name.startswith(VISION) else kind
+        found[kind] += sum(one.numel() for one in weights if one is not None)
     return found
 
 

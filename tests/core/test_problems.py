@@ -68,6 +68,25 @@ LLAMA_3_1 = {"model": "llama-3.1-8b", "tensor_parallel": 16, "decode_context_par
 
 PROBLEMS = [
     pytest.param(
+        {
+            "model": "qwen3-30b-a3b",
+            "device": "H100",
+            "rules": "0.33",
+            "quantization": "nvfp4_per_token",
+        },
+        "no_online_kernel",
+        "nvfp4_per_token online quantization requires a Blackwell (SM100) GPU.",
+        {"quantization": "fp8"},
+        id="online-experts-of-blackwell",
+    ),
+    pytest.param(
+        {"model": "qwen3.5-4b", "quantization": "mxfp8"},
+        "online_block_cut",
+        "MXFP8 requires input_size_per_partition (4304) to be divisible",
+        {"quantization": "fp8_per_tensor"},
+        id="online-blocks-of-a-tower",
+    ),
+    pytest.param(
         {**LLAMA_3_1, "backend": "TRITON_ATTN"},
         "layers_not_spread",
         "Decode Context Parallelism (DCP) requires attention implementations to return",
@@ -1065,6 +1084,34 @@ REFUSALS = [
         "moe_wna16 quantization is currently not supported in rocm.",
         {"platform": "cuda"},
         id="method-that-a-platform-does-not-list",
+    ),
+    pytest.param(
+        {"model": llama(quantization_config={"quant_method": "fp8"}), "quantization": "awq"},
+        "quantization_differs",
+        "Quantization method specified in the model config (fp8) does not match",
+        {"quantization": None},
+        id="word-that-is-not-the-checkpoints",
+    ),
+    pytest.param(
+        {"quantization": "awq"},
+        "quantization_not_described",
+        "Cannot find the config file for awq",
+        {"quantization": None},
+        id="word-that-a-plain-checkpoint-does-not-describe",
+    ),
+    pytest.param(
+        {"quantization": "fbgemm_fp8"},
+        "quantization_deprecated",
+        "The quantization method %s is deprecated and will be removed in",
+        {"quantization": "fp8_per_tensor"},
+        id="deprecated-method",
+    ),
+    pytest.param(
+        {"model": "gpt-oss-20b", "device": "T4"},
+        "quantization_capability",
+        "The quantization method gpt_oss_mxfp4 is not supported for the current GPU.",
+        {"device": "H100"},
+        id="method-of-newer-devices",
     ),
     pytest.param(
         {"model": llama(quantization_config={"quant_method": "bitsandbytes"}), "rules": "0.33"},

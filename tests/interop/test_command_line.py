@@ -133,7 +133,7 @@ def test_each_release_has_its_flags():
 @pytest.mark.parametrize(
     "words",
     [
-        "--quantization fp8",
+        """--quantization-config '{"linear": "mxfp8"}'""",
         "--language-model-only",
         "-O1",
         "-cc.cudagraph_mode=NONE",

@@ -29,6 +29,7 @@ FLAGS = [
     ("enable_expert_parallel", True, ("--enable-expert-parallel",)),
     ("decode_context_parallel", 2, ("--decode-context-parallel-size", "2")),
     ("dtype", "float16", ("--dtype", "float16")),
+    ("quantization", "fp8", ("--quantization", "fp8")),
     ("kv_cache_dtype", "fp8", ("--kv-cache-dtype", "fp8")),
     ("backend", "FLASHINFER", ("--attention-backend", "FLASHINFER")),
     ("mamba_cache_dtype", "float32", ("--mamba-cache-dtype", "float32")),

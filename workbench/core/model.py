@@ -56,8 +56,7 @@ class CompressedCache:
 class Layer(NamedTuple):
     """One cache-keeping part of a layer.
 
-    A layer that has both attention and a state space gives two entries, attention first; a layer
-    of compressed attention one for each cache.
+    Attention comes before a state space; compressed attention has one for each of its caches.
     """
 
     number: int
@@ -163,11 +162,8 @@ class Attention:
 
 @lru_cache(maxsize=1024)
 def _with_heads(attention: Attention, kv_heads: int | None, head_size: int | None) -> Attention:
-    return replace(
-        attention,
-        num_kv_heads=kv_heads or attention.num_kv_heads,
-        head_size=head_size or attention.head_size,
-    )
+    kv_heads, head_size = kv_heads or attention.num_kv_heads, head_size or attention.head_size
+    return replace(attention, num_kv_heads=kv_heads, head_size=head_size)
 
 
 @lru_cache(maxsize=1024)
@@ -214,6 +210,10 @@ class Model:
     """The method that the checkpoint's weights are stored with, or None."""
     states_quantization: bool | None = None
     """Whether config.json has a `quantization_config`; None: if and only if it names a method."""
+    online: tuple[str, Model] | None = field(
+        default=None, repr=False, metadata={OUTSIDE_DIGEST: True}
+    )
+    """The word of `--quantization` that its weights are loaded with, and the model without it."""
     modelopt_algorithm: str | None = None
     """The algorithm of a file that ModelOpt wrote itself, None of others."""
     largest_item_tokens: int | None = None

@@ -14,6 +14,7 @@ from workbench.core.groups.cache_spec import GroupRules
 from workbench.core.layouts.shapes import LayoutRules
 from workbench.core.model import Attention, Model
 from workbench.core.offload.rules import OffloadRules
+from workbench.core.online import OnlineMethod
 from workbench.core.prefix.sparse import PrefillRules
 from workbench.core.ranks import SHARED_EXPERT
 from workbench.core.registry import Registry
@@ -86,7 +87,11 @@ class RuleSet:
     batch_tiers: tuple[BatchTier, ...]
     """Default token budgets and numbers of sequences by device, largest memory first."""
     quantization_methods: frozenset[str] = frozenset()
-    """What checkpoints may be stored with."""
+    """What checkpoints may be stored with, and what `--quantization` may say."""
+    online_methods: Mapping[str, OnlineMethod] = field(default_factory=dict)
+    """Word of `--quantization` -> what it makes of a checkpoint with plain weights."""
+    min_capabilities: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Method of quantization -> the compute capability that it needs, where that is above 7.5."""
     kv_scale_methods: frozenset[str] = frozenset()
     """Quantization methods of checkpoints whose attention layers have scales for the cache."""
     mla_prefill_sizes: tuple[tuple[int, int, int], ...] = ()

@@ -80,6 +80,8 @@ class Part(NamedTuple):
     """None is the model's."""
     is_linear: bool = False
     """A quantization method may store it in another format."""
+    is_kept_plain: bool = False
+    """Checkpoints store it plain; quantization as it loads makes it smaller."""
     stored: Format | None = None
     multiple: int = 1
     """What every rank's share of the divided size is rounded up to, for the kernels."""

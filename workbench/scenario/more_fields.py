@@ -115,6 +115,14 @@ class MoreFields:
     dtype: str = dtype_field(
         MODEL_DTYPES, "Model dtype", "{flag} of weights and activations; auto is the checkpoint's"
     )
+    quantization: str | None = declare(
+        None,
+        Words(lambda rules: tuple(sorted(rules.quantization_methods)), of_any_version=True),
+        "Quantization",
+        "{flag}: fp8, mxfp8 and others quantize plain weights as they load",
+        none="as the checkpoint",
+        examples=(*[None] * 15, "fp8", "mxfp8", "fp8_per_block", "awq"),
+    )
     mamba_cache_dtype: str = dtype_field(
         STATE_DTYPES, "Mamba conv-state dtype", "{flag} of the convolution states"
     )

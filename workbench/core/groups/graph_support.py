@@ -88,7 +88,8 @@ def graph_support(plan: Plan, cache: CachePlan | None) -> GraphSupport:
 
 
 def _graph_level(plan: Plan, backend: Backend) -> str:
-    if backend.cuda_graphs_where is not None and not backend.is_ssm:
+    reads_tokens = not backend.is_ssm and plan.model.attention is not None
+    if backend.cuda_graphs_where is not None and reads_tokens:
         level, condition = backend.cuda_graphs_where
         if condition(LayerQuery.of(plan)):
             return level

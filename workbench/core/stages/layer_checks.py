@@ -1,6 +1,7 @@
 """What layers, scheduler and platform say once the sizes are known: refusals and advice."""
 
 from workbench.core.batch_defaults import depends_on_device
+from workbench.core.online import scale_methods
 from workbench.core.problems import ERROR, WARNING
 from workbench.core.rule_set import RULE_SETS
 from workbench.core.stages.refusals import BLOCK_WITHOUT_CACHING
@@ -88,7 +89,7 @@ def e5m2_with_scales(run: WorkingPlan) -> None:
     # ModelOptMixedPrecisionConfig.get_quant_method, and _init_kv_cache_quant of 0.33 for
     # compressed-tensors: only where the file names a KV-cache dtype.
     named = method in {MIXED, COMPRESSED} and run.model.kv_cache_dtype != "auto"
-    if run.kv_cache_dtype != "fp8_e5m2" or not (named or method in run.rules.kv_scale_methods):
+    if run.kv_cache_dtype != "fp8_e5m2" or not (named or method in scale_methods(run)):
         return
     if attention is None or attention.use_mla:  # MLA layers get no scales of a checkpoint
         return

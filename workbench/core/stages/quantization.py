@@ -4,7 +4,10 @@ Source: `ModelConfig._verify_quantization` and `get_supported_act_dtypes` of the
 0.33.
 """
 
-from workbench.core.errors import Refused
+from workbench.core.errors import Refused, nearest_names
+from workbench.core.online import MX_BLOCK, MXFP8, is_online, overrules
+from workbench.core.platforms import SM10X
+from workbench.core.ranks import split_of
 from workbench.core.rule_set import RULE_SETS
 from workbench.core.working_plan import WorkingPlan
 
@@ -15,23 +18,210 @@ QUANTIZATION_DTYPES = {
     "mxfp4": ("bfloat16",),
 }
 """Method -> model dtypes. Source: `get_supported_act_dtypes` of the methods, 0.23 and 0.33."""
+ONLINE_DTYPES = ("bfloat16", "float16")
+"""Those of OnlineQuantizationConfig."""
+DEPRECATED = frozenset({"fbgemm_fp8", "fp_quant"})
+"""DEPRECATED_QUANTIZATION_METHODS, 0.23 and 0.33."""
+OTHER_WORDS = {
+    "awq": ("awq_marlin", "auto_awq", "moe_wna16"),
+    "gptq": ("auto_gptq", "gptq_marlin", "moe_wna16"),
+    "fp8": ("deepseek_v4_fp8",),
+}
+"""Method of a checkpoint -> what `--quantization` may call it, where the version has the word."""
+SHORTHANDS = frozenset({"mxfp4", "mxfp8"})
+"""Words of online quantization that are methods of checkpoints as well."""
+FOR_ANY = frozenset({"humming", "gguf"})
+"""Words that take any checkpoint for their own."""
+FP8_CAPABILITY = (8, 9)
+NO_PER_CHANNEL = "FP8 PTPC online quant requires a kernel that honors per-token activation"
+NVFP4_ONLINE = "nvfp4_per_token"
+FROM_FILE = frozenset(
+    {
+        *("awq", "awq_marlin", "auto_awq", "gptq", "gptq_marlin", "auto_gptq", "moe_wna16", "inc"),
+        *("modelopt", "modelopt_fp4", "modelopt_mxfp8", "modelopt_mixed"),
+    }
+)
+"""Words whose description is a file next to config.json (`get_config_filenames`)."""
 
 
 def quantization_known(run: WorkingPlan) -> None:
-    """Refuse a method of quantization that the version does not have. Errors: Refused."""
-    method, known = run.model.quantization, run.rules.quantization_methods
-    if method is None or method.lower() in known:
+    """Refuse a method of quantization that vLLM or the checkpoint does not have. Errors: Refused.
+
+    Source: `ModelConfig._verify_quantization`.
+    """
+    word, method = run.settings.quantization, run.model.quantization
+    if word and method and not _is_accepted(run, word, method):
+        raise _differs(run, word, method)
+    stored, known = method or word, run.rules.quantization_methods
+    if stored is None:
         return
-    versions = [one for one, rules in RULE_SETS.items() if method in rules.quantization_methods]
+    if stored.lower() not in known:
+        raise _unknown(run, stored)
+
+
+def quantization_deprecated(run: WorkingPlan) -> None:
+    """Refuse methods that start with --allow-deprecated-quantization only. Errors: Refused."""
+    word = run.settings.quantization
+    method = run.model.quantization or word
+    if method not in DEPRECATED:
+        return
     raise Refused(
+        "quantization_deprecated",
+        f"vLLM starts with {method} only with --allow-deprecated-quantization. "
+        + ("Take fp8_per_tensor." if word == method else "Take a checkpoint stored otherwise."),
+        field="quantization" if word else "model",
+        operands={"quantization": method},
+        candidates=[{"quantization": None}, {"quantization": "fp8_per_tensor"}] if word else (),
+        vllm_text="The quantization method %s is deprecated and will be removed in",
+    )
+
+
+def _is_accepted(run: WorkingPlan, word: str, method: str) -> bool:
+    """Return whether a word may stand for the method of a checkpoint."""
+    if word in {method, *FOR_ANY} or overrules(run.model):
+        return True
+    others = OTHER_WORDS.get(method, ())
+    only_cuda = word == "moe_wna16" and run.platform.name != "cuda"
+    return word in others and word in run.rules.quantization_methods and not only_cuda
+
+
+def _differs(run: WorkingPlan, word: str, method: str) -> Refused:
+    return Refused(
+        "quantization_differs",
+        f"--quantization {word} does not fit {run.model.name}, which is stored with {method}. "
+        f"Omit it, or give {method}; only plain weights can be quantized as they load.",
+        field="quantization",
+        operands={"quantization": word, "checkpoint": method},
+        candidates=[{"quantization": None}],
+        vllm_text=f"Quantization method specified in the model config ({method}) does not match",
+    )
+
+
+def _unknown(run: WorkingPlan, method: str) -> Refused:
+    versions = [one for one, rules in RULE_SETS.items() if method in rules.quantization_methods]
+    newer = f", or vLLM {versions[-1]}" if versions else ""
+    is_word = run.settings.quantization == method
+    online = nearest_names(method, run.rules.online_methods) or tuple(run.rules.online_methods)
+    return Refused(
         "quantization_unknown",
-        f"The checkpoint is quantized with {method}, which {run.rules.title} does not have. Take "
-        f"a checkpoint stored otherwise{f', or vLLM {versions[-1]}' if versions else ''}.",
-        field="model",
-        operands={"quantization": method, "known": sorted(known)},
-        candidates=[{"rules": name} for name in reversed(versions)],
-        # Raised by ModelConfig._verify_quantization
+        f"{run.rules.title} does not have --quantization {method}. Take {online[0]}{newer}."
+        if is_word
+        else f"The checkpoint is quantized with {method}, which {run.rules.title} does not have. "
+        f"Take a checkpoint stored otherwise{newer}.",
+        field="quantization" if is_word else "model",
+        operands={"quantization": method, "known": sorted(run.rules.quantization_methods)},
+        candidates=[
+            *({"rules": name} for name in reversed(versions)),
+            *({"quantization": None},) * is_word,
+        ],
         vllm_text=f"Unknown quantization method: {method.lower()}. Must",
+    )
+
+
+def quantization_described(run: WorkingPlan) -> None:
+    """Refuse a word for which a plain checkpoint has no description. Errors: Refused.
+
+    Source: `get_quant_config` of model_loader/weight_utils.py.
+    """
+    word = run.settings.quantization
+    if word is None or run.model.quantization is not None:
+        return
+    described = [name for name, one in run.rules.online_methods.items() if one.is_described]
+    raise Refused(
+        "quantization_not_described",
+        f"--quantization {word} needs a checkpoint that says how it is quantized, and "
+        f"{run.model.name} is plain. Omit it, or take one that quantizes weights as they load: "
+        f"{', '.join(described)}.",
+        field="quantization",
+        operands={"quantization": word, "allowed": described},
+        candidates=[{"quantization": value} for value in (None, *described)],
+        vllm_text=f"Cannot find the config file for {word}" if word in FROM_FILE else "",
+    )
+
+
+def online_weights(run: WorkingPlan) -> None:
+    """Refuse online quantization that layers refuse when they are built.
+
+    Source: `__init__` and `create_weights` of the classes in quantization/online.
+    """
+    if run.model.online is None:
+        return
+    word, _stored = run.model.online
+    if (lacks := _lacks(run, word)) is None:
+        _inputs_cut(run)
+        return
+    needed, text = lacks
+    run.problem(
+        "no_online_kernel",
+        "quantization",
+        f"--quantization {word} runs on {needed} only. Take fp8, or another device.",
+        operands={"quantization": word},
+        candidates=({"quantization": "fp8"}, {"quantization": None}),
+        vllm_text=text,
+    )
+
+
+def _lacks(run: WorkingPlan, word: str) -> tuple[str, str] | None:
+    """Return what a word needs and this device lacks, and vLLM's text; None for nothing."""
+    capability, platform = run.capability or (0, 0), run.platform.name
+    method = run.rules.online_methods[word]
+    if run.model.num_experts and platform in dict(method.no_experts_on):
+        return "platforms with such experts", dict(method.no_experts_on)[platform]
+    if word == NVFP4_ONLINE and run.model.num_experts and capability[0] != SM10X:
+        needed = f"compute capability {SM10X}.x"
+        return needed, f"{word} online quantization requires a Blackwell (SM100) GPU."
+    if word == "fp8_per_channel" and platform == "cuda" and capability < FP8_CAPABILITY:
+        return "compute capability 8.9 and later, and ROCm", NO_PER_CHANNEL
+    if word == "mxfp4" and platform == "cpu":
+        return "GPUs", "Failed to find a kernel that can implement the MXFP4 linear layer."
+    return None
+
+
+def _inputs_cut(run: WorkingPlan) -> None:
+    """Refuse ranks whose inputs are no whole blocks of MXFP8 or MXFP4."""
+    split = split_of(run)
+    for part, _ in run.model.weights.parts:
+        if part.stored is None or part.stored.block != (1, MX_BLOCK) or not part.fits(split):
+            continue
+        inputs = part.share(split)[1]
+        if inputs % MX_BLOCK:
+            name = "MXFP8" if part.stored.bits == MXFP8.bits else "MXFP4"
+            run.problem(
+                "online_block_cut",
+                "quantization",
+                f"Each rank has {inputs:,} inputs of {part.name}, and {name} has one scale per "
+                f"{MX_BLOCK}: {inputs:,} / {MX_BLOCK} leaves {inputs % MX_BLOCK}. Take "
+                "fp8_per_tensor, or other ranks.",
+                operands={"part": part.name, "inputs": inputs, "block": MX_BLOCK},
+                candidates=({"quantization": "fp8_per_tensor"}, {"quantization": None}),
+                vllm_text=f"Online {name} MoE requires hidden/intermediate sizes divisible"
+                if part.experts > 1
+                else f"{name} requires input_size_per_partition ({inputs}) to be divisible",
+            )
+            return
+
+
+def quantization_capability(run: WorkingPlan) -> None:
+    """Refuse methods of quantization that need a newer device. Errors: Refused.
+
+    Source: `VllmConfig._get_quantization_config`.
+    """
+    method = run.model.quantization
+    # some words are methods of checkpoints, too, with a class of their own
+    is_shorthand = is_online(run.model) and method in SHORTHANDS
+    needed = None if is_shorthand else run.rules.min_capabilities.get(method or "")
+    if needed is None or run.capability is None or run.capability >= needed:
+        return
+    name = "gpt_oss_mxfp4" if overrules(run.model) and method == "mxfp4" else method
+    written, has_name = ".".join(map(str, needed)), run.settings.device is not None
+    raise Refused(
+        "quantization_capability",
+        f"Weights quantized with {method} need compute capability {written}; this device has "
+        f"{'.'.join(map(str, run.capability))}. Nearest valid value: {written}.",
+        field="device" if has_name else "compute_capability",
+        operands={"quantization": method, "needed": written},
+        candidates=[{"device": "H100"} if has_name else {"compute_capability": written}],
+        vllm_text=f"The quantization method {name} is not supported for the current GPU.",
     )
 
 
@@ -39,11 +229,13 @@ def quantization_dtype(run: WorkingPlan) -> None:
     """Refuse model dtypes that the kernels of quantized weights do not take."""
     method, dtype = run.model.quantization, run.model_dtype
     allowed = QUANTIZATION_DTYPES.get(method or "")
+    if is_online(run.model):
+        allowed = ONLINE_DTYPES
     if allowed is None or dtype in allowed:
         return
     raise Refused(
         "quantization_dtype",
-        f"The checkpoint is quantized with {method}, whose kernels run in {' or '.join(allowed)}; "
+        f"The weights are quantized with {method}, whose kernels run in {' or '.join(allowed)}; "
         f"dtype = {dtype} is neither. Nearest valid value: {allowed[0]}.",
         field="dtype",
         operands={"dtype": dtype, "quantization": method, "allowed": list(allowed)},

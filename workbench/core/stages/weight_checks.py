@@ -60,7 +60,7 @@ def weight_algorithm(run: WorkingPlan) -> None:
 
 def weight_platform(run: WorkingPlan) -> None:
     """Refuse a method of quantization that the platform does not list."""
-    method, platform = run.model.quantization, run.platform.name
+    method, platform = run.model.quantization or run.settings.quantization, run.platform.name
     if method not in run.rules.unlisted_methods.get(platform, ()):
         return
     raise Refused(

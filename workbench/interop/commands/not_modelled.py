@@ -22,7 +22,6 @@ MATTERS = {
     "model_class_overrides": OTHER_MODEL,
     "convert": OTHER_MODEL,
     "runner": "a pooling model has other defaults",
-    "quantization": SCALED,
     "quantization_config": SCALED,
     "override_attention_dtype": "attention then has a dtype of its own",
     "disable_sliding_window": "windows become full attention",

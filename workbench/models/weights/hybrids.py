@@ -52,7 +52,12 @@ def _lfm2(config: Config, number: int) -> list[Part]:
         "num_dense_layers", default=0
     ):
         moe = Moe("feed_forward", correction="use_expert_bias")
-        return [*mixer, *moe.parts(config, number), *norms(config, 2)]
+        # GateLinear gets the method of quantization (Lfm2MoeSparseMoeBlock.__init__)
+        parts = [
+            part._replace(is_kept_plain=part.name.endswith(".gate"))
+            for part in moe.parts(config, number)
+        ]
+        return [*mixer, *parts, *norms(config, 2)]
     inner = config.size("intermediate_size")
     if config.flag("block_auto_adjust_ff_dim"):
         multiple, share = (
@@ -196,8 +201,8 @@ def _zamba(config: Config, number: int) -> list[Part]:
     inner, rank = config.size("intermediate_size"), config.size("adapter_rank")
     parts += [
         whole("linear", config.hidden, inputs=config.hidden, is_linear=True),
-        cut("adapter.A", rank, inputs=config.hidden),
-        cut("adapter.B", inner, inner, inputs=rank),
+        column("adapter.A", rank, inputs=config.hidden),
+        column("adapter.B", inner, inner, inputs=rank),
         cache_scales("attention"),
     ]
     earlier = sum(config.attends(other) for other in range(number))

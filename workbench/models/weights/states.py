@@ -1,6 +1,6 @@
 """Weights of SSM layers: Mamba, Mamba-2, gated delta nets, Kimi's, short convolutions."""
 
-from workbench.core.weights import Part
+from workbench.core.weights import EARLIER, LATER, Part
 from workbench.models.weights.parts import Config, Unit, column, cut, row, whole
 
 
@@ -10,13 +10,14 @@ def mamba1(config: Config, name: str, rank: int, *, norms: bool = False) -> list
     inner, size = state.intermediate_size, state.state_size
     bias = config.flag("use_bias") or config.flag("mamba_proj_bias")
     parts = [
-        column(f"{name}.in_proj", inner, inner, inputs=hidden, bias=bias),
+        # MambaMixer.__init__ passes no method of quantization on
+        cut(f"{name}.in_proj", inner, inner, inputs=hidden, bias=bias),
         _conv(config, name, inner),
-        row(f"{name}.x_proj", inner, rank + 2 * size),
+        row(f"{name}.x_proj", inner, rank + 2 * size, is_linear=False),
         cut(f"{name}.dt_proj", inner, inputs=rank, bias=True),
         cut(f"{name}.A", inner, inputs=size, dtype="float32"),
         cut(f"{name}.D", inner),
-        row(f"{name}.out_proj", inner, hidden, bias=bias),
+        row(f"{name}.out_proj", inner, hidden, bias=bias, is_linear=False),
     ]
     if norms:
         parts += [whole(f"{name}.dt_layernorm", rank), *(whole(f"{name}.{b}", size) for b in "bc")]
@@ -115,8 +116,13 @@ def short_conv(config: Config) -> list[Part]:
     """Return a short convolution between two projections."""
     state, hidden, bias = config.state, config.hidden, config.flag("conv_bias")
     width = state.conv_dim
-    return [
+    linear = [
         column("short_conv.in_proj", width, width, width, inputs=hidden, bias=bias),
-        cut("short_conv.conv", width, inputs=state.conv_kernel, bias=bias),
         row("short_conv.out_proj", width, hidden, bias=bias),
+    ]
+    return [
+        cut("short_conv.conv", width, inputs=state.conv_kernel, bias=bias),
+        # ShortConv.__init__ passes the method of quantization on from 0.33 on
+        *(part._replace(kind=EARLIER, is_linear=False) for part in linear),
+        *(part._replace(kind=LATER) for part in linear),
     ]

@@ -12,13 +12,16 @@ from workbench.models.weights.parts import Config, Unit, cut, row, whole
 Sizes = Callable[..., int]
 """Return an integer of the vision configuration, by its key and its default."""
 MERGED_PATCHES = 4
+QUANTIZED_MULTIPLE = 64
+"""Of hidden and intermediate size: some layers of Gemma's towers are quantized only where both are
+(`quantizable` of siglip.py and gemma4_mm.py, 0.23 and 0.33)."""
 
 
 def vision(config: Config) -> list[Part] | None:
     """Return the tower's parts, none for a model of text; None where they are not described."""
     kind = config.fields.top.get("model_type")
     tower = TOWERS.get(kind) if isinstance(kind, str) else None
-    if tower is None:
+    if tower is None or not isinstance(kind, str):
         return [] if config.fields.text is config.fields.top else None
     given = config.fields.top.get("vision_config")
     found: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
@@ -29,7 +32,10 @@ def vision(config: Config) -> list[Part] | None:
             raise config.fields.wrong(f"vision_config/{key}", value, "an integer")
         return value
 
-    return tower(config, size)
+    sizes = size("hidden_size", 1152), size("intermediate_size", 4304)
+    is_even = all(one % QUANTIZED_MULTIPLE == 0 for one in sizes)
+    names = (*QUANTIZED.get(kind, ()), *(QUANTIZED_WHERE_EVEN.get(kind, ()) if is_even else ()))
+    return [part._replace(is_kept_plain=part.name in names) for part in tower(config, size)]
 
 
 def _block(count: int, width: int, inner: int, heads: int) -> list[Part]:
@@ -162,3 +168,17 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     "llama4": _llama4,
     "kimi_k25": _moonvit,
 }
+ATTENTION, MLP = ("qkv", "proj"), ("fc1", "fc2")
+QUANTIZED = {
+    **dict.fromkeys(
+        ("qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"),
+        (*ATTENTION, *MLP, "linear_fc1", "linear_fc2"),
+    ),
+    "gemma3": ATTENTION,
+}
+"""model_type -> layers of its tower that `--quantization` makes smaller as they load."""
+QUANTIZED_WHERE_EVEN = {
+    "gemma3": MLP,
+    "gemma4": ("input_proj", "qkv", "o_proj", "gate_up", "down_proj", "embedding_projection"),
+}
+"""The same, for multiples of QUANTIZED_MULTIPLE."""

@@ -36,6 +36,7 @@ from workbench.core.versions.v0_23.conditions import (
 )
 from workbench.core.versions.v0_23.mla import companions
 from workbench.core.versions.v0_23.narrow_values import flash_alone
+from workbench.core.versions.v0_23.online import ONLINE_METHODS
 from workbench.core.versions.v0_23.stages import STAGES
 from workbench.core.weights import LATER, MROPE, TOWERS
 
@@ -180,6 +181,13 @@ V0_23 = RuleSet(
             *("quark", "torchao"),
         }
     ),
+    # _ONLINE_SHORTHANDS, and the methods that quantize what is not serialized
+    online_methods=ONLINE_METHODS,
+    # get_min_capability of the methods
+    min_capabilities={
+        **dict.fromkeys(("modelopt", "modelopt_mixed"), (8, 9)),
+        **dict.fromkeys(("experts_int8", "gpt_oss_mxfp4", "modelopt_mxfp8", "mxfp4"), (8, 0)),
+    },
     # ModelArchConfigConvertorBase._normalize_quantization_config
     modelopt_algorithms=frozenset({"FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO", "NVFP4"}),
     # get_mamba_state_shape_from_config of the model's class

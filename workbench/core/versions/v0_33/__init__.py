@@ -33,6 +33,7 @@ from workbench.core.versions.v0_33.citations import CITATIONS
 from workbench.core.versions.v0_33.conditions import backend_for_mixed_heads, step_lacks_heads
 from workbench.core.versions.v0_33.layouts import LAYOUTS, NAMES
 from workbench.core.versions.v0_33.narrow_values import flash_or_triton
+from workbench.core.versions.v0_33.online import ONLINE_METHODS
 from workbench.core.versions.v0_33.stages import STAGES
 from workbench.core.weights import EARLIER
 
@@ -172,17 +173,21 @@ V0_33 = V0_23.successor(
     kv_cache_dtypes=(*V0_23.kv_cache_dtypes, NVFP4_DS, "nvfp4_4over6", INT4_HEADS, ULTRAQUANT),
     backends=BACKENDS,
     unlisted_methods={
-        "rocm": V0_23.unlisted_methods["rocm"] - {"inc"},
+        "rocm": V0_23.unlisted_methods["rocm"] - {"inc"} | {"nvfp4_per_token"},
         "xpu": frozenset(
             {
                 *("experts_int8", "fbgemm_fp8", "fp_quant", "humming"),
                 *("int8_per_channel_weight_only", "modelopt_fp4", "modelopt_mixed"),
-                *("modelopt_mxfp8", "quark", "torchao"),
+                *("modelopt_mxfp8", "nvfp4_per_token", "quark", "torchao"),
             }
         ),
     },
     quantization_methods=V0_23.quantization_methods - {"bitsandbytes", "gguf"}
     | {"auto_awq", "fp8_per_channel", "nvfp4_per_token"},
+    online_methods=ONLINE_METHODS,
+    min_capabilities={
+        **{name: (8, 0) for name in V0_23.min_capabilities if name != "modelopt_mixed"}
+    },
     modelopt_algorithms=V0_23.modelopt_algorithms | {"MIXED_PRECISION"},
     # get_attn_backend of KimiK3DeltaAttention, models/kimi_k3
     own_state_backends={

@@ -44,6 +44,8 @@ STAGES = (
     pipeline_checks.shared_caches,
     pipeline_checks.pipeline_parallel,
     context_parallel.shared_kv_heads,
+    quantization.quantization_described,
+    quantization.quantization_capability,
     quantization.quantization_dtype,
     refusals.xpu_batch_invariance,
     state_pages.cpu_state_dtype,

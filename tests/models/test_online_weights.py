@@ -1,0 +1,119 @@
+"""Online quantization: the weights of real models that `--quantization` makes smaller.
+
+`tests/data/online_weights.jsonl.gz` holds what `tools/record_weights.py` recorded.
+"""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.models.test_weights import recorded
+from workbench.core.errors import Refused
+from workbench.core.online import as_loaded
+from workbench.core.ranks import Split
+from workbench.core.resolve import resolve
+from workbench.core.versions import RULE_SETS
+from workbench.models import catalog_names, load_model
+from workbench.scenario import Scenario
+
+RECORDED = recorded("online_weights")
+DESCRIBED = [
+    (rules.name, word)
+    for rules in RULE_SETS.values()
+    for word, method in rules.online_methods.items()
+    if method.is_described
+]
+
+
+def loaded(model, word, rules="0.33"):
+    return as_loaded(model, word, RULE_SETS[rules].online_methods)
+
+
+def size_of(model, rules="0.33", ranks=1):
+    return model.weights.size(Split(ranks), "bfloat16", RULE_SETS[rules].weight_copies)
+
+
+@pytest.mark.parametrize("name", sorted({row["name"] for row in RECORDED}))
+def test_what_becomes_smaller_is_what_vllm_quantizes(name):
+    for row in (row for row in RECORDED if row["name"] == name):
+        rules = RULE_SETS[row["vllm"]]
+        plain = load_model(name)
+        kept = {part for part, _ in plain.weights.parts}
+        found = Counter()
+        for part, count in loaded(plain, row["quantization"], rules.name).weights.parts:
+            if part.stored is None or part in kept:
+                continue
+            outputs, inputs = part.share(Split(row["tensor_parallel"]))
+            copies = count * rules.weight_copies.get(part.kind, 1)
+            kind = "experts" if part.experts > 1 else "linear"
+            found[kind] += copies * sum(outputs) * inputs * part.experts
+        assert found["linear"] == row["linear"] + row["vision"], row
+        assert found["experts"] == row["experts"], row
+
+
+@pytest.mark.parametrize(("rules", "word"), DESCRIBED)
+def test_every_word_makes_plain_weights_smaller_and_leaves_layers_alone(rules, word):
+    plain = load_model("qwen3-30b-a3b")
+    quantized = loaded(plain, word, rules)
+    assert size_of(quantized, rules) < size_of(plain, rules)
+    assert quantized.layers == plain.layers
+    assert loaded(plain, word, rules) is quantized
+
+
+def test_fp8_takes_half_of_what_it_quantizes_and_a_scale_for_each_layer():
+    plain = load_model("llama-3.1-8b")
+    linear = sum(
+        count * sum(units * each for units, each in part.outputs) * part.inputs
+        for part, count in plain.weights.parts
+        if part.is_linear
+    )
+    scales = 4 * sum(count for part, count in plain.weights.parts if part.is_linear)
+    assert size_of(loaded(plain, "fp8")) == size_of(plain) - linear + scales
+
+
+@given(st.sampled_from(catalog_names()), st.sampled_from(DESCRIBED), st.sampled_from((1, 2, 4, 8)))
+def test_no_rank_has_more_than_plain_weights_but_where_experts_get_a_gate(name, case, ranks):
+    rules, word = case
+    plain = load_model(name)
+    quantized = loaded(plain, word, rules)
+    before, after = (size_of(one, rules, ranks) for one in (plain, quantized))
+    if before is None or after is None:
+        assert before is after
+        return
+    assert after <= before * 1.01
+    if plain.quantization is not None and quantized is plain:
+        assert after == before
+
+
+def test_a_word_without_described_bytes_leaves_the_weights_unknown():
+    model = loaded(load_model("qwen3-30b-a3b"), "bitsandbytes", "0.23")
+    assert "bitsandbytes" in model.weights.unknown
+    assert size_of(model, "0.23") is None
+
+
+@pytest.mark.parametrize(
+    ("model", "word", "code"),
+    [
+        ("qwen3-30b-a3b", "awq", "quantization_not_described"),
+        ("qwen3-30b-a3b", "fbgemm_fp8", "quantization_deprecated"),
+        ("Qwen/Qwen3-30B-A3B-FP8", "awq", "quantization_differs"),
+        ("qwen3-30b-a3b", "bitsandbytes", "quantization_unknown"),
+    ],
+)
+def test_words_that_do_not_fit_are_refused(model, word, code):
+    scenario = Scenario(model=model, rules="0.33", quantization=word)
+    with pytest.raises(Refused) as refused:
+        resolve(load_model(model), scenario)
+    assert refused.value.code == code
+    for change in refused.value.candidates:
+        assert resolve(load_model(model), scenario.replace(**change)).block_size
+
+
+@pytest.mark.parametrize("word", ["fp8", "deepseek_v4_fp8"])
+def test_the_word_of_the_checkpoint_changes_nothing(word):
+    name = "Qwen/Qwen3-30B-A3B-FP8"
+    model = load_model(name)
+    plan = resolve(model, Scenario(model=name, quantization=word))
+    assert plan.model.weights == model.weights

@@ -1,0 +1,119 @@
+"""Online quantization: plain weights that `--quantization` stores in fewer bits as they load.
+
+Source: `get_quant_config` and the methods of `model_executor/layers/quantization/online`, 0.23 and
+0.33. The bytes are those after `process_weights_after_loading`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from workbench.core.model import Model
+from workbench.core.weights import COLUMN, MTP_PART, Format, Part, UnreadWeights, Weights
+
+if TYPE_CHECKING:
+    from workbench.core.plan import Plan
+
+MX_BLOCK = 32
+"""Inputs that share a scale in MXFP8 and MXFP4."""
+FP8_TENSOR = Format(8, fixed_bytes=4)
+"""One scale for a whole layer, its merged outputs together."""
+FP8_BLOCK = Format(8, block=(128, 128), scale_bytes=4)
+PER_CHANNEL = Format(8, block=(1, 0), scale_bytes=4)
+MXFP8 = Format(8, block=(1, MX_BLOCK), scale_bytes=1)
+MXFP4 = Format(4, block=(1, MX_BLOCK), scale_bytes=1)
+NVFP4 = Format(4, block=(1, 16), scale_bytes=1, fixed_bytes=4)
+
+
+OVERRULING = frozenset(
+    {"modelopt", "modelopt_fp4", "modelopt_mxfp8", "modelopt_mixed", "auto-round", "inc"}
+)
+"""Methods of checkpoints that take any word for their own (`override_quantization_method`)."""
+
+
+class OnlineMethod(NamedTuple):
+    """What one word of `--quantization` makes of plain weights."""
+
+    linear: Format | None = None
+    """Of linear layers; None leaves them in the model's dtype."""
+    experts: Format | None = None
+    """Of routed experts, the same."""
+    scales_cache: bool = False
+    """Attention layers then have scales for the cache, too."""
+    gates_experts: bool = False
+    """Experts without a gate have the room of one, too."""
+    no_experts_on: tuple[tuple[str, str], ...] = ()
+    """Platforms without a kernel for such experts, with vLLM's text."""
+    composes: bool = False
+    """It also quantizes what a checkpoint that overrules the word leaves plain."""
+    is_described: bool = True
+    """Whether the bytes are known; False where vLLM starts with it and nothing says how."""
+
+
+UNDESCRIBED = OnlineMethod(is_described=False)
+
+
+def overrules(model: Model) -> bool:
+    """Return whether the checkpoint's method stands, whatever `--quantization` says."""
+    # GptOssMxfp4Config.override_quantization_method
+    is_gpt_oss = model.quantization == "mxfp4" and model.model_type == "gpt_oss"
+    return model.quantization in OVERRULING or is_gpt_oss
+
+
+def is_online(model: Model) -> bool:
+    """Return whether `--quantization` alone says how its weights are stored."""
+    return model.online is not None and model.online[0] == model.quantization
+
+
+def as_loaded(model: Model, word: str | None, methods: Mapping[str, OnlineMethod]) -> Model:
+    """Return a model as `--quantization` loads it, the same one where that changes nothing."""
+    method = methods.get(word) if word else None
+    if word is None or method is None:
+        return model
+    if model.quantization is not None and not (method.composes and overrules(model)):
+        return model
+    return _quantized(model, word, method)
+
+
+def scale_methods(plan: Plan) -> Container[str | None]:
+    """Return the methods whose attention layers have scales for the cache."""
+    if not is_online(plan.model):
+        return plan.rules.kv_scale_methods
+    return {word for word, one in plan.rules.online_methods.items() if one.scales_cache}
+
+
+@lru_cache(maxsize=256)
+def _quantized(model: Model, word: str, method: OnlineMethod) -> Model:
+    return replace(
+        model,
+        quantization=model.quantization or word,
+        online=(word, model),
+        # what config.json says (`ModelConfig.is_quantized`)
+        states_quantization=model.is_quantized,
+        unread_weights=UnreadWeights(partial(_stored, model.unread_weights, word, method)),
+    )
+
+
+def _stored(plain: UnreadWeights, word: str, method: OnlineMethod, part: str) -> Weights:
+    weights = plain.of(part)
+    if not method.is_described:
+        return Weights(unknown=f"what --quantization {word} stores is not described")
+    # A drafter with a checkpoint of its own is loaded as that checkpoint is
+    # (`SpeculativeConfig.__post_init__`); MTP layers are the target's.
+    if part not in {"", MTP_PART}:
+        return weights
+    parts = tuple((_in_format(one, method), count) for one, count in weights.parts)
+    return weights._replace(parts=parts)
+
+
+def _in_format(part: Part, method: OnlineMethod) -> Part:
+    stored = method.experts if part.experts > 1 else method.linear
+    if stored is None or part.stored or not (part.is_linear or part.is_kept_plain):
+        return part
+    # OnlineMoEMethodBase.create_weights makes two outputs of every expert, 0.23
+    is_single = part.experts > 1 and part.shard == COLUMN and len(part.outputs) == 1
+    outputs = 2 * part.outputs if method.gates_experts and is_single else part.outputs
+    return part._replace(stored=stored, outputs=outputs)

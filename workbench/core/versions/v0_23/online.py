@@ -1,0 +1,40 @@
+"""What `--quantization` of 0.23 makes of plain weights.
+
+Source: `_ONLINE_SHORTHANDS` of config/quantization.py, and `get_quant_config`.
+"""
+
+from workbench.core.online import (
+    FP8_BLOCK,
+    FP8_TENSOR,
+    MXFP8,
+    PER_CHANNEL,
+    UNDESCRIBED,
+    OnlineMethod,
+)
+
+NO_INT8_EXPERTS = "No Int8 MoE backend supports the deployment configuration."
+ONLINE_METHODS = {
+    # Fp8Config.get_quant_method gives attention layers scales as well
+    "fp8": OnlineMethod(FP8_TENSOR, FP8_TENSOR, scales_cache=True, gates_experts=True),
+    "fp8_per_tensor": OnlineMethod(FP8_TENSOR, FP8_TENSOR, gates_experts=True),
+    "fp8_per_block": OnlineMethod(FP8_BLOCK, FP8_BLOCK, gates_experts=True),
+    "mxfp8": OnlineMethod(
+        MXFP8,
+        MXFP8,
+        gates_experts=True,
+        no_experts_on=(("rocm", "No MXFP8 MoE backends available."),),
+    ),
+    **dict.fromkeys(
+        ("int8_per_channel_weight_only", "experts_int8"),
+        OnlineMethod(
+            experts=PER_CHANNEL,
+            gates_experts=True,
+            no_experts_on=(("cpu", NO_INT8_EXPERTS), ("xpu", NO_INT8_EXPERTS)),
+        ),
+    ),
+    **dict.fromkeys(
+        ("bitsandbytes", "deepseek_v4_fp8", "gguf", "gpt_oss_mxfp4", "humming", "mxfp4"),
+        UNDESCRIBED,
+    ),
+}
+"""Word -> method."""

@@ -1,0 +1,31 @@
+"""What `--quantization` of 0.33 makes of plain weights.
+
+Source: `_ONLINE_SHORTHANDS` of config/quantization.py, and `get_quant_config`.
+"""
+
+from workbench.core.online import (
+    FP8_BLOCK,
+    FP8_TENSOR,
+    MXFP4,
+    MXFP8,
+    NVFP4,
+    PER_CHANNEL,
+    UNDESCRIBED,
+    OnlineMethod,
+)
+
+ONLINE_METHODS = {
+    # get_quant_config takes fp8 for fp8_per_tensor where the checkpoint is plain
+    "fp8": OnlineMethod(FP8_TENSOR, FP8_TENSOR),
+    "fp8_per_tensor": OnlineMethod(FP8_TENSOR, FP8_TENSOR, composes=True),
+    "fp8_per_block": OnlineMethod(FP8_BLOCK, FP8_BLOCK, composes=True),
+    "fp8_per_channel": OnlineMethod(PER_CHANNEL, PER_CHANNEL, composes=True),
+    # resolve_quantization_config leaves both to the checkpoint
+    "mxfp8": OnlineMethod(MXFP8, MXFP8),
+    "mxfp4": OnlineMethod(MXFP4, MXFP4),
+    "nvfp4_per_token": OnlineMethod(experts=NVFP4, composes=True),
+    "int8_per_channel_weight_only": OnlineMethod(experts=PER_CHANNEL, composes=True),
+    "experts_int8": OnlineMethod(experts=PER_CHANNEL),
+    **dict.fromkeys(("deepseek_v4_fp8", "gpt_oss_mxfp4", "humming"), UNDESCRIBED),
+}
+"""Word -> method."""
