@@ -57,7 +57,7 @@ UNDESCRIBED = OnlineMethod(is_described=False)
 
 
 def overrules(model: Model) -> bool:
-    """Return whether the checkpoint's method stands, whatever `--quantization` says."""
+    """Return whether the method of the checkpoint is kept, whatever `--quantization` says."""
     # GptOssMxfp4Config.override_quantization_method
     is_gpt_oss = model.quantization == "mxfp4" and model.model_type == "gpt_oss"
     return model.quantization in OVERRULING or is_gpt_oss

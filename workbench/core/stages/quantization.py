@@ -178,7 +178,7 @@ def _lacks(run: WorkingPlan, word: str) -> tuple[str, str] | None:
 
 
 def _inputs_cut(run: WorkingPlan) -> None:
-    """Refuse ranks whose inputs are no whole blocks of MXFP8 or MXFP4."""
+    """Refuse ranks whose inputs do not fill whole blocks of MXFP8 or MXFP4."""
     split = split_of(run)
     for part, _ in run.model.weights.parts:
         if part.stored is None or part.stored.block != (1, MX_BLOCK) or not part.fits(split):
