@@ -15,7 +15,8 @@ from workbench.core.online import as_loaded
 from workbench.core.ranks import Split
 from workbench.core.resolve import resolve
 from workbench.core.versions import RULE_SETS
-from workbench.models import catalog_names, load_model
+from workbench.models import catalog_config, catalog_names, load_model
+from workbench.models.read import read_model
 from workbench.scenario import Scenario
 
 RECORDED = recorded("online_weights")
@@ -71,6 +72,15 @@ def test_fp8_takes_half_of_what_it_quantizes_and_a_scale_for_each_layer():
     )
     scales = 4 * sum(count for part, count in plain.weights.parts if part.is_linear)
     assert size_of(loaded(plain, "fp8")) == size_of(plain) - linear + scales
+
+
+def test_models_that_differ_in_weights_alone_stay_apart():
+    config = catalog_config("llama-3.1-8b")
+    sizes = [config["intermediate_size"], 2 * config["intermediate_size"]]
+    models = [read_model({**config, "intermediate_size": size}, "llama") for size in sizes]
+    assert models[0] == models[1]
+    first, second = (size_of(loaded(model, "fp8")) for model in models)
+    assert first < second
 
 
 @given(st.sampled_from(catalog_names()), st.sampled_from(DESCRIBED), st.sampled_from((1, 2, 4, 8)))

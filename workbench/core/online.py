@@ -75,7 +75,8 @@ def as_loaded(model: Model, word: str | None, methods: Mapping[str, OnlineMethod
         return model
     if model.quantization is not None and not (method.composes and overrules(model)):
         return model
-    return _quantized(model, word, method)
+    # Models are equal whatever their weights are.
+    return _quantized(model, model.unread_weights, word, method)
 
 
 def scale_methods(plan: Plan) -> Container[str | None]:
@@ -86,14 +87,14 @@ def scale_methods(plan: Plan) -> Container[str | None]:
 
 
 @lru_cache(maxsize=256)
-def _quantized(model: Model, word: str, method: OnlineMethod) -> Model:
+def _quantized(model: Model, plain: UnreadWeights, word: str, method: OnlineMethod) -> Model:
     return replace(
         model,
         quantization=model.quantization or word,
         online=(word, model),
         # what config.json says (`ModelConfig.is_quantized`)
         states_quantization=model.is_quantized,
-        unread_weights=UnreadWeights(partial(_stored, model.unread_weights, word, method)),
+        unread_weights=UnreadWeights(partial(_stored, plain, word, method)),
     )
 
 
