@@ -27,7 +27,7 @@ PLACES = {
     "answers": "workbench.door.door.answers",
     "next steps": "workbench.door.door.next_steps",
     "resolve": "workbench.door.session.resolve_model",
-    "a lab": "workbench.ui.panels.backends.grid_html",
+    "a lab": "workbench.ui.panels.tables.grid_html",
 }
 
 

@@ -122,7 +122,7 @@ def test_an_exception_in_a_lab_is_its_own(monkeypatch):
         raise RuntimeError("planted by a test")
 
     with monkeypatch.context() as planted:
-        planted.setattr("workbench.ui.panels.backends.grid_html", fail)
+        planted.setattr("workbench.ui.panels.tables.grid_html", fail)
         door.apply(tensor_parallel=2)
     assert "planted by a test" in "".join(shown_html(opened.widget))
     assert [error.callback for error in door.session.errors] == ["show"]

@@ -43,11 +43,11 @@ LABS = {
     ),
     "Model fields": LabKind(
         "fields",
-        "model_fields:model_fields_panel",
+        "tables:model_fields_panel",
         "What the model is read as: every number, its entry of config.json, and the layers.",
     ),
     "Backends by TP": LabKind(
-        "backends", "backends:backends_panel", "Attention backends by tensor-parallel size."
+        "backends", "tables:backends_panel", "Attention backends by tensor-parallel size."
     ),
     "Versions": LabKind(
         "versions", "versions:VersionsPanel", "What another vLLM version makes of the scenario."

@@ -1,10 +1,11 @@
-"""The backends of a platform by tensor-parallel size, as a table."""
+"""Labs that are tables: backends by tensor-parallel size, and what a model is read as."""
 
 from workbench.core.plan import Plan
 from workbench.core.what_if.choices import tensor_parallel_sizes
 from workbench.door.session import Session
 from workbench.ui.panels.panel import HtmlPanel, Panel
 from workbench.views import html
+from workbench.views.model_fields import model_fields_html
 from workbench.views.pages.sizes_figure import grid_html, sized_columns
 
 SHOWN_SIZES = 6
@@ -21,3 +22,8 @@ def backends_html(plan: Plan) -> str:
 def backends_panel(session: Session) -> Panel:
     """Return the lab of backends by tensor-parallel size."""
     return HtmlPanel(session, backends_html)
+
+
+def model_fields_panel(session: Session) -> Panel:
+    """Return the lab of the model's fields."""
+    return HtmlPanel(session, model_fields_html)
