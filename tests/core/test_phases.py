@@ -19,6 +19,7 @@ from workbench.core.stages import grouping
 from workbench.core.versions import RULE_SETS
 from workbench.core.watch import POOL_SETTINGS
 from workbench.models import load_model
+from workbench.scenario import Scenario
 from workbench.scenario.fields import Settings
 from workbench.scenario.scenario import random_scenarios
 
@@ -184,3 +185,16 @@ def test_numbers_are_those_of_a_whole_plan_until_the_sizes_are_not_possible(rule
 
 def same_sizes(one, other):
     return (one.block_size, one.padding_percent) == (other.block_size, other.padding_percent)
+
+
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_plans_of_a_scenario_are_remembered_for_plain_settings(rules):
+    # as a panel resolves a scenario, and then sweeps from its settings
+    name = "nemotron-3-nano-30b-a3b"
+    scenario = Scenario(model=name, rules=rules, pipeline_parallel=13)
+    model = load_model(name)
+    plain = [settings_of(scenario, tensor_parallel=size) for size in (1, 2)]
+    for chosen in (scenario, *plain):
+        plan = resolve(model, chosen, trace=False)
+        assert any(stage.own is not None for stage in plan.stages)
+        assert plan.to_dict() == replace(resolve(model, chosen), steps=()).to_dict()

@@ -17,8 +17,8 @@ POOL_SETTINGS = frozenset(
 )
 """Settings that no stage before `capacity` reads: they decide how large the pool is."""
 
-UNREAD = POOL_SETTINGS | {"draft_model"}
-"""What no stage before `capacity` reads: the drafter is a part of the model by then."""
+UNREAD = POOL_SETTINGS | {"draft_model", "model"}
+"""What no stage before `capacity` reads: both models are read by then."""
 
 
 class Watch(UntracedPlan):
