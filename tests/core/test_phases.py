@@ -18,7 +18,8 @@ from workbench.core.resolve import resolve, resolve_numbers
 from workbench.core.stages import grouping
 from workbench.core.versions import RULE_SETS
 from workbench.core.watch import POOL_SETTINGS
-from workbench.models import load_model
+from workbench.models import catalog_config, load_model
+from workbench.models.read import read_model
 from workbench.scenario import Scenario
 from workbench.scenario.fields import Settings
 from workbench.scenario.scenario import random_scenarios
@@ -198,3 +199,15 @@ def test_plans_of_a_scenario_are_remembered_for_plain_settings(rules):
         plan = resolve(model, chosen, trace=False)
         assert any(stage.own is not None for stage in plan.stages)
         assert plan.to_dict() == replace(resolve(model, chosen), steps=()).to_dict()
+
+
+def test_models_that_differ_in_their_weights_alone_are_decided_apart():
+    quantized = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+    config = {**catalog_config("llama-3.1-8b"), "quantization_config": quantized}
+    chosen = settings_of(Scenario(model="llama-3.1-8b", tensor_parallel=2))
+    whole, cut = (
+        resolve(read_model({**config, "intermediate_size": size}, "llama"), chosen, trace=False)
+        for size in (14_336, 14_272)
+    )
+    assert whole.model == cut.model
+    assert [len(plan.errors) for plan in (whole, cut)] == [0, 1]

@@ -32,6 +32,7 @@ from workbench.core.stages import (
     state_pages,
 )
 from workbench.core.watch import APPENDED, Watch
+from workbench.core.weights import UnreadWeights
 from workbench.core.working_plan import UntracedPlan
 
 REMEMBERED = 1024
@@ -160,7 +161,7 @@ OF_ALL_SEARCHES = Room(REMEMBERED_TOGETHER)
 
 def phases(model: Model, rules: RuleSet) -> tuple[Stage, ...]:
     """Return the stages of a rule set in phases, with what they remember of this model."""
-    return _phases(model, rules, Registry.changes)
+    return _phases(model, model.unread_weights, rules, Registry.changes)
 
 
 def phases_of_numbers(model: Model, rules: RuleSet) -> tuple[tuple[Stage, ...], tuple[Stage, ...]]:
@@ -168,12 +169,12 @@ def phases_of_numbers(model: Model, rules: RuleSet) -> tuple[tuple[Stage, ...], 
 
     What comes after them only reports problems.
     """
-    return _phases_of_numbers(model, rules, Registry.changes)
+    return _phases_of_numbers(model, model.unread_weights, rules, Registry.changes)
 
 
 @lru_cache(maxsize=MODELS)
 def _phases_of_numbers(
-    _model: Model, rules: RuleSet, _changes: int
+    _model: Model, _weights: UnreadWeights, rules: RuleSet, _changes: int
 ) -> tuple[tuple[Stage, ...], tuple[Stage, ...]]:
     found = _built(rules, STARTS | OF_SEARCHES, lambda: OF_ALL_SEARCHES)
     firsts = [one.stages[0] if isinstance(one, Phase) else one for one in found]
@@ -182,8 +183,11 @@ def _phases_of_numbers(
 
 
 @lru_cache(maxsize=16)
-def _phases(_model: Model, rules: RuleSet, _changes: int) -> tuple[Stage, ...]:
-    # Stages read tables of backends and other registries too: a change makes all memory stale.
+def _phases(
+    _model: Model, _weights: UnreadWeights, rules: RuleSet, _changes: int
+) -> tuple[Stage, ...]:
+    # Models are equal whatever their weights are. Stages read tables of backends and other
+    # registries, too: a change makes all memory stale.
     return _built(rules, STARTS, lambda: Room(REMEMBERED))
 
 
