@@ -116,7 +116,7 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
     sizes = [one for one in numbers if one not in said.fields.values()]
     tokens = sizes[0] if sizes else None
     is_wanted = tokens is not None and _has(SETS, text) and not _has(OF_MODELS, text)
-    return Question(topic, said, choices, tokens, is_wanted)
+    return Question(topic, said=said, choices=choices, block_tokens=tokens, is_wanted=is_wanted)
 
 
 def _has(words: str, text: str) -> bool:

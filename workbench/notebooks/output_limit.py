@@ -7,12 +7,16 @@ page: each holds it once more. Standard library only, as the guard.
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 _SHOWN = {"display_data", "update_display_data", "execute_result", "comm_open", "comm_msg"}
 _OF_ERRORS = {"error", "execute_reply"}
+_OF_CELLS = "ipykernel_"
+"""Part of the name of the file that a cell pretends to be."""
+_SIGNALS, _BETWEEN_SIGNALS_S = 20, 0.5
 _LINE_BYTES = 10
 """What a notebook adds to each line of a stream, which it stores as text of its own."""
 _LONGEST_ERROR = 20_000
@@ -76,8 +80,28 @@ class OutputLimit:
             main = threading.main_thread()
             if threading.current_thread() is not main and main.ident is not None:
                 # The cell waits for what floods: another thread, or a program that writes here.
-                signal.pthread_kill(main.ident, signal.SIGINT)
+                threading.Thread(target=_interrupt, args=(main.ident,), daemon=True).start()
         raise error
+
+
+def _interrupt(thread: int) -> None:
+    """Interrupt a thread until it runs no cell any more."""
+    # A signal that comes right before a wait for a lock does not end that wait.
+    signal.pthread_kill(thread, signal.SIGINT)
+    for _ in range(_SIGNALS):
+        time.sleep(_BETWEEN_SIGNALS_S)
+        if not _runs_a_cell(thread):
+            return
+        signal.pthread_kill(thread, signal.SIGINT)
+
+
+def _runs_a_cell(thread: int) -> bool:
+    frame = sys._current_frames().get(thread)  # noqa: SLF001  (there is no other way)
+    while frame is not None:
+        if _OF_CELLS in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def size_of(value: object) -> int:

@@ -160,7 +160,8 @@ def _starts(models: Iterable[Model], fixed: Changes) -> list[Start]:
     for model in models:
         with suppress(WorkbenchError):  # a drafter that this model cannot have
             target = with_drafter(model, settings.draft_model)
-            found.append(Start(target, settings, {MODEL.name: model.name, **fixed}))
+            fields = {MODEL.name: model.name, **fixed}
+            found.append(Start(model=target, settings=settings, fields=fields))
     return found
 
 

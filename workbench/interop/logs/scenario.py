@@ -10,6 +10,7 @@ from workbench.core.plan import Plan
 from workbench.core.versions import DEFAULT, RULE_SETS
 from workbench.interop.logs.facts import entries, known_model, unfollowed
 from workbench.interop.logs.find import LoggedMessage
+from workbench.interop.logs.written import MEASURED
 
 NEWEST_BEFORE_37467 = (0, 18)
 RELEASE = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d+))?(?!\d)")
@@ -119,6 +120,10 @@ def _fields(seen: list[LoggedMessage]) -> tuple[dict[str, Any], dict[str, int], 
         # the engine prints every setting, also those that it decided itself
         if "arguments" in one.values and not notes:
             notes += unfollowed(entries(one.values["arguments"]))
+    stated = [name for name in fields if name in MEASURED]
+    if stated == [*MEASURED]:
+        # a pool that is smaller than one block ends as one without memory: the size is trusted more
+        del fields[MEASURED[1]]
     return fields, from_lines, notes
 
 

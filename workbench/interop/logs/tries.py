@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from typing import Any, NamedTuple
 
@@ -99,7 +99,7 @@ class Start:
 
     def again(self) -> Start:
         """Return the scenario for another search, with what is known of its changes."""
-        return Start(self.model, self.settings, self.fields, _outcomes=self._outcomes)
+        return replace(self, fewest=None, is_refused=False)
 
     def outcomes(self, step: Step, fixed: Changes) -> tuple[Outcome, ...]:
         """Return the changes of a step, in its order. fixed: the same in every search."""
@@ -115,7 +115,7 @@ def start_of(fields: Changes) -> Start | None:
         model = with_drafter(load_model(fields[MODEL.name]), settings.draft_model)
     except WorkbenchError:
         return None
-    return Start(model, settings, fields)
+    return Start(model=model, settings=settings, fields=fields)
 
 
 class Tries:

@@ -15,12 +15,14 @@ from workbench.core.online import (
 NO_INT8_EXPERTS = "No Int8 MoE backend supports the deployment configuration."
 ONLINE_METHODS = {
     # Fp8Config.get_quant_method gives attention layers scales as well
-    "fp8": OnlineMethod(FP8_TENSOR, FP8_TENSOR, scales_cache=True, gates_experts=True),
-    "fp8_per_tensor": OnlineMethod(FP8_TENSOR, FP8_TENSOR, gates_experts=True),
-    "fp8_per_block": OnlineMethod(FP8_BLOCK, FP8_BLOCK, gates_experts=True),
+    "fp8": OnlineMethod(
+        linear=FP8_TENSOR, experts=FP8_TENSOR, scales_cache=True, gates_experts=True
+    ),
+    "fp8_per_tensor": OnlineMethod(linear=FP8_TENSOR, experts=FP8_TENSOR, gates_experts=True),
+    "fp8_per_block": OnlineMethod(linear=FP8_BLOCK, experts=FP8_BLOCK, gates_experts=True),
     "mxfp8": OnlineMethod(
-        MXFP8,
-        MXFP8,
+        linear=MXFP8,
+        experts=MXFP8,
         gates_experts=True,
         no_experts_on=(("rocm", "No MXFP8 MoE backends available."),),
     ),

@@ -16,13 +16,13 @@ from workbench.core.online import (
 
 ONLINE_METHODS = {
     # get_quant_config takes fp8 for fp8_per_tensor where the checkpoint is plain
-    "fp8": OnlineMethod(FP8_TENSOR, FP8_TENSOR),
-    "fp8_per_tensor": OnlineMethod(FP8_TENSOR, FP8_TENSOR, composes=True),
-    "fp8_per_block": OnlineMethod(FP8_BLOCK, FP8_BLOCK, composes=True),
-    "fp8_per_channel": OnlineMethod(PER_CHANNEL, PER_CHANNEL, composes=True),
+    "fp8": OnlineMethod(linear=FP8_TENSOR, experts=FP8_TENSOR),
+    "fp8_per_tensor": OnlineMethod(linear=FP8_TENSOR, experts=FP8_TENSOR, composes=True),
+    "fp8_per_block": OnlineMethod(linear=FP8_BLOCK, experts=FP8_BLOCK, composes=True),
+    "fp8_per_channel": OnlineMethod(linear=PER_CHANNEL, experts=PER_CHANNEL, composes=True),
     # resolve_quantization_config leaves both to the checkpoint
-    "mxfp8": OnlineMethod(MXFP8, MXFP8),
-    "mxfp4": OnlineMethod(MXFP4, MXFP4),
+    "mxfp8": OnlineMethod(linear=MXFP8, experts=MXFP8),
+    "mxfp4": OnlineMethod(linear=MXFP4, experts=MXFP4),
     "nvfp4_per_token": OnlineMethod(experts=NVFP4, composes=True),
     "int8_per_channel_weight_only": OnlineMethod(experts=PER_CHANNEL, composes=True),
     "experts_int8": OnlineMethod(experts=PER_CHANNEL),
