@@ -87,7 +87,7 @@ def test_the_front_door_and_the_documentation_lead_to_each_other(page, site):
 
 def test_the_search_finds_a_term(page, site):
     page.goto(site + "docs/index.html")
-    # what is typed before the index is there is not searched
+    # a text from before the index is there is not searched
     expect(page.locator(".md-search-result__meta")).to_have_text("Type to start searching")
     page.get_by_role("textbox", name="Search").fill("kernel block")
     found = page.locator(".md-search-result__link", has_text="Blocks and pages").first
