@@ -6,7 +6,7 @@ Source: `get_quant_config` and the methods of `model_executor/layers/quantizatio
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,6 +34,18 @@ OVERRULING = frozenset(
 """Methods of checkpoints that take any word for their own (`override_quantization_method`)."""
 
 
+class Need(NamedTuple):
+    """What a device must have for a word."""
+
+    device: str
+    """What to use, in words."""
+    vllm_text: str
+    met: Callable[[str, tuple[int, int]], bool]
+    """Whether a platform with a compute capability has it; (0, 0) is none."""
+    of_experts: bool = False
+    """Only models with routed experts need it."""
+
+
 class OnlineMethod(NamedTuple):
     """What one word of `--quantization` makes of plain weights."""
 
@@ -45,8 +57,8 @@ class OnlineMethod(NamedTuple):
     """Attention layers then have scales for the cache, too."""
     gates_experts: bool = False
     """Experts without a gate have the room of one, too."""
-    no_experts_on: tuple[tuple[str, str], ...] = ()
-    """Platforms without a kernel for such experts, with vLLM's text."""
+    needs: tuple[Need, ...] = ()
+    """In the order in which vLLM tests them."""
     composes: bool = False
     """It also quantizes what a checkpoint that overrules the word leaves plain."""
     is_described: bool = True
@@ -61,6 +73,11 @@ def overrules(model: Model) -> bool:
     # GptOssMxfp4Config.override_quantization_method
     is_gpt_oss = model.quantization == "mxfp4" and model.model_type == "gpt_oss"
     return model.quantization in OVERRULING or is_gpt_oss
+
+
+def as_stored(model: Model) -> Model:
+    """Return the model without `--quantization`."""
+    return model if model.online is None else model.online[1]
 
 
 def is_online(model: Model) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from workbench.core.model import SSM, Model
-from workbench.core.online import as_loaded
+from workbench.core.online import as_loaded, as_stored
 from workbench.core.phases import phases, phases_of_numbers
 from workbench.core.plan import Plan
 from workbench.core.rule_set import RuleSet
@@ -60,7 +60,7 @@ def resolve_numbers(
 def _built(model: Model, settings: Settings, rules: RuleSet) -> Model:
     """Return the model as a release builds it, without its drafter where the settings have none."""
     # A model that was read with a drafter may be resolved without it, as a change of the scenario.
-    model = model.online[1] if model.online else model
+    model = as_stored(model)
     if model.drafter is not None:
         drafter = settings.draft_model and _with_derived_heads(model.drafter, rules)
         model = replace(model, drafter=drafter or None)

@@ -1,6 +1,7 @@
 """Experts in NVFP4 that clamp their gates (`swiglu_limit`), and which devices have a kernel."""
 
-from workbench.core.stages.weight_checks import NO_NVFP4_EXPERTS, NVFP4_BLOCK
+from workbench.core.online import NVFP4
+from workbench.core.stages.weight_checks import NO_NVFP4_EXPERTS
 from workbench.core.working_plan import WorkingPlan
 
 SM10X = 10
@@ -28,4 +29,4 @@ def clamped_experts(run: WorkingPlan) -> None:
 
 def _has_nvfp4_experts(run: WorkingPlan) -> bool:
     experts = (part for part, _ in run.model.unread_weights.of().parts if part.experts > 1)
-    return any(one.stored is not None and one.stored.block == NVFP4_BLOCK for one in experts)
+    return any(one.stored is not None and one.stored.block == NVFP4.block for one in experts)

@@ -1,6 +1,7 @@
 """Experts in blocks of fp8, and which AMD devices have a kernel for them."""
 
 from workbench.core.platforms import gfx_of
+from workbench.core.rule_set import RULE_SETS
 from workbench.core.stages.invariant_experts import FP8, format_of_experts, no_backend
 from workbench.core.working_plan import WorkingPlan
 
@@ -13,6 +14,7 @@ def fp8_experts(run: WorkingPlan) -> None:
         return
     if format_of_experts(run) != FP8:
         return
+    others = (name for name, one in RULE_SETS.items() if gfx.startswith(one.fp8_on_gfx))
     run.problem(
         "no_fp8_experts",
         "device",
@@ -20,6 +22,6 @@ def fp8_experts(run: WorkingPlan) -> None:
         f"{gfx}: it has on {', '.join(f'{one}*' for one in known)}. Take such a device, or a "
         "checkpoint that stores its experts otherwise.",
         operands={"gfx": gfx},
-        candidates=({"device": "MI300X"}, {"rules": "0.33"}),
+        candidates=({"device": "MI300X"}, *({"rules": name} for name in others)),
         vllm_text=no_backend(FP8),
     )

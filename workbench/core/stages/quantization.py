@@ -5,8 +5,7 @@ Source: `ModelConfig._verify_quantization` and `get_supported_act_dtypes` of the
 """
 
 from workbench.core.errors import Refused, nearest_names
-from workbench.core.online import MX_BLOCK, MXFP8, is_online, overrules
-from workbench.core.platforms import SM10X
+from workbench.core.online import MX_BLOCK, MXFP8, Need, is_online, overrules
 from workbench.core.ranks import split_of
 from workbench.core.rule_set import RULE_SETS
 from workbench.core.working_plan import WorkingPlan
@@ -32,9 +31,6 @@ SHORTHANDS = frozenset({"mxfp4", "mxfp8"})
 """Words of online quantization that are methods of checkpoints as well."""
 FOR_ANY = frozenset({"humming", "gguf"})
 """Words that take any checkpoint for their own."""
-FP8_CAPABILITY = (8, 9)
-NO_PER_CHANNEL = "FP8 PTPC online quant requires a kernel that honors per-token activation"
-NVFP4_ONLINE = "nvfp4_per_token"
 FROM_FILE = frozenset(
     {
         *("awq", "awq_marlin", "auto_awq", "gptq", "gptq_marlin", "auto_gptq", "moe_wna16", "inc"),
@@ -147,34 +143,25 @@ def online_weights(run: WorkingPlan) -> None:
     if run.model.online is None:
         return
     word, _stored = run.model.online
-    if (lacks := _lacks(run, word)) is None:
+    if (need := _unmet(run, word)) is None:
         _inputs_cut(run)
         return
-    needed, text = lacks
     run.problem(
         "no_online_kernel",
         "quantization",
-        f"--quantization {word} runs on {needed} only. Take fp8, or another device.",
+        f"--quantization {word} needs {need.device}. Take fp8, or another device.",
         operands={"quantization": word},
         candidates=({"quantization": "fp8"}, {"quantization": None}),
-        vllm_text=text,
+        vllm_text=need.vllm_text,
     )
 
 
-def _lacks(run: WorkingPlan, word: str) -> tuple[str, str] | None:
-    """Return what a word needs and this device lacks, and vLLM's text; None for nothing."""
-    capability, platform = run.capability or (0, 0), run.platform.name
-    method = run.rules.online_methods[word]
-    if run.model.num_experts and platform in dict(method.no_experts_on):
-        return "platforms with such experts", dict(method.no_experts_on)[platform]
-    if word == NVFP4_ONLINE and run.model.num_experts and capability[0] != SM10X:
-        needed = f"compute capability {SM10X}.x"
-        return needed, f"{word} online quantization requires a Blackwell (SM100) GPU."
-    if word == "fp8_per_channel" and platform == "cuda" and capability < FP8_CAPABILITY:
-        return "compute capability 8.9 and later, and ROCm", NO_PER_CHANNEL
-    if word == "mxfp4" and platform == "cpu":
-        return "GPUs", "Failed to find a kernel that can implement the MXFP4 linear layer."
-    return None
+def _unmet(run: WorkingPlan, word: str) -> Need | None:
+    """Return the first need of a word that this device does not meet."""
+    place, has_experts = (run.platform.name, run.capability or (0, 0)), bool(run.model.num_experts)
+    needs = run.rules.online_methods[word].needs
+    found = (one for one in needs if (has_experts or not one.of_experts) and not one.met(*place))
+    return next(found, None)
 
 
 def _inputs_cut(run: WorkingPlan) -> None:

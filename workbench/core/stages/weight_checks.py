@@ -5,6 +5,7 @@ from math import gcd
 from typing import Any
 
 from workbench.core.errors import Refused
+from workbench.core.online import MXFP8, NVFP4
 from workbench.core.ranks import Split, split_of
 from workbench.core.rule_set import RULE_SETS
 from workbench.core.weights import COLUMN, ROW, TOWER, Part, Tower
@@ -24,7 +25,6 @@ SPLIT_TOWERS = frozenset({"qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"})
 """Models whose tower is always split; others have it whole where its heads do not divide."""
 UNGATED = frozenset({"nemotron_h"})
 """Families that may have experts without a gate."""
-NVFP4_BLOCK, MXFP8_BLOCK = (1, 16), (1, 32)
 NO_NVFP4_LINEAR = "Failed to find a kernel that can implement the NVFP4 linear layer."
 NO_NVFP4_EXPERTS = "No NvFp4 MoE backend supports the deployment configuration."
 NO_MXFP8_LINEAR = "Failed to find a kernel that can implement the MXFP8 linear layer."
@@ -65,8 +65,8 @@ def weight_platform(run: WorkingPlan) -> None:
         return
     raise Refused(
         "quantization_not_on_platform",
-        f"The checkpoint is quantized with {method}, which vLLM {run.rules.version} does not run "
-        f"on {run.platform.title}. Use another platform, or a checkpoint stored otherwise.",
+        f"Weights quantized with {method} do not run on {run.platform.title} in vLLM "
+        f"{run.rules.version}. Use another platform, or weights stored otherwise.",
         field="platform",
         operands={"quantization": method, "platform": platform},
         candidates=[{"platform": "cuda"}, {"platform": "rocm"}],
@@ -194,7 +194,7 @@ def weight_kernels(run: WorkingPlan) -> None:
         _linear_on_cpu(run, parts)
     stored = ((part, part.stored) for part in parts if part.stored is not None)
     small, of_it = next((pair for pair in stored if pair[1].bits == 4), (None, None))
-    if small is not None and of_it is not None and of_it.block == NVFP4_BLOCK:
+    if small is not None and of_it is not None and of_it.block == NVFP4.block:
         if small.experts == 1:
             _no_kernel(run, small, "in NVFP4", NO_NVFP4_LINEAR)
         elif platform == "cpu":  # XPU emulates experts
@@ -209,7 +209,7 @@ def _linear_on_cpu(run: WorkingPlan, parts: list[Part]) -> None:
     """Refuse formats of linear layers that a CPU has no kernel for."""
     # _POSSIBLE_MXFP8_KERNELS, and CPUFp8BlockScaledMMKernel.can_implement, 0.23 and 0.33.
     linear = [part for part in parts if part.experts == 1 and part.stored is not None]
-    mxfp8 = (p for p in linear if p.stored and p.stored[:2] == (8, MXFP8_BLOCK))
+    mxfp8 = (p for p in linear if p.stored and p.stored[:2] == MXFP8[:2])
     blocks = (p for p in linear if _has_blocks(p) and run.model_dtype == "float16")
     if (first := next(mxfp8, None)) is not None:
         _no_kernel(run, first, "in MXFP8", NO_MXFP8_LINEAR)

@@ -6,6 +6,7 @@ from fnmatch import translate
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from workbench.core.online import MXFP4
 from workbench.core.weights import Format
 from workbench.models.fields import Fields
 from workbench.models.quantization import quantization_method
@@ -29,7 +30,6 @@ FP8, FP8_STATIC = Format(bits=8, scalars=1), Format(bits=8, scalars=2)
 EXPERTS_STATIC = Format(bits=8, scalars=1, fixed_bytes=4)
 """Experts share the scale of their inputs among merged outputs."""
 NVFP4 = Format(4, block=(1, 16), scale_bytes=1, scalars=2)
-MXFP4 = Format(4, block=(1, 32), scale_bytes=1)
 
 
 DEEPSEEK_V4 = "deepseek_v4"

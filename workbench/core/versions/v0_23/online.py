@@ -9,10 +9,22 @@ from workbench.core.online import (
     MXFP8,
     PER_CHANNEL,
     UNDESCRIBED,
+    Need,
     OnlineMethod,
 )
 
-NO_INT8_EXPERTS = "No Int8 MoE backend supports the deployment configuration."
+NOT_ON_ROCM = Need(
+    device="another platform than ROCm for experts",
+    vllm_text="No MXFP8 MoE backends available.",
+    met=lambda platform, _capability: platform != "rocm",
+    of_experts=True,
+)
+GPU_OF_INT8 = Need(
+    device="CUDA or ROCm for experts",
+    vllm_text="No Int8 MoE backend supports the deployment configuration.",
+    met=lambda platform, _capability: platform in {"cuda", "rocm"},
+    of_experts=True,
+)
 ONLINE_METHODS = {
     # Fp8Config.get_quant_method gives attention layers scales as well
     "fp8": OnlineMethod(
@@ -24,14 +36,14 @@ ONLINE_METHODS = {
         linear=MXFP8,
         experts=MXFP8,
         gates_experts=True,
-        no_experts_on=(("rocm", "No MXFP8 MoE backends available."),),
+        needs=(NOT_ON_ROCM,),
     ),
     **dict.fromkeys(
         ("int8_per_channel_weight_only", "experts_int8"),
         OnlineMethod(
             experts=PER_CHANNEL,
             gates_experts=True,
-            no_experts_on=(("cpu", NO_INT8_EXPERTS), ("xpu", NO_INT8_EXPERTS)),
+            needs=(GPU_OF_INT8,),
         ),
     ),
     **dict.fromkeys(

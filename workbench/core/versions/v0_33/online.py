@@ -11,19 +11,39 @@ from workbench.core.online import (
     NVFP4,
     PER_CHANNEL,
     UNDESCRIBED,
+    Need,
     OnlineMethod,
 )
+from workbench.core.platforms import SM10X
 
+BLACKWELL = Need(
+    device=f"compute capability {SM10X}.x for experts",
+    vllm_text="nvfp4_per_token online quantization requires a Blackwell (SM100) GPU.",
+    met=lambda _platform, capability: capability[0] == SM10X,
+    of_experts=True,
+)
+FP8_PRODUCTS = Need(
+    device="compute capability 8.9 or later, or ROCm",
+    vllm_text="FP8 PTPC online quant requires a kernel that honors per-token activation",
+    met=lambda platform, capability: platform != "cuda" or capability >= (8, 9),
+)
+NOT_A_CPU = Need(
+    device="a GPU",
+    vllm_text="Failed to find a kernel that can implement the MXFP4 linear layer.",
+    met=lambda platform, _capability: platform != "cpu",
+)
 ONLINE_METHODS = {
     # get_quant_config takes fp8 for fp8_per_tensor where the checkpoint is plain
     "fp8": OnlineMethod(linear=FP8_TENSOR, experts=FP8_TENSOR),
     "fp8_per_tensor": OnlineMethod(linear=FP8_TENSOR, experts=FP8_TENSOR, composes=True),
     "fp8_per_block": OnlineMethod(linear=FP8_BLOCK, experts=FP8_BLOCK, composes=True),
-    "fp8_per_channel": OnlineMethod(linear=PER_CHANNEL, experts=PER_CHANNEL, composes=True),
+    "fp8_per_channel": OnlineMethod(
+        linear=PER_CHANNEL, experts=PER_CHANNEL, composes=True, needs=(FP8_PRODUCTS,)
+    ),
     # resolve_quantization_config leaves both to the checkpoint
     "mxfp8": OnlineMethod(linear=MXFP8, experts=MXFP8),
-    "mxfp4": OnlineMethod(linear=MXFP4, experts=MXFP4),
-    "nvfp4_per_token": OnlineMethod(experts=NVFP4, composes=True),
+    "mxfp4": OnlineMethod(linear=MXFP4, experts=MXFP4, needs=(NOT_A_CPU,)),
+    "nvfp4_per_token": OnlineMethod(experts=NVFP4, composes=True, needs=(BLACKWELL,)),
     "int8_per_channel_weight_only": OnlineMethod(experts=PER_CHANNEL, composes=True),
     "experts_int8": OnlineMethod(experts=PER_CHANNEL),
     **dict.fromkeys(("deepseek_v4_fp8", "gpt_oss_mxfp4", "humming"), UNDESCRIBED),
