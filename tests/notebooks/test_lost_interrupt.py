@@ -1,32 +1,51 @@
-"""A cell that waits for what floods is interrupted, also if the first signal ends no wait."""
+"""A cell that waits for what floods is interrupted, by a second signal too, and its reply never."""
 
 import subprocess
 import sys
 from textwrap import dedent
 
+import pytest
+
 PROGRAM = """
-    import signal, sys, threading
+    import os, signal, sys, threading, time
+    from types import SimpleNamespace
     from workbench.notebooks import output_limit
 
-    kill, sent = signal.pthread_kill, []
+    kill, sent, ended = signal.pthread_kill, [], threading.Event()
 
-    def losing(thread, number):
+    def lose(thread, number):
         sent.append(number)
         if len(sent) > 1:
             kill(thread, number)
 
-    output_limit.signal.pthread_kill = losing
+    def repeat_late(thread, number):
+        sent.append(number)
+        if len(sent) > 1:
+            ended.wait()
+        kill(thread, number)
+
+    signal.pthread_kill = DELIVERY
     limit = output_limit.OutputLimit(10, lambda error: None)
+    limit.install(SimpleNamespace(send=None))
     threading.Thread(target=lambda: limit.take(11), daemon=True).start()
-    cell = compile("threading.Event().wait(60)", "/tmp/ipykernel_1/2.py", "exec")
+    cell = compile(CELL, "/tmp/ipykernel_1/2.py", "exec")
     try:
         exec(cell)
     except KeyboardInterrupt:
-        print("interrupted after", len(sent))
+        pass
+    ended.set()
+    time.sleep(2)
+    os.write(1, f"replied after {len(sent)}".encode())
 """
+WAIT = "import threading; threading.Event().wait(60)"
+SLOW_CLEANUP = f"try:\n    {WAIT}\nfinally:\n    import time; time.sleep(1)"
 
 
-def test_an_interrupt_that_ends_no_wait_is_sent_again():
-    command = [sys.executable, "-c", dedent(PROGRAM)]
+@pytest.mark.parametrize(
+    ("delivery", "cell"), [("lose", WAIT), ("repeat_late", SLOW_CLEANUP)], ids=["lost", "late"]
+)
+def test_a_cell_is_interrupted_and_its_reply_is_not(delivery, cell):
+    program = dedent(PROGRAM).replace("DELIVERY", delivery).replace("CELL", repr(cell))
+    command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
-    assert done.stdout == "interrupted after 2\n", done.stderr
+    assert done.stdout == "replied after 2", done.stderr

@@ -10,12 +10,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import FrameType
 from typing import Any
 
 _SHOWN = {"display_data", "update_display_data", "execute_result", "comm_open", "comm_msg"}
 _OF_ERRORS = {"error", "execute_reply"}
 _OF_CELLS = "ipykernel_"
 """Part of the name of the file that a cell pretends to be."""
+_STOP = getattr(signal, "SIGURG", None)
+"""Interrupts a cell, and nothing but a cell: a late SIGINT would end ipykernel's reply, for which
+a run then waits. Python on Windows has no such signal; the time limit ends the cell there."""
 _SIGNALS, _BETWEEN_SIGNALS_S = 20, 0.5
 _LINE_BYTES = 10
 """What a notebook adds to each line of a stream, which it stores as text of its own."""
@@ -43,6 +47,8 @@ class OutputLimit:
         for stream in (sys.stdout, sys.stderr):
             stream.write = partial(self._write, stream.write)  # type: ignore[method-assign]
         session.send = partial(self._send, session.send)
+        if _STOP is not None:
+            signal.signal(_STOP, _interrupt_cell)
 
     def _write(self, write: Callable[..., int], text: str) -> int:
         self.take(len(text) + _LINE_BYTES * text.count("\n"))
@@ -78,25 +84,31 @@ class OutputLimit:
         if first:
             self._record(error)
             main = threading.main_thread()
-            if threading.current_thread() is not main and main.ident is not None:
+            if threading.current_thread() is not main and _STOP is not None:
                 # The cell waits for what floods: another thread, or a program that writes here.
-                threading.Thread(target=_interrupt, args=(main.ident,), daemon=True).start()
+                threading.Thread(target=_interrupt, args=(main.ident, _STOP), daemon=True).start()
         raise error
 
 
-def _interrupt(thread: int) -> None:
+def _interrupt(thread: int, number: int) -> None:
     """Interrupt a thread until it runs no cell any more."""
     # A signal that comes right before a wait for a lock does not end that wait.
-    signal.pthread_kill(thread, signal.SIGINT)
     for _ in range(_SIGNALS):
+        signal.pthread_kill(thread, number)
         time.sleep(_BETWEEN_SIGNALS_S)
-        if not _runs_a_cell(thread):
+        if not _is_of_a_cell(sys._current_frames().get(thread)):  # noqa: SLF001  (no other way)
             return
-        signal.pthread_kill(thread, signal.SIGINT)
 
 
-def _runs_a_cell(thread: int) -> bool:
-    frame = sys._current_frames().get(thread)  # noqa: SLF001  (there is no other way)
+def _interrupt_cell(_number: int, frame: FrameType | None) -> None:
+    """Do what SIGINT does, unless the cell has ended meanwhile."""
+    handler = signal.getsignal(signal.SIGINT)
+    # The handler that ipykernel sets for a cell with `await` ends nothing but that cell.
+    if callable(handler) and (handler is not signal.default_int_handler or _is_of_a_cell(frame)):
+        handler(signal.SIGINT, frame)
+
+
+def _is_of_a_cell(frame: FrameType | None) -> bool:
     while frame is not None:
         if _OF_CELLS in frame.f_code.co_filename:
             return True
