@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import workbench as wb
+from tests.interop.test_log_explain import LOGS
 from tests.interop.test_log_messages import LINES
 from workbench.interop.exchange import explain_log
 from workbench.interop.logs.errors import ERRORS
@@ -233,3 +234,21 @@ def test_a_log_without_a_model_says_what_is_missing():
     assert "states too little" in report.failure.summary
     assert report.failure.missing[0].startswith("the model")
     assert log_text(report.to_dict()).count(report.failure.missing[0]) == 1
+
+
+def test_a_reproduced_error_has_tried_remedies():
+    lines = (LOGS / "align_budget.log").read_text(encoding="utf-8")
+    report = explain_log(lines)
+    [first, *_] = report.failure.remedies
+    assert report.failure.problem not in errors_of({**report.scenario, **first.changes})
+    assert report.to_dict()["failure"]["remedies"][0] == first.to_dict()
+    assert f"tested remedy: {first}" in log_text(report.to_dict())
+    assert "Max batched tokens 2,096 (block size 2096)" in log_html(report.to_dict())
+
+
+def test_a_reproduced_refusal_has_tried_remedies():
+    error = "ValueError: Total number of attention heads (32) must be divisible by tensor parallel"
+    report = explain_log(start(f"{error} size (3).", "bamba-9b", ", 'tensor_parallel_size': 3"))
+    assert report.reading.refusal is not None
+    [first, *_] = report.failure.remedies
+    assert not errors_of({**report.scenario, **first.changes})

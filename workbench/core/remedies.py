@@ -35,19 +35,28 @@ class Remedy:
 
     def sentence(self, changes: str) -> str:
         """Return what the changes, in these words, lead to."""
-        return f"{changes} (block size {self.plan.block_size})"
+        return outcome_text(changes, self.plan.block_size)
 
     @property
     def text(self) -> str:
-        """Return the changes in words; null leaves it to vLLM, not the word "none"."""
-        return ", ".join(
-            f"{name} = {ENGINE if value is None else show(value)}"
-            for name, value in self.changes.items()
-        )
+        """Return the changes in words."""
+        return fields_text(self.changes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the published form: the changes, and the block size that they lead to."""
         return {"changes": dict(self.changes), "block_size": self.plan.block_size}
+
+
+def fields_text(changes: Mapping[str, Any]) -> str:
+    """Return changes in words; null leaves it to vLLM, not the word "none"."""
+    return ", ".join(
+        f"{name} = {ENGINE if value is None else show(value)}" for name, value in changes.items()
+    )
+
+
+def outcome_text(changes: str, block_size: int) -> str:
+    """Return what changes, in these words, lead to."""
+    return f"{changes} (block size {block_size})"
 
 
 _TRIED: deque[tuple[Plan, dict[str, Plan | WorkbenchError]]] = deque(maxlen=8)

@@ -49,12 +49,13 @@ def _unnamed(log: LogReport, present: Scenario) -> Iterator[Html]:
 
 
 def _fixes(log: LogReport) -> Html:
-    """Return buttons for the changes after which the fatal error of a log is gone."""
-    plan = log.reading.plan
-    if plan is None or log.failure is None:
+    """Return buttons for the changes after which the fatal error of a log is gone.
+
+    A refused scenario has its own, below the log.
+    """
+    if log.failure is None or log.reading.refusal is not None:
         return Html()
-    fatal = (problem for problem in plan.errors if problem.code == log.failure.problem)
-    return join(*(remedies_html(plan.remedies(problem)) for problem in fatal))
+    return remedies_html(log.failure.remedies)
 
 
 def _again() -> Html:

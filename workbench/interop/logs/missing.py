@@ -3,10 +3,11 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from workbench.core.errors import Refused, WorkbenchError
+from workbench.core.remedies import Remedy
 from workbench.core.resolve import resolve as decide
 from workbench.core.trace import show
 from workbench.interop.logs.candidates import (
@@ -23,6 +24,7 @@ from workbench.models import load_model
 from workbench.models.drafter import with_drafter
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.fields import changed
+from workbench.scenario.resolution import remedies_of_refusal
 
 PYDANTIC = re.compile(r" \[type=\w+, input_value=.*\]")
 """What pydantic adds to the message of an assertion."""
@@ -41,8 +43,21 @@ def with_failure(
         problem=code,
         summary=_summary(report, ending, code),
         missing=facts,
+        remedies=_remedies(report.reading, code),
     )
     return replace(report, failure=failure, scenes=(*scenes, *report.scenes))
+
+
+def _remedies(reading: LogReading, code: str | None) -> tuple[Remedy, ...]:
+    """Return tried changes after which the error of this code is gone."""
+    if code is None:
+        return ()
+    if isinstance(reading.refusal, Refused):
+        return remedies_of_refusal(Scenario.from_dict(reading.fields), reading.refusal)
+    if reading.plan is None:
+        return ()
+    problems = (problem for problem in reading.plan.errors if problem.code == code)
+    return tuple(chain.from_iterable(map(reading.plan.remedies, problems)))
 
 
 def _summary(report: LogReport, ending: FatalEntry, code: str | None) -> str:

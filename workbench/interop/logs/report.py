@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from workbench.core.remedies import Remedy
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.logs.scenario import LogReading
 
@@ -62,6 +63,8 @@ class Failure:
     """The error and the rules' answer to it, without what is missing."""
     missing: tuple[str, ...] = ()
     """What the log would have to state for that, one sentence each."""
+    remedies: tuple[Remedy, ...] = ()
+    """Tried changes of the log's scenario after which the error is gone."""
 
     @property
     def is_reproduced(self) -> bool:
@@ -70,7 +73,16 @@ class Failure:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the published form."""
-        return {**asdict(self), "reproduced": self.is_reproduced}
+        return {
+            "line": self.line,
+            "text": self.text,
+            "message": self.message,
+            "problem": self.problem,
+            "summary": self.summary,
+            "missing": list(self.missing),
+            "reproduced": self.is_reproduced,
+            "remedies": [remedy.to_dict() for remedy in self.remedies],
+        }
 
 
 @dataclass(frozen=True, slots=True)

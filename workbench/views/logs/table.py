@@ -1,10 +1,23 @@
 """An explained log as text and as HTML, from its published form."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from workbench.core.remedies import fields_text, outcome_text
 from workbench.core.trace import show
-from workbench.views.html import Html, bullets, code, document, fold, join, records, stacked, tag
+from workbench.views.html import (
+    Html,
+    bullets,
+    code,
+    document,
+    fold,
+    join,
+    records,
+    remedies_html,
+    stacked,
+    tag,
+)
+from workbench.views.settings import changes_text
 from workbench.views.units import counted
 
 SIGNS = {
@@ -28,6 +41,7 @@ def log_text(report: Mapping[str, Any]) -> str:
     parts = [headline(report)]
     if failure is not None:
         parts += [failure["summary"], *(f"missing: {what}" for what in failure["missing"])]
+        parts += [f"tested remedy: {one}" for one in _remedies(failure, fields_text)]
     parts += [f"note: {note}" for note in report["notes"]]
     parts += [f"missing: {what}" for what in _missing(report)]
     if report["scenario"] is not None:
@@ -91,7 +105,7 @@ def log_html(report: Mapping[str, Any]) -> str:
     scenarios = [scene["text"] for scene in report["candidates"]]
     found = [tag("p", "Scenarios with these sizes:"), tag("div", _list(scenarios))]
     return document(
-        failure_html(report["failure"]),
+        failure_html(report["failure"], _remedies(report["failure"], changes_text)),
         tag("p", tag("b", headline(report))),
         tag("p", *notes) if len(notes) == 1 else _list(notes),
         *(found if scenarios else ()),
@@ -99,7 +113,7 @@ def log_html(report: Mapping[str, Any]) -> str:
     )
 
 
-def failure_html(failure: Mapping[str, Any] | None) -> Html:
+def failure_html(failure: Mapping[str, Any] | None, remedies: Iterable[str] = ()) -> Html:
     """Return the fatal error of a log and what the rules say to it; nothing for a good start."""
     if failure is None:
         return Html()
@@ -108,9 +122,17 @@ def failure_html(failure: Mapping[str, Any] | None) -> Html:
         "div",
         tag("b", f"✕ {failure['summary']}"),
         tag("div", missing) if missing else "",
+        remedies_html(remedies),
         class_="wb-problem",
         data_reproduced=failure["reproduced"],
     )
+
+
+def _remedies(
+    failure: Mapping[str, Any] | None, words: Callable[[Mapping[str, Any]], str]
+) -> list[str]:
+    found = failure["remedies"] if failure is not None else ()
+    return [outcome_text(words(one["changes"]), one["block_size"]) for one in found]
 
 
 def _missing(report: Mapping[str, Any]) -> list[str]:
