@@ -116,6 +116,9 @@ class RuleSet:
     derived_heads: frozenset[str] = frozenset()
     """Modules whose layers have heads of hidden_size // num_attention_heads, whatever head_dim
     says: the model is still said to have heads of head_dim (`ModelConfig.get_head_size`)."""
+    without_config_class: frozenset[str] = frozenset()
+    """model_types that lack a configuration class which later ones have: the size of a head is
+    what the fields of any model say."""
     packed_layers_mix_on: frozenset[str] = frozenset()
     """Platforms on which the plain layers of a packed cache get a backend of their own that reads
     the same layout, whatever is set explicitly."""

@@ -3,6 +3,7 @@
 from workbench.core.architectures import architecture_of, language_models, versions_with
 from workbench.core.model import Attention
 from workbench.models.architecture import listed_name
+from workbench.models.attention import ROPE_IS_HEAD_DIM
 from workbench.models.fields import Fields
 
 HEAD_SIZE = "head_dim"
@@ -24,9 +25,12 @@ def layer_class(fields: Fields) -> str:
 def derived_head_size(fields: Fields, attention: Attention | None) -> int | None:
     """Return hidden_size // num_attention_heads, None where the stated head_dim is that or absent.
 
-    Which classes take it whatever head_dim says: `RuleSet.derived_heads`.
+    Which classes take it whatever head_dim says: `RuleSet.derived_heads`; which ones where the file
+    does not say it: `RuleSet.without_config_class`.
     """
     if attention is None or attention.use_mla:
+        return None
+    if fields.model_type in ROPE_IS_HEAD_DIM and HEAD_SIZE in fields.text:
         return None
     if not (fields.has(HEAD_SIZE) and fields.has("hidden_size")):
         return None

@@ -241,6 +241,7 @@ V0_23 = RuleSet(
         f"{name}ForConditionalGeneration" for name in ("Cosmos3", "Qwen3VL", "Qwen3VLMoe")
     ),
     derived_heads=DERIVED_HEADS,
+    without_config_class=frozenset({"minicpm3"}),
     clamped_nvfp4=frozenset({"DeepseekV4ForCausalLM"}),
     fp8_on_gfx=("gfx9", "gfx12"),
     citations=CITATIONS,

@@ -260,6 +260,8 @@ V0_33 = V0_23.successor(
     clamped_nvfp4=frozenset(),
     fp8_on_gfx=("gfx",),
     derived_heads=V0_23.derived_heads - {"commandr"},
+    # transformers 5.16.1, which it requires, has MiniCPM3Config
+    without_config_class=frozenset(),
     citations=CITATIONS,
     linear_state_as_mla=True,
     sm10x_kv_cache_dtypes={

@@ -1,0 +1,42 @@
+"""A model as a release builds it: what its config.json alone does not decide."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from workbench.core.model import SSM, Model
+from workbench.core.online import as_loaded, as_stored
+from workbench.core.rule_set import RuleSet
+
+if TYPE_CHECKING:
+    from workbench.scenario.fields import Settings
+
+TRANSFORMERS = "transformers"
+"""The module of vLLM that runs classes of the Transformers library."""
+
+
+def as_built(model: Model, settings: Settings, rules: RuleSet) -> Model:
+    """Return the model as a release builds it, without its drafter where the settings have none."""
+    # A model that was read with a drafter may be resolved without it, as a change of the scenario.
+    model = as_stored(model)
+    if model.drafter is not None:
+        drafter = settings.draft_model and _with_own_heads(model.drafter, rules)
+        model = replace(model, drafter=drafter or None)
+    model = _with_own_heads(model, rules)
+    return as_loaded(model, settings.quantization, rules.online_methods)
+
+
+def _with_own_heads(model: Model, rules: RuleSet) -> Model:
+    """Return the model with heads of the derived size where the release has such."""
+    size, served = model.derived_head_size, rules.model_registry.served
+    if size is None:
+        return model
+    if model.stated is not None and model.model_type in rules.without_config_class:
+        return replace(model, stated=replace(model.stated, head_size=size))
+    # What the Transformers library runs has heads of the stated size, inside of wrappers too.
+    is_own = served.get(model.architecture) != TRANSFORMERS
+    if not is_own or served.get(model.layer_class) not in rules.derived_heads:
+        return model
+    own = (one if one.kind == SSM else one._replace(head_size=size) for one in model.layers)
+    return replace(model, layers=tuple(own))
