@@ -91,6 +91,15 @@ class ScenarioError(WorkbenchError):
     """
 
 
+def check_plan(call: str, given: object, kind: type) -> None:
+    """Refuse what is not a plan, of class `kind`, as the argument of a call: ScenarioError."""
+    if not isinstance(given, kind):
+        raise ScenarioError(
+            "not_a_plan",
+            f"{call} takes a plan, such as wb.resolve(model=...); got a {type(given).__name__}.",
+        )
+
+
 def check_integer(field: str, given: object, low: int, high: int, limit: str) -> None:
     """Refuse what is not an integer from `low` to `high`, called `limit`: ScenarioError."""
     # Not isinstance: True is an integer to it.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import __version__
 from workbench.access.files import FileUse, read_bytes, read_text, write_file
-from workbench.core.errors import ScenarioError, cut
+from workbench.core.errors import ScenarioError, check_plan, cut
 from workbench.core.plan import Plan
 from workbench.core.versions import DEFAULT
 from workbench.interop.commands.code import llm_code
@@ -150,6 +150,7 @@ def commands_of(plan: Plan) -> dict[str, str]:
     >>> list(wb.commands_of(plan))
     ['vllm serve', 'vLLM in Python', 'workbench']
     """
+    check_plan("wb.commands_of", plan, Plan)
     return {
         "vllm serve": plan.to_vllm_command(),
         "vLLM in Python": llm_code(plan.scenario, plan.model),

@@ -16,6 +16,7 @@ from workbench.core.errors import ConfigError, unknown_name_message
 from workbench.models.shell_variables import not_set
 
 FILE = "catalog.json"
+OF_WORDS = " A command is read by `wb.from_vllm_command`, any other text by `wb.explore`."
 
 
 @lru_cache(maxsize=1)
@@ -85,7 +86,7 @@ def catalog_config(reference: str) -> dict[str, Any]:
             "unknown_model",
             unknown_name_message("Model", reference, catalog_names())
             + " `workbench models` lists the catalog; a path of a config.json or a hub id "
-            "(owner/name) is accepted too.",
+            "(owner/name) is accepted too." + OF_WORDS * (len(reference.split()) > 1),
             field="model",
         )
     entry = _entries()[hub_id]

@@ -8,22 +8,22 @@ from workbench.core.plan import Plan
 from workbench.core.remedies import Remedy, remedies_for_refusal
 from workbench.models import load_scenario_model
 from workbench.scenario import Scenario
+from workbench.scenario.start import Start, scenario_from
 
 
-def resolve(scenario: Scenario | None = None, **fields: Any) -> Plan:
+def resolve(scenario: Start = None, **fields: Any) -> Plan:
     """Return what vLLM decides for a scenario: block sizes, pages, kernel block, trace, problems.
 
-    fields: of the scenario, for example `resolve(model="qwen3.5-4b", tensor_parallel=2)`; they win
-    over those of `scenario`. Errors: ScenarioError for a field that is invalid; ConfigError when
-    the model cannot be read; Refused when vLLM refuses the configuration before any size exists.
-    Later failures are values in `plan.problems`.
+    scenario: also a plan, whose scenario it is, or a model alone. fields: of the scenario, for
+    example `resolve("qwen3.5-4b", tensor_parallel=2)`; they win over those of `scenario`. Errors:
+    ScenarioError for a field that is invalid; ConfigError when the model cannot be read; Refused
+    when vLLM refuses the configuration before any size exists. Later failures are values in
+    `plan.problems`.
 
     >>> wb.resolve(model="qwen3.5-4b", tensor_parallel=2).block_size
     528
     """
-    if fields:
-        scenario = Scenario(**fields) if scenario is None else scenario.replace(**fields)
-    scenario = scenario or Scenario()
+    scenario = scenario_from(scenario, **fields)
     return rules.resolve(load_scenario_model(scenario), scenario)
 
 

@@ -11,6 +11,7 @@ from workbench.core.plan import Plan
 from workbench.models import load_model
 from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
+from workbench.scenario.start import Start, scenario_from
 from workbench.sweeps.axes import checked_axes, default_axes
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class SweepResult:
 
 
 def sweep(
-    scenario: Scenario | None = None,
+    scenario: Start = None,
     axes: Mapping[str, Sequence[Any]] | None = None,
     *,
     prompt_tokens: int = DEFAULT_PROMPT_TOKENS,
@@ -181,12 +182,12 @@ def sweep(
 ) -> SweepResult:
     """Resolve every combination of some fields: `sweep(scenario, tensor_parallel=(1, 2))`.
 
-    axes: field -> values, "model" too (names); sizes may carry units. prompt_tokens: of the
-    request whose waste is reported. stop: ends it from another thread. progress: called with the
-    points that are done, and all. resume: a result of the same sweep that was stopped; only what
-    it lacks is resolved. executor: other machines, such as Dask's `Client.get_executor()`.
-    Errors: ScenarioError for a field or a value that no scenario has; ValueError for a result of
-    another sweep.
+    scenario: also a plan, or a model alone. axes: field -> values, "model" too (names); sizes may
+    carry units. prompt_tokens: of the request whose waste is reported. stop: ends it from another
+    thread. progress: called with the points that are done, and all. resume: a result of the same
+    sweep that was stopped; only what it lacks is resolved. executor: other machines, such as Dask's
+    `Client.get_executor()`. Errors: ScenarioError for a field or a value that no scenario has;
+    ValueError for a result of another sweep.
 
     >>> wb.sweep(plan.scenario, tensor_parallel=(1, 2))
     2 points: 2 kept, ... 1 on the Pareto front per GPU
@@ -199,7 +200,7 @@ def sweep(
             f"The stopped sweep reports the waste of {resume.prompt_tokens:,} tokens; "
             f"prompt_tokens is {prompt_tokens:,}."
         )
-    start = scenario or Scenario()
+    start = scenario_from(scenario)
     requested = {**(axes or {}), **more} or default_axes(start)
     checked, illegal = checked_axes(start, requested)
     names = checked.pop("model", None) or (start.model,)

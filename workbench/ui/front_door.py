@@ -7,12 +7,12 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from workbench.core.plan import Plan
 from workbench.door.door import Door
 from workbench.door.labs import LABS
 from workbench.door.regions import lab_links
 from workbench.door.session import Outcome, RecordedError, error_html, guarded
 from workbench.scenario import Scenario
+from workbench.scenario.start import Start, scenario_from
 from workbench.ui.door_view import DoorView
 from workbench.ui.hub_first import HubFirst
 from workbench.ui.labs import Labs
@@ -24,16 +24,21 @@ from workbench.views.html import Html
 from workbench.views.summary import plan_html
 
 
-def explore(start: Plan | Scenario | None = None, **fields: Any) -> FrontDoor:
-    """Return the front door for a plan or a scenario, with these fields changed.
+def explore(start: Start = None, **fields: Any) -> FrontDoor:
+    """Return the front door for a plan, a scenario or a model, with these fields changed.
 
-    Works headless: its `plan`, `scenario` and `answers` are values, and its HTML is a static copy.
+    A text of several words is entered into its box: a `vllm serve` command, a description, a log,
+    as in `wb.explore("vllm serve Qwen/Qwen3.5-4B -tp 2")`. Works headless: its `plan`, `scenario`
+    and `answers` are values, and its HTML is a static copy.
 
     >>> wb.explore(plan, tensor_parallel=2).plan.block_size
     2096
     """
-    scenario = start.scenario if isinstance(start, Plan) else start or Scenario()
-    return FrontDoor(scenario.replace(**fields) if fields else scenario)
+    if isinstance(start, str) and len(start.split()) > 1:
+        door = FrontDoor(Scenario(**fields))
+        door.submit(start)
+        return door
+    return FrontDoor(scenario_from(start, **fields))
 
 
 class FrontDoor(Door, SavedPicture):

@@ -12,6 +12,7 @@ from workbench.core.plan import Plan
 from workbench.door.labs import LABS
 from workbench.door.session import Outcome, RecordedError, Session, error_html, guarded
 from workbench.scenario import FIELDS, Scenario
+from workbench.scenario.start import Start, scenario_from
 from workbench.ui.front_door import FrontDoor
 from workbench.ui.labs import new_panel
 from workbench.ui.pieces import button, close_tree, line, mark_stale
@@ -29,7 +30,7 @@ class OpenLab(SavedPicture):
     that, and what is applied in it changes the front door.
     """
 
-    def __init__(self, title: str, source: Plan | Scenario | FrontDoor) -> None:
+    def __init__(self, title: str, source: Scenario | FrontDoor) -> None:
         self.title = title
         self.plan: Plan | None = None
         """The plan that it shows; None where there is none."""
@@ -39,8 +40,7 @@ class OpenLab(SavedPicture):
         if isinstance(source, FrontDoor):
             self.session = source.session
         else:
-            scenario = source.scenario if isinstance(source, Plan) else source
-            self.session = Session(scenario, self._show_outcome)
+            self.session = Session(source, self._show_outcome)
         self.panel = new_panel(title, self.session)
         self._source, self._problem = widgets.HTML(), widgets.HTML()
         self._close = button("Close", "Close this lab and free what it holds.")
@@ -144,12 +144,10 @@ class LabNames:
 
 
 def _opener(title: str) -> Callable[..., OpenLab]:
-    def opened(source: Plan | Scenario | FrontDoor | None = None, **fields: Any) -> OpenLab:
-        start = Scenario() if source is None else source
-        if fields:
-            scenario = start if isinstance(start, Scenario) else start.scenario
-            start = scenario.replace(**fields)
-        return OpenLab(title, start)
+    def opened(source: Start | FrontDoor = None, **fields: Any) -> OpenLab:
+        if not isinstance(source, FrontDoor):
+            return OpenLab(title, scenario_from(source, **fields))
+        return OpenLab(title, scenario_from(source.scenario, **fields) if fields else source)
 
     opened.__name__ = LABS[title].name
     opened.__doc__ = LABS[title].line

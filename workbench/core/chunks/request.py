@@ -6,7 +6,7 @@ from typing import Any
 from workbench.core.chunks.answer import Chunks
 from workbench.core.chunks.connectors import CONNECTORS, LMCACHE
 from workbench.core.chunks.engines import member_of
-from workbench.core.errors import ScenarioError, check_integer
+from workbench.core.errors import ScenarioError, check_integer, check_plan
 from workbench.core.plan import Plan
 from workbench.core.ranks import shared_tokens_text
 
@@ -37,6 +37,8 @@ def chunks(
     record = CONNECTORS[connector]
     if chunk_tokens is not None:
         check_integer("chunk_tokens", chunk_tokens, 1, 2**31, "the largest integer of vLLM")
+    for plan in plans.values() if isinstance(plans, Mapping) else plans:
+        check_plan("wb.chunks", plan, Plan)
     named = plans if isinstance(plans, Mapping) else labelled(plans)
     for plan in named.values():
         if text := shared_tokens_text(plan.settings, "A store of chunks"):

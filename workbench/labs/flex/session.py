@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from workbench.core.errors import check_plan
 from workbench.core.flex.batch import CAUSAL, KINDS
 from workbench.core.flex.lab import BitLab, FlexMistake, FlexRun, OrderLab
 from workbench.core.flex.picture import MaskPicture, mask_picture
@@ -41,6 +42,7 @@ class FlexSession:
         mask: str = CAUSAL,
         mask_tokens: int = 64,
     ) -> None:
+        check_plan("wb.flex", plan, Plan)
         self.plan = plan
         self.batch = as_batch(batch)
         self.mask, self.mask_tokens = mask, mask_tokens

@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Sequence
 from itertools import accumulate, chain
 
+from workbench.core.errors import check_plan
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import EXAMPLE, BatchRequest, as_batch
 from workbench.core.tables.step import AccessCounts, StepRow, TableStep
@@ -43,6 +44,7 @@ class TableSession:
     def __init__(
         self, plan: Plan, batch: Sequence[BatchRequest] | str = EXAMPLE, path: PathName = "fast"
     ) -> None:
+        check_plan("wb.tables", plan, Plan)
         self.plan = plan
         batch = as_batch(batch)
         self._groups = table_groups(plan)
