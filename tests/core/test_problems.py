@@ -602,6 +602,13 @@ PROBLEMS = [
         id="fp8-experts-without-a-kernel",
     ),
     pytest.param(
+        {"model": "minimax-m2.5", "rules": "0.33", "device": "A10", "tensor_parallel": 8},
+        "no_fp8_experts",
+        "No FP8 MoE backend supports the deployment configuration.",
+        {"enable_expert_parallel": True},
+        id="fp8-experts-whose-blocks-became-smaller",
+    ),
+    pytest.param(
         {"model": nemotron_h(), **ALIGN, "max_num_batched_tokens": 2048},
         "block_exceeds_token_budget",
         "In Mamba cache align mode, block_size (2096) must be <= max_num_batched_tokens (2048).",

@@ -1,8 +1,12 @@
-"""Experts in blocks of fp8, and which AMD devices have a kernel for them."""
+"""Experts in blocks of fp8, and which devices have a kernel for them."""
 
 from workbench.core.platforms import gfx_of
+from workbench.core.ranks import Split, split_of
 from workbench.core.rule_set import RULE_SETS
-from workbench.core.stages.invariant_experts import FP8, format_of_experts, no_backend
+from workbench.core.stages.invariant_experts import FP8, FP8_SINCE, format_of_experts, no_backend
+from workbench.core.stages.other_splits import other_splits, written
+from workbench.core.stages.weight_checks import can_refine
+from workbench.core.weights import ROW, Part
 from workbench.core.working_plan import WorkingPlan
 
 
@@ -25,3 +29,41 @@ def fp8_experts(run: WorkingPlan) -> None:
         candidates=({"device": "MI300X"}, *({"rules": name} for name in others)),
         vllm_text=no_backend(FP8),
     )
+
+
+def refined_experts(run: WorkingPlan) -> None:
+    """Refuse ranks that make the blocks of experts smaller where only Marlin computes fp8."""
+    # resolve_fp8_moe_weight_block_shape, 0.33: Triton alone takes smaller blocks, and
+    # TritonExperts asks CudaPlatform.supports_fp8.
+    capability, split = run.capability, split_of(run)
+    if run.platform.name != "cuda" or capability is None or capability >= FP8_SINCE:
+        return
+    if (cut := _refined(run, split)) is None:
+        return
+    part, size = cut
+    valid = other_splits(run, lambda other: _refined(run, other) is None)
+    run.problem(
+        "no_fp8_experts",
+        "tensor_parallel",
+        f"Each of {part.ranks(split)} ranks has {size:,} of {part.name}, which cut its blocks. "
+        f"vLLM {run.rules.version} makes the blocks smaller, and has a kernel for that on compute "
+        f"capability {'.'.join(map(str, FP8_SINCE))} and later only. Nearest valid value: "
+        f"{written(valid[:1])}.",
+        operands={"part": part.name, "size": size, "ranks": part.ranks(split)},
+        candidates=(*valid, {"device": "H100"}),
+        vllm_text=no_backend(FP8),
+    )
+
+
+def _refined(run: WorkingPlan, split: Split) -> tuple[Part, int] | None:
+    """Return the first experts whose share cuts blocks that can be made smaller, and the share."""
+    parts = (part for part, _ in run.model.unread_weights.of().parts if part.experts > 1)
+    for part in parts:
+        high, wide = (part.stored and part.stored.block) or (1, 1)
+        if high == 1 or not part.fits(split):
+            continue
+        outputs, inputs = part.share(split)
+        size, block = (inputs, wide) if part.shard == ROW else (outputs[0], high)
+        if size % block and can_refine(run, high, wide, outputs[0], inputs):
+            return part, size
+    return None

@@ -1,13 +1,13 @@
 """What the weights refuse when their layers are built: ranks that cut blocks with one scale."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import gcd
-from typing import Any
 
 from workbench.core.errors import Refused
 from workbench.core.online import MXFP8, NVFP4
 from workbench.core.ranks import Split, split_of
 from workbench.core.rule_set import RULE_SETS
+from workbench.core.stages.other_splits import other_splits, written
 from workbench.core.weights import COLUMN, ROW, TOWER, Part, Tower
 from workbench.core.working_plan import WorkingPlan
 
@@ -18,7 +18,6 @@ GROUP_METHODS = (AWQ, "gptq", COMPRESSED)
 """Methods with integers whose groups of inputs share a scale."""
 INTEGER_SCALE = 2
 """Bytes of such a scale; those of small floats have one."""
-LARGEST_TRIED = 64
 WITHOUT_NVFP4 = frozenset({"cpu", "xpu"})
 """Platforms that lack some kernels."""
 SPLIT_TOWERS = frozenset({"qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"})
@@ -87,8 +86,8 @@ def weight_blocks(run: WorkingPlan) -> None:
     if (cut := _first_cut(run, parts, split)) is None:
         return
     part, size, block, text = cut
-    valid = _other_splits(run, lambda other: _first_cut(run, parts, other) is None)
-    ranks, nearest = part.ranks(split), f"Nearest valid value: {_written(valid[:1])}."
+    valid = other_splits(run, lambda other: _first_cut(run, parts, other) is None)
+    ranks, nearest = part.ranks(split), f"Nearest valid value: {written(valid[:1])}."
     run.problem(
         "weight_block_cut",
         "tensor_parallel",
@@ -113,13 +112,13 @@ def expert_split(run: WorkingPlan) -> None:
     part = next((one for one in parts if not one.fits(split)), None)
     if part is None:
         return
-    valid = _other_splits(run, lambda other: all(one.fits(other) for one in parts))
+    valid = other_splits(run, lambda other: all(one.fits(other) for one in parts))
     raise Refused(
         "experts_not_divisible",
         f"tensor_parallel = {split.ranks} times data_parallel = {split.engines} are "
         f"{split.of_experts} ranks, which cannot have equal shares of {part.name}: "
         f"{part.inputs if part.shard == ROW else part.outputs[0][0]:,} is not a multiple. "
-        f"Nearest valid value: {_written(valid[:1])}; with enable_expert_parallel every rank has "
+        f"Nearest valid value: {written(valid[:1])}; with enable_expert_parallel every rank has "
         "whole experts.",
         field="data_parallel" if split.engines > 1 else "tensor_parallel",
         operands={"ranks": split.of_experts, "part": part.name},
@@ -160,23 +159,6 @@ def _weighed_tower(run: WorkingPlan) -> Tower | None:
     cut = (one for (one, _), at in pairs if TOWER in at and one.shard == COLUMN)
     part = next((one for one in cut if one.outputs[0][0] % tp), None)
     return None if part is None else Tower(part.outputs[0][0])
-
-
-def _other_splits(run: WorkingPlan, holds: Callable[[Split], bool]) -> list[dict[str, Any]]:
-    """Return changes after which `holds`: whole experts, fewer engines, fewer ranks."""
-    model, settings = run.model, run.settings
-    changes: list[dict[str, Any]] = []
-    if model.num_experts and not settings.enable_expert_parallel:
-        changes.append({"enable_expert_parallel": True})
-    for name in ("data_parallel", "tensor_parallel"):
-        heads = model.total_num_attention_heads if name == "tensor_parallel" else 0
-        fewer = range(min(getattr(settings, name) - 1, LARGEST_TRIED), 0, -1)
-        changes += [{name: n} for n in fewer if heads % n == 0]
-    return [one for one in changes if holds(split_of(run, **one))]
-
-
-def _written(changes: list[dict[str, Any]]) -> str:
-    return ", ".join(f"{name} = {value}" for one in changes for name, value in one.items())
 
 
 def weight_kernels(run: WorkingPlan) -> None:
@@ -270,7 +252,7 @@ def _cuts(run: WorkingPlan, part: Part, split: Split) -> Iterator[Cut]:
         if text is not None and inputs % (wide or inputs):
             yield part, inputs, wide, text
         return
-    if part.experts > 1 and _can_refine(run, high, wide, outputs[0], inputs):
+    if part.experts > 1 and can_refine(run, high, wide, outputs[0], inputs):
         return
     if part.shard == ROW and tp > 1 and inputs % wide:
         what = "The input_size of down's weight" if part.experts > 1 else INPUTS
@@ -284,7 +266,7 @@ def _cuts(run: WorkingPlan, part: Part, split: Split) -> Iterator[Cut]:
                 yield part, size, high, f"{OUTPUTS} = {size} is not divisible by"
 
 
-def _can_refine(run: WorkingPlan, *sizes: int) -> bool:
+def can_refine(run: WorkingPlan, *sizes: int) -> bool:
     """Return whether the scales of experts are repeated for smaller blocks (0.33)."""
     # refine_fp8_moe_block_shape; compressed-tensors does not call it
     smallest = run.rules.smallest_refined_block

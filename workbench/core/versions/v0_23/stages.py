@@ -97,6 +97,7 @@ LOAD_WEIGHTS = (
     weight_checks.weight_kernels,
     clamped_experts.clamped_experts,
     fp8_experts.fp8_experts,
+    fp8_experts.refined_experts,
     invariant_experts.invariant_experts,
     layer_checks.group_replication,
     layer_checks.drafted_states,
