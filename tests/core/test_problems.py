@@ -602,6 +602,13 @@ PROBLEMS = [
         id="fp8-experts-without-a-kernel",
     ),
     pytest.param(
+        {"model": "ernie-4.5-21b-a3b", "rules": "0.33", "pipeline_parallel": 2},
+        "vocabulary_tied_over_stages",
+        "'PPMissingLayer' object has no attribute 'tie_weights'",
+        {"pipeline_parallel": 1},
+        id="a-head-tied-on-a-stage-without-one",
+    ),
+    pytest.param(
         {"model": "minimax-m2.5", "rules": "0.33", "device": "A10", "tensor_parallel": 8},
         "no_fp8_experts",
         "No FP8 MoE backend supports the deployment configuration.",

@@ -111,6 +111,8 @@ class RuleSet:
     does not say so: any backend serves them."""
     unnamed_text_models: frozenset[str] = frozenset()
     """Wrappers that build their text model from a configuration without the name of its class."""
+    tied_on_every_stage: Mapping[str, str] = field(default_factory=dict)
+    """Classes that tie the vocabularies on every pipeline stage -> what a missing one lacks."""
     towers_left_whole: frozenset[str] = frozenset()
     """Architectures whose tower for images is on every rank where its heads do not divide."""
     derived_heads: frozenset[str] = frozenset()

@@ -185,6 +185,8 @@ class Weights(NamedTuple):
     """Of every part: the layers that have one like it, FIRST, LAST, EVERY or TOWER."""
     has_vocabulary: bool = True
     """Its checkpoint may hold one; False where the names of its tensors have none."""
+    is_tied: bool = False
+    """Its head is the embedding of the input."""
     checkpoint_bytes: int = 0
     """Of all tensors in the files next to config.json; 0 where there are none."""
 

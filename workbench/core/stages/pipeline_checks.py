@@ -37,6 +37,25 @@ def pipeline_parallel(run: WorkingPlan) -> None:
     )
 
 
+def tied_vocabulary(run: WorkingPlan) -> None:
+    """Refuse stages of classes that tie the vocabularies where a stage has only one of them."""
+    # Ernie4_5_MoeForCausalLM.__init__: the first stage has no head, the last one no embedding.
+    stages, lacks = run.settings.pipeline_parallel, run.rules.tied_on_every_stage
+    name = run.model.layer_class
+    if stages == 1 or name not in lacks or not run.model.weights.is_tied:
+        return
+    run.problem(
+        "vocabulary_tied_over_stages",
+        "pipeline_parallel",
+        f"pipeline_parallel = {stages}: {name} of {run.rules.title} ties its head to its embedding "
+        "on every stage, and the first stage has no head. vLLM stops with an AttributeError. Set "
+        "pipeline_parallel to 1, and tensor_parallel to more ranks.",
+        operands={"pipeline_parallel": stages, "architecture": name},
+        candidates=(ONE_STAGE,),
+        vllm_text=f"'PPMissingLayer' object has no attribute '{lacks[name]}'",
+    )
+
+
 def unnamed_text_model(run: WorkingPlan) -> None:
     """Refuse stages of wrappers whose text model has no class name of its own. Errors: Refused."""
     # VllmConfig.with_hf_config, 0.23: the copy is verified again with the text configuration, whose

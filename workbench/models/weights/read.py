@@ -56,9 +56,19 @@ def read_weights(
         weights = _drafted(config, found, part) if part else _whole(config, found)
     except UNREADABLE as error:
         unknown = str(error) or type(error).__name__
-        return Weights(unknown=unknown, vocabulary=model.vocab_size or 0, checkpoint_bytes=held)
+        weights = Weights(unknown=unknown, vocabulary=model.vocab_size or 0)
     has_vocabulary = checkpoint is None or checkpoint.has_vocabulary
-    return weights._replace(checkpoint_bytes=held, has_vocabulary=has_vocabulary)
+    return weights._replace(
+        checkpoint_bytes=held,
+        has_vocabulary=has_vocabulary,
+        is_tied=_is_tied(fields, fields.model_type or model.model_type),
+    )
+
+
+def _is_tied(fields: Fields, kind: str) -> bool:
+    # transformers 5 writes its class's default into a part that had none; the whole file says.
+    named = (fields.top.get(TIE), fields.raw(TIE), kind in TIED)
+    return bool(next(one for one in named if one is not None))
 
 
 def _drafted(config: Config, found: Collected, part: str) -> Weights:
@@ -83,9 +93,7 @@ def _whole(config: Config, found: Collected) -> Weights:
     found.add("", REST[kind](config) if kind in REST else (), EVERY)
     rows = config.size("vocab_size")
     embedding = vocabulary(EMBEDDING, rows, config.hidden)
-    # transformers 5 writes its class's default into a part that had none; the whole file says.
-    tied = config.fields.top.get(TIE)
-    is_tied = config.flag(TIE, kind in TIED) if tied is None else bool(tied)
+    is_tied = _is_tied(config.fields, kind)
     if kind in EVERY_END or kind in EVERY_EMBEDDING:
         found.add("", [embedding], EVERY)
     else:

@@ -14,8 +14,10 @@ from .machine import CannotAnswer, Machine
 
 ALIGNMENT = "_align_hybrid_block_size"
 """vLLM's function whose intermediate numbers are read when it returns."""
-NO_DEVICE = "Torch not compiled with CUDA enabled"
-"""Torch's message if a real device was needed: this is not an answer of vLLM."""
+NO_DEVICE = ("Torch not compiled with CUDA enabled", "requires a CUDA device.")
+"""Messages if a real device was needed: these are not answers of vLLM."""
+MISSING_LAYER = "'PPMissingLayer' object has no attribute"
+"""Of what a pipeline stage lacks, on every machine."""
 LOCALS = {
     "attn_page_size_1_token": "attention_bytes_per_token",
     "mamba_page_size": "mamba_page_size_bytes",
@@ -73,7 +75,7 @@ class AnswerRecord:
         try:
             return function(*given)
         except REFUSALS as error:
-            if NO_DEVICE in str(error) or _raised_outside(error):
+            if str(error).endswith(NO_DEVICE) or _raised_outside(error):
                 raise CannotAnswer(f"{name} needs the device itself: {_place(error)}") from error
             raise Refusal(name, error) from error
 
@@ -138,6 +140,8 @@ def _built(config: Any, record: AnswerRecord) -> list[models.Rank] | None:
     try:
         built: list[models.Rank] = record.call("get_model", models.ranks, config)
     except (CannotAnswer, ImportError, AttributeError, TypeError, KeyError) as error:
+        if isinstance(error, AttributeError) and MISSING_LAYER in str(error):
+            raise Refusal("get_model", error) from error
         why = str(error) if isinstance(error, CannotAnswer) else _place(error)
         record.unanswered["model"] = f"the model cannot be built here: {why}"
         return None

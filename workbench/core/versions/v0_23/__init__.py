@@ -129,6 +129,7 @@ SPECULATION = SpeculationRules(
     async_refusal="Currently, async scheduling is only supported",
 )
 
+ERNIE_MOE = ("Ernie4_5_MoeForCausalLM", "Ernie4_5_VLMoeForConditionalGeneration")
 DERIVED_HEADS = frozenset(
     {
         *("arctic", "bagel", "baichuan", "bamba", "bloom", "chameleon", "chatglm", "commandr"),
@@ -240,6 +241,7 @@ V0_23 = RuleSet(
     unnamed_text_models=frozenset(
         f"{name}ForConditionalGeneration" for name in ("Cosmos3", "Qwen3VL", "Qwen3VLMoe")
     ),
+    tied_on_every_stage=dict.fromkeys(ERNIE_MOE, "weight"),
     derived_heads=DERIVED_HEADS,
     without_config_class=frozenset({"minicpm3"}),
     clamped_nvfp4=frozenset({"DeepseekV4ForCausalLM"}),

@@ -99,6 +99,7 @@ LOAD_WEIGHTS = (
     fp8_experts.fp8_experts,
     fp8_experts.refined_experts,
     invariant_experts.invariant_experts,
+    pipeline_checks.tied_vocabulary,
     layer_checks.group_replication,
     layer_checks.drafted_states,
     layer_checks.e5m2_with_scales,

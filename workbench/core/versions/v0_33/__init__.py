@@ -259,6 +259,7 @@ V0_33 = V0_23.successor(
     towers_left_whole=frozenset({"KimiK25ForConditionalGeneration"}),
     clamped_nvfp4=frozenset(),
     fp8_on_gfx=("gfx",),
+    tied_on_every_stage=dict.fromkeys(V0_23.tied_on_every_stage, "tie_weights"),
     derived_heads=V0_23.derived_heads - {"commandr"},
     # transformers 5.16.1, which it requires, has MiniCPM3Config
     without_config_class=frozenset(),
