@@ -164,7 +164,9 @@ class Tower(NamedTuple):
     has_words: bool = True
     """vLLM names both numbers where heads do not divide; else it only asserts."""
     width: int = 0
-    """Elements of an MLP with a gate, of which vLLM asserts that they divide; 0 without one."""
+    """Elements of the MLP, where they may be what does not divide; else 0."""
+    has_gate: bool = False
+    """Of the MLP: vLLM then asserts that the elements divide, and names no numbers."""
 
 
 class Weights(NamedTuple):

@@ -13,10 +13,15 @@ GENERAL = {
     **dict.fromkeys(("Ernie4_5_VLMoe", "Exaone4_5_", "GlmOcr"), ("vision_config", "num_heads")),
     **dict.fromkeys(("Glm4v", "Glm4vMoe"), ("vision_config", "num_heads")),
     **dict.fromkeys(("Qwen2VL", "Qwen2_5_VL"), ("vision_config", "num_heads")),
-    "KimiK25": ("vision_config", "vt_num_attention_heads"),
+    **dict.fromkeys(("KimiK25", "KimiK3"), ("vision_config", "vt_num_attention_heads")),
 }
 GATED = frozenset({"Glm4v", "Glm4vMoe", "GlmOcr", "Qwen2_5_VL"})
 """Those whose MLP has a gate."""
+WIDTHS = {
+    **dict.fromkeys(GATED, "intermediate_size"),
+    **dict.fromkeys(("KimiK25", "KimiK3"), "vt_intermediate_size"),
+}
+"""Towers whose heads may divide where their MLP does not -> the field with its elements."""
 USUAL = ("vision_config", "num_attention_heads")
 DIVIDED = frozenset(
     {
@@ -50,7 +55,12 @@ def read_tower(fields: Fields) -> Tower | None:
     if not isinstance(place, Mapping):
         return None
     heads = place.get(key, BY_TYPE.get(str(place.get("model_type"))))
-    width = place.get("intermediate_size") if name in GATED else 0
+    width = place.get(WIDTHS.get(name, ""))
     if type(heads) is not int or heads < 1:
         return None
-    return Tower(heads, has_words=name in DIVIDED, width=width if type(width) is int else 0)
+    return Tower(
+        heads,
+        has_words=name in DIVIDED,
+        width=width if type(width) is int else 0,
+        has_gate=name in GATED,
+    )

@@ -134,9 +134,12 @@ def tower_split(run: WorkingPlan) -> None:
     """
     tp, tower = run.settings.tensor_parallel, run.model.tower or _weighed_tower(run)
     is_whole = run.model.architecture in run.rules.towers_left_whole
-    if tower is None or is_whole or not (tower.heads % tp or tower.width % tp):
+    if tower is None or not (tower.heads % tp or tower.width % tp):
         return
     cut_heads = tower.heads % tp > 0
+    if cut_heads and is_whole:
+        return
+    has_words = tower.has_words if cut_heads else not tower.has_gate
     size, what = (tower.heads, "heads") if cut_heads else (tower.width, "elements of the MLP")
     valid = [n for n in range(tp - 1, 0, -1) if not (tower.heads % n or tower.width % n)]
     raise Refused(
@@ -146,7 +149,7 @@ def tower_split(run: WorkingPlan) -> None:
         field="tensor_parallel",
         operands={"size": size, "tensor_parallel": tp},
         candidates=[{"tensor_parallel": n} for n in valid],
-        vllm_text=f"{size} is not divisible by {tp}" if cut_heads and tower.has_words else "",
+        vllm_text=f"{size} is not divisible by {tp}" if has_words else "",
     )
 
 

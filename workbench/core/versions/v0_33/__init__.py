@@ -256,7 +256,7 @@ V0_33 = V0_23.successor(
     mm_prefix_lost=frozenset(),
     unnamed_text_models=frozenset(),
     # `is_vit_use_data_parallel(num_heads)` of its tower
-    towers_left_whole=frozenset({"KimiK25ForConditionalGeneration"}),
+    towers_left_whole=frozenset(f"Kimi{name}ForConditionalGeneration" for name in ("K25", "K3")),
     clamped_nvfp4=frozenset(),
     fp8_on_gfx=("gfx",),
     tied_on_every_stage=dict.fromkeys(V0_23.tied_on_every_stage, "tie_weights"),
