@@ -11,7 +11,7 @@ from workbench.door.labs import LABS
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 DOOR = ".wb-door"
-MOST_TABS = 150
+MOST_PRESSES, FEW_PRESSES = 150, 8
 LEAST_PIXELS = 12
 START = """
 import workbench as wb
@@ -161,13 +161,22 @@ def test_what_a_chip_opens_is_inside_wherever_the_chip_is(door, chips):
         expect(door.element(".wb-pop")).to_have_count(0)
 
 
-def tab_to(lab: LabPage, key: str) -> None:
-    """Press Tab until the element with this key has the keyboard."""
-    for _press in range(MOST_TABS):
+NEXT_KEY = """key => {
+  const row = document.activeElement.closest("[role=toolbar], [role=tablist]");
+  const wanted = row?.querySelector(`[data-key="${key}"]`);
+  if (!wanted) return "Tab";
+  const position = document.activeElement.compareDocumentPosition(wanted);
+  return position & Node.DOCUMENT_POSITION_FOLLOWING ? "ArrowRight" : "ArrowLeft";
+}"""
+
+
+def go_to(lab: LabPage, key: str) -> int:
+    """Press Tab to the element with this key or to its row, there arrow keys; return how often."""
+    for presses in range(MOST_PRESSES):
         if lab.page.evaluate("document.activeElement.dataset?.key") == key:
-            return
-        lab.press("Tab")
-    raise AssertionError(f"Tab does not reach {key}")
+            return presses
+        lab.press(lab.page.evaluate(NEXT_KEY, key))
+    raise AssertionError(f"the keyboard does not reach {key}")
 
 
 def type_in(lab: LabPage, text: str) -> None:
@@ -182,19 +191,33 @@ def test_the_keyboard_alone_gets_the_four_answers(door):
     type_in(door, "Qwen3-Next-80B, 4 x H100, fp8 KV, MTP 1, 32K")
     expect(door.element('[data-tile="why"]')).to_contain_text("tokens")
     expect(door.element('[data-tile="fits"]')).to_contain_text("32,768 tokens fit on 4 GPUs")
-    tab_to(door, "hits")
+    go_to(door, "hits")
     door.press("Enter")
     expect(door.element('[data-key="view-hits"]')).to_have_attribute("aria-selected", "true")
+
+
+def test_a_row_of_buttons_is_one_stop_of_the_tab_key(door):
+    type_in(door, "Qwen3-Next-80B, 4 x H100")
+    expect(door.element('[data-key="hits-fix"]')).to_be_visible()
+    assert go_to(door, "hits-fix") <= FEW_PRESSES
+    chips = door.element(".wb-chips > .wb-chip > button")
+    chips.first.focus()
+    for key, at in [("End", -1), ("Home", 0), ("ArrowLeft", 0), ("ArrowRight", 1)]:
+        door.press(key)
+        expect(chips.nth(at)).to_be_focused()
+    door.press("Shift+Tab")
+    door.press("Tab")
+    expect(chips.nth(1)).to_be_focused()
 
 
 def test_the_keyboard_alone_mends_a_log_and_copies_the_command(door):
     type_in(door, (LOGS / "align_budget.log").read_text(encoding="utf-8"))
     fix = door.element('.wb-understood [data-do="apply"]').first
     expect(fix).to_be_visible()
-    tab_to(door, fix.get_attribute("data-key"))
+    go_to(door, fix.get_attribute("data-key"))
     door.press("Enter")
     expect(door.element('[data-tile="start"]')).not_to_contain_text("would not start")
-    tab_to(door, "copy-Copy vllm serve")
+    go_to(door, "copy-Copy vllm serve")
     door.press("Enter")
     expect(door.element('[data-key="copy-Copy vllm serve"]')).to_have_text("Copied")
     assert door.page.evaluate("navigator.clipboard.readText()").startswith("vllm serve")
@@ -202,12 +225,12 @@ def test_the_keyboard_alone_mends_a_log_and_copies_the_command(door):
 
 def test_the_keyboard_alone_compares_versions_and_tries_a_block(door):
     type_in(door, "bamba-9b")
-    tab_to(door, "view-versions")
+    go_to(door, "view-versions")
     door.press("Enter")
     expect(door.element('[data-region="body"]')).to_contain_text("0.33")
     door.element('[data-key="view-why"]').focus()
     door.press("Enter")
-    tab_to(door, "try")
+    go_to(door, "try")
     door.press("ArrowRight")
     expect(door.element('[data-region="tried"]')).to_contain_text("--block-size")
     expect(door.element('[data-key="try"]')).to_be_focused()

@@ -6,6 +6,8 @@ const OF_THE_PLAN = ["answers", "body", "tried", "inspector", "next"];
 const SUGGESTED = 8, LONGEST_NAME = 60, MOST_ROWS = 8, COPIED_MS = 1500, BUSY_MS = 300, LINK = "#scenario=";
 const SCREEN = ".jp-NotebookPanel-notebook", ACTIVE_CELL = ".jp-Cell.jp-mod-active", MARGIN = 12;
 const EVENTS = ["change:regions", "change:plan", "change:stale"];
+const ROWS = "[role=toolbar], [role=tablist]";
+const MOVES = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
 const RELEASES = ["pointerup", "pointercancel", "dragend"];
 let doors = 0;
 
@@ -24,7 +26,7 @@ const where = ({ clientX, clientY }) => `${Math.round(clientX)} ${Math.round(cli
 class Door {
   constructor(model, el) {
     Object.assign(this, { model, drawn: {}, places: {}, next: null, step: null, chosen: -1 });
-    Object.assign(this, { unanswered: 0, reports: false });
+    Object.assign(this, { unanswered: 0, reports: false, stops: {} });
     this.id = `wb-door-${doors += 1}`;
     this.root = document.createElement("div");
     this.root.className = "wb wb-door";
@@ -169,6 +171,7 @@ class Door {
     this.keepInside();
     for (const one of this.root.querySelectorAll("li[data-part], [data-step]")) one.tabIndex = 0;
     this.name();
+    for (const row of this.root.querySelectorAll(ROWS)) this.rove(row);
     const plan = this.model.get("plan");
     this.root.dataset.plan = plan;
     for (const one of this.root.querySelectorAll("[data-plan]"))
@@ -183,6 +186,26 @@ class Door {
     keys.map((one) => this.find(one)).find(Boolean)?.focus({ preventScroll: true });
     if (this.step) this.show(this.step);
     this.next = null;
+  }
+
+  // The Tab key enters a row of buttons once: where it was left, or at what is selected.
+  rove(row) {
+    const buttons = this.buttons(row), last = this.stops[row.ariaLabel];
+    const stop = buttons.find((one) => one.dataset.key === last)
+      ?? buttons.find((one) => one.ariaSelected === "true") ?? buttons[0];
+    for (const one of buttons) one.tabIndex = one === stop ? 0 : -1;
+  }
+
+  buttons(row) {
+    return [...row?.querySelectorAll("button:enabled") ?? []].filter((one) => !one.closest(".wb-pop"));
+  }
+
+  move(event) {
+    const buttons = this.buttons(event.target.closest(ROWS)), at = buttons.indexOf(event.target);
+    const move = MOVES[event.key];
+    if (at < 0 || !move) return;
+    event.preventDefault();
+    buttons[Math.min(Math.max(at + move, 0), buttons.length - 1)].focus();
   }
 
   folds(name) { return [...this.places[name].querySelectorAll("details")]; }
@@ -343,6 +366,7 @@ class Door {
       event.preventDefault();
       this.change(event.target);
     }
+    this.move(event);
     if (event.target.dataset.key !== "omnibox") return;
     const options = this.list().hidden ? [] : [...this.list().children];
     const move = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -365,6 +389,11 @@ class Door {
   }
 
   focus(target) {
+    const row = target.closest(ROWS);
+    if (this.buttons(row).includes(target)) {
+      this.stops[row.ariaLabel] = target.dataset.key;
+      this.rove(row);
+    }
     if (target.dataset.key === "omnibox") this.size(target);
     if (target.dataset.key === "omnibox" && target.value === this.submitted) target.select();
     this.inspect(target);

@@ -22,7 +22,7 @@ from workbench.models.load import hybrids_first
 from workbench.scenario import Scenario
 from workbench.scenario.links import link_of
 from workbench.views import html
-from workbench.views.door.buttons import button
+from workbench.views.door.buttons import button, toolbar
 from workbench.views.door.inspector import inspector
 from workbench.views.door.next_cards import all_link, next_cards
 from workbench.views.door.scenario_bar import Bar, scenario_bar
@@ -197,7 +197,7 @@ def _actions(shown: Shown) -> Html:
         *pins,
         button("Copy link", "copy", data_copy=link_of(shown.outcome.scenario)),
     ]
-    return tag("div", *buttons, _copy_command(shown.outcome.plan), class_="wb-actions")
+    return toolbar("Actions", *buttons, _copy_command(shown.outcome.plan), class_="wb-actions")
 
 
 def _copy_command(plan: Plan | None, key: str = "") -> Html:
@@ -231,7 +231,7 @@ def _of_visit(before: Scenario, now: Scenario) -> dict[str, object]:
 def lab_links(present: str) -> Html:
     """Return a link for every lab; the one of the open lab closes it. present: its title, or ""."""
     links = (button(title, "lab", title, aria_expanded=title == present) for title in LABS)
-    return tag("div", tag("b", "Labs"), *links, class_="wb-lab-links")
+    return toolbar("Labs", tag("b", "Labs"), *links, class_="wb-lab-links")
 
 
 def _views(looks: View) -> Html:

@@ -13,6 +13,11 @@ def button(label: Any, do: str, arg: Any = "", *, key: str = "", **attributes: A
     return tag("button", label, type="button", **sent, **attributes)
 
 
+def toolbar(label: str, *content: Any, class_: str) -> Html:
+    """Return a row of buttons, which the Tab key enters once; arrow keys move inside it."""
+    return tag("div", *content, role="toolbar", aria_label=label, class_=class_)
+
+
 def data_button(label: str, do: str, fields: Mapping[str, Any]) -> Html:
     """Return a button that sends an object."""
     return button(label, do, json.dumps(dict(fields)), key=label)

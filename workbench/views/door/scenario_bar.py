@@ -10,7 +10,7 @@ from workbench.core.ranks import SHORT
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.field import Field
 from workbench.scenario.fields import SECTIONS
-from workbench.views.door.buttons import opening
+from workbench.views.door.buttons import opening, toolbar
 from workbench.views.html import Html, tag
 from workbench.views.settings import setting_text
 
@@ -80,7 +80,7 @@ def scenario_bar(bar: Bar) -> Html:
         for name, field in FIELDS.items()
         if name not in shown and (value := getattr(scenario, name)) != field.default
     ]
-    return tag("div", *chips, _every_field(bar), class_="wb-chips")
+    return toolbar("Scenario", *chips, _every_field(bar), class_="wb-chips")
 
 
 def _chip(name: str, text: str, bar: Bar) -> Html:
