@@ -176,7 +176,7 @@ def test_nothing_is_written_outside_the_output_folder(app, kernel_id, tmp_path, 
     before = set(ROOT.rglob("evil*"))
 
     async def play(kernel):
-        await kernel.open_lab("Copy")
+        await kernel.open_lab("Export")
         await kernel.set("Save as", given)
         await kernel.click("Save design and report")
         assert await kernel.listen(20, lambda: "without a folder" in kernel.text())
@@ -189,7 +189,7 @@ def test_nothing_is_written_outside_the_output_folder(app, kernel_id, tmp_path, 
 
 def test_a_name_is_written_into_the_output_folder(app, kernel_id):
     async def play(kernel):
-        await kernel.open_lab("Copy")
+        await kernel.open_lab("Export")
         await kernel.set("Save as", "ours-1")
         await kernel.click("Save design and report")
         assert await kernel.listen(20, lambda: "Written" in kernel.text())
@@ -229,7 +229,7 @@ def test_results_and_cluster_are_those_of_the_start(app, kernel_id, tmp_path):
 def test_no_traceback_leaves_the_server(app, kernel_id):
     async def play(kernel):
         # a value that the widget cannot have: ipywidgets itself raises
-        await kernel.open_lab("Copy")
+        await kernel.open_lab("Export")
         await kernel.set("Save as", {"no": "text"})
         await kernel.send("comm_msg", {"comm_id": "none", "data": {"method": "update"}})
         await kernel.listen(5)

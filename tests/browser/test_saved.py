@@ -9,7 +9,7 @@ from workbench.ui.saved import HOW_TO_CHANGE
 CELLS = [
     "import workbench as wb\npanel = wb.explore(model='qwen3-next-80b-a3b', device='H100')\npanel",
     "wb.lab.capacity(panel)",
-    "wb.lab.copy(panel)",
+    "wb.lab.export(panel)",
 ]
 BARS_AND_FIGURES = 3
 KEPT = ".wb-saved >> visible=true"

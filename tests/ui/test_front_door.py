@@ -477,7 +477,7 @@ def test_what_is_known_of_a_scenario_is_not_computed_again(panel, monkeypatch):
     press(panel, "view", "why")
     monkeypatch.setattr("workbench.door.door.next_steps", None)
     monkeypatch.setattr("workbench.door.door.body", None)
-    for do, arg in (("view", "what_if"), ("open", ALL), ("view", "why"), ("lab", "Copy")):
+    for do, arg in (("view", "what_if"), ("open", ALL), ("view", "why"), ("lab", "Export")):
         press(panel, do, arg)
     assert_shows_its_plan(panel)
 

@@ -61,6 +61,6 @@ def test_a_lab_with_figures_still_shows_them_with_their_words(name):
 
 
 def test_what_can_be_copied_is_still_there():
-    opened = wb.lab.copy(**START)
+    opened = wb.lab.export(**START)
     assert "vllm serve" in words(sanitized(opened._repr_mimebundle_()["text/html"]))
     opened.close()

@@ -68,6 +68,8 @@ LABS = {
         "Without a GPU, Triton's interpreter checks a few small ones and measures no time; a GPU, "
         "here or at the address of a Dask scheduler, adds the times.",
     ),
-    "Copy": LabKind("copy", "copy:CopyPanel", "The scenario as code, as flags, and as files."),
+    "Export": LabKind(
+        "export", "export:ExportPanel", "The scenario as code, as flags, and as files."
+    ),
 }
 """Title -> lab, in the order of the links; plotly and torch come with some."""

@@ -1,4 +1,4 @@
-"""The tab "Copy": the copied text, and the files that it saves."""
+"""The lab "Export": the copied text, and the files that it saves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import workbench as wb
 def tab(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     panel = wb.explore(model="qwen3.5-4b", tensor_parallel=2)
-    yield panel, panel.open("Copy")
+    yield panel, panel.open("Export")
     assert panel.session.errors == []
 
 

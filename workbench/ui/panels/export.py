@@ -18,7 +18,7 @@ from workbench.ui.pieces import CopyBox, button, grid, text_box
 from workbench.views import html
 
 
-class CopyPanel(Panel):
+class ExportPanel(Panel):
     """Copy as code, copy for vLLM, save as a design that opens again and a page to read."""
 
     def __init__(self, session: Session) -> None:
