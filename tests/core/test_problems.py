@@ -609,6 +609,20 @@ PROBLEMS = [
         id="a-head-tied-on-a-stage-without-one",
     ),
     pytest.param(
+        {"model": "kimi-k2.5", "rules": "0.33", "platform": "cpu", "max_model_len": 4096},
+        "no_integer_experts",
+        "No WNA16 MoE backend supports the deployment configuration.",
+        {"platform": "cuda"},
+        id="experts-in-integers-on-a-cpu",
+    ),
+    pytest.param(
+        {"model": "minimax-m2.5", "rules": "0.33", "platform": "cpu", "max_model_len": 4096},
+        "experts_need_amx",
+        "No FP8 MoE backend supports the deployment configuration.",
+        {"platform": "cuda"},
+        id="experts-that-need-tiles-of-a-cpu",
+    ),
+    pytest.param(
         {"model": "minimax-m2.5", "rules": "0.33", "device": "A10", "tensor_parallel": 8},
         "no_fp8_experts",
         "No FP8 MoE backend supports the deployment configuration.",

@@ -174,6 +174,8 @@ class RuleSet:
     """Architectures whose experts in NVFP4 need a kernel that clamps, which SM10x alone has."""
     no_invariant_experts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Format of experts -> platform without a batch-invariant kernel for it -> vLLM's text."""
+    amx_experts: frozenset[str] = frozenset()
+    """Formats of experts that a CPU has kernels for, if it has AMX tiles."""
     fp8_on_gfx: tuple[str, ...] = ("gfx",)
     """Beginnings of the AMD devices that have kernels for experts in blocks of fp8."""
     smallest_refined_block: int | None = None

@@ -24,7 +24,7 @@ def invariant_experts(run: WorkingPlan) -> None:
     """Refuse experts whose kernels depend on what else is in the batch."""
     if not run.settings.batch_invariant or not run.model.num_experts:
         return
-    part = _experts(run)
+    part = experts_of(run)
     kind = format_of_experts(run)
     if part is None or kind is None:
         return
@@ -45,7 +45,7 @@ def invariant_experts(run: WorkingPlan) -> None:
     )
 
 
-def _experts(run: WorkingPlan) -> Part | None:
+def experts_of(run: WorkingPlan) -> Part | None:
     """Return the first part of the weights that has experts."""
     parts = (part for part, _ in run.model.unread_weights.of().parts if part.experts > 1)
     return next(parts, None)
@@ -53,7 +53,7 @@ def _experts(run: WorkingPlan) -> Part | None:
 
 def format_of_experts(run: WorkingPlan) -> str | None:
     """Return the format of the experts as a key of NAMES; None for one that always has a kernel."""
-    part = _experts(run)
+    part = experts_of(run)
     return None if part is None else _kind(run, part.stored)
 
 

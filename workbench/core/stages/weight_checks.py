@@ -218,7 +218,7 @@ def _cut_group_text(run: WorkingPlan, part: Part) -> str | None:
     """Return what vLLM says to a layer whose share cuts a group of inputs; None: nothing."""
     stored, method, platform = part.stored, run.model.quantization, run.platform.name
     integers = stored is not None and stored.scale_bytes == INTEGER_SCALE and bool(stored.block)
-    if not integers or platform not in {"cuda", "rocm"}:
+    if not integers:
         return None
     if part.experts > 1:  # `create_weights` of CompressedTensorsWNA16MoEMethod, 0.33
         is_down = part.shard == ROW and method == COMPRESSED

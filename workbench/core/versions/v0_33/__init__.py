@@ -25,7 +25,13 @@ from workbench.core.speculation import (
     SpeculationRules,
     dspark_class,
 )
-from workbench.core.stages.invariant_experts import MXFP4, PLAIN_EXPERTS, WNA16, no_backend
+from workbench.core.stages.invariant_experts import (
+    FP8,
+    MXFP4,
+    PLAIN_EXPERTS,
+    WNA16,
+    no_backend,
+)
 from workbench.core.versions.v0_23 import V0_23
 from workbench.core.versions.v0_33.backends import BACKENDS, ignores_backend
 from workbench.core.versions.v0_33.bytes import layer_token_bytes, token_bytes
@@ -199,6 +205,7 @@ V0_33 = V0_23.successor(
         MXFP4: dict.fromkeys(("rocm", "cpu"), no_backend(MXFP4)),
         WNA16: {"cpu": no_backend(WNA16)},
     },
+    amx_experts=frozenset({FP8, MXFP4, WNA16}),
     draft_counting=frozenset({"mamba2:*", "gdn:*", "kda:*"}),
     # ShortConv.get_state_shape counts drafts, LFM2's classes do not
     draft_keeping=frozenset({"mamba2:*", "gdn:*", "kda:*", "short_conv:*"}),

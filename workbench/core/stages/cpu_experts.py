@@ -1,0 +1,61 @@
+"""Quantized experts on a CPU: which have a kernel, and which of those need AMX tiles.
+
+Source: `_get_priority_backends` of `oracle/int_wna16.py`, and `CPUExpertsInt4` of 0.33.
+"""
+
+from workbench.core.problems import ERROR, WARNING
+from workbench.core.stages.invariant_experts import (
+    WNA16,
+    experts_of,
+    format_of_experts,
+    no_backend,
+)
+from workbench.core.working_plan import WorkingPlan
+
+SMALL_GROUP, COMPRESSED = 32, "compressed-tensors"
+CORRECTION = ".correction"
+"""How the name of a part ends that corrects the scores of a router."""
+
+
+def cpu_experts(run: WorkingPlan) -> None:
+    """Refuse experts in integers that no kernel of a CPU takes, and name what needs AMX tiles."""
+    if run.platform.name != "cpu" or not run.model.num_experts:
+        return
+    part, kind = experts_of(run), format_of_experts(run)
+    known = run.rules.amx_experts
+    if part is None or kind not in {WNA16, *known}:
+        return
+    why = _against_integers(run) if kind == WNA16 else None
+    is_taken = why is None
+    run.problem(
+        "experts_need_amx" if is_taken else "no_integer_experts",
+        "platform",
+        f"vLLM {run.rules.version} has kernels for {part.name} ({kind}) only on CPUs with AMX "
+        "tiles, which are taken for granted here: /proc/cpuinfo lists amx_tile."
+        if is_taken
+        else f"{run.platform.title} has no kernel for {part.name} ({kind}) in vLLM "
+        f"{run.rules.version}{why}. Use another platform, or a checkpoint that stores its experts "
+        "otherwise.",
+        severity=WARNING if is_taken else ERROR,
+        operands={"part": part.name, "format": kind},
+        candidates=({"platform": "cuda"}, {"platform": "rocm"}),
+        vllm_text=no_backend(kind),
+    )
+
+
+def _against_integers(run: WorkingPlan) -> str | None:
+    """Return what of experts in integers no kernel takes; None where one does."""
+    if WNA16 not in run.rules.amx_experts:
+        return ""
+    part = experts_of(run)
+    block = part.stored.block if part is not None and part.stored is not None else None
+    # CPUExpertsInt4 knows no key for such groups; AWQ and GPTQ have the one of any group.
+    if run.model.quantization == COMPRESSED and block is not None and block[1] == SMALL_GROUP:
+        return f" in groups of {SMALL_GROUP}"
+    names = (one.name for one, _ in run.model.unread_weights.of().parts)
+    # get_routing_method_type: with a correction it is none of the plain ones.
+    return " whose router corrects its scores" if any(map(_corrects, names)) else None
+
+
+def _corrects(name: str) -> bool:
+    return name.endswith(CORRECTION)
