@@ -974,6 +974,7 @@ WARNINGS = {
     "device_not_tested",
     "mamba_block_size_not_multiple",
     "cpu_prefix_caching_off",
+    "experts_need_amx",
     "null_block_not_counted",
     "memory_budget_incomplete",
     "cache_above_device_memory",

@@ -53,7 +53,7 @@ OF_FIELDS = {
     "no_common_block_size": "kernel_block_size",
 }
 """What a field of its own compares."""
-OF_DEVICE = frozenset({"block_exceeds_token_budget", "cpu_prefix_caching_off"})
+OF_DEVICE = frozenset({"block_exceeds_token_budget", "cpu_prefix_caching_off", "experts_need_amx"})
 """Warnings where the scenario does not say which device it is: on some of them vLLM stops."""
 SHOWN_MESSAGE = 300
 
