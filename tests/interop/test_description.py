@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from random import Random
+
 import pytest
 
 import workbench as wb
@@ -11,6 +14,7 @@ from workbench.interop.omnibox import understand
 from workbench.models import catalog_names
 from workbench.scenario import Scenario
 
+LOGS = Path(__file__).parents[1] / "data" / "logs"
 MODEL = "qwen3-next-80b-a3b"
 
 
@@ -60,6 +64,75 @@ MODEL = "qwen3-next-80b-a3b"
 def test_parts_are_read(text, fields, length):
     found = read_description(text)
     assert (found.fields, found.length_tokens) == (fields, length)
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "length"),
+    [
+        ("4x H100 qwen3 next", {"model": MODEL, "device": "H100", "tensor_parallel": 4}, None),
+        (
+            "Kimi-K2 8xH200 fp8",
+            {"model": "kimi-k2", "device": "H200", "tensor_parallel": 8, "kv_cache_dtype": "fp8"},
+            None,
+        ),
+        ("H200 x 8 Kimi K2", {"model": "kimi-k2", "device": "H200", "tensor_parallel": 8}, None),
+        (
+            "gpt-oss-120b on one H100 for 32K",
+            {"model": "gpt-oss-120b", "device": "H100", "tensor_parallel": 1},
+            32_768,
+        ),
+        (
+            "nemotron nano 30b tp4 0.33",
+            {"model": "nemotron-3-nano-30b-a3b", "tensor_parallel": 4, "rules": "0.33"},
+            None,
+        ),
+        (
+            "Qwen3.5 4B TP=2 prefix caching on",
+            {"model": "qwen3.5-4b", "tensor_parallel": 2, "enable_prefix_caching": True},
+            None,
+        ),
+        ("falcon h1 7b, 2 gpus", {"model": "falcon-h1-7b", "tensor_parallel": 2}, None),
+        (
+            "Qwen/Qwen3.5-4B 2 RTX 4090 GPUs vllm 0.33.0",
+            {
+                "model": "Qwen/Qwen3.5-4B",
+                "device": "RTX 4090",
+                "tensor_parallel": 2,
+                "rules": "0.33",
+            },
+            None,
+        ),
+        (
+            "bamba 9b bf16 kv with the MI300X",
+            {"model": "bamba-9b", "device": "MI300X", "kv_cache_dtype": "bfloat16"},
+            None,
+        ),
+        ("jamba mini 8k", {"model": "jamba-1.5-mini"}, 8000),
+    ],
+)
+def test_no_comma_and_no_order_is_needed(text, fields, length):
+    found = read_description(text)
+    assert (found.fields, found.length_tokens) == (fields, length)
+
+
+@pytest.mark.parametrize(("text", "near"), [("gemma 3 27b a100", "A100"), ("H100 mamba9", "")])
+def test_an_unknown_name_is_the_one_that_is_named(text, near):
+    with pytest.raises(ScenarioError, match=f"^'{text.split()[-1]}' is not understood.*{near}"):
+        read_description(text)
+
+
+def test_words_in_any_order_say_the_same():
+    words = ["qwen3-next-80b", "4 x H100", "fp8 KV", "MTP 1", "32K", "TP 2", "prefix caching"]
+    expected = read_description(", ".join(words))
+    for seed in range(40):
+        Random(seed).shuffle(words)
+        assert read_description(" ".join(words)) == expected, words
+
+
+@pytest.mark.parametrize("log", sorted(LOGS.glob("*.log")), ids=lambda log: log.stem)
+def test_no_line_of_a_log_is_a_description(log):
+    for line in log.read_text(encoding="utf-8").splitlines():
+        assert read_description(line) is None, line
 
 
 def test_the_example_is_understood():

@@ -1,26 +1,29 @@
-"""Read a scenario in a few words: "Qwen3-Next-80B, 4 x H100, fp8 KV, MTP 1, 32K"."""
+"""Read a scenario in a few words: "Qwen3-Next-80B, 4 x H100, fp8 KV" or "qwen3 next 4xH100 fp8"."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
-from workbench.core.devices import device_named
+from workbench.core.devices import DEVICES, device_named
 from workbench.core.errors import ScenarioError, nearest_names, shown
 from workbench.core.ranks import SHORT
 from workbench.core.versions import RULE_SETS
 from workbench.models import catalog_names
+from workbench.models.catalog import catalog_hub_id
 from workbench.scenario import FIELDS
 from workbench.scenario.sizes import integer_value
 
 EXAMPLE = "Qwen3-Next-80B, 4 x H100, fp8 KV, MTP 1, prefix caching, 32K"
 PART = re.compile(
-    r",(?!\d{3}\b)|(?<!\s)\s+(?:on|with|and|at|using)\s+(?:an?\s+)?"
-    r"|(?<!\s)\s+(?=\d{1,4} ?[x*\u00d7] ?[a-z])",
-    re.IGNORECASE,
+    r",(?!\d{3}\b)|(?<!\s)\s+(?:on|with|and|at|using|for)\s+(?:(?:an?|the)\s+)?", re.IGNORECASE
 )
-"""Between two parts; the comma of 32,768 is inside of one, and "4 x H100" begins one."""
+"""Between two parts; the comma of 32,768 is inside of one."""
+MOST_WORDS, LONGEST_SPAN = 40, 6
+UNKNOWN = 100
+"""Cost of a word in no span, next to 1 for a span."""
 Fields = Mapping[str, Any]
 RANKS = {word: name for name, word in SHORT.items()}
 
@@ -34,29 +37,66 @@ class Description:
     """Of the requests to count."""
 
 
-def read_description(text: str) -> Description | None:
-    """Return what parts between commas or words such as "on" say; None if it is not such a line.
+class _Spans(NamedTuple):
+    """The cheapest way to cut words into spans that say something."""
 
-    Errors: ScenarioError for a part that is not understood where another one is.
+    cost: int = 0
+    fields: tuple[Fields, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """Words in none of them."""
+
+
+def read_description(text: str) -> Description | None:
+    """Return what the words of a line say, in any order; None if it is not such a line.
+
+    Errors: ScenarioError for words that are not understood next to others that are.
     """
-    parts = [part for part in map(str.strip, PART.split(text.strip())) if part]
-    found = [(part, _fields(part)) for part in parts]
-    if not any(fields for _part, fields in found):
+    if len(text.split()) > MOST_WORDS:
         return None
-    fields: dict[str, Any] = {}
-    for part, said in found:
-        if said is None:
-            raise not_understood(part)
-        fields |= said
-    length = fields.pop(LENGTH, None)
-    return Description(_shared_out(fields), length)
+    parts = [part for part in map(str.split, PART.split(text.strip())) if part]
+    found = [_cut(part) for part in parts]
+    said = [fields for spans in found for fields in spans.fields]
+    unknown = next((" ".join(spans.unknown) for spans in found if spans.unknown), None)
+    if unknown is not None:
+        if _is_prose(found, said):
+            return None
+        raise not_understood(unknown)
+    merged = {name: value for fields in said for name, value in fields.items()}
+    length = merged.pop(LENGTH, None)
+    return Description(_shared_out(merged), length) if said else None
+
+
+def _cut(words: Sequence[str]) -> _Spans:
+    """Return the spans of a part: as few as possible, and as few words as possible in none."""
+    best = [_Spans()]
+    for at in range(len(words) - 1, -1, -1):
+        rest = best[0]
+        options = [_Spans(rest.cost + UNKNOWN, rest.fields, (words[at], *rest.unknown))]
+        for end in range(at + 1, min(len(words), at + LONGEST_SPAN) + 1):
+            if (fields := _fields(" ".join(words[at:end]), DESCRIBED)) is not None:
+                rest = best[end - at - 1]
+                options.append(_Spans(rest.cost + 1, (fields, *rest.fields), rest.unknown))
+        best.insert(0, min(options, key=lambda spans: spans.cost))
+    return best[0]
+
+
+def _is_prose(found: Iterable[_Spans], said: Iterable[Fields]) -> bool:
+    """Return whether words that say nothing belong to a sentence rather than to a description.
+
+    They do not next to a whole part that is understood, nor if each looks like a name or a size.
+    """
+    if any(spans.fields and not spans.unknown for spans in found):
+        return False
+    names = any(fields.keys() & {"model", "device"} for fields in said)
+    unknown = [word for spans in found for word in spans.unknown]
+    return not (names and all(map(re.compile(r"\d").search, unknown)))
 
 
 def read_words(phrase: str) -> dict[str, Any]:
     """Return what words inside a sentence name: devices, ranks, a version, or a model."""
     if len(_letters(phrase)) < SHORTEST_NAME and not re.search(r"\d", phrase):
         return {}
-    found = _fields(phrase) or {}
+    found = _fields(phrase, SAID) or {}
     return _shared_out({name: one for name, one in found.items() if name in NAMED})
 
 
@@ -81,12 +121,17 @@ def _shared_out(fields: Mapping[str, Any]) -> dict[str, Any]:
 def _devices(count: str | None, name: str) -> Fields | None:
     if device_named(name) is None:
         return None
-    return {"device": name.strip(), **({COUNT: int(count)} if count else {})}
+    return {"device": name.strip(), **_count(count)}
+
+
+def _count(text: str | None) -> Fields:
+    return {COUNT: NUMBERS.get(text.casefold()) or int(text)} if text else {}
 
 
 def _dtype(name: str) -> Fields | None:
     allowed = FIELDS["kv_cache_dtype"].kind.candidates(RULE_SETS.newest)
-    return {"kv_cache_dtype": name.casefold()} if name.casefold() in allowed else None
+    found = SHORT_DTYPES.get(name.casefold(), name.casefold())
+    return {"kv_cache_dtype": found} if found in allowed else None
 
 
 def _mtp(count: str | None) -> Fields:
@@ -103,37 +148,65 @@ def _length(text: str) -> Fields | None:
 
 
 def _version(name: str) -> Fields | None:
-    return {"rules": name} if name in RULE_SETS else None
+    release = ".".join(name.split(".")[:2])
+    return {"rules": release} if release in RULE_SETS else None
 
 
 def _model(text: str) -> Fields | None:
-    words = _letters(text)
-    names = [name for name in catalog_names() if _letters(name).startswith(words)]
-    exact = [name for name in names if _letters(name) == words]
-    found = exact or names
-    return {"model": found[0]} if len(found) == 1 else None
+    if "/" in text:
+        return {"model": text} if catalog_hub_id(text) else None
+    letters, words = _letters(text), re.split(r"[\s_-]+", text.casefold())
+    known = _known().items()
+    exact = [name for name, (all_letters, _words) in known if all_letters == letters]
+    begins = [name for name, (all_letters, _words) in known if all_letters.startswith(letters)]
+    ordered = [name for name, (_all, own) in known if _has_in_order(own, words)]
+    for found in (exact, begins, ordered if len(words) > 1 else []):
+        if len(found) == 1:
+            return {"model": found[0]}
+    return None
+
+
+@lru_cache(maxsize=1)
+def _known() -> Mapping[str, tuple[str, list[str]]]:
+    """Return the letters and the words of every name of the catalog."""
+    return {name: (_letters(name), name.casefold().split("-")) for name in catalog_names()}
+
+
+def _has_in_order(name: Sequence[str], words: Sequence[str]) -> bool:
+    """Return whether a name begins with the first word and has all others, in their order."""
+    rest = iter(name[1:])
+    return name[0] == words[0] and all(word in rest for word in words[1:])
 
 
 def _letters(name: str) -> str:
-    return re.sub(r"[^a-z0-9.]", "", name.rpartition("/")[2].casefold())
+    return re.sub(r"[^a-z0-9.]", "", name.casefold())
 
 
+NUMBERS = {"one": 1, "two": 2, "four": 4, "eight": 8, "sixteen": 16}
+SHORT_DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
+HOW_MANY = rf"\d{{1,4}}|{'|'.join(NUMBERS)}"
+DEVICE = r"[a-z]\w*(?:[ -]\w+)*"
 SAID: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
-    (r"(?:(\d{1,4}) ?[x*\u00d7]? ?)?([a-z]\w*(?:[ -]\w+)*)", _devices),
-    (rf"({'|'.join(RANKS)}) ?(\d{{1,4}})", lambda word, n: {RANKS[word.upper()]: int(n)}),
+    (rf"(?:({HOW_MANY}) ?[x*\u00d7]? ?)?({DEVICE}?)(?: gpus?)?", _devices),
+    (rf"({DEVICE}?) ?[x*\u00d7] ?(\d{{1,4}})", lambda name, count: _devices(count, name)),
+    (rf"({HOW_MANY}) gpus?", _count),
+    (rf"({'|'.join(RANKS)})[ =]?(\d{{1,4}})", lambda word, n: {RANKS[word.upper()]: int(n)}),
     (r"ep|expert parallel", lambda: {"enable_expert_parallel": True}),
-    (r"(?:kv )?(\w+)(?: kv)?", _dtype),
+    (r"kv (\w+)|(\w+) kv", lambda first, last: _dtype(first or last)),
+    (r"(?!bf16|fp16)(\w+)", _dtype),
     (r"mtp ?(\d{1,3})?", _mtp),
-    (r"(no )?prefix caching(?: on| (off))?", _caching),
-    (r"vllm ?(\S+)", _version),
-    (r"([\d,.]+k?)(?: tokens?| requests?| prompts?| context)?", _length),
+    (r"(no )?prefix caching(?: (?:on|enabled)| (off|disabled))?", _caching),
+    (r"vllm ?v?(\S+)", _version),
+    (r"([\d,.]+k?)(?:[ -](?:tokens?|requests?|prompts?|context))?", _length),
     (r"([\w./-]+(?: [\w.-]+){0,4})", _model),
 )
-"""Pattern of a part -> the fields that it sets, None if the words inside are something else."""
+"""Pattern of words -> the fields that they set, None if the words inside are something else."""
+DESCRIBED = (*SAID, (r"v?(\d+\.\d+)", _version))
+"""In a question, a version alone is one to compare with."""
 
 
-def _fields(part: str) -> Fields | None:
-    for pattern, read in SAID:
+def _fields(part: str, said: Iterable[tuple[str, Callable[..., Fields | None]]]) -> Fields | None:
+    for pattern, read in said:
         found = re.fullmatch(pattern, part, re.IGNORECASE)
         if found and (fields := read(*found.groups())) is not None:
             return fields
@@ -142,8 +215,10 @@ def _fields(part: str) -> Fields | None:
 
 def not_understood(part: str) -> ScenarioError:
     """Return the error for words that say nothing about a scenario, with the nearest model."""
-    near = nearest_names(part.casefold(), catalog_names())
-    hint = f" Nearest model: {near[0]}." if near else ""
+    near = nearest_names(part.casefold(), DEVICES)
+    hint = f" Nearest devices: {', '.join(near)}." if near else ""
+    if not near and (near := nearest_names(part.casefold(), catalog_names())):
+        hint = f" Nearest model: {near[0]}."
     message = (
         f"{shown(part)} is not understood. Expected a model, devices, a KV-cache dtype, MTP, "
         f"{', '.join(RANKS)}, EP, prefix caching, a vLLM version or a request length, for "
