@@ -198,3 +198,32 @@ def test_the_beginning_of_a_name_is_enough_where_one_model_has_it():
     assert found.scenario == present.replace(model=MODEL)
     assert MODEL in found.message
     assert understand("4xH200", present).scenario.device == "H200"
+
+
+@pytest.mark.parametrize("text", ["MI300X", "bamba-9b on MI300X", "will it start on MI300X?"])
+@pytest.mark.parametrize(
+    "present", [{}, {"device": "H100"}, {"device": "H100", "compute_capability": "9.0"}], ids=str
+)
+def test_a_device_of_another_platform_is_taken(text, present):
+    found = understand(text, Scenario(model="bamba-9b", **present)).scenario
+    assert (found.device, found.platform, found.compute_capability) == ("MI300X", "rocm", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "view"),
+    [
+        ("can I use fp8 kv cache", "what_if"),
+        ("what if I use TP 8", "what_if"),
+        ("how do I enable mtp", "what_if"),
+        ("max context on 2 x H100", "fits"),
+        ("block size of bamba-9b on MI300X", "why"),
+    ],
+)
+def test_what_people_ask_without_a_question_mark_is_a_question(text, view):
+    assert understand(text, Scenario()).question.topic.view == view
+
+
+@pytest.mark.parametrize("text", ["", "  ", "help", "?"])
+def test_help_says_what_can_be_entered(text):
+    with pytest.raises(ScenarioError, match=r"Paste a `vllm serve` command.*that are answered"):
+        understand(text, Scenario())

@@ -13,7 +13,7 @@ from workbench.interop.description import Description, not_understood, read_desc
 from workbench.interop.exchange import explain_log, from_vllm_command
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.logs.report import LogReport
-from workbench.interop.questions import Question, read_question
+from workbench.interop.questions import ANSWERED, Question, read_question
 from workbench.models import load_model
 from workbench.models.load import needs_hub
 from workbench.models.names import similar_model
@@ -36,12 +36,12 @@ OF_THE_MACHINE = (
 
 BLOCK_LINE = "INFO Setting attention block size to {} tokens to ensure that"
 """What vLLM logs of a block size."""
-QUESTIONS = (
-    *("why this block size?", "what is a kernel block?", "how many 32K requests fit?"),
-    *("will prefixes hit?", "TP or fp8?", "which backends on B200?", "what is byte 123456?"),
+HELP = ("", "help", "?")
+WANTED = (
+    "Paste a `vllm serve` command, a start-up log or a config.json, or enter a model, for example "
+    f"qwen3-next-80b-a3b. {ANSWERED}"
 )
-"""Examples for someone whose words lead nowhere."""
-SET_BY_DEVICE = ("platform", "compute_capability", "device_memory_bytes")
+SET_BY_DEVICE = ("compute_capability", "device_memory_bytes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +71,8 @@ def understand(text: str, present: Scenario, model: str | None = None) -> Unders
     to compare with. Errors: ScenarioError and ConfigError with the nearest valid value.
     """
     given = text.strip()
-    if not given:
-        message = (
-            "Nothing was entered. Paste a `vllm serve` command, a start-up log or a config.json, "
-            "or type a model, for example qwen3-next-80b-a3b."
-        )
-        raise ScenarioError("nothing_given", message)
+    if given.casefold() in HELP:
+        raise ScenarioError("nothing_given", WANTED)
     found = (
         read(given, present) for read in (_link, _json, _command, _question, _word, _description)
     )
@@ -153,7 +149,7 @@ def _with_block(found: Question, present: Scenario) -> tuple[CandidateScenario, 
 
 
 def _with(present: Scenario, said: Description) -> Scenario:
-    """Return the present scenario with what is said, and the platform of its device."""
+    """Return the present scenario with what is said; `replace` sets the platform of a device."""
     free = SET_BY_DEVICE if "device" in said.fields else ()
     return present.replace(**{name: FIELDS[name].default for name in free} | said.fields)
 
@@ -171,7 +167,12 @@ def _word(text: str, present: Scenario) -> Understood | None:
 
 
 def _description(text: str, present: Scenario) -> Understood | None:
-    described = None if "\n" in text else read_description(text)
+    try:
+        described = None if "\n" in text else read_description(text)
+    except ScenarioError:
+        if "," not in text and (question := _question(text, present, loosely=True)):
+            return question
+        raise
     if described is None:
         return None
     if described.fields.get(MODEL_FIELD, present.model) == present.model:
@@ -244,10 +245,9 @@ def _set(scenario: Scenario) -> dict[str, Any]:
 
 def _machine(present: Scenario, said: Description) -> dict[str, Any]:
     """Return the model and the machine of the present scenario, and what is said instead."""
-    kept = {name: getattr(present, name) for name in ("model", *OF_THE_MACHINE)}
-    if "device" in said.fields:
-        kept = {name: value for name, value in kept.items() if name not in SET_BY_DEVICE}
-    return {**kept, **said.fields}
+    gone = ("platform", *SET_BY_DEVICE) if "device" in said.fields else ()
+    names = {"model", *OF_THE_MACHINE}.difference(gone)
+    return {name: getattr(present, name) for name in names} | said.fields
 
 
 def _of_command(text: str, present: Scenario, said: Description) -> Understood:
@@ -273,9 +273,8 @@ def _of_text(text: str, present: Scenario, model: str | None) -> Understood:
         if answered := _question(text, present, loosely=True):
             return answered
         code, problem = error.code, not_understood(text)
-    hint = " Or paste a `vllm serve` command, a start-up log or a config.json. "
-    questions = f"Questions that are answered: {', '.join(f'{one!r}' for one in QUESTIONS)}."
-    raise ScenarioError(code, f"{problem.message}{hint}{questions}")
+    hint = "Or paste a `vllm serve` command, a start-up log or a config.json."
+    raise ScenarioError(code, f"{problem.message} {hint} {ANSWERED}")
 
 
 def _of_log(text: str, model: str | None) -> Understood:

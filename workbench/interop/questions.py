@@ -57,10 +57,15 @@ TOPICS = (
     Topic(r"how (?:many|much)", "fits", "Groups and capacity"),
     Topic(r"or|vs|versus|better|best|improve|instead|faster|cheaper", "what_if", "Sweeps"),
     Topic(r"start\w*|boot\w*|launch\w*|runs?|crash\w*|oom|fails?|errors?|work\w*", "start"),
-    Topic(r"fits?|memory|concurren\w+|requests?|users?|capacity|gpus?", "fits"),
+    Topic(
+        r"fits?|memory|concurren\w+|requests?|users?|capacity|gpus?|"
+        r"(?:max\w*|longest) (?:context|length|model len\w*|prompts?)",
+        "fits",
+    ),
     WHY,
+    Topic(r"what if|can (?:i|we|you)|enabl\w+|disabl\w+|turn|us(?:e|ing)", "what_if", "Sweeps"),
 )
-"""The first that fits is taken: the special ones, then the four answers."""
+"""The first that fits is taken: the special ones, the four answers, then any other change."""
 
 LENGTH = re.compile(r"(?<![\w.,])(?:(\d[\d,.]*k)\b|(\d[\d,]*)[ -]tokens?\b)", re.IGNORECASE)
 """A request length in a question that is not about a block."""
@@ -79,6 +84,14 @@ SETS = r"set|use|force|choose|pick|try|get|have|make|take|lower|reduce|--block-s
 
 OF_MODELS = r"(?:which|what) models?"
 """Words for models with a block size: it is then not wanted of the present one."""
+
+
+QUESTIONS = (
+    *("why this block size?", "what is a kernel block?", "how many 32K requests fit?"),
+    *("will prefixes hit?", "TP or fp8?", "which backends on B200?", "what is byte 123456?"),
+)
+"""Examples for someone whose words lead nowhere."""
+ANSWERED = f"Questions that are answered: {', '.join(f'{one!r}' for one in QUESTIONS)}."
 
 
 @dataclass(frozen=True)
