@@ -27,7 +27,7 @@ PROGRAM = """
     signal.pthread_kill = DELIVERY
     limit = output_limit.OutputLimit(10, lambda error: None)
     limit.install(SimpleNamespace(send=None))
-    threading.Thread(target=lambda: limit.take(11), daemon=True).start()
+    flood = threading.Thread(target=lambda: limit.take(11), daemon=True)
     cell = compile(CELL, "/tmp/ipykernel_1/2.py", "exec")
     try:
         exec(cell)
@@ -37,8 +37,16 @@ PROGRAM = """
     time.sleep(2)
     os.write(1, f"replied after {len(sent)}".encode())
 """
-WAIT = "import threading; threading.Event().wait(60)"
-SLOW_CLEANUP = f"try:\n    {WAIT}\nfinally:\n    import time; time.sleep(1)"
+WAIT = "flood.start(); threading.Event().wait(60)"
+SLOW_CLEANUP = """
+try:
+    flood.start()
+    while True:
+        time.sleep(0.01)
+finally:
+    time.sleep(1)
+"""
+"""No signal is lost in it, and it is in its cleanup when the second one is decided."""
 
 
 @pytest.mark.parametrize(
