@@ -127,3 +127,48 @@ def test_the_word_of_the_checkpoint_changes_nothing(word):
     model = load_model(name)
     plan = resolve(model, Scenario(model=name, quantization=word))
     assert plan.model.weights == model.weights
+
+
+ROCM = ("MI300X", "MI355X", "MI250X", "RX 7900 XTX", "Radeon AI PRO R9700")
+NO_KERNEL = {
+    "0.33": {
+        (device, word, model)
+        for device in ("MI250X", "RX 7900 XTX")
+        for word in ("fp8", "fp8_per_tensor", "fp8_per_channel")
+        for model in ("qwen3-8b", "qwen3-30b-a3b")
+    },
+    "0.23": {
+        *((device, word, "qwen3-30b-a3b") for device in ROCM for word in ("mxfp4", "mxfp8")),
+        *(("RX 7900 XTX", word, "qwen3-30b-a3b") for word in ("fp8", "fp8_per_tensor")),
+    },
+}
+"""What the installed releases refuse."""
+
+
+@pytest.mark.parametrize("rules", NO_KERNEL)
+@pytest.mark.parametrize("device", ROCM)
+@pytest.mark.parametrize("model", ["qwen3-8b", "qwen3-30b-a3b"])
+def test_amd_devices_without_a_kernel_are_named_with_what_works(rules, device, model):
+    for word in ("fp8", "fp8_per_tensor", "fp8_per_channel", "mxfp8", "mxfp4"):
+        if word not in RULE_SETS[rules].quantization_methods:
+            continue
+        scenario = Scenario(model=model, rules=rules, device=device, quantization=word)
+        plan = resolve(load_model(model), scenario)
+        found = [problem for problem in plan.errors if problem.code == "no_online_kernel"]
+        assert bool(found) == ((device, word, model) in NO_KERNEL[rules])
+        for remedy in (one for problem in found for one in plan.remedies(problem)):
+            assert remedy.changes["quantization"] != word
+
+
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+@pytest.mark.parametrize("word", ["mxfp8", "fp8_per_tensor", "awq", "deepseek_v4_fp8"])
+def test_deepseek_v4_takes_any_word_for_its_own(rules, word):
+    scenario = Scenario(
+        model="deepseek-v4-flash",
+        rules=rules,
+        device="H200",
+        tensor_parallel=8,
+        quantization=word,
+        kv_cache_dtype="fp8",
+    )
+    assert not resolve(load_model(scenario.model), scenario).errors

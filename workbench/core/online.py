@@ -34,14 +34,31 @@ OVERRULING = frozenset(
 """Methods of checkpoints that take any word for their own (`override_quantization_method`)."""
 
 
+OVERRULING_OF = frozenset({("mxfp4", "gpt_oss"), ("fp8", "deepseek_v4")})
+"""(method, model_type) of classes for one family that do the same."""
+
+
+class Place(NamedTuple):
+    """Where weights are loaded."""
+
+    platform: str
+    capability: tuple[int, int] = (0, 0)
+    """(0, 0) is none."""
+    gfx: str = ""
+    """Architecture of an AMD device."""
+
+    def is_gfx(self, *known: str) -> bool:
+        """Return whether an AMD device has an architecture like these; True for all others."""
+        return not self.gfx or self.gfx.startswith(known)
+
+
 class Need(NamedTuple):
     """What a device must have for a word."""
 
     device: str
     """What to use, in words."""
     vllm_text: str
-    met: Callable[[str, tuple[int, int]], bool]
-    """Whether a platform with a compute capability has it; (0, 0) is none."""
+    met: Callable[[Place], bool]
     of_experts: bool = False
     """Only models with routed experts need it."""
 
@@ -70,9 +87,9 @@ UNDESCRIBED = OnlineMethod(is_described=False)
 
 def overrules(model: Model) -> bool:
     """Return whether the method of the checkpoint is kept, whatever `--quantization` says."""
-    # GptOssMxfp4Config.override_quantization_method
-    is_gpt_oss = model.quantization == "mxfp4" and model.model_type == "gpt_oss"
-    return model.quantization in OVERRULING or is_gpt_oss
+    return (model.quantization, model.model_type) in OVERRULING_OF or (
+        model.quantization in OVERRULING
+    )
 
 
 def as_stored(model: Model) -> Model:

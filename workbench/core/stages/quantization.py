@@ -5,7 +5,8 @@ Source: `ModelConfig._verify_quantization` and `get_supported_act_dtypes` of the
 """
 
 from workbench.core.errors import Refused, nearest_names
-from workbench.core.online import MX_BLOCK, MXFP8, Need, is_online, overrules
+from workbench.core.online import MX_BLOCK, MXFP8, Need, Place, is_online, overrules
+from workbench.core.platforms import gfx_of
 from workbench.core.ranks import split_of
 from workbench.core.rule_set import RULE_SETS
 from workbench.core.working_plan import WorkingPlan
@@ -146,21 +147,23 @@ def online_weights(run: WorkingPlan) -> None:
     if (need := _unmet(run, word)) is None:
         _inputs_cut(run)
         return
+    others = [one for one in ("fp8", "fp8_per_block") if _unmet(run, one) is None]
+    advice = f"Take {others[0]}, or" if others else "Omit it, or take"
     run.problem(
         "no_online_kernel",
         "quantization",
-        f"--quantization {word} needs {need.device}. Take fp8, or another device.",
+        f"--quantization {word} needs {need.device}. {advice} another device.",
         operands={"quantization": word},
-        candidates=({"quantization": "fp8"}, {"quantization": None}),
+        candidates=tuple({"quantization": value} for value in (*others, None)),
         vllm_text=need.vllm_text,
     )
 
 
 def _unmet(run: WorkingPlan, word: str) -> Need | None:
     """Return the first need of a word that this device does not meet."""
-    place, has_experts = (run.platform.name, run.capability or (0, 0)), bool(run.model.num_experts)
-    needs = run.rules.online_methods[word].needs
-    found = (one for one in needs if (has_experts or not one.of_experts) and not one.met(*place))
+    place = Place(run.platform.name, run.capability or (0, 0), gfx_of(run.settings))
+    has_experts, needs = bool(run.model.num_experts), run.rules.online_methods[word].needs
+    found = (one for one in needs if (has_experts or not one.of_experts) and not one.met(place))
     return next(found, None)
 
 

@@ -36,7 +36,7 @@ from workbench.core.versions.v0_23.conditions import (
 )
 from workbench.core.versions.v0_23.mla import companions
 from workbench.core.versions.v0_23.narrow_values import flash_alone
-from workbench.core.versions.v0_23.online import ONLINE_METHODS
+from workbench.core.versions.v0_23.online import FP8_ON_GFX, ONLINE_METHODS
 from workbench.core.versions.v0_23.stages import STAGES
 from workbench.core.weights import LATER, MROPE, TOWERS
 
@@ -245,7 +245,7 @@ V0_23 = RuleSet(
     derived_heads=DERIVED_HEADS,
     without_config_class=frozenset({"minicpm3"}),
     clamped_nvfp4=frozenset({"DeepseekV4ForCausalLM"}),
-    fp8_on_gfx=("gfx9", "gfx12"),
+    fp8_on_gfx=FP8_ON_GFX,
     citations=CITATIONS,
     backend_for_mixed_heads=backend_for_mixed_heads,
     batch_tiers=(

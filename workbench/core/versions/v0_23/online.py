@@ -13,24 +13,41 @@ from workbench.core.online import (
     OnlineMethod,
 )
 
+FP8_ON_GFX = ("gfx9", "gfx12")
+"""AMD devices with fp8 experts (`RocmPlatform.supports_fp8`)."""
 NOT_ON_ROCM = Need(
     device="another platform than ROCm for experts",
     vllm_text="No MXFP8 MoE backends available.",
-    met=lambda platform, _capability: platform != "rocm",
+    met=lambda place: place.platform != "rocm",
+    of_experts=True,
+)
+NO_MXFP4 = NOT_ON_ROCM._replace(
+    vllm_text="No MXFP4 MoE backend supports the deployment configuration."
+)
+FP8_EXPERTS = Need(
+    device="an AMD device of gfx9* or gfx12*, or another platform, for experts",
+    vllm_text="No FP8 MoE backend supports the deployment configuration.",
+    met=lambda place: place.is_gfx(*FP8_ON_GFX),
     of_experts=True,
 )
 GPU_OF_INT8 = Need(
     device="CUDA or ROCm for experts",
     vllm_text="No Int8 MoE backend supports the deployment configuration.",
-    met=lambda platform, _capability: platform in {"cuda", "rocm"},
+    met=lambda place: place.platform in {"cuda", "rocm"},
     of_experts=True,
 )
 ONLINE_METHODS = {
     # Fp8Config.get_quant_method gives attention layers scales as well
     "fp8": OnlineMethod(
-        linear=FP8_TENSOR, experts=FP8_TENSOR, scales_cache=True, gates_experts=True
+        linear=FP8_TENSOR,
+        experts=FP8_TENSOR,
+        scales_cache=True,
+        gates_experts=True,
+        needs=(FP8_EXPERTS,),
     ),
-    "fp8_per_tensor": OnlineMethod(linear=FP8_TENSOR, experts=FP8_TENSOR, gates_experts=True),
+    "fp8_per_tensor": OnlineMethod(
+        linear=FP8_TENSOR, experts=FP8_TENSOR, gates_experts=True, needs=(FP8_EXPERTS,)
+    ),
     "fp8_per_block": OnlineMethod(linear=FP8_BLOCK, experts=FP8_BLOCK, gates_experts=True),
     "mxfp8": OnlineMethod(
         linear=MXFP8,
@@ -47,8 +64,8 @@ ONLINE_METHODS = {
         ),
     ),
     **dict.fromkeys(
-        ("bitsandbytes", "deepseek_v4_fp8", "gguf", "gpt_oss_mxfp4", "humming", "mxfp4"),
-        UNDESCRIBED,
+        ("bitsandbytes", "deepseek_v4_fp8", "gguf", "gpt_oss_mxfp4", "humming"), UNDESCRIBED
     ),
+    "mxfp4": UNDESCRIBED._replace(needs=(NO_MXFP4,)),
 }
 """Word -> method."""

@@ -19,26 +19,36 @@ from workbench.core.platforms import SM10X
 BLACKWELL = Need(
     device=f"compute capability {SM10X}.x for experts",
     vllm_text="nvfp4_per_token online quantization requires a Blackwell (SM100) GPU.",
-    met=lambda _platform, capability: capability[0] == SM10X,
+    met=lambda place: place.capability[0] == SM10X,
     of_experts=True,
 )
 FP8_PRODUCTS = Need(
     device="compute capability 8.9 or later, or ROCm",
     vllm_text="FP8 PTPC online quant requires a kernel that honors per-token activation",
-    met=lambda platform, capability: platform != "cuda" or capability >= (8, 9),
+    met=lambda place: place.platform != "cuda" or place.capability >= (8, 9),
 )
 NOT_A_CPU = Need(
     device="a GPU",
     vllm_text="Failed to find a kernel that can implement the MXFP4 linear layer.",
-    met=lambda platform, _capability: platform != "cpu",
+    met=lambda place: place.platform != "cpu",
+)
+SCALED_PRODUCTS = Need(
+    device="an AMD device of gfx94*, gfx95* or gfx12*, or another platform",
+    vllm_text="Failed to find a kernel that can implement the ScaledMM linear layer.",
+    met=lambda place: place.is_gfx("gfx94", "gfx95", "gfx12"),
 )
 ONLINE_METHODS = {
     # get_quant_config takes fp8 for fp8_per_tensor where the checkpoint is plain
-    "fp8": OnlineMethod(linear=FP8_TENSOR, experts=FP8_TENSOR),
-    "fp8_per_tensor": OnlineMethod(linear=FP8_TENSOR, experts=FP8_TENSOR, composes=True),
+    "fp8": OnlineMethod(linear=FP8_TENSOR, experts=FP8_TENSOR, needs=(SCALED_PRODUCTS,)),
+    "fp8_per_tensor": OnlineMethod(
+        linear=FP8_TENSOR, experts=FP8_TENSOR, composes=True, needs=(SCALED_PRODUCTS,)
+    ),
     "fp8_per_block": OnlineMethod(linear=FP8_BLOCK, experts=FP8_BLOCK, composes=True),
     "fp8_per_channel": OnlineMethod(
-        linear=PER_CHANNEL, experts=PER_CHANNEL, composes=True, needs=(FP8_PRODUCTS,)
+        linear=PER_CHANNEL,
+        experts=PER_CHANNEL,
+        composes=True,
+        needs=(FP8_PRODUCTS, SCALED_PRODUCTS),
     ),
     # resolve_quantization_config leaves both to the checkpoint
     "mxfp8": OnlineMethod(linear=MXFP8, experts=MXFP8),
