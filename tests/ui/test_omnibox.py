@@ -336,3 +336,13 @@ def test_models_with_a_block_are_listed():
     shown = region(door, "understood")
     assert "A block of 1,056 tokens has:" in shown
     assert "--block-size" not in shown
+
+
+def test_a_way_to_speculate_has_its_cost_and_a_button():
+    door = wb.explore(model="qwen3-next-80b-a3b", device="H100", tensor_parallel=4)
+    door.submit("how do I enable MTP?")
+    [button] = re.findall(r'data-arg="([^"]*num_speculative[^"]*)"', region(door, "understood"))
+    door.apply(**json.loads(unescape(button)))
+    assert (door.scenario.speculative_method, door.scenario.num_speculative_tokens) == ("mtp", 1)
+    door.submit("can I disable MTP?")
+    assert "num_speculative_tokens&quot;: 0" in region(door, "understood")

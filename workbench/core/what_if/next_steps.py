@@ -88,8 +88,7 @@ def single_changes(plan: Plan) -> Iterator[Mapping[str, Any]]:
     if model.state is not None:
         for dtype in ("auto", "bfloat16", "float32"):
             yield {"mamba_ssm_cache_dtype": dtype}
-    if settings.num_speculative_tokens or settings.speculative_method:
-        yield {"num_speculative_tokens": 0, "speculative_method": None, "draft_model": None}
+    yield from _speculation(plan)
     # What is in use, not what was set: the default depends on the model.
     yield {"enable_prefix_caching": not plan.enable_prefix_caching}
     if plan.enable_prefix_caching and model.is_hybrid:
@@ -98,6 +97,13 @@ def single_changes(plan: Plan) -> Iterator[Mapping[str, Any]]:
             yield {"mamba_cache_mode": mode}
     for budget in (2048, 8192, 16_384):
         yield {"max_num_batched_tokens": budget}
+
+
+def _speculation(plan: Plan) -> Iterator[Mapping[str, Any]]:
+    if plan.settings.num_speculative_tokens or plan.settings.speculative_method:
+        yield {"num_speculative_tokens": 0, "speculative_method": None, "draft_model": None}
+    elif plan.model.mtp is not None:
+        yield {"num_speculative_tokens": 1, "speculative_method": "mtp"}
 
 
 def next_step(plan: Plan, before: Answers, changes: Mapping[str, Any]) -> NextStep | None:
