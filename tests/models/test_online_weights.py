@@ -109,6 +109,8 @@ def test_a_word_without_described_bytes_leaves_the_weights_unknown():
         ("qwen3-30b-a3b", "awq", "quantization_not_described"),
         ("qwen3-30b-a3b", "fbgemm_fp8", "quantization_deprecated"),
         ("Qwen/Qwen3-30B-A3B-FP8", "awq", "quantization_differs"),
+        # its quantization_config does not name a method
+        ("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8", "fp8", "quantization_differs"),
         ("qwen3-30b-a3b", "bitsandbytes", "quantization_unknown"),
     ],
 )

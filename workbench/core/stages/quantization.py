@@ -5,7 +5,7 @@ Source: `ModelConfig._verify_quantization` and `get_supported_act_dtypes` of the
 """
 
 from workbench.core.errors import Refused, nearest_names
-from workbench.core.online import MX_BLOCK, MXFP8, Need, Place, is_online, overrules
+from workbench.core.online import MX_BLOCK, MXFP8, Need, Place, as_stored, is_online, overrules
 from workbench.core.platforms import gfx_of
 from workbench.core.ranks import split_of
 from workbench.core.rule_set import RULE_SETS
@@ -47,8 +47,9 @@ def quantization_known(run: WorkingPlan) -> None:
     Source: `ModelConfig._verify_quantization`.
     """
     word, method = run.settings.quantization, run.model.quantization
-    if word and method and not _is_accepted(run, word, method):
-        raise _differs(run, word, method)
+    file = as_stored(run.model)
+    if word and file.is_quantized and not _is_accepted(run, word, file.quantization):
+        raise _differs(run, word, file.quantization)
     stored, known = method or word, run.rules.quantization_methods
     if stored is None:
         return
@@ -73,20 +74,24 @@ def quantization_deprecated(run: WorkingPlan) -> None:
     )
 
 
-def _is_accepted(run: WorkingPlan, word: str, method: str) -> bool:
-    """Return whether a word may stand for the method of a checkpoint."""
+def _is_accepted(run: WorkingPlan, word: str, method: str | None) -> bool:
+    """Return whether a word may stand for the method of a checkpoint, None if it names none."""
     if word in {method, *FOR_ANY} or overrules(run.model):
         return True
-    others = OTHER_WORDS.get(method, ())
+    others = OTHER_WORDS.get(method or "", ())
     only_cuda = word == "moe_wna16" and run.platform.name != "cuda"
     return word in others and word in run.rules.quantization_methods and not only_cuda
 
 
-def _differs(run: WorkingPlan, word: str, method: str) -> Refused:
+def _differs(run: WorkingPlan, word: str, method: str | None) -> Refused:
+    name = run.model.name
     return Refused(
         "quantization_differs",
-        f"--quantization {word} does not fit {run.model.name}, which is stored with {method}. "
-        f"Omit it, or give {method}; only plain weights can be quantized as they load.",
+        f"--quantization {word} does not fit {name}, which is stored with {method}. "
+        f"Omit it, or give {method}; only plain weights can be quantized as they load."
+        if method
+        else f"--quantization {word} does not fit {name}: its quantization_config does not name a "
+        "method, and vLLM takes no other one for it. Omit it.",
         field="quantization",
         operands={"quantization": word, "checkpoint": method},
         candidates=[{"quantization": None}],
