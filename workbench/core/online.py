@@ -35,17 +35,17 @@ OVERRULING = frozenset(
 
 
 OVERRULING_OF = frozenset({("mxfp4", "gpt_oss"), ("fp8", "deepseek_v4")})
-"""(method, model_type) of classes for one family that do the same."""
+"""(method, model_type) that do the same (GptOssMxfp4Config, DeepseekV4FP8Config)."""
 
 
 class Place(NamedTuple):
     """Where weights are loaded."""
 
     platform: str
-    capability: tuple[int, int] = (0, 0)
+    capability: tuple[int, int]
     """(0, 0) is none."""
-    gfx: str = ""
-    """Architecture of an AMD device."""
+    gfx: str
+    """Architecture of an AMD device; empty for all others."""
 
     def is_gfx(self, *known: str) -> bool:
         """Return whether an AMD device has an architecture like these; True for all others."""
@@ -87,9 +87,8 @@ UNDESCRIBED = OnlineMethod(is_described=False)
 
 def overrules(model: Model) -> bool:
     """Return whether the method of the checkpoint is kept, whatever `--quantization` says."""
-    return (model.quantization, model.model_type) in OVERRULING_OF or (
-        model.quantization in OVERRULING
-    )
+    method = model.quantization
+    return method in OVERRULING or (method, model.model_type) in OVERRULING_OF
 
 
 def as_stored(model: Model) -> Model:

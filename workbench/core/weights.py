@@ -192,6 +192,11 @@ class Weights(NamedTuple):
     checkpoint_bytes: int = 0
     """Of all tensors in the files next to config.json; 0 where there are none."""
 
+    @property
+    def expert_parts(self) -> tuple[Part, ...]:
+        """Return the parts that routed experts have."""
+        return tuple(part for part, _ in self.parts if part.experts > 1)
+
     def size(
         self, split: Split, dtype: str, copies: Copies, layers: range | None = None
     ) -> int | None:

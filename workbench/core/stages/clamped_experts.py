@@ -28,5 +28,5 @@ def clamped_experts(run: WorkingPlan) -> None:
 
 
 def _has_nvfp4_experts(run: WorkingPlan) -> bool:
-    experts = (part for part, _ in run.model.unread_weights.of().parts if part.experts > 1)
+    experts = run.model.weights.expert_parts
     return any(one.stored is not None and one.stored.block == NVFP4.block for one in experts)

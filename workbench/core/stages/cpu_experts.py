@@ -10,9 +10,11 @@ from workbench.core.stages.invariant_experts import (
     format_of_experts,
     no_backend,
 )
+from workbench.core.stages.weight_checks import COMPRESSED
+from workbench.core.weights import Part
 from workbench.core.working_plan import WorkingPlan
 
-SMALL_GROUP, COMPRESSED = 32, "compressed-tensors"
+SMALL_GROUP = 32
 CORRECTION = ".correction"
 """How the name of a part ends that corrects the scores of a router."""
 
@@ -25,7 +27,7 @@ def cpu_experts(run: WorkingPlan) -> None:
     known = run.rules.amx_experts
     if part is None or kind not in {WNA16, *known}:
         return
-    why = _against_integers(run) if kind == WNA16 else None
+    why = _against_integers(run, part) if kind == WNA16 else None
     is_taken = why is None
     run.problem(
         "experts_need_amx" if is_taken else "no_integer_experts",
@@ -43,19 +45,14 @@ def cpu_experts(run: WorkingPlan) -> None:
     )
 
 
-def _against_integers(run: WorkingPlan) -> str | None:
+def _against_integers(run: WorkingPlan, part: Part) -> str | None:
     """Return what of experts in integers no kernel takes; None where one does."""
     if WNA16 not in run.rules.amx_experts:
         return ""
-    part = experts_of(run)
-    block = part.stored.block if part is not None and part.stored is not None else None
+    block = part.stored.block if part.stored is not None else None
     # CPUExpertsInt4 knows no key for such groups; AWQ and GPTQ have the one of any group.
     if run.model.quantization == COMPRESSED and block is not None and block[1] == SMALL_GROUP:
         return f" in groups of {SMALL_GROUP}"
-    names = (one.name for one, _ in run.model.unread_weights.of().parts)
+    corrects = any(one.name.endswith(CORRECTION) for one, _ in run.model.weights.parts)
     # get_routing_method_type: with a correction it is none of the plain ones.
-    return " whose router corrects its scores" if any(map(_corrects, names)) else None
-
-
-def _corrects(name: str) -> bool:
-    return name.endswith(CORRECTION)
+    return " whose router corrects its scores" if corrects else None

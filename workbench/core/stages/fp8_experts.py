@@ -57,8 +57,7 @@ def refined_experts(run: WorkingPlan) -> None:
 
 def _refined(run: WorkingPlan, split: Split) -> tuple[Part, int] | None:
     """Return the first experts whose share cuts blocks that can be made smaller, and the share."""
-    parts = (part for part, _ in run.model.unread_weights.of().parts if part.experts > 1)
-    for part in parts:
+    for part in run.model.weights.expert_parts:
         high, wide = (part.stored and part.stored.block) or (1, 1)
         if high == 1 or not part.fits(split):
             continue

@@ -47,8 +47,7 @@ def invariant_experts(run: WorkingPlan) -> None:
 
 def experts_of(run: WorkingPlan) -> Part | None:
     """Return the first part of the weights that has experts."""
-    parts = (part for part, _ in run.model.unread_weights.of().parts if part.experts > 1)
-    return next(parts, None)
+    return next(iter(run.model.weights.expert_parts), None)
 
 
 def format_of_experts(run: WorkingPlan) -> str | None:

@@ -108,7 +108,7 @@ def expert_split(run: WorkingPlan) -> None:
     split = split_of(run)
     if split.of_experts == 1 or split.keeps_experts or not run.model.num_experts:
         return
-    parts = [part for part, _ in run.model.unread_weights.of().parts if part.experts > 1]
+    parts = run.model.weights.expert_parts
     part = next((one for one in parts if not one.fits(split)), None)
     if part is None:
         return
