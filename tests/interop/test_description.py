@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from random import Random
 
 import pytest
 
 import workbench as wb
+from tests.interop.test_log_explain import LOGS
 from workbench.core.errors import ScenarioError
 from workbench.interop.description import EXAMPLE, read_description
 from workbench.interop.omnibox import understand
 from workbench.models import catalog_names
 from workbench.scenario import Scenario
 
-LOGS = Path(__file__).parents[1] / "data" / "logs"
 MODEL = "qwen3-next-80b-a3b"
 
 

@@ -68,15 +68,16 @@ def read_description(text: str) -> Description | None:
 
 def _cut(words: Sequence[str]) -> _Spans:
     """Return the spans of a part: as few as possible, and as few words as possible in none."""
-    best = [_Spans()]
-    for at in range(len(words) - 1, -1, -1):
-        rest = best[0]
+    count = len(words)
+    best = {count: _Spans()}  # of the words from this one on
+    for at in reversed(range(count)):
+        rest = best[at + 1]
         options = [_Spans(rest.cost + UNKNOWN, rest.fields, (words[at], *rest.unknown))]
-        for end in range(at + 1, min(len(words), at + LONGEST_SPAN) + 1):
+        for end in range(at + 1, min(count, at + LONGEST_SPAN) + 1):
             if (fields := _fields(" ".join(words[at:end]), DESCRIBED)) is not None:
-                rest = best[end - at - 1]
+                rest = best[end]
                 options.append(_Spans(rest.cost + 1, (fields, *rest.fields), rest.unknown))
-        best.insert(0, min(options, key=lambda spans: spans.cost))
+        best[at] = min(options, key=lambda spans: spans.cost)
     return best[0]
 
 
@@ -88,8 +89,8 @@ def _is_prose(found: Iterable[_Spans], said: Iterable[Fields]) -> bool:
     if any(spans.fields and not spans.unknown for spans in found):
         return False
     names = any(fields.keys() & {"model", "device"} for fields in said)
-    unknown = [word for spans in found for word in spans.unknown]
-    return not (names and all(map(re.compile(r"\d").search, unknown)))
+    unknown = (word for spans in found for word in spans.unknown)
+    return not (names and all(re.search(r"\d", word) for word in unknown))
 
 
 def read_words(phrase: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The explanation of a log: one entry per message, and the scenario that it describes."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from workbench.core.remedies import Remedy
@@ -73,16 +73,9 @@ class Failure:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the published form."""
-        return {
-            "line": self.line,
-            "text": self.text,
-            "message": self.message,
-            "problem": self.problem,
-            "summary": self.summary,
-            "missing": list(self.missing),
-            "reproduced": self.is_reproduced,
-            "remedies": [remedy.to_dict() for remedy in self.remedies],
-        }
+        published = {one.name: getattr(self, one.name) for one in fields(self)}
+        remedies = [remedy.to_dict() for remedy in self.remedies]
+        return {**published, "remedies": remedies, "reproduced": self.is_reproduced}
 
 
 @dataclass(frozen=True, slots=True)
