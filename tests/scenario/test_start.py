@@ -27,17 +27,17 @@ TAKE_PLANS = {
 
 def test_a_model_a_plan_and_a_scenario_mean_the_same():
     expected = PLAN.to_dict()
-    starts = (PLAN, PLAN.scenario, MODEL, catalog_config(MODEL))
-    for start in starts[:3]:
+    for start in (PLAN, PLAN.scenario, MODEL):
         assert wb.resolve(start, tensor_parallel=2).to_dict() == expected
-    assert wb.resolve(starts[3], tensor_parallel=2).block_size == PLAN.block_size
+    assert wb.resolve(catalog_config(MODEL), tensor_parallel=2).block_size == PLAN.block_size
     assert wb.resolve(PLAN, rules="0.33").settings.tensor_parallel == 2
 
 
 def test_a_path_is_a_model(tmp_path):
-    path = tmp_path / "config.json"
+    path = tmp_path / "my config.json"
     path.write_text(json.dumps(catalog_config(MODEL)), encoding="utf-8")
     assert wb.resolve(path, tensor_parallel=2).block_size == PLAN.block_size
+    assert wb.explore(str(path), tensor_parallel=2).plan.block_size == PLAN.block_size
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)

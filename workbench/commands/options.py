@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from time import monotonic
@@ -205,12 +205,13 @@ def named_values(items: Iterable[str] | None, option: str, what: str = "name") -
 def _fields_of(model: str | None) -> dict[str, Any]:
     """Return the fields of an argument: a model, a file with a scenario in it, or a text."""
     from workbench.scenario.links import LINK, read_link
+    from workbench.scenario.start import is_words
 
     if model is None:
         return {}
     if LINK in model:
         return read_link(model)
-    if len(model.split()) > 1 and not _is_path(model):
+    if is_words(model):
         return _fields_of_text(model)
     path = Path(model)
     if path.suffix == ".json" and path.is_file():
@@ -222,12 +223,6 @@ def _fields_of(model: str | None) -> dict[str, Any]:
         if isinstance(held, dict) and "model" in held and "model_type" not in held:
             return dict(held)
     return {"model": model}
-
-
-def _is_path(text: str) -> bool:
-    with suppress(OSError):  # a command may be longer than any name
-        return Path(text).exists()
-    return False
 
 
 def _fields_of_text(text: str) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """The scenario that a caller means by a scenario, a plan or a model."""
 
+from contextlib import suppress
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from workbench.core.errors import ScenarioError
@@ -27,7 +29,19 @@ def scenario_from(start: Start, **fields: Any) -> Scenario:
     if not isinstance(start, Scenario):
         raise ScenarioError(
             "not_a_scenario",
-            f"Expected a scenario, a plan, or a model (catalog name, path of a config.json, hub id "
+            "Expected a scenario, a plan, or a model (catalog name, path of a config.json, hub id "
             f"or config object); got a {type(start).__name__}.",
         )
     return start.replace(**fields) if fields else start
+
+
+def is_words(text: str) -> bool:
+    """Return whether a text has several words and is not a path: a command, a description, a log.
+
+    Other texts name a model.
+    """
+    if len(text.split()) < 2:
+        return False
+    with suppress(OSError):  # a command may be longer than any name
+        return not Path(text).exists()
+    return True

@@ -12,7 +12,7 @@ from workbench.door.labs import LABS
 from workbench.door.regions import lab_links
 from workbench.door.session import Outcome, RecordedError, error_html, guarded
 from workbench.scenario import Scenario
-from workbench.scenario.start import Start, scenario_from
+from workbench.scenario.start import Start, is_words, scenario_from
 from workbench.ui.door_view import DoorView
 from workbench.ui.hub_first import HubFirst
 from workbench.ui.labs import Labs
@@ -34,7 +34,7 @@ def explore(start: Start = None, **fields: Any) -> FrontDoor:
     >>> wb.explore(plan, tensor_parallel=2).plan.block_size
     2096
     """
-    if isinstance(start, str) and len(start.split()) > 1:
+    if isinstance(start, str) and is_words(start):
         door = FrontDoor(Scenario(**fields))
         door.submit(start)
         return door
