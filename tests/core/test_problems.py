@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import workbench.core
 from tests.core.conformance import config
 from tests.models.configs import (
+    bamba,
     deepseek_v3,
     gemma3,
     granitemoehybrid,
@@ -1342,6 +1343,23 @@ REFUSALS = [
         None,
         {"kv_cache_dtype": "auto"},
         id="head-of-one-element",
+    ),
+    pytest.param(
+        {
+            "model": bamba(
+                num_attention_heads=48,
+                num_key_value_heads=16,
+                head_dim=32,
+                hidden_size=64,
+                mamba_expand=1,
+                mamba_n_heads=1,
+            ),
+            "kv_cache_dtype": "nvfp4",
+        },
+        "head_size_too_small",
+        None,
+        {"kv_cache_dtype": "auto"},
+        id="heads-whose-derived-size-is-one",
     ),
     pytest.param(
         {

@@ -15,7 +15,7 @@ from workbench.core.groups.built_layers import skips_layers, unquantized_layers
 from workbench.core.groups.cache_spec import ATTENTION_SPECS, MLA_SPEC
 from workbench.core.groups.layer_classes import AS_THE_MODEL
 from workbench.core.groups.layer_specs import layer_specs
-from workbench.core.model import FULL, SLIDING, SSM
+from workbench.core.model import FULL, SLIDING, SSM, Attention
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -37,15 +37,7 @@ def attention_token_bytes(run: WorkingPlan) -> None:
     run.attention_bytes_per_token, formula = run.rules.token_bytes(
         attention, kv_heads, run.kv_cache_dtype, run.model_dtype, run.backend
     )
-    if not run.attention_bytes_per_token:
-        raise Refused(
-            "head_size_too_small",
-            f"kv_cache_dtype = {run.kv_cache_dtype} packs heads of {attention.head_size} elements "
-            "into 0 bytes; no block size follows from that. Use auto or fp8.",
-            field="kv_cache_dtype",
-            operands={"kv_cache_dtype": run.kv_cache_dtype, "head_size": attention.head_size},
-            candidates=[{"kv_cache_dtype": "auto"}, {"kv_cache_dtype": "fp8"}],
-        )
+    _check_bytes(run, attention, run.attention_bytes_per_token)
     run.step(
         TOKEN_BYTES,
         run.attention_bytes_per_token,
@@ -55,6 +47,20 @@ def attention_token_bytes(run: WorkingPlan) -> None:
         kv_cache_dtype=run.kv_cache_dtype,
         model_dtype=run.model_dtype,
         use_mla=attention.use_mla,
+    )
+
+
+def _check_bytes(run: WorkingPlan, attention: Attention, per_token: int) -> None:
+    """Refuse heads so small that nothing is left of a token. Errors: Refused."""
+    if per_token:
+        return
+    raise Refused(
+        "head_size_too_small",
+        f"kv_cache_dtype = {run.kv_cache_dtype} packs heads of {attention.head_size} elements "
+        "into 0 bytes; no block size follows from that. Use auto or fp8.",
+        field="kv_cache_dtype",
+        operands={"kv_cache_dtype": run.kv_cache_dtype, "head_size": attention.head_size},
+        candidates=[{"kv_cache_dtype": "auto"}, {"kv_cache_dtype": "fp8"}],
     )
 
 
@@ -83,6 +89,7 @@ def attention_page(run: WorkingPlan) -> None:
         run.model_dtype,
         run.backend,
     )
+    _check_bytes(run, attention, per_token)  # a release may build heads of another size
     run.attention_page_size_bytes = run.block_size * per_token
 
 
