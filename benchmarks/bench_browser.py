@@ -1,4 +1,4 @@
-"""Measure what a person waits for in JupyterLab and Chromium: the first picture, and a change.
+"""Measure what a person waits for in JupyterLab and Chromium: pictures, labs, and a change.
 
 Compared with the shortest message to the kernel and back, measured in turn on the same page.
 
@@ -27,6 +27,7 @@ from tests.browser.server import LabServer  # noqa: E402
 
 BUDGET_P50_S, BUDGET_P95_S, BUDGET_KERNEL_S = 0.06, 0.1, 0.05
 BUDGET_FIRST_S = 3.0
+BUDGET_LAB_S, LAB_WITHOUT_S = 1.0, 2.9
 CHANGES, OPENINGS = 120, 5
 PAUSE_MS = 100
 """Between changes, as a person makes them: the end of the one before does not count."""
@@ -82,6 +83,17 @@ FIRST_PICTURE = """async () => {
   while (!document.querySelector(".jp-OutputArea-output .wb-page")) await painted();
 }"""
 
+# A picture, a table or a text; some labs have none until something is launched.
+LAB_PICTURE = """async (title) => {
+  const known = new Set(document.querySelectorAll(".wb-labs .wb-tab"));
+  const drawn = (one) => !known.has(one) && one.querySelector(".main-svg, svg, table, pre");
+  const last = performance.now() + 3000;
+  document.querySelector(`[aria-expanded][data-do="lab"][data-arg="${title}"]`).click();
+  while (![...document.querySelectorAll(".wb-labs .wb-tab")].some(drawn))
+    if (performance.now() > last) return;
+    else await painted();
+}"""
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -123,6 +135,7 @@ def in_the_browser(scale: float) -> Iterator[Figure]:
             page.run_all()
             page.page.wait_for_function("window.echo && document.querySelector('.wb-page')")
             yield from changes(page, max(40, int(CHANGES * scale)))
+            yield from labs(page)
         finally:
             browser.close()
             server.close()
@@ -168,6 +181,21 @@ def changes(page: LabPage, count: int) -> Iterator[Figure]:
     yield from rows(every, median(echoes))
     note = "processor time of all threads; every message of the page is in it"
     yield Figure("kernel per change, slowest view", max(busy), BUDGET_KERNEL_S, note=note)
+
+
+def labs(page: LabPage) -> Iterator[Figure]:
+    """Open every lab once; the first one brings plotly."""
+    links = page.element(".wb-door [aria-expanded][data-do=lab]").all()
+    titles = [one.get_attribute("data-arg") for one in links]
+    given = f"([title, pause]) => timed(() => ({LAB_PICTURE})(title), pause)"
+    times = {title: page.page.evaluate(given, [title, 5 * PAUSE_MS]) for title in titles}
+    without = [title for title in titles if times[title] > LAB_WITHOUT_S]
+    first, *others = [title for title in titles if title not in without]
+    slowest = max(others, key=lambda title: times[title])
+    yield Figure("first lab to its picture", times[first], note=f"{first}, with plotly")
+    middle = duration(median(times[title] for title in others))
+    note = f"{slowest}; median of {len(others)}: {middle}; none in {', '.join(without) or 'no lab'}"
+    yield Figure("another lab to its picture, slowest", times[slowest], BUDGET_LAB_S, note=note)
 
 
 def change(page: LabPage, text: str) -> float:

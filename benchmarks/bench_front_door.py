@@ -63,6 +63,9 @@ def import_time(scale: float) -> Iterator[Figure]:
         "import numpy": "import numpy",
         "import workbench": "import workbench",
         "import workbench and its first plan": "import workbench as wb; wb.resolve(wb.Scenario())",
+        "import pydantic": "import pydantic",
+        "import typer": "import typer",
+        "import the command line": "import workbench.cli",
     }
     times: dict[str, list[float]] = {name: [] for name in statements}
     for _ in range(max(3, int(21 * scale))):
