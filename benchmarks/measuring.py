@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import platform
+import tempfile
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -42,7 +43,11 @@ def run(
     print(*(f"{name}: {value}" for name, value in machine.items()), sep="\n", end="\n\n")
     if os.getloadavg()[0] > (os.cpu_count() or 1):
         print("Other work keeps these cores busy: times are longer than on a quiet machine.\n")
-    rows = [row for measure in measures for row in measure(quick if options.quick else 1.0)]
+    with tempfile.TemporaryDirectory() as folder:
+        # Interpreters started here keep bytecode, as an installed package has it.
+        os.environ["PYTHONPYCACHEPREFIX"] = folder
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        rows = [row for measure in measures for row in measure(quick if options.quick else 1.0)]
     print_table([list(cells), *([cell(row) for cell in cells.values()] for row in rows)])
     if options.json:
         published = [asdict(row) | {name: getattr(row, name) for name in derived} for row in rows]

@@ -14,7 +14,6 @@ from workbench.models.catalog import catalog_config, catalog_hub_id, catalog_nam
 from workbench.models.families.decoder import DEFAULT
 from workbench.models.family import find_family
 from workbench.models.fields import Fields
-from workbench.models.hub import download_config, is_read
 from workbench.models.json_file import read_config
 from workbench.models.read import read_model
 
@@ -75,6 +74,8 @@ def labelled_config(reference: str | Path | Mapping[str, Any]) -> tuple[Mapping[
         return read_config(path), _file_label(path)
     if HUB_ID.fullmatch(reference):
         check_model(reference)
+        from workbench.models.hub import download_config
+
         return download_config(reference), reference
     return catalog_config(reference), reference
 
@@ -83,6 +84,9 @@ def needs_hub(reference: object) -> bool:
     """Return whether reading the model waits for the hub."""
     if not isinstance(reference, str) or catalog_name(reference) or _path(reference) is not None:
         return False
+    # Only a hub id needs the client of a network, which takes long to import.
+    from workbench.models.hub import is_read
+
     return HUB_ID.fullmatch(reference) is not None and not is_read(reference)
 
 
