@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from workbench.access.json_text import MAX_DEPTH
 from workbench.sweeps.store import Key, ResultStore, Row, StoreError
 from workbench.sweeps.store import file as store_file
 from workbench.sweeps.store.file import SCHEMA_VERSION, _connect
@@ -98,6 +100,24 @@ def test_a_time_is_of_this_age(name):
     assert Row.from_dict({**body, name: last - 1}) is not None
     with pytest.raises(ValueError, match=name):
         Row.from_dict({**body, name: last})
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999", "[[-1e999]]"])
+@pytest.mark.parametrize("name", ["config", "limits", "values", "provenance"])
+def test_every_number_of_a_row_is_finite(name, number):
+    whole = {**Row(KEY, median_s=1.0).to_dict(), name: {"a": "number"}}
+    with pytest.raises(ValueError, match=r"finite|JSON compliant|valid number"):
+        Row.from_json(json.dumps(whole).replace('"number"', number).encode())
+
+
+@pytest.mark.parametrize("name", ["values", "provenance"])
+def test_a_row_may_nest_as_deep_as_other_json(name):
+    deepest = json.loads("[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1))
+    for deep in (deepest, [{"[": "{" * MAX_DEPTH}]):
+        row = Row(KEY, **{name: {"deep": deep}})
+        assert Row.from_dict(row.to_dict()) == row
+    with pytest.raises(ValueError, match="nested more than"):
+        Row.from_dict(Row(KEY, **{name: {"deep": [deepest]}}).to_dict())
 
 
 @pytest.mark.parametrize("times", [{"median_s": 0.5}, {"spread_s": 0.5}])

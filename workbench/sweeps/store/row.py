@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from functools import cache
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
+from workbench.access.json_text import MAX_DEPTH, parse_json
 from workbench.core.errors import Unusable, shown
 
 OK = "ok"
@@ -73,8 +74,6 @@ class Row:
     Errors: ValueError for an unknown status, or for a time that comes from Triton's interpreter.
     """
 
-    __pydantic_config__: ClassVar = ConfigDict(strict=True, revalidate_instances="always")
-
     key: Key
     status: str = OK
     message: str = ""
@@ -111,29 +110,44 @@ class Row:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Row:
-        """Build the row from what `to_dict` returned, with every type checked.
+        """Build the row from what `to_dict` returned. Errors: as `from_json`, and TypeError."""
+        return cls.from_json(json.dumps(values).encode())
 
-        Errors: KeyError, TypeError, ValueError, also for what UTF-8 or JSON cannot say: half of a
-        surrogate pair, NaN, infinity.
+    @classmethod
+    def from_json(cls, text: bytes) -> Row:
+        """Build the row from what `to_dict` returned as JSON, with every type checked.
+
+        Errors: ValueError, also for what UTF-8 or JSON cannot say: half of a surrogate pair, NaN,
+        infinity.
         """
-        key = Key.of(values["config"], values["device"], values["kernel_hash"], values["round"])
-        row = cls(key, **{name: values[name] for name in _PLAIN})
-        checked = _checker().validate_python(row)
-        json.dumps(row.to_dict(), allow_nan=False, ensure_ascii=False).encode()
-        return checked
+        if text.count(b"[") + text.count(b"{") > MAX_DEPTH:
+            parse_json(text)  # refuses what nests too deep: fewer brackets cannot
+        found = vars(_checker().validate_json(text))
+        key = Key.of(*[found.pop(name) for name in _KEY])
+        _encode([found["values"], found["provenance"]])  # no NaN: their numbers have no type
+        return cls(key, **found)
 
 
-_PLAIN = tuple(field.name for field in fields(Row) if field.name != "key")
+_KEY = tuple(one.name for one in fields(Key))
+_PLAIN = tuple(one.name for one in fields(Row) if one.name != "key")
 
 
 @cache
-def _checker() -> TypeAdapter[Row]:
-    return TypeAdapter(Row)
+def _checker() -> TypeAdapter[Any]:
+    """Return what checks the JSON of a row: the values of its key are among the others."""
+    kinds = get_type_hints(Key) | get_type_hints(Row, include_extras=True)
+    kinds["config"] = dict[str, Any]
+    strict = ConfigDict(strict=True, allow_inf_nan=False)
+    names = [(name, kinds[name]) for name in (*_KEY, *_PLAIN)]
+    return TypeAdapter(make_dataclass("_Body", names, namespace={"__pydantic_config__": strict}))
+
+
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
 def canonical(values: Mapping[str, Any]) -> str:
     """Return the canonical JSON text of these values. ValueError for NaN or infinity."""
-    return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _encode(values)
 
 
 def packed(row: Row) -> tuple[Any, ...]:

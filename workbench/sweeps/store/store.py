@@ -15,7 +15,6 @@ from pathlib import Path
 from random import uniform
 from typing import Any, Self
 
-from workbench.access.json_text import parse_json
 from workbench.sweeps.store.file import BUSY_S, DAMAGE, damaged, is_busy, opened
 from workbench.sweeps.store.row import Key, Row, StoreError, checksum, packed
 from workbench.sweeps.store.turns import turn
@@ -23,7 +22,7 @@ from workbench.sweeps.store.turns import turn
 LEASE_S = 120.0
 LONGEST_LEASE_S = 3600.0
 """A claim that would last longer is void: the clock of its machine is wrong."""
-PAUSE_S = 0.001, 0.004
+PAUSE_S = 0.0005, 0.002
 """Between two tries to write, and after a commit that follows another one at once: SQLite's own
 pauses grow to 100 ms, so a process that writes without a pause would starve all others."""
 KEY = "WHERE config_hash = ? AND device = ? AND kernel_hash = ? AND round = ?"
@@ -126,21 +125,23 @@ class ResultStore:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def _intact(self, where: str = "", values: tuple[Any, ...] = ()) -> Iterable[Row]:
-        """Return every row with a valid checksum, and quarantine the others.
+    def _intact(self, where: str = "", values: tuple[Any, ...] = ()) -> Iterator[Row]:
+        """Yield every row with a valid checksum, and quarantine the others at the end.
 
         A damaged file can show the same row twice: it is returned once.
         """
         self._report_lost()
-        good: dict[Key, Row] = {}
+        checksums: dict[Key, bytes] = {}
         bad = []
         with self._reading() as connection:
             for raw in connection.execute(READ + where, values):
                 row = _row(raw)
-                if row is None or good.setdefault(row.key, row) != row:
+                if row is None or checksums.get(row.key, raw[-1]) != raw[-1]:
                     bad.append(raw)
+                elif row.key not in checksums:
+                    checksums[row.key] = raw[-1]
+                    yield row
         self._put_away(bad)
-        return good.values()
 
     def _report_lost(self) -> None:
         """Say once that rows are gone: the file still opens after a page of it was overwritten."""
@@ -246,8 +247,8 @@ def _row(raw: tuple[Any, ...]) -> Row | None:
         identity = b"%b\0%b\0%b\0%d" % (config_hash, device, kernel_hash, number)
         if type(number) is not int or checksum(identity, body) != written:
             return None
-        row = Row.from_dict(parse_json(body))
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        row = Row.from_json(body)
+    except (AttributeError, TypeError, ValueError, OverflowError):
         return None  # text for a number, an infinite round, another body
     return row if row.key.identity == identity else None
 
