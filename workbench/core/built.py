@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from workbench.core.model import SSM, Model
 from workbench.core.online import as_loaded, as_stored
 from workbench.core.rule_set import RuleSet
+from workbench.core.weights import UnreadWeights
 
 if TYPE_CHECKING:
     from workbench.scenario.fields import Settings
@@ -21,17 +23,22 @@ def as_built(model: Model, settings: Settings, rules: RuleSet) -> Model:
     # A model that was read with a drafter may be resolved without it, as a change of the scenario.
     model = as_stored(model)
     if model.drafter is not None:
-        drafter = settings.draft_model and _with_own_heads(model.drafter, rules)
-        model = replace(model, drafter=drafter or None)
+        drafter = _with_own_heads(model.drafter, rules) if settings.draft_model else None
+        model = model if drafter is model.drafter else replace(model, drafter=drafter)
     model = _with_own_heads(model, rules)
     return as_loaded(model, settings.quantization, rules.online_methods)
 
 
 def _with_own_heads(model: Model, rules: RuleSet) -> Model:
     """Return the model with heads of the derived size where the release has such."""
-    size, served = model.derived_head_size, rules.model_registry.served
-    if size is None:
-        return model
+    size = model.derived_head_size
+    # Models are equal whatever their weights are.
+    return model if size is None else _with_heads(model, model.unread_weights, size, rules)
+
+
+@lru_cache(maxsize=256)
+def _with_heads(model: Model, _weights: UnreadWeights, size: int, rules: RuleSet) -> Model:
+    served = rules.model_registry.served
     if model.stated is not None and model.model_type in rules.without_config_class:
         return replace(model, stated=replace(model.stated, head_size=size))
     # What the Transformers library runs has heads of the stated size, inside of wrappers too.

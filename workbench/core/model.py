@@ -276,7 +276,7 @@ class Model:
         # ModelArchitectureConfig reads them from a `per_layer_config`.
         if self.attention is None or self.attention.hides_own_heads:
             return self.attention
-        found = {self.attention.of_layer(layer) for layer in self.layers if layer.kind != SSM}
+        found = [self.attention.of_layer(layer) for layer in self.layers if layer.kind != SSM]
         heads, size = max(one.num_kv_heads for one in found), max(one.head_size for one in found)
         return _with_heads(self.attention, heads, size)
 

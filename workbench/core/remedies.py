@@ -109,9 +109,9 @@ def try_changes(
         if changes in tried:
             continue
         tried.append(changes)
+        if all(getattr(settings, name) == value for name, value in changes.items()):
+            continue
         try:
-            if replace(settings, **changes) == settings:
-                continue
             plan = resolved(changes)
         except WorkbenchError:
             continue

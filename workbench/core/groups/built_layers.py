@@ -1,8 +1,16 @@
 """Which layers are built, in which order, and which of them a quantized cache omits."""
 
+from functools import lru_cache
+
+from workbench.core.drafter import Drafter
 from workbench.core.dtypes import PACKED_DTYPES
-from workbench.core.groups.layer_classes import AS_THE_MODEL, with_indexers
-from workbench.core.model import CROSS, FULL, SLIDING, SSM, Attention, Layer
+from workbench.core.groups.layer_classes import (
+    AS_THE_MODEL,
+    LayerClasses,
+    layer_classes,
+    with_indexers,
+)
+from workbench.core.model import CROSS, FULL, SLIDING, SSM, Attention, Layer, Model
 from workbench.core.plan import Plan
 
 WINDOWS = "sliding_window"
@@ -13,16 +21,41 @@ UNQUANTIZED_ENDS = 2
 
 def cache_layers(plan: Plan) -> tuple[Layer, ...]:
     """Return everything that keeps a cache, as it is constructed: the drafter comes last."""
-    found, part = _all_layers(plan), plan.stage_layers
+    shares = plan.rules.groups.shares_indexers
+    return _cache_layers(plan.model, plan.drafter, shares, plan.stage_layers)
+
+
+def cache_classes(plan: Plan, unquantized: frozenset[int]) -> LayerClasses:
+    """Return the classes of `cache_layers`, with unquantized ones apart."""
+    shares = plan.rules.groups.shares_indexers
+    return _cache_classes(plan.model, plan.drafter, shares, plan.stage_layers, unquantized)
+
+
+# Both are found by the model, whose hash is quick: that of all its layers takes longer than they do
+@lru_cache(maxsize=1024)
+def _cache_classes(
+    model: Model,
+    drafter: Drafter | None,
+    shares: bool,
+    part: range | None,
+    unquantized: frozenset[int],
+) -> LayerClasses:
+    return layer_classes(_cache_layers(model, drafter, shares, part), unquantized)
+
+
+@lru_cache(maxsize=1024)
+def _cache_layers(
+    model: Model, drafter: Drafter | None, shares: bool, part: range | None
+) -> tuple[Layer, ...]:
+    found = _all_layers(model, drafter, shares=shares)
     return found if part is None else tuple(layer for layer in found if layer.number in part)
 
 
-def _all_layers(plan: Plan) -> tuple[Layer, ...]:
+def _all_layers(model: Model, drafter: Drafter | None, *, shares: bool) -> tuple[Layer, ...]:
     # An indexer is built before the attention that it serves; a drafter's layer always has its own
     # (DeepseekV2MLAAttention, DeepseekV32Attention, 0.23 and 0.33).
-    own, drafter = plan.model.layers, plan.drafter
-    if (attention := plan.model.attention) is not None and attention.indexer is not None:
-        shares = plan.rules.groups.shares_indexers
+    own = model.layers
+    if (attention := model.attention) is not None and attention.indexer is not None:
         own = with_indexers(own, attention.indexer.followers if shares else frozenset())
     if drafter is None:
         return own

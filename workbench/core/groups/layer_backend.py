@@ -93,4 +93,6 @@ def _read_differently(
     if attention is not None and attention.side_backends:
         return layers
     # Layers of one class have one and the same spec, which is cheaper than to compare specs.
+    if plan.drafter is None:
+        return {id(spec): (name, spec) for name, spec in layers}.values()
     return {(id(spec), is_drafted(plan, name)): (name, spec) for name, spec in layers}.values()

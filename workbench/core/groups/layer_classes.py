@@ -112,7 +112,6 @@ def layer_name(layer: Layer) -> str:
     return f"{layer.drafted or 'model'}.layers.{layer.number}.{part}"
 
 
-@lru_cache(maxsize=1024)
 def with_indexers(layers: tuple[Layer, ...], followers: frozenset[int]) -> tuple[Layer, ...]:
     """Return the layers, each after its indexer unless it has none of its own."""
     found: list[Layer] = []

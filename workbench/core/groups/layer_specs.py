@@ -6,6 +6,7 @@ from typing import NamedTuple
 from workbench.core.block_sizes import BlockSize, largest_block_within
 from workbench.core.dtypes import FLOAT_BYTES, FP8_DTYPES, TURBOQUANT_BITS
 from workbench.core.groups.built_layers import (
+    cache_classes,
     cache_layers,
     chooser,
     unquantized_layers,
@@ -31,13 +32,7 @@ from workbench.core.groups.layer_classes import (
     layer_classes,
 )
 from workbench.core.layouts.shapes import CacheGeometry
-from workbench.core.model import (
-    FULL,
-    SLIDING,
-    SSM,
-    Attention,
-    Layer,
-)
+from workbench.core.model import FULL, SLIDING, SSM, Attention, Layer
 from workbench.core.packing import RECORD_DTYPES
 from workbench.core.plan import Plan
 from workbench.core.runner import keeps_drafts_whole
@@ -87,8 +82,8 @@ def _joined(plan: Plan) -> LayerSpecs:
 
 
 def _of_rank(plan: Plan, layers: tuple[Layer, ...] | None = None) -> LayerSpecs:
-    own = cache_layers(plan) if layers is None else layers
-    classes = layer_classes(own, unquantized_layers(plan))
+    plain = unquantized_layers(plan)
+    classes = cache_classes(plan, plain) if layers is None else layer_classes(layers, plain)
     return LayerSpecs(
         classes,
         tuple(

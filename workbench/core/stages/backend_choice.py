@@ -69,7 +69,7 @@ def backend_choice(run: WorkingPlan) -> None:
             [(name, supported_sizes(run, query, run.rules.backends[name])) for name in names]
         )
         run.supported_kernel_block_sizes = run.backends[-1][1]
-        _stored_dtype(run, chosen)
+        _stored_dtype(run, query, chosen)
         _untested_device(run, query, chosen)
 
 
@@ -88,9 +88,9 @@ def _untested_device(run: WorkingPlan, query: LayerQuery, backend: Backend) -> N
     )
 
 
-def _stored_dtype(run: WorkingPlan, backend: Backend) -> None:
+def _stored_dtype(run: WorkingPlan, query: LayerQuery, backend: Backend) -> None:
     """Set the packed fp8 format that some sparse backends store, with vLLM's log line."""
-    stored, query = backend.stored_kv_cache_dtypes.get(run.kv_cache_dtype), LayerQuery.of(run)
+    stored = backend.stored_kv_cache_dtypes.get(run.kv_cache_dtype)
     if stored is None or not backend.stored_where(query) or reasons_against(run, query, backend):
         return
     run.step(STORED_DTYPE, stored, backend=backend.name, kv_cache_dtype=run.kv_cache_dtype)

@@ -4,7 +4,14 @@ Source: `update_block_size_for_backend` of 0.23, which takes the first layer, an
 `Platform._find_non_ssm_backends` of 0.33, which takes every class of backend once.
 """
 
-from workbench.core.groups.built_layers import cache_layers, chooser, unquantized_layers
+from collections.abc import Iterable
+
+from workbench.core.groups.built_layers import (
+    cache_classes,
+    cache_layers,
+    chooser,
+    unquantized_layers,
+)
 from workbench.core.groups.layer_backend import CACHE_ONLY
 from workbench.core.groups.layer_classes import INDEXER, LayerVariant
 from workbench.core.groups.layer_specs import backend_of
@@ -31,16 +38,28 @@ def built_backends(run: WorkingPlan) -> dict[tuple[str, str], None]:
     # _find_non_ssm_backends compares classes: those of chunked and of cross attention derive from
     # that of the other layers and have its name (0.33).
     found: dict[tuple[str, str], None] = {}
-    unquantized = unquantized_layers(run)
-    layers = [layer for layer in cache_layers(run) if layer.kind != SSM]
-    for layer in layers:
+    for layer, is_plain in _built_differently(run):
+        if layer.kind == SSM:
+            continue
         own = layer.kind if layer.kind in {CHUNKED, CROSS} else ""
-        for name in _of_layer(run, layer, is_plain=layer.number in unquantized):
+        for name in _of_layer(run, layer, is_plain=is_plain):
             if name is not None:
                 found[name, own] = None
     if run.settings.hidden_state_layers:
         found[CACHE_ONLY, ""] = None
     return found
+
+
+def _built_differently(run: WorkingPlan) -> Iterable[tuple[Layer, bool]]:
+    """Return one layer of each kind, or all of them where the number of a layer decides as well.
+
+    Each with whether it is unquantized; the first layer of every kind, in the order of the layers.
+    """
+    unquantized, drafter = unquantized_layers(run), run.drafter
+    attentions = (run.model.attention, None if drafter is None else drafter.attention)
+    if any(one is not None and one.side_backends for one in attentions):
+        return ((layer, layer.number in unquantized) for layer in cache_layers(run))
+    return cache_classes(run, unquantized).kinds
 
 
 def _of_layer(run: WorkingPlan, layer: Layer, *, is_plain: bool) -> tuple[str | None, ...]:

@@ -8,13 +8,8 @@ layers of a model may get the same one. Source: `Attention.__init__` of 0.23 and
 from workbench.core.backends import Backend, LayerQuery
 from workbench.core.block_sizes import BlockSize
 from workbench.core.dtypes import TURBOQUANT_BITS
-from workbench.core.groups.built_layers import cache_layers, unquantized_layers
-from workbench.core.groups.layer_classes import (
-    AS_THE_MODEL,
-    INDEXER,
-    LayerVariant,
-    layer_classes,
-)
+from workbench.core.groups.built_layers import cache_classes, unquantized_layers
+from workbench.core.groups.layer_classes import AS_THE_MODEL, INDEXER, LayerVariant
 from workbench.core.model import CHUNKED, SLIDING, SSM, Attention
 from workbench.core.stages.backend_choice import not_valid_text, said
 from workbench.core.stages.backend_requests import (
@@ -51,7 +46,7 @@ def layer_backends(run: WorkingPlan) -> None:
     if main is None or attention is None:
         return
     unquantized = _own_unquantized(run)
-    classes = layer_classes(cache_layers(run), unquantized).kinds
+    classes = cache_classes(run, unquantized).kinds
     kept = {SSM, INDEXER}
     layers = [
         (layer, plain)
@@ -64,7 +59,7 @@ def layer_backends(run: WorkingPlan) -> None:
         (attention.of_layer(layer), plain and layer.kind != CHUNKED, layer.kind == SLIDING)
         for layer, plain in layers
     ]
-    if not _refuses_windows(run, main):
+    if any(slides for *_, slides in keys) and not _refuses_windows(run, main):
         keys = [(own, plain, False) for own, plain, _slides in keys]
     if not unquantized and all(key == usual for key in keys):
         return
@@ -210,9 +205,10 @@ def layers_built(run: WorkingPlan) -> None:
     if (main := run.backend_record) is None:
         return
     refuse_unbuilt(run, main, query)
+    if run.kv_cache_dtype not in TURBOQUANT_BITS:
+        return
     unquantized, layers = _own_unquantized(run), run.model.layers
-    chunked = any(layer.kind == CHUNKED and layer.number in unquantized for layer in layers)
-    if chunked and run.kv_cache_dtype in TURBOQUANT_BITS:
+    if any(layer.kind == CHUNKED and layer.number in unquantized for layer in layers):
         # They keep the backend of the others; TurboQuantConfig.from_cache_dtype stops.
         text = f"Unknown TurboQuant cache dtype: '{AS_THE_MODEL}'."
         _unbuilt(run, main, query._replace(kv_cache_dtype=AS_THE_MODEL), text)

@@ -13,10 +13,11 @@ from workbench.core.working_plan import WorkingPlan
 
 def inert_prefix_caching(run: WorkingPlan) -> None:
     """Warn where no request is long enough to fill a block that could be found again."""
-    reads_encoder = any(layer.kind == CROSS for layer in run.model.layers)
-    if run.enable_prefix_caching and reads_encoder:
+    if not run.enable_prefix_caching:
+        return
+    if any(layer.kind == CROSS for layer in run.model.layers):
         _cached_encoder(run)
-    if not (run.enable_prefix_caching and run.model.is_hybrid) or run.grouping is None:
+    if not run.model.is_hybrid or run.grouping is None:
         return
     caching = caching_of(run)
     if not is_inert(caching):
