@@ -62,7 +62,7 @@ class Moe:
         count, inner, name = config.size(*COUNTS), config.size(*SIZES), self.name
         options = {"dtype": self.router_dtype, "is_linear": self.router_is_linear}
         gate = whole(f"{name}.gate", count, inputs=config.hidden, **options)
-        parts = [gate, *self.routed(config, f"{name}.experts", count, inner)]
+        parts = [gate]
         if config.flag(self.correction):
             parts += [
                 whole(f"{name}.correction", count, dtype=dtype, kind=kind)
@@ -75,7 +75,8 @@ class Moe:
             size = shared if self.shared_gate else shared * inner
             kind = "shared_expert" if self.shared_gate else "shared_experts"
             parts += mlp(config, f"{name}.{kind}", size, repeated=self.repeated)
-        return parts
+        # built last, since they run the shared ones
+        return [*parts, *self.routed(config, f"{name}.experts", count, inner)]
 
 
 DEEPSEEK = Moe(
