@@ -81,6 +81,24 @@ PROBLEMS = [
         id="online-experts-of-blackwell",
     ),
     pytest.param(
+        {"model": "nvidia/Llama-3.1-70B-Instruct-FP8", "rules": "0.33", "quantization": "humming"},
+        "humming_reads_other_methods",
+        "unsupported modelopt algo: ",
+        {"quantization": None},
+        id="humming-on-fp8-of-modelopt",
+    ),
+    pytest.param(
+        {
+            "model": {**catalog_config("qwen3-8b"), "quantization_config": {"quant_method": "fp8"}},
+            "rules": "0.33",
+            "device": "RX 7900 XTX",
+        },
+        "no_weight_kernel",
+        "Failed to find a kernel that can implement the ScaledMM linear layer.",
+        {"device": "MI300X"},
+        id="fp8-without-blocks-on-a-device-without-a-kernel",
+    ),
+    pytest.param(
         {"model": "qwen3.5-4b", "quantization": "mxfp8"},
         "online_block_cut",
         "MXFP8 requires input_size_per_partition (4304) to be divisible",

@@ -28,6 +28,7 @@ MXFP4 = Format(4, block=(1, MX_BLOCK), scale_bytes=1)
 NVFP4 = Format(4, block=(1, 16), scale_bytes=1, fixed_bytes=4)
 
 
+HUMMING = "humming"
 OVERRULING = frozenset(
     {"modelopt", "modelopt_fp4", "modelopt_mxfp8", "modelopt_mixed", "auto-round", "inc"}
 )
@@ -89,6 +90,12 @@ def overrules(model: Model) -> bool:
     """Return whether the method of the checkpoint is kept, whatever `--quantization` says."""
     method = model.quantization
     return method in OVERRULING or (method, model.model_type) in OVERRULING_OF
+
+
+def loading_method(plan: Plan) -> str | None:
+    """Return the method that loads the weights: humming takes those of every checkpoint."""
+    word = plan.settings.quantization
+    return word if word == HUMMING else plan.model.quantization or word
 
 
 def as_stored(model: Model) -> Model:

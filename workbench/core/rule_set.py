@@ -12,6 +12,7 @@ from workbench.core.backends import LayerQuery
 from workbench.core.batch_defaults import BatchTier
 from workbench.core.groups.cache_spec import GroupRules
 from workbench.core.layouts.shapes import LayoutRules
+from workbench.core.missing_kernels import MissingKernel
 from workbench.core.model import Attention, Model
 from workbench.core.offload.rules import OffloadRules
 from workbench.core.online import OnlineMethod
@@ -177,7 +178,13 @@ class RuleSet:
     amx_experts: frozenset[str] = frozenset()
     """Formats of experts that a CPU has kernels for, if it has AMX tiles."""
     fp8_on_gfx: tuple[str, ...] = ("gfx",)
-    """Beginnings of the AMD devices that have kernels for experts in blocks of fp8."""
+    """Beginnings of the AMD devices that have kernels for experts in fp8."""
+    has_plain_awq: bool = False
+    """AWQ without Marlin's kernels is a method of its own, which takes float16 only."""
+    awq_in_any_share: frozenset[str] = frozenset()
+    """Platforms whose kernel of AWQ takes shares that cut a group of inputs."""
+    missing_kernels: tuple[MissingKernel, ...] = ()
+    """Formats of checkpoints that some devices have no kernel for."""
     smallest_refined_block: int | None = None
     """To what blocks of fp8 experts are cut at least where ranks do not have whole ones, None where
     they are not."""

@@ -50,6 +50,19 @@ class Format(NamedTuple):
     """More per output."""
     fixed_bytes: int = 0
     """More per layer, or per expert."""
+    is_integer: bool = False
+    """Of a checkpoint: integers, not small floats."""
+
+    @property
+    def is_square(self) -> bool:
+        """Return whether squares of weights share a scale."""
+        return self.block is not None and self.block[0] > 1
+
+    @property
+    def is_fp8(self) -> bool:
+        """Return whether weights are floats of 8 bits, with a scale of more than a few inputs."""
+        is_micro = self.block is not None and self.block[0] == 1 and self.block[1] > 0
+        return self.bits == 8 and not self.is_integer and not is_micro
 
     def size(self, outputs: list[int], inputs: int) -> int:
         """Return the bytes of merged outputs over `inputs`, without a bias and `fixed_bytes`."""

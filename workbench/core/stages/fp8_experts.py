@@ -1,34 +1,40 @@
-"""Experts in blocks of fp8, and which devices have a kernel for them."""
+"""Experts in fp8, and which devices have a kernel for them."""
 
+from workbench.core.online import is_online
 from workbench.core.platforms import gfx_of
 from workbench.core.ranks import Split, split_of
 from workbench.core.rule_set import RULE_SETS
-from workbench.core.stages.invariant_experts import FP8, FP8_SINCE, format_of_experts, no_backend
+from workbench.core.stages.invariant_experts import FP8, FP8_SINCE, experts_of, no_backend
 from workbench.core.stages.other_splits import other_splits, written
 from workbench.core.stages.weight_checks import can_refine
-from workbench.core.weights import ROW, Part
+from workbench.core.weights import ROW, Format, Part
 from workbench.core.working_plan import WorkingPlan
 
 
 def fp8_experts(run: WorkingPlan) -> None:
-    """Refuse experts in blocks of fp8 on an AMD device without a kernel for them."""
+    """Refuse experts in fp8 on an AMD device without a kernel for them."""
     # TritonExperts._supports_quant_scheme asks RocmPlatform.supports_fp8.
     gfx, known = gfx_of(run.settings), run.rules.fp8_on_gfx
-    if not gfx or gfx.startswith(known) or not run.model.num_experts:
-        return
-    if format_of_experts(run) != FP8:
+    part = experts_of(run)
+    if not gfx or gfx.startswith(known) or part is None or not _is_fp8(run, part.stored):
         return
     others = (name for name, one in RULE_SETS.items() if gfx.startswith(one.fp8_on_gfx))
     run.problem(
         "no_fp8_experts",
         "device",
-        f"The experts are in blocks of fp8, and vLLM {run.rules.version} has no kernel for them on "
-        f"{gfx}: it has on {', '.join(f'{one}*' for one in known)}. Take such a device, or a "
-        "checkpoint that stores its experts otherwise.",
+        f"The experts are in fp8, and vLLM {run.rules.version} has no kernel for them on {gfx}: it "
+        f"has on {', '.join(f'{one}*' for one in known)}. Take such a device, or a checkpoint that "
+        "stores its experts otherwise.",
         operands={"gfx": gfx},
         candidates=({"device": "MI300X"}, *({"rules": name} for name in others)),
         vllm_text=no_backend(FP8),
     )
+
+
+def _is_fp8(run: WorkingPlan, stored: Format | None) -> bool:
+    """Return whether weights are in fp8."""
+    # `OnlineMethod.needs` speak of what is quantized as it loads, but for blocks
+    return stored is not None and stored.is_fp8 and (stored.is_square or not is_online(run.model))
 
 
 def refined_experts(run: WorkingPlan) -> None:

@@ -64,5 +64,4 @@ def _kind(run: WorkingPlan, stored: Format | None) -> str | None:
         return MXFP4
     if stored.bits == 4 and method in WNA16_METHODS:
         return WNA16
-    is_blocked = stored.block is not None and stored.block[0] > 1
-    return FP8 if stored.bits == 8 and is_blocked else None
+    return FP8 if stored.bits == 8 and stored.is_square else None

@@ -5,14 +5,25 @@ Source: `ModelConfig._verify_quantization` and `get_supported_act_dtypes` of the
 """
 
 from workbench.core.errors import Refused, nearest_names
-from workbench.core.online import MX_BLOCK, MXFP8, Need, Place, as_stored, is_online, overrules
+from workbench.core.online import (
+    HUMMING,
+    MX_BLOCK,
+    MXFP8,
+    Need,
+    Place,
+    as_stored,
+    is_online,
+    loading_method,
+    overrules,
+)
 from workbench.core.platforms import gfx_of
 from workbench.core.ranks import split_of
 from workbench.core.rule_set import RULE_SETS
+from workbench.core.stages.weight_checks import AWQ
 from workbench.core.working_plan import WorkingPlan
 
 QUANTIZATION_DTYPES = {
-    **dict.fromkeys(("awq", "fp8", "gptq"), ("bfloat16", "float16")),
+    **dict.fromkeys((AWQ, "fp8", "gptq"), ("bfloat16", "float16")),
     **dict.fromkeys(("modelopt", "modelopt_fp4", "modelopt_mixed"), ("bfloat16", "float16")),
     "modelopt_mxfp8": ("bfloat16",),
     "mxfp4": ("bfloat16",),
@@ -23,14 +34,14 @@ ONLINE_DTYPES = ("bfloat16", "float16")
 DEPRECATED = frozenset({"fbgemm_fp8", "fp_quant"})
 """DEPRECATED_QUANTIZATION_METHODS, 0.23 and 0.33."""
 OTHER_WORDS = {
-    "awq": ("awq_marlin", "auto_awq", "moe_wna16"),
+    AWQ: ("awq_marlin", "auto_awq", "moe_wna16"),
     "gptq": ("auto_gptq", "gptq_marlin", "moe_wna16"),
     "fp8": ("deepseek_v4_fp8",),
 }
 """Method of a checkpoint -> what `--quantization` may call it, where the version has the word."""
 SHORTHANDS = frozenset({"mxfp4", "mxfp8"})
 """Words of online quantization that are methods of checkpoints as well."""
-FOR_ANY = frozenset({"humming", "gguf"})
+FOR_ANY = frozenset({HUMMING, "gguf"})
 """Words that take any checkpoint for their own."""
 FROM_FILE = frozenset(
     {
@@ -46,15 +57,12 @@ def quantization_known(run: WorkingPlan) -> None:
 
     Source: `ModelConfig._verify_quantization`.
     """
-    word, method = run.settings.quantization, run.model.quantization
-    file = as_stored(run.model)
+    word, file = run.settings.quantization, as_stored(run.model)
     if word and file.is_quantized and not _is_accepted(run, word, file.quantization):
         raise _differs(run, word, file.quantization)
-    stored, known = method or word, run.rules.quantization_methods
-    if stored is None:
-        return
-    if stored.lower() not in known:
-        raise _unknown(run, stored)
+    loading, known = loading_method(run), run.rules.quantization_methods
+    if loading is not None and loading.lower() not in known:
+        raise _unknown(run, loading)
 
 
 def quantization_deprecated(run: WorkingPlan) -> None:
@@ -166,10 +174,15 @@ def online_weights(run: WorkingPlan) -> None:
 
 def _unmet(run: WorkingPlan, word: str) -> Need | None:
     """Return the first need of a word that this device does not meet."""
-    place = Place(run.platform.name, run.capability or (0, 0), gfx_of(run.settings))
+    place = place_of(run)
     has_experts, needs = bool(run.model.num_experts), run.rules.online_methods[word].needs
     found = (one for one in needs if (has_experts or not one.of_experts) and not one.met(place))
     return next(found, None)
+
+
+def place_of(run: WorkingPlan) -> Place:
+    """Return where the weights are loaded."""
+    return Place(run.platform.name, run.capability or (0, 0), gfx_of(run.settings))
 
 
 def _inputs_cut(run: WorkingPlan) -> None:
@@ -226,6 +239,8 @@ def quantization_dtype(run: WorkingPlan) -> None:
     allowed = QUANTIZATION_DTYPES.get(method or "")
     if is_online(run.model):
         allowed = ONLINE_DTYPES
+    elif method == AWQ and _is_plain_awq(run):
+        allowed = ("float16",)
     if allowed is None or dtype in allowed:
         return
     raise Refused(
@@ -237,3 +252,10 @@ def quantization_dtype(run: WorkingPlan) -> None:
         candidates=[{"dtype": value} for value in ("auto", *allowed)],
         vllm_text=f"torch.{dtype} is not supported for quantization method",
     )
+
+
+def _is_plain_awq(run: WorkingPlan) -> bool:
+    """Return whether AWQ runs without Marlin's kernels, in a class of its own (0.23)."""
+    # AWQMarlinConfig.override_quantization_method and is_awq_marlin_compatible
+    is_kept = run.settings.quantization == AWQ or run.settings.batch_invariant
+    return run.rules.has_plain_awq and (is_kept or run.platform.name == "xpu")

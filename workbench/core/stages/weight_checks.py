@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from math import gcd
 
 from workbench.core.errors import Refused
-from workbench.core.online import MXFP8, NVFP4
+from workbench.core.missing_kernels import NO_SCALED_LINEAR
+from workbench.core.online import MXFP8, NVFP4, loading_method
 from workbench.core.ranks import Split, split_of
 from workbench.core.rule_set import RULE_SETS
 from workbench.core.stages.other_splits import other_splits, written
@@ -16,8 +17,6 @@ BLOCK_METHODS = (FP8, COMPRESSED)
 """Methods with square blocks of weights."""
 GROUP_METHODS = (AWQ, "gptq", COMPRESSED)
 """Methods with integers whose groups of inputs share a scale."""
-INTEGER_SCALE = 2
-"""Bytes of such a scale; those of small floats have one."""
 WITHOUT_NVFP4 = frozenset({"cpu", "xpu"})
 """Platforms that lack some kernels."""
 SPLIT_TOWERS = frozenset({"qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"})
@@ -27,7 +26,6 @@ UNGATED = frozenset({"nemotron_h"})
 NO_NVFP4_LINEAR = "Failed to find a kernel that can implement the NVFP4 linear layer."
 NO_NVFP4_EXPERTS = "No NvFp4 MoE backend supports the deployment configuration."
 NO_MXFP8_LINEAR = "Failed to find a kernel that can implement the MXFP8 linear layer."
-NO_BLOCKS_LINEAR = "Failed to find a kernel that can implement the ScaledMM linear layer."
 NO_UNGATED = "is_act_and_mul=False is supported only for CUDA"
 NO_GROUPS_LINEAR = "Failed to find a kernel that can implement the WNA16 linear layer."
 CUT_GROUP = "The input size is not aligned with the quantized weight shape."
@@ -59,7 +57,7 @@ def weight_algorithm(run: WorkingPlan) -> None:
 
 def weight_platform(run: WorkingPlan) -> None:
     """Refuse a method of quantization that the platform does not list."""
-    method, platform = run.model.quantization or run.settings.quantization, run.platform.name
+    method, platform = loading_method(run), run.platform.name
     if method not in run.rules.unlisted_methods.get(platform, ()):
         return
     raise Refused(
@@ -79,7 +77,7 @@ def weight_blocks(run: WorkingPlan) -> None:
 
     Source: `validate_fp8_block_shape` and the `create_weights` of fp8 experts, 0.23 and 0.33.
     """
-    method, split = run.model.quantization, split_of(run)
+    method, split = loading_method(run), split_of(run)
     if method not in {*BLOCK_METHODS, *GROUP_METHODS}:
         return
     parts = [part for part, _ in run.model.unread_weights.of().parts if part.stored is not None]
@@ -193,13 +191,14 @@ def weight_kernels(run: WorkingPlan) -> None:
 def _linear_on_cpu(run: WorkingPlan, parts: list[Part]) -> None:
     """Refuse formats of linear layers that a CPU has no kernel for."""
     # _POSSIBLE_MXFP8_KERNELS, and CPUFp8BlockScaledMMKernel.can_implement, 0.23 and 0.33.
+    dtype = run.model_dtype
     linear = [part for part in parts if part.experts == 1 and part.stored is not None]
     mxfp8 = (p for p in linear if p.stored and p.stored[:2] == MXFP8[:2])
-    blocks = (p for p in linear if _has_blocks(p) and run.model_dtype == "float16")
+    blocks = (p for p in linear if p.stored and p.stored.is_square and dtype == "float16")
     if (first := next(mxfp8, None)) is not None:
         _no_kernel(run, first, "in MXFP8", NO_MXFP8_LINEAR)
     elif (first := next(blocks, None)) is not None:
-        _no_kernel(run, first, "in blocks of fp8 with float16", NO_BLOCKS_LINEAR)
+        _no_kernel(run, first, "in blocks of fp8 with float16", NO_SCALED_LINEAR)
 
 
 def _no_kernel(run: WorkingPlan, part: Part, how: str, text: str) -> None:
@@ -217,26 +216,20 @@ def _no_kernel(run: WorkingPlan, part: Part, how: str, text: str) -> None:
 def _cut_group_text(run: WorkingPlan, part: Part) -> str | None:
     """Return what vLLM says to a layer whose share cuts a group of inputs; None: nothing."""
     stored, method, platform = part.stored, run.model.quantization, run.platform.name
-    integers = stored is not None and stored.scale_bytes == INTEGER_SCALE and bool(stored.block)
-    if not integers:
+    if stored is None or not stored.is_integer:
         return None
     if part.experts > 1:  # `create_weights` of CompressedTensorsWNA16MoEMethod, 0.33
         is_down = part.shard == ROW and method == COMPRESSED
         return run.rules.words_of_cut_experts if is_down else None
     # Marlin leaves such layers to AWQLinearMethod, which has all of them on ROCm.
     if method == AWQ:
-        return CUT_GROUP
+        return None if platform in run.rules.awq_in_any_share else CUT_GROUP
     # Of ROCm's kernels only ExllamaLinearKernel takes them, in float16.
     needs_kernel = method in run.rules.grouped_on_rocm and run.model_dtype != "float16"
     if platform == "rocm" and needs_kernel:
         return NO_GROUPS_LINEAR
     # CompressedTensorsWNA16.create_weights counts the groups of the share.
     return run.rules.words_of_cut_groups if method == COMPRESSED else None
-
-
-def _has_blocks(part: Part) -> bool:
-    stored = part.stored
-    return stored is not None and stored.block is not None and stored.block[0] > 1
 
 
 def _first_cut(run: WorkingPlan, parts: list[Part], split: Split) -> Cut | None:

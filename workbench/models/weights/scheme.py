@@ -120,7 +120,7 @@ def _integer(config: Mapping[str, Any]) -> Scheme:
     bits, size = config.get("bits", config.get("w_bit")), config.get("group_size", 128)
     if not isinstance(bits, int) or not isinstance(size, int) or config.get("dynamic"):
         raise Unknown("bits, group_size or the rules of `dynamic` are not described")
-    stored = Format(bits, block=(1, max(size, 0)), scale_bytes=2, zero_bits=bits)
+    stored = Format(bits, block=(1, max(size, 0)), scale_bytes=2, zero_bits=bits, is_integer=True)
     is_gptq = config.get("quant_method") == "gptq"
     ignored = _texts(config.get("modules_to_not_convert"))
     return Scheme(
@@ -153,11 +153,13 @@ def _compressed_format(weights: Mapping[str, Any], inputs: Mapping[str, Any]) ->
     if kind == "int" and bits in {4, 8} and not inputs:
         # the original shape is stored as two 64-bit integers
         zeros = 0 if weights.get("symmetric", True) else bits
-        return Format(bits, block=(1, group), scale_bytes=2, zero_bits=zeros, fixed_bytes=16)
+        grouped = Format(bits, block=(1, group), scale_bytes=2, zero_bits=zeros, is_integer=True)
+        return grouped._replace(fixed_bytes=16)
     if kind == "float" and bits == 4:
         return NVFP4 if inputs else NVFP4._replace(scalars=1)
     if bits == 8 and strategy == "channel":
-        return Format(8, block=(1, 0), scale_bytes=4, scalars=int(inputs.get("dynamic") is False))
+        stored = Format(8, block=(1, 0), scale_bytes=4, is_integer=kind == "int")
+        return stored._replace(scalars=int(inputs.get("dynamic") is False))
     if bits == 8 and kind == "float" and strategy == "block" and block:
         return Format(8, block=(block[0], block[1]), scale_bytes=4)
     if bits == 8 and kind == "float" and strategy == "tensor":

@@ -37,6 +37,7 @@ from workbench.core.versions.v0_33.backends import BACKENDS, ignores_backend
 from workbench.core.versions.v0_33.bytes import layer_token_bytes, token_bytes
 from workbench.core.versions.v0_33.citations import CITATIONS
 from workbench.core.versions.v0_33.conditions import backend_for_mixed_heads, step_lacks_heads
+from workbench.core.versions.v0_33.kernels import MISSING_KERNELS
 from workbench.core.versions.v0_33.layouts import LAYOUTS, NAMES
 from workbench.core.versions.v0_33.narrow_values import flash_or_triton
 from workbench.core.versions.v0_33.online import ONLINE_METHODS
@@ -266,6 +267,9 @@ V0_33 = V0_23.successor(
     towers_left_whole=frozenset(f"Kimi{name}ForConditionalGeneration" for name in ("K25", "K3")),
     clamped_nvfp4=frozenset(),
     fp8_on_gfx=("gfx",),
+    missing_kernels=MISSING_KERNELS,
+    has_plain_awq=False,
+    awq_in_any_share=frozenset({"cpu", "xpu"}),
     tied_on_every_stage=dict.fromkeys(V0_23.tied_on_every_stage, "tie_weights"),
     derived_heads=V0_23.derived_heads - {"commandr"},
     # transformers 5.16.1, which it requires, has MiniCPM3Config

@@ -32,10 +32,12 @@ NOT_A_CPU = Need(
     vllm_text="Failed to find a kernel that can implement the MXFP4 linear layer.",
     met=lambda place: place.platform != "cpu",
 )
+SCALED_FP8_ON_GFX = ("gfx94", "gfx95", "gfx12")
+"""AMD devices with kernels of linear layers in fp8 (`is_supported` of kernels/linear/scaled_mm)."""
 SCALED_PRODUCTS = Need(
     device="an AMD device of gfx94*, gfx95* or gfx12*, or another platform",
     vllm_text="Failed to find a kernel that can implement the ScaledMM linear layer.",
-    met=lambda place: place.is_gfx("gfx94", "gfx95", "gfx12"),
+    met=lambda place: place.is_gfx(*SCALED_FP8_ON_GFX),
 )
 ONLINE_METHODS = {
     # get_quant_config takes fp8 for fp8_per_tensor where the checkpoint is plain

@@ -1,0 +1,29 @@
+"""What of the weights of a checkpoint a device has no kernel for."""
+
+from workbench.core.missing_kernels import Stored
+from workbench.core.online import is_online, loading_method
+from workbench.core.stages.quantization import place_of
+from workbench.core.working_plan import WorkingPlan
+
+
+def missing_kernels(run: WorkingPlan) -> None:
+    """Refuse weights in a format that the device has no kernel for."""
+    method, place = loading_method(run), place_of(run)
+    known = [one for one in run.rules.missing_kernels if place.platform in one.platforms]
+    if not known or method is None or is_online(run.model):
+        return
+    parts = [part for part, _ in run.model.weights.parts if part.stored is not None]
+    for one in known:
+        part = next((part for part in parts if one.is_missing(place, Stored(part, method))), None)
+        if part is None:
+            continue
+        run.problem(
+            "no_weight_kernel",
+            "device" if run.settings.device else "platform",
+            f"vLLM {run.rules.version} has no kernel for {part.name} {one.what} here: it has for "
+            f"{one.devices}. Use one of them, or a checkpoint that stores its weights otherwise.",
+            operands={"platform": place.platform, "gfx": place.gfx, "part": part.name},
+            candidates=one.candidates,
+            vllm_text=one.vllm_text,
+        )
+        return
