@@ -99,3 +99,17 @@ def test_a_request_that_a_platform_ignores_changes_nothing(rules, values, reques
 def test_xpu_refuses_what_it_does_not_know():
     plan = resolve(Scenario(model="llama-3.1-8b", platform="xpu", backend="TURBOQUANT"))
     assert plan.errors[0].vllm_text.startswith("Invalid attention backend for")
+
+
+@pytest.mark.parametrize("rules", RULE_SETS)
+def test_whatever_reads_keys_says_what_its_view_is(rules):
+    found = RULE_SETS[rules].backends.values()
+    assert [one.name for one in found if one.cache is None and not one.is_ssm] == []
+
+
+def test_layers_that_read_other_kernel_blocks_are_named_apart():
+    plan = resolve(Scenario(model="minimax-m3", device="B200", rules="0.33"))
+    (problem,) = plan.errors
+    assert "FLASHINFER, layers of one group read kernel blocks [16, 32, 64] and [128]" in (
+        problem.message
+    )

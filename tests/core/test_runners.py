@@ -6,8 +6,11 @@ import pytest
 
 import workbench as wb
 from workbench.core.groups.graph_support import LEVELS, attention_groups, graph_support
+from workbench.core.layouts.layer_views import RUNNERS
 from workbench.core.layouts.runners import runner_verdicts
+from workbench.core.versions import RULE_SETS
 from workbench.core.versions.v0_23 import V0_23
+from workbench.models import catalog_names
 
 HYBRID = "nemotron-3-nano-30b-a3b"
 ALL_LAYERS = 29
@@ -171,3 +174,13 @@ def test_what_stops_the_engine_stops_both_runners():
     small = verdicts(kv_cache_memory_bytes=1)
     assert "not_enough_memory" in small["v1"]
     assert "not_enough_memory" in small["v2"]
+
+
+@pytest.mark.parametrize("rules", RULE_SETS.releases)
+def test_both_runners_are_judged_for_every_model(rules):
+    for name in catalog_names():
+        try:
+            plan = wb.resolve(model=name, rules=rules)
+        except wb.WorkbenchError:
+            continue
+        assert set(runner_verdicts(plan)) == set(RUNNERS), name

@@ -191,14 +191,10 @@ def _no_common_block(
     sizes = dict.fromkeys(entry for entries in supported for entry in entries)
     bases = sorted({base_of(entry) for entry in sizes})
     multiple = lcm(*(smallest_base(entries) for entries in supported), run.settings.block_size or 1)
-    names = run.attention_backends
-    who = f"{' and '.join(names)} support" + ("s" if len(names) == 1 else "")
     run.problem(
         "no_common_block_size",
         "block_size",
-        f"{who} kernel blocks {describe(tuple(sizes))}, and none of them suits the manager block "
-        f"of {block_size} tokens. Type a block_size that is a multiple of {bases[0]}, or choose "
-        "another backend.",
+        _why_none_is_common(run, block_size, supported),
         operands={"block_size": block_size, "supported": describe(tuple(sizes))},
         # Raised by select_common_block_size
         vllm_text=f"No common block size for {block_size}",
@@ -209,4 +205,23 @@ def _no_common_block(
             {"backend": None},
             {"kv_cache_dtype_skip_layers": None},
         ),
+    )
+
+
+def _why_none_is_common(
+    run: WorkingPlan, block_size: int, supported: tuple[tuple[BlockSize, ...], ...]
+) -> str:
+    """Return which kernel blocks are read, and that no size suits the manager block."""
+    names, suited = run.attention_backends, f"suits the manager block of {block_size} tokens."
+    sizes = list(dict.fromkeys(str(describe(entries)) for entries in supported))
+    if len(sizes) > 1:
+        return (
+            f"With {' and '.join(names)}, layers of one group read kernel blocks "
+            f"{' and '.join(sizes)}, and no size of all of them {suited} Choose another backend."
+        )
+    who = f"{' and '.join(names)} support" + ("s" if len(names) == 1 else "")
+    base = min(map(base_of, supported[0]))
+    return (
+        f"{who} kernel blocks {sizes[0]}, and none of them {suited} Set block_size to a multiple "
+        f"of {base}, or choose another backend."
     )

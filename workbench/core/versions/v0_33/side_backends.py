@@ -21,7 +21,7 @@ def on_cuda(query: LayerQuery) -> bool:
 
 
 SIDE = (
-    HELPER("MINIMAX_M3_SPARSE", supported=(128,)),
+    HELPER("MINIMAX_M3_SPARSE", supported=(128,), cache=layouts.FLASHINFER),
     KEYS("MINIMAX_M3_SPARSE_INDEXER", supported=(128,)),
     # Pages of 32 or 64 keys, each of 16 tokens.
     KEYS("GLM5_NEXT_INDEXER", supported=(512, 1024), reported_name="DEEPSEEK_V32_INDEXER"),
@@ -35,6 +35,7 @@ SIDE = (
         orders=("BLNHC",),
         capabilities=STEP5,
         kv_cache_dtypes=("auto", "bfloat16", "fp8", "fp8_e4m3"),
+        cache=layouts.USUAL,
     ),
     KEYS("STEP5_CSA_SUMMARY", supported=M1, capabilities=STEP5, cuda_graphs="ALWAYS"),
     KEYS("STEP5_CSA_TAIL_RING", supported=M1, capabilities=STEP5, cuda_graphs="ALWAYS"),
