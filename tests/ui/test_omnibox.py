@@ -16,6 +16,7 @@ from workbench.core.what_if.answers import answers
 from workbench.door.labs import LABS
 from workbench.interop.glossary import glossary
 from workbench.interop.omnibox import understand
+from workbench.models.load import hybrids_first
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.links import link_of
 from workbench.views.door.tiles import answer_to
@@ -154,6 +155,50 @@ def test_a_question_is_answered_and_only_what_it_says_is_changed(text):
     assert f'data-arg="{view}" data-key="view-{view}" role="tab" aria-selected="true"' in region(
         door, "views"
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "which models are supported?",
+            "list models",
+            "supported models",
+            "what models",
+            "models",
+        ),
+        *(
+            "which hybrid models are there?",
+            "what models can I use?",
+            "how many models are supported",
+        ),
+    ],
+)
+def test_the_models_are_listed_hybrids_first_and_a_click_takes_one(text):
+    door = wb.explore(model="bamba-9b", kv_cache_dtype="fp8")
+    door.submit(text)
+    shown = region(door, "understood")
+    names = [changes["model"] for changes in remedies(door).values() if "model" in changes]
+    assert names == list(hybrids_first())
+    assert "workbench coverage" in shown
+    assert door.scenario == Scenario(model="bamba-9b", kv_cache_dtype="fp8")
+    door.apply(model="lfm2-350m")
+    assert door.scenario == Scenario(model="lfm2-350m", kv_cache_dtype="fp8")
+    assert region(door, "understood") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "view"),
+    [
+        ("which models have a block of 528?", "why"),
+        ("which models fit on H100?", "fits"),
+        ("do hybrid models hit?", "hits"),
+        ("is this model supported?", "start"),
+    ],
+)
+def test_a_question_that_only_has_the_word_model_keeps_its_answer(text, view):
+    topic = understand(text, Scenario()).question.topic
+    assert (topic.view, topic.is_of_catalog) == (view, False)
 
 
 MEANINGS = {

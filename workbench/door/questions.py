@@ -9,6 +9,7 @@ from workbench.core.plan import Plan
 from workbench.core.what_if.answers import Answers
 from workbench.core.what_if.next_steps import next_step, single_changes
 from workbench.door.labs import LABS
+from workbench.door.models import models_html
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.omnibox import Understood
 from workbench.interop.questions import Question
@@ -43,6 +44,8 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
     if found.scenes:
         parts.append(tag("p", f"A block of {question.block_tokens:,} tokens has:"))
         parts.append(use_buttons(found.scenes, {}))
+    if topic.is_of_catalog:
+        parts.append(models_html())
     choices = list(_choices(question, plan, answers))
     if choices:
         parts.append(bullets(choices))

@@ -126,7 +126,7 @@ def _question(text: str, present: Scenario, *, loosely: bool = False) -> Underst
     return Understood(
         kind="question",
         scenario=scenario,
-        message=f"The meaning of {found.term.word}." if found.term else about,
+        message=found.title or about,
         length_tokens=found.said.length_tokens,
         question=found,
         scenes=_with_block(found, scenario),

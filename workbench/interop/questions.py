@@ -17,7 +17,7 @@ from workbench.scenario.sizes import integer_value
 ASKS = re.compile(
     r"(?:(?:and|but|so|ok|hi|hello|please)\b[ ,]*)?(?:why|what|which|how|where|when|who|will|would|"
     r"does|do|did|is|are|am|can|could|should|shall|may|must|has|have|explain|show me|compare|"
-    r"smallest|shortest|largest|longest|most|fewest|best|minimum|maximum)\b.*|.*\?",
+    r"list|models?|supported|smallest|shortest|largest|longest|most|fewest|best|minimum|maximum)\b.*|.*\?",
     re.IGNORECASE,
 )
 NO_QUESTION = re.compile(r"[\n{}=/:]|.{161}")
@@ -34,8 +34,17 @@ class Topic:
     view: str = ""
     """The explanation that answers, or that is nearest to the lab; empty: the one that is open."""
     lab: str = ""
+    is_of_catalog: bool = False
+    """Whether the models are listed."""
 
 
+MODELS = (
+    r"^(?:(?:which|what|list|show|me|all|the|of|hybrid|supported|known|available) )*models?"
+    r"(?: list)?\W*$|^list (?:.* )?models\b.*|^(?:which|what|how many) (?:\w+ )?models?\b.* (?:sup"
+    r"port(?:ed)?|know|there|hybrids?|catalog|have|use|choose|pick)\W*$|models? (?:is|are) (?:sup"
+    r"ported|known|available)|supported models"
+)
+"""Words for all models of the catalog, and not for the present one."""
 NUMBER = r"(?<![\w.,])\d[\d,]{1,6}\b"
 BARE_WHY = (
     r"^why(?:\W+(?:is|are|was|does|do|not|so|this|that|it|these|the|my|exactly|numbers?|values?|"
@@ -44,6 +53,7 @@ BARE_WHY = (
 """A why about what is on the screen, and not about something else in the world."""
 WHY = Topic(rf"{BARE_WHY}|blocks?|sizes?|padding|page\w*|align\w*|state|{NUMBER}", "why")
 TOPICS = (
+    Topic(MODELS, is_of_catalog=True),
     Topic(r"bytes?|address|offset", "why", "Page bytes"),
     Topic(r"fields?|config(?:\.json)?|layers|heads?", "why", "Model fields"),
     Topic(r"backends?|kernels?|flash\w*|triton|flex\w*", "start", "Backends by TP"),
@@ -56,7 +66,9 @@ TOPICS = (
     Topic(r"hits?|hitting|prefix\w*|(?<!kv[ -])cach(?:e|es|ed|ing)|reus\w+", "hits", "Prefix hits"),
     Topic(r"how (?:many|much)", "fits", "Groups and capacity"),
     Topic(r"or|vs|versus|better|best|improve|instead|faster|cheaper", "what_if", "Sweeps"),
-    Topic(r"start\w*|boot\w*|launch\w*|runs?|crash\w*|oom|fails?|errors?|work\w*", "start"),
+    Topic(
+        r"start\w*|support\w*|boot\w*|launch\w*|runs?|crash\w*|oom|fails?|errors?|work\w*", "start"
+    ),
     Topic(
         r"fits?|memory|concurren\w+|requests?|users?|capacity|gpus?|"
         r"(?:max\w*|longest) (?:context|length|model len\w*|prompts?)",
@@ -89,6 +101,7 @@ OF_MODELS = r"(?:which|what) models?"
 QUESTIONS = (
     *("why this block size?", "what is a kernel block?", "how many 32K requests fit?"),
     *("will prefixes hit?", "TP or fp8?", "which backends on B200?", "what is byte 123456?"),
+    "which models are supported?",
 )
 """Examples for someone whose words lead nowhere."""
 ANSWERED = f"Questions that are answered: {', '.join(f'{one!r}' for one in QUESTIONS)}."
@@ -108,6 +121,13 @@ class Question:
     """Whether that block size is to be set, rather than explained."""
     term: Term | None = None
     """The word whose meaning is in question."""
+
+    @property
+    def title(self) -> str:
+        """Return what it is about, where that is not the scenario; else nothing."""
+        if self.term is not None:
+            return f"The meaning of {self.term.word}."
+        return "The models that can be chosen by name." if self.topic.is_of_catalog else ""
 
 
 def read_question(text: str, *, loosely: bool = False) -> Question | None:

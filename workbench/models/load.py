@@ -43,12 +43,13 @@ def load_model(reference: str | Path | Mapping[str, Any]) -> Model:
 @lru_cache(maxsize=1)
 def hybrids_first() -> tuple[str, ...]:
     """Return the names of the catalog, those of hybrid families before the others."""
+    return tuple(sorted(catalog_names(), key=lambda name: not is_of_hybrids(name)))
 
-    def is_other(name: str) -> bool:
-        family, _type = find_family(Fields(catalog_config(name)), DEFAULT)
-        return not family.is_hybrid
 
-    return tuple(sorted(catalog_names(), key=is_other))
+def is_of_hybrids(name: str) -> bool:
+    """Return whether a model of the catalog is of a family with hybrids."""
+    family, _type = find_family(Fields(catalog_config(name)), DEFAULT)
+    return family.is_hybrid
 
 
 def labelled_config(reference: str | Path | Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
