@@ -82,7 +82,7 @@ def test_a_report_about_an_old_design_warns_on_the_page_and_on_the_terminal(tmp_
     ended = run("report", design, "-o", page)
     assert ended.exit_code == 0
     assert "block_size was 512 and is 528 now" in ended.output
-    assert "block_size was 512 and is 528 now" in page.read_text(encoding="utf-8")
+    assert "Block size was 512 and is 528 now" in page.read_text(encoding="utf-8")
 
 
 def test_a_newer_design_is_refused(tmp_path):

@@ -27,6 +27,7 @@ from workbench.views.door.scenario_bar import ALL
 from workbench.views.door.step_links import MADE_BY
 from workbench.views.door.tiles import COMMON_DEVICES, TILES
 from workbench.views.door.visits import HISTORY
+from workbench.views.settings import in_labels
 
 ENTERED = {
     "draft_model": ("qwen3-8b", "qwen3-8b"),
@@ -212,7 +213,7 @@ def test_bad_input_keeps_the_plan_and_says_what_is_valid(panel, field, entered, 
     assert panel.plan is plan
     assert panel.scenario is scenario
     said = region(panel, "understood")
-    assert f"<code>{field}</code>" in said
+    assert f"Invalid {in_labels(field)}" in said
     assert "<b>'" not in said
     if nearest is not None:
         assert f"Nearest valid value: {nearest}." in said
@@ -493,7 +494,7 @@ def test_the_omnibox_offers_every_model_and_hybrids_first():
 
 def test_what_blocks_the_start_is_said_in_a_clause():
     door = wb.explore(model="nemotron-3-ultra-550b-a55b", tensor_parallel=16)
-    said = "has n_groups = 8, which tensor_parallel = 16 does not divide"
+    said = "has n_groups = 8, which Tensor parallel = 16 does not divide"
     assert said in region(door, "answers")
     assert "only a single group is replicated" not in region(door, "answers")
 

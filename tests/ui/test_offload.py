@@ -181,7 +181,7 @@ def test_chunks_are_set_in_blocks_from_0_33_on():
     shown.type("blocks_per_chunk", "2")
     assert "GPU blocks in an offloaded block" in shown.html
     shown.type("block_size", str(2 * wb.resolve(QWEN.replace(rules="0.33")).block_size))
-    assert "both say how large an offloaded block is" in shown.html
+    assert "GPU blocks (blocks_per_chunk), not both" in shown.html
     shown.type("blocks_per_chunk", "")
     assert "✕ stops here" not in shown.html
     assert shown.session.errors == []

@@ -25,6 +25,7 @@ from workbench.scenario.resolution import resolve
 from workbench.views import html
 from workbench.views.pages.sizes_figure import grid_html
 from workbench.views.rows import plan_facts, sensitivity_rows
+from workbench.views.settings import in_labels
 from workbench.views.summary import plan_html
 from workbench.views.text import plan_text
 
@@ -159,7 +160,7 @@ def test_a_problem_is_a_badge_with_word_sign_and_remedies():
     assert problem.code in page.with_attribute("data-code")
     assert "error" in page.with_attribute("data-severity")
     assert "✕ error" in page.words
-    assert problem.message in page.words
+    assert in_labels(problem.message) in page.words
     assert page.count("li") == len(remedies)
 
 

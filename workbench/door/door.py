@@ -23,6 +23,7 @@ from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.sizes import integer_value
 from workbench.views.door.tiles import COMMON_DEVICES, announcement
 from workbench.views.html import Html
+from workbench.views.settings import in_labels
 
 Found = TypeVar("Found")
 Act = Callable[[str, str], None]
@@ -218,7 +219,7 @@ class Door:
             labs=self.lab_links(),
             legal=self._legal(outcome),
         )
-        announced = str(outcome.error) if found is None else announcement(found)
+        announced = in_labels(str(outcome.error)) if found is None else announcement(found)
         self.draw(regions(state), "" if plan is None else plan.fingerprint, announced)
 
     def _answers(self, plan: Plan) -> Answers:

@@ -18,7 +18,7 @@ from workbench.scenario.versions import compare
 from workbench.views import html
 from workbench.views.capacity.html import pool_html
 from workbench.views.capacity.memory_answer import answer_html
-from workbench.views.door.buttons import button, data_button
+from workbench.views.door.buttons import button, change_button, data_button
 from workbench.views.door.step_links import step_links, step_list
 from workbench.views.door.trial import slider
 from workbench.views.hits.html import hits_html
@@ -50,7 +50,8 @@ def start(plan: Plan) -> Html:
         return tag("p", "✓ No start-up problem found for these settings.", class_="wb-good")
     parts = []
     for problem in plan.problems:
-        parts += [html.problem_html(problem), remedies_html(plan.remedies(problem))]
+        fixes = remedies_html(plan.remedies(problem), problem.field)
+        parts += [html.problem_html(problem), fixes]
     return join(*parts, html.log_html(plan.log_lines))
 
 
@@ -74,14 +75,18 @@ def refused(error: WorkbenchError, scenario: Scenario | None = None) -> Html:
     found: Iterable[Remedy] = ()
     if isinstance(error, Refused) and scenario is not None:
         found, near = remedies_of_refusal(scenario, error), {}
-    apply = data_button(f"Apply {changes_text(near)}", "apply", near) if near else ""
-    return join(html.refusal_html(error), remedies_html(found), apply)
+    changes = [dict(one.changes) for one in found] or [near]
+    return join(html.refusal_html(error), _fixes(filter(None, changes), error.field))
 
 
-def remedies_html(remedies: Iterable[Remedy]) -> Html:
-    """Return a button per remedy that applies it."""
-    found = (dict(one.changes) for one in remedies)
-    return tag("div", *(data_button(f"Apply {changes_text(one)}", "apply", one) for one in found))
+def remedies_html(remedies: Iterable[Remedy], field: str | None = None) -> Html:
+    """Return a button per remedy that applies it, and one that opens the control of the field."""
+    return _fixes((dict(one.changes) for one in remedies), field)
+
+
+def _fixes(changes: Iterable[Mapping[str, Any]], field: str | None) -> Html:
+    applied = (data_button(f"Apply {changes_text(one)}", "apply", one) for one in changes)
+    return tag("div", *applied, " ", change_button(field))
 
 
 def compared_with(plan: Plan, pinned: Plan) -> Html:

@@ -30,6 +30,7 @@ from workbench.views.door.tiles import capacity, tiles
 from workbench.views.door.trial import tried_html
 from workbench.views.door.visits import HISTORY, Line, history
 from workbench.views.html import Html, join, tag
+from workbench.views.settings import in_labels
 
 Legal = Callable[[str, tuple[Any, ...]], tuple[Any, ...]]
 HINT = "Command, log, config.json, model or question, such as Qwen3-Next-80B, 4 x H100, fp8 KV, 32K"
@@ -180,7 +181,7 @@ def _understood(shown: Shown) -> Html:
         if found.log.failure is not None:
             parts.append(_copy_command(shown.outcome.plan, "copy-corrected"))
     else:
-        parts.append(html.bullets(found.notes))
+        parts.append(html.bullets(map(in_labels, found.notes)))
     return tag("div", *parts, class_="wb-understood")
 
 

@@ -43,7 +43,7 @@ class MemoryFields:
     gpu_memory_utilization: float | None = declare(
         None,
         Share(),
-        "Utilisation",
+        "GPU memory utilization",
         f"{{flag}}, {DEFAULT_GPU_MEMORY_UTILIZATION} by default",
         examples=(None, None, None, 0.5, 0.95),
     )

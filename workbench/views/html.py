@@ -13,7 +13,7 @@ from workbench.core.ranks import SHORT
 from workbench.core.trace import Step, show
 from workbench.scenario.fields import FIELDS
 from workbench.views.rows import PlanFact, outcome_row, result_text
-from workbench.views.settings import AnyRemedy, remedy_words
+from workbench.views.settings import AnyRemedy, in_labels, remedy_words
 from workbench.views.units import percent_text
 
 
@@ -170,7 +170,7 @@ def problem_html(problem: Problem, remedies: Iterable[Any] = ()) -> Html:
     """Return one problem as a badge with its message, its place in vLLM, and tried remedies."""
     return problem_box(
         "✕ error" if problem.severity == "error" else "! warning",
-        problem.message,
+        in_labels(problem.message),
         quoted("vLLM says", problem.vllm_text),
         remedies_html(remedies),
         code=problem.code,
@@ -180,10 +180,20 @@ def problem_html(problem: Problem, remedies: Iterable[Any] = ()) -> Html:
 
 def refusal_html(error: WorkbenchError) -> Html:
     """Return the error of a configuration without a plan: value, allowed values, remedies."""
-    field = join(tag("code", error.field), ": ") if error.field else ""
     said = quoted("vLLM says", error.vllm_text)
     badge = "✕ vLLM refuses" if isinstance(error, Refused) else "✕ invalid input"
-    return problem_box(badge, field, error.message, said, code=error.code)
+    # What wrote a name that does not exist needs the names, not the labels.
+    text = error.message if error.code == "unknown_field" else in_labels(error.message)
+    return problem_box(badge, _about(error), text, said, code=error.code)
+
+
+def _about(error: WorkbenchError) -> Html:
+    """Return the input that has to change, unless the message names it."""
+    name = error.field
+    if not name or name in error.message:
+        return Html()
+    label = FIELDS[name].label if name in FIELDS else code(name)
+    return join(label, ": ")
 
 
 def problem_box(
@@ -209,7 +219,7 @@ def remedies_html(remedies: Iterable[AnyRemedy | str]) -> Html:
 
 def warnings_html(texts: Iterable[str]) -> Html:
     """Return sentences that a person has to know as one box; nothing without any."""
-    found = bullets(texts)
+    found = bullets(map(in_labels, texts))
     return tag("div", found, class_="wb-problem", data_severity="warning") if found else found
 
 

@@ -1,5 +1,6 @@
 """The value of a scenario field, as people read it; `Kind.format` is what they enter."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -47,6 +48,35 @@ def changes_text(changes: Mapping[str, Any]) -> str:
         for name, value in changes.items()
         if not (ends and name in OF_A_DRAFTER)
     )
+
+
+def in_labels(message: str) -> str:
+    """Return a message with every field called as its picker is, so that a person finds it.
+
+    The first time its name follows in parentheses, unless the label has the same words. What has
+    quotes, a flag, or "=" without spaces is vLLM's own text and stays.
+    """
+    named: set[str] = set()
+
+    def label(found: re.Match[str]) -> str:
+        name = found[0]
+        words = FIELDS[name].label
+        is_known = name in named or words.casefold() == name.replace("_", " ")
+        named.add(name)
+        return words if is_known else f"{words} ({name})"
+
+    return FIELD_NAME.sub(label, message)
+
+
+def _field_name() -> re.Pattern[str]:
+    """Return where a message names a field; a plain word does where a message begins with it."""
+    words = "|".join(name for name in FIELDS if "_" in name)
+    plain = "|".join(name for name in FIELDS if "_" not in name)
+    named = rf"(?<![\w.(/'\"`=-])(?:{words})(?![\w'\"`]|=\S)"
+    return re.compile(rf"{named}|^(?:{plain})(?= = )|(?<=Invalid )(?:{plain})\b")
+
+
+FIELD_NAME = _field_name()
 
 
 def remedy_words(remedy: AnyRemedy) -> str:

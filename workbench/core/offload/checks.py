@@ -70,8 +70,8 @@ def chunk_problem(blocks_per_chunk: int | None, block_size: int | None) -> Probl
         return stops(
             "offload_two_chunk_sizes",
             "block_size",
-            f"block_size = {block_size:,} tokens and blocks_per_chunk = {blocks_per_chunk:,} both "
-            "say how large an offloaded block is. Leave one of them out.",
+            f"An offloaded block has {block_size:,} tokens (block_size) or {blocks_per_chunk:,} "
+            "GPU blocks (blocks_per_chunk), not both. Leave one of them out.",
             "Specify only one of 'block_size' or 'blocks_per_chunk' in kv_connector_extra_config.",
             block_size=block_size,
             blocks_per_chunk=blocks_per_chunk,

@@ -13,6 +13,7 @@ from workbench.core.layouts.runners import runner_verdicts
 from workbench.core.plan import Plan
 from workbench.core.what_if.outcomes import outcome_of
 from workbench.views.html import Html, code, document, faint, join, records, stacked, tag
+from workbench.views.settings import in_labels
 from workbench.views.units import bytes_text, counted, tokens_text
 
 STAGES = (1, 2, 4, 8)
@@ -137,7 +138,8 @@ def _runners(plan: Plan) -> Html:
     return records(
         {
             "model runner": runner.upper(),
-            "support": stacked(*(problem.message for problem in problems)) or "✓ supported",
+            "support": stacked(*(in_labels(problem.message) for problem in problems))
+            or "✓ supported",
         }
         for runner, problems in runner_verdicts(plan).items()
     )

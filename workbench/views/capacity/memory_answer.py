@@ -2,6 +2,7 @@
 
 from workbench.core.capacity.memory_answer import MemoryAnswer
 from workbench.views.html import document, note, table, tag
+from workbench.views.settings import in_labels
 from workbench.views.units import bytes_text, tokens_text
 
 VERDICTS = {
@@ -17,8 +18,8 @@ def answer_html(answer: MemoryAnswer) -> str:
     if answer.cache_bytes is None:
         why = "" if answer.missing is None else f": {answer.missing.reason}."
         field = "" if answer.missing is None else f" Set {answer.missing.field}."
-        return document(tag("p", f"The memory is unknown{why}{field}"))
-    rows = [(term.name, bytes_text(term.size_bytes), term.source) for term in answer.terms]
+        return document(tag("p", in_labels(f"The memory is unknown{why}{field}")))
+    rows = [(one.name, bytes_text(one.size_bytes), in_labels(one.source)) for one in answer.terms]
     return document(
         tag("div", tag("b", VERDICTS[answer.starts]), class_="wb-headline"),
         tag("p", range_text(answer)),
@@ -30,7 +31,8 @@ def answer_html(answer: MemoryAnswer) -> str:
 def _doubts(answer: MemoryAnswer) -> str:
     """Return why the range is as wide as it is, the largest reason first."""
     rows = [
-        (one.reason, f"\N{PLUS-MINUS SIGN} {bytes_text(one.size_bytes)}") for one in answer.doubts
+        (in_labels(one.reason), f"\N{PLUS-MINUS SIGN} {bytes_text(one.size_bytes)}")
+        for one in answer.doubts
     ]
     return table(("in doubt", ""), rows) + note(
         "Weights follow from config.json; what vLLM measures while it starts is estimated."

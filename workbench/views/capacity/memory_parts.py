@@ -6,7 +6,7 @@ from workbench.core.plan import Plan
 from workbench.views import palette
 
 DEVICE, POOL = "device", "cache"
-OUTSIDE = "outside gpu_memory_utilization"
+OUTSIDE = "outside GPU memory utilization"
 PARTS = {
     "used": (palette.RECURRENT, ""),
     "internal fragmentation": (palette.ATTENTION, "/"),

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from workbench.scenario import FIELDS
 from workbench.views.html import Html, tag
 
 
@@ -21,6 +22,13 @@ def toolbar(label: str, *content: Any, class_: str) -> Html:
 def data_button(label: str, do: str, fields: Mapping[str, Any]) -> Html:
     """Return a button that sends an object."""
     return button(label, do, json.dumps(dict(fields)), key=label)
+
+
+def change_button(field: str | None) -> Html:
+    """Return a button that opens the control of a scenario field; nothing for another input."""
+    if field is None or field not in FIELDS:
+        return Html()
+    return button(f"Change {FIELDS[field].label} \u25b8", "open", field, class_="wb-link")
 
 
 def opening(name: str, text: str, label: str, pop: Html, *, is_set: bool = False) -> Html:

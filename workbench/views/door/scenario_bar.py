@@ -78,7 +78,8 @@ def scenario_bar(bar: Bar) -> Html:
     chips += [
         _chip(name, f"{SHORT.get(name, field.label)} {setting_text(name, value)}", bar)
         for name, field in FIELDS.items()
-        if name not in shown and (value := getattr(scenario, name)) != field.default
+        if name not in shown
+        and ((value := getattr(scenario, name)) != field.default or name == bar.opened)
     ]
     return toolbar("Scenario", *chips, _every_field(bar), class_="wb-chips")
 
@@ -89,7 +90,7 @@ def _chip(name: str, text: str, bar: Bar) -> Html:
     is_set = any(getattr(bar.scenario, one.name) != one.default for one in fields)
     label = f"{field.label}: {text}. Change it."
     pop = Html()
-    if bar.opened == name:
+    if bar.opened in {one.name for one in fields}:
         controls = (_control(one, bar, f"chip-{one.name}") for one in fields)
         pop = tag("div", *controls, class_="wb-pop")
     return opening(name, text, label, pop, is_set=is_set)

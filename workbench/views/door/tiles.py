@@ -7,6 +7,7 @@ from typing import NamedTuple
 from workbench.core.what_if.answers import Answers
 from workbench.views.door.buttons import button
 from workbench.views.html import Html, faint, join, tag
+from workbench.views.settings import in_labels
 from workbench.views.units import bytes_text, percent_text
 
 MORE, LESS, SAME = "▲", "▼", "="
@@ -50,7 +51,7 @@ def _hit(one: Answers) -> str:
 
 
 def _hit_words(one: Answers) -> str:
-    return one.no_hit_reason or "shortest prompt that can hit"
+    return in_labels(one.no_hit_reason or "shortest prompt that can hit")
 
 
 def _requests(one: Answers) -> str:
@@ -88,7 +89,7 @@ def _starts_words(one: Answers) -> str:
     if one.starts == "unknown":
         return "no blockers known; its memory needs a device"
     if one.starts == "no":
-        return one.blocker or "blocked by the memory"
+        return in_labels(one.blocker or "blocked by the memory")
     return "no blockers known"
 
 

@@ -7,6 +7,7 @@ from workbench.core.flex.build import Visits
 from workbench.core.flex.plan import FlexPlan
 from workbench.core.flex.sizes import FlexRefusal
 from workbench.views.html import Html, document, note, problem_box, quoted, records, table
+from workbench.views.settings import in_labels
 from workbench.views.units import bytes_text
 
 
@@ -59,7 +60,7 @@ BUILDS = {
 def refusal_html(refusal: FlexRefusal) -> Html:
     """Return one refusal: both numbers, and the message of vLLM or torch."""
     said = quoted(refusal.exception or "torch, while it compiles", refusal.vllm_text)
-    return problem_box("✕ error", refusal.message, said, code=refusal.code)
+    return problem_box("✕ error", in_labels(refusal.message), said, code=refusal.code)
 
 
 def targets_html(plans: Sequence[tuple[TargetLimit, FlexPlan]]) -> str:

@@ -10,6 +10,7 @@ from workbench.core.what_if.outcomes import Grid, Outcome, is_same_choice
 from workbench.views.frame import frame, panels
 from workbench.views.html import Html, bullets, document, faint, join, note, table, tag
 from workbench.views.palette import ATTENTION, CURRENT, THEMES
+from workbench.views.settings import in_labels
 from workbench.views.units import percent_text, tokens_text
 
 MAX_COLUMNS = 4
@@ -80,7 +81,7 @@ def _crosses(grid: Grid, row: object) -> go.Scatter:
         text=["refused"] * len(refused),
         textposition="top center",
         marker={"symbol": "x", "size": 10, "color": CURRENT},
-        customdata=[grid.cell(row, column).refused for column in refused],
+        customdata=[in_labels(grid.cell(row, column).refused or "") for column in refused],
         hovertemplate="refused: %{customdata}<extra></extra>",
         cliponaxis=False,
     )
@@ -131,7 +132,7 @@ def _reasons(grid: Grid, current: Plan | None) -> Iterator[Html]:
         plan = grid.cell(row, column).plan
         own = [one for one in plan.errors if one.code not in shared] if plan else []
         if own:
-            reasons = (problem.message.split(". ")[0] for problem in own)
+            reasons = (in_labels(problem.message.split(". ")[0]) for problem in own)
             yield join(tag("b", row), ": ", "; ".join(reasons))
 
 
@@ -143,7 +144,7 @@ def _of_columns(grid: Grid, current: Plan | None, label: str) -> Iterator[Html]:
         codes = [{one.code for one in plan.errors} if plan else set() for plan in plans]
         shared = set.intersection(*codes) - known if codes else set()
         found = plans[0].errors if plans and plans[0] else ()
-        reasons = [one.message.split(". ")[0] for one in found if one.code in shared]
+        reasons = [in_labels(one.message.split(". ")[0]) for one in found if one.code in shared]
         if reasons:
             yield join(tag("b", f"{label} {column}"), ": ", "; ".join(reasons))
 
@@ -151,11 +152,11 @@ def _of_columns(grid: Grid, current: Plan | None, label: str) -> Iterator[Html]:
 def _cell(cell: Outcome, current: Plan | None) -> Html | str:
     plan = cell.plan
     if plan is None:
-        return faint("refused", title=cell.refused or "")
+        return faint("refused", title=in_labels(cell.refused or ""))
     kernel = f"{plan.kernel_block_size:,}" if plan.kernel_block_size else "-"
     text: Html | str = f"{plan.block_size:,} / {kernel}"
     if plan.errors:
-        reasons = "; ".join(problem.message for problem in plan.errors)
+        reasons = "; ".join(in_labels(problem.message) for problem in plan.errors)
         text = faint(f"✕ {text}", title=reasons)
     same = current is not None and is_same_choice(plan, current)
     return tag("b", "▸ ", text) if same else text

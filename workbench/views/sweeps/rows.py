@@ -8,7 +8,7 @@ from workbench.core.plan import Plan
 from workbench.core.what_if.facts import PREFIX
 from workbench.scenario.fields import Settings
 from workbench.views.html import Html, bullets, code, document, fold, join, note, tag, wide_table
-from workbench.views.settings import setting_text
+from workbench.views.settings import in_labels, setting_text
 from workbench.views.units import bytes_text
 
 Row = Mapping[str, Any]
@@ -129,7 +129,7 @@ def comparison_notes(scenario: Settings, axes: Collection[str]) -> tuple[str, ..
 
 def notes_html(notes: Iterable[str]) -> str:
     """Return notes as faint paragraphs."""
-    return document(*map(note, notes))
+    return document(*map(note, map(in_labels, notes)))
 
 
 def sweep_table_html(rows: Sequence[Row], front: Sequence[int] = ()) -> str:

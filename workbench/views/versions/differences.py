@@ -9,6 +9,7 @@ from workbench.core.what_if.differences import Comparison, Difference
 from workbench.core.what_if.facts import FACTS
 from workbench.core.what_if.outcomes import Outcome
 from workbench.views.html import Html, document, faint, fold, table, tag
+from workbench.views.settings import in_labels
 from workbench.views.units import bytes_text
 
 UNCHANGED = "No number of this scenario changes."
@@ -83,7 +84,7 @@ def differences_html(comparison: Comparison) -> str:
     """Return the comparison as tables: facts that change, then what changes for every scenario."""
     versions = (comparison.old.rules, comparison.new.rules)
     parts = [
-        tag("p", "✓ " if outcome.starts else "✕ ", outcome_text(outcome))
+        tag("p", "✓ " if outcome.starts else "✕ ", in_labels(outcome_text(outcome)))
         for outcome in (comparison.old, comparison.new)
     ]
     if comparison.differences:
