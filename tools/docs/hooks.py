@@ -49,3 +49,8 @@ def on_files(files: "Files", **_more: Any) -> "Files":
 def on_post_page(output: str, **_more: Any) -> str:
     """Name the dialog of the search, which the theme does not."""
     return output.replace(DIALOG, f'{DIALOG} aria-label="Search"')
+
+
+def on_post_template(output: str, *, template_name: str, **_more: Any) -> str:
+    """Leave out the page for wrong addresses: no server of a folder shows it where it works."""
+    return "" if template_name == "404.html" else output
