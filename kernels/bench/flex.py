@@ -179,6 +179,7 @@ def metadata_row(
 ) -> MetadataRow:
     """Return the bytes that a built peer holds, also for the same batch in a larger pool."""
     again = None
+    # without pages there is no pool that could be larger
     if "dense" not in kind.name:
         other = kind.make(larger)
         other.ready()
@@ -191,6 +192,7 @@ def bits_rows(given: FlexInput) -> list[BitsRow]:
     paged = given.paged
     own = paged.tokens_of(paged.batch.num_requests - 1)
     count = own.stop - own.start
+    # alone: without the rest of its batch; chunk: its last queries in a step of their own
     ways: list[tuple[Kind, str, int]] = []
     if paged.batch.num_requests > 1:
         ways.append(("batch", "alone", count))

@@ -93,6 +93,7 @@ def flashinfer_plan(given: FlexInput) -> FlashInferPlan:
     case, batch = given.case, given.paged.batch
     lengths, table = batch.seq_lens.astype(np.int64), table_rows(given).cpu().numpy()
     pages = -(-lengths // case.block_size)
+    # rows without their ends: FlashInfer has one list of pages, and where each request begins
     indices = np.concatenate([row[:count] for row, count in zip(table, pages, strict=True)])
     ends = np.concatenate([[0], np.cumsum(pages)])
     last = lengths - (pages - 1) * case.block_size

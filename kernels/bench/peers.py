@@ -146,6 +146,7 @@ class OurPeer(TablesPeer):
 
     def _overwrite(self, rows: np.ndarray, lengths: np.ndarray, ids: np.ndarray) -> None:
         self._ours.append_flat(rows, lengths, ids, overwrite=True)
+        # an upload without a batch takes what is staged along, and launches nothing
         if self._manner.launches:
             self._ours.apply()
         else:

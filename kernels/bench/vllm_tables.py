@@ -108,6 +108,7 @@ def _ordinary_memory(original: type) -> type:
 
     class OrdinaryMemory(original):
         def __init__(self, size: Any, dtype: torch.dtype) -> None:
+            # one memory for host and device: the interpreter reads the CPU's
             self.cpu = self._uva = torch.zeros(size, dtype=dtype)
             self.np = self.cpu.numpy()
             if not hasattr(original, "uva"):
@@ -228,6 +229,7 @@ class VllmPeer(TablesPeer):
         """Set the number of blocks per row on the host; the ids after them stay."""
         for row, lists in zip(rows, ids, strict=True):
             for g, blocks in enumerate(lists):
+                # 0.23 counts kernel blocks, 0.33 manager blocks
                 ratio = 1 if self._loaded.source.newer else self._given.workload.groups[g].ratio
                 self._theirs.num_blocks.np[g, row] = len(blocks) * ratio
 

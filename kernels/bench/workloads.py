@@ -98,6 +98,7 @@ class Workload:
         for part in self.parts:
             new = tuple(min(n, _FEW_BLOCKS) for n in part.new)
             sizes = zip(part.held, groups, new, strict=True)
+            # room for what the step appends comes first
             held = tuple(min(h, group.max_blocks - n) for h, group, n in sizes)
             few, tokens = min(part.requests, _FEW_REQUESTS), min(part.tokens, _FEW_TOKENS)
             parts.append(Part(few, held, new, tokens))

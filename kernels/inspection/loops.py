@@ -74,6 +74,7 @@ def inner_loops(sass: str) -> tuple[Loop, ...]:
     found, done = [], 0
     for begin, end in spans:
         body = lines[begin : end + 1]
+        # an outer loop has the instructions of its inner ones too
         nested = any((b, e) != (begin, end) and begin <= b and e <= end for b, e in spans)
         if not nested and any(line.starts(*_MATRIX) for line in body):
             # label -> number within the loop
@@ -142,6 +143,7 @@ def _without_skipped(
             continue
         yield line
         if line.starts("BRA") and (target := _BRANCH.search(line.operands)):
+            # a label outside of the loop is unknown here: such a branch skips nothing
             resume = max(labels.get(target.group(1), 0), i)
 
 

@@ -194,6 +194,7 @@ def prepare_engine(
         )
     check_tables(mask, score, batch, heads=shapes.query_heads)
     slots = slots_of(batch, shapes.block_size, shapes.num_blocks, query.device)
+    # one mask block for each cache block: the table itself is the list
     if kv_block in {None, shapes.block_size}:
         block_mask = direct_mask(slots, mask, q_block, window=window, prune=prune)
     else:
@@ -212,6 +213,7 @@ def prepare_engine(
                 )
             options[name] = tile
     if batch_invariant:
+        # one variant of the kernel for every length, as vLLM does
         options["IS_DIVISIBLE"] = False
     arguments = {
         "score_mod": physical_score_mod(slots, score) if score else None,

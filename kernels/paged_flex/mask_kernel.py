@@ -61,6 +61,7 @@ def window_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
 @triton.jit
 def window_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
     """Mark tiles as full from the last query's first visible key to the first query's key."""
+    # full: from where the last query's window begins to where the first query ends
     return 0, first - PARAM + 1, last - PARAM + 1, first + 1, last + 1
 
 
@@ -85,6 +86,7 @@ def sink_window_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
 @triton.jit
 def sink_window_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
     """Give a near end of p_aux[0] keys, then the span of a window."""
+    # sinks after the last query are hidden from all of the tile
     near_end = tl.minimum(tl.load(p_aux), last + 1)
     return near_end, first - PARAM + 1, last - PARAM + 1, first + 1, last + 1
 
@@ -98,6 +100,7 @@ def chunked_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
 @triton.jit
 def chunked_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
     """Begin at the start of the first query's chunk."""
+    # with two chunks in the tile full_low is past full_high: all of it is masked
     return 0, first // PARAM * PARAM, last // PARAM * PARAM, first + 1, last + 1
 
 
@@ -107,6 +110,7 @@ def document_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
 
     p_aux holds PARAM positions.
     """
+    # one lookup of a query, instead of one of each key
     start = tl.load(p_aux + within(query, PARAM))
     return (key <= query) & (key >= start)
 
@@ -148,10 +152,12 @@ def unknown_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
 @triton.jit
 def soft_cap_score(score, request, head, query, key, p_aux, PARAM: tl.constexpr):
     """Return PARAM * tanh(score / PARAM), written with exp: the interpreter has no tanh."""
+    # an overflow of exp is right too: 2 / inf is 0, and tanh is 1
     return PARAM * (1.0 - 2.0 / (tl.exp(score * (2.0 / PARAM)) + 1.0))
 
 
 @triton.jit
 def alibi_score(score, request, head, query, key, p_aux, PARAM: tl.constexpr):
     """Add a penalty that grows with distance, by p_aux[head]; p_aux holds PARAM heads."""
+    # key - query is at most 0 under a causal mask
     return score + tl.load(p_aux + within(head, PARAM)) * (key - query).to(tl.float32)

@@ -21,6 +21,7 @@ def gathered(views: Views, batch: PagedBatch, request: int) -> tuple[torch.Tenso
     token = torch.arange(int(batch.seq_lens[request]))
     row = torch.as_tensor(batch.block_table)[int(batch.rows[request])].cpu().long()
     part = token // block_size
+    # the table holds manager blocks, the cache kernel blocks
     block = row[part // ratio] * ratio + part % ratio
     block, place = block.to(device), (token % block_size).to(device)
     return views.keys[block, place], views.values[block, place]
@@ -163,6 +164,7 @@ def agreement_of(
     if not bool((exact.isnan() == given.isnan()).all()):
         return Agreement(float("inf"), 0.0)
     largest = _largest(exact)
+    # how far apart two right computations of this precision are
     own = _largest(rough - exact)
     eps = torch.finfo(dtype).eps + SCORE_ROUNDINGS * torch.finfo(torch.float32).eps
     # tiny: results near zero are rounded absolutely

@@ -61,6 +61,7 @@ def check_integer(field: str, value: object, low: int, high: int | None = None) 
 
 def _check_power(field: str, value: int, low: int, high: int) -> None:
     if isinstance(value, int) and not isinstance(value, bool):
+        # the power below: a larger tile may not fit into a device
         near = min(max(low, 1 << max(value, 1).bit_length() - 1), high)
         if near == value:
             return
@@ -129,6 +130,7 @@ class Settings:
         check_integer("fill_programs", self.fill_programs, 1)
         # powers of two: the largest is a multiple of the other
         unit = max(t.block_n for t in (self.prefill, self.decode, self.described) if t)
+        # a tile in two splits would be added up in another order
         if self.split_tokens % unit:
             near = max(self.split_tokens // unit, 1) * unit
             raise PagedFlexError(

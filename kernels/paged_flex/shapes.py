@@ -100,6 +100,7 @@ def checked_shapes(
             given=batch.entry_tokens,
             limit=block_size,
         )
+    # ids were checked against the batch's pool, so the cache must be as large
     if batch.num_blocks * ratio > num_blocks:
         raise PagedFlexError(
             f"the batch was checked for {batch.num_blocks} blocks of {ratio} kernel blocks, but "

@@ -121,6 +121,7 @@ def attend_tiles(
     t_high = tl.cdiv(keys_before(high, sizes, walk), N)
     t_low = tl.minimum(keys_before(tl.maximum(seen.low, 0), sizes, walk) // N, t_high)
     t_near_end = tl.cdiv(keys_before(seen.near_end, sizes, walk), N)
+    # sinks that reach the window are part of it: no tile is visited twice
     t_near_end = tl.minimum(tl.minimum(t_near_end, t_low), t_end)
     full_low, full_high = tl.maximum(seen.full_low, begin), tl.minimum(seen.full_high, high)
     t_full = tl.cdiv(keys_before(full_low, sizes, walk), N)
@@ -171,6 +172,7 @@ def attend_tiles(
         for i in tl.static_range(1, walk.BOXES):
             b_top = tl.maximum(b_top, b_scores[i])
         b_new = tl.maximum(b_max, tl.max(b_top, 1) * mods.factor)
+        # LOWEST is finite: -inf less -inf, before a row sees a key, would be NaN
         b_shrink = tl.exp2(b_max - b_new)
         b_weights = no_boxes()
         for i in tl.static_range(walk.BOXES):
@@ -194,6 +196,7 @@ def attend_tiles(
             b_value, b_weight = b_values[i].to(DTYPE), b_weights[i]
             if CAREFUL:
                 m_odd = tl.max(tl.where(tl.abs(b_value.to(tl.float32)) < float("inf"), 0, 1), 1) > 0
+                # a row that sees a NaN becomes NaN, and no other: zero times NaN would be NaN
                 b_weight = tl.where(m_boxes[i] & m_odd[None, :], float("nan"), b_weight)
                 m_value = boxes[i].in_request & ~m_odd
                 b_value = tl.where(m_value[:, None], b_value, 0.0)

@@ -52,5 +52,5 @@ def on_post_page(output: str, **_more: Any) -> str:
 
 
 def on_post_template(output: str, *, template_name: str, **_more: Any) -> str:
-    """Leave out the page for wrong addresses: no server of a folder shows it where it works."""
+    """Omit the page for wrong addresses: no server of a folder shows it where it works."""
     return "" if template_name == "404.html" else output
