@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from itertools import chain
 from random import Random
 
 import pytest
@@ -15,7 +14,6 @@ from workbench.core import phases
 from workbench.core.backends import Backend, MultipleOf, Rank
 from workbench.core.plan import Plan
 from workbench.core.resolve import resolve, resolve_numbers
-from workbench.core.stages import grouping
 from workbench.core.versions import RULE_SETS
 from workbench.core.watch import POOL_SETTINGS
 from workbench.models import catalog_config, load_model
@@ -103,44 +101,6 @@ def test_a_million_different_points_take_bounded_memory(monkeypatch):
         resolve(model, replace(start, max_model_len=length, max_num_seqs=length), trace=False)
     assert max(decided(model, start.rules)) <= 50
     assert phases._phases.cache_parameters()["maxsize"] <= 16
-
-
-def searched(models, rules):
-    """The phases of a search over models."""
-    found = [one for model in models for one in chain(*phases.phases_of_numbers(model, rules))]
-    return [one for one in found if isinstance(one, phases.Phase)]
-
-
-def test_a_search_over_all_models_takes_bounded_memory(monkeypatch):
-    monkeypatch.setattr(phases, "OF_ALL_SEARCHES", phases.Room(100))
-    phases._phases_of_numbers.cache_clear()
-    models = [load_model(name) for name in (MODEL, "deepseek-v3", "gpt-oss-20b")]
-    every, rules = [], RULE_SETS[Settings().rules]
-    for length in range(2048, 2148):
-        for model in models:
-            plan = resolve_numbers(model, Settings(max_model_len=length), lambda _plan: True)
-            assert plan.max_model_len == length
-        every.append(sum(len(phase.memory.decided) for phase in searched(models, rules)))
-    assert 50 < max(every) <= 100
-    assert min(every[50:]) < 50  # all were forgotten at once, and learned again
-    phases._phases_of_numbers.cache_clear()
-
-
-@pytest.mark.parametrize("rules", RULE_SETS)
-def test_a_search_decides_again_only_what_a_field_changes(rules):
-    model, length = load_model(MODEL), 4096
-    start = Settings(rules=rules, pipeline_parallel=2)  # its stages read every field
-    several = [
-        replace(start, max_num_seqs=number, max_model_len=length) for number in (2, 3, 2, 3, 4, 5)
-    ]
-    for one in several:
-        resolve_numbers(model, one, lambda _plan: True)
-    grouped = [
-        len(phase.memory.decided)
-        for phase in searched([model], RULE_SETS[rules])
-        if phase.stages[0] is grouping.groups
-    ]
-    assert grouped == [1]
 
 
 def test_a_changed_table_of_backends_is_read_again():

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
-from weakref import WeakSet
 
 from workbench.core.model import Model
 from workbench.core.registry import Registry
@@ -21,12 +20,9 @@ from workbench.core.rule_set import RuleSet, Stage
 from workbench.core.stages import (
     attention_bytes,
     backend_choice,
-    cache_mode,
     float_caches,
-    grouping,
     hybrid_alignment,
     memory,
-    pipeline,
     prefix_hits,
     speculation,
     state_pages,
@@ -37,8 +33,6 @@ from workbench.core.working_plan import UntracedPlan
 
 REMEMBERED = 1024
 """Decisions that a phase keeps: of one model and one rule set."""
-MODELS, REMEMBERED_TOGETHER = 128, 50_000
-"""The same for searches over the catalog: of more models, and of all phases together."""
 STARTS = frozenset(
     {
         *(speculation.speculative_method, float_caches.float_kv_cache_dtype, state_pages.states),
@@ -47,10 +41,6 @@ STARTS = frozenset(
     }
 )
 """Stages that begin a phase: what comes before them reads other fields, or fewer."""
-OF_SEARCHES = frozenset(
-    {cache_mode.enable_prefix_caching, pipeline.pipeline_stages, grouping.groups}
-)
-"""The same in searches, which change every field: pipeline stages read all of them."""
 OF_THE_POOL = frozenset({memory.capacity, memory.auto_fit, memory.budget, memory.memory})
 """Stages that read the bytes of the pool, which have too many values to remember."""
 FIRST = ("settings.rules", "platform")
@@ -86,36 +76,13 @@ class _Memory:
         return None
 
 
-class Room:
-    """How many decisions phases keep together; when there are more, all are forgotten."""
-
-    def __init__(self, most: int) -> None:
-        self._most = self._left = most
-        self._phases: WeakSet[Phase] = WeakSet()
-
-    def join(self, phase: Phase) -> None:
-        """Let a phase keep decisions here."""
-        self._phases.add(phase)
-
-    def take(self) -> None:
-        """Make room for one decision more."""
-        # forgetting everything is rare enough: a sweep has few different keys per phase
-        if self._left <= 0:
-            for phase in self._phases:
-                phase.memory.decided.clear()
-                phase.memory.older = None
-            self._left = self._most
-        self._left -= 1
-
-
 class Phase:
     """Stages that run one after the other; called as one stage, for plans without a trace."""
 
-    def __init__(self, stages: Iterable[Stage], room: Room) -> None:
+    def __init__(self, stages: Iterable[Stage]) -> None:
         self.stages = tuple(stages)
         self.memory = _Memory(FIRST)
-        self._room = room
-        room.join(self)
+        self._left = REMEMBERED
 
     def __call__(self, run: UntracedPlan) -> None:
         """Decide, or repeat what was decided for the same values. Errors: as the stages."""
@@ -137,7 +104,7 @@ class Phase:
     ) -> _Decided | None:
         found = memory.recall(run)
         if found is not None:
-            self._room.take()
+            self._make_room()
             memory.decided[key] = found
         return found
 
@@ -151,35 +118,23 @@ class Phase:
         new = [name for name in watch.read if name not in memory.reads]
         if new:
             memory = self.memory = _Memory((*memory.reads, *new), memory)
-        self._room.take()
+        self._make_room()
         memory.decided[(*key, *[watch.read[name] for name in new])] = found
         return found
 
-
-OF_ALL_SEARCHES = Room(REMEMBERED_TOGETHER)
+    def _make_room(self) -> None:
+        """Make room for one decision more; when there is none, all are forgotten."""
+        # That is rare enough: a sweep has few different keys per phase.
+        if not self._left:
+            self.memory.decided.clear()
+            self.memory.older = None
+            self._left = REMEMBERED
+        self._left -= 1
 
 
 def phases(model: Model, rules: RuleSet) -> tuple[Stage, ...]:
     """Return the stages of a rule set in phases, with what they remember of this model."""
     return _phases(model, model.unread_weights, rules, Registry.changes)
-
-
-def phases_of_numbers(model: Model, rules: RuleSet) -> tuple[tuple[Stage, ...], tuple[Stage, ...]]:
-    """Return the phases that decide the block sizes, and those that fill the pool with blocks.
-
-    What comes after them only reports problems.
-    """
-    return _phases_of_numbers(model, model.unread_weights, rules, Registry.changes)
-
-
-@lru_cache(maxsize=MODELS)
-def _phases_of_numbers(
-    _model: Model, _weights: UnreadWeights, rules: RuleSet, _changes: int
-) -> tuple[tuple[Stage, ...], tuple[Stage, ...]]:
-    found = _built(rules, STARTS | OF_SEARCHES, lambda: OF_ALL_SEARCHES)
-    firsts = [one.stages[0] if isinstance(one, Phase) else one for one in found]
-    pool, end = firsts.index(memory.requests), firsts.index(memory.auto_fit) + 1
-    return found[:pool], found[pool:end]
 
 
 @lru_cache(maxsize=16)
@@ -188,16 +143,12 @@ def _phases(
 ) -> tuple[Stage, ...]:
     # Models are equal whatever their weights are. Stages read tables of backends and other
     # registries, too: a change makes all memory stale.
-    return _built(rules, STARTS, lambda: Room(REMEMBERED))
-
-
-def _built(rules: RuleSet, starts: frozenset[Stage], room: Callable[[], Room]) -> tuple[Stage, ...]:
     found: list[Stage | list[Stage]] = []
     for stage in rules.stages:
         if stage in OF_THE_POOL:
             found.append(stage)
-        elif found and isinstance(found[-1], list) and stage not in starts:
+        elif found and isinstance(found[-1], list) and stage not in STARTS:
             found[-1].append(stage)
         else:
             found.append([stage])
-    return tuple([Phase(one, room()) if isinstance(one, list) else one for one in found])
+    return tuple([Phase(one) if isinstance(one, list) else one for one in found])

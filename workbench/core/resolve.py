@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from workbench.core.built import as_built
 from workbench.core.model import Model
-from workbench.core.phases import phases, phases_of_numbers
+from workbench.core.phases import phases
 from workbench.core.plan import Plan
+from workbench.core.stages import attention_bytes, memory
 from workbench.core.versions import RULE_SETS
 from workbench.core.working_plan import UntracedPlan, WorkingPlan
 
@@ -37,16 +38,18 @@ def resolve_numbers(
     """Return a plan without trace and without the problems of its pool.
 
     is_possible: whether the block sizes may be the wanted ones; None is returned where not. Most of
-    many scenarios end there, before the cache is made. Raises Refused as `resolve`.
+    many scenarios end there, before layers are grouped. Raises Refused as `resolve`.
+
+    Nothing is remembered: of many models and settings, too few decisions are the same.
     """
     rules = RULE_SETS[settings.rules]
-    model = as_built(model, settings, rules)
-    working = UntracedPlan(model, settings, rules)
-    sizes, pool = phases_of_numbers(model, rules)
-    for stage in sizes:
+    working = UntracedPlan(as_built(model, settings, rules), settings, rules)
+    aligned = rules.stages.index(attention_bytes.attention_page)
+    for stage in rules.stages[:aligned]:
         stage(working)
     if not is_possible(working):
         return None
-    for stage in pool:
+    # What comes after the pool only reports problems.
+    for stage in rules.stages[aligned : rules.stages.index(memory.auto_fit) + 1]:
         stage(working)
     return working.finished()
