@@ -113,7 +113,7 @@ def test_an_invalid_number_is_reported_and_loses_nothing(tab, field, value):
 def test_a_prompt_above_the_longest_request_is_reported(tab):
     _panel, hits = tab
     type_in(hits, shared_tokens=32768)
-    assert "Expected at most max_model_len" in hits._refusal.value
+    assert "Expected at most Max model length (max_model_len)" in hits._refusal.value
     assert "wb-stale" in hits._workload._dom_classes
 
 
@@ -121,7 +121,7 @@ def test_a_plan_that_makes_an_input_impossible_leaves_the_panel_alive(tab):
     panel, hits = tab
     type_in(hits, shared_tokens=20_000)
     panel.set("max_model_len", "16384")
-    assert "Expected at most max_model_len" in hits._refusal.value
+    assert "Expected at most Max model length (max_model_len)" in hits._refusal.value
     assert "wb-stale" in hits._workload._dom_classes
     panel.set("max_model_len", "32768")
     assert hits._refusal.value == ""

@@ -59,7 +59,7 @@ def test_settings_that_another_version_does_not_know_are_reported():
     _panel, tab = tab_of(
         model="nemotron-3-nano-30b-a3b", enable_prefix_caching=True, mamba_cache_mode="all"
     )
-    assert "mamba_cache_mode" in tab._table.value
+    assert "Mamba cache mode" in tab._table.value
 
 
 def test_a_draft_model_that_cannot_be_read_is_a_message_in_place_of_the_matrix(panel):
