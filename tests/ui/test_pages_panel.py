@@ -195,6 +195,26 @@ def test_what_is_a_byte_is_answered_and_opened_with_one_number(pages):
     assert not pages.map.figure.layout.shapes
 
 
+def test_an_entered_byte_is_found_again_in_another_plan_until_one_looks_elsewhere(pages):
+    def is_shown():
+        meaning, place = pages.pool.tensors[0].groups[-1].meaning(123_456), pages.place
+        found = (meaning.page, meaning.kernel_block, meaning.kernel_token)
+        return place.level == "token" and (place.block, place.kernel_block, place.token) == found
+
+    pages.byte.value = "123,456"
+    assert is_shown()
+    before = pages.place
+    pages.show(wb.resolve(model="lfm2-350m"))  # three of its blocks have fewer bytes
+    pages.show(wb.resolve(model="qwen3-next-80b-a3b"))
+    assert pages.place != before
+    assert is_shown()
+    pages.level.value = "tensor"
+    pages.show(wb.resolve(model="qwen3.5-4b"))
+    assert pages.level.value == "tensor"
+    pages.byte._handle_custom_msg({"event": "submit"}, [])  # Enter, with the same number
+    assert is_shown()
+
+
 def row_of(panel, states):
     """Return the number of the first row of attention, or of states."""
     return next(n for n, row in enumerate(panel._picture.rows) if row.states is states)

@@ -1,6 +1,7 @@
 """Where every byte goes: the page map, an inspector, and "what is byte N?"."""
 
 from dataclasses import replace
+from functools import partial
 from math import ceil, floor
 from typing import Any
 
@@ -56,6 +57,8 @@ class PagesPanel(Panel):
         self._other: Comparison | None = None
         self._window: tuple[int, int] | None = None
         self._clicked_byte: int | None = None
+        self._found: MapPlace | None = None
+        """Where the entered byte is; while a person looks there, the picture follows it."""
         self._build_controls()
         self.map = LiveFigure(ZOOMABLE, self._clicked, self._dragged, self._moved)
         self.map.widget.layout.flex = "1 1 560px"
@@ -98,6 +101,8 @@ class PagesPanel(Panel):
         places = (self.level, self.states, self.part, *self.numbers.values())
         self.watch(*places, then=self._redraw_whole)
         self.watch(self.byte, then=self._look_up)
+        # Enter goes to the byte also where the number is the one that was there.
+        self.byte.on_msg(lambda _box, sent, _: self._changed(partial(self._entered, sent)))
         self.press(self.reset_zoom, self._redraw_whole)
 
     @property
@@ -112,8 +117,12 @@ class PagesPanel(Panel):
         """See `Panel.show`."""
         with self._lock:
             self._plan = plan
+            follows = self.place == self._found
             self._offer_version(plan)
             self._rebuild()
+            if follows and self.pool is not None:
+                self._look_up()
+                self._found = self.place  # also where this pool has no such byte
         self.raster.show(plan)
 
     def _rebuild(self) -> None:
@@ -215,13 +224,18 @@ class PagesPanel(Panel):
 
     def _look_up(self) -> None:
         """Go to the entered byte, as far as it exists; an empty box shows nothing."""
-        self._clicked_byte = None
+        self._clicked_byte = self._found = None
         byte, pool, place = self._byte(), self.pool, self.place
         if pool is None or byte is None or byte >= pool.tensor(place.tensor).raw_bytes:
             self.redraw()
             return
         level = "head" if reference_group(pool, place).is_state else "token"
         self._go_to(opened(pool, place, byte, level))
+        self._found = self.place
+
+    def _entered(self, sent: Any) -> None:
+        if sent == {"event": "submit"} and self.place != self._found:
+            self._look_up()
 
     def _byte_html(self) -> str:
         """Return what the entered or clicked byte is, or why there is none."""
