@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+import workbench as wb
 from tests.views.plans import EVIL, all_plans, evil_plan, large, plan_of, stateless
 from tests.views.test_log_table import Balance
 from workbench.views.pages.drawing import MAX_RULES, WIDTH, page_drawing
@@ -98,3 +99,24 @@ def test_the_text_has_spaces_where_a_style_sheet_is_dropped():
 
 def test_names_are_escaped():
     assert "<img" not in page_drawing(evil_plan(EVIL))
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (
+            "deepseek-v4-pro",
+            "64 entries, each of 4 tokens, x 584 bytes + 64 bytes to align it = 37,440 B",
+        ),
+        (
+            "deepseek-v4-flash",
+            "2 entries, each of 128 tokens, x 584 bytes + 560 bytes to align it = 1,728 B",
+        ),
+    ],
+)
+def test_an_entry_of_several_tokens_is_not_called_a_token(model, words):
+    plan = wb.resolve(model=model, device="B200", tensor_parallel=8, rules="0.33")
+    drawn = page_drawing(plan)
+    assert words in drawn
+    assert "<b>one entry</b>: 584 B" in drawn
+    assert "one token" not in drawn.casefold()

@@ -13,6 +13,7 @@ from workbench.views.pages.parts import (
     LOOKS,
     PADDING,
     PagePart,
+    compressed_spec,
     page_parts,
     page_token_bytes,
 )
@@ -172,7 +173,8 @@ def _kernel_note(plan: Plan) -> Html:
         return Html()
     ratio, size = plan.kernel_blocks_per_block, plan.kernel_block_size
     blocks = f"{ratio:,} kernel block{'s' * (ratio > 1)} of {size:,} tokens. " if ratio else ""
-    return tag("li", f"{blocks}One token: {bytes_text(token)} in one layer.", class_="wb-faint")
+    one = "" if compressed_spec(plan) else f"One token: {bytes_text(token)} in one layer."
+    return tag("li", f"{blocks}{one}", class_="wb-faint")
 
 
 def _step(step: NumberStep) -> Html:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from workbench.core.plan import Plan
 from workbench.core.trace import Step
-from workbench.views.pages.parts import CONV, KV, PADDING, RECURRENT
+from workbench.views.pages.parts import CONV, KV, PADDING, RECURRENT, compressed_spec
 from workbench.views.units import bytes_text, percent_text, tokens_text
 
 Operands = Mapping[str, Any]
@@ -59,15 +59,18 @@ def number_steps(plan: Plan) -> tuple[NumberStep, ...]:
     taken = {step.rule.name: (number, step) for number, step in enumerate(plan.steps, 1)}
     is_aligned = "tokens_needed" in taken
     shown = [
-        _in_words(words, *taken[name])
+        _in_words(plan, words, *taken[name])
         for name, words in (ALIGNED if is_aligned else PLAIN).items()
         if name in taken and taken[name][1].result is not None
     ]
     return tuple([*shown, *_last(plan, taken)] if is_aligned else shown)
 
 
-def _in_words(words: StepInWords, number: int, step: Step) -> NumberStep:
-    return NumberStep(words.title, words.text(step.operands, step.result), words.parts, number)
+def _in_words(plan: Plan, words: StepInWords, number: int, step: Step) -> NumberStep:
+    title = words.title
+    if step.rule.name == "attention_bytes_per_token" and compressed_spec(plan):
+        title = "one entry"
+    return NumberStep(title, words.text(step.operands, step.result), words.parts, number)
 
 
 def _last(plan: Plan, taken: Mapping[str, tuple[int, Step]]) -> tuple[NumberStep, ...]:

@@ -4,6 +4,7 @@ from math import prod
 from typing import NamedTuple
 
 from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.plan import Plan
 from workbench.views import palette
 from workbench.views.units import bytes_text, percent_text, tokens_text
@@ -41,7 +42,9 @@ def page_parts(plan: Plan) -> dict[str, PagePart]:
     if size := plan.attention_page_size_bytes:
         attention = plan.model.attention
         label = "latent KV" if attention and attention.use_mla else LOOKS[KV].label
-        words = f"{tokens_text(plan.block_size)} x {page_token_bytes(plan):,} bytes"
+        words = (
+            _entries(plan) or f"{tokens_text(plan.block_size)} x {page_token_bytes(plan):,} bytes"
+        )
         parts[KV] = PagePart(label, size, f"{words} = {bytes_text(size)}")
     states = plan.model.state.parts if plan.model.state else ()
     shapes = zip(states, plan.layer_state_shapes, plan.mamba_state_dtypes, strict=True)
@@ -55,6 +58,26 @@ def page_parts(plan: Plan) -> dict[str, PagePart]:
         share = f"{percent_text(plan.padding_percent)} of the state"
         parts[PADDING] = PagePart(LOOKS[PADDING].label, size, f"{bytes_text(size)}: {share}")
     return parts
+
+
+def compressed_spec(plan: Plan) -> CacheSpec | None:
+    """Return the spec of the page of keys and values if an entry of it is of several tokens."""
+    layers = plan.cache.grouping.layers if plan.cache else {}
+    for _group, spec in layers.values():
+        if spec.tokens_per_state > 1 and spec.page_size_bytes == plan.attention_page_size_bytes:
+            return spec
+    return None
+
+
+def _entries(plan: Plan) -> str:
+    """Return the entries of such a page, and what is left of it; nothing for another page."""
+    spec = compressed_spec(plan)
+    if spec is None:
+        return ""
+    number = max(spec.block_size // spec.tokens_per_state, 1)
+    one = (spec.page_size_bytes - spec.padding_bytes) // number
+    left = f" + {spec.padding_bytes:,} bytes to align it" if spec.padding_bytes else ""
+    return f"{number:,} entries, each of {spec.tokens_per_state:,} tokens, x {one:,} bytes{left}"
 
 
 def page_token_bytes(plan: Plan) -> int | None:
