@@ -560,3 +560,28 @@ def test_what_fits_speaks_of_states_only_where_there_are_any(model, has_states):
     door = wb.explore(model=model, device="H200", tensor_parallel=8)
     press(door, "view", "fits")
     assert ("also for its states" in region(door, "body")) is has_states
+
+
+@pytest.mark.parametrize(
+    ("fields", "words", "link"),
+    [
+        ({"model": "qwen3.5-4b"}, "requests fit on which device?", ("device", "H100")),
+        (
+            {"model": "qwen3.5-4b", "platform": "cpu"},
+            "requests fit with which KV-cache memory per GPU?",
+            ("open", "kv_cache_memory_bytes"),
+        ),
+        (
+            {"model": "kimi-k3", "device": "B200", "tensor_parallel": 8, "rules": "0.33"},
+            "requests fit with which Weights?",
+            ("open", "weights_bytes"),
+        ),
+        ({"model": "deepseek-v4-pro", "device": "B200"}, "no cache, so no requests", None),
+    ],
+)
+def test_the_number_of_requests_says_what_it_lacks_and_leads_there(fields, words, link):
+    door = wb.explore(**fields)
+    tile = region(door, "answers").partition('data-tile="fits"')[2].partition("data-tile=")[0]
+    assert words in unescape(tile)
+    sent = re.findall(r'data-do="(device|open)" data-arg="(\w+)"', tile)
+    assert sent[:1] == ([link] if link else [])

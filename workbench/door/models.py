@@ -18,7 +18,8 @@ def models_html() -> Html:
     hybrids = [name for name in names if is_of_hybrids(name)]
     others = names[len(hybrids) :]
     return join(
-        tag("p", tag("b", f"{len(hybrids)} of families with hybrids: "), _links(hybrids)),
+        tag("p", tag("b", f"{len(hybrids)} of families with hybrids:")),
+        _links(hybrids),
         fold(f"{len(others)} others", _links(others)),
         tag("p", prose(OTHERS)),
     )
@@ -26,4 +27,4 @@ def models_html() -> Html:
 
 def _links(names: list[str] | tuple[str, ...]) -> Html:
     links = (button(one, "apply", json.dumps({"model": one}), class_="wb-link") for one in names)
-    return join(*links, between=", ")
+    return tag("div", join(*links, between=" "), class_="wb-from")

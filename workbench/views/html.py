@@ -184,7 +184,8 @@ def refusal_html(error: WorkbenchError) -> Html:
     badge = "✕ vLLM refuses" if isinstance(error, Refused) else "✕ invalid input"
     # What wrote a name that does not exist needs the names, not the labels.
     text = error.message if error.code == "unknown_field" else in_labels(error.message)
-    return problem_box(badge, _about(error), text, said, code=error.code)
+    shown = prose(text) if text.count("`") % 2 == 0 else text
+    return problem_box(badge, _about(error), shown, said, code=error.code)
 
 
 def _about(error: WorkbenchError) -> Html:

@@ -10,6 +10,7 @@ from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.draft_weights import DraftBytes, draft_bytes
 from workbench.core.capacity.memory_doubts import Doubt
 from workbench.core.capacity.memory_estimate import (
+    NO_CACHE,
     NO_DEVICE,
     Unestimated,
     budget_of,
@@ -73,8 +74,7 @@ class MemoryAnswer:
 
     def __repr__(self) -> str:
         if self.cache_bytes is None:
-            reason = "" if self.missing is None else f"{self.missing.reason} ({self.missing.field})"
-            return f"memory unknown: {reason}"
+            return f"memory unknown: {self.missing or ''}"
         least, most = self.cache_bytes
         size = f"{least / GIB:.2f}" + (f" to {most / GIB:.2f}" if self.is_estimate else "")
         kind = ", an estimate" if self.is_estimate else ""
@@ -90,7 +90,7 @@ def memory_answer(plan: Plan) -> MemoryAnswer:
     """Return what is known of the memory of one rank's device, and the verdict."""
     cache, margin, budget = plan.cache, estimate_margin(plan) or 0, budget_of(plan)
     if cache is None or cache.available_bytes is None:
-        why = missing(plan) or NO_DEVICE
+        why = NO_CACHE if cache is None else missing(plan) or NO_DEVICE
         return MemoryAnswer(terms=(), cache_bytes=None, tokens=None, starts=UNKNOWN, missing=why)
     least, most = cache.available_bytes - margin, cache.available_bytes + margin
     tokens = [cache.with_more(change).printed_tokens or 0 for change in (-margin, margin)]

@@ -63,10 +63,15 @@ class Unestimated(NamedTuple):
     """Why there is no estimate, and the field that would give what is missing."""
 
     field: str
+    """Empty where no field would."""
     reason: str
 
+    def __str__(self) -> str:
+        return f"{self.reason}. Set {self.field}." if self.field else f"{self.reason}."
 
-NO_DEVICE = Unestimated("device", "no device is named: set device, for example H100")
+
+NO_DEVICE = Unestimated("device", "no device is named, for example H100")
+NO_CACHE = Unestimated("", "vLLM stops before it makes the cache")
 
 
 def budget_of(plan: Plan) -> MemoryBudget | None:

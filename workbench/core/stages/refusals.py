@@ -223,7 +223,7 @@ def _require_served(run: WorkingPlan) -> None:
     raise Refused(
         "architecture_not_served",
         f"{run.rules.title} has no implementation of {name} ({has}), and no KV-cache sizes of its "
-        f"own for it.{hint} Use vLLM {elsewhere[-1]} instead, or rules {elsewhere[-1]} here.",
+        f"own for it.{hint} Use vLLM {elsewhere[-1]} instead.",
         field="model",
         operands={"architecture": name, "versions": list(elsewhere), "last_version": last},
         candidates=[{"rules": version} for version in reversed(elsewhere)],

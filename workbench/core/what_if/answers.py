@@ -39,6 +39,8 @@ class Answers:
     requests: tuple[int, int] | None
     """Least and most requests of that length that fit at once, equal where nothing is estimated;
     None without a memory size."""
+    needs: str | None
+    """The field that the number of requests lacks; None where it is known, or without a cache."""
     request_bytes: int | None
     """Bytes that one of them reserves on all devices of its engine; None without a cache."""
     devices: int
@@ -96,6 +98,7 @@ def answers(plan: Plan, length_tokens: int | None = None) -> Answers:
         no_hit_reason=reason,
         length_tokens=length,
         requests=_requests(plan, memory.cache_bytes, length),
+        needs=memory.missing.field if plan.cache is not None and memory.missing else None,
         request_bytes=_request_bytes(plan, length),
         devices=gpus_of(plan.settings),
         starts=NO if plan.errors else memory.starts,

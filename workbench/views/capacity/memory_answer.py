@@ -16,9 +16,7 @@ VERDICTS = {
 def answer_html(answer: MemoryAnswer) -> str:
     """Return the verdict, the range and every term; what is missing where it is unknown."""
     if answer.cache_bytes is None:
-        why = "" if answer.missing is None else f": {answer.missing.reason}."
-        field = "" if answer.missing is None else f" Set {answer.missing.field}."
-        return document(tag("p", in_labels(f"The memory is unknown{why}{field}")))
+        return document(tag("p", in_labels(f"The memory is unknown: {answer.missing}")))
     rows = [(one.name, bytes_text(one.size_bytes), in_labels(one.source)) for one in answer.terms]
     return document(
         tag("div", tag("b", VERDICTS[answer.starts]), class_="wb-headline"),

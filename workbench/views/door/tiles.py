@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from workbench.core.what_if.answers import Answers
+from workbench.scenario import FIELDS
 from workbench.views.door.buttons import button
 from workbench.views.html import Html, faint, join, tag
 from workbench.views.settings import in_labels
@@ -64,8 +65,13 @@ def _requests(one: Answers) -> str:
 def _requests_words(one: Answers) -> str:
     words = f"requests of {one.length_tokens:,} tokens fit"
     if one.requests is None:
-        return "requests fit on which device?"
+        where = "on which device" if one.needs == "device" else f"with which {_needed(one)}"
+        return f"requests fit {where}?" if one.needs else "no cache, so no requests"
     return words + (f" on {one.devices} GPUs" if one.devices > 1 else "")
+
+
+def _needed(one: Answers) -> str:
+    return FIELDS[one.needs].label if one.needs else ""
 
 
 def _hit_link(one: Answers) -> Link:
@@ -76,9 +82,11 @@ COMMON_DEVICES = ("H100", "H200", "B200", "MI300X")
 
 
 def _missing(one: Answers) -> list[Link]:
-    """Return a choice of devices where none is known."""
-    if one.requests is not None:
+    """Return what opens the control that the memory needs; a choice of devices for the device."""
+    if one.requests is not None or one.needs is None:
         return []
+    if one.needs != "device":
+        return [Link(f"set {_needed(one)}", "open", one.needs)]
     common = [Link(name, "device", name) for name in COMMON_DEVICES]
     return [*common, Link("other", "open", "device")]
 
@@ -87,7 +95,8 @@ def _starts_words(one: Answers) -> str:
     if one.starts == "perhaps":
         return "the least estimate of the memory is too little, the most is enough"
     if one.starts == "unknown":
-        return "no blockers known; its memory needs a device"
+        what = "a device" if one.needs == "device" else _needed(one)
+        return f"no blockers known; its memory needs {what}"
     if one.starts == "no":
         return in_labels(one.blocker or "blocked by the memory")
     return "no blockers known"

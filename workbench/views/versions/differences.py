@@ -57,7 +57,7 @@ def outcome_text(outcome: Outcome) -> str:
     if outcome.refused is not None:
         return f"{title}: refused. {outcome.refused}"
     if outcome.errors:
-        return f"{title}: would not start ({', '.join(outcome.errors)})"
+        return f"{title}: would not start ({', '.join(outcome.errors).replace('_', ' ')})"
     return f"{title}: starts"
 
 
