@@ -216,6 +216,8 @@ DECODERS: dict[str, Decoder] = {
     "cohere2": Decoder(norms=1, norm="?use_qk_norm"),
 }
 DECODERS |= dict.fromkeys(("deepseek_v2", "deepseek_v3", "kimi_k2"), Decoder(moe=DEEPSEEK))
+DOTS = replace(DEEPSEEK, correction_kinds=(("", None),), repeated="")
+DECODERS["dots1"] = Decoder(norm="head", moe=DOTS)
 SPARSE = Decoder(moe=DEEPSEEK, repeated=ONE_STAGE)
 DECODERS |= dict.fromkeys(("deepseek_v32", "glm_moe_dsa"), SPARSE)
 GLM_LITE = replace(DEEPSEEK, router_dtype="float32", correction=True, repeated="")

@@ -8,6 +8,7 @@ from workbench.core.weights import EARLIER, LATER, Part
 from workbench.models.weights.compressed import compressed_layer, joined_streams
 from workbench.models.weights.decoders import Decoder, Moe
 from workbench.models.weights.gemma4 import gemma4_layer, gemma4_rest
+from workbench.models.weights.listed_experts import LISTED_EXPERTS
 from workbench.models.weights.parts import (
     Block,
     Config,
@@ -121,6 +122,7 @@ def _searched(config: Config, number: int) -> list[Part]:
 
 
 NEWER: dict[str, Block] = {
+    **LISTED_EXPERTS,
     **dict.fromkeys(("gemma4", "gemma4_text"), gemma4_layer),
     **dict.fromkeys(("llama4", "llama4_text"), _llama4),
     "kimi_linear": _kimi,
