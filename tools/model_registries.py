@@ -9,7 +9,6 @@ one). Sources are parsed, and model classes are imported on a CUDA device that i
 import ast
 import importlib
 import json
-import re
 import sys
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -30,11 +29,9 @@ TYPE_TABLES = (
 )
 """Tables of transformers: model_type -> class, the last one counts."""
 TEXT_CONFIGS = ("config.text_config", "config.get_text_config()", "self.text_config")
-REPLACEABLE_ATTENTION = (
-    "_supports_attention_backend = True",
-    "ALL_ATTENTION_FUNCTIONS.get_interface(",
-)
-"""What `is_backend_compatible` and `_can_set_attn_implementation` of transformers look for."""
+TESTS_OF_ATTENTION = ("is_backend_compatible", "_can_set_attn_implementation")
+"""Methods of a class of transformers that say if its attention can be replaced; each release asks
+some of them."""
 ABSENT_PACKAGES = ("cuda", "cutlass", "tiktoken", "timm", "torchaudio")
 """Packages that some model files import, taken for installed."""
 HANDS_ON = "supports_aux_hidden_states_over_pp"
@@ -200,7 +197,7 @@ def is_of(found: Any, kind: type) -> bool:
 
 
 def run_by_transformers(entry: dict[str, Any], release: str) -> list[str]:
-    """Return the text models of other releases that this one runs through its Transformers library.
+    """Return the models of other releases that this one runs through its Transformers library.
 
     The conditions are those of `_ModelRegistry._try_resolve_transformers`: the library has the
     class, and its attention can be replaced.
@@ -208,16 +205,14 @@ def run_by_transformers(entry: dict[str, Any], release: str) -> list[str]:
     own = folder_of(release)
     others = [path for path in VERSIONS.glob(f"*/{FILE}") if path.parent != own]
     elsewhere = {name for path in others for name in json.loads(path.read_text())["served"]}
-    library = package_folder("transformers") / "models"
-    codes = [path.read_text(encoding="utf-8") for path in library.glob("*/modeling_*.py")]
-    replaceable = {
-        name
-        for code in codes
-        if any(word in code for word in REPLACEABLE_ATTENTION)
-        for name in re.findall(r"^class (\w+ForCausalLM)\(", code, re.MULTILINE)
-    }
-    names = elsewhere | set(entry["last_versions"])
-    return sorted(names & replaceable - set(entry["served"]))
+    library = importlib.import_module("transformers")
+    source = (package_folder("vllm") / REGISTRY).read_text(encoding="utf-8")
+    tests = [test for test in TESTS_OF_ATTENTION if f".{test}()" in source]
+    names = (elsewhere | set(entry["last_versions"])) - set(entry["served"])
+    kinds = {name: getattr(library, name, None) for name in names}
+    return sorted(
+        name for name, kind in kinds.items() if any(getattr(kind, one)() for one in tests if kind)
+    )
 
 
 def package_folder(name: str) -> Path:

@@ -24,6 +24,12 @@ class Stored(NamedTuple):
         return self.part.experts > 1 and whole_rows
 
     @property
+    def is_fp4_linear(self) -> bool:
+        """Return whether it is a linear layer in NVFP4 whose inputs stay as they are."""
+        stored = self.part.stored
+        return self.part.experts == 1 and stored is not None and stored.is_fp4_alone
+
+    @property
     def is_fp8_linear(self) -> bool:
         """Return whether it is a linear layer in fp8, not in blocks."""
         stored = self.part.stored
@@ -45,3 +51,13 @@ class MissingKernel(NamedTuple):
     """Whether a device of these platforms lacks it."""
     candidates: tuple[dict[str, Any], ...] = ({"platform": "cuda"},)
     """Scenarios with a device that has one."""
+
+
+FP4_WITHOUT_INPUTS = MissingKernel(
+    platforms=("rocm", "xpu", "cpu"),
+    what="in NVFP4 without quantized inputs",
+    devices="CUDA",
+    # CompressedTensorsW4A16Fp4 takes this one alone
+    vllm_text="Forced NVFP4 kernel MarlinNvFp4LinearKernel is not supported",
+    is_missing=lambda _place, stored: stored.is_fp4_linear,
+)

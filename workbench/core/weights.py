@@ -59,6 +59,11 @@ class Format(NamedTuple):
         return self.block is not None and self.block[0] > 1
 
     @property
+    def is_fp4_alone(self) -> bool:
+        """Return whether weights are in NVFP4, and have no scale of their inputs."""
+        return self[:2] == (4, (1, 16)) and self.scale_bytes == self.scalars == 1
+
+    @property
     def is_fp8(self) -> bool:
         """Return whether weights are floats of 8 bits, with a scale of more than a few inputs."""
         is_micro = self.block is not None and self.block[0] == 1 and self.block[1] > 0

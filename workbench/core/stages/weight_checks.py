@@ -175,7 +175,8 @@ def weight_kernels(run: WorkingPlan) -> None:
     parts = [part for part, _ in model.unread_weights.of().parts]
     if platform == "cpu":
         _linear_on_cpu(run, parts)
-    stored = ((part, part.stored) for part in parts if part.stored is not None)
+    weighed = ((part, part.stored) for part in parts if part.stored is not None)
+    stored = (pair for pair in weighed if not pair[1].is_fp4_alone)
     small, of_it = next((pair for pair in stored if pair[1].bits == 4), (None, None))
     if small is not None and of_it is not None and of_it.block == NVFP4.block:
         if small.experts == 1:

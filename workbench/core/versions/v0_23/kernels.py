@@ -3,7 +3,13 @@
 Source: `TritonExperts._supports_quant_scheme`, and the lists of kernels/linear/__init__.py.
 """
 
-from workbench.core.missing_kernels import NO_INT8_EXPERTS, NO_SCALED_LINEAR, MissingKernel, Stored
+from workbench.core.missing_kernels import (
+    FP4_WITHOUT_INPUTS,
+    NO_INT8_EXPERTS,
+    NO_SCALED_LINEAR,
+    MissingKernel,
+    Stored,
+)
 from workbench.core.stages.weight_checks import COMPRESSED
 
 
@@ -13,6 +19,7 @@ def _in_blocks(stored: Stored) -> bool:
 
 
 MISSING_KERNELS = (
+    FP4_WITHOUT_INPUTS,
     MissingKernel(
         platforms=("rocm", "xpu", "cpu"),
         what="in int8",

@@ -4,7 +4,12 @@ Source: the lists of kernels/linear/__init__.py and what their kernels say, `is_
 `XPUExpertsWNA16`.
 """
 
-from workbench.core.missing_kernels import NO_INT8_EXPERTS, NO_SCALED_LINEAR, MissingKernel, Stored
+from workbench.core.missing_kernels import (
+    FP4_WITHOUT_INPUTS,
+    NO_SCALED_LINEAR,
+    MissingKernel,
+    Stored,
+)
 from workbench.core.stages.invariant_experts import WNA16, no_backend
 from workbench.core.stages.weight_checks import COMPRESSED
 from workbench.core.versions.v0_33.online import SCALED_FP8_ON_GFX
@@ -22,13 +27,7 @@ def _asymmetric(stored: Stored) -> bool:
 
 
 MISSING_KERNELS = (
-    MissingKernel(
-        platforms=("cpu",),
-        what="in int8",
-        devices="CUDA, ROCm and XPU",
-        vllm_text=NO_INT8_EXPERTS,
-        is_missing=lambda _place, stored: stored.is_int8_experts,
-    ),
+    FP4_WITHOUT_INPUTS,
     MissingKernel(
         platforms=("rocm",),
         what="in fp8 without blocks",
