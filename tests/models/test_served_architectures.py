@@ -193,6 +193,14 @@ def test_a_version_serves_exactly_what_its_registry_has(builder, rules):
     assert refused == (read_model(config, "x").architecture not in served)
 
 
+def test_a_class_that_transformers_runs_is_not_said_to_be_unknown_to_vllm():
+    text = llama(model_type="mllama_text_model", cross_attention_layers=[3, 8])
+    config = wrapped(text, "MllamaForConditionalGeneration")
+    with pytest.raises(ConfigError) as caught:
+        read_model(config, "x")
+    assert (caught.value.code, caught.value.vllm_text) == ("unread_field", None)
+
+
 def test_the_registries_say_where_they_come_from():
     assert list(MODEL_REGISTRIES) == ["0.23", "0.33"]
     for version, known in MODEL_REGISTRIES.items():

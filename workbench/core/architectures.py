@@ -100,6 +100,11 @@ def versions_with(architecture: str) -> tuple[str, ...]:
     )
 
 
+def is_run_by_transformers(architecture: str) -> bool:
+    """Return whether a version runs an architecture that it does not serve."""
+    return any(architecture in known.run_by_transformers for known in MODEL_REGISTRIES.values())
+
+
 def module_of(architecture: str) -> str | None:
     """Return the module of vLLM that builds an architecture, of its newest version; None if none.
 

@@ -10,6 +10,7 @@ from workbench.core.architectures import (
     ANY_LANGUAGE_MODEL,
     MODEL_REGISTRIES,
     architecture_of,
+    is_run_by_transformers,
     language_models,
     module_of,
     versions_with,
@@ -36,7 +37,7 @@ def read_served_architecture(fields: Fields, model_type: str, refusals: Mapping[
         fields.note("architecture", name, f"the family's default ({KEY} is absent)")
     else:
         fields.note("architecture", name, KEY)
-    if not versions_with(name):
+    if not versions_with(name) and not is_run_by_transformers(name):
         raise _unserved(name, model_type)
     for place, one in ((f"/{KEY}/0", name), *_inner(fields, name, model_type)):
         if reason := refusals.get(one, refusals.get(module_of(one) or "")) or read_with(one):
