@@ -52,6 +52,11 @@ def submitted(log: str):
     return lambda lab: lab.submit((LOGS / log).read_text(encoding="utf-8"))
 
 
+def entered(text: str):
+    """Enter a text."""
+    return lambda lab: lab.submit(text)
+
+
 STATES = {
     **{name: (viewed(name), f'[data-key="view-{name}"][aria-selected=true]') for name in VIEWS},
     "all settings": (opened("all"), '[data-key="search"]'),
@@ -60,6 +65,11 @@ STATES = {
     "history": (opened("history"), ".wb-history"),
     "pinned": (lambda lab: lab.element('[data-do="pin"]').click(), "[data-pinned]"),
     "a fatal log": (submitted("align_budget.log"), ".wb-understood .wb-problem"),
+    "the models": (entered("which models are supported?"), '[data-do="apply"].wb-link'),
+    "an invalid value": (
+        entered("bamba-9b, tp 0"),
+        '[data-do="open"][data-arg="tensor_parallel"].wb-link',
+    ),
     "a mistake": (lambda lab: lab.submit("what is this"), ".wb-problem"),
 }
 """What a person sees -> how it is reached, and what is there then."""
@@ -234,6 +244,19 @@ def test_the_keyboard_alone_compares_versions_and_tries_a_block(door):
     door.press("ArrowRight")
     expect(door.element('[data-region="tried"]')).to_contain_text("--block-size")
     expect(door.element('[data-key="try"]')).to_be_focused()
+
+
+def test_the_keyboard_goes_to_the_control_that_an_answer_needs_and_back(door):
+    door.submit("kimi-k3, 8 x B200, vLLM 0.33")
+    link = door.element('[data-key="fits-set Weights"]')
+    link.focus()
+    door.press("Enter")
+    expect(door.element('[data-key="chip-weights_bytes"]')).to_be_focused()
+    door.press("Escape")
+    expect(door.element('[data-chip="weights_bytes"]')).to_have_count(0)
+    expect(link).to_be_focused()
+    door.element('[data-do="reset"]').click()
+    expect(link).to_have_count(0)
 
 
 def test_new_answers_and_matches_are_announced(door):

@@ -268,8 +268,9 @@ class Door {
     }
   }
 
-  // What opens takes the keyboard.
+  // What opens takes the keyboard, and gives it back.
   open(field) {
+    this.opener = document.activeElement?.dataset.key;
     if (field) this.next = { all: "search", history: "open-history" }[field] ?? `chip-${field}`;
     this.send("open", field);
   }
@@ -355,7 +356,7 @@ class Door {
     if (event.key === "Escape") {
       const chip = event.target.closest("[data-chip]");
       if (chip?.querySelector(".wb-pop")) {
-        this.next = `open-${chip.dataset.chip}`;
+        this.next = [`open-${chip.dataset.chip}`, this.opener];
         this.send("open");
       }
       this.close();
