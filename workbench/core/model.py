@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from workbench.core.draft_parts import Head, Mtp
@@ -270,7 +270,7 @@ class Model:
         """Return the attention as vLLM counts it for the whole model."""
         return self.stated or self.attention
 
-    @property
+    @cached_property
     def largest_attention(self) -> Attention | None:
         """Return the most KV heads and the largest head of any layer: what vLLM has for all."""
         # ModelArchitectureConfig reads them from a `per_layer_config`.

@@ -198,10 +198,10 @@ def _reader(name: str, declared: Declaration) -> Callable[[Any], Any]:
 
 def json_value(value: Any) -> Any:
     """Return a value as JSON has it: tuples as lists, records as they publish themselves."""
-    if isinstance(value, list | tuple) and not hasattr(value, "to_dict"):
-        return [json_value(item) for item in value]
-    if value is None or isinstance(value, int | float | str | dict):
+    if value is None or isinstance(value, (int, str, float, dict)):
         return value
+    if isinstance(value, (list, tuple)) and not hasattr(value, "to_dict"):
+        return [json_value(item) for item in value]
     return value.to_dict() if hasattr(value, "to_dict") else str(value)
 
 

@@ -18,7 +18,7 @@ UNIFORM_KIND = "UniformTypeKVCacheSpecs"
 """vLLM's class for layers of one type whose pages differ."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Group:
     """Layers that share one block table. `padding_layers`: slots without a layer.
 
@@ -43,7 +43,7 @@ class Group:
         """Return the spec of every layer."""
         return self.own_specs or (self.spec,) * len(self.layers)
 
-    @property
+    @cached_property
     def different_specs(self) -> tuple[CacheSpec, ...]:
         """Return every spec that some layer has, once."""
         return tuple(dict.fromkeys(self.own_specs)) or (self.spec,)

@@ -94,5 +94,5 @@ def _read_differently(
         return layers
     # Layers of one class have one and the same spec, which is cheaper than to compare specs.
     if plan.drafter is None:
-        return {id(spec): (name, spec) for name, spec in layers}.values()
+        return {id(layer[1]): layer for layer in layers}.values()
     return {(id(spec), is_drafted(plan, name)): (name, spec) for name, spec in layers}.values()

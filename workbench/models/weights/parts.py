@@ -129,12 +129,13 @@ class Collected:
             stored = self._format(f"{prefix}{part.name}", part)
             padded = self.scheme.multiple if part.experts > 1 and stored else 1
             multiple = max(part.multiple, padded)
-            found = [part._replace(stored=stored, multiple=multiple)]
+            changes = stored != part.stored or multiple != part.multiple  # few do
+            found = [part._replace(stored=stored, multiple=multiple) if changes else part]
             for end, scales in self.scheme.cache_scales.items():
                 if part.name.endswith(end):
                     found += [whole(part.name, n, dtype=dtype) for n, dtype in scales]
-            self.counts.update(found)
             for one in found:
+                self.counts[one] += 1
                 self.places[one] += places
 
     def _format(self, path: str, part: Part) -> Format | None:
