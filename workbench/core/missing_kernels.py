@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from workbench.core.online import Place
 from workbench.core.weights import Part
 
+COMPRESSED = "compressed-tensors"
 NO_SCALED_LINEAR = "Failed to find a kernel that can implement the ScaledMM linear layer."
 NO_INT8_EXPERTS = "No Int8 MoE backend supports the deployment configuration."
 
@@ -15,6 +16,15 @@ class Stored(NamedTuple):
 
     part: Part
     method: str
+    inputs: int
+    """Of one rank."""
+
+    @property
+    def is_asymmetric_experts(self) -> bool:
+        """Return whether it is experts in integers of compressed-tensors with zero points."""
+        stored = self.part.stored
+        has_zeros = stored is not None and stored.is_integer and stored.zero_bits > 0
+        return self.part.experts > 1 and self.method == COMPRESSED and has_zeros
 
     @property
     def is_int8_experts(self) -> bool:
@@ -45,7 +55,7 @@ class MissingKernel(NamedTuple):
     what: str
     """The format, in words."""
     devices: str
-    """Which devices have one, in words."""
+    """What to use, in words."""
     vllm_text: str
     is_missing: Callable[[Place, Stored], bool]
     """Whether a device of these platforms lacks it."""

@@ -3,6 +3,7 @@
 Source: `_get_priority_backends` of `oracle/int_wna16.py`, and `CPUExpertsInt4` of 0.33.
 """
 
+from workbench.core.missing_kernels import COMPRESSED
 from workbench.core.problems import ERROR, WARNING
 from workbench.core.stages.invariant_experts import (
     WNA16,
@@ -10,7 +11,6 @@ from workbench.core.stages.invariant_experts import (
     format_of_experts,
     no_backend,
 )
-from workbench.core.stages.weight_checks import COMPRESSED
 from workbench.core.weights import Part
 from workbench.core.working_plan import WorkingPlan
 

@@ -2,6 +2,7 @@
 
 from workbench.core.missing_kernels import Stored
 from workbench.core.online import is_online, loading_method
+from workbench.core.ranks import split_of
 from workbench.core.stages.quantization import place_of
 from workbench.core.working_plan import WorkingPlan
 
@@ -12,16 +13,18 @@ def missing_kernels(run: WorkingPlan) -> None:
     known = [one for one in run.rules.missing_kernels if place.platform in one.platforms]
     if not known or method is None or is_online(run.model):
         return
+    split = split_of(run)
     parts = [part for part, _ in run.model.weights.parts if part.stored is not None]
+    shares = [Stored(part, method, part.share(split)[1]) for part in parts if part.fits(split)]
     for one in known:
-        part = next((part for part in parts if one.is_missing(place, Stored(part, method))), None)
+        part = next((found.part for found in shares if one.is_missing(place, found)), None)
         if part is None:
             continue
         run.problem(
             "no_weight_kernel",
             "device" if run.settings.device else "platform",
-            f"vLLM {run.rules.version} has no kernel for {part.name} {one.what} here: it has for "
-            f"{one.devices}. Use one of them, or a checkpoint that stores its weights otherwise.",
+            f"vLLM {run.rules.version} has no kernel for {part.name} {one.what} here. Use "
+            f"{one.devices}, or a checkpoint that stores its weights otherwise.",
             operands={"platform": place.platform, "gfx": place.gfx, "part": part.name},
             candidates=one.candidates,
             vllm_text=one.vllm_text,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from math import gcd
 
 from workbench.core.errors import Refused
-from workbench.core.missing_kernels import NO_SCALED_LINEAR
+from workbench.core.missing_kernels import COMPRESSED, NO_SCALED_LINEAR
 from workbench.core.online import MXFP8, NVFP4, loading_method
 from workbench.core.ranks import Split, split_of
 from workbench.core.rule_set import RULE_SETS
@@ -12,7 +12,7 @@ from workbench.core.stages.other_splits import other_splits, written
 from workbench.core.weights import COLUMN, ROW, TOWER, Part, Tower
 from workbench.core.working_plan import WorkingPlan
 
-FP8, AWQ, COMPRESSED = "fp8", "awq", "compressed-tensors"
+FP8, AWQ = "fp8", "awq"
 BLOCK_METHODS = (FP8, COMPRESSED)
 """Methods with square blocks of weights."""
 GROUP_METHODS = (AWQ, "gptq", COMPRESSED)

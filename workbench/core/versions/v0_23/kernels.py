@@ -4,18 +4,32 @@ Source: `TritonExperts._supports_quant_scheme`, and the lists of kernels/linear/
 """
 
 from workbench.core.missing_kernels import (
+    COMPRESSED,
     FP4_WITHOUT_INPUTS,
     NO_INT8_EXPERTS,
     NO_SCALED_LINEAR,
     MissingKernel,
     Stored,
 )
-from workbench.core.stages.weight_checks import COMPRESSED
+from workbench.core.online import Place
+from workbench.core.weights import ROW
+
+MARLIN_INPUTS = 64
+"""What the inputs of a rank's share are a multiple of for Marlin, or of the group."""
 
 
 def _in_blocks(stored: Stored) -> bool:
     found = stored.part.stored
     return stored.method == COMPRESSED and found is not None and found.is_square
+
+
+def _without_marlin(place: Place, stored: Stored) -> bool:
+    """Return whether experts with zero points are left to a kernel that takes none."""
+    # check_moe_marlin_supports_layer
+    block = stored.part.stored.block if stored.part.stored is not None else None
+    fits = block is not None and stored.inputs % max(MARLIN_INPUTS, block[1]) == 0
+    is_cut = stored.part.shard == ROW and not fits
+    return stored.is_asymmetric_experts and (place.platform == "rocm" or is_cut)
 
 
 MISSING_KERNELS = (
@@ -31,8 +45,17 @@ MISSING_KERNELS = (
     MissingKernel(
         platforms=("xpu",),
         what="in blocks of fp8 of compressed-tensors",
-        devices="CUDA and ROCm",
+        devices="CUDA or ROCm",
         vllm_text=NO_SCALED_LINEAR,
         is_missing=lambda _place, stored: stored.part.experts == 1 and _in_blocks(stored),
+    ),
+    # CompressedTensorsWNA16MoEMethod.__init__
+    MissingKernel(
+        platforms=("cuda", "rocm"),
+        what="in integers with zero points of compressed-tensors",
+        devices="0.33",
+        vllm_text="Only symmetric quantization is supported for MoE",
+        is_missing=_without_marlin,
+        candidates=({"rules": "0.33"},),
     ),
 )

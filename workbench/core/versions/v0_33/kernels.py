@@ -11,7 +11,6 @@ from workbench.core.missing_kernels import (
     Stored,
 )
 from workbench.core.stages.invariant_experts import WNA16, no_backend
-from workbench.core.stages.weight_checks import COMPRESSED
 from workbench.core.versions.v0_33.online import SCALED_FP8_ON_GFX
 
 
@@ -20,18 +19,12 @@ def _in_bytes(stored: Stored) -> bool:
     return stored.method == "gptq" and found is not None and found.bits == 8
 
 
-def _asymmetric(stored: Stored) -> bool:
-    found = stored.part.stored
-    has_zeros = found is not None and found.is_integer and found.zero_bits > 0
-    return stored.part.experts > 1 and stored.method == COMPRESSED and has_zeros
-
-
 MISSING_KERNELS = (
     FP4_WITHOUT_INPUTS,
     MissingKernel(
         platforms=("rocm",),
         what="in fp8 without blocks",
-        devices=f"{', '.join(f'{one}*' for one in SCALED_FP8_ON_GFX)} and other platforms",
+        devices=f"{', '.join(f'{one}*' for one in SCALED_FP8_ON_GFX)} or another platform",
         vllm_text=NO_SCALED_LINEAR,
         is_missing=lambda place, stored: (
             stored.is_fp8_linear and not place.is_gfx(*SCALED_FP8_ON_GFX)
@@ -41,15 +34,15 @@ MISSING_KERNELS = (
     MissingKernel(
         platforms=("xpu",),
         what="in integers of 8 bits of GPTQ",
-        devices="CUDA and ROCm",
+        devices="CUDA or ROCm",
         vllm_text="Marlin does not support weight_bits = uint8b128.",
         is_missing=lambda _place, stored: _in_bytes(stored),
     ),
     MissingKernel(
         platforms=("xpu",),
         what="in integers with zero points of compressed-tensors",
-        devices="CUDA and ROCm",
+        devices="CUDA or ROCm",
         vllm_text=no_backend(WNA16),
-        is_missing=lambda _place, stored: _asymmetric(stored),
+        is_missing=lambda _place, stored: stored.is_asymmetric_experts,
     ),
 )
