@@ -9,6 +9,7 @@ from math import prod
 import plotly.graph_objects as go
 import pytest
 
+import workbench as wb
 from tests.views.plans import EVIL, all_plans, evil_plan, large, plan_of, small, stateless
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.views.pages.figure import (
@@ -93,6 +94,11 @@ def test_a_packed_latent_cache_is_drawn_with_the_bytes_that_it_really_takes():
     assert page_token_bytes(plan) == 656
     tokens = page_layout(plan).xaxis2.range[1]
     assert tokens == pytest.approx(1.02 * plan.block_size)
+
+
+def test_an_aligned_entry_of_several_tokens_does_not_move_the_end_of_the_axis():
+    plan = wb.resolve(model="deepseek-v4-pro", device="B200", tensor_parallel=8, rules="0.33")
+    assert page_layout(plan).xaxis2.range[1] == pytest.approx(1.02 * plan.block_size)
 
 
 def test_everything_drawn_is_inside_the_axes():

@@ -40,7 +40,8 @@ def page_layout(plan: Plan, theme: str = "auto") -> go.Layout:
     """Return axes, title and colours that go with `page_traces`."""
     pages = (plan.attention_page_size_bytes, plan.final_mamba_page_size_bytes)
     end = max(filter(None, pages), default=1) * 1.02
-    tok = page_token_bytes(plan)
+    # not whole bytes where an entry of several tokens is aligned
+    tok = plan.attention_page_size_bytes and plan.attention_page_size_bytes / plan.block_size
     line = {"linecolor": palette.THEMES[theme].grid}
     layout = frame(
         page_title(plan),
