@@ -100,6 +100,9 @@ class SpeculationRules:
     """Pipeline stages are refused for drafters whose class cannot be cut, as for a target."""
     mtp_with_stages: frozenset[str] = frozenset()
     """Model types whose class of MTP layers can."""
+    mtp_without_cache_settings: frozenset[str] = frozenset()
+    """Model types whose MTP layers are built without the cache's configuration: they store the
+    model's dtype, whatever is set."""
     hidden_state_readers: frozenset[str] = frozenset()
     """Methods that the V2 runner gives hidden states of earlier stages, if the target hands them
     on."""

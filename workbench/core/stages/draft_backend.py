@@ -7,6 +7,7 @@ Source: `_create_draft_vllm_config` of the proposers in `v1/spec_decode`, and th
 from collections.abc import Mapping
 
 from workbench.core.backends import LayerQuery
+from workbench.core.drafter import Drafter
 from workbench.core.model import SLIDING
 from workbench.core.problems import WARNING
 from workbench.core.runner import keeps_drafts_whole, model_runner
@@ -42,21 +43,30 @@ def _own_dtype(run: WorkingPlan) -> str | None:
     return "auto" if keeps_own and explicit is None else explicit
 
 
-def draft_backend(run: WorkingPlan) -> None:
-    """Set `run.draft_backend`, and add it to the backends of all layers, as the last one."""
-    drafter = run.drafter
-    if drafter is None:
-        return
+def _query(run: WorkingPlan, drafter: Drafter) -> LayerQuery:
+    """Return what the drafter's layers ask of a backend; refuses a float of another dtype."""
     attention = drafter.attention
     query = LayerQuery.of(run, attention)._replace(
         non_causal=not drafter.is_causal,
         slides=any(layer.kind == SLIDING for layer in drafter.layers) and not attention.use_mla,
     )
-    if (own := _own_dtype(run)) is not None:
-        # A copy of CacheConfig takes the block size of the original for an explicit one.
-        size = None if attention.is_compressed else run.block_size
-        query = query._replace(kv_cache_dtype=own, block_size=size)
-        _other_float(run, own)
+    mtp = (run.model.drafter or run.model).mtp if run.speculative_method == MTP else None
+    if mtp is not None and mtp.model_type in run.rules.speculation.mtp_without_cache_settings:
+        return query._replace(kv_cache_dtype="auto")
+    if (own := _own_dtype(run)) is None:
+        return query
+    _other_float(run, own)
+    # A copy of CacheConfig takes the block size of the original for an explicit one.
+    size = None if attention.is_compressed else run.block_size
+    return query._replace(kv_cache_dtype=own, block_size=size)
+
+
+def draft_backend(run: WorkingPlan) -> None:
+    """Set `run.draft_backend`, and add it to the backends of all layers, as the last one."""
+    drafter = run.drafter
+    if drafter is None:
+        return
+    attention, query = drafter.attention, _query(run, drafter)
     run.draft_kv_cache_dtype = dtype = query.kv_cache_dtype
     if keeps_drafts_whole(run):
         query = query._replace(context_ranks=1, tests_context=False)

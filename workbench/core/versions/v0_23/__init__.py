@@ -113,6 +113,8 @@ SPECULATION = SpeculationRules(
     decides={"medusa": "medusa", "mlp_speculator": "mlp_speculator"},
     v2_architectures=frozenset({"LlamaForCausalLM", "MistralForCausalLM", "Qwen3ForCausalLM"}),
     cuts_drafters=True,
+    # Exaone4_5MultiTokenPredictor, ExaoneMoeMultiTokenPredictor
+    mtp_without_cache_settings=frozenset({"exaone4_5", "exaone_moe"}),
     mtp_with_stages=frozenset(
         {
             *("GlmOcrForConditionalGeneration", "NemotronH_Super_Omni_Reasoning_V3"),

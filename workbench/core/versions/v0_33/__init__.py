@@ -149,6 +149,8 @@ SPECULATION = SpeculationRules(
     takes_kv_cache_dtype=True,
     limits_length=True,
     reaches_positions=True,
+    # ExaoneMoeMultiTokenPredictor
+    mtp_without_cache_settings=frozenset({"exaone_moe"}),
     hidden_state_readers=frozenset({"eagle3", "dflash", "dspark"}),
     numbers_from_stage=frozenset({"eagle"}),
     stages_wait=True,
