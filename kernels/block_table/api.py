@@ -97,7 +97,6 @@ class BlockTables:
             parallel=self.parallel,
             allocate=allocate or zeros_on(device),
         )
-        # with the index of the GPU, which "cuda" alone does not have
         self._device = self._path.slots.device
         self._nothing_staged_afterwards = NothingStagedAfterwards(self._host, self._path)
 
@@ -152,7 +151,6 @@ class BlockTables:
         padded_requests (all rows by default) become 0. Sees what was applied, not what is staged.
         """
         batch = self._batch(idx_mapping, padded_requests=padded_requests)
-        # rows that are staged only may be longer: what is applied bounds the grid
         self._path.upload_batch(batch, self._host.widest_applied)
         self._path.launch_gather()
         return self.block_table
@@ -248,7 +246,6 @@ class BlockTables:
         counts = self._path.counts.cpu().numpy()
         if self.source_holds == "kernel blocks":
             return counts
-        # the fast path keeps rows as the manager wrote them
         return counts * np.array([[group.ratio] for group in self.groups])
 
     def row(self, group: int, request: int) -> tuple[int, ...]:
@@ -258,7 +255,6 @@ class BlockTables:
         """
         check_number("group", group, 0, len(self.groups))
         check_number("request", request, 0, self.max_requests)
-        # entries after the live ones are from an earlier request of this row
         count = int(self._host.counts[group, request])
         blocks = self._path.manager_row(group, request)[:count].tolist()
         shape = self.groups[group]
@@ -288,7 +284,6 @@ class BlockTables:
     ) -> Batch:
         return checked_batch(
             self.groups,
-            # a step computes tokens of the very blocks that it brings
             self._host.newest_counts if staged else self._host.counts,
             idx_mapping,
             query_start_loc,

@@ -82,7 +82,6 @@ def _entries_past_table(scene: Scene, group: int, stride: int) -> int:
     end, past = requests * shape.max_kernel_blocks, 0
     for row, ids in enumerate(per_group[group] for per_group in scene.block_ids):
         live = len(ids) * shape.ratio
-        # the batch is backwards, so rows of the target are counted from its end
         for first in (row * stride, (requests - 1 - row) * stride):  # its source, its target
             past += max(0, first + live - max(first, end))
     return past
@@ -111,7 +110,6 @@ def generator_consumed_twice(scene: Scene) -> Damage:
     path.upload_writes(host.staged())
     path.launch_apply()
     for g, group in enumerate(scene.groups):
-        # the count was taken from the generator, before it was empty
         path.counts[g, 0] = lengths[g] * group.ratio
     mistake = "ids = (row for row in rows): len() of each, then a second loop over ids"
     return damage_of(scene, "A generator consumed twice", mistake, right, _slots(path))

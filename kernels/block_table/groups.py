@@ -12,7 +12,6 @@ LARGEST_INT32 = 2**31 - 1
 
 def check_number(name: str, value: object, low: int, end: int | None = None) -> None:
     """Refuse anything but an integer in low..end - 1: BlockTableError."""
-    # True is an Integral too, and never a size
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if whole and low <= int(value) and (end is None or int(value) < end):  # type: ignore[call-overload]
         return
@@ -72,7 +71,6 @@ class TableGroup:
     @property
     def kernel_stride(self) -> int:
         """Return the kernel blocks from one manager block to the next."""
-        # in a packed cache, pages of other groups are between two blocks of this one
         return self.kernel_block_stride or self.ratio
 
     @property
@@ -94,7 +92,6 @@ class TableGroup:
     @property
     def max_kernel_blocks(self) -> int:
         """Return the entries of one row of the kernel's table."""
-        # a stride spreads the ids of kernel blocks, not their places in the table
         return self.max_blocks * self.ratio
 
 
@@ -203,7 +200,6 @@ def checked_groups(groups: Sequence[TableGroup], num_blocks: int) -> tuple[Table
                 given=group,
                 index=index,
             )
-    # the largest id of a kernel block is what has to fit in 32 bits
     ratio = max(group.kernel_stride for group in groups)
     check_number("num_blocks", num_blocks, 1)
     if not 1 <= num_blocks <= LARGEST_INT32 // ratio:

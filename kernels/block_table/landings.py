@@ -144,7 +144,6 @@ def damage_of(
 
 def _landing(scene: Scene, group: int, token: tuple[int, int], slot: int, found: int) -> Landing:
     size = scene.groups[group].block_size
-    # a negative number says why there is no slot; it is kept
     block = found // size if found >= 0 else found
     owner, (request, position) = scene.owners.get(block), token
     place = Place.OWN_SLOT if found == slot else _place(scene, block, owner, (request, group))
@@ -170,7 +169,6 @@ def _place(scene: Scene, block: int, owner: tuple[int, int] | None, own: tuple[i
     }
     if block in special:
         return special[block]
-    # slots are computed, never followed: the pool has no memory here
     if block >= scene.num_blocks:
         return Place.PAST_POOL
     if owner is None:

@@ -150,13 +150,11 @@ class _Watched:
 
 
 def _element_bytes(ptrs: Any) -> int:
-    # a tl.int1 is stored as a byte
     return max(ptrs.get_element_ty().primitive_bitwidth // 8, 1)
 
 
 def _range(tensor: torch.Tensor) -> tuple[int, int]:
     """Return the byte range from a tensor's first element to its last one."""
     steps = zip(tensor.shape, tensor.stride(), strict=True)
-    # strides may skip: the last element ends the range, not their number
     entries = 1 + sum((n - 1) * step for n, step in steps) if tensor.numel() else 0
     return tensor.data_ptr(), tensor.data_ptr() + entries * tensor.element_size()

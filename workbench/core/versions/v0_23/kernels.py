@@ -1,6 +1,7 @@
 """Formats of checkpoints that 0.23 has no kernel for on some devices.
 
-Source: `TritonExperts._supports_quant_scheme`, and the lists of kernels/linear/__init__.py.
+Source: `TritonExperts._supports_quant_scheme`, and the lists of
+`model_executor/kernels/linear/__init__.py`.
 """
 
 from workbench.core.missing_kernels import (

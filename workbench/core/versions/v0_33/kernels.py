@@ -1,7 +1,7 @@
 """Formats of checkpoints that 0.33 has no kernel for on some devices.
 
-Source: the lists of kernels/linear/__init__.py and what their kernels say, `is_supported`;
-`XPUExpertsWNA16`.
+Source: the lists of `model_executor/kernels/linear/__init__.py` and what their kernels say,
+`is_supported`; `XPUExpertsWNA16`.
 """
 
 from workbench.core.missing_kernels import (

@@ -33,7 +33,8 @@ NOT_A_CPU = Need(
     met=lambda place: place.platform != "cpu",
 )
 SCALED_FP8_ON_GFX = ("gfx94", "gfx95", "gfx12")
-"""AMD devices with kernels of linear layers in fp8 (`is_supported` of kernels/linear/scaled_mm)."""
+"""AMD devices with kernels of linear layers in fp8 (`is_supported` of
+model_executor/kernels/linear/scaled_mm)."""
 SCALED_PRODUCTS = Need(
     device="an AMD device of gfx94*, gfx95* or gfx12*, or another platform",
     vllm_text="Failed to find a kernel that can implement the ScaledMM linear layer.",
