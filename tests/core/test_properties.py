@@ -384,7 +384,7 @@ NEEDS = {
         backend_choice.backend_choice,
         speculation.speculative_method,
     },
-    layer_backends.layers_built: {backend_choice.backend_choice},
+    layer_backends.layers_built: {layer_backends.layer_backends},
     draft_backend.draft_backend: {layer_backends.layer_backends},
     block_size.preferred_block_size: {draft_backend.draft_backend, cache_mode.cache_mode},
     block_size.common_block_size: {draft_backend.draft_backend, cache_mode.cache_mode},

@@ -149,8 +149,7 @@ SPECULATION = SpeculationRules(
     takes_kv_cache_dtype=True,
     limits_length=True,
     reaches_positions=True,
-    # ExaoneMoeMultiTokenPredictor
-    mtp_without_cache_settings=frozenset({"exaone_moe"}),
+    mtp_without_cache_settings=frozenset({"exaone_moe"}),  # ExaoneMoeMultiTokenPredictor
     hidden_state_readers=frozenset({"eagle3", "dflash", "dspark"}),
     numbers_from_stage=frozenset({"eagle"}),
     stages_wait=True,
@@ -194,9 +193,7 @@ V0_33 = V0_23.successor(
     quantization_methods=V0_23.quantization_methods - {"bitsandbytes", "gguf"}
     | {"auto_awq", "fp8_per_channel", "nvfp4_per_token"},
     online_methods=ONLINE_METHODS,
-    min_capabilities={
-        **{name: (8, 0) for name in V0_23.min_capabilities if name != "modelopt_mixed"}
-    },
+    min_capabilities=dict.fromkeys(V0_23.min_capabilities.keys() - {"modelopt_mixed"}, (8, 0)),
     modelopt_algorithms=V0_23.modelopt_algorithms | {"MIXED_PRECISION"},
     # get_attn_backend of KimiK3DeltaAttention, models/kimi_k3
     own_state_backends={
