@@ -3,6 +3,7 @@
 Source: `_ONLINE_SHORTHANDS` of config/quantization.py, and `get_quant_config`.
 """
 
+from workbench.core.missing_kernels import NO_SCALED_LINEAR
 from workbench.core.online import (
     FP8_BLOCK,
     FP8_TENSOR,
@@ -37,7 +38,7 @@ SCALED_FP8_ON_GFX = ("gfx94", "gfx95", "gfx12")
 model_executor/kernels/linear/scaled_mm)."""
 SCALED_PRODUCTS = Need(
     device="an AMD device of gfx94*, gfx95* or gfx12*, or another platform",
-    vllm_text="Failed to find a kernel that can implement the ScaledMM linear layer.",
+    vllm_text=NO_SCALED_LINEAR,
     met=lambda place: place.is_gfx(*SCALED_FP8_ON_GFX),
 )
 ONLINE_METHODS = {
