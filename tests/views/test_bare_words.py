@@ -1,10 +1,12 @@
 """HTML of results where a program drops style sheets and tags: no two words run together."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
 import workbench as wb
+from workbench.views.report import Page, report_html
 
 PLAN = wb.resolve(
     model="qwen3-next-80b-a3b",
@@ -40,6 +42,7 @@ RESULTS = {
     "sweep": lambda: wb.sweep(PLAN.scenario, tensor_parallel=(1, 2, 4)),
     "log": lambda: wb.explain_log(LINE),
     "visits": wb.stale_picture,
+    "report": lambda: SimpleNamespace(_repr_html_=lambda: report_html(PLAN, Page())),
 }
 TOUCHING = re.compile(r"[^\s<>(\[/]((?:<[^<>]*>)+)[^\s<>.,;:)\]%]")
 

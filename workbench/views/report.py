@@ -28,7 +28,7 @@ PAGE_STYLE = """
 body { max-width: 1180px; margin: 24px auto 80px; padding: 0 20px; background: #fff; color: #222;
   font: 14px/1.5 system-ui, sans-serif; }
 h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 18px; margin: 34px 0 6px; }
-nav a { margin-right: 16px; } section { overflow-x: auto; }
+section { overflow-x: auto; }
 footer { margin-top: 40px; color: #666; font-size: 12px; }
 pre { background: #f4f4f4; padding: 8px 10px; overflow-x: auto; }
 @media print { nav { display: none; } details > * { display: block; } }
@@ -60,6 +60,7 @@ def report_html(
     title = page_of.title or f"{plan.model.name}: block size {plan.block_size:,} tokens"
     sections = list(_sections(plan, page_of, remedies))
     script = _script() if page_of.figures else ""
+    links = (tag("a", head, href=f"#{name}") for name, head, _parts in sections)
     versions = ", ".join(f"{name} {version}" for name, version in page_of.made_with.items())
     body = tag(
         "main",
@@ -68,7 +69,7 @@ def report_html(
         html.warnings_html(page_of.warnings),
         html.headline_html(plan),
         html.facts_html(plan_facts(plan)),
-        tag("nav", *(tag("a", head, href=f"#{name}") for name, head, _parts in sections)),
+        tag("nav", join(*links, between=" · ")),
         *(tag("section", tag("h2", head), *parts, id=name) for name, head, parts in sections),
         tag("footer", f"Plan {plan.fingerprint}. Made with {versions}."),
         class_="wb",
