@@ -2,9 +2,11 @@
 
 import itertools
 import math
+import re
 import signal
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from types import GeneratorType
 
 import numpy as np
@@ -19,6 +21,7 @@ from workbench.exercises import grade as grading
 from workbench.exercises.alignment import ORDER
 from workbench.exercises.compare import plain, same
 
+ROOT = Path(__file__).parents[1]
 FUNCTIONS = [name for name, exercise in EXERCISES.items() if exercise.inputs is not None]
 
 
@@ -237,6 +240,13 @@ def test_an_open_stub_is_neither_right_nor_wrong(name, answer):
     assert wb.progress()[0].tries == 0
 
 
+def test_an_open_answer_says_what_to_replace():
+    for name, exercise in EXERCISES.items():
+        case = wb.log_case(3) if exercise.has_cases else None
+        what = "None" if exercise.is_question else "the body of the function"
+        assert f"Replace {what}" in wb.check(None, name, case=case).message, name
+
+
 # --- hints -----------------------------------------------------------------------------------
 
 
@@ -252,6 +262,9 @@ def test_hints_come_one_by_one_and_the_solution_only_after_the_last(name):
         label, text = wb.check(wrong, name, case=case).rows[-1]
         assert label == "no more hints"
         assert "solve=True" in text
+        assert ("case=case" in text) == EXERCISES[name].has_cases
+        place = ROOT / re.search(r"\S+\.py", text)[0]
+        assert re.search(rf"^def {name}\b|^{name}\b", place.read_text("utf-8"), re.MULTILINE)
     other = next(each for each in EXERCISES if each != name)
     assert checking._wrong[other] == 0
 

@@ -160,7 +160,7 @@ def _judge_record(record: Any) -> Grade:
         return Grade(None, "")
     if not isinstance(record, Backend):
         kinds = (("expected", "a wb.adding.Backend"), ("got", f"a {type(record).__name__}"))
-        return Grade(False, "The function returns something else than a record.", kinds)
+        return Grade(False, "The function returns something other than a record.", kinds)
     right = EXERCISES["heron_backend"].solution()()
     if (fault := _wrong_kind(record, right)) is not None:
         return fault

@@ -127,8 +127,10 @@ def _next_hint(exercise: Exercise) -> tuple[str, str]:
     _wrong[exercise.name] += 1
     if number < len(hints):
         return f"hint {number + 1} of {len(hints)}", hints[number]
+    about = ", case=case" if exercise.has_cases else ""
+    place = exercise.solutions.replace(".", "/")
     stuck = (
-        f"{hints[-1]} If you are stuck: wb.check(..., {exercise.name!r}, solve=True) checks the "
-        f"shipped solution; it can be read in workbench/exercises/{exercise.solutions}.py."
+        f"{hints[-1]} If you are stuck: wb.check(..., {exercise.name!r}{about}, solve=True) checks "
+        f"the shipped solution; it can be read in workbench/exercises/{place}.py."
     )
     return "no more hints", stuck

@@ -37,8 +37,7 @@ def _graded(exercise: Exercise, answer: Any, case: Any) -> Grade:
 
 
 def _not_answered(exercise: Exercise) -> Grade:
-    is_value = (exercise.inputs is None and not exercise.parameters) or exercise.has_cases
-    what = "None by your answer" if is_value else "the body of the function"
+    what = "None by your answer" if exercise.is_question else "the body of the function"
     return Grade(None, f"Not answered yet: {exercise.title}. Replace {what}, and run the cell.")
 
 

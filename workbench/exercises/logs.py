@@ -114,7 +114,7 @@ def _contradiction(answer: Scenario, case: LogCase) -> Grade | None:
             ("log says", f"{name} = {wanted}"),
             ("your scenario", f"{name} = {found}"),
         )
-        return Grade(False, f"Line {number} says something else than your scenario.", rows)
+        return Grade(False, f"Line {number} says something other than your scenario.", rows)
     return None
 
 
