@@ -50,6 +50,8 @@ WORDS = {
     r"kept for others": "checkpoint saved",
     r"unfilled tokens": "internal fragmentation",
     r"paths part": "the results diverge",
+    r"something else than": "something other than",
+    r"torch does not see": "non-torch allocations",
     r"nothing to compare with": "recognized, not checked",
     r"plain-Python model": "Python reference",
     rf"(an?|one) (?!(?:of|on|in|for|to|at|with) )\w+ an? ({PER})": "one ... per ...",

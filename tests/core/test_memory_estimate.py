@@ -164,7 +164,7 @@ def test_the_range_says_why_it_is_as_wide():
     assert most - least == 2 * sum(one.size_bytes for one in doubts)
     assert "activations of the profiling run" in {one.reason for one in doubts}
     known = wb.resolve(**H100, activation_bytes=GIB, cuda_graph_bytes=GIB).memory().doubts
-    assert [one.reason for one in known] == ["what torch does not see"]
+    assert [one.reason for one in known] == ["non-torch allocations"]
     assert wb.resolve(**H100, kv_cache_memory_bytes=GIB).memory().doubts == ()
 
 

@@ -420,7 +420,7 @@ def test_a_file_that_takes_no_rows_says_why_and_shows_what_it_holds(
     kernels.start.click()
     assert shown_in_time(kernels.jobs, PATIENCE_S)
     assert said in kernels._notes.value
-    assert "Nothing is measured" in kernels._notes.value
+    assert "showing stored results" in kernels._notes.value
     assert kernels.jobs.status.value == ""
     assert "20.0 us" in kernels._table.value
     assert "NVIDIA H100, kernel abc" in kernels._winners.value

@@ -90,7 +90,7 @@ def doubts(plan: Plan, device_bytes: int, found: Measured) -> tuple[Doubt, ...]:
         Doubt(int(SHARE_OF_ACTIVATIONS * activations), "activations of the profiling run"),
         Doubt(int(SHARE_OF_GRAPHS * graphs), "CUDA graphs"),
         Doubt(BELOW_DRIVER if is_driver else 0, "the device's total, which only the driver gave"),
-        Doubt(SURE, "what torch does not see"),
+        Doubt(SURE, "non-torch allocations"),
         Doubt(RANKS_ELSEWHERE if elsewhere else 0, "buffers between ranks on this chip"),
         Doubt(TOWER_PER_TOKEN * tokens, "images of the profiling run, which are not modelled"),
         Doubt(int(SHARE_OF_PADDING * padded), "padding of experts for the kernels"),

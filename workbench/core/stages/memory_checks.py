@@ -64,7 +64,7 @@ def not_enough_memory(run: WorkingPlan, cache: CachePlan, available: int) -> Non
         "not_enough_memory",
         "kv_cache_memory_bytes",
         f"One request of {_tokens(run.max_model_len)} needs {cache.needed_bytes:,} bytes "
-        f"({gib(cache.needed_bytes)} GiB), and {available:,} ({gib(available)} GiB) are there"
+        f"({gib(cache.needed_bytes)} GiB), and {available:,} ({gib(available)} GiB) is available"
         f"{null}. "
         + (
             f"Longest request that fits: {_tokens(longest)}."

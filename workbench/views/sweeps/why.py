@@ -116,5 +116,5 @@ def why_text(present: Plan, other: Plan) -> str:
     for change in changed_steps(present, other):
         because = _operands_text(change.operands)
         lines.append(f"  {change.title}: {change.before} -> {change.after}")
-        lines += [f"    because of {because}"] if because else []
+        lines += [f"    cause: {because}"] if because else []
     return "\n".join(lines)

@@ -31,7 +31,7 @@ from workbench.views.sweeps.progress import (
 )
 
 REFRESH_S = 0.25
-READ_ONLY = "Nothing is measured; this is what the file holds."
+READ_ONLY = "Read-only: showing stored results."
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class KernelTuning(Panel):
         self.jobs.stop_button.description = "Stop measuring"
         kernels = [(kernel.title, name) for name, kernel in KERNELS.items()]
         self.kernel = dropdown("Kernel", kernels, tip="Which kernel is measured")
-        tip = "What is in the file already is not measured again"
+        tip = "Existing results are reused"
         self.file = text_box("Results in", "results.db", tip=tip)
         tip = "This machine, or the address of a Dask scheduler: tcp://host:8786"
         self.where = text_box("Machine", "", "this machine", tip)
