@@ -31,10 +31,10 @@ class MemoryBudget:
     utilization: float
     weights_bytes: int
     activation_bytes: int
-    """Their peak; explicit ones with what torch does not see."""
+    """Their peak; explicit ones include non-torch allocations."""
     cuda_graph_bytes: int
     other_bytes: int = 0
-    """What torch does not see, where it is estimated."""
+    """Non-torch allocations, where they are estimated."""
     doubts: tuple[Doubt, ...] | None = None
     """Why an estimate may be off, the largest first; None: every part is explicit."""
 

@@ -118,7 +118,7 @@ def estimate(plan: Plan, layers: range | None = None) -> MemoryBudget | None:
     if padded:
         weights += int(PADDING * weights)
     if settings.activation_bytes is not None:
-        # What is measured from outside contains what torch does not see.
+        # What is measured from outside contains non-torch allocations.
         activations, other = settings.activation_bytes, 0
     if settings.cuda_graph_bytes is not None:
         graphs = settings.cuda_graph_bytes
