@@ -14,6 +14,13 @@ from tests.browser.lab import PATIENCE_MS, expect
 from workbench.scenario import Scenario
 from workbench.scenario.links import link_of
 
+FINGER = 24
+"""Pixels that WCAG 2.2 wants of a target (2.5.8)."""
+LEGIBLE = 150
+"""Pixels of a text box that has room for a path's end."""
+UNZOOMED = 16
+"""Pixels of letters below which phones zoom in on a control that has the focus."""
+
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningApp]:
@@ -62,8 +69,29 @@ def test_on_a_phone_a_link_opens_its_scenario_and_nothing_is_wider_than_the_scre
     expect(page.locator('[data-tile="fits"]')).to_contain_text("fit on 2 GPUs")
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
     assert "#" not in page.url
+    # a finger can hit everything, and no control is so small that a phone zooms in on it
+    sizes = "all => all.map((one) => Math.round(one.getBoundingClientRect().height))"
+    controls = page.locator(".wb-door :is(button, select, input, textarea, summary):visible")
+    assert min(controls.evaluate_all(sizes)) >= FINGER
+    letters = "all => all.map((one) => parseFloat(getComputedStyle(one).fontSize))"
+    entries = page.locator(".wb-door :is(select, textarea, input:not([type=range])):visible")
+    assert min(entries.evaluate_all(letters)) >= UNZOOMED
+    # what explains a part that was touched is in view
+    part = page.locator('[data-region="body"] li[data-part]:visible').first
+    part.tap()
+    about = page.locator("[data-about]:visible")
+    expect(about).to_contain_text(part.inner_text().split(":")[0].strip("■ "))
+    expect(about).to_be_in_viewport(ratio=0.5)
+    drawn = page.locator('[data-region="body"] rect[data-part="recurrent"]').first
+    drawn.tap()
+    expect(page.locator('.wb-door li[data-part="recurrent"]')).to_be_focused()
     page.locator('.wb-lab-links [data-arg="Groups and capacity"]').click()
     expect(page.locator(".wb-tab p").first).to_be_visible()
     ends = "all => all.map((one) => Math.round(one.getBoundingClientRect().right))"
     assert max(page.locator(".wb-tab p").evaluate_all(ends)) <= 400
+    # a text box is as wide as what it says in place of a text
+    page.locator('.wb-lab-links [data-arg="Live check"]').click()
+    python = page.locator(".wb-tab input[placeholder*=vLLM]")
+    expect(python).to_be_visible()
+    assert python.evaluate("one => one.clientWidth") > LEGIBLE
     phone.close()

@@ -126,7 +126,7 @@ def app(
         "Additional host name under which this server is reached."
     ),
     output: Path = option("The only folder that the app writes to.", default=Path("app-output")),
-    python: list[str] | None = option("A Python with vLLM that the *Verify* tab may start."),
+    python: list[str] | None = option("A Python with vLLM that the lab *Live check* may start."),
     dask: list[str] | None = option("A Dask scheduler that may be measured on."),
     model: list[str] | None = option(
         "A path or hub id that may be read in addition to the catalog."

@@ -248,8 +248,15 @@ class Door {
     if (where(event) !== this.pointer) this.inspect(event.target);
   }
 
+  // A part of the picture that is pressed gives the focus to its words, which explain it.
+  touch(part) {
+    const words = part && this.places.body.querySelector(`li[data-part="${part.dataset.part}"]`);
+    words?.focus({ preventScroll: true });
+  }
+
   async click(event) {
     const one = event.target.closest("[data-do]");
+    this.touch(event.target.closest("rect[data-part]"));
     if (!event.target.closest("[data-chip]") && this.root.querySelector(".wb-pop"))
       this.send("open");
     if (!one || one.tagName !== "BUTTON") return this.pick(event.target.closest("[role=option]"));
