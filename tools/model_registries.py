@@ -8,7 +8,9 @@ one). Sources are parsed, and model classes are imported on a CUDA device that i
 
 import ast
 import importlib
+import inspect
 import json
+import re
 import sys
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -20,6 +22,7 @@ VERSIONS = ROOT / "workbench" / "core" / "versions"
 FILE = "architectures.json"
 REGISTRY = "model_executor/models/registry.py"
 HOOKS = "model_executor/models/config.py"
+TRANSFORMERS = "model_executor/models/transformers/base.py"
 HOOK_TABLE, STATE_DTYPE = "MODELS_CONFIG_MAP", "cache_config.mamba_ssm_cache_dtype ="
 SERVED_TABLES = ("_TEXT_GENERATION_MODELS", "_MULTIMODAL_MODELS", "_TRANSFORMERS_SUPPORTED_MODELS")
 """Tables of models that generate; pooling models and drafters are other tables."""
@@ -32,8 +35,14 @@ TEXT_CONFIGS = ("config.text_config", "config.get_text_config()", "self.text_con
 TESTS_OF_ATTENTION = ("is_backend_compatible", "_can_set_attn_implementation")
 """Methods of a class of transformers that say if its attention can be replaced; each release asks
 some of them."""
+REFUSES_PLANS = "does not support tensor parallel"
+"""Said by `transformers/base.py` of 0.23 to a class that has no plan for ranks, nor for stages."""
 ABSENT_PACKAGES = ("cuda", "cutlass", "tiktoken", "timm", "torchaudio")
 """Packages that some model files import, taken for installed."""
+TIES = re.compile(r"^ +assert (not )?\w[^#\n]*\btie_word_embeddings\b", re.MULTILINE)
+"""An assertion of a class on its two vocabularies."""
+SHARED_NAMES = re.compile(r"\bembed_tokens\b|\bself\.embedding\b")
+"""What drafters that take the target's embedding call it (`maybe_share_target_embed`, 0.33)."""
 HANDS_ON = "supports_aux_hidden_states_over_pp"
 ANY = "*"
 """The text configuration names the language model."""
@@ -44,6 +53,7 @@ def main() -> None:
     package = package_folder("vllm")
     tables = read_tables((package / REGISTRY).read_text(encoding="utf-8"))
     served = {name: place for table in SERVED_TABLES for name, place in tables[table].items()}
+    drafters = set(tables["_SPECULATIVE_DECODING_MODELS"])
     origin = f"vllm {version('vllm')}, vllm/{REGISTRY}; transformers {version('transformers')}"
     entry = {
         "origin": origin,
@@ -52,10 +62,14 @@ def main() -> None:
         "wrappers": wrappers(package, tables["_MULTIMODAL_MODELS"]),
         "last_versions": dict(sorted(tables["_PREVIOUSLY_SUPPORTED_MODELS"].items())),
         "with_state_dtype": with_state_dtype((package / HOOKS).read_text(encoding="utf-8")),
-        **stages({*served, *tables["_SPECULATIVE_DECODING_MODELS"]}),
+        **stages({*served, *drafters}, drafters),
     }
     release = ".".join(version("vllm").split(".")[:2])
     entry["run_by_transformers"] = run_by_transformers(entry, release)
+    source = (package / TRANSFORMERS).read_text(encoding="utf-8")
+    entry["without_plans"] = (
+        without_plans(entry["run_by_transformers"]) if REFUSES_PLANS in source else []
+    )
     text = json.dumps(entry, indent=1) + "\n"
     (folder_of(release) / FILE).write_text(text, encoding="utf-8")
 
@@ -157,10 +171,11 @@ def with_state_dtype(source: str) -> list[str]:
     )
 
 
-def stages(names: set[str]) -> dict[str, list[str]]:
+def stages(names: set[str], drafters: set[str]) -> dict[str, list[str]]:
     """Return the classes, drafters too, that vLLM does not cut into pipeline stages.
 
-    And those that give hidden states to heads of drafters, also over stages (0.33).
+    And those that give hidden states to heads of drafters, also over stages (0.33); and those that
+    assert that the two vocabularies are one, or are two.
     """
     sys.path.append(str(ROOT / "workbench" / "verify"))
     from vllm_probe import machine
@@ -173,6 +188,9 @@ def stages(names: set[str]) -> dict[str, list[str]]:
         "without_stages": [],
         "gives_hidden_states": [],
         "hands_on_states": [],
+        "only_tied": [],
+        "never_tied": [],
+        "embedding_named_apart": [],
     }
     for name in sorted(names):
         try:
@@ -184,11 +202,26 @@ def stages(names: set[str]) -> dict[str, list[str]]:
             found["without_stages"].append(name)
         if interfaces.supports_eagle3(kind):
             found["gives_hidden_states"].append(name)
+        if asserted := TIES.search(inspect.getsource(kind.__init__)):
+            found["never_tied" if asserted[1] else "only_tied"].append(name)
         own = vars(sys.modules[kind.__module__]).items()
         decoders = [one for word, one in own if word.endswith("Model") and is_of(one, kind)]
+        is_whole = name in drafters or interfaces.supports_multimodal(kind)
+        if not (is_whole or shares_embedding(kind)):
+            found["embedding_named_apart"].append(name)
         if any(getattr(one, HANDS_ON, False) for one in decoders):
             found["hands_on_states"].append(name)
     return found
+
+
+def shares_embedding(kind: type) -> bool:
+    """Return whether a class names its embedding as drafters do; for text models only."""
+    origins = {base.__module__ for base in kind.__mro__ if base.__module__.startswith("vllm.")}
+    known = [one for origin in origins for one in vars(sys.modules[origin]).items()]
+    models = [one for word, one in known if word.endswith("Model") and isinstance(one, type)]
+    parts = {base for one in (kind, *models) for base in one.__mro__}
+    codes = (inspect.getsource(one) for one in parts if one.__module__.startswith("vllm."))
+    return any(map(SHARED_NAMES.search, codes))
 
 
 def is_of(found: Any, kind: type) -> bool:
@@ -213,6 +246,22 @@ def run_by_transformers(entry: dict[str, Any], release: str) -> list[str]:
     return sorted(
         name for name, kind in kinds.items() if any(getattr(kind, one)() for one in tests if kind)
     )
+
+
+def without_plans(names: list[str]) -> list[str]:
+    """Return the classes of transformers that have no plan for ranks, nor for stages."""
+    library, torch = map(importlib.import_module, ("transformers", "torch"))
+    found = []
+    for name in names:
+        try:
+            with torch.device("meta"):
+                model = library.AutoModel.from_config(getattr(library, name).config_class())
+        except (TypeError, ValueError) as error:
+            print(f"{name}: {error}")
+            continue
+        if not (model.tp_plan or model.supports_pp_plan):
+            found.append(name)
+    return found
 
 
 def package_folder(name: str) -> Path:

@@ -43,6 +43,8 @@ class ModelRegistry:
     """Architecture -> last release that had it."""
     run_by_transformers: frozenset[str]
     """Not served, but the Transformers library runs them, without states."""
+    without_plans: frozenset[str]
+    """Those of them that it refuses to split over ranks and stages."""
     with_state_dtype: frozenset[str]
     """Architectures whose own dtype replaces an "auto" `mamba_ssm_cache_dtype`; those of other
     classes around the same layers stay at the model's."""
@@ -52,6 +54,14 @@ class ModelRegistry:
     """Architectures that give the hidden states of some layers to drafters (`SupportsEagle3`)."""
     hands_on_states: frozenset[str]
     """Architectures whose stages hand on the hidden states that heads of drafters read."""
+
+    only_tied: frozenset[str]
+    """Classes that assert that their head is the embedding."""
+    never_tied: frozenset[str]
+    """Classes that assert that it is not."""
+
+    embedding_named_apart: frozenset[str]
+    """Classes whose embedding drafters do not find by its name."""
 
 
 def _model_registry(version: str, entry: Mapping[str, Any]) -> ModelRegistry:
@@ -66,10 +76,14 @@ def _model_registry(version: str, entry: Mapping[str, Any]) -> ModelRegistry:
         },
         last_versions=entry["last_versions"],
         run_by_transformers=frozenset(entry["run_by_transformers"]),
+        without_plans=frozenset(entry["without_plans"]),
         with_state_dtype=frozenset(entry["with_state_dtype"]),
         without_stages=frozenset(entry["without_stages"]),
         gives_hidden_states=frozenset(entry["gives_hidden_states"]),
         hands_on_states=frozenset(entry["hands_on_states"]),
+        embedding_named_apart=frozenset(entry["embedding_named_apart"]),
+        only_tied=frozenset(entry["only_tied"]),
+        never_tied=frozenset(entry["never_tied"]),
     )
 
 
@@ -103,6 +117,11 @@ def versions_with(architecture: str) -> tuple[str, ...]:
 def is_run_by_transformers(architecture: str) -> bool:
     """Return whether a version runs an architecture that it does not serve."""
     return any(architecture in known.run_by_transformers for known in MODEL_REGISTRIES.values())
+
+
+def is_left_to_transformers(architecture: str) -> bool:
+    """Return whether no version has a class of its own: every layer keeps keys and values then."""
+    return is_run_by_transformers(architecture) and not versions_with(architecture)
 
 
 def module_of(architecture: str) -> str | None:

@@ -16,8 +16,9 @@ ALIGNMENT = "_align_hybrid_block_size"
 """vLLM's function whose intermediate numbers are read when it returns."""
 NO_DEVICE = ("Torch not compiled with CUDA enabled", "requires a CUDA device.")
 """Messages if a real device was needed: these are not answers of vLLM."""
-MISSING_LAYER = "'PPMissingLayer' object has no attribute"
-"""Of what a pipeline stage lacks, on every machine."""
+MISSING_PARTS = ("'PPMissingLayer' object has no attribute", "Target model does not have '")
+"""Of what a pipeline stage lacks, or a target whose embedding a head is to have, on every machine.
+"""
 LOCALS = {
     "attn_page_size_1_token": "attention_bytes_per_token",
     "mamba_page_size": "mamba_page_size_bytes",
@@ -140,7 +141,7 @@ def _built(config: Any, record: AnswerRecord) -> list[models.Rank] | None:
     try:
         built: list[models.Rank] = record.call("get_model", models.ranks, config)
     except (CannotAnswer, ImportError, AttributeError, TypeError, KeyError) as error:
-        if isinstance(error, AttributeError) and MISSING_LAYER in str(error):
+        if isinstance(error, AttributeError) and str(error).startswith(MISSING_PARTS):
             raise Refusal("get_model", error) from error
         why = str(error) if isinstance(error, CannotAnswer) else _place(error)
         record.unanswered["model"] = f"the model cannot be built here: {why}"

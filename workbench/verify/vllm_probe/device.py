@@ -101,6 +101,8 @@ def play_operators(stand_ins: dict[str, str]) -> None:
     # Layers call them while they are built; no cache depends on what they return.
     torch.ops._flashkda_C.get_workspace_size = lambda *_: 0  # noqa: SLF001
     torch.ops._C.get_cuda_view_from_cpu_tensor = lambda tensor: tensor  # noqa: SLF001
+    # DeepGEMM gets the place of its sources when it is imported.
+    torch.ops.deep_gemm.init = torch.ops.deep_gemm.shutdown = lambda *_: None
     stand_ins["compiled operators"] = "their names; calling one fails"
     stand_ins["weights"] = "none: models are built on torch's meta device, and nothing is loaded"
     stand_ins["other ranks"] = "none: rank 0 alone, which says how many there are"
