@@ -67,7 +67,49 @@ DRAFTED = {
 LLAMA_3_1 = {"model": "llama-3.1-8b", "tensor_parallel": 16, "decode_context_parallel": 2}
 """8 KV heads: two ranks have the same one."""
 
+MLLAMA = {
+    "architectures": ["MllamaForConditionalGeneration"],
+    "model_type": "mllama",
+    "text_config": llama(model_type="mllama_text_model", cross_attention_layers=[0]),
+}
+"""Llama 3.2 Vision, which Transformers runs."""
+
 PROBLEMS = [
+    pytest.param(
+        {"model": catalog_config("gemma-2-9b") | {"tie_word_embeddings": False}, "rules": "0.23"},
+        "head_not_as_asserted",
+        "",
+        {"rules": "0.33"},
+        id="head-of-a-class-that-takes-the-embedding",
+    ),
+    pytest.param(
+        {"model": catalog_config("minimax-m2.5") | {"scoring_func": "noaux_tc"}, "rules": "0.23"},
+        "expert_score_unknown",
+        "",
+        NO_REMEDY,
+        id="experts-weighed-in-an-unknown-way",
+    ),
+    pytest.param(
+        {"model": "longcat-flash", "rules": "0.23"},
+        "layers_without_weights",
+        "Following weights were not initialized from",
+        {"rules": "0.33"},
+        id="twice-as-many-blocks-as-the-checkpoint-has",
+    ),
+    pytest.param(
+        {"model": "longcat-flash", "rules": "0.33", "kv_cache_dtype_skip_layers": ("0",)},
+        "layers_without_number",
+        " should only contain one integer",
+        {"kv_cache_dtype_skip_layers": None},
+        id="list-of-layers-that-share-a-number",
+    ),
+    pytest.param(
+        {**DRAFTED, "model": llama(architectures=["InternLM2ForCausalLM"]), "rules": "0.33"},
+        "target_embedding_not_found",
+        "needs the target input embedding",
+        {"speculative_method": "ngram", "draft_model": None},
+        id="embedding-under-another-name",
+    ),
     pytest.param(
         {
             "model": "qwen3-30b-a3b",
@@ -987,6 +1029,7 @@ WARNINGS = {
     "draft_cache_not_exact",
     "drafter_layers_not_counted",
     "draft_model_not_read",
+    "target_embedding_not_found",
     "speculative_tokens_missing",
     "prefix_caching_inert",
     "block_size_precludes_backend",
@@ -1108,6 +1151,13 @@ REFUSALS = [
         "No model architectures are specified",
         {"pipeline_parallel": 1},
         id="stages-of-a-text-model-without-a-class",
+    ),
+    pytest.param(
+        {"model": MLLAMA, "rules": "0.23", "pipeline_parallel": 2, "tensor_parallel": 2},
+        "split_not_supported",
+        " does not support pipeline parallel. See ",
+        {"pipeline_parallel": 1, "tensor_parallel": 1},
+        id="stages-of-a-class-of-transformers-without-a-plan",
     ),
     pytest.param(
         {**DRAFTED, "pipeline_parallel": 2},

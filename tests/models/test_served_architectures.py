@@ -193,12 +193,28 @@ def test_a_version_serves_exactly_what_its_registry_has(builder, rules):
     assert refused == (read_model(config, "x").architecture not in served)
 
 
-def test_a_class_that_transformers_runs_is_not_said_to_be_unknown_to_vllm():
-    text = llama(model_type="mllama_text_model", cross_attention_layers=[3, 8])
-    config = wrapped(text, "MllamaForConditionalGeneration")
-    with pytest.raises(ConfigError) as caught:
-        read_model(config, "x")
-    assert (caught.value.code, caught.value.vllm_text) == ("unread_field", None)
+MLLAMA = wrapped(
+    llama(model_type="mllama_text_model", cross_attention_layers=[0]),
+    "MllamaForConditionalGeneration",
+)
+"""Llama 3.2 Vision: no release has a class of its own."""
+
+
+@pytest.mark.parametrize("rules", list(RULE_SETS))
+def test_transformers_keeps_keys_and_values_of_cross_attention_as_of_any_other(rules):
+    plan = resolve(Scenario(model=MLLAMA, rules=rules))
+    (group,) = plan.cache.groups
+    assert (group.kind, len(group.layers)) == ("FullAttentionSpec", 2)
+
+
+def test_transformers_has_no_sparse_attention():
+    scenario = Scenario(model="minimax-m3", rules="0.23", device="H200", tensor_parallel=8)
+    plan = resolve(scenario)
+    assert plan.backend == "FLASH_ATTN"
+    assert {spec.kind for group in plan.cache.groups for spec in group.layer_specs} == {
+        "FullAttentionSpec"
+    }
+    assert resolve(scenario.replace(rules="0.33")).block_size == 128
 
 
 def test_the_registries_say_where_they_come_from():

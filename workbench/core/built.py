@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from workbench.core.model import SSM, Model
+from workbench.core.model import FULL, SLIDING, SSM, Model
 from workbench.core.online import as_loaded, as_stored
 from workbench.core.rule_set import RuleSet
 from workbench.core.weights import UnreadWeights
@@ -26,6 +26,10 @@ def as_built(model: Model, settings: Settings, rules: RuleSet) -> Model:
         drafter = _with_own_heads(model.drafter, rules) if settings.draft_model else None
         model = model if drafter is model.drafter else replace(model, drafter=drafter)
     model = _with_own_heads(model, rules)
+    if model.architecture in rules.model_registry.run_by_transformers:
+        model = _as_transformers_does(model, model.unread_weights)
+    if model.architecture in rules.doubles_blocks:
+        model = _with_blocks_again(model, model.unread_weights)
     return as_loaded(model, settings.quantization, rules.online_methods)
 
 
@@ -47,3 +51,34 @@ def _with_heads(model: Model, _weights: UnreadWeights, size: int, rules: RuleSet
         return model
     own = (one if one.kind == SSM else one._replace(head_size=size) for one in model.layers)
     return replace(model, layers=tuple(own))
+
+
+@lru_cache(maxsize=64)
+def _as_transformers_does(model: Model, _weights: UnreadWeights) -> Model:
+    """Return the model without what its attention layers keep in addition to keys and values."""
+    # create_attention_instances of transformers/base.py, 0.23 and 0.33: vLLM's plain attention.
+    if not has_plain_kinds(model):
+        return model
+    assert model.attention is not None
+    plain = replace(model.attention, own_backend=None, side_backends=(), full_spec="")
+    layers = tuple(layer for layer in model.layers if layer.cache is None)
+    return replace(model, attention=plain, layers=layers)
+
+
+@lru_cache(maxsize=16)
+def _with_blocks_again(model: Model, _weights: UnreadWeights) -> Model:
+    count, layers = model.num_hidden_layers, model.layers
+    mtp = model.mtp
+    if mtp is not None:
+        moved = tuple(one._replace(number=one.number + count) for one in mtp.layers)
+        mtp = replace(mtp, layers=moved, first_index=mtp.first_index + count)
+    again = (one._replace(number=one.number + count) for one in layers)
+    return replace(model, layers=(*layers, *again), num_hidden_layers=2 * count, mtp=mtp)
+
+
+def has_plain_kinds(model: Model) -> bool:
+    """Return whether every layer keeps the keys and values of its own tokens, maybe others too."""
+    found = model.attention
+    if found is None or found.use_mla or found.canvas_tokens:
+        return False
+    return all(layer.kind in {FULL, SLIDING} for layer in model.layers)

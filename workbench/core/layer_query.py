@@ -56,7 +56,7 @@ class LayerQuery(NamedTuple):
             model_dtype=plan.model_dtype,
             # Such layers are built without the cache's configuration, and so in the model's dtype.
             kv_cache_dtype="auto"
-            if plan.model.architecture in plan.rules.models_without_cache_settings
+            if plan.rules.keeps_model_dtype(plan.model)
             else plan.kv_cache_dtype,
             # get_attn_backend passes on only what the user set, so that no default rules a backend
             # out; layers of compressed attention choose among their own classes without it.

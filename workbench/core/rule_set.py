@@ -112,6 +112,8 @@ class RuleSet:
     does not say so: any backend serves them."""
     unnamed_text_models: frozenset[str] = frozenset()
     """Wrappers that build their text model from a configuration without the name of its class."""
+    scored_by_config: frozenset[str] = frozenset()
+    """Modules whose routers weigh experts by the function that config.json names."""
     tied_on_every_stage: Mapping[str, str] = field(default_factory=dict)
     """Classes that tie the vocabularies on every pipeline stage -> what a missing one lacks."""
     towers_left_whole: frozenset[str] = frozenset()
@@ -134,11 +136,15 @@ class RuleSet:
     such: nothing tests it."""
     models_without_cache_settings: frozenset[str] = frozenset()
     """Architectures whose layers keep the model's dtype, whatever the KV-cache dtype is."""
+    width_with_cache_settings: Mapping[str, int] = field(default_factory=dict)
+    """Those of which only models of this hidden_size do not."""
     ignores_backend: Callable[[LayerQuery, str], bool] = never_ignored
     """Whether a layer takes no notice of this explicit backend."""
     all_backends: bool = False
     """Phase 1 queries all backends and the result suits all of them, instead of the first."""
     hybrid_prefix_caching: bool = False
+    doubles_blocks: frozenset[str] = frozenset()
+    """Architectures with two layers in a block that are built of as many blocks as layers."""
     linear_state_as_mla: bool = False
     """Linear attention combined with MLA has states of the heads that MLA rotates."""
     sm10x_kv_cache_dtypes: Mapping[str, str] = field(default_factory=dict)
@@ -213,6 +219,12 @@ class RuleSet:
         name = own.get(platform, model.state.backend)
         record = self.backends.get(name)
         return name if record is None else record.log_name
+
+    def keeps_model_dtype(self, model: Model) -> bool:
+        """Return whether the layers are built without the cache's configuration."""
+        name = model.architecture
+        width = self.width_with_cache_settings.get(name, model.hidden_size)
+        return name in self.models_without_cache_settings or width != model.hidden_size
 
     @property
     def draft_kv_cache_dtypes(self) -> tuple[str, ...]:

@@ -90,6 +90,9 @@ class SpeculationRules:
     """
     asks_every_eagle3: bool = False
     """The V2 runner wants hidden states of several layers for EAGLE-3 heads that read none, too."""
+    compares_embeddings: bool = False
+    """A head's embedding is compared with the target's, so that the latter must be found; else it
+    is looked for only where the head's checkpoint has none."""
     takes_kv_cache_dtype: bool = False
     """The drafter's layers may have a KV-cache dtype of their own."""
     limits_length: bool = False

@@ -207,6 +207,8 @@ class Weights(NamedTuple):
     """Its checkpoint may hold one; False where the names of its tensors have none."""
     is_tied: bool = False
     """Its head is the embedding of the input."""
+    expert_score: str = ""
+    """The function that weighs experts that are in one group, as config.json names it."""
     checkpoint_bytes: int = 0
     """Of all tensors in the files next to config.json; 0 where there are none."""
 

@@ -42,6 +42,8 @@ class Family:
     """What its configuration class has for `is_encoder_decoder`."""
     names_attention_layers: bool = True
     """The family's configuration has a per-layer list with entries that mean attention."""
+    layers_in_block: int = 1
+    """Layers that `num_hidden_layers` counts of one block, which pipeline stages have whole."""
     slides: bool = False
     """Its attention layers have the window that config.json names, all of them."""
     ssm_cache_dtype: Callable[[Fields], str | None] = nothing

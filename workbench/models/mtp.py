@@ -91,7 +91,7 @@ def _longcat(fields: Fields, model_type: str, first: int) -> Mtp:
     return Mtp(
         model_type=model_type,
         layers=(Layer(number=first, kind=FULL),) if count else (),
-        first_index=first // 2,
+        first_index=first,
         predictions=count,
         chained=count,
     )

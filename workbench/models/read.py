@@ -93,8 +93,8 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         ssm_cache_dtype=family.ssm_cache_dtype(fields),
         **read_lengths(fields)._asdict(),
         chunk_size=_chunk_size(fields),
-        num_hidden_layers=_layer_count(fields, layers),
-        mtp=read_mtp(fields, _layer_count(fields, layers)),
+        num_hidden_layers=_layer_count(fields, family, layers),
+        mtp=read_mtp(fields, _layer_count(fields, family, layers)),
         dspark=family.dspark(fields),
         hidden_size=fields.integer("hidden_size") if fields.has("hidden_size") else None,
         whole_model_type=_whole_model_type(fields),
@@ -119,11 +119,11 @@ def _whole_model_type(fields: Fields) -> str:
     return named if fields.prefix and isinstance(named, str) else ""
 
 
-def _layer_count(fields: Fields, layers: tuple[Layer, ...]) -> int:
-    """Return the number of all layers, with those that keep no cache."""
+def _layer_count(fields: Fields, family: Family, layers: tuple[Layer, ...]) -> int:
+    """Return the number of all layers or blocks, with those that keep no cache."""
     # If it is absent, it is the length of the list, as in Nemotron-H's property in transformers 5.
     written = fields.layer_count() if fields.has("num_hidden_layers") else fields.listed_layers
-    return max(layers[-1].number + 1, written)
+    return max(layers[-1].number + 1, written // family.layers_in_block)
 
 
 def _is_encoder_decoder(fields: Fields, family: Family) -> bool:

@@ -87,7 +87,7 @@ def unquantized_layers(plan: Plan) -> frozenset[int]:
     model, attention = plan.model, plan.model.attention
     if attention is None or plan.kv_cache_dtype in {AS_THE_MODEL, plan.model_dtype}:
         return frozenset()
-    if model.architecture in plan.rules.models_without_cache_settings:
+    if plan.rules.keeps_model_dtype(model):
         return frozenset(layer.number for layer in model.layers)
     # In 0.23 Attention.__init__ alone reads the list, and MLA layers are built by another class.
     if attention.use_mla and not plan.rules.groups.skips_mla_layers:

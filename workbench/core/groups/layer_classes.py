@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -84,7 +85,7 @@ def layer_classes(layers: tuple[Layer, ...], unquantized: frozenset[int]) -> Lay
         examples.setdefault(key, (layer, key[1]))
     places = {key: place for place, key in enumerate(examples)}
     return LayerClasses(
-        tuple(map(layer_name, layers)),
+        _names(layers),
         tuple(places[key] for key in like),
         tuple(examples.values()),
     )
@@ -100,6 +101,19 @@ def joined_classes(parts: tuple[LayerClasses, ...]) -> LayerClasses:
         kinds += part.kinds
     names = tuple(name for part in parts for name in part.names)
     return LayerClasses(names, tuple(places), tuple(kinds))
+
+
+def _names(layers: tuple[Layer, ...]) -> tuple[str, ...]:
+    names = tuple(map(layer_name, layers))
+    if len(set(names)) == len(names):
+        return names
+    # a block with two equal layers: `model.layers.3.attn`, `model.layers.3.attn.1`
+    counts: Counter[str] = Counter()
+    found = []
+    for name in names:
+        found.append(f"{name}.{counts[name]}" if counts[name] else name)
+        counts[name] += 1
+    return tuple(found)
 
 
 def layer_name(layer: Layer) -> str:

@@ -81,7 +81,7 @@ def attention_page(run: WorkingPlan) -> None:
     layers = [layer for layer in run.model.layers if layer.kind != SSM]
     full = (layer for layer in layers if layer.kind == FULL)
     attention = attention.of_layer(next(full, layers[0]))
-    plain = run.model.architecture in run.rules.models_without_cache_settings
+    plain = run.rules.keeps_model_dtype(run.model)
     per_token, _formula = run.rules.layer_token_bytes(
         attention,
         attention.kv_heads_per_rank(run.settings.tensor_parallel),

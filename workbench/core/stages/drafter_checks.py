@@ -6,10 +6,11 @@ from typing import Any
 
 from workbench.core.errors import Refused, cut
 from workbench.core.model import Model
-from workbench.core.problems import WARNING
+from workbench.core.problems import ERROR, WARNING
 from workbench.core.runner import model_runner
 from workbench.core.speculation import (
     DRAFT_MODEL,
+    HIDDEN_STATES,
     MTP,
     NGRAM,
     OF_SEVERAL_LAYERS,
@@ -21,6 +22,8 @@ from workbench.core.working_plan import WorkingPlan
 
 WITHOUT: dict[str, Any] = {"speculative_method": NGRAM, "draft_model": None}
 """The change that drafts without a second checkpoint."""
+HEADS = OF_SEVERAL_LAYERS - {HIDDEN_STATES} | {"eagle"}
+"""Methods whose drafter may have the embedding of its target."""
 
 
 def check_drafter(run: WorkingPlan, method: str) -> None:
@@ -71,6 +74,27 @@ def check_hidden_states(run: WorkingPlan, method: str) -> None:
         operands={"speculative_method": method, "architecture": name},
         candidates=(WITHOUT | {"hidden_state_layers": 0}, {"num_speculative_tokens": 0}),
         vllm_text="Model does not support EAGLE3 interface",
+    )
+
+
+def check_embedding(run: WorkingPlan, method: str) -> None:
+    """Check that a head that takes the target's embedding finds it."""
+    # SpecDecodeBaseProposer._maybe_share_embeddings, 0.23; maybe_share_target_embed, 0.33.
+    name, rules = run.model.architecture, run.rules.speculation
+    if method not in HEADS or name not in run.rules.model_registry.embedding_named_apart:
+        return
+    always = rules.compares_embeddings
+    why = "compares it with the head's" if always else "gives it to a head that has none of its own"
+    run.problem(
+        "target_embedding_not_found",
+        "speculative_method",
+        f"{run.rules.title} looks for the embedding of the target and {why}, and {name} has it "
+        f"under a name that it does not look for: {'it' if always else 'then it'} stops when it "
+        f"loads the head. Draft with {NGRAM}.",
+        severity=ERROR if always else WARNING,
+        operands={"speculative_method": method, "architecture": name},
+        candidates=(WITHOUT, {"num_speculative_tokens": 0}),
+        vllm_text="Target model does not have '" if always else "needs the target input embedding",
     )
 
 

@@ -76,6 +76,26 @@ def unnamed_text_model(run: WorkingPlan) -> None:
     )
 
 
+def plan_of_transformers(run: WorkingPlan) -> None:
+    """Refuse ranks and stages of a class of Transformers without a plan. Errors: Refused."""
+    # pipeline_parallel and recursive_replace of transformers/base.py, in this order
+    name, settings = run.model.architecture, run.settings
+    counts = {one: getattr(settings, one) for one in ("pipeline_parallel", "tensor_parallel")}
+    cut = next((one for one, count in counts.items() if count > 1), None)
+    if cut is None or name not in run.rules.model_registry.without_plans:
+        return
+    raise Refused(
+        "split_not_supported",
+        f"{cut} = {counts[cut]}: {run.rules.title} runs {name} through Transformers, whose class "
+        f"says neither how to split it over ranks nor over stages. Set {cut} to 1.",
+        field=cut,
+        operands={cut: counts[cut], "architecture": name},
+        candidates=[dict.fromkeys((one for one, n in counts.items() if n > 1), 1)],
+        # Raised by the methods named above
+        vllm_text=f" does not support {cut.replace('_', ' ')}. See ",
+    )
+
+
 def shared_caches(run: WorkingPlan) -> None:
     """Check that layers that read the cache of an earlier one are on its stage."""
     attention, stages = run.model.attention, run.settings.pipeline_parallel

@@ -6,9 +6,10 @@ Source: argument parsing, ModelConfig and VllmConfig checks of vLLM 0.23, in the
 from workbench.core.architectures import versions_with
 from workbench.core.arithmetic import cdiv
 from workbench.core.backends import UNQUANTIZED
+from workbench.core.built import has_plain_kinds
 from workbench.core.dtypes import NVFP4_DTYPES, PACKED_DTYPES
 from workbench.core.errors import Refused
-from workbench.core.model import DEFAULT_MAX_MODEL_LEN, FULL, SLIDING, SSM
+from workbench.core.model import DEFAULT_MAX_MODEL_LEN, SSM
 from workbench.core.platforms import SM10X
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
@@ -199,17 +200,8 @@ def served_architecture(run: WorkingPlan) -> None:
 
 def native_architecture(run: WorkingPlan) -> None:
     """Refuse unserved architectures that Transformers runs, unless all layers are plain ones."""
-    if _run_by_transformers(run) and not _is_plain(run):
+    if _run_by_transformers(run) and not has_plain_kinds(run.model):
         _require_served(run)
-
-
-def _is_plain(run: WorkingPlan) -> bool:
-    """Return whether every layer keeps keys and values of its tokens, and nothing else."""
-    kinds = {layer.kind for layer in run.model.layers}
-    found = run.model.attention
-    if found is None or found.use_mla or found.own_backend or found.canvas_tokens:
-        return False
-    return kinds <= {FULL, SLIDING} and all(layer.cache is None for layer in run.model.layers)
 
 
 def _run_by_transformers(run: WorkingPlan) -> bool:

@@ -15,7 +15,11 @@ from workbench.core.speculation import (
     NGRAM,
     SpeculationRules,
 )
-from workbench.core.stages.drafter_checks import check_drafter, check_hidden_states
+from workbench.core.stages.drafter_checks import (
+    check_drafter,
+    check_embedding,
+    check_hidden_states,
+)
 from workbench.core.stages.mtp_checks import runs_mtp
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
@@ -66,6 +70,7 @@ def speculative_method(run: WorkingPlan) -> None:
         run.drafter = rules.cut_drafter(run.model, tokens)
     run.speculative_method = method
     check_drafter(run, method)
+    check_embedding(run, method)
     check_hidden_states(run, method)
     run.step(
         SPECULATIVE_METHOD,

@@ -81,6 +81,9 @@ def weight_blocks(run: WorkingPlan) -> None:
     if method not in {*BLOCK_METHODS, *GROUP_METHODS}:
         return
     parts = [part for part, _ in run.model.unread_weights.of().parts if part.stored is not None]
+    if run.model.architecture in run.rules.model_registry.run_by_transformers:
+        # MoEMixin.recursive_replace builds experts before any other layer
+        parts.sort(key=lambda part: part.experts == 1)
     if (cut := _first_cut(run, parts, split)) is None:
         return
     part, size, block, text = cut

@@ -43,18 +43,25 @@ LATER = frozenset(
         *("max_num_seqs_above_blocks", "draft_model_over_stages"),
         *("flex_tile_exceeds_cache_block", "flex_block_not_power_of_2", "flex_tile_is_zero"),
         *("flex_block_not_divisible", "nvfp4_needs_sm100", "prefix_caching_of_encoder"),
+        "layers_without_weights",
     }
 )
-"""What a worker raises when it builds metadata, runs the model or captures graphs, and what the
-scheduler raises at the first request: no question goes so far."""
+"""What a worker raises when it loads weights, builds metadata, runs the model or captures graphs,
+and what the scheduler raises at the first request: no question goes so far."""
 BLOCK_PROBLEMS = ("block_exceeds_token_budget", "items_not_cut")
 OF_FIELDS = {
     **dict.fromkeys(BLOCK_PROBLEMS, "validate_block_size_error"),
     "no_common_block_size": "kernel_block_size",
 }
 """What a field of its own compares."""
-OF_DEVICE = frozenset({"block_exceeds_token_budget", "cpu_prefix_caching_off", "experts_need_amx"})
-"""Warnings where the scenario does not say which device it is: on some of them vLLM stops."""
+UNDECIDED = frozenset(
+    {
+        *("block_exceeds_token_budget", "cpu_prefix_caching_off", "experts_need_amx"),
+        "target_embedding_not_found",
+    }
+)
+"""Warnings where the scenario does not say which device it is, or which tensors the checkpoint has:
+with some of them vLLM stops."""
 SHOWN_MESSAGE = 300
 
 
@@ -139,7 +146,7 @@ def _errors(plan: Plan, answers: Mapping[str, Any], said: str | None) -> tuple[P
         one
         for one in plan.problems
         if (one.severity == ERROR and one.code not in without)
-        or ((one.severity == ERROR or one.code in OF_DEVICE) and _is_said(one.vllm_text, said))
+        or ((one.severity == ERROR or one.code in UNDECIDED) and _is_said(one.vllm_text, said))
     )
 
 

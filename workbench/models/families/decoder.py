@@ -8,7 +8,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from workbench.core.architectures import MODEL_REGISTRIES, module_of, versions_with
+from workbench.core.architectures import (
+    MODEL_REGISTRIES,
+    is_left_to_transformers,
+    module_of,
+    versions_with,
+)
 from workbench.core.errors import ConfigError
 from workbench.core.groups.cache_spec import SINK_SPEC
 from workbench.core.model import CHUNKED, FULL, SLIDING, Attention, Layer
@@ -123,7 +128,8 @@ def _check_words(fields: Fields) -> None:
 
 def _layers(fields: Fields) -> tuple[Layer, ...]:
     """Return full attention, or windows where the file says so and has one."""
-    _check_words(fields)
+    if not is_left_to_transformers(_class_name(fields)):
+        _check_words(fields)
     kinds = _kinds(fields)
     if not has_window(fields):
         kinds = [FULL if kind == SLIDING else kind for kind in kinds]

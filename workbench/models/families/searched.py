@@ -12,7 +12,6 @@ from workbench.core.model import FULL, Attention, Layer
 from workbench.models.attention import read_attention
 from workbench.models.family import register
 from workbench.models.fields import Fields
-from workbench.models.layer_lists import to_layers
 
 BLOCKS = "block_configs"
 
@@ -64,9 +63,10 @@ def _searched_attention(fields: Fields) -> Attention:
 
 
 def _pairs(fields: Fields) -> tuple[Layer, ...]:
-    """Return two layers per block; `num_layers` counts the blocks in LongCat's own files."""
-    blocks = fields.integer("num_layers") if fields.has("num_layers") else fields.layer_count()
-    return to_layers([FULL] * 2 * blocks)
+    """Return two layers per block; `num_layers` counts the blocks, `num_hidden_layers` both."""
+    # LongcatFlashConfig of transformers 5.20; `RuleSet.doubles_blocks` for that of 5.12
+    blocks = fields.integer("num_layers") if fields.has("num_layers") else fields.layer_count() // 2
+    return tuple(Layer(number=at, kind=FULL) for at in range(blocks) for _ in range(2))
 
 
 register(
@@ -74,6 +74,7 @@ register(
     {"longcat_flash": ("LongcatFlashForCausalLM", "LongcatFlashNgramForCausalLM")},
     _pairs,
     is_hybrid=False,
+    layers_in_block=2,
 )
 register(
     "searched_decoder",

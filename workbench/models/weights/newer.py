@@ -81,18 +81,17 @@ def _kimi(config: Config, number: int) -> list[Part]:
 
 
 def _longcat(config: Config, number: int) -> list[Part]:
-    """Return half a layer of LongCat: every second one has the experts of both."""
+    """Return a block of LongCat: two layers, and the experts of both."""
     inner, hidden = config.size("ffn_hidden_size", "intermediate_size"), config.hidden
     if config.fields.has("emb_neighbor_num"):
         raise Unknown("the embeddings of n-grams of LongCat are not described")
-    parts = [*latent(config, number), *mlp(config, "mlps", inner), *norms(config, 2)]
-    if number % 2:
-        return parts
+    layer = [*latent(config, number), *mlp(config, "mlps", inner), *norms(config, 2)]
     count = config.size("n_routed_experts")
     routed = count + config.size("zero_expert_num", default=0)
     bias = config.flag("router_bias")
     return [
-        *parts,
+        *layer,
+        *layer,
         whole("mlp.router.correction", routed, dtype="float32"),
         whole("mlp.router", routed, inputs=hidden, bias=bias, dtype="float32"),
         *experts(

@@ -62,7 +62,15 @@ def read_weights(
         checkpoint_bytes=held,
         has_vocabulary=has_vocabulary,
         is_tied=_is_tied(fields, fields.model_type or model.model_type),
+        expert_score=_expert_score(fields),
     )
+
+
+def _expert_score(fields: Fields) -> str:
+    # experts in several groups are chosen otherwise (GroupedTopKRouter)
+    groups = max(fields.integer(key, 1, minimum=0) for key in ("n_group", "topk_group"))
+    score = fields.raw("scoring_func")
+    return score if groups <= 1 and isinstance(score, str) else ""
 
 
 def _is_tied(fields: Fields, kind: str) -> bool:

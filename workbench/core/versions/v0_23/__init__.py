@@ -91,6 +91,7 @@ SPECULATION = SpeculationRules(
     # The classes of transformers 5.20 have one, those of 5.12 none; the drafter reads the number.
     declared_only=frozenset({"deepseek_v3", "deepseek_v32", "deepseek_v4", "glm4_moe"}),
     asks_every_eagle3=True,
+    compares_embeddings=True,
     finds_no_kind=step_cuts_mtp_layers,
     heads=frozenset(
         {
@@ -227,6 +228,8 @@ V0_23 = RuleSet(
             *("FalconForCausalLM", "RWForCausalLM"),
         }
     ),
+    # `BaiChuanAttention` with ALiBi, which `BaichuanForCausalLM` takes for all but 7B
+    width_with_cache_settings={"BaichuanForCausalLM": 4096},
     groups=GroupRules(aligns_index_keys=True, chunks_forget_quantization=True),
     layouts=LayoutRules(),
     offload=OffloadRules(),
@@ -244,9 +247,12 @@ V0_23 = RuleSet(
     unnamed_text_models=frozenset(
         f"{name}ForConditionalGeneration" for name in ("Cosmos3", "Qwen3VL", "Qwen3VLMoe")
     ),
+    scored_by_config=frozenset({"AXK1", "deepseek_v2", "dots1", "minimax_m2"}),
     tied_on_every_stage=dict.fromkeys(ERNIE_MOE, "weight"),
     derived_heads=DERIVED_HEADS,
     without_config_class=frozenset({"minicpm3"}),
+    # FlashConfig takes num_hidden_layers, which LongcatFlashConfig of transformers 5.12 sets to 56
+    doubles_blocks=frozenset({"LongcatFlashForCausalLM"}),
     clamped_nvfp4=frozenset({"DeepseekV4ForCausalLM"}),
     fp8_on_gfx=FP8_ON_GFX,
     missing_kernels=MISSING_KERNELS,

@@ -25,13 +25,7 @@ from workbench.core.speculation import (
     SpeculationRules,
     dspark_class,
 )
-from workbench.core.stages.invariant_experts import (
-    FP8,
-    MXFP4,
-    PLAIN_EXPERTS,
-    WNA16,
-    no_backend,
-)
+from workbench.core.stages.invariant_experts import FP8, MXFP4, PLAIN_EXPERTS, WNA16, no_backend
 from workbench.core.versions.v0_23 import V0_23
 from workbench.core.versions.v0_33.backends import BACKENDS, ignores_backend
 from workbench.core.versions.v0_33.bytes import layer_token_bytes, token_bytes
@@ -264,6 +258,7 @@ V0_33 = V0_23.successor(
     unnamed_text_models=frozenset(),
     # `is_vit_use_data_parallel(num_heads)` of its tower
     towers_left_whole=frozenset(f"Kimi{name}ForConditionalGeneration" for name in ("K25", "K3")),
+    doubles_blocks=frozenset(),
     clamped_nvfp4=frozenset(),
     fp8_on_gfx=("gfx",),
     missing_kernels=MISSING_KERNELS,

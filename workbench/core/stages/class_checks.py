@@ -1,0 +1,91 @@
+"""What the class of a model asserts of its config.json while it is built."""
+
+from workbench.core.model import FULL
+from workbench.core.rule_set import RULE_SETS, RuleSet
+from workbench.core.working_plan import WorkingPlan
+
+SCORES = frozenset({"sigmoid", "softmax", "sqrtsoftplus"})
+"""How a router may weigh experts (`create_fused_moe_router`, 0.23 and 0.33)."""
+
+
+def tied_head(run: WorkingPlan) -> None:
+    """Refuse a head of its own where the class takes the embedding, or the other way round."""
+    name, registry = run.model.layer_class, run.rules.model_registry
+    needs, is_tied = name in registry.only_tied, None
+    if needs or name in registry.never_tied:
+        is_tied = run.model.weights.is_tied
+    if is_tied is None or is_tied == needs:
+        return
+    run.problem(
+        "head_not_as_asserted",
+        "model",
+        f"tie_word_embeddings is {is_tied}, and {name} of {run.rules.title} asserts that its head "
+        f"is {'' if needs else 'not '}the embedding of the input.",
+        operands={"tie_word_embeddings": is_tied, "architecture": name},
+        candidates=tuple({"rules": one} for one in RULE_SETS if not _asserts(RULE_SETS[one], name)),
+        vllm_text="",  # an assertion without words
+    )
+
+
+def _asserts(rules: RuleSet, name: str) -> bool:
+    return name in rules.model_registry.only_tied | rules.model_registry.never_tied
+
+
+def doubled_blocks(run: WorkingPlan) -> None:
+    """Refuse blocks that are built twice: the checkpoint has no weights for half of them."""
+    # DefaultModelLoader.track_weights_loading, 0.23: what is quantized is not tracked.
+    if run.model.architecture not in run.rules.doubles_blocks or run.model.is_quantized:
+        return
+    run.problem(
+        "layers_without_weights",
+        "model",
+        f"{run.rules.title} takes num_hidden_layers, which counts both layers of a block, for the "
+        f"number of blocks: it builds {run.model.num_hidden_layers} of them, finds no weights for "
+        "half of them in the checkpoint, and stops when it loads it.",
+        operands={"blocks": run.model.num_hidden_layers},
+        candidates=({"rules": "0.33"},),
+        vllm_text="Following weights were not initialized from",
+    )
+
+
+def layers_without_number(run: WorkingPlan) -> None:
+    """Refuse a list of layers to skip where two layers of a block have one number."""
+    # extract_layer_index, which MLAAttention.__init__ of 0.33 calls
+    given, attention = run.settings.kv_cache_dtype_skip_layers, run.model.attention
+    if (
+        not given
+        or attention is None
+        or not (attention.use_mla and run.rules.groups.skips_mla_layers)
+    ):
+        return
+    numbers = [layer.number for layer in run.model.layers if layer.kind == FULL]
+    if attention.is_compressed or len(numbers) == len(set(numbers)) or run.model.layers[0].cache:
+        return
+    run.problem(
+        "layers_without_number",
+        "kv_cache_dtype_skip_layers",
+        f"Two attention layers of {run.model.name} are in one block, and {run.rules.title} cannot "
+        "tell their number from their name, which it does for every list of layers to skip.",
+        operands={"kv_cache_dtype_skip_layers": list(given)},
+        candidates=({"kv_cache_dtype_skip_layers": None},),
+        # Raised by extract_layer_index
+        vllm_text=" should only contain one integer",
+    )
+
+
+def expert_scores(run: WorkingPlan) -> None:
+    """Refuse experts that config.json weighs by a function that the router does not know."""
+    name = run.model.layer_class
+    if run.rules.model_registry.served.get(name) not in run.rules.scored_by_config:
+        return
+    score = run.model.weights.expert_score
+    if score in {"", *SCORES}:
+        return
+    run.problem(
+        "expert_score_unknown",
+        "model",
+        f"scoring_func is {score!r}, and the router of {run.rules.title} knows "
+        f"{', '.join(sorted(SCORES))} only: it asserts that.",
+        operands={"scoring_func": score},
+        vllm_text="",  # an assertion without words
+    )
