@@ -12,6 +12,7 @@ from tests.views.test_log_table import Balance
 from workbench.views.pages.drawing import MAX_RULES, WIDTH, page_drawing
 from workbench.views.pages.number_steps import number_steps
 from workbench.views.pages.parts import KV, page_parts
+from workbench.views.rows import PER_ENTRY, PlanFact, plan_facts
 
 
 class Drawing(HTMLParser):
@@ -120,3 +121,16 @@ def test_an_entry_of_several_tokens_is_not_called_a_token(model, words):
     assert words in drawn
     assert "<b>one entry</b>: 584 B" in drawn
     assert "one token" not in drawn.casefold()
+    assert PlanFact("attention_bytes_per_token", PER_ENTRY, "584 B") in plan_facts(plan)
+
+
+@pytest.mark.parametrize("model", ["deepseek-v4-pro", "deepseek-v4-flash"])
+def test_an_entry_is_none_either_where_no_backend_reads_the_dtype(model):
+    """DeepSeek-V4 in 0.23 without a named dtype of the cache."""
+    plan = wb.resolve(model=model)
+    assert "no_valid_backend" in {problem.code for problem in plan.errors}
+    drawn = page_drawing(plan)
+    assert "<b>one entry</b>: 1,024 B" in drawn
+    assert "one token" not in drawn.casefold()
+    assert ("4 entries x 1,024 bytes" in drawn) == bool(plan.attention_page_size_bytes)
+    assert any(fact.label == PER_ENTRY for fact in plan_facts(plan))

@@ -1,6 +1,6 @@
 """Table rows and labelled facts for HTML, text and the command line."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from workbench.core.block_sizes import describe
@@ -18,6 +18,8 @@ class PlanFact(NamedTuple):
     text: str
 
 
+PER_ENTRY = "KV bytes per entry per layer"
+"""Label of the bytes of compressed attention, whose entries are of several tokens."""
 ATTENTION_FACTS = (
     ("attention_bytes_per_token", bytes_text),
     ("attention_page_size_bytes", bytes_text),
@@ -36,7 +38,7 @@ def plan_facts(plan: Plan) -> tuple[PlanFact, ...]:
     facts = []
     if plan.attention_bytes_per_token is not None:
         facts.append(_fact("kernel_block_size", _kernel_block(plan)))
-        facts += [_fact(name, text(getattr(plan, name))) for name, text in ATTENTION_FACTS]
+        facts += [_of_attention(plan, name, text) for name, text in ATTENTION_FACTS]
     if plan.mamba_page_size_bytes is not None:
         facts += [_fact(name, text(getattr(plan, name))) for name, text in MAMBA_FACTS]
     caching = "on" if plan.enable_prefix_caching else "off"
@@ -44,6 +46,18 @@ def plan_facts(plan: Plan) -> tuple[PlanFact, ...]:
     if plan.is_hybrid and not plan.attention_bytes_per_token:
         facts.append(_fact("alignment", "not needed: no attention layer"))
     return tuple(facts)
+
+
+def _of_attention(plan: Plan, name: str, text: Callable[[Any], str]) -> PlanFact:
+    fact = _fact(name, text(getattr(plan, name)))
+    is_entry = name == "attention_bytes_per_token" and keeps_entries(plan)
+    return fact._replace(label=PER_ENTRY) if is_entry else fact
+
+
+def keeps_entries(plan: Plan) -> bool:
+    """Return whether what attention keeps is of several tokens, so that no token has bytes."""
+    attention = plan.model.attention
+    return attention is not None and attention.is_compressed
 
 
 def _fact(name: str, text: str) -> PlanFact:

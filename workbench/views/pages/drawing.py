@@ -13,11 +13,11 @@ from workbench.views.pages.parts import (
     LOOKS,
     PADDING,
     PagePart,
-    compressed_spec,
     page_parts,
     page_token_bytes,
 )
 from workbench.views.palette import CURRENT
+from workbench.views.rows import keeps_entries
 from workbench.views.static.show import image
 from workbench.views.units import bytes_text, tokens_text
 
@@ -173,7 +173,7 @@ def _kernel_note(plan: Plan) -> Html:
         return Html()
     ratio, size = plan.kernel_blocks_per_block, plan.kernel_block_size
     blocks = f"{ratio:,} kernel block{'s' * (ratio > 1)} of {size:,} tokens. " if ratio else ""
-    one = "" if compressed_spec(plan) else f"One token: {bytes_text(token)} in one layer."
+    one = "" if keeps_entries(plan) else f"One token: {bytes_text(token)} in one layer."
     return tag("li", f"{blocks}{one}", class_="wb-faint")
 
 

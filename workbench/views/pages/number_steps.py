@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 from workbench.core.plan import Plan
 from workbench.core.trace import Step
-from workbench.views.pages.parts import CONV, KV, PADDING, RECURRENT, compressed_spec
+from workbench.views.pages.parts import CONV, KV, PADDING, RECURRENT
+from workbench.views.rows import keeps_entries
 from workbench.views.units import bytes_text, percent_text, tokens_text
 
 Operands = Mapping[str, Any]
@@ -68,7 +69,7 @@ def number_steps(plan: Plan) -> tuple[NumberStep, ...]:
 
 def _in_words(plan: Plan, words: StepInWords, number: int, step: Step) -> NumberStep:
     title = words.title
-    if step.rule.name == "attention_bytes_per_token" and compressed_spec(plan):
+    if step.rule.name == "attention_bytes_per_token" and keeps_entries(plan):
         title = "one entry"
     return NumberStep(title, words.text(step.operands, step.result), words.parts, number)
 

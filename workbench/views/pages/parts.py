@@ -7,6 +7,7 @@ from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.plan import Plan
 from workbench.views import palette
+from workbench.views.rows import keeps_entries
 from workbench.views.units import bytes_text, percent_text, tokens_text
 
 KV, CONV, RECURRENT, PADDING = "kv", "conv", "recurrent", "padding"
@@ -73,7 +74,8 @@ def _entries(plan: Plan) -> str:
     """Return the entries of such a page, and what is left of it; nothing for another page."""
     spec = compressed_spec(plan)
     if spec is None:
-        return ""
+        size, one = plan.attention_page_size_bytes or 0, plan.attention_bytes_per_token
+        return f"{size // one:,} entries x {one:,} bytes" if keeps_entries(plan) and one else ""
     number = max(spec.block_size // spec.tokens_per_state, 1)
     one = (spec.page_size_bytes - spec.padding_bytes) // number
     left = f" + {spec.padding_bytes:,} bytes to align it" if spec.padding_bytes else ""
