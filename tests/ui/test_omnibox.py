@@ -391,3 +391,29 @@ def test_a_way_to_speculate_has_its_cost_and_a_button():
     assert (door.scenario.speculative_method, door.scenario.num_speculative_tokens) == ("mtp", 1)
     door.submit("can I disable MTP?")
     assert "num_speculative_tokens&quot;: 0" in region(door, "understood")
+
+
+@pytest.mark.parametrize(
+    "text", ["kimi-k3", "kimi-k3, 8 x B200", "vllm serve moonshotai/Kimi-K3 -tp 8"]
+)
+def test_a_model_of_another_release_is_shown_in_that_release_at_once(panel, text):
+    panel.submit(text)
+    assert panel.scenario.rules == "0.33"
+    assert panel.error is None
+    said = "vLLM 0.23 does not have this model; shown is vLLM 0.33, which has it."
+    assert said in region(panel, "understood")
+    panel.undo()
+    assert panel.scenario.model == "nemotron-3-nano-30b-a3b"
+
+
+def test_a_release_that_is_named_is_what_is_shown(panel):
+    panel.submit("kimi-k3, vLLM 0.23")
+    assert panel.scenario.rules == "0.23"
+    assert panel.error.code == "architecture_not_served"
+    assert '{"rules": "0.33"}' in applied(region(panel, "answers"))
+
+
+def test_a_model_that_is_chosen_is_shown_in_the_release_that_has_it(panel):
+    panel.set("model", json.dumps("kimi-k3"))
+    assert panel.scenario.rules == "0.33"
+    assert "which has it" in region(panel, "understood")

@@ -11,7 +11,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.what_if.answers import Answers, answers
 from workbench.core.what_if.next_steps import GOALS, NextStep, next_step, next_steps
-from workbench.door.changes import changed
+from workbench.door.changes import changed, with_release
 from workbench.door.explanations import refused
 from workbench.door.history import History
 from workbench.door.labs import LABS
@@ -143,7 +143,10 @@ class Door:
         if found.scenario is None:
             self._look(**shows)
         else:
-            self._request(found.scenario, **shows)
+            scenario = found.scenario
+            if "rules" not in found.said:
+                scenario, shows["notices"] = with_release(scenario, self.session.evaluate)
+            self._request(scenario, **shows)
 
     def _set(self, field: str, text: str) -> None:
         declared = FIELDS[one_of(field, FIELDS)]

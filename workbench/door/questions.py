@@ -11,8 +11,8 @@ from workbench.core.what_if.next_steps import next_step, single_changes
 from workbench.door.labs import LABS
 from workbench.door.models import models_html
 from workbench.interop.logs.candidates import CandidateScenario
-from workbench.interop.omnibox import Understood
 from workbench.interop.questions import Question
+from workbench.interop.understood import Understood
 from workbench.scenario import FIELDS
 from workbench.views.door.buttons import button, data_button
 from workbench.views.door.next_cards import gains_and_costs

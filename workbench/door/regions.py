@@ -17,7 +17,7 @@ from workbench.door.logs import explained
 from workbench.door.questions import answered
 from workbench.door.session import Outcome
 from workbench.interop.exchange import commands_of
-from workbench.interop.omnibox import Understood
+from workbench.interop.understood import Understood
 from workbench.models.load import hybrids_first
 from workbench.scenario import Scenario
 from workbench.scenario.links import link_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from workbench.access.json_text import json_or_word
@@ -12,8 +11,8 @@ from workbench.interop.commands.command_line import read_command
 from workbench.interop.description import Description, not_understood, read_description
 from workbench.interop.exchange import explain_log, from_vllm_command
 from workbench.interop.logs.candidates import CandidateScenario
-from workbench.interop.logs.report import LogReport
 from workbench.interop.questions import ANSWERED, Question, read_question
+from workbench.interop.understood import Understood
 from workbench.models import load_model
 from workbench.models.load import needs_hub
 from workbench.models.names import similar_model
@@ -42,26 +41,6 @@ WANTED = (
     f"qwen3-next-80b-a3b. {ANSWERED}"
 )
 SET_BY_DEVICE = ("compute_capability", "device_memory_bytes")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Understood:
-    """What a text was taken for."""
-
-    kind: str
-    """model, description, question, config, scenario, command or log."""
-    scenario: Scenario | None
-    """None for a log that does not say which model it is about."""
-    message: str
-    notes: tuple[str, ...] = ()
-    """About what the scenario has no field for."""
-    log: LogReport | None = None
-    length_tokens: int | None = None
-    """Of the requests to count, where the text says so."""
-    question: Question | None = None
-    """What is answered."""
-    scenes: tuple[CandidateScenario, ...] = ()
-    """Scenarios with the block size in question, where the present one has another."""
 
 
 def understand(text: str, present: Scenario, model: str | None = None) -> Understood:
@@ -127,6 +106,7 @@ def _question(text: str, present: Scenario, *, loosely: bool = False) -> Underst
         kind="question",
         scenario=scenario,
         message=found.title or about,
+        said=found.said.fields,
         length_tokens=found.said.length_tokens,
         question=found,
         scenes=_with_block(found, scenario),
@@ -187,6 +167,7 @@ def _described(scenario: Scenario, said: Description, lead: str) -> Understood:
         kind="description",
         scenario=scenario,
         message=f"{lead} {_words(scenario, said.fields, said)}",
+        said=said.fields,
         length_tokens=said.length_tokens,
     )
 
@@ -194,7 +175,7 @@ def _described(scenario: Scenario, said: Description, lead: str) -> Understood:
 def _of_fields(fields: Mapping[str, Any], lead: str) -> Understood:
     scenario = Scenario.from_dict(fields)
     message = f"{lead} {_words(scenario, FIELDS)}"
-    return Understood(kind="scenario", scenario=scenario, message=message)
+    return Understood(kind="scenario", scenario=scenario, message=message, said=FIELDS)
 
 
 def _of_model(model: str | Mapping[str, Any], present: Scenario, kind: str) -> Understood:
@@ -253,11 +234,13 @@ def _machine(present: Scenario, said: Description) -> dict[str, Any]:
 def _of_command(text: str, present: Scenario, said: Description) -> Understood:
     found = from_vllm_command(text, **_machine(present, said))
     lead = "" if MODEL_FIELD in found.fields else " without a model, so of"
-    words = _words(found.scenario, found.fields | said.fields.keys(), said)
+    fields = found.fields | said.fields.keys()
+    words = _words(found.scenario, fields, said)
     return Understood(
         kind="command",
         scenario=found.scenario,
         message=f"A command{lead or ':'} {words}",
+        said=fields,
         notes=found.notes,
         length_tokens=said.length_tokens,
     )
@@ -284,7 +267,12 @@ def _of_log(text: str, model: str | None) -> Understood:
     version = report.reading.version
     message = f"A start-up log of vLLM {version}." if version else "A start-up log of vLLM."
     return Understood(
-        kind="log", scenario=scenario, message=message, notes=report.missing, log=report
+        kind="log",
+        scenario=scenario,
+        message=message,
+        said=FIELDS,
+        notes=report.missing,
+        log=report,
     )
 
 

@@ -1,0 +1,33 @@
+"""What a pasted text was taken for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from workbench.interop.logs.candidates import CandidateScenario
+from workbench.interop.logs.report import LogReport
+from workbench.interop.questions import Question
+from workbench.scenario import Scenario
+
+
+@dataclass(frozen=True, kw_only=True)
+class Understood:
+    """What a text was taken for."""
+
+    kind: str
+    """model, description, question, config, scenario, command or log."""
+    scenario: Scenario | None
+    """None for a log that does not say which model it is about."""
+    message: str
+    said: Collection[str] = ()
+    """Fields that the text sets."""
+    notes: tuple[str, ...] = ()
+    """About what the scenario has no field for."""
+    log: LogReport | None = None
+    length_tokens: int | None = None
+    """Of the requests to count, where the text says so."""
+    question: Question | None = None
+    """What is answered."""
+    scenes: tuple[CandidateScenario, ...] = ()
+    """Scenarios with the block size in question, where the present one has another."""
