@@ -46,7 +46,7 @@ def enter(lab: LabPage, text: str) -> None:
 
 def test_axes_are_completed_by_keyboard(panel):
     axes(panel).fill("")
-    for keys, option in (("tensor_p", "tensor_parallel"), ("2, kv_cache_dt", "kv_cache_dtype")):
+    for keys, option in (("tensor_p", "Tensor parallel"), ("2, KV-cache d", "KV-cache dtype")):
         axes(panel).press_sequentially(keys)
         offered = panel.element(".wb-tab [role=option] >> visible=true").first
         expect(offered).to_contain_text(option)
@@ -56,20 +56,20 @@ def test_axes_are_completed_by_keyboard(panel):
     axes(panel).press("ArrowDown")
     axes(panel).press("Escape")
     expect(panel.element(".wb-tab [role=option] >> visible=true")).to_have_count(0)
-    assert axes(panel).input_value() == "tensor_parallel 2, kv_cache_dtype fp"
+    assert axes(panel).input_value() == "Tensor parallel 2, KV-cache dtype fp"
     assert panel.kernel_errors() == ()
 
 
 def test_a_word_is_taken_before_its_answer_came(panel):
     axes(panel).fill("")
     offered = panel.element(".wb-tab [role=option] >> visible=true").first
-    expect(offered).to_contain_text("tensor_parallel")
+    expect(offered).to_contain_text("Tensor parallel")
     axes(panel).evaluate("""box => {
         box.setRangeText("TENSOR_p", 0, 0, "end");
         box.dispatchEvent(new InputEvent("input"));
         box.dispatchEvent(new KeyboardEvent("keydown", {key: "Enter"}));
     }""")
-    assert axes(panel).input_value() == "tensor_parallel "
+    assert axes(panel).input_value() == "Tensor parallel "
 
 
 def test_a_sweep_is_counted_drawn_and_explained(panel):
@@ -87,7 +87,7 @@ def test_a_sweep_is_counted_drawn_and_explained(panel):
 
 def test_a_wrong_word_is_said_while_typing_and_put_right(panel):
     enter(panel, "tensor_paralel 1 2")
-    expect_text(panel, "Nearest: tensor_parallel")
+    expect_text(panel, "Nearest: Tensor parallel")
     panel.click("Sweep")
     problem = panel.element(".wb-tab .wb-problem >> visible=true")
     expect(problem.filter(has_text="tensor_parallel").first).to_be_visible()

@@ -32,6 +32,14 @@ START = wb.Scenario(model="qwen3.5-4b")
         ("mamba_cache_mode null align", {"mamba_cache_mode": (None, "align")}),
         ("block_size none 16;enable_prefix_caching true", {
             "block_size": (None, 16), "enable_prefix_caching": (True,)}),
+        (
+            "Tensor parallel 1 2, KV-cache dtype auto fp8",
+            {"tensor_parallel": (1, 2), "kv_cache_dtype": ("auto", "fp8")},
+        ),
+        ("tensor parallel: 1, 2\nPREFIX CACHING = on off auto", {
+            "tensor_parallel": (1, 2), "enable_prefix_caching": (True, False, None)}),
+        ("Block size auto, 16; Tile, queries 16 32", {
+            "block_size": (None, 16), "flex_attn_block_m": (16, 32)}),
         ("", {}),
     ],
 )  # fmt: skip
@@ -104,23 +112,41 @@ def test_every_value_that_is_offered_is_read_as_what_it_is(name):
     checked_axes(START, {name: values[:3]})
 
 
+def test_the_default_axes_are_written_as_the_controls_are_labelled():
+    assert axes_text(default_axes(START)).splitlines()[:4] == [
+        "Tensor parallel 1 2 4 8",
+        "KV-cache dtype auto fp8",
+        "Block size auto 16 32 64 128 256",
+        "Prefix caching off on",
+    ]
+
+
+def test_no_label_is_a_word_of_a_field():
+    words = {word for name in FIELDS for word in language._plain_words(name)}
+    labels = {field.label.casefold() for field in FIELDS.values()}
+    assert labels.isdisjoint(map(str.casefold, words - FIELDS.keys()))
+    assert len(labels) == len(FIELDS)
+
+
 def offered(text):
     found = completion(text, len(text), START)
-    assert text[found.start :] == text[found.start :].strip()
     return [one.word for one in found.offers]
 
 
 def test_fields_then_values_then_fields_are_offered():
-    assert offered("")[:2] == ["tensor_parallel", "kv_cache_dtype"]
-    assert offered("ten")[0] == "tensor_parallel"
-    assert offered("cache_dt")[0] == "kv_cache_dtype"
+    assert offered("")[:2] == ["Tensor parallel", "KV-cache dtype"]
+    assert offered("ten")[0] == "Tensor parallel"
+    assert offered("cache_dt")[0] == "KV-cache dtype"
+    assert offered("Tensor p") == ["Tensor parallel"]
+    assert offered("Tensor parallel 1, mamba cache") == ["Mamba cache mode"]
+    assert offered("Tensor parallel ")[:2] == ["1", "2"]
     assert offered("tensor_parallel ")[:2] == ["1", "2"]
     assert "1" not in offered("tensor_parallel 1 2 ")
-    assert offered("tensor_parallel 1 2, ")[0] == "kv_cache_dtype"
-    assert "tensor_parallel" not in offered("tensor_parallel 1 2, tens")
+    assert offered("tensor_parallel 1 2, ")[0] == "KV-cache dtype"
+    assert "Tensor parallel" not in offered("tensor_parallel 1 2, tens")
     assert offered("tensor_parallel 1 2, kv_cache_dtype f")[0] == "fp8"
     assert offered("model qwen3.5")[0].startswith("qwen3.5")
-    assert offered("enable_prefix_caching ")[:2] == ["false", "true"]
+    assert offered("enable_prefix_caching ")[:2] == ["off", "on"]
 
 
 def test_what_is_offered_in_the_middle_of_a_text_is_of_its_place():
@@ -141,5 +167,6 @@ def test_any_text_is_read_refused_or_completed(text, cursor):
 
 
 def test_every_field_can_be_completed_to():
-    for name in FIELDS:
-        assert name in offered(name[:-1])
+    for name, field in FIELDS.items():
+        assert field.label in offered(name[:-1])
+        assert field.label in offered(field.label.partition(",")[0][:-1])

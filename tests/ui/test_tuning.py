@@ -58,7 +58,7 @@ def test_what_is_swept_by_default_can_be_swept(tab):
     assert len(tuning_panel.found) == 864
     assert "864</b> points" in tuning_panel._counts.value
     unknown = wb.explore(model="qwen3.5-4b").open("Sweeps")
-    assert "kv_cache_memory_bytes 20 GiB" in unknown.axes.value
+    assert "KV-cache memory per GPU 20 GiB" in unknown.axes.value
 
 
 def expected(tuning_panel):
@@ -161,9 +161,9 @@ def test_words_are_completed_and_points_counted_while_one_types(tab):
     assert "3 x 2 x 2 = 12 points" in tuning_panel._size.value
     text = "tensor_parallel 1 2, kv_cache_dt"
     box.value = text
-    assert "Nearest: kv_cache_dtype" in tuning_panel._size.value
+    assert "Nearest: KV-cache dtype (kv_cache_dtype)" in tuning_panel._size.value
     box._handle_custom_msg({"text": text, "at": len(text)}, [])
-    assert box.offers["words"][0][0] == "kv_cache_dtype"
+    assert box.offers["words"][0] == ["KV-cache dtype", "kv_cache_dtype"]
     assert box.offers["start"] == text.index("kv_cache")
     for content in ({"text": 1, "at": 0}, {}, {"text": "x", "at": "0"}):
         box._handle_custom_msg(content, [])

@@ -1,8 +1,9 @@
-"""The language of a sweep's axes: `tensor_parallel 1 2 4 8, kv_cache_dtype auto fp8`.
+"""The language of a sweep's axes: `Tensor parallel 1 2 4 8, KV-cache dtype auto fp8`.
 
-A field, then its values. Commas, lines and `=` may separate them: `tensor_parallel = 1, 2` is the
-same. A size keeps its unit (`20 GiB`), a value with other spaces is quoted, `null` leaves it
-to vLLM.
+A field, by its label or its name, then its values. Commas, lines and `=` may separate them:
+`tensor_parallel = 1, 2` is the same. A label begins a clause. A size keeps its unit (`20 GiB`), a
+value with other spaces is quoted, `auto` leaves it to vLLM where a control offers that; `null` does
+for every field.
 """
 
 import re
@@ -19,8 +20,17 @@ from workbench.scenario.sizes import UNITS
 
 EXAMPLE = "`tensor_parallel 1 2 4`"
 NONE = {"none", "null", "None"}
+AUTO = "auto"
+SWITCHES = {"on": True, "off": False}
+LABELS = {field.label.casefold(): name for name, field in FIELDS.items()}
 WORD = re.compile(r"\"[^\"]*\"|'[^']*'|[^\s,;=\"']+|[,;\n=]")
 SEPARATORS = (",", ";", "\n")
+LABEL = re.compile(
+    rf"(^\s*|[,;\n]\s*)({'|'.join(map(re.escape, sorted(LABELS, key=len, reverse=True)))})"
+    r"(?:(?=[\s=,;]|$)|\s*:)",
+    re.IGNORECASE,
+)
+"""A label that begins a clause; some have a comma."""
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 MOST_OFFERED = 12
@@ -76,15 +86,19 @@ def parse_axes(text: str) -> dict[str, tuple[Any, ...]]:
 
 def axes_text(axes: Mapping[str, Iterable[Any]]) -> str:
     """Return the text that `parse_axes` reads back, one line per field."""
-    return "\n".join(f"{name} {' '.join(map(word_of, values))}" for name, values in axes.items())
+    lines = (
+        (FIELDS[name].label, *(word_of(name, value) for value in values))
+        for name, values in axes.items()
+    )
+    return "\n".join(map(" ".join, lines))
 
 
-def word_of(value: Any) -> str:
-    """Return a value as a word of the language."""
+def word_of(name: str, value: Any) -> str:
+    """Return a value of a field as a word of the language."""
     if value is None:
-        return "null"
+        return AUTO if _has_auto(name) else "null"
     if isinstance(value, bool):
-        return str(value).lower()
+        return next(word for word, one in SWITCHES.items() if one == value)
     text = str(value)
     number, _, unit = text.partition(" ")
     is_size = NUMBER.fullmatch(number) and unit.lower() in UNITS
@@ -96,8 +110,28 @@ def completion(
 ) -> Completion:
     """Return the fields or values that may stand at the cursor, those that begin so first."""
     before = text[:cursor]
+    clause = re.split(r"[,;\n]", before)[-1].lstrip()
+    found = [
+        _of_label(before, len(before) - len(clause)),
+        _of_word(before, scenario, model),
+    ]
+    if LABEL.match(clause) or clause.partition(" ")[0] in FIELDS:
+        found.reverse()
+    return next((one for one in found if one.offers), found[0])
+
+
+def _of_label(before: str, start: int) -> Completion:
+    """Return the labels that a clause from `start` on, of several words, may become."""
+    clause = before[start:].casefold()
+    used = {word.text for word in _words(before[:start])}
+    found = (one for one in _fields(used) if clause in one.word.casefold())
+    return Completion(start, tuple(found)[:MOST_OFFERED] if " " in clause else ())
+
+
+def _of_word(before: str, scenario: Scenario, model: Model | None) -> Completion:
+    """Return the fields or values that the last word may become."""
     partial = re.search(r"[^\s,;=\"']*$", before)
-    start = cursor if partial is None else partial.start()
+    start = len(before) if partial is None else partial.start()
     words = [*_words(before[:start])]
     axes: dict[str, set[str]] = {}
     for word in words:
@@ -116,7 +150,7 @@ def _fields(used: Collection[str]) -> Iterator[Offer]:
     """Yield the fields that are not swept yet, those of the default sweep first."""
     for name, field in sorted(FIELDS.items(), key=lambda item: not item[1].sweep):
         if name not in used:
-            yield Offer(name, field.label)
+            yield Offer(field.label, name)
 
 
 def _values(name: str, known: set[str], scenario: Scenario, model: Model | None) -> Iterator[Offer]:
@@ -124,15 +158,21 @@ def _values(name: str, known: set[str], scenario: Scenario, model: Model | None)
     field = FIELDS[name]
     values: Sequence[Any] = field.candidates(scenario, model)
     for value in dict.fromkeys((*field.sweep, *values, *field.tried)):
-        word = word_of(value)
+        word = word_of(name, value)
         if word not in known:
             yield Offer(word, field.none if value is None else field.label)
 
 
 def _matching(offers: Iterable[Offer], partial: str) -> Iterator[Offer]:
-    found = [one for one in offers if partial.lower() in one.word.lower()]
-    yield from (one for one in found if one.word.lower().startswith(partial.lower()))
-    yield from (one for one in found if not one.word.lower().startswith(partial.lower()))
+    """Yield those that have the text in their word, or in the name of a field; beginnings first."""
+
+    def places(one: Offer) -> list[int]:
+        names = (one.word, one.meaning if one.meaning in FIELDS else "")
+        return [name.casefold().find(partial.casefold()) for name in names]
+
+    found = [one for one in offers if max(places(one)) >= 0]
+    yield from (one for one in found if 0 in places(one))
+    yield from (one for one in found if 0 not in places(one))
 
 
 def _words(text: str) -> Iterator[Word]:
@@ -144,7 +184,8 @@ def _words(text: str) -> Iterator[Word]:
 
 def _clauses(text: str) -> Iterator[list[str]]:
     clause: list[str] = []
-    for part in WORD.findall(text):
+    named = LABEL.sub(lambda found: f"{found[1]}{LABELS[found[2].casefold()]} ", text)
+    for part in WORD.findall(named):
         if part in SEPARATORS:
             if clause:
                 yield clause
@@ -169,12 +210,22 @@ def _is_field(word: Word, field: str) -> bool:
 
 @cache
 def _plain_words(field: str) -> frozenset[str]:
-    return frozenset(map(word_of, FIELDS[field].kind.candidates(FIELDS["rules"].default)))
+    candidates = FIELDS[field].kind.candidates(FIELDS["rules"].default)
+    return frozenset(word_of(field, value) for value in candidates)
+
+
+@cache
+def _has_auto(field: str) -> bool:
+    """Return whether "auto" leaves a field to vLLM; for others it is a value, or none at all."""
+    declared = FIELDS[field]
+    is_value = AUTO in declared.kind.candidates(FIELDS["rules"].default)
+    return declared.default is None and declared.none.startswith(AUTO) and not is_value
 
 
 def _is_unknown_field(word: Word, field: str, number: int) -> bool:
     """Return whether a word after `number` values of a field is meant as a field, and is none."""
-    if not NAME.fullmatch(word.text) or word.text in NONE | _plain_words(field):
+    known = NONE | {AUTO, *SWITCHES} | _plain_words(field)
+    if not NAME.fullmatch(word.text) or word.text in known:
         return False
     if word.begins and not word.is_alone:
         return True
@@ -184,7 +235,9 @@ def _is_unknown_field(word: Word, field: str, number: int) -> bool:
 
 def _value(name: str, text: str) -> Any:
     """Return the value of a word; "none" is None where the field has no such word."""
-    if text in NONE and text not in _plain_words(name):
+    if (text in NONE and text not in _plain_words(name)) or (text == AUTO and _has_auto(name)):
         return None
+    if text in SWITCHES and FIELDS[name].kind.json["type"] == "boolean":
+        return SWITCHES[text]
     value = value_of(name, text)
     return value.strip("\"'") if isinstance(value, str) else value

@@ -54,7 +54,7 @@ class Box {
     this.waiting = setTimeout(send, WAIT_MS);
   }
 
-  // The words that still fit: since they were queried, their word may have grown at the cursor.
+  // The words that still fit, by themselves or by their meaning: since they were queried, their word may have grown at the cursor.
   fitting() {
     const { text = "", at = 0, start = 0, words = [] } = this.model.get("offers");
     const { value, selectionStart: cursor } = this.text;
@@ -62,7 +62,9 @@ class Box {
     const grew = value.slice(0, start) === text.slice(0, start)
       && value.slice(cursor) === text.slice(at) && entered.startsWith(text.slice(start, at));
     const part = entered.toLowerCase();
-    return { start, cursor, words: grew ? words.filter(([word]) => word.toLowerCase().includes(part)) : [] };
+    const isAnswer = grew && entered === text.slice(start, at);
+    const fits = (one) => isAnswer || one.some((words) => words.toLowerCase().includes(part));
+    return { start, cursor, words: grew ? words.filter(fits) : [] };
   }
 
   draw() {

@@ -23,6 +23,7 @@ from workbench.ui.live_figure import LiveFigure, Reading
 from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import CopyBox, button, display, dropdown, grid, line, mark_stale
 from workbench.views import html
+from workbench.views.settings import in_labels
 from workbench.views.sweeps.rows import (
     GOALS_IN_WORDS,
     MEASURES,
@@ -37,8 +38,9 @@ AXES = {"x": "waste_share", "y": "concurrency_per_gpu"}
 MAX_CHOICES = 200
 STOPPED = "Stopped: what is shown had been resolved by then. Sweep again to resolve the rest."
 HINT = (
-    "A field, then its values: <code>tensor_parallel 1 2 4 8, kv_cache_dtype auto fp8</code>. "
-    "Fields and values are completed while you type."
+    "A setting, then its values: <code>Tensor parallel 1 2 4 8, KV-cache dtype auto fp8</code>. "
+    "Both are completed while you type. Names of fields, such as <code>tensor_parallel</code>, "
+    "are read as well."
 )
 
 
@@ -136,7 +138,7 @@ class SweepsPanel(Panel):
         try:
             sizes = [len(one) for one in self._checked(self._plan.scenario).values()]
         except WorkbenchError as error:
-            self._size.value = html.document(html.note(str(error)))
+            self._size.value = html.document(html.note(in_labels(str(error))))
             return
         product = " x ".join(map(str, sizes))
         self._size.value = html.document(html.note(f"{product} = {prod(sizes):,} points"))
