@@ -14,6 +14,8 @@ from workbench.scenario.sizes import parse_bytes
         ("21,474,836,480", 21_474_836_480),
         ("512 MiB", 512 * 2**20),
         ("2162688 B", 2_162_688),
+        ("594 GB / 8", 594 * 10**9 // 8),
+        ("1.1TB/16", 11 * 10**11 // 16),
     ],
 )
 def test_sizes_as_people_write_them(text, size):
@@ -28,7 +30,7 @@ def test_a_missing_unit_is_an_error_and_not_guessed(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["-1 GiB", "20 GX", "lots", "1e3 GB", "NaN", "1,5 GiB", "1,0000 GB"]
+    "text", ["-1 GiB", "20 GX", "lots", "1e3 GB", "NaN", "1,5 GiB", "1,0000 GB", "8 GB / 0", "8 GB / x", "/ 8"]
 )
 def test_an_invalid_size_is_refused(text):
     with pytest.raises(ScenarioError, match="20 GiB or 80 GB"):

@@ -417,3 +417,11 @@ def test_a_model_that_is_chosen_is_shown_in_the_release_that_has_it(panel):
     panel.set("model", json.dumps("kimi-k3"))
     assert panel.scenario.rules == "0.33"
     assert "which has it" in region(panel, "understood")
+
+
+def test_weights_that_are_not_described_are_entered_as_the_hub_lists_them(panel):
+    panel.submit("kimi-k3, 16 x B300")
+    assert "set Weights" in region(panel, "answers")
+    panel.set("weights_bytes", "1.6 TB / 16")
+    assert panel.scenario.weights_bytes == 100 * 10**9
+    assert "requests of 32,768 tokens fit" in region(panel, "answers")

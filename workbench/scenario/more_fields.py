@@ -48,7 +48,9 @@ class MemoryFields:
         examples=(None, None, None, 0.5, 0.95),
     )
     weights_bytes: int | None = _measured(
-        "Weights", "Weights on one rank: about the safetensors divided by TP", 8 * GIB
+        "Weights",
+        "Weights on one rank: about the safetensors divided by TP, for example 594 GB / 8",
+        8 * GIB,
     )
     activation_bytes: int | None = _measured(
         "Activations", "Peak activation memory per step, plus non-torch allocations", 2 * GIB

@@ -17,6 +17,8 @@ UNITS = {
 SIZE = re.compile(
     r"([0-9]{1,3}(?:[,_][0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?)\s*([a-z]*)", re.IGNORECASE
 )
+SHARE = re.compile(r"([^/]*[^/\s])\s*/\s*([1-9][0-9]{0,3})")
+"""A size that so many ranks share."""
 SMALLEST_BARE = 10**6
 """A bare number below this is more likely a forgotten unit than a count of bytes."""
 MULTIPLIERS = DECIMAL | {letter.upper(): size for letter, size in BINARY.items()}
@@ -45,7 +47,7 @@ def integer_value(text: str) -> int | str:
 
 
 def parse_bytes(text: str, field: str = "size") -> int | None:
-    """Return the bytes in "20 GiB", "80GB" or "21474836480"; None for an empty text.
+    """Return the bytes in "20 GiB", "80GB", "594 GB / 8" or "21474836480"; None for an empty text.
 
     Errors: ScenarioError for anything else, also for a small number without a unit.
 
@@ -55,6 +57,9 @@ def parse_bytes(text: str, field: str = "size") -> int | None:
     text = text.strip()
     if not text:
         return None
+    if share := SHARE.fullmatch(text):
+        whole = parse_bytes(share[1], field)
+        return None if whole is None else whole // int(share[2])
     found = SIZE.fullmatch(text)
     unit = found.group(2).lower() if found else ""
     if found is None or (unit and unit not in UNITS):
