@@ -30,7 +30,11 @@ def test_a_missing_unit_is_an_error_and_not_guessed(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["-1 GiB", "20 GX", "lots", "1e3 GB", "NaN", "1,5 GiB", "1,0000 GB", "8 GB / 0", "8 GB / x", "/ 8"]
+    "text",
+    [
+        *("-1 GiB", "20 GX", "lots", "1e3 GB", "NaN", "1,5 GiB", "1,0000 GB"),
+        *("8 GB / 0", "8 GB / x", "/ 8"),
+    ],
 )
 def test_an_invalid_size_is_refused(text):
     with pytest.raises(ScenarioError, match="20 GiB or 80 GB"):
