@@ -333,6 +333,12 @@ def kernels():
     assert panel.session.errors == []
 
 
+def test_what_a_kernel_s_sweep_varies_is_said_before_it_starts(kernels):
+    assert "Varies block_m, block_n, num_warps" in kernels._text.value
+    kernels.kernel.value = "block-table"
+    assert "Varies apply_ids, " in kernels._text.value
+
+
 def test_kernels_are_measured_row_by_row_stopped_and_resumed(kernels, tmp_path):
     kernels.file.value = str(tmp_path / "results.db")
     arrived, began = kernels._arrived, threading.Event()

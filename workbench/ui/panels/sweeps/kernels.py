@@ -31,6 +31,7 @@ from workbench.views.sweeps.progress import (
 )
 
 REFRESH_S = 0.25
+AHEAD = "Varies {}. Legal configurations are counted before the first one is measured."
 READ_ONLY = "Read-only: showing stored results."
 
 
@@ -79,9 +80,13 @@ class KernelTuning(Panel):
         )
         self.jobs.start_with(self.start, self._start, "Choosing legal configurations ...")
         self.watch(self.kernel, then=self._other_kernel)
+        self._other_kernel()
 
     def _other_kernel(self) -> None:
-        self.bitwise.disabled = KERNELS[self.kernel.value].one_for_all
+        kernel = KERNELS[self.kernel.value]
+        self.bitwise.disabled = kernel.one_for_all
+        if self.sweep is None:
+            self._text.value = AHEAD.format(", ".join(kernel.fields))
 
     def _start(self) -> tuple[Work, Done]:
         """Start the newest request; what is measured is stopped, and its points stay missing."""
