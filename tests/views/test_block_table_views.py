@@ -73,6 +73,7 @@ def test_every_new_token_shows_its_slot():
     assert cells.customdata[0][0].endswith("slot 163 = kernel block 10 x 16 + 3")
     assert "2 slots" in slot_map(step()).layout.title.text
     assert "2 entries of padding" in slot_map(step()).layout.title.text
+    assert slot_map(step()).layout.xaxis.dtick == 1  # no tick between two tokens
 
 
 def test_a_huge_batch_is_cut_and_says_so():

@@ -12,6 +12,8 @@ import traitlets
 from workbench.core.errors import ScenarioError
 from workbench.views.html import code_block
 
+LABEL_PX, ARROW_PX, LETTER_PX, WIDEST_PX = 158, 36, 7, 400
+"""Of a control: its label, the arrow of a dropdown, a letter; and how wide options may make it."""
 LONGEST_TIP = 400
 HUGE = 10**18
 
@@ -54,7 +56,7 @@ class CopyBox(anywidget.AnyWidget):
 
 def control(kind: Callable[..., Any], label: str, tip: str = "", **given: Any) -> Any:
     """Return a control with its label, as wide as its cell."""
-    look = {"style": {"description_width": "158px"}, "layout": {"width": "auto"}}
+    look = {"style": {"description_width": f"{LABEL_PX}px"}, "layout": {"width": "auto"}}
     return kind(description=label, tooltip=tip, **{**look, **given})
 
 
@@ -113,10 +115,23 @@ def apply_button(name: str, tip: str) -> widgets.Button:
 
 
 def grid(controls: Iterable[widgets.Widget], narrowest_px: int = 270) -> widgets.GridBox:
-    """Return controls side by side, as many as fit, none narrower than this or the page."""
-    columns = f"repeat(auto-fill, minmax(min({narrowest_px}px, 100%), 1fr))"
+    """Return controls side by side, as many as fit, none narrower than this or the page.
+
+    A dropdown is as wide as its longest option, up to a limit.
+    """
+    shown = list(controls)
+    least = max(narrowest_px, min(max(map(_dropdown_px, shown), default=0), WIDEST_PX))
+    columns = f"repeat(auto-fill, minmax(min({least}px, 100%), 1fr))"
     layout = {"grid_template_columns": columns, "grid_gap": "2px 14px"}
-    return widgets.GridBox(list(controls), layout=layout)
+    return widgets.GridBox(shown, layout=layout)
+
+
+def _dropdown_px(one: widgets.Widget) -> int:
+    """Return the width that a dropdown needs, with its label; 0 for another control."""
+    if not isinstance(one, widgets.Dropdown):
+        return 0
+    names = (option if isinstance(option, str) else option[0] for option in one.options)
+    return LABEL_PX + ARROW_PX + LETTER_PX * max((len(str(name)) for name in names), default=0)
 
 
 def line(*parts: widgets.Widget) -> widgets.HBox:

@@ -108,7 +108,11 @@ def slot_map(step: TableStep, group: int = 0, theme: str = "auto") -> go.Figure:
         theme,
         height=170 + 26 * len(labels),
         margin={"t": 70, "b": 50, "l": 90},
-        x={"title": "new token of the request", "showgrid": False},
+        x={
+            "title": "new token of the request",
+            "showgrid": False,
+            "dtick": 1 if longest <= FEW_COLUMNS else None,
+        },
         y=NAMED_ROWS,
     )
 
