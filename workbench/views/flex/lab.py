@@ -121,7 +121,7 @@ def mistake_html(mistake: FlexMistake) -> str:
     return document(
         tag("p", tag("b", mistake.name)),
         html.code_block(mistake.tried.strip()),
-        html.problem_box("✕ refused", *said),
+        html.problem_box("✕ invalid input", *said),
         tag(
             "p",
             alive,
