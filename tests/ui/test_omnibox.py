@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html import escape, unescape
 from pathlib import Path
 
@@ -425,3 +426,20 @@ def test_weights_that_are_not_described_are_entered_as_the_hub_lists_them(panel)
     panel.set("weights_bytes", "1.6 TB / 16")
     assert panel.scenario.weights_bytes == 100 * 10**9
     assert "requests of 32,768 tokens fit" in region(panel, "answers")
+
+
+def test_one_request_and_none_are_said_as_people_say_them():
+    plan = wb.resolve("qwen3-next-80b-a3b", device="H100", tensor_parallel=2)
+    found = answers(plan, 32_768)
+    for number, words in (
+        (0, "0 requests of 32,768 tokens fit on 2 GPUs"),
+        (1, "1 request of 32,768 tokens fits on 2 GPUs"),
+    ):
+        assert answer_to("fits", replace(found, requests=(number, number))) == words
+
+
+def test_a_word_that_is_like_no_model_is_not_answered_with_the_whole_catalog(panel):
+    panel.submit("hello")
+    said = region(panel, "understood")
+    assert "lists the catalog" in said
+    assert len(re.findall(r"(?:llama|qwen|gemma)[\w.-]+", said)) < 10

@@ -150,7 +150,8 @@ SHORTEST_PART = 2
 NEAR_ENOUGH = 0.4
 """Likeness from which a name is offered."""
 LISTED = 40
-"""More names than this are not listed, and none of them when nearer ones can be named."""
+FIRST = 8
+"""Of more names than LISTED only the FIRST are listed, and none when nearer ones can be named."""
 
 
 def nearest_names(given: object, allowed: Iterable[str], count: int = 3) -> tuple[str, ...]:
@@ -187,6 +188,8 @@ def unknown_name_message(what: str, given: object, allowed: Iterable[str]) -> st
     names = sorted(allowed)
     near = nearest_names(given, names)
     hint = f" Nearest: {', '.join(near)}." if near else ""
-    rest = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    listed = f" Allowed: {', '.join(names[:LISTED])}{rest}." if not (near and rest) else ""
+    is_long = len(names) > LISTED
+    some = names[:FIRST] if is_long else names
+    rest = f" and {len(names) - FIRST} more" if is_long else ""
+    listed = f" Allowed: {', '.join(some)}{rest}." if not (near and rest) else ""
     return f"{what} {shown(given)} is not known.{hint}{listed}"

@@ -66,7 +66,7 @@ def _text(one: Difference) -> str:
         case "starts":
             return "no blockers known" if new > old and new == 1 else STARTS[int(new)]
         case "requests":
-            return f"{new:,.3g} requests per GPU instead of {old:,.3g}"
+            return f"{new:,.3g} request{'s' * (new != 1)} per GPU instead of {old:,.3g}"
         case "request_bytes":
             return f"{short_bytes_text(int(new))} per request ({new / old - 1:+.0%})"
         case "hits":
@@ -74,7 +74,7 @@ def _text(one: Difference) -> str:
         case "padding":
             return f"padding {new:.2f} % instead of {old:.2f} %"
         case _:
-            return f"{new:,.0f} GPUs instead of {old:,.0f}"
+            return f"{new:,.0f} GPU{'s' * (new != 1)} instead of {old:,.0f}"
 
 
 def _hits(old: float, new: float) -> str:

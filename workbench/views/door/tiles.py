@@ -36,6 +36,8 @@ class Tile:
     """What two scenarios are compared by."""
     per: str = ""
     """What that number is of, where it is not the value."""
+    reads_on: Callable[[Answers], bool] = lambda _one: False
+    """Whether value and words are one phrase: "12 requests of 32,768 tokens fit"."""
     links: Callable[[Answers], Sequence[Link]]
 
 
@@ -63,7 +65,9 @@ def _requests(one: Answers) -> str:
 
 
 def _requests_words(one: Answers) -> str:
-    words = f"requests of {one.length_tokens:,} tokens fit"
+    is_one = one.requests == (1, 1)
+    words = "request of {:,} tokens fits" if is_one else "requests of {:,} tokens fit"
+    words = words.format(one.length_tokens)
     if one.requests is None:
         where = "on which device" if one.needs == "device" else f"with which {_needed(one)}"
         return f"requests fit {where}?" if one.needs else "no cache, so no requests"
@@ -126,6 +130,7 @@ TILES = (
         words=_requests_words,
         number=lambda one: one.requests_per_device,
         per=" per GPU",
+        reads_on=lambda one: one.requests is not None,
         links=lambda one: [
             *_missing(one),
             *([Link("where it goes", "show_lab", "Groups and capacity")] if one.requests else []),
@@ -198,9 +203,13 @@ def capacity(now: Answers, *, has_states: bool) -> Html:
 
 def answer_to(view: str, now: Answers) -> str:
     """Return the answer that a view explains; nothing for the other views."""
-    return "; ".join(f"{one.value(now)}: {one.words(now)}" for one in TILES if one.view == view)
+    return "; ".join(_phrase(one, now, ": ") for one in TILES if one.view == view)
 
 
 def _sentences(now: Answers) -> Iterable[str]:
     for tile in TILES:
-        yield f"{tile.label}: {tile.value(now)}, {tile.words(now)}"
+        yield f"{tile.label}: {_phrase(tile, now, ', ')}"
+
+
+def _phrase(tile: Tile, now: Answers, between: str) -> str:
+    return f"{tile.value(now)}{' ' if tile.reads_on(now) else between}{tile.words(now)}"
