@@ -22,6 +22,7 @@ VERSIONS = ROOT / "workbench" / "core" / "versions"
 FILE = "architectures.json"
 REGISTRY = "model_executor/models/registry.py"
 HOOKS = "model_executor/models/config.py"
+LIBRARY = "transformers"
 TRANSFORMERS = "model_executor/models/transformers/base.py"
 HOOK_TABLE, STATE_DTYPE = "MODELS_CONFIG_MAP", "cache_config.mamba_ssm_cache_dtype ="
 SERVED_TABLES = ("_TEXT_GENERATION_MODELS", "_MULTIMODAL_MODELS", "_TRANSFORMERS_SUPPORTED_MODELS")
@@ -66,10 +67,10 @@ def main() -> None:
     }
     release = ".".join(version("vllm").split(".")[:2])
     entry["run_by_transformers"] = run_by_transformers(entry, release)
+    through_library = [name for name, (module, _class) in served.items() if module == LIBRARY]
     source = (package / TRANSFORMERS).read_text(encoding="utf-8")
-    entry["without_plans"] = (
-        without_plans(entry["run_by_transformers"]) if REFUSES_PLANS in source else []
-    )
+    run = [*entry["run_by_transformers"], *through_library]
+    entry["without_plans"] = without_plans(run) if REFUSES_PLANS in source else []
     text = json.dumps(entry, indent=1) + "\n"
     (folder_of(release) / FILE).write_text(text, encoding="utf-8")
 
@@ -252,14 +253,17 @@ def without_plans(names: list[str]) -> list[str]:
     """Return the classes of transformers that have no plan for ranks, nor for stages."""
     library, torch = map(importlib.import_module, ("transformers", "torch"))
     found = []
-    for name in names:
+    for name in sorted(names):
+        config = getattr(library, name).config_class
         try:
             with torch.device("meta"):
-                model = library.AutoModel.from_config(getattr(library, name).config_class())
-        except (TypeError, ValueError) as error:
-            print(f"{name}: {error}")
-            continue
-        if not (model.tp_plan or model.supports_pp_plan):
+                model = library.AutoModel.from_config(config())
+        except (AttributeError, TypeError, ValueError):  # its defaults are not those of a model
+            parts = (config, *config.sub_configs.values())
+            has_plan = any(getattr(part, "base_model_tp_plan", None) for part in parts)
+        else:
+            has_plan = model.tp_plan or model.supports_pp_plan
+        if not has_plan:
             found.append(name)
     return found
 

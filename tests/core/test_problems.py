@@ -90,6 +90,28 @@ PROBLEMS = [
         id="experts-weighed-in-an-unknown-way",
     ),
     pytest.param(
+        {
+            "model": llama(model_type="dory", architectures=["DoryForCausalLM"]),
+            "rules": "0.33",
+            "tensor_parallel": 2,
+        },
+        "one_rank_only",
+        "Dory currently supports tensor_parallel_size=1 only",
+        {"tensor_parallel": 1},
+        id="ranks-of-a-class-without-shares",
+    ),
+    pytest.param(
+        {
+            "model": llama(model_type="flint", architectures=["FlintForCausalLM"]),
+            "rules": "0.33",
+            "device": "H100",
+        },
+        "backend_of_class",
+        "Flint requires FlashInfer attention",
+        {"backend": "FLASHINFER"},
+        id="backend-that-a-class-does-not-write-for",
+    ),
+    pytest.param(
         {"model": "longcat-flash", "rules": "0.23"},
         "layers_without_weights",
         "Following weights were not initialized from",

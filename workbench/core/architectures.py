@@ -44,7 +44,7 @@ class ModelRegistry:
     run_by_transformers: frozenset[str]
     """Not served, but the Transformers library runs them, without states."""
     without_plans: frozenset[str]
-    """Those of them that it refuses to split over ranks and stages."""
+    """Classes of Transformers that it refuses to split over ranks and stages."""
     with_state_dtype: frozenset[str]
     """Architectures whose own dtype replaces an "auto" `mamba_ssm_cache_dtype`; those of other
     classes around the same layers stay at the model's."""

@@ -28,8 +28,8 @@ def as_built(model: Model, settings: Settings, rules: RuleSet) -> Model:
     model = _with_own_heads(model, rules)
     if model.architecture in rules.model_registry.run_by_transformers:
         model = _as_transformers_does(model, model.unread_weights)
-    if model.architecture in rules.doubles_blocks:
-        model = _with_blocks_again(model, model.unread_weights)
+    if model.architecture in rules.lists_blocks:
+        model = _with_listed_blocks(model, model.unread_weights)
     return as_loaded(model, settings.quantization, rules.online_methods)
 
 
@@ -66,14 +66,15 @@ def _as_transformers_does(model: Model, _weights: UnreadWeights) -> Model:
 
 
 @lru_cache(maxsize=16)
-def _with_blocks_again(model: Model, _weights: UnreadWeights) -> Model:
-    count, layers = model.num_hidden_layers, model.layers
-    mtp = model.mtp
+def _with_listed_blocks(model: Model, _weights: UnreadWeights) -> Model:
+    count, mtp, block = model.listed_blocks or 1, model.mtp, model.layers[:2]
+    if not (more := count - model.num_hidden_layers):
+        return replace(model, listed_blocks=None)
     if mtp is not None:
-        moved = tuple(one._replace(number=one.number + count) for one in mtp.layers)
-        mtp = replace(mtp, layers=moved, first_index=mtp.first_index + count)
-    again = (one._replace(number=one.number + count) for one in layers)
-    return replace(model, layers=(*layers, *again), num_hidden_layers=2 * count, mtp=mtp)
+        moved = tuple(one._replace(number=one.number + more) for one in mtp.layers)
+        mtp = replace(mtp, layers=moved, first_index=mtp.first_index + more)
+    layers = (one._replace(number=number) for number in range(count) for one in block)
+    return replace(model, layers=tuple(layers), num_hidden_layers=count, mtp=mtp)
 
 
 def has_plain_kinds(model: Model) -> bool:

@@ -54,10 +54,7 @@ class CompressedCache:
 
 
 class Layer(NamedTuple):
-    """One cache-keeping part of a layer.
-
-    Attention comes before a state space; compressed attention has one for each of its caches.
-    """
+    """A part of a layer that keeps a cache: attention, states after it, or compressed tokens."""
 
     number: int
     """From 0."""
@@ -79,8 +76,7 @@ class Layer(NamedTuple):
 class Indexer:
     """The indexer of sparse attention, which keeps one key of each token in addition to the latent.
 
-    head_dim: elements of that key. followers: numbers of the layers that take the token choice of
-    an earlier layer.
+    head_dim: elements of that key. followers: layers that take the token choice of an earlier one.
     """
 
     head_dim: int
@@ -206,6 +202,8 @@ class Model:
     """Elements of the vector between layers, None when config.json names none."""
     num_hidden_layers: int = 0
     """All layers, also those that keep no cache: pipeline stages are cut of them."""
+    listed_blocks: int | None = None
+    """What its class has for `num_hidden_layers`, where that counts both layers of its blocks."""
     quantization: str | None = None
     """The method that the checkpoint's weights are stored with, or None."""
     states_quantization: bool | None = None

@@ -143,8 +143,8 @@ class RuleSet:
     all_backends: bool = False
     """Phase 1 queries all backends and the result suits all of them, instead of the first."""
     hybrid_prefix_caching: bool = False
-    doubles_blocks: frozenset[str] = frozenset()
-    """Architectures with two layers in a block that are built of as many blocks as layers."""
+    lists_blocks: frozenset[str] = frozenset()
+    """Architectures with two layers in a block that are built of `Model.listed_blocks`."""
     linear_state_as_mla: bool = False
     """Linear attention combined with MLA has states of the heads that MLA rotates."""
     sm10x_kv_cache_dtypes: Mapping[str, str] = field(default_factory=dict)

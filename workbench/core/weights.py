@@ -217,6 +217,11 @@ class Weights(NamedTuple):
         """Return the parts that routed experts have."""
         return tuple(part for part, _ in self.parts if part.experts > 1)
 
+    @property
+    def may_have_experts(self) -> bool:
+        """Return whether some layer has routed experts, or nothing is known of the layers."""
+        return bool(not self.parts or self.expert_parts)
+
     def size(
         self, split: Split, dtype: str, copies: Copies, layers: range | None = None
     ) -> int | None:

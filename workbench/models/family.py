@@ -44,6 +44,7 @@ class Family:
     """The family's configuration has a per-layer list with entries that mean attention."""
     layers_in_block: int = 1
     """Layers that `num_hidden_layers` counts of one block, which pipeline stages have whole."""
+    listed_blocks: Callable[[Fields], int | None] = nothing
     slides: bool = False
     """Its attention layers have the window that config.json names, all of them."""
     ssm_cache_dtype: Callable[[Fields], str | None] = nothing

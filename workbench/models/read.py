@@ -94,6 +94,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         **read_lengths(fields)._asdict(),
         chunk_size=_chunk_size(fields),
         num_hidden_layers=_layer_count(fields, family, layers),
+        listed_blocks=family.listed_blocks(fields),
         mtp=read_mtp(fields, _layer_count(fields, family, layers)),
         dspark=family.dspark(fields),
         hidden_size=fields.integer("hidden_size") if fields.has("hidden_size") else None,

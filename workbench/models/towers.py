@@ -1,4 +1,4 @@
-"""The heads of towers for images, which ranks must divide."""
+"""The heads of towers for images and sound, which ranks must divide."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,11 @@ GENERAL = {
     **dict.fromkeys(("Glm4v", "Glm4vMoe"), ("vision_config", "num_heads")),
     **dict.fromkeys(("Qwen2VL", "Qwen2_5_VL"), ("vision_config", "num_heads")),
     **dict.fromkeys(("KimiK25", "KimiK3"), ("vision_config", "vt_num_attention_heads")),
+    "Emu3": ("vq_config", "num_attention_heads"),
+    "UltravoxModel": ("audio_config", "encoder_attention_heads"),
 }
+WHISPER = {"MoonshotKimia": 20}
+"""Beginnings of architectures with the tower of a certain Whisper -> its heads."""
 GATED = frozenset({"Glm4v", "Glm4vMoe", "GlmOcr", "Qwen2_5_VL"})
 """Those whose MLP has a gate."""
 WIDTHS = {
@@ -35,7 +39,7 @@ DIVIDED = frozenset(
 ASSERTED = frozenset(
     {
         *("Aria", "Cosmos3Edge", "Idefics3", "Isaac", "Keye", "KeyeVL1_5", "Lfm2Vl", "MiniCPMO"),
-        *("MiniCPMV", "MiniCPMV4_6", "MiniCPMV4_7", "SmolVLM", "Step3VL"),
+        *("MiniCPMV", "MiniCPMV4_6", "MiniCPMV4_7", "SmolVLM", "Step3VL", "UltravoxModel"),
     }
 )
 """Those whose tower asserts."""
@@ -48,6 +52,8 @@ def read_tower(fields: Fields) -> Tower | None:
     name = listed_name(fields.top, "") or ""
     for ending in ENDINGS:
         name = name.removesuffix(ending)
+    if name in WHISPER:
+        return Tower(WHISPER[name], has_words=False)
     if name not in DIVIDED | ASSERTED:
         return None
     part, key = GENERAL.get(name, USUAL)
@@ -60,7 +66,7 @@ def read_tower(fields: Fields) -> Tower | None:
         return None
     return Tower(
         heads,
-        has_words=name in DIVIDED,
+        has_words=name not in ASSERTED,
         width=width if type(width) is int else 0,
         has_gate=name in GATED,
     )

@@ -72,8 +72,8 @@ def check(scenario: Scenario, theirs: Outcome, rules: str) -> Check:
     except (ConfigError, Refused) as refusal:
         ours = refusal
     rows = compare(ours, theirs.answers, theirs.refusal)
-    if MODEL in theirs.unanswered:  # what vLLM says of the layers is not known
-        rows = tuple(row for row in rows if row.field != REFUSAL)
+    if MODEL in theirs.unanswered:  # what vLLM says of the layers, which may set this dtype
+        rows = tuple(row for row in rows if row.field not in {REFUSAL, "kv_cache_dtype"})
     return Check(fields, rows, tuple(theirs.functions), theirs.unanswered)
 
 

@@ -7,6 +7,11 @@ from workbench.core.working_plan import WorkingPlan
 SCORES = frozenset({"sigmoid", "softmax", "sqrtsoftplus"})
 """How a router may weigh experts (`create_fused_moe_router`, 0.23 and 0.33)."""
 
+ONE_RANK = {"DoryForCausalLM": "Dory currently supports tensor_parallel_size=1 only"}
+"""Architectures without shares of ranks -> vLLM's text (0.33)."""
+WITH_BACKEND = {"FlintForCausalLM": ("FLASHINFER", "Flint requires FlashInfer attention")}
+"""Architectures that write the cache themselves -> the backend, and vLLM's text (0.33)."""
+
 
 def tied_head(run: WorkingPlan) -> None:
     """Refuse a head of its own where the class takes the embedding, or the other way round."""
@@ -31,17 +36,43 @@ def _asserts(rules: RuleSet, name: str) -> bool:
     return name in rules.model_registry.only_tied | rules.model_registry.never_tied
 
 
-def doubled_blocks(run: WorkingPlan) -> None:
-    """Refuse blocks that are built twice: the checkpoint has no weights for half of them."""
+def whole_class(run: WorkingPlan) -> None:
+    """Refuse ranks, or a backend, that the class of a model was not written for."""
+    name, tp = run.model.architecture, run.settings.tensor_parallel
+    if tp > 1 and name in ONE_RANK:
+        run.problem(
+            "one_rank_only",
+            "tensor_parallel",
+            f"tensor_parallel = {tp}: {name} runs on one rank only. Set tensor_parallel to 1.",
+            operands={"tensor_parallel": tp, "architecture": name},
+            candidates=({"tensor_parallel": 1},),
+            vllm_text=ONE_RANK[name],
+        )
+    backend, text = WITH_BACKEND.get(name, (run.backend, ""))
+    if run.backend not in {None, backend}:
+        run.problem(
+            "backend_of_class",
+            "backend",
+            f"{name} writes its cache as {backend} reads it, and the backend is {run.backend}: the "
+            "class asserts that.",
+            operands={"backend": run.backend, "architecture": name},
+            candidates=({"backend": backend}, {"device": "B200"}),
+            vllm_text=text,
+        )
+
+
+def listed_blocks(run: WorkingPlan) -> None:
+    """Refuse blocks that are built in another number than the checkpoint has."""
     # DefaultModelLoader.track_weights_loading, 0.23: what is quantized is not tracked.
-    if run.model.architecture not in run.rules.doubles_blocks or run.model.is_quantized:
+    is_listed = run.model.architecture in run.rules.lists_blocks and run.model.listed_blocks
+    if not is_listed or run.model.is_quantized:
         return
     run.problem(
         "layers_without_weights",
         "model",
         f"{run.rules.title} takes num_hidden_layers, which counts both layers of a block, for the "
-        f"number of blocks: it builds {run.model.num_hidden_layers} of them, finds no weights for "
-        "half of them in the checkpoint, and stops when it loads it.",
+        f"number of blocks: it builds {run.model.num_hidden_layers} of them, which the checkpoint "
+        "does not have, and stops when it loads it.",
         operands={"blocks": run.model.num_hidden_layers},
         candidates=({"rules": "0.33"},),
         vllm_text="Following weights were not initialized from",

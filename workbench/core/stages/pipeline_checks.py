@@ -22,9 +22,14 @@ ONE_STAGE: dict[str, Any] = {"pipeline_parallel": 1}
 
 def pipeline_parallel(run: WorkingPlan) -> None:
     """Refuse stages of a model class that cannot be cut. Errors: Refused."""
-    stages = run.settings.pipeline_parallel
-    if stages == 1 or run.model.architecture not in run.rules.model_registry.without_stages:
+    stages, text = run.settings.pipeline_parallel, NOT_CUT
+    if stages == 1:
         return
+    if run.model.architecture not in run.rules.model_registry.without_stages:
+        # of Qwen4-Exp's layers with embeddings of their own (Qwen4ExpConfig of config.py, 0.33)
+        text = "Qwen4Exp N-gram PLE embedding requires pipeline_parallel_size=1"
+        if run.model.family != "qwen4_exp" or not any(one.state for one in run.model.layers):
+            return
     raise Refused(
         "stages_not_supported",
         f"pipeline_parallel = {stages}: {run.rules.title} cannot cut {run.model.architecture} into "
@@ -33,7 +38,7 @@ def pipeline_parallel(run: WorkingPlan) -> None:
         operands={"pipeline_parallel": stages, "architecture": run.model.architecture},
         candidates=[ONE_STAGE],
         # Raised by ModelConfig.verify_with_parallel_config
-        vllm_text=NOT_CUT,
+        vllm_text=text,
     )
 
 

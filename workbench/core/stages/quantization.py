@@ -175,7 +175,9 @@ def online_weights(run: WorkingPlan) -> None:
 def _unmet(run: WorkingPlan, word: str) -> Need | None:
     """Return the first need of a word that this device does not meet."""
     place = place_of(run)
-    has_experts, needs = bool(run.model.num_experts), run.rules.online_methods[word].needs
+    # a class may have a number of experts by default, and a model of it no layer with any
+    weights, needs = run.model.unread_weights, run.rules.online_methods[word].needs
+    has_experts = run.model.num_experts and weights.of().may_have_experts
     found = (one for one in needs if (has_experts or not one.of_experts) and not one.met(place))
     return next(found, None)
 

@@ -60,6 +60,7 @@ def _attention(fields: Fields) -> Attention:
         qk_rope_head_dim=fields.integer("qk_rope_head_dim"),
         v_head_dim=fields.integer("v_head_dim"),
         indexer=Indexer(fields.integer("index_head_dim", 128), windows),
+        hides_own_heads=True,
         own_backend=NAME,
         side_backends=(WINDOWED,) if windows else (),
     )
@@ -75,11 +76,18 @@ def _mtp(fields: Fields, model_type: str, first: int) -> Mtp:
     return replace(counted, layers=_built(fields, kinds, first))
 
 
+def _stated(fields: Fields) -> Attention:
+    """Return the heads that vLLM counts, whose latent is that of the sparse layers alone."""
+    size = fields.integer("kv_lora_rank") + fields.integer("qk_rope_head_dim")
+    return replace(_attention(fields), head_size=size)
+
+
 register(
     "padded_latent",
     {"dots3_note": ("Dots3NoteForCausalLM",)},
     _layers,
     attention=_attention,
+    stated=_stated,
     is_hybrid=False,
 )
 READERS["dots3_note"] = _mtp

@@ -14,6 +14,8 @@ from workbench.models.family import register
 from workbench.models.fields import Fields
 
 BLOCKS = "block_configs"
+LAYERS, CLASS_LAYERS = "num_hidden_layers", 56
+"""Field -> its value in LongCat's class of transformers 5.12, whatever `num_layers` is."""
 
 
 def _block_kv_heads(fields: Fields) -> tuple[int | None, ...]:
@@ -64,7 +66,7 @@ def _searched_attention(fields: Fields) -> Attention:
 
 def _pairs(fields: Fields) -> tuple[Layer, ...]:
     """Return two layers per block; `num_layers` counts the blocks, `num_hidden_layers` both."""
-    # LongcatFlashConfig of transformers 5.20; `RuleSet.doubles_blocks` for that of 5.12
+    # LongcatFlashConfig of transformers 5.20; `RuleSet.lists_blocks` for that of 5.12
     blocks = fields.integer("num_layers") if fields.has("num_layers") else fields.layer_count() // 2
     return tuple(Layer(number=at, kind=FULL) for at in range(blocks) for _ in range(2))
 
@@ -75,6 +77,7 @@ register(
     _pairs,
     is_hybrid=False,
     layers_in_block=2,
+    listed_blocks=lambda fields: fields.integer(LAYERS) if LAYERS in fields.text else CLASS_LAYERS,
 )
 register(
     "searched_decoder",

@@ -111,16 +111,17 @@ def _whole(config: Config, found: Collected) -> Weights:
         head = head._replace(dtype="float32" if kind in FLOAT_HEAD else None)
         found.add("", [head], EVERY if kind in EVERY_END | EVERY_HEAD else LAST)
     tower = vision(config)
-    if tower is None:
-        raise Unknown(f"the tower for images of {model.architecture} is not described")
+    # the layers are known without it, and what ranks and kernels do with them
+    unknown = f"the tower for images of {model.architecture} is not described"
     last = norms(config, 1, bias=kind in NORM_BIAS)
     found.add("", last, EVERY if kind in EVERY_END else LAST)
     for table, place in placed(config):
         found.add("", [table], place)
-    found.add("", tower, TOWER)
+    found.add("", tower or (), TOWER)
     experts = config.size(*EXPERTS_PER_TOKEN, default=0)
     return Weights(
         parts=tuple(found.counts.items()),
+        unknown=unknown if tower is None else "",
         vocabulary=vocabulary("", rows, 1).outputs[0][0],
         has_tower=bool(tower),
         # transformers 5 writes the defaults of experts for models that have none.

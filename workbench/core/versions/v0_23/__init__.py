@@ -248,11 +248,12 @@ V0_23 = RuleSet(
         f"{name}ForConditionalGeneration" for name in ("Cosmos3", "Qwen3VL", "Qwen3VLMoe")
     ),
     scored_by_config=frozenset({"AXK1", "deepseek_v2", "dots1", "minimax_m2"}),
+    towers_left_whole=frozenset({"UltravoxModel"}),
     tied_on_every_stage=dict.fromkeys(ERNIE_MOE, "weight"),
     derived_heads=DERIVED_HEADS,
     without_config_class=frozenset({"minicpm3"}),
     # FlashConfig takes num_hidden_layers, which LongcatFlashConfig of transformers 5.12 sets to 56
-    doubles_blocks=frozenset({"LongcatFlashForCausalLM"}),
+    lists_blocks=frozenset({"LongcatFlashForCausalLM"}),
     clamped_nvfp4=frozenset({"DeepseekV4ForCausalLM"}),
     fp8_on_gfx=FP8_ON_GFX,
     missing_kernels=MISSING_KERNELS,

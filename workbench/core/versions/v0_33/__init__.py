@@ -258,7 +258,7 @@ V0_33 = V0_23.successor(
     unnamed_text_models=frozenset(),
     # `is_vit_use_data_parallel(num_heads)` of its tower
     towers_left_whole=frozenset(f"Kimi{name}ForConditionalGeneration" for name in ("K25", "K3")),
-    doubles_blocks=frozenset(),
+    lists_blocks=frozenset(),
     clamped_nvfp4=frozenset(),
     fp8_on_gfx=("gfx",),
     missing_kernels=MISSING_KERNELS,
