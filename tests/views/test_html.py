@@ -169,7 +169,7 @@ def test_a_refusal_names_the_field_and_what_vllm_says():
         resolve(Scenario(model=plamo2(), dtype="float16"))
     page = Page(html.refusal_html(caught.value))
     assert "dtype" in page.words
-    assert caught.value.vllm_text in page.words
+    assert f"{caught.value.vllm_text.rstrip(' .')}..." in page.words  # only how it begins is known
 
 
 def test_the_trace_is_one_row_per_step():

@@ -12,7 +12,7 @@ from workbench.core.problems import Problem
 from workbench.core.ranks import SHORT
 from workbench.core.trace import Step, show
 from workbench.scenario.fields import FIELDS
-from workbench.views.rows import PlanFact, outcome_row, result_text
+from workbench.views.rows import PlanFact, begun, outcome_row, result_text
 from workbench.views.settings import AnyRemedy, in_labels, remedy_words
 from workbench.views.units import percent_text
 
@@ -171,7 +171,7 @@ def problem_html(problem: Problem, remedies: Iterable[Any] = ()) -> Html:
     return problem_box(
         "✕ error" if problem.severity == "error" else "! warning",
         in_labels(problem.message),
-        quoted("vLLM says", problem.vllm_text),
+        quoted("vLLM says", begun(problem.vllm_text)),
         remedies_html(remedies),
         code=problem.code,
         severity=problem.severity,
@@ -180,7 +180,7 @@ def problem_html(problem: Problem, remedies: Iterable[Any] = ()) -> Html:
 
 def refusal_html(error: WorkbenchError) -> Html:
     """Return the error of a configuration without a plan: value, allowed values, remedies."""
-    said = quoted("vLLM says", error.vllm_text)
+    said = quoted("vLLM says", begun(error.vllm_text))
     badge = "✕ vLLM refuses" if isinstance(error, Refused) else "✕ invalid input"
     # What wrote a name that does not exist needs the names, not the labels.
     text = error.message if error.code == "unknown_field" else in_labels(error.message)

@@ -73,6 +73,11 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
     return tuple(line for line in plan.model.origins.values() if "family's default" in line)
 
 
+def begun(text: str | None) -> str | None:
+    """Return how a message begins, as such; None without one."""
+    return text and f"{text.rstrip(' .')}..."
+
+
 def result_text(step: Step) -> str:
     """Return the result of a step with its unit."""
     unit = f" {step.rule.unit}" if step.rule.unit and step.result is not None else ""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from workbench.core.plan import Plan
 from workbench.core.problems import Problem
 from workbench.core.remedies import Remedy
-from workbench.views.rows import ASSUMED, assumptions, plan_facts
+from workbench.views.rows import ASSUMED, assumptions, begun, plan_facts
 
 
 def shortened(text: str, width: int = 60) -> str:
@@ -26,7 +26,7 @@ def problem_lines(problems: Iterable[Problem]) -> list[str]:
     for problem in problems:
         lines.append(str(problem))
         if problem.vllm_text:
-            lines.append(f"  vLLM says: {problem.vllm_text.rstrip('.')}...")
+            lines.append(f"  vLLM says: {begun(problem.vllm_text)}")
     return lines
 
 
