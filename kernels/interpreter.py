@@ -3,6 +3,9 @@
 A launch replaces the functions of `triton.language` by those of the interpreter, and puts them
 back at its end. Every function that a kernel calls does the same again, although nothing is left
 to replace: it looks at each of their names, which took a third of the time of our kernels.
+
+And with the numpy of today: that of Triton 3.6 makes a number of an array of one, which numpy from
+2.4 on refuses.
 """
 
 from __future__ import annotations
@@ -48,3 +51,10 @@ def replace_once() -> None:
 
     replaced.once = True  # type: ignore[attr-defined]
     interpreter._patch_lang = replaced  # noqa: SLF001
+    replace_tensor = interpreter._patch_lang_tensor  # noqa: SLF001
+
+    def replaced_tensor(tensor: Any, scope: Any) -> None:
+        replace_tensor(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+    interpreter._patch_lang_tensor = replaced_tensor  # noqa: SLF001

@@ -89,6 +89,13 @@ def box_of(i_box, b_block, pages: Pages, seq_len, sizes: Sizes, walk: Walk):
 
 
 @triton.jit
+def box_at(boxes, i: tl.constexpr):
+    """Return one box of a tuple of them."""
+    # in a sum of tuples, Triton 3.6 loses the names of what a record has
+    return Box(*boxes[i])
+
+
+@triton.jit
 def pointers_to(pointer, box: Box, pages: Pages, walk: Walk):
     """Return pointers [KEYS] to the first number of each of a box's keys or values."""
     if walk.IN_PAGE % walk.KEYS == 0:

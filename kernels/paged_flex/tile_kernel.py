@@ -4,6 +4,7 @@
 from workbench.kernels.language import tl, triton
 from workbench.kernels.paged_flex.box_kernel import (
     blocks_of,
+    box_at,
     box_of,
     keys_before,
     keys_in,
@@ -153,13 +154,13 @@ def attend_tiles(
         # copies that come one after the other are awaited together
         b_copies = no_boxes()
         for i in tl.static_range(walk.BOXES):
-            b_copies += (keys_in(boxes[i], pages, sizes, walk),)
+            b_copies += (keys_in(box_at(boxes, i), pages, sizes, walk),)
         b_keys = no_boxes()
         b_scores = no_boxes()
         for i in tl.static_range(walk.BOXES):
             b_key = (b_copies[i].T if walk.DESCRIBED else b_copies[i]).to(DTYPE)
             b_keys += (b_key,)
-            b_scores += (scores_of(b_key, boxes[i], queries, pages, mods, sizes, walk),)
+            b_scores += (scores_of(b_key, box_at(boxes, i), queries, pages, mods, sizes, walk),)
         if CAREFUL:
             m_boxes = seen_by(queries, i_tile, begin, high, mods, sizes, walk)
             b_scores = hidden(b_scores, m_boxes)
@@ -191,14 +192,15 @@ def attend_tiles(
             if sizes.IN_KEY:
                 b_values += (b_keys[i].T,)
             else:
-                b_values += (values_in(boxes[i], boxes[i].in_request, pages, sizes, walk),)
+                box = box_at(boxes, i)
+                b_values += (values_in(box, box.in_request, pages, sizes, walk),)
         for i in tl.static_range(walk.BOXES):
             b_value, b_weight = b_values[i].to(DTYPE), b_weights[i]
             if CAREFUL:
                 m_odd = tl.max(tl.where(tl.abs(b_value.to(tl.float32)) < float("inf"), 0, 1), 1) > 0
                 # a row that sees a NaN becomes NaN, and no other: zero times NaN would be NaN
                 b_weight = tl.where(m_boxes[i] & m_odd[None, :], float("nan"), b_weight)
-                m_value = boxes[i].in_request & ~m_odd
+                m_value = box_at(boxes, i).in_request & ~m_odd
                 b_value = tl.where(m_value[:, None], b_value, 0.0)
             b_weight = rounded(b_weight, WEIGHT).to(DTYPE)
             b_acc = tl.dot(b_weight, b_value, b_acc, input_precision="ieee")

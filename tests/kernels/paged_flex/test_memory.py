@@ -135,7 +135,7 @@ MUTANTS = [
     ("near_count, t_begin, shift)", "near_count, t_begin + 1, shift)"),
     ("i_visit >= v_full_end", "i_visit > v_full_end"),
     ("i_visit < v_full)", "i_visit < v_full - 1)"),
-    ("m_value = boxes[i].in_request & ~m_odd", "m_value = boxes[i].in_request"),
+    ("m_value = box_at(boxes, i).in_request & ~m_odd", "m_value = box_at(boxes, i).in_request"),
     ('tl.where(m_boxes[i] & m_odd[None, :], float("nan"), b_weight)', "b_weight"),
     ("tl.constexpr(-3.4028234663852886e38)", 'tl.constexpr(-float("inf"))'),
     ("1.0, b_sum)", "b_sum, b_sum)"),
