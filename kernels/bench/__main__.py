@@ -51,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.json:
             options.json.write_text(result.to_json(), encoding="utf-8")
 
-    result = module.run(Plan(cases, options.quick, _say, save, options.compile_only))
+    peers = tuple(filter(None, options.peers.split(",")))
+    result = module.run(Plan(cases, options.quick, _say, save, options.compile_only, peers))
     _say(f"\n{report(result)}")
     return 1 if result.wrong else 0
 
@@ -72,6 +73,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
             f"--{one.case}s", dest="cases", default="", metavar=one.example, help=only
         )
         command.add_argument("--quick", action="store_true", help="few repetitions, to try it out")
+        command.add_argument(
+            "--peers",
+            default="",
+            metavar="vllm,cudnn",
+            help="fast, and peers whose names contain one of these texts",
+        )
     commands.choices["flex"].add_argument(
         "--compile-only", action="store_true", help="the compiler's figures, nothing is run"
     )

@@ -31,6 +31,7 @@ from workbench.kernels.bench.results import (
 from workbench.kernels.bench.run import Plan, Run, has_fast, ran
 from workbench.kernels.bench.timing import CaseTimes, time_cases
 from workbench.kernels.bench.vllm_attention import vllm_attention
+from workbench.kernels.bench.vllm_flash import vllm_flash
 from workbench.kernels.inspection import TARGETS
 from workbench.kernels.paged_flex.api import paged_attention
 from workbench.kernels.paged_flex.bitwise import Kind, compare_bits, promised
@@ -88,17 +89,19 @@ def run(plan: Plan) -> FlexResult:
     with torch.no_grad():
         vllms = run.in_every_vllm(vllm_attention)
         invariant = run.in_every_vllm(invariant_vllm) if vllms else []
-        run.kinds += (*vllms, *invariant, *library_kinds(run.open))
+        flash = run.in_every_vllm(vllm_flash) if vllms else []
+        run.kinds += (*vllms, *invariant, *flash, *library_kinds(run.open))
         if machine["mode"] == "gpu" and not plan.compile_only:
+            # what the compiler makes of the kernels needs no GPU, so that it takes no time on one
             time_all(run)
-        else:
-            run.open(
-                f"GPU times are open: {machine['device']}. Run the same command on a GPU, without "
-                "--compile-only, to fill them in."
-            )
-            if not plan.compile_only:
-                plan.say("Correctness at reduced size, in the interpreter, which has no times ...")
-                check_cases(run)
+            return run.result
+        run.open(
+            f"GPU times are open: {machine['device']}. Run the same command on a GPU, without "
+            "--compile-only, to fill them in."
+        )
+        if not plan.compile_only:
+            plan.say("Correctness at reduced size, in the interpreter, which has no times ...")
+            check_cases(run)
     modules = MODULES if vllms else MODULES[:-1]
     run.gate(modules, QUICK_TARGETS if plan.quick else tuple(TARGETS), FLEX_GATE)
     plan.save(run.result)

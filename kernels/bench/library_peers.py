@@ -26,7 +26,8 @@ _CAUSAL = {"causal", "window"}
 _HALVES = (torch.float16, torch.bfloat16)
 
 
-def _check_case(given: FlexInput) -> None:
+def check_flash_case(given: FlexInput) -> None:
+    """Raise PeerSkipped for what FlashAttention and FlashInfer do not compute."""
     case = given.case
     if case.mask not in _CAUSAL:
         raise PeerSkipped(f"it has no mask for {case.mask}")
@@ -66,7 +67,7 @@ class FlashAttentionPeer(AttentionPeer):
     """FlashAttention 3 over the pages as they are; it decides itself how to split."""
 
     def __init__(self, library: ModuleType, given: FlexInput) -> None:
-        _check_case(given)
+        check_flash_case(given)
         self._attend = library.flash_attn_with_kvcache
         self._given = given
 
@@ -126,7 +127,7 @@ class FlashInferPeer(AttentionPeer):
     """FlashInfer's wrapper for paged decodes where all are, else its wrapper for prefills."""
 
     def __init__(self, library: ModuleType, given: FlexInput) -> None:
-        _check_case(given)
+        check_flash_case(given)
         self._given = given
         self.out = torch.empty_like(given.paged.query)
         workspace = torch.empty(WORKSPACE_BYTES, dtype=torch.uint8, device=given.device)

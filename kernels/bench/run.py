@@ -32,7 +32,8 @@ class Plan:
     """What to run. say gets a line whenever something is begun or omitted.
 
     save gets the result after every case, since a run on a borrowed GPU may be cut off.
-    compile_only: only what the compiler makes of the kernels.
+    compile_only: only what the compiler makes of the kernels. peers: texts; those whose names
+    contain none of them are left out, and none are if there are no texts.
     """
 
     cases: tuple[Any, ...]
@@ -40,6 +41,11 @@ class Plan:
     say: Callable[[str], None]
     save: Callable[[Any], None] = lambda _result: None
     compile_only: bool = False
+    peers: tuple[str, ...] = ()
+
+    def has(self, name: str) -> bool:
+        """Return whether a peer takes part. The one that others are compared with always does."""
+        return name == FAST or not self.peers or any(part in name for part in self.peers)
 
     @property
     def rounds(self) -> int:
@@ -72,7 +78,7 @@ class Run(Generic[AnyResult]):
     ) -> dict[PeerKind, Ran]:
         """Run every kind of peer that can compute a case."""
         found = {}
-        for kind in self.kinds:
+        for kind in filter(lambda kind: self.plan.has(kind.name), self.kinds):
             try:
                 found[kind] = ran(kind, inputs, rights)
             except PeerSkipped as reason:

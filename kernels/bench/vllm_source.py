@@ -136,7 +136,7 @@ def run_file(source: VllmSource, file: str, modules: dict[str, ModuleType]) -> M
     spec = importlib.util.spec_from_file_location(name, source.root / file)
     assert spec is not None
     assert spec.loader is not None
-    modules[name] = ModuleType(name)
+    modules[name] = importlib.util.module_from_spec(spec)
     with importable(modules):
         spec.loader.exec_module(modules[name])
     return modules[name]

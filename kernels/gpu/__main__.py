@@ -37,15 +37,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     folder = options.results / re.sub(r"\W+", "-", mode.device or "rehearsal").strip("-")
     folder.mkdir(parents=True, exist_ok=True)
-    made = pieces(folder, reduced=mode.mode != "gpu")
-    chosen = [piece for piece in made if options.only in piece.name]
+    made = pieces(folder, reduced=mode.mode != "gpu", peers=options.peers)
+    parts = options.only.split(",")
+    chosen = [piece for piece in made if any(part in piece.name for part in parts)]
     if options.list:
         _say("\n".join(piece.name for piece in chosen))
         return 0
     _say(f"{mode.device or mode.reason}: {len(chosen)} pieces; results in {folder}")
     source = code_hash()
     limit = options.minutes * 60 if options.minutes else float("inf")
-    outcomes = run_pieces(chosen, folder, source, _say, seconds=limit, piece_s=options.piece_s)
+    limits = {"seconds": limit, "piece_s": options.piece_s, "workers": options.workers}
+    outcomes = run_pieces(chosen, folder, source, _say, **limits)
     _say(f"\n{summary(outcomes, len(chosen))}\n\n{goals_table(folder)}")
     return 0 if len(outcomes) == len(chosen) and _right(outcomes) else 1
 
@@ -81,7 +83,15 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="make gpu", description="Tests, drills, sanitizer and benchmarks on this GPU."
     )
     parser.add_argument("--minutes", type=float, help="begin no piece that could end later")
-    parser.add_argument("--only", default="", metavar="TEXT", help="pieces whose name has it")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT,...", help="pieces whose name contains one of them"
+    )
+    parser.add_argument(
+        "--workers", type=int, default=1, help="tests at a time; benchmarks run alone"
+    )
+    parser.add_argument(
+        "--peers", default="", metavar="TEXT,...", help="benchmarks with these peers and ours"
+    )
     parser.add_argument("--list", action="store_true", help="name the pieces, run none")
     parser.add_argument(
         "--rehearse", action="store_true", help="without a GPU: in the interpreter, no times"

@@ -7,7 +7,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -35,6 +37,11 @@ class Piece:
     writes: str | None = None
     skipped: str = ""
 
+    @property
+    def alone(self) -> bool:
+        """Return whether nothing else may run beside it: it has times."""
+        return self.writes is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -55,10 +62,11 @@ def pytest_command(*files: Path | str) -> tuple[str, ...]:
     return (sys.executable, "-m", "pytest", *own, "--rootdir", str(REPOSITORY), *map(str, files))
 
 
-def pieces(folder: Path, *, reduced: bool = False) -> tuple[Piece, ...]:
+def pieces(folder: Path, *, reduced: bool = False, peers: str = "") -> tuple[Piece, ...]:
     """Return all pieces in order: what is wrong comes before what is slow.
 
-    reduced: benchmarks with few repetitions, for a rehearsal without a GPU.
+    reduced: benchmarks with few repetitions, for a rehearsal without a GPU. peers: as a benchmark's
+    own option, only those whose names contain one of these texts.
     """
     from workbench.kernels.bench.flex_cases import CASES
     from workbench.kernels.bench.workloads import WORKLOADS
@@ -81,6 +89,7 @@ def pieces(folder: Path, *, reduced: bool = False) -> tuple[Piece, ...]:
             module = ("-m", "workbench.kernels.bench", benchmark)
             command = (sys.executable, *module, option, case, "--json", str(folder / writes))
             command += ("--quick",) if reduced else ()
+            command += ("--peers", peers) if peers else ()
             found.append(Piece(f"bench {benchmark} {case}", command, writes))
     return tuple(found)
 
@@ -97,32 +106,38 @@ def run_pieces(
     *,
     seconds: float = float("inf"),
     piece_s: float = PIECE_S,
+    workers: int = 1,
 ) -> list[Outcome]:
     """Run what is missing, and return how every piece ended; those that did not run are absent.
 
     A piece that ran to its end with the same code is not run again; one that was cut off is. No
-    piece begins that could end after `seconds`, unless nothing else ran.
+    piece begins that could end after `seconds`, unless nothing else ran. workers: pieces at a time,
+    of those that have no times.
     """
     end = time.monotonic() + seconds
-    outcomes = []
-    for piece in chosen:
+
+    def outcome_of(piece: Piece) -> Outcome | None:
         file = folder / f"{piece.name.replace('/', ' ')}.outcome.json"
         before = _read(file)
         if before and before.source == source and before.status in {OK, FAILED}:
-            outcomes.append(before)
-            continue
+            return before
         left = end - time.monotonic()
         if left < piece_s:
             say(f"{piece.name}: not begun, {max(left, 0):.0f} s are left; run the command again")
-            continue
+            return None
         outcome = _run(piece, source, piece_s)
         # at once, so that a run that is cut off goes on from here
         partial = file.with_suffix(".part")
         partial.write_text(json.dumps(asdict(outcome), indent=1) + "\n", encoding="utf-8")
         partial.replace(file)
         say(f"{piece.name}: {outcome.status} ({outcome.seconds:.0f} s)")
-        outcomes.append(outcome)
-    return outcomes
+        return outcome
+
+    outcomes: list[Outcome | None] = []
+    for alone, together in groupby(chosen, key=lambda piece: piece.alone):
+        with ThreadPoolExecutor(1 if alone else workers) as pool:
+            outcomes += pool.map(outcome_of, together)
+    return [outcome for outcome in outcomes if outcome]
 
 
 def _run(piece: Piece, source: str, piece_s: float) -> Outcome:

@@ -11,6 +11,7 @@ pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 from tests.kernels.gpu_plugin import missing_package
+from workbench.kernels.bench.run import Plan
 from workbench.kernels.gpu.__main__ import summary
 from workbench.kernels.gpu.goals import GOALS, goals_table
 from workbench.kernels.gpu.pieces import (
@@ -147,6 +148,52 @@ def test_a_run_goes_on_where_it_was_stopped(tmp_path):
     assert "1 ok, 1 failed, 1 cut off, 1 skipped" in text
     assert "1 pieces are left" in text
     assert "no-such-program is not on PATH" in text
+
+
+MEETING = """
+import pathlib, sys, time
+folder, name, others = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
+(folder / name).touch()
+end = time.monotonic() + 20
+while not all((folder / other).exists() for other in others):
+    assert time.monotonic() < end
+    time.sleep(0.01)
+"""
+BESIDE = """
+import pathlib, sys, time
+running = pathlib.Path(sys.argv[1])
+running.touch(exist_ok=False)
+time.sleep(0.3)
+running.unlink()
+"""
+
+
+def test_workers_run_tests_beside_one_another_and_benchmarks_alone(tmp_path):
+    def meeting(name, other):
+        command = (sys.executable, "-c", MEETING, str(tmp_path), name, other)
+        return Piece(f"test {name}", command)
+
+    def timed(name):
+        command = (sys.executable, "-c", BESIDE, str(tmp_path / "running"))
+        return Piece(f"bench {name}", command, writes=f"{name}.json")
+
+    chosen = [meeting("a", "b"), meeting("b", "a"), timed("c"), timed("d")]
+    found = run_pieces(chosen, tmp_path, "one", lambda _line: None, piece_s=30, workers=2)
+    assert [(outcome.name, outcome.status) for outcome in found] == [
+        (piece.name, "ok") for piece in chosen
+    ]
+
+
+def test_benchmarks_with_chosen_peers(tmp_path):
+    for piece in pieces(tmp_path, peers="vllm,cudnn"):
+        assert ("vllm,cudnn" in piece.command) == piece.alone
+    plan = Plan((), True, print, peers=("vllm", "bit"))
+    assert [name for name in ("fast", "vllm 0.33.0", "bitwise", "torch") if plan.has(name)] == [
+        "fast",
+        "vllm 0.33.0",
+        "bitwise",
+    ]
+    assert Plan((), True, print).has("torch")
 
 
 def test_there_is_a_piece_for_every_test_file_and_case(tmp_path):
