@@ -37,4 +37,4 @@ def default_settings(device: torch.device, *, bitwise: bool = False) -> Settings
     if device.type != "cuda":
         return settings
     processors = torch.cuda.get_device_properties(device).multi_processor_count
-    return replace(settings, fill_programs=2 * processors)
+    return replace(settings, fill_programs=processors)

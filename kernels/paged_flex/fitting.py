@@ -120,6 +120,10 @@ def fitted(
     prefill = fit(settings.prefill, SMALLEST_TILE)
     one_token = _power(heads_per_tile(prefill, group))
     decode = fit(settings.decode, one_token) if settings.decode else None
+    if settings.one_path and decode and not settings.as_given:
+        # one with fewer rows has as many keys as the other, which had less room for them
+        fewer = decode.block_m < prefill.block_m
+        decode = replace(decode, block_n=prefill.block_n) if fewer else prefill
     described = fit(settings.described, one_token) if settings.described else None
     return replace(settings, prefill=prefill, decode=decode, described=described)
 

@@ -18,6 +18,9 @@ Ints = NDArray[np.int64]
 NO_PARTIAL = -1
 """Of a program that writes its result to `out`."""
 
+DECODES_AT_ONCE = 2
+"""Decode tiles, smaller than those of a prefill, that a multiprocessor works on at a time."""
+
 COMBINE_SPLITS = 64
 """Partials that one program adds one after the other; longer lists take two levels, except where
 the order of a prefill's sums has to be kept."""
@@ -146,7 +149,9 @@ def _tiles(batch: PagedBatch, settings: Settings, mask: Mask, group: int) -> _Ti
 def _split_tokens(tiles: _Tiles, settings: Settings, kv_heads: int) -> Ints:
     """Return the keys of every tile's splits, 0 where it is not split."""
     # every program is launched once per KV head
-    parts = settings.fill_programs // (tiles.siblings * kv_heads)
+    small = settings.decode is not None and settings.decode != settings.prefill
+    room = settings.fill_programs * np.where(tiles.is_decode & small, DECODES_AT_ONCE, 1)
+    parts = room // (tiles.siblings * kv_heads)
     unit = settings.split_tokens
     if settings.by_batch:
         unit = max(tile.block_n for tile in (settings.prefill, settings.decode) if tile)

@@ -33,6 +33,14 @@ class Tile:
     path: Path = "pointers"
     """Set by the launcher: see `Settings.path`."""
 
+    @property
+    def sums(self) -> tuple[int, int]:
+        """Return what decides the order in which a row's keys are added up, and by how many lanes.
+
+        A warp multiplies the same rows in tiles of one kind: more rows are more warps.
+        """
+        return self.block_n, self.block_m // self.num_warps
+
     def __post_init__(self) -> None:
         """Refuse what no matrix instruction takes, and what Triton does not compile."""
         for name in ("block_m", "block_n"):
@@ -91,9 +99,10 @@ class Settings:
     split_tokens: int = 0
     """The fewest keys of one program of a split tile, and what their number is a multiple of; a
     multiple of the tiles' block_n, counted from the request's first token. 0 does not split."""
-    fill_programs: int = 264
-    """Programs that fill the device: two for each of an H200's multiprocessors. A request is split
-    if its tiles, times the KV heads, are at most half as many, into parts that fill it."""
+    fill_programs: int = 132
+    """Programs of prefill tiles that fill the device: one for each of an H200's multiprocessors,
+    which holds two of other decode tiles. A request is split if its tiles, times the KV heads, are
+    at most half as many, into parts that fill it."""
     one_path: bool = False
     """All splits have split_tokens keys, and a request that is not split adds up its keys in the
     same splits, in order."""
@@ -155,8 +164,8 @@ class Settings:
     @property
     def depends_on_chunks(self) -> bool:
         """Return whether a token's bits may change with how its request is cut into steps."""
-        # another tile adds keys up in another order
-        same_tile = {self.decode, self.described} <= {None, self.prefill}
+        tiles = (self.prefill, self.decode, self.described)
+        same_tile = len({tile.sums for tile in tiles if tile}) == 1
         in_boxes = self.decode is not None and self.depends_on_page_size
         return self.depends_on_batch or not same_tile or not self.one_path or in_boxes
 
@@ -164,21 +173,21 @@ class Settings:
 FAST = Settings(
     prefill=Tile(128, 64, 8, 4),
     decode=Tile(16, 64, 4, 4),
-    split_tokens=256,
+    split_tokens=1024,
     described=Tile(128, 128, 8, 3),
 )
 """The quickest: large prefill tiles, short requests split as far as the device has room, at least
-256 keys each. Bits do not depend on the batch: every choice is made by the request itself. For
-devices whose matrix instructions read shared memory (Hopper, Blackwell B200); elsewhere these tiles
-spill registers."""
+1024 keys each: the start of a program costs as much as about 100 on an H200. Bits do not depend on
+the batch: every choice is made by the request itself. For devices whose matrix instructions read
+shared memory (Hopper, Blackwell B200); elsewhere these tiles spill registers."""
 
 BITWISE = Settings(
-    prefill=Tile(128, 64, 8, 4), decode=Tile(128, 64, 8, 4), split_tokens=512, one_path=True
+    prefill=Tile(128, 64, 8, 4), decode=Tile(64, 64, 4, 3), split_tokens=1024, one_path=True
 )
-"""One tile and one loop for every token, keys added up in splits from position 0 on, in order,
-by several programs or by one: prefill, chunks and decode give the same bits where the matrix
-instruction computes every row of a tile in the same way (GPUs). For Hopper; elsewhere
-the registers do not suffice for a split of such a tile and the sum of those before it."""
+"""One kind of tile and one loop for every token, keys added up in splits from position 0 on, in
+order, by several programs or by one: prefill, chunks and decode give the same bits where the matrix
+instruction computes every row of a tile in the same way (GPUs). For Hopper; elsewhere the registers
+do not suffice for a split of such a tile and the sum of those before it."""
 
 FAST_ELSEWHERE = replace(FAST, prefill=Tile(128, 32, 8), decode=Tile(16, 64), described=None)
 """FAST for devices whose matrix instructions read registers (Ampere, RTX, AMD)."""

@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 from tests.kernels.paged_flex.cases import FOLDED, SPLIT, Case, requests
 from tests.kernels.paged_flex.test_masks import SIZE, any_mask, picture
 from workbench.kernels.paged_flex import masks, programs
-from workbench.kernels.paged_flex.programs import COMBINE_SPLITS, NO_PARTIAL, work_of
+from workbench.kernels.paged_flex.programs import (
+    COMBINE_SPLITS,
+    DECODES_AT_ONCE,
+    NO_PARTIAL,
+    work_of,
+)
 from workbench.kernels.paged_flex.settings import BITWISE, FAST, SPLIT_BY_BATCH, Settings, Tile
 from workbench.kernels.paged_flex.work import paged_batch
 
@@ -149,10 +154,11 @@ def test_decodes_over_a_window_do_not_grow_with_the_context(mask, how):
 @pytest.mark.parametrize("queries", [1, 5, 20])
 def test_a_short_request_fills_the_device(how, queries):
     found, work = programs_of([(32768, queries)], how, masks.causal())
-    assert found >= 132
+    # parts are equal, so that up to as many programs as there are KV heads find no part
+    assert found > 132 - 8
     if not how.one_path:
-        assert found <= how.fill_programs
-        assert work.partials * 8 <= how.fill_programs
+        assert found <= DECODES_AT_ONCE * how.fill_programs
+        assert work.partials * 8 <= DECODES_AT_ONCE * how.fill_programs
 
 
 def test_a_request_with_enough_tiles_is_not_split():
@@ -162,9 +168,9 @@ def test_a_request_with_enough_tiles_is_not_split():
 
 def test_no_program_adds_more_than_a_level_of_partials():
     _, work = programs_of([(131072, 1), (900, 1)], FAST, masks.causal(), kv_heads=1)
-    assert [int(items[:, 3].max()) for items in work.combine] == [COMBINE_SPLITS, 4]
+    assert [int(items[:, 3].max()) for items in work.combine] == [COMBINE_SPLITS, 2]
     _, work = programs_of([(131072, 1)], BITWISE, masks.causal(), kv_heads=1)
-    assert [items[:, 3].tolist() for items in work.combine] == [[256]]
+    assert [items[:, 3].tolist() for items in work.combine] == [[128]]
 
 
 @pytest.mark.parametrize("how", [FAST, BITWISE, SPLIT, FOLDED], ids=range(4))
