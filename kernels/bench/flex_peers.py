@@ -86,18 +86,15 @@ class EnginePeer(AttentionPeer):
     def ready(self) -> None:
         """Build the inverse table and block lists."""
         given, paged = self._given, self._given.paged
-        compiled = given.device.type == "cuda"
         self._call = prepare_engine(
             paged.query,
             paged.kv_cache,
             paged.batch,
             mask=given.mask,
             q_block=Q_BLOCK,
-            block_m=Q_BLOCK if compiled else None,
-            block_n=given.case.block_size if compiled else None,
             prune=given.case.is_causal,
             window=given.case.window,
-            compiled=compiled,
+            compiled=given.device.type == "cuda",
         )
         self.metadata_bytes = self._call.metadata_bytes
 

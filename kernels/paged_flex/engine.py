@@ -28,6 +28,9 @@ from workbench.kernels.paged_flex.slots import (
 )
 from workbench.kernels.paged_flex.work import PagedBatch
 
+LARGEST_TILE = 64
+"""Rows or keys of a kernel tile that nothing else is said about."""
+
 
 def physical_mask_mod(slots: Slots, mask: Mask) -> Callable[..., torch.Tensor]:
     """Return the mask_mod over packed queries and physical slots, as vLLM's `final_mask_mod`."""
@@ -106,7 +109,8 @@ def engine_attention(
 
     q_block, kv_block: mask block sizes. kv_block None or the cache block builds the mask from the
     table; another one evaluates the mask_mod everywhere. block_m, block_n: kernel tiles; None:
-    torch's choice; batch_invariant also disables the variant for divisible lengths. compiled: on a
+    `tile_of` the mask's blocks on a GPU, where torch's own choice takes blocks of 128 and more;
+    batch_invariant also disables the variant for divisible lengths. compiled: on a
     CPU it needs g++. Without it everything is computed densely, and every slot of the cache must be
     finite: zero times NaN is NaN, and this path multiplies.
     """
@@ -125,6 +129,14 @@ def engine_attention(
         prune=prune,
         compiled=compiled,
     ).run()
+
+
+def tile_of(block: int) -> int:
+    """Return the rows or keys of a kernel tile for a mask block: the largest power of two in it.
+
+    At most 64, of which several make up a larger block.
+    """
+    return min(block & -block, LARGEST_TILE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,16 +214,17 @@ def prepare_engine(
         block_mask = generic_mask(slots, mask, q_block, kv_block)
     # for few queries torch would take its decode kernel, which has other tiles
     options: dict[str, Any] = {"FORCE_USE_FLEX_ATTENTION": True}
-    for name, tile, block in (("BLOCK_M", block_m, q_block), ("BLOCK_N", block_n, kv_block)):
-        if tile is not None:
-            if (block or shapes.block_size) % tile:
-                raise PagedFlexError(
-                    f"{name} {tile} must divide the mask block of {block or shapes.block_size}",
-                    field=name.lower(),
-                    given=tile,
-                    limit=block or shapes.block_size,
-                )
-            options[name] = tile
+    keys = kv_block or shapes.block_size
+    for name, tile, block in (("BLOCK_M", block_m, q_block), ("BLOCK_N", block_n, keys)):
+        if tile is not None and block % tile:
+            raise PagedFlexError(
+                f"{name} {tile} must divide the mask block of {block}",
+                field=name.lower(),
+                given=tile,
+                limit=block,
+            )
+        if tile is not None or query.is_cuda:
+            options[name] = tile or tile_of(block)
     if batch_invariant:
         # one variant of the kernel for every length, as vLLM does
         options["IS_DIVISIBLE"] = False

@@ -1,6 +1,8 @@
 """Tables and their oracle, in guarded memory full of garbage."""
 
 import numpy as np
+import pytest
+import torch
 
 from tests.kernels.block_table.guards import GuardedMemory
 from workbench.kernels.block_table.api import NEWER, BlockTables
@@ -11,6 +13,9 @@ from workbench.kernels.mode import triton_mode
 
 PATHS = ("faithful", "fast")
 DEVICE = triton_mode().torch_device
+not_one_gpu = pytest.mark.skipif(
+    torch.cuda.device_count() == 1, reason="beside one GPU torch does not pretend to have another"
+)
 
 
 class CheckedTables:

@@ -10,7 +10,14 @@ pytest.importorskip("triton")
 import torch
 from torch._subclasses import FakeTensorMode
 
-from tests.kernels.block_table.cases import DEVICE, PAD_SLOT, PATHS, CheckedTables, TableGroup
+from tests.kernels.block_table.cases import (
+    DEVICE,
+    PAD_SLOT,
+    PATHS,
+    CheckedTables,
+    TableGroup,
+    not_one_gpu,
+)
 from workbench.kernels.block_table.api import BlockTables
 from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.path import DeviceBatch
@@ -71,7 +78,7 @@ def on_device(idx_mapping, query_start_loc, positions, position_type=torch.int64
         ("idx_mapping", torch.zeros(1, dtype=torch.int64)),
         ("idx_mapping", torch.zeros((1, 1), dtype=torch.int32)),
         ("query_start_loc", torch.zeros(1, dtype=torch.int32)),
-        ("query_start_loc", torch.zeros(4, dtype=torch.int32)[::2]),
+        ("query_start_loc", torch.zeros(4, dtype=torch.int32, device=DEVICE)[::2]),
         ("padded_requests", 0),
         ("padded_requests", 5),
     ],
@@ -84,6 +91,7 @@ def test_tensors_that_the_kernels_cannot_use_are_refused(path, field, value):
     assert refused.value.field == field
 
 
+@not_one_gpu
 @pytest.mark.parametrize(("place", "allowed"), [(0, True), (1, False)])
 def test_a_batch_on_another_gpu_is_refused(place, allowed):
     """Tensors of GPUs that need not be there: the index of a device counts as its type does."""

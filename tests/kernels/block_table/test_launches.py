@@ -9,7 +9,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.block_table.cases import CheckedTables, TableGroup, packed, random_blocks
+from tests.kernels.block_table.cases import (
+    DEVICE,
+    CheckedTables,
+    TableGroup,
+    packed,
+    random_blocks,
+)
 from tests.kernels.compiling import printed_there
 from workbench.kernels.block_table.api import BlockTables
 from workbench.kernels.block_table.path import DeviceBatch
@@ -144,7 +150,9 @@ def test_a_batch_from_the_device_may_bring_the_row_of_every_token():
         tables.append(row, random_blocks(tables.groups, length, seed=row))
     starts, positions = packed([20, 3])
     numbers = ([1, 0], [0, 3, 23], positions[20:] + positions[:20], [0] * 3 + [1] * 20)
-    rows, begin, places, owners = (torch.tensor(v, dtype=torch.int32) for v in numbers)
+    rows, begin, places, owners = (
+        torch.tensor(v, dtype=torch.int32, device=DEVICE) for v in numbers
+    )
     tables.tables.upload_on_device(DeviceBatch(rows, begin, places, 23, 3, owners))
     tables.tables.launch()
     tables.model.apply()

@@ -11,6 +11,7 @@ pytest.importorskip("triton")
 import torch
 from torch._subclasses import FakeTensorMode
 
+from tests.kernels.block_table.cases import not_one_gpu
 from tests.kernels.paged_flex import mods
 from tests.kernels.paged_flex.cases import DEVICE, Case, requests
 from workbench.kernels.paged_flex import masks
@@ -135,6 +136,7 @@ def test_calls_that_do_not_fit_together(changes, match, expected):
     refused(match, attend, options=changes, **expected)
 
 
+@not_one_gpu
 @pytest.mark.parametrize("field", ["kv_cache", "out"])
 def test_tensors_of_another_gpu(field):
     """The index of a device counts; the GPUs need not be there."""

@@ -20,6 +20,7 @@ from workbench.kernels.paged_flex.engine import (
     generic_mask,
     physical_to_logical,
     slots_of,
+    tile_of,
 )
 from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.reference import agreement
@@ -137,6 +138,11 @@ def test_a_block_mask_has_the_lists_and_the_cache_as_its_keys():
     assert direct.shape == (1, 1, 20, 12 * 16)
     assert direct.BLOCK_SIZE == (16, 16)
     assert direct.full_kv_num_blocks is None
+
+
+@pytest.mark.parametrize(("block", "tile"), [(16, 16), (528, 16), (48, 16), (64, 64), (1056, 32)])
+def test_a_tile_divides_its_mask_block(block, tile):
+    assert tile_of(block) == tile
 
 
 def test_what_this_path_refuses():

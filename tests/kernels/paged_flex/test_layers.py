@@ -117,7 +117,7 @@ def test_two_halves_of_the_keys_merge_by_their_log_sum_exps():
     ("field", "value", "match"),
     [
         ("sinks", torch.zeros(3), r"must be a tensor \[4\]"),
-        ("sinks", torch.zeros(8)[::2], "contiguous"),
+        ("sinks", torch.zeros(8, device=DEVICE)[::2], "contiguous"),
         ("sinks", [0.0] * 4, "got list"),
         ("lse", torch.zeros(34, 4, dtype=torch.float16), "float32"),
         ("key_scale", torch.zeros(3), r"must be a tensor \[2\] of float32"),

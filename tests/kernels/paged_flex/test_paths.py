@@ -11,6 +11,7 @@ import torch
 
 from tests.kernels.paged_flex.cases import (
     BOXES,
+    DEVICE,
     FOLDED,
     SPLIT,
     Case,
@@ -170,7 +171,7 @@ def test_a_path_can_be_forced_where_it_is_possible():
 def test_a_layer_that_descriptors_cannot_copy_is_refused():
     case = Case(requests((40, 3), dim=24, dtype=torch.float16), 64)
     plan = case.prepared(settings=replace(SPLIT, path="descriptors")).plan
-    wide = torch.zeros(*case.cache.shape[:-1], 32, dtype=torch.float16)
+    wide = torch.zeros(*case.cache.shape[:-1], 32, dtype=torch.float16, device=DEVICE)
     plan.run(case.query, wide[..., 8:], case.out)
     with pytest.raises(PagedFlexError, match="not multiples of 16 bytes"):
         plan.run(case.query, wide[..., 1:25], case.out)

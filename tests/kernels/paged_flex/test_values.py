@@ -1,5 +1,7 @@
 """The kernel against float64: masks, scores, page sizes, groups, head sizes, mixed batches."""
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("torch")
@@ -44,7 +46,9 @@ def test_every_mask_in_a_batch_of_prefill_decode_and_short_queries(name):
 )
 def test_pages_of_any_length_groups_and_heads(block_size, ratio, heads, kv_heads, dim, sizes):
     batch = requests(*sizes, heads=heads, kv_heads=kv_heads, dim=dim)
-    Case(batch, block_size, ratio=ratio).check()
+    # in float32, two tiles of 64 keys of such a head are more than a GPU's shared memory
+    settings = SPLIT if dim < 512 else replace(SPLIT, as_given=False)
+    Case(batch, block_size, ratio=ratio).check(settings=settings)
 
 
 @pytest.mark.parametrize("layout", ["NHD", "HND", "planes"])
