@@ -1,7 +1,8 @@
 """Attention of other libraries, where they are installed: FlashAttention 3, FlashInfer, cuDNN.
 
-Written from their published interfaces. No machine of this project has run them so far: the first
-run on a GPU has to be read with that in mind, and what they compute is checked as every peer's is.
+FlashAttention and FlashInfer are written from their published interfaces and have not run so far
+(cuDNN has): the first run has to be read with that in mind, and what they compute is checked as
+every peer's is. vLLM's own FlashAttention 3 is in `vllm_flash`.
 """
 
 from collections.abc import Callable

@@ -32,8 +32,8 @@ class Plan:
     """What to run. say gets a line whenever something is begun or omitted.
 
     save gets the result after every case, since a run on a borrowed GPU may be cut off.
-    compile_only: only what the compiler makes of the kernels. peers: texts; those whose names
-    contain none of them are left out, and none are if there are no texts.
+    compile_only: only what the compiler makes of the kernels. peers: texts; only peers whose
+    names contain one of them take part. Without texts all do.
     """
 
     cases: tuple[Any, ...]

@@ -68,7 +68,7 @@ def vllm_flash(folder: str) -> PeerKind:
     if torch.version.cuda is None:
         raise VllmSkipped(f"{VARIABLE}: {FOLDER} needs a torch with CUDA")
     modules = modules_of({f"vllm.{FOLDER}": {}})
-    # its compiled parts lie beside the file and are imported from there
+    # its compiled parts are in the same folder and are imported from there
     modules[f"vllm.{FOLDER}"].__path__ = [str(Path(root) / FOLDER)]
     names = vars(run_file(source, FILES[1], modules))
     if not names.get(f"FA{VERSION}_AVAILABLE"):

@@ -39,7 +39,7 @@ class Piece:
 
     @property
     def alone(self) -> bool:
-        """Return whether nothing else may run beside it: it has times."""
+        """Return whether nothing else may run with it: it has times."""
         return self.writes is not None
 
 

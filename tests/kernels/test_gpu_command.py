@@ -159,7 +159,7 @@ while not all((folder / other).exists() for other in others):
     assert time.monotonic() < end
     time.sleep(0.01)
 """
-BESIDE = """
+ALONE = """
 import pathlib, sys, time
 running = pathlib.Path(sys.argv[1])
 running.touch(exist_ok=False)
@@ -168,13 +168,13 @@ running.unlink()
 """
 
 
-def test_workers_run_tests_beside_one_another_and_benchmarks_alone(tmp_path):
+def test_workers_run_tests_at_a_time_and_benchmarks_alone(tmp_path):
     def meeting(name, other):
         command = (sys.executable, "-c", MEETING, str(tmp_path), name, other)
         return Piece(f"test {name}", command)
 
     def timed(name):
-        command = (sys.executable, "-c", BESIDE, str(tmp_path / "running"))
+        command = (sys.executable, "-c", ALONE, str(tmp_path / "running"))
         return Piece(f"bench {name}", command, writes=f"{name}.json")
 
     chosen = [meeting("a", "b"), meeting("b", "a"), timed("c"), timed("d")]

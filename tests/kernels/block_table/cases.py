@@ -14,7 +14,7 @@ from workbench.kernels.mode import triton_mode
 PATHS = ("faithful", "fast")
 DEVICE = triton_mode().torch_device
 not_one_gpu = pytest.mark.skipif(
-    torch.cuda.device_count() == 1, reason="beside one GPU torch does not pretend to have another"
+    torch.cuda.device_count() == 1, reason="with one GPU, torch does not pretend to have another"
 )
 
 

@@ -34,7 +34,7 @@ BUDGETS = {
     "bitwise, head 256": ((0.71,), 2),
     "bitwise, head 512": ((4.65,), 2),
     # two programs of a multiprocessor have a tile on its way each
-    "bitwise decode": ((0.65,), 1),
+    "bitwise decode": ((0.325,), 1),
     "bitwise": ((0.325,), 2),
     "decode, page 16": ((2.05,), 2),
     "decode, int8": ((3.00,), 2),
