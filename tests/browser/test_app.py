@@ -18,6 +18,8 @@ FINGER = 24
 """Pixels that WCAG 2.2 wants of a target (2.5.8)."""
 LEGIBLE = 150
 """Pixels of a text box that has room for a path's end."""
+SLID = 100
+"""Pixels that a row of chips has been slid at least."""
 UNZOOMED = 16
 """Pixels of letters below which phones zoom in on a control that has the focus."""
 
@@ -76,6 +78,12 @@ def test_on_a_phone_a_link_opens_its_scenario_and_nothing_is_wider_than_the_scre
     letters = "all => all.map((one) => parseFloat(getComputedStyle(one).fontSize))"
     entries = page.locator(".wb-door :is(select, textarea, input:not([type=range])):visible")
     assert min(entries.evaluate_all(letters)) >= UNZOOMED
+    # a row that was slid to its end stays there when it is drawn again
+    page.locator('[data-chip="all"] > button').tap()
+    expect(page.locator(".wb-pop")).to_be_visible()
+    assert page.locator(".wb-chips").evaluate("one => one.scrollLeft") > SLID
+    page.locator("h1").last.tap()
+    expect(page.locator(".wb-pop")).to_have_count(0)
     # what explains a part that was touched is in view
     part = page.locator('[data-region="body"] li[data-part]:visible').first
     part.tap()

@@ -80,6 +80,13 @@ class Door {
       this.keepInside();
     };
     window.addEventListener("resize", this.resized);
+    // What a chip opened closes with a click beyond the door, too: a phone has no Escape key. A
+    // second view shows the same, and marimo shows the door in a shadow root: so the whole path.
+    this.beyond = (event) => {
+      const isInside = event.composedPath().some((one) => one.classList?.contains("wb-door"));
+      if (!isInside && this.root.querySelector(".wb-pop")) this.send("open");
+    };
+    document.addEventListener("click", this.beyond);
   }
 
   // What the other regions leave of a screen is the room of the explanation, which may scroll.
@@ -117,6 +124,7 @@ class Door {
     clearTimeout(this.waiting);
     this.observer.disconnect();
     window.removeEventListener("resize", this.resized);
+    document.removeEventListener("click", this.beyond);
     for (const event of EVENTS) this.model.off(event, this.listen);
     for (const type of RELEASES) window.removeEventListener(type, this.release);
   }
@@ -162,8 +170,9 @@ class Door {
       const html = regions[name] ?? "";
       if (this.drawn[name] === html) continue;
       this.drawn[name] = html;
-      const unfolded = this.unfolded(name);
+      const unfolded = this.unfolded(name), slid = this.slid(name);
       this.places[name].innerHTML = html;
+      for (const row of this.rows(name)) row.scrollLeft = slid.get(row.ariaLabel) ?? 0;
       for (const one of this.folds(name)) one.open ||= unfolded.has(one.firstChild.textContent);
     }
     this.root.querySelector("[data-slot=tried]")?.append(this.places.tried);
@@ -207,6 +216,11 @@ class Door {
     event.preventDefault();
     buttons[Math.min(Math.max(at + move, 0), buttons.length - 1)].focus();
   }
+
+  rows(name) { return [...this.places[name].querySelectorAll(ROWS)]; }
+
+  // How far the rows of buttons have been slid on a narrow screen.
+  slid(name) { return new Map(this.rows(name).map((row) => [row.ariaLabel, row.scrollLeft])); }
 
   folds(name) { return [...this.places[name].querySelectorAll("details")]; }
 
