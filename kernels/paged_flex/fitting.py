@@ -1,6 +1,7 @@
 """Tiles fitted to heads, groups, dtypes, and to what a device gives one program."""
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.heads import HeadDims
@@ -65,6 +66,7 @@ def _in_shared_memory(
     return replace(tile, block_m=rows, block_n=keys, num_stages=stages)
 
 
+@cache
 def fitted(
     settings: Settings,
     *,

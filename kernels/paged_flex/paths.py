@@ -9,7 +9,7 @@ from typing import NamedTuple
 from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.fitting import Limits
 from workbench.kernels.paged_flex.heads import Views
-from workbench.kernels.paged_flex.settings import Settings, Tile
+from workbench.kernels.paged_flex.settings import Path, Settings, Tile
 
 ALIGNMENT_BYTES = 16
 """Of addresses and distances that a descriptor takes."""
@@ -47,20 +47,19 @@ def with_paths(settings: Settings, views: Views, limits: Limits | None) -> Setti
                 field="path",
                 given="descriptors",
             )
-        return replace(
-            tile, path="pointers" if reason or settings.path == "pointers" else "descriptors"
-        )
+        path: Path = "pointers" if reason or settings.path == "pointers" else "descriptors"
+        # every batch is planned anew, and a copy is checked as a new tile is
+        return tile if tile.path == path else replace(tile, path=path)
 
     prefill = settings.prefill
     if settings.described and settings.path != "pointers":
         described = chosen(settings.described, in_boxes=True)
         prefill = described if described.path == "descriptors" else prefill
-    decode = settings.decode
-    return replace(
-        settings,
-        prefill=prefill if prefill.path == "descriptors" else chosen(prefill),
-        decode=decode and chosen(decode),
-    )
+    prefill = prefill if prefill.path == "descriptors" else chosen(prefill)
+    decode = settings.decode and chosen(settings.decode)
+    if (prefill, decode) == (settings.prefill, settings.decode):
+        return settings
+    return replace(settings, prefill=prefill, decode=decode)
 
 
 def unfit(
