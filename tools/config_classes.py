@@ -32,8 +32,11 @@ LENGTH_NAMES = ("n_positions", "max_seq_len")
 
 def main() -> None:
     """Run from the command line."""
-    # Images are not read here, and its library may be a build for CUDA that does not load.
-    sys.modules["torchvision"] = None  # type: ignore[assignment]
+    sys.path.append(str(ROOT / "workbench" / "verify"))
+    from vllm_probe import machine
+
+    # Some classes import a library of images that may be a build for CUDA, which does not load.
+    machine.play({"platform": "cuda", "capability": [9, 0]})
     from transformers import CONFIG_MAPPING
     from vllm.transformers_utils.config import _CONFIG_REGISTRY
 
