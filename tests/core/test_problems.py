@@ -112,6 +112,19 @@ PROBLEMS = [
         id="backend-that-a-class-does-not-write-for",
     ),
     pytest.param(
+        {
+            "model": "minimax-m3",
+            "rules": "0.33",
+            "device": "H100",
+            "tensor_parallel": 4,
+            "kv_cache_dtype": "nvfp4",
+        },
+        "sparse_nvfp4_needs_sm100",
+        "MiniMax M3 sparse attention supports an NVFP4 KV cache only with",
+        None,
+        id="nvfp4-of-sparse-layers-elsewhere",
+    ),
+    pytest.param(
         {"model": "longcat-flash", "rules": "0.23"},
         "layers_without_weights",
         "Following weights were not initialized from",

@@ -11,6 +11,8 @@ ONE_RANK = {"DoryForCausalLM": "Dory currently supports tensor_parallel_size=1 o
 """Architectures without shares of ranks -> vLLM's text (0.33)."""
 WITH_BACKEND = {"FlintForCausalLM": ("FLASHINFER", "Flint requires FlashInfer attention")}
 """Architectures that write the cache themselves -> the backend, and vLLM's text (0.33)."""
+M3_SPARSE = "MINIMAX_M3_SPARSE"
+"""What reads sparse layers of MiniMax-M3 (0.33)."""
 
 
 def tied_head(run: WorkingPlan) -> None:
@@ -59,6 +61,27 @@ def whole_class(run: WorkingPlan) -> None:
             candidates=({"backend": backend}, {"device": "B200"}),
             vllm_text=text,
         )
+
+
+def sparse_nvfp4(run: WorkingPlan) -> None:
+    """Refuse nvfp4 where sparse layers have no kernel for it."""
+    # select_main_impl of minimax_m3/common/sparse_attention.py, 0.33
+    attention, on_sm10x = (
+        run.model.attention,
+        run.capability is not None and run.capability[0] == 10,
+    )
+    side = () if attention is None else attention.side_backends
+    if run.kv_cache_dtype != "nvfp4" or M3_SPARSE not in side or on_sm10x:
+        return
+    run.problem(
+        "sparse_nvfp4_needs_sm100",
+        "kv_cache_dtype",
+        "kv_cache_dtype = nvfp4: the sparse layers have a kernel for it on compute capability 10.x "
+        "only. Set fp8, or use such a device.",
+        operands={"kv_cache_dtype": "nvfp4"},
+        candidates=({"kv_cache_dtype": "fp8"}, {"device": "B200"}),
+        vllm_text="MiniMax M3 sparse attention supports an NVFP4 KV cache only with",
+    )
 
 
 def listed_blocks(run: WorkingPlan) -> None:

@@ -5,7 +5,7 @@ align mode; 0.23 has the kernel too (not on SM12x), but keeps no states inside a
 """
 
 from workbench.core.plan import Plan
-from workbench.core.platforms import HOPPER
+from workbench.core.platforms import HOPPER, gfx_of
 from workbench.core.problems import WARNING
 from workbench.core.states import GatedDeltaNet, KimiDeltaAttention
 from workbench.core.trace import Rule
@@ -37,18 +37,28 @@ def flashinfer_prefill(plan: Plan) -> bool:
 
 
 def flashkda_prefill(plan: Plan) -> bool:
-    """Return whether FlashKDA runs the prefill of Kimi delta attention, and keeps a state."""
+    """Return whether the prefill kernel of Kimi delta attention keeps a state inside a prompt."""
     # is_flashkda_supported of kimi_k3, _resolve_kda_prefill_backend of glm5next, 0.33.
     state = plan.model.state
     return (
         isinstance(state, KimiDeltaAttention)
         and state.is_bounded
         and state.head_dim == KEY_HEAD_DIM
-        and plan.capability is not None
-        and plan.platform.name == "cuda"
-        and plan.capability[0] in BLACKWELL | {HOPPER[0]}
-        and plan.model_dtype == "bfloat16"
+        and (_has_flashkda(plan) or _has_fused_kda(plan))
     )
+
+
+def _has_flashkda(plan: Plan) -> bool:
+    if plan.capability is None or plan.platform.name != "cuda":
+        return False
+    return plan.capability[0] in BLACKWELL | {HOPPER[0]} and plan.model_dtype == "bfloat16"
+
+
+def _has_fused_kda(plan: Plan) -> bool:
+    # KimiK3DeltaAttention.get_kv_cache_spec and is_fused_kda_chunk_supported of kimi_k3/amd, 0.33.
+    own = plan.rules.own_state_backends.get(plan.model.architecture, {})
+    on_gfx950 = plan.platform.name == "rocm" and gfx_of(plan.settings) == "gfx950"
+    return on_gfx950 and "rocm" in own
 
 
 def gdn_prefill(run: WorkingPlan) -> None:

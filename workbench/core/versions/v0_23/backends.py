@@ -199,7 +199,7 @@ _SSM = tuple(
 _DIFFERENT_VALUES = replace(
     _ATTENTION[0],
     name="FLASH_ATTN_DIFFKV",
-    platforms=("cuda",),
+    platforms=("cuda", "rocm", "xpu"),
     cache=layouts.FLASH_ATTN_DIFFERENT_VALUES,
     fails_when_built=needs_newer_flash,
     ranks=(),

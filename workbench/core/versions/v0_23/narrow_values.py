@@ -11,12 +11,13 @@ FLASH = "FLASH_ATTN_DIFFKV"
 
 def flash_alone(query: LayerQuery) -> tuple[str, ...]:
     """Return the backends, the one that is set first: any explicit one is ignored."""
-    return (FLASH,) if query.platform == "cuda" else ()
+    return () if query.platform == "cpu" else (FLASH,)
 
 
 def needs_newer_flash(query: LayerQuery) -> str | None:
-    """Return why layers with sinks cannot be built: FlashAttention 2 has none."""
+    """Return why layers with sinks cannot be built: FlashAttention 2 and that of ROCm have none."""
     newer = newer_flash_attention(query) and not packed_by_turboquant(query)
+    newer = newer and query.platform != "rocm"
     if newer or not query.attention.has_sinks:
         return None
     return "Sinks are only supported in FlashAttention 3"

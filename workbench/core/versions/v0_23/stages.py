@@ -111,6 +111,7 @@ LOAD_WEIGHTS = (
     class_checks.tied_head,
     class_checks.expert_scores,
     class_checks.whole_class,
+    class_checks.sparse_nvfp4,
     class_checks.listed_blocks,
     class_checks.layers_without_number,
     layer_checks.group_replication,

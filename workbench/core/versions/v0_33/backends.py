@@ -85,7 +85,11 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
         "ranks": (Rank("cuda", 20), Rank("xpu", 30, conditions.causal_on_xpu)),
         "fails_when_built": conditions.flash_on_xpu_reads_no_e5m2,
     },
-    "FLASH_ATTN_DIFFKV": {**FLASH_ATTENTION, "fails_when_built": flash_is_not_built},
+    "FLASH_ATTN_DIFFKV": {
+        **FLASH_ATTENTION,
+        "platforms": ("cuda",),
+        "fails_when_built": flash_is_not_built,
+    },
     "FLASHINFER": {
         "ranks": (Rank("cuda", 10, conditions.causal_on_sm10x), Rank("cuda", 30)),
         "supported_when": ((conditions.large_trtllm_pages, (16, 32, 64, 128, 256, 512, 1024)),),
