@@ -32,13 +32,13 @@ OPTIONAL_PACKAGES = {
     "xpu": ("vllm_xpu_kernels",),
 }
 """Packages of kernels, taken for installed on their platform: only what they compute is missing."""
-FLASH_4 = "vllm.vllm_flash_attn.cute"  # its sources compile for the device when they are imported
+# what compiles for the device when it is imported
+COMPILES = ("vllm.vllm_flash_attn.cute", "vllm.models.minimax_m3.nvidia.ops.index_decode_score")
 _NORM = "vllm.model_executor.layers.minimax_rms_norm.rms_norm_tp"
 LOOKS_FOR_OPERATORS = {"any": (_NORM,), "xpu": ("vllm._xpu_ops", _NORM)}
 """Modules that look for operators while they are imported: later every name would look like one,
 and a norm of MiniMax would reserve memory of the device for its own."""
-GFX = "gfx942"
-"""Architecture of an AMD device, unless the host names one."""
+GFX = "gfx942"  # architecture of an AMD device, unless the host names one
 WITHOUT_CUTLASS = {"VLLM_KIMI_K3_GEMM_AR": "0", "VLLM_ENABLE_GEMM_RS": "0"}
 """Switches off kernels that would be compiled while a model is built; no cache depends on them."""
 
@@ -148,7 +148,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         packages = OPTIONAL_PACKAGES.get(self.machine.host["platform"], ())
-        compiles = fullname.startswith(FLASH_4)
+        compiles = fullname.startswith(COMPILES)
         if compiles or fullname.partition(".")[0] in packages:
             found = None if compiles else importlib.machinery.PathFinder.find_spec(fullname, path)
             if found is None:
