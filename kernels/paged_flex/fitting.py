@@ -43,7 +43,8 @@ def _in_shared_memory(
     extra, other = (0, OTHER_BYTES_OF_WGMMA) if from_shared else (1, OTHER_SHARED_BYTES)
 
     def needed() -> int:
-        buffers = (stages - extra) * keys * (key_bytes + value_bytes)
+        # without a pipeline keys and values are there once all the same
+        buffers = max(stages - extra, 1) * keys * (key_bytes + value_bytes)
         return buffers + rows * key_bytes + other
 
     while stages > FEWEST_STAGES and needed() > limits.shared_bytes:

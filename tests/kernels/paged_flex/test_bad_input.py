@@ -21,7 +21,9 @@ from workbench.kernels.paged_flex.fitting import Limits, fitted
 from workbench.kernels.paged_flex.masks import Mask, Score
 from workbench.kernels.paged_flex.settings import (
     BITWISE,
+    BITWISE_ELSEWHERE,
     FAST,
+    FAST_ELSEWHERE,
     Settings,
     Tile,
     shipped,
@@ -219,6 +221,14 @@ def test_settings_of_the_wrong_kind(options, field):
 def test_splits_that_cut_tiles():
     for tiles in ((Tile(64, 64), Tile(16, 32)), (Tile(64, 32), Tile(16, 64)), (Tile(64, 64), None)):
         refused("value: 64", Settings, *tiles, 100, field="split_tokens", limit=64)
+
+
+@pytest.mark.parametrize("how", [FAST_ELSEWHERE, BITWISE_ELSEWHERE], ids=["fast", "bitwise"])
+def test_float32_heads_of_512_are_more_than_an_rtx_holds(how):
+    """Keys, values, queries and sums take 132,160 bytes there, also without a pipeline."""
+    sizes = {"head_dim": 512, "group": 4, "dtype": "float32", "limits": Limits((8, 6), 101_376)}
+    refused("shared memory", fitted, how, options=sizes, field="query", limit=101_376)
+    assert fitted(how, **sizes | {"limits": Limits((8, 0), 166_912)})
 
 
 def test_tiles_that_fit_a_model():
