@@ -26,6 +26,7 @@ from workbench.core.flex.build import (
 )
 from workbench.core.flex.mask import MaskRule, PagedBatch, sees, visible_slots
 from workbench.core.tables.batch_grammar import parse_batch
+from workbench.core.tables.block_pool import NULL_BLOCK
 
 CAUSAL = MaskRule()
 
@@ -68,6 +69,27 @@ def test_a_stale_column_reorders_the_pages_of_another_request():
     assert found.inverted
     assert found.step().result == (11, 4)
     assert not order_inversion(stale_batch(), 0, 16).inverted
+
+
+def test_the_batch_with_a_stale_column_can_come_from_one_pool():
+    batch = stale_batch()
+    own = [
+        row[: -(-tokens // batch.block_size)]
+        for row, tokens in zip(batch.rows, batch.seq_lens, strict=True)
+    ]
+    stale = [row[len(held) :] for row, held in zip(batch.rows, own, strict=True)]
+    assert [len(held) for held in own] == [4, 2, 3]
+    # an earlier request of the row returned its blocks before this one took others
+    for held, columns in zip(own, stale, strict=True):
+        assert not {*held} & {*columns}
+    named = {block for row in batch.rows for block in row} - {NULL_BLOCK}
+    assert named == set(range(1, batch.num_blocks))
+    # after the columns that were ever written, rows are as they were made
+    written = [4, 2, 0]
+    assert [len(columns) for columns in stale] == [4, 6, 5]
+    for columns, count in zip(stale, written, strict=True):
+        assert NULL_BLOCK not in columns[:count]
+        assert {*columns[count:]} <= {NULL_BLOCK}
 
 
 def test_a_window_hides_earlier_keys():

@@ -12,6 +12,7 @@ pytest.importorskip("triton")
 
 from tests.kernels.gpu_plugin import missing_package
 from workbench.kernels.bench.run import Plan
+from workbench.kernels.gpu import __main__ as gpu_command
 from workbench.kernels.gpu.__main__ import summary
 from workbench.kernels.gpu.goals import GOALS, goals_table
 from workbench.kernels.gpu.pieces import (
@@ -22,7 +23,7 @@ from workbench.kernels.gpu.pieces import (
     pytest_command,
     run_pieces,
 )
-from workbench.kernels.mode import triton_mode
+from workbench.kernels.mode import TritonMode, triton_mode
 
 FEW_PACKAGES = """
 import importlib.metadata, runpy, sys
@@ -91,6 +92,32 @@ def test_a_rehearsal_runs_a_piece_without_a_gpu(tmp_path):
     assert "not measured" in done.stdout
     assert all("--quick" in p.command for p in pieces(tmp_path, reduced=True) if p.writes)
     assert not any("--quick" in p.command for p in pieces(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("mode", "rehearse", "code"),
+    [
+        ("gpu", False, 0),
+        ("gpu", True, 0),
+        ("interpreter", False, 2),
+        ("interpreter", True, 0),
+        ("compiler", True, 2),
+        ("unavailable", True, 2),
+    ],
+)
+def test_pieces_run_on_a_gpu_or_as_a_rehearsal(mode, rehearse, code, tmp_path, monkeypatch, capsys):
+    device = "GPU 1" if mode == "gpu" else None
+    decided = TritonMode(mode, "as the test says", device, "3", "2")
+    monkeypatch.setattr(gpu_command, "triton_mode", lambda: decided)
+    arguments = ["--list", "--only", "bench flex P1", "--results", str(tmp_path)]
+    assert gpu_command.main([*arguments, *["--rehearse"] * rehearse]) == code
+    shown = capsys.readouterr().out
+    if code:
+        assert shown.startswith("No GPU: as the test says.")
+        assert not [*tmp_path.iterdir()]
+    else:
+        assert shown == "bench flex P1\n"
+        assert [one.name for one in tmp_path.iterdir()] == ["GPU-1" if device else "rehearsal"]
 
 
 def test_benchmarks_need_four_packages():

@@ -7,7 +7,9 @@ from functools import cache
 import pytest
 
 from workbench.kernels.inspection import TARGETS, InspectionError, inspect_kernels
+from workbench.kernels.inspection.loops import DESCRIPTOR_COPY, Loop
 from workbench.kernels.inspection.report import (
+    KernelReport,
     amd_accesses,
     amd_resources,
     cuda_resources,
@@ -16,6 +18,7 @@ from workbench.kernels.inspection.report import (
     ptx_accesses,
     wide_divisions,
 )
+from workbench.kernels.inspection.targets import programs_per_sm
 
 SAMPLES = "tests.kernels.inspected_samples"
 
@@ -123,3 +126,38 @@ def test_the_texts_are_read_as_they_are_written():
 )
 def test_matrix_instructions_are_named_with_their_shape(assembly, found):
     assert matrix_instructions(assembly) == found
+
+
+def report_with(**fields):
+    of_code = {"loads": {}, "stores": {}, "wide_divisions": 0, "instructions": 1, "assembly": ""}
+    resources = {"registers": 32, "spill_bytes": 0, "shared_bytes": 0}
+    return KernelReport(kernel="k", target="sm_90", **of_code, **resources, **fields)
+
+
+def test_instructions_per_score_are_those_of_all_warps_over_one_tile():
+    loop = Loop(instructions=900, shortest=512)
+    by_descriptors = Loop(instructions=900, shortest=512, copies={DESCRIPTOR_COPY: 1})
+    assert report_with(num_warps=4).per_score(loop) == 0.0
+    whole = report_with(num_warps=4, tile=(64, 128))
+    assert whole.per_score(loop) == whole.per_score(by_descriptors) == 512 * 4 / (64 * 128)
+    # the rest of a page is copied by pointers, in smaller tiles
+    rest = report_with(num_warps=8, tile=(64, 128), rest_keys=16)
+    assert rest.per_score(loop) == 512 * 8 / (64 * 16)
+    assert rest.per_score(by_descriptors) == 512 * 8 / (64 * 128)
+
+
+@pytest.mark.parametrize("name", [one.name for one in TARGETS.values() if one.backend == "cuda"])
+def test_a_cuda_target_is_a_multiprocessor_as_they_are_built(name):
+    """CUDA C++ programming guide, technical specifications per compute capability."""
+    target = TARGETS[name]
+    assert target.capability == tuple(map(int, (name[3:-1], name[-1])))
+    # four schedulers share the warps, and 1,024 threads are the most of one program
+    assert (target.warps_per_sm % 4, target.warp_size) == (0, 32)
+    assert target.warps_per_sm * target.warp_size in {1536, 2048}
+    assert target.programs_per_sm in {16, 24, 32}
+    # one program can have all of the shared memory but the system's share
+    assert target.shared_per_sm_bytes - target.shared_memory_bytes == 1024
+    assert (
+        programs_per_sm(target, registers=1, shared_bytes=target.shared_memory_bytes, num_warps=1)
+        == 1
+    )

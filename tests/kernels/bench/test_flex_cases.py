@@ -49,6 +49,15 @@ def test_the_cases_at_their_full_size():
     assert {case.group for case in map(Group, CASES.values())} == {4}
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_a_reduced_case_shares_keys_among_as_many_heads(name):
+    case, small = CASES[name], CASES[name].reduced()
+    assert small.heads % small.kv_heads == 0
+    assert small.heads // small.kv_heads == case.heads // case.kv_heads
+    assert small.mask == case.mask
+    assert len(small.parts) == len(case.parts)
+
+
 class Group:
     def __init__(self, case):
         self.group = case.heads // case.kv_heads
