@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import workbench.core
 from tests.core.conformance import config
 from tests.models.configs import (
+    bailing_hybrid,
     bamba,
     deepseek_v3,
     gemma3,
@@ -74,6 +75,8 @@ MLLAMA = {
 }
 """Llama 3.2 Vision, which Transformers runs."""
 
+LING_2_5 = bailing_hybrid(architectures=["BailingMoeV2_5ForCausalLM"], group_norm_size=4)
+
 PROBLEMS = [
     pytest.param(
         {"model": catalog_config("gemma-2-9b") | {"tie_word_embeddings": False}, "rules": "0.23"},
@@ -110,6 +113,35 @@ PROBLEMS = [
         "Flint requires FlashInfer attention",
         {"backend": "FLASHINFER"},
         id="backend-that-a-class-does-not-write-for",
+    ),
+    pytest.param(
+        {"model": LING_2_5, "rules": "0.33", "tensor_parallel": 8},
+        "norm_groups_not_divisible",
+        "tp_size must be <= group_norm_size for local rms norm",
+        {"tensor_parallel": 4},
+        id="ranks-without-a-group-of-the-norm",
+    ),
+    pytest.param(
+        {"model": LING_2_5 | {"group_norm_size": 12}, "rules": "0.23", "tensor_parallel": 8},
+        "norm_groups_not_divisible",
+        "group_norm_size must be divisible by tp_size",
+        {"tensor_parallel": 4},
+        id="ranks-that-cut-a-group-of-the-norm",
+    ),
+    pytest.param(
+        {
+            "model": {
+                "architectures": ["LlavaOnevision2ForConditionalGeneration"],
+                "model_type": "llava_onevision2",
+                "text_config": llama(model_type="qwen3"),
+                "vision_config": {"hidden_size": 1152, "num_attention_heads": 16},
+            },
+            "rules": "0.33",
+        },
+        "tower_heads_not_rotated",
+        "head_dim must be divisible by 16 (4:6:6)",
+        NO_REMEDY,
+        id="heads-of-a-tower-that-three-axes-do-not-cover",
     ),
     pytest.param(
         {
@@ -1408,6 +1440,21 @@ REFUSALS = [
         "128000 is not divisible by 3",
         {"tensor_parallel": 2},
         id="vocabulary",
+    ),
+    pytest.param(
+        {
+            "model": {
+                "architectures": ["GraniteSpeechForConditionalGeneration"],
+                "model_type": "granite_speech",
+                "encoder_config": {"num_heads": 8, "output_dim": 42},
+                "text_config": llama(model_type="granite"),
+            },
+            "tensor_parallel": 4,
+        },
+        "tower_not_divisible",
+        "42 is not divisible by 4",
+        {"tensor_parallel": 2},
+        id="output-of-an-encoder-for-sound",
     ),
     pytest.param(
         {"model": "qwen3.5-27b", "tensor_parallel": 3},

@@ -176,11 +176,14 @@ class LinearAttention:
 
     mla_head_dim: what the configuration class of Bailing's hybrids, in the Transformers that 0.33
     needs, writes over head_dim (MLA's rotary part); None elsewhere.
+    norm_groups: parts of its output that are normed apart, which ranks must divide; None for one
+    norm of its whole output.
     """
 
     num_heads: int
     head_dim: int
     mla_head_dim: int | None = None
+    norm_groups: int | None = None
 
     kind: ClassVar[str] = "linear_attention"
     backend: ClassVar[str] = "LINEAR_ATTN"

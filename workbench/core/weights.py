@@ -176,15 +176,20 @@ TOWERS = "towers"
 
 
 class Tower(NamedTuple):
-    """The sizes of a tower for images of which every rank has a share."""
+    """The sizes of a tower for images or sound of which every rank has a share."""
 
     heads: int
+    """0 where they are not cut."""
     has_words: bool = True
     """vLLM names both numbers where heads do not divide; else it only asserts."""
     width: int = 0
     """Elements of the MLP, where they may be what does not divide; else 0."""
     has_gate: bool = False
     """Of the MLP: vLLM then asserts that the elements divide, and names no numbers."""
+    widens: str = "MLP"
+    """What has `width` elements."""
+    rotated_size: int = 0
+    """Elements of a head, where they are rotated along three axes; else 0."""
 
 
 class Weights(NamedTuple):

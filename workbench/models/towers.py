@@ -19,6 +19,10 @@ GENERAL = {
 }
 WHISPER = {"MoonshotKimia": 20}
 """Beginnings of architectures with the tower of a certain Whisper -> its heads."""
+SPEECH = frozenset({"GraniteSpeech", "GraniteSpeechPlus"})
+"""Those whose encoder for sound has an output that ranks share, and heads that they do not."""
+ROTATED = "LlavaOnevision2"
+"""The one that rotates heads along three axes."""
 GATED = frozenset({"Glm4v", "Glm4vMoe", "GlmOcr", "Qwen2_5_VL"})
 """Those whose MLP has a gate."""
 WIDTHS = {
@@ -31,8 +35,8 @@ DIVIDED = frozenset(
     {
         *GENERAL,
         *("Bee", "Cohere2Vision", "DotsOCR", "Gemma3", "Granite4Vision", "KimiVL", "Llava"),
-        *("LlavaNext", "LlavaNextVideo", "LlavaOnevision", "MiniMaxM3Sparse", "Mistral3"),
-        *("PaddleOCRVL", "PaliGemma"),
+        *("LlavaNext", "LlavaNextVideo", "LlavaOnevision", ROTATED, "MiniMaxM3Sparse"),
+        *("Mistral3", "PaddleOCRVL", "PaliGemma"),
     }
 )
 """Beginnings of architectures whose tower calls `divide`."""
@@ -54,6 +58,8 @@ def read_tower(fields: Fields) -> Tower | None:
         name = name.removesuffix(ending)
     if name in WHISPER:
         return Tower(WHISPER[name], has_words=False)
+    if name in SPEECH:
+        return _speech(fields)
     if name not in DIVIDED | ASSERTED:
         return None
     part, key = GENERAL.get(name, USUAL)
@@ -64,9 +70,19 @@ def read_tower(fields: Fields) -> Tower | None:
     width = place.get(WIDTHS.get(name, ""))
     if type(heads) is not int or heads < 1:
         return None
+    hidden = place.get("hidden_size") if name == ROTATED else None
     return Tower(
         heads,
         has_words=name not in ASSERTED,
         width=width if type(width) is int else 0,
         has_gate=name in GATED,
+        rotated_size=hidden // heads if type(hidden) is int else 0,
     )
+
+
+def _speech(fields: Fields) -> Tower | None:
+    """Return the width of what the encoder says of each moment."""
+    # GraniteSpeechCTCEncoder.__init__, 0.23 and 0.33
+    place = fields.top.get("encoder_config")
+    width = place.get("output_dim") if isinstance(place, Mapping) else None
+    return Tower(heads=0, width=width, widens="output") if type(width) is int else None

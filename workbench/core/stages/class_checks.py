@@ -63,6 +63,24 @@ def whole_class(run: WorkingPlan) -> None:
         )
 
 
+def norm_groups(run: WorkingPlan) -> None:
+    """Refuse ranks that do not divide the groups that linear attention norms its output in."""
+    # BailingMoELinearAttention.__init__, 0.23 and 0.33
+    groups, tp = getattr(run.model.state, "norm_groups", None), run.settings.tensor_parallel
+    if groups is None or groups % tp == 0:
+        return
+    text = "group_norm_size must be divisible by tp_size"
+    run.problem(
+        "norm_groups_not_divisible",
+        "tensor_parallel",
+        f"tensor_parallel = {tp} does not divide the {groups} groups (group_norm_size) that the "
+        "linear attention norms its output in: every rank has whole ones.",
+        operands={"group_norm_size": groups, "tensor_parallel": tp},
+        candidates=tuple({"tensor_parallel": n} for n in range(tp - 1, 0, -1) if groups % n == 0),
+        vllm_text="tp_size must be <= group_norm_size for local rms norm" if tp > groups else text,
+    )
+
+
 def sparse_nvfp4(run: WorkingPlan) -> None:
     """Refuse nvfp4 where sparse layers have no kernel for it."""
     # select_main_impl of minimax_m3/common/sparse_attention.py, 0.33

@@ -150,8 +150,11 @@ def _bailing_state(fields: Fields) -> LinearAttention | KimiDeltaAttention:
             head_dim=fields.integer(size, name="kda_head_dim"),
             conv_kernel=("short_conv_kernel_size", 4),
         )
-    state = _head_or_share(fields)
-    return replace(state, mla_head_dim=fields.integer("qk_rope_head_dim", 64, name="mla_head"))
+    return replace(
+        _head_or_share(fields),
+        mla_head_dim=fields.integer("qk_rope_head_dim", 64, name="mla_head"),
+        norm_groups=fields.integer("group_norm_size", 1, name="norm_groups"),
+    )
 
 
 MINICPM = (

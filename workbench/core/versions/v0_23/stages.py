@@ -111,6 +111,8 @@ LOAD_WEIGHTS = (
     class_checks.tied_head,
     class_checks.expert_scores,
     class_checks.whole_class,
+    class_checks.norm_groups,
+    weight_checks.tower_rotation,
     class_checks.sparse_nvfp4,
     class_checks.listed_blocks,
     class_checks.layers_without_number,
