@@ -514,7 +514,7 @@ def test_every_number_of_a_model_has_an_origin(name):
     assert "derived_max_model_len" in named
     if model.attention is not None:
         assert {"num_heads", "num_kv_heads", "head_size"} <= set(model.origins)
-    assert all(f"{key} = " in text and " from " in text for key, text in model.origins.items())
+    assert all(key == origin.name and origin.source for key, origin in model.origins.items())
 
 
 @pytest.mark.parametrize("wrapper", ["text_config", "llm_config"])

@@ -185,9 +185,10 @@ def test_the_fields_of_a_model_are_listed_with_their_entries_and_its_layers():
     plan = wb.resolve(model="nemotron-3-nano-30b-a3b")
     found = wb.lab.fields(plan)
     shown = found._repr_mimebundle_()["text/html"]
-    for name, text in plan.model.origins.items():
+    for name, origin in plan.model.origins.items():
         assert f"<code>{name}</code>" in shown
-        assert escape(text.rpartition(" from ")[2]) in shown
+        assert escape(origin.value) in shown
+        assert escape(origin.source) in shown
     for kind in {layer.kind for layer in plan.model.layers}:
         assert kind.replace("_", " ") in shown
     found.close()

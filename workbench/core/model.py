@@ -10,6 +10,7 @@ from typing import NamedTuple
 from workbench.core.draft_parts import Head, Mtp
 from workbench.core.published import OUTSIDE_DIGEST
 from workbench.core.states import Ring, State
+from workbench.core.trace import Origin
 from workbench.core.weights import NO_WEIGHTS, Tower, UnreadWeights, Weights
 
 FULL = "full_attention"
@@ -244,7 +245,7 @@ class Model:
     """What only a drafter's config.json says."""
     drafter: Model | None = None
     """The second checkpoint that drafts for it, as its config.json describes it."""
-    origins: Mapping[str, str] = field(default_factory=dict)
+    origins: Mapping[str, Origin] = field(default_factory=dict)
     """Field -> where in config.json it came from."""
     state_fields: tuple[str, ...] = field(default=(), compare=False)
     """Names among `origins` that the shapes of its states follow from."""
@@ -295,4 +296,4 @@ class Model:
 
     def origin(self, name: str) -> str:
         """Return one field's sentence: `num_kv_heads = 2 from text_config.num_key_value_heads`."""
-        return self.origins[name]
+        return str(self.origins[name])

@@ -18,6 +18,21 @@ class Rule(NamedTuple):
     unit: str = ""
 
 
+class Origin(NamedTuple):
+    """One number of a model, as text, and the entry of config.json or the rule that gave it."""
+
+    name: str
+    value: str
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.value} from {self.source}"
+
+    def __repr__(self) -> str:
+        # saved designs have the digest of models whose origins were sentences
+        return repr(str(self))
+
+
 class Citation(NamedTuple):
     """The place in vLLM where a rule was read.
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 from workbench.core.errors import ConfigError, nearest_names, shown
-from workbench.core.trace import show
+from workbench.core.trace import Origin, show
 from workbench.models.config_defaults import defaults_of
 
 Found = TypeVar("Found")
@@ -65,7 +65,7 @@ class Fields:
         self.top = config
         self.text = config
         self.prefix = ""
-        self.origins: dict[str, str] = {}
+        self.origins: dict[str, Origin] = {}
         self.listed_layers = 0
         self.remarks: list[str] = []
         for place in NESTED:
@@ -121,7 +121,7 @@ class Fields:
 
     def note(self, name: str, value: object, origin: str) -> None:
         """Record where a derived value comes from."""
-        self.origins[name] = f"{name} = {show(value)} from {origin}"
+        self.origins[name] = Origin(name, show(value), origin)
 
     def reading(self, read: Callable[[Fields], Found]) -> tuple[Found, tuple[str, ...]]:
         """Return what a function reads, and the names of the fields that it read for it."""

@@ -261,7 +261,7 @@ ORIGINS = "Where the model's numbers come from"
 def origins_html(plan: Plan) -> Html:
     """Return, field by field, the entry of config.json that it was read from."""
     notes = (tag("p", note) for note in plan.model.notes)
-    return join(*notes, code_block("\n".join(plan.model.origins.values())))
+    return join(*notes, code_block("\n".join(map(str, plan.model.origins.values()))))
 
 
 def sensitivity_html(plan: Plan, rows: Sequence[Mapping[str, Any]]) -> Html:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from workbench.core.plan import Plan
-from workbench.views.html import Html, code, document, note, table, tag
+from workbench.views.html import code, document, note, table, tag
 from workbench.views.units import counted
 
 LAYERS_SHOWN = 12
@@ -12,20 +12,17 @@ LAYERS_SHOWN = 12
 
 def model_fields_html(plan: Plan) -> str:
     """Return the numbers of the model with their entries of config.json, and its layers."""
+    origins = plan.model.origins.values()
     return document(
         tag("h4", f"What {plan.model.name} is read as"),
         *map(note, plan.model.notes),
-        table(("number", "value", "from config.json"), map(_origin, plan.model.origins.values())),
+        table(
+            ("number", "value", "from config.json"),
+            ((code(name), value, code(source)) for name, value, source in origins),
+        ),
         tag("h4", "Layers with a cache"),
         table(("kind", "layers", "numbers"), _kinds(plan)),
     )
-
-
-def _origin(text: str) -> tuple[Html, str, Html]:
-    """Return the cells of "name = value from entry"."""
-    name, _, rest = text.partition(" = ")
-    value, _, entry = rest.rpartition(" from ")
-    return code(name), value, code(entry)
 
 
 def _kinds(plan: Plan) -> Iterable[tuple[str, str, str]]:

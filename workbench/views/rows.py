@@ -70,7 +70,8 @@ ASSUMED = "Absent from config.json, so the family's default:"
 
 def assumptions(plan: Plan) -> tuple[str, ...]:
     """Return the model's numbers that config.json does not hold, as sentences."""
-    return tuple(line for line in plan.model.origins.values() if "family's default" in line)
+    origins = plan.model.origins.values()
+    return tuple(str(origin) for origin in origins if "family's default" in origin.source)
 
 
 def begun(text: str | None) -> str | None:

@@ -46,7 +46,11 @@ def _origins(plan: Plan, part: str) -> Iterable[str]:
     """Yield the fields of config.json that the size of a part follows from."""
     known = plan.model.origins
     names = {KV: OF_KV, PADDING: ()}.get(part, plan.model.state_fields)
-    found = [known[name].removesuffix(f" from {name}") for name in names if name in known]
+    found = [
+        f"{one.name} = {one.value}" if one.source == name else str(one)
+        for name in names
+        if (one := known.get(name))
+    ]
     return ["config.json:", *found] if found else []
 
 
