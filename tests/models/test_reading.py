@@ -265,6 +265,15 @@ def test_derived_max_model_len(changes, length):
 
 LONGROPE = {"rope_type": "longrope", "factor": 32}
 ORIGINAL = "original_max_position_embeddings"
+WITHOUT_LENGTH = kimi_linear(max_position_embeddings=None)
+STEP = llama(
+    architectures=["Step3p5ForCausalLM"],
+    model_type="step3p5",
+    num_attention_groups=8,
+    layer_types=["full_attention", "sliding_attention"],
+    sliding_window=512,
+    max_position_embeddings=9000,
+)
 
 
 @pytest.mark.parametrize(
@@ -313,6 +322,24 @@ def test_longrope_allows_more_than_it_takes_by_default(changes, taken, rules):
 )
 def test_yarn_stretches_its_original_length_in_one_version_only(changes, lengths):
     config = llama(max_position_embeddings=8192, **changes)
+    found = [resolve(Scenario(model=config, rules=r)).max_model_len for r in ("0.23", "0.33")]
+    assert tuple(found) == lengths
+
+
+@pytest.mark.parametrize(
+    ("config", "lengths"),
+    [
+        pytest.param(WITHOUT_LENGTH, (2048, 4096), id="kimi"),
+        pytest.param(kimi_linear(max_position_embeddings=9000), (9000, 9000), id="kimi-named"),
+        pytest.param(
+            WITHOUT_LENGTH | {"model_max_length": 9000}, (9000, 9000), id="kimi-of-tokenizer"
+        ),
+        pytest.param(STEP, (4096, 9000), id="step"),
+        pytest.param(STEP | {"max_seq_len": 8000}, (8000, 8000), id="step-named"),
+    ],
+)
+def test_a_class_of_one_release_completes_the_length(config, lengths):
+    """As both versions answered."""
     found = [resolve(Scenario(model=config, rules=r)).max_model_len for r in ("0.23", "0.33")]
     assert tuple(found) == lengths
 

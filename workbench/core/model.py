@@ -199,6 +199,8 @@ class Model:
     """`derived_max_model_len` where yarn's factor is taken to be in the length already."""
     default_max_model_len: int | None = None
     """The length without a requested one, where it differs (longrope)."""
+    class_max_model_len: int | None = None
+    """`derived_max_model_len` with a field of `RuleSet.completes_lengths`."""
     hidden_size: int | None = None
     """Elements of the vector between layers, None when config.json names none."""
     num_hidden_layers: int = 0

@@ -14,6 +14,11 @@ LENGTH_FIELDS = (
 AS_WRITTEN = frozenset({"su", "longrope", "llama3"})
 """RoPE kinds whose factor is already contained in the length fields."""
 YARN = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling"})
+BY_RELEASE = {
+    "kimi_linear": ("max_position_embeddings", 4096),
+    "step3p5": ("max_seq_len", 4096),
+}
+"""model_type -> a length field, and what its class has for it in some releases only."""
 SMALL_CONTEXT = {"phi3": 4096}
 """model_type -> what its configuration class has for `ORIGINAL`, outside the RoPE settings."""
 
@@ -27,10 +32,11 @@ class Lengths(NamedTuple):
     derived_max_model_len: int | None = None
     yarn_as_written: int | None = None
     default_max_model_len: int | None = None
+    class_max_model_len: int | None = None
 
 
 def read_lengths(fields: Fields) -> Lengths:
-    """Return the lengths: derived, derived with yarn's length as written (0.33), by default.
+    """Return the lengths: derived, with yarn's length as written (0.33), by default, of a class.
 
     `model_max_length` if present, else the smallest length field, times the RoPE factor; yarn
     scales its original length instead. Source: vLLM 0.23 and 0.33, ModelConfig max_model_len.
@@ -38,16 +44,25 @@ def read_lengths(fields: Fields) -> Lengths:
     keys = ("model_max_length",) if fields.has("model_max_length") else LENGTH_FIELDS
     lengths = {key: fields.integer(key) for key in keys if fields.has(key)}
     scalings = list(_rope_scalings(fields))
+    of_class = _of_class(fields, lengths, scalings)
     is_longrope = any(kind == "longrope" for _, kind, _ in scalings)
     if not lengths:
         fields.note("derived_max_model_len", None, "config.json, which has no length field")
         default = _longrope(fields) if is_longrope else _assumed(fields, scalings)
-        return Lengths(default_max_model_len=default)
+        return Lengths(default_max_model_len=default, class_max_model_len=of_class)
     key = min(lengths, key=lambda field: lengths[field])
     tokens, origin = _scaled(fields, lengths[key], key, scalings)
     fields.note("derived_max_model_len", tokens, origin)
     written, _ = _scaled(fields, lengths[key], key, scalings, AS_WRITTEN | YARN)
-    return Lengths(tokens, written, _longrope(fields) if is_longrope else None)
+    return Lengths(tokens, written, _longrope(fields) if is_longrope else None, of_class)
+
+
+def _of_class(fields: Fields, lengths: dict[str, int], scalings: list[Scaling]) -> int | None:
+    """Return the derived length where a class completes what the file omits; None without one."""
+    key, tokens = BY_RELEASE.get(fields.model_type, ("", 0))
+    if not key or key in fields.text or "model_max_length" in lengths:
+        return None
+    return _scaled(fields, min(tokens, *lengths.values(), tokens), key, scalings)[0]
 
 
 def _scaled(

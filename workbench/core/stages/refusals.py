@@ -61,6 +61,8 @@ def max_model_len(run: WorkingPlan) -> None:
     explicit, model = run.settings.max_model_len, run.model
     stretched = run.rules.yarn_stretches
     derived = model.derived_max_model_len if stretched else model.yarn_as_written
+    if (model.whole_model_type or model.model_type) in run.rules.completes_lengths:
+        derived = model.class_max_model_len or derived
     if explicit == -1 and derived is None:
         raise Refused(
             "max_model_len_not_limited",
