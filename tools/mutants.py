@@ -48,7 +48,10 @@ STORE_TESTS = tuple(
 )
 CORE_TESTS = (
     "tests/core",
-    *(f"tests/models/test_{one}.py" for one in ("caches_alongside", "weights")),
+    *(
+        f"tests/models/test_{one}.py"
+        for one in ("caches_alongside", "served_architectures", "weights")
+    ),
     *(f"tests/views/test_{one}.py" for one in ("backends", "flex_views", "transfer")),
     "tests/labs/test_cache_view_properties.py",
     "tests/verify/test_verify.py",

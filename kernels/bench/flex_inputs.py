@@ -82,7 +82,7 @@ class Truth:
     def difference(self, peer: Any) -> str:
         """Describe what is wrong with a peer's current result; empty if nothing is."""
         given = peer.result()[self.tokens].double()
-        bad = (~given.isfinite()).any(-1).any(-1).nonzero().flatten().tolist()
+        bad = (~given.isfinite()).flatten(1).any(1).nonzero().flatten().tolist()
         if bad:
             return f"{NOT_FINITE}, first at query {self.tokens[bad[0]]}, {len(bad)} of {len(given)}"
         gaps = (given - self.exact).abs().amax((1, 2))

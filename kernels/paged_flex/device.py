@@ -30,7 +30,7 @@ def limits_of(device: torch.device) -> Limits | None:
     return Limits(capability, properties.shared_memory_per_block_optin)
 
 
-def default_settings(device: torch.device, *, bitwise: bool = False) -> Settings:
+def default_settings(device: torch.device, *, bitwise: bool) -> Settings:
     """Return the shipped settings for a device; the interpreter's are those without wgmma."""
     limits = limits_of(device)
     settings = shipped(bitwise=bitwise, capability=limits.capability if limits else None)

@@ -101,7 +101,7 @@ def fitted(
             least = 4 if on_hopper and rows == 64 else 8
             warps = least if rows > SMALLEST_TILE else warps
         if not settings.as_given and dims.width > 2 * WIDE_HEAD:
-            rows, keys, warps = min(rows, 32), 16 if settings.one_path else min(keys, 32), 8
+            rows, keys, warps = min(rows, 32), 16 if settings.one_path else keys, 8
         if not settings.as_given and dtype == "float32":
             # float32 is multiplied without matrix instructions, from registers: twice the warps
             rows, keys, warps = min(rows, 32), min(keys, 16), max(warps, 8)

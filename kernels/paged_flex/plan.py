@@ -217,7 +217,7 @@ def plan_attention(
             given=limits.capability,
             limit=FLOAT8_CAPABILITY,
         )
-    settings = default_settings(device) if settings is None else settings
+    settings = default_settings(device, bitwise=False) if settings is None else settings
     check_kind("settings", settings, Settings, "Settings, such as settings.FAST, or None")
     check_tables(mask, score, batch, heads=shapes.query_heads)
     fit = fitted(

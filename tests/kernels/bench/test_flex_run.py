@@ -129,7 +129,8 @@ def test_a_misplaced_token_is_found():
     assert difference(exact) == ""
     assert "off by" in difference(exact.roll(1, 0))
     exact[right.tokens[3], 0, 0] = float("nan")
-    assert "not finite" in difference(exact)
+    found = f"first at query {right.tokens[3]}, 1 of {len(right.tokens)}"
+    assert difference(exact) == f"not finite, {found}"
 
 
 class StandIn:

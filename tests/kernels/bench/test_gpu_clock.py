@@ -8,7 +8,14 @@ pytest.importorskip("triton")
 import torch
 
 from workbench.kernels.bench import gpu_clock
-from workbench.kernels.bench.gpu_clock import Limits, cold_samples, event_seconds, wall_s
+from workbench.kernels.bench.gpu_clock import (
+    COPY_BYTES,
+    FLUSH_BYTES,
+    Limits,
+    cold_samples,
+    event_seconds,
+    wall_s,
+)
 
 STEP_S, FLUSH_S = 0.25, 4.0
 
@@ -79,6 +86,12 @@ def test_the_wall_has_a_call_until_its_work_ends_and_nothing_from_before(clock):
     mean = wall_s([1, 3], work, before=lambda _peer: clock.pass_by(FLUSH_S), turns=2)
     assert called == [1, 3, 1, 3]
     assert mean == 2 * STEP_S
+
+
+def test_memory_is_flushed_and_copied_in_amounts_that_no_l2_holds():
+    l2_of_an_h100 = 50 * 2**20
+    assert 3 * l2_of_an_h100 < FLUSH_BYTES
+    assert COPY_BYTES > 3 * FLUSH_BYTES
 
 
 def test_the_floor_is_the_slower_of_the_copy_and_the_launches():

@@ -68,6 +68,7 @@ def test_flashinfer_gets_every_key_in_its_place(given):
         for plane, own in ((0, request.keys), (1, request.values)):
             assert torch.equal(cache[pages, plane].flatten(0, 1)[:length], own)
     if not is_decode:
+        assert found["causal"]
         assert found["qo_indptr"].tolist() == given.paged.batch.query_start_loc.tolist()
     assert found["window_left"] == (given.case.window or 0) - 1
 

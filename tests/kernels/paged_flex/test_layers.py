@@ -7,7 +7,15 @@ pytest.importorskip("triton")
 
 import torch
 
-from tests.kernels.paged_flex.cases import DEVICE, FOLDED, SPLIT, Case, interpreted, requests
+from tests.kernels.paged_flex.cases import (
+    DEVICE,
+    FOLDED,
+    ONE_PATH,
+    SPLIT,
+    Case,
+    interpreted,
+    requests,
+)
 from workbench.kernels.block_table.traffic import counted_traffic
 from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.api import paged_attention
@@ -71,6 +79,10 @@ def test_caches_of_8_bits_with_scales_of_heads_and_of_tensors(dtype, settings):
     # in the middle of a tensor: an address that is a multiple of 4
     case.check(masks.sliding_window(50), settings=settings, scales=by_head[:, 1])
     case.check(masks.causal(), masks.soft_cap(2.0), settings, scales=by_head, sinks=SINKS)
+    # of heads that are apart in memory, in splits and without
+    apart = by_head.T.contiguous().T
+    for one in (settings, ONE_PATH):
+        case.check(settings=one, scales=apart)
 
 
 @interpreted
