@@ -93,6 +93,50 @@ def test_what_defines_nothing_is_judged_by_the_tests_of_its_file(points, tmp_pat
     assert all(tests == ["tests/test_x.py::test_f"] for tests in judges)
 
 
+PROGRAM = """
+def compiled():
+    return 1 + 1
+
+
+def main():
+    compiled()
+
+
+if __name__ == "__main__":
+    main()
+"""
+STARTER = """
+WORKER = "code.parts.worker"
+
+
+def inspect():
+    run(WORKER)
+"""
+NAMESAKE = """
+def main():
+    compiled()
+
+
+def go():
+    main()
+"""
+
+
+def test_a_program_is_judged_first_by_the_tests_of_what_starts_it(points, tmp_path):
+    from mutation_cover import Area, Cover
+
+    (tmp_path / "code").mkdir()
+    for name, text in (("worker", PROGRAM), ("api", STARTER), ("other", NAMESAKE)):
+        (tmp_path / f"code/{name}.py").write_text(text)
+    reached = {("code/api.py", 6): ["test_start"], ("code/other.py", 7): ["test_go"]}
+    seconds = {"test_start": 0.2, "test_go": 0.1}
+    cover = Cover(Area("x", "code", ()), tmp_path, seconds, reached)
+    found = list(points.mutants(PROGRAM.encode(), "code/worker.py"))
+    inside = [one for one in found if one.function]
+    assert {one.function for one in inside} == {"compiled", "main"}
+    assert {tuple(cover.tests_of(one)) for one in inside} == {("test_start", "test_go")}
+
+
 def test_text_types_and_messages_stay(points):
     source = b"x: int | None = f'{1 + 1}'\nraise ValueError(2 + 3)\nassert 1 < 2\n"
     assert list(points.mutants(source, "x.py")) == []

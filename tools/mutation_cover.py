@@ -26,8 +26,8 @@ RARE = 10
 TABLES = (ast.Assign, ast.AnnAssign, ast.ClassDef)
 """What has a name of its own and mentions others: a class mentions the types of its fields."""
 CALLED = (ast.FunctionDef, ast.AsyncFunctionDef)
-ROUNDS = 3
-"""How far names are followed from a table to the functions that read it."""
+ROUNDS = 6
+"""How far names are followed from a table, or from a kernel, to the functions that use it."""
 Block = tuple[str, int]
 """A file and the first line of a block."""
 Reached = tuple[str, float, list[Block]]
@@ -71,13 +71,27 @@ class Cover:
             rest = in_turns(self.reached[block], self.seconds)
             return list(dict.fromkeys([*first, *rest]))[:MOST]
         wanted = self.names_at(mutant.file, mutant.line)
+        # a name such as `main` means the one of its own file first
+        followed = [*self.followed(wanted, {mutant.file}), *self.followed(wanted)]
+        return list(dict.fromkeys(followed))[:MOST] or self.tests_of_file(mutant.file)
+
+    def followed(self, names: set[str], files: set[str] | None = None) -> list[str]:
+        """Return the tests of what uses names, and of what uses that in turn, nearest first.
+
+        files: where a user is sought; where none is there, in all files.
+        """
         tests: dict[str, None] = {}
+        wanted = names
         for _ in range(ROUNDS):
-            users = [one for one in self.places if one[1] & wanted]
+            users = [one for one in self.places if one[1] & wanted and not one[2] & wanted]
+            if files is not None:
+                users = [one for one in users if one[0][0] in files] or users
+                files = {where[0] for where, _, _ in users}
             found = chain.from_iterable(self.reached.get(where, ()) for where, _, _ in users)
             tests.update(dict.fromkeys(in_turns(set(found), self.seconds)))
-            wanted = wanted.union(*(own for where, _, own in users if where not in self.reached))
-        return list(tests)[:MOST] or self.tests_of_file(mutant.file)
+            new = set().union(*(own for where, _, own in users if where not in self.reached))
+            wanted = new if files is not None else wanted | new
+        return list(tests)
 
     def tests_of_file(self, file: str) -> list[str]:
         """Return the tests that reach any block of a file."""
@@ -139,9 +153,11 @@ class Cover:
             tables: list[ast.stmt] = [one for one in tree.body if isinstance(one, TABLES)]
             # Triton runs the text of a kernel, so that no block of it is reached: who calls it?
             named = {id(one.body): {one.name} for one in ast.walk(tree) if isinstance(one, CALLED)}
-            for body in [*blocks(tree), *([one] for one in tables)]:
+            for body in [*blocks(tree), *([one] for one in (*tables, *entries(tree)))]:
                 names = {name for one in body for name in names_in(one)}
                 own = defined_by(body[0]) if body[0] in tables else named.get(id(body), set())
+                if body[0] in tree.body and body[0] not in tables:
+                    own = {started(Path(file).with_suffix("").parts[-1])}
                 found.append(((file, body[0].lineno), names, own))
         return found
 
@@ -152,6 +168,18 @@ def names_in(node: ast.AST) -> Iterator[str]:
         match one:
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.keyword(arg=str(name)):
                 yield name
+            case ast.Constant(value=str(name)) if name.count(".") > 1:
+                yield started(name.rpartition(".")[2])
+
+
+def entries(tree: ast.Module) -> list[ast.stmt]:
+    """Return what runs a module that is started as a program, in a process that notes no block."""
+    return [one for one in tree.body if isinstance(one, ast.If)]
+
+
+def started(module: str) -> str:
+    """Return the name by which code that starts a module as a program is found."""
+    return f"-m {module}"
 
 
 def defined_by(node: ast.stmt) -> set[str]:
