@@ -69,6 +69,14 @@ def test_the_smallest_rank_comes_first(capability, first):
         assert rules.backends.order(query)[0] == first
 
 
+@pytest.mark.parametrize("rules", RULE_SETS)
+def test_ranks_leave_room_between_them(rules):
+    """A later version puts its backends in between and changes no earlier record."""
+    ranks = [rank for record in RULE_SETS[rules].backends.values() for rank in record.ranks]
+    assert ranks
+    assert [rank for rank in ranks if rank.number <= 0 or rank.number % 5] == []
+
+
 def test_limits_read_as_text():
     assert str(Capabilities()) == "any"
     assert str(Capabilities(majors=(9, 10))) == "9.x, 10.x"

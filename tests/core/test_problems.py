@@ -653,6 +653,20 @@ PROBLEMS = [
         id="block-next-to-others",
     ),
     pytest.param(
+        # one key per token, as the others have, and read in smaller blocks
+        {
+            "model": "minimax-m3",
+            "device": "H100",
+            "rules": "0.33",
+            "block_size": 256,
+            "kv_cache_layout": "BLNHC",
+        },
+        "packed_block_not_split",
+        "MINIMAX_M3_SPARSE_INDEXER needs 128-token kernel blocks",
+        {"kv_cache_layout": "LBNHC"},
+        id="index-keys-next-to-others",
+    ),
+    pytest.param(
         {"model": llama(), "tensor_parallel": 4, "kv_cache_memory_bytes_by_rank": (2**34,) * 2},
         "memory_ranks_mismatch",
         None,

@@ -24,12 +24,15 @@ def a_range():
     return st.tuples(st.integers(0, SIZE), st.integers(-1, SIZE + 5))
 
 
-any_mask = st.one_of(
+one_interval = st.one_of(
     st.builds(masks.causal),
     st.builds(masks.full),
     st.builds(masks.sliding_window, st.integers(1, 80)),
     st.builds(masks.window_around, st.integers(1, 80)),
     st.builds(masks.chunked, st.integers(1, 80)),
+)
+any_mask = st.one_of(
+    one_interval,
     st.builds(lambda sink, w: masks.sink_window([sink], w), st.integers(0, 70), st.integers(1, 70)),
     st.builds(lambda tokens: masks.document([tokens]), lengths),
     st.builds(lambda ranges: masks.prefix_lm([ranges]), st.lists(a_range(), max_size=3)),
@@ -68,6 +71,20 @@ def test_a_span_holds_what_is_seen_and_its_full_part_is_full(mask, seq_len, tile
         assert not rows[:, outside].any()
         inside = (keys >= full_low) & (keys < full_high) & (keys >= low) & (keys < high)
         assert rows[:, inside].all()
+
+
+@settings(max_examples=EXAMPLES // 2)
+@given(one_interval, st.integers(1, SIZE), st.sampled_from([1, 4, 16, 64]))
+def test_where_a_query_sees_one_interval_spans_waste_no_tile(mask, seq_len, tile):
+    """No wider than what some query sees; full from the first to the last key that all see."""
+    seen, spans = picture(mask, seq_len, tile)
+    keys = torch.arange(seq_len)
+    for i in range(-(-seq_len // tile)):
+        near, low, full_low, full_high, high = spans[i]
+        rows = seen[i * tile : min((i + 1) * tile, seq_len), :seq_len]
+        assert near == 0
+        assert torch.equal((keys >= low) & (keys < high), rows.any(0))
+        assert torch.equal((keys >= full_low) & (keys < full_high), rows.all(0))
 
 
 @settings(max_examples=EXAMPLES // 4)
