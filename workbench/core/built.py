@@ -26,6 +26,8 @@ def as_built(model: Model, settings: Settings, rules: RuleSet) -> Model:
         drafter = _with_own_heads(model.drafter, rules) if settings.draft_model else None
         model = model if drafter is model.drafter else replace(model, drafter=drafter)
     model = _with_own_heads(model, rules)
+    if model.stated is not None and not (model.stated.head_size or rules.counts_empty_heads):
+        model = replace(model, stated=None)
     if model.architecture in rules.model_registry.run_by_transformers:
         model = _as_transformers_does(model, model.unread_weights)
     if model.architecture in rules.lists_blocks:

@@ -149,6 +149,8 @@ class RuleSet:
     """Linear attention combined with MLA has states of the heads that MLA rotates."""
     sm10x_kv_cache_dtypes: Mapping[str, str] = field(default_factory=dict)
     """Architecture -> KV dtype instead of auto on capability 10.x."""
+    counts_empty_heads: bool = False
+    """A head_dim of 0 is what it says, not one that the class lacks."""
     completes_lengths: frozenset[str] = frozenset()
     """model_types of whole files whose class, or that of their text, completes a length."""
     yarn_stretches: bool = True

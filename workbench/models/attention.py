@@ -73,9 +73,14 @@ def stated_attention(fields: Fields) -> Attention | None:
     is_built_otherwise = (
         fields.model_type in UNCOUNTED if is_mla else all(map(fields.has, EXPANDED))
     )
-    if not is_built_otherwise:
+    # Its class writes the rotary part over head_dim, also of DeepSeek-OCR, which has no latent.
+    is_plain = fields.model_type == "deepseek_v2" and not fields.has("kv_lora_rank")
+    if not (is_built_otherwise or is_plain):
         return None
     heads = fields.integer("num_attention_heads")
+    if is_plain:
+        size = fields.integer("qk_rope_head_dim", minimum=0)
+        return Attention(num_heads=heads, num_kv_heads=_kv_heads(fields, heads), head_size=size)
     is_rope = fields.model_type in ROPE_IS_HEAD_DIM
     size = fields.integer("qk_rope_head_dim") if is_rope else _head_size(fields, heads)
     return Attention(num_heads=heads, num_kv_heads=_kv_heads(fields, heads), head_size=size)

@@ -268,6 +268,7 @@ V0_33 = V0_23.successor(
     derived_heads=V0_23.derived_heads - {"commandr"},
     # transformers 5.16.1, which it requires, has MiniCPM3Config
     without_config_class=frozenset(),
+    counts_empty_heads=False,
     # KimiLinearConfig, which KimiK3Config builds, too
     completes_lengths=frozenset({"kimi_linear", "kimi_k3"}),
     citations=CITATIONS,
