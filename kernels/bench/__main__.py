@@ -51,8 +51,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.json:
             options.json.write_text(result.to_json(), encoding="utf-8")
 
-    peers = tuple(filter(None, options.peers.split(",")))
-    result = module.run(Plan(cases, options.quick, _say, save, options.compile_only, peers))
+    plan = Plan(
+        cases=cases,
+        quick=options.quick,
+        say=_say,
+        save=save,
+        compile_only=options.compile_only,
+        peers=tuple(filter(None, options.peers.split(","))),
+    )
+    result = module.run(plan)
     _say(f"\n{report(result)}")
     return 1 if result.wrong else 0
 

@@ -29,19 +29,18 @@ class Expected(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run. say gets a line whenever something is begun or omitted.
-
-    save gets the result after every case, since a run on a borrowed GPU may be cut off.
-    compile_only: only what the compiler makes of the kernels. peers: texts; only peers whose
-    names contain one of them take part. Without texts all do.
-    """
+    """What to run."""
 
     cases: tuple[Any, ...]
     quick: bool
     say: Callable[[str], None]
+    """Gets a line whenever something is begun or omitted."""
     save: Callable[[Any], None] = lambda _result: None
+    """Gets the result after every case, since a run on a borrowed GPU may be cut off."""
     compile_only: bool = False
+    """Only what the compiler makes of the kernels."""
     peers: tuple[str, ...] = ()
+    """Only peers whose names contain one of these take part; all, if there are none."""
 
     def has(self, name: str) -> bool:
         """Return whether a peer takes part. The one that others are compared with always does."""
