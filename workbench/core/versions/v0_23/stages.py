@@ -34,6 +34,7 @@ from workbench.core.stages import (
     refusals,
     speculation,
     state_pages,
+    tower_checks,
     weight_checks,
 )
 
@@ -76,7 +77,7 @@ RESOLVE_CONFIGURATION = (
     refusals.native_architecture,
     pipeline_checks.plan_of_transformers,
     pipeline_checks.unnamed_text_model,
-    weight_checks.tower_split,
+    tower_checks.tower_split,
     refusals.vocabulary_split,
     weight_checks.expert_split,
     state_pages.states,
@@ -112,7 +113,7 @@ LOAD_WEIGHTS = (
     class_checks.expert_scores,
     class_checks.whole_class,
     class_checks.norm_groups,
-    weight_checks.tower_rotation,
+    tower_checks.tower_rotation,
     class_checks.sparse_nvfp4,
     class_checks.listed_blocks,
     class_checks.layers_without_number,

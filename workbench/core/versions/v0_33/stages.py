@@ -21,6 +21,7 @@ from workbench.core.stages import (
     refusals,
     speculation,
     state_pages,
+    tower_checks,
     weight_checks,
 )
 from workbench.core.versions.v0_23.stages import (
@@ -56,7 +57,7 @@ STAGES = (
     refusals.nvfp4_with_mla,
     refusals.mamba_block_size,
     refusals.native_architecture,
-    weight_checks.tower_split,
+    tower_checks.tower_split,
     refusals.vocabulary_split,
     weight_checks.expert_split,
     state_pages.states,
