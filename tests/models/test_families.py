@@ -224,7 +224,10 @@ def test_an_absent_field_takes_the_default_of_its_family(config, attribute, valu
 
 def test_a_default_says_that_it_is_one():
     model = read_model(nemotron_h(n_groups=None), "x")
-    assert model.origin("n_groups") == "n_groups = 8 from the family's default (n_groups is absent)"
+    assert (
+        str(model.origins["n_groups"])
+        == "n_groups = 8 from the family's default (n_groups is absent)"
+    )
 
 
 # Kinds of layers
@@ -341,7 +344,7 @@ def test_head_size(config, head_size):
 def test_kv_heads_have_many_names(key):
     model = read_model(llama(num_key_value_heads=None, **{key: 4}), "x")
     assert model.attention.num_kv_heads == 4
-    assert model.origin("num_kv_heads") == f"num_kv_heads = 4 from {key}"
+    assert str(model.origins["num_kv_heads"]) == f"num_kv_heads = 4 from {key}"
 
 
 def test_the_first_name_of_the_kv_heads_counts():
@@ -476,9 +479,12 @@ def test_flash_attention_is_restricted_by_a_float32_that_is_written_down(
 
 def test_origins_name_the_nested_field():
     model = read_model(qwen3_5(kv_heads=2), "x")
-    assert model.origin("num_kv_heads") == "num_kv_heads = 2 from text_config.num_key_value_heads"
-    assert model.origin("head_size") == "head_size = 256 from text_config.head_dim"
-    assert model.origin("mamba_ssm_cache_dtype").endswith("from text_config.mamba_ssm_dtype")
+    assert (
+        str(model.origins["num_kv_heads"])
+        == "num_kv_heads = 2 from text_config.num_key_value_heads"
+    )
+    assert str(model.origins["head_size"]) == "head_size = 256 from text_config.head_dim"
+    assert str(model.origins["mamba_ssm_cache_dtype"]).endswith("from text_config.mamba_ssm_dtype")
     assert model.model_type == "qwen3_5"
 
 
@@ -491,18 +497,18 @@ def test_the_fields_of_a_state_are_those_that_its_shapes_follow_from():
 
 def test_origins_of_a_flat_file():
     model = read_model(nemotron_h(), "x")
-    assert model.origin("num_kv_heads") == "num_kv_heads = 2 from num_key_value_heads"
-    assert model.origin("model_dtype") == "model_dtype = bfloat16 from dtype"
-    assert model.origin("derived_max_model_len").endswith("from max_position_embeddings")
-    assert model.origin("layers").endswith("from hybrid_override_pattern")
+    assert str(model.origins["num_kv_heads"]) == "num_kv_heads = 2 from num_key_value_heads"
+    assert str(model.origins["model_dtype"]) == "model_dtype = bfloat16 from dtype"
+    assert str(model.origins["derived_max_model_len"]).endswith("from max_position_embeddings")
+    assert str(model.origins["layers"]).endswith("from hybrid_override_pattern")
 
 
 def test_origins_of_derived_values_say_how():
     kimi = read_model(kimi_linear(), "x")
-    assert kimi.origin("head_size").endswith("kv_lora_rank + qk_rope_head_dim (MLA)")
-    assert kimi.origin("kda_num_heads").endswith("from linear_attn_config.num_heads")
-    assert (
-        read_model(bamba(), "x").origin("intermediate_size").endswith("mamba_expand * hidden_size")
+    assert str(kimi.origins["head_size"]).endswith("kv_lora_rank + qk_rope_head_dim (MLA)")
+    assert str(kimi.origins["kda_num_heads"]).endswith("from linear_attn_config.num_heads")
+    assert str(read_model(bamba(), "x").origins["intermediate_size"]).endswith(
+        "mamba_expand * hidden_size"
     )
 
 

@@ -28,7 +28,7 @@ def test_every_block_says_its_kv_heads_and_a_block_without_attention_has_no_laye
     assert [layer.num_kv_heads for layer in model.layers] == [None, 4, 1]
     assert model.attention.num_kv_heads == 8
     assert not model.is_hybrid
-    assert "block_configs" in model.origin("num_kv_heads")
+    assert "block_configs" in str(model.origins["num_kv_heads"])
 
 
 @pytest.mark.parametrize("case", BAD)

@@ -93,7 +93,7 @@ def test_a_family_declares_architectures_that_a_version_serves(model_type):
 def test_a_config_without_architectures_has_those_of_its_family():
     model = read_model(llama(), "x")
     assert model.architecture == "LlamaForCausalLM"
-    assert model.origin("architecture") == (
+    assert str(model.origins["architecture"]) == (
         "architecture = LlamaForCausalLM from the family's default (architectures is absent)"
     )
 

@@ -295,7 +295,3 @@ class Model:
     def ssm_layers(self) -> int:
         """Return the number of SSM layers."""
         return sum(layer.kind == SSM for layer in self.layers)
-
-    def origin(self, name: str) -> str:
-        """Return one field's sentence: `num_kv_heads = 2 from text_config.num_key_value_heads`."""
-        return str(self.origins[name])
