@@ -1756,6 +1756,26 @@ def test_both_rule_sets_agree_where_the_platform_has_no_default_of_its_own():
     assert (since.block_size, since.mamba_page_size_padded) == (1056, 540_672)
 
 
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_the_attention_of_the_first_layer_stops_before_its_experts(rules):
+    """As both versions answered: the layers at both ends keep the model's dtype with TurboQuant."""
+    ranks = {"model": "qwen3-30b-a3b", "rules": rules, "tensor_parallel": 2, "data_parallel": 5}
+    plan = resolve(Scenario(**ranks, device="H100", backend="FLASHMLA"))
+    assert [problem.code for problem in plan.errors][:1] == ["backend_not_valid"]
+    packed = {"kv_cache_dtype": "turboquant_k8v4", "dtype": "float32"}
+    with pytest.raises(Refused) as caught:
+        resolve(Scenario(**ranks, device="H100", **packed))
+    assert caught.value.code == "experts_not_divisible"
+
+
+def test_the_stages_of_a_class_are_checked_before_its_quantization():
+    """As vLLM 0.23 answered."""
+    requested = {"dtype": "float32", "quantization": "fp8_per_block", "pipeline_parallel": 2}
+    with pytest.raises(Refused) as caught:
+        resolve(Scenario(model="minimax-text-01", rules="0.23", device="H100", **requested))
+    assert caught.value.code == "stages_not_supported"
+
+
 def test_xpu_keeps_no_padding_where_the_pages_were_equal():
     """GDN pages that fit exactly with a granularity of 16 stop fitting when XPU rounds to 64.
 

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from math import gcd
 
 from workbench.core.errors import Refused
+from workbench.core.groups.built_layers import unquantized_layers
 from workbench.core.missing_kernels import COMPRESSED, NO_SCALED_LINEAR
+from workbench.core.model import SSM
 from workbench.core.online import MXFP8, NVFP4, loading_method
 from workbench.core.ranks import Split, split_of
 from workbench.core.rule_set import RULE_SETS
@@ -28,6 +30,8 @@ NO_UNGATED = "is_act_and_mul=False is supported only for CUDA"
 NO_GROUPS_LINEAR = "Failed to find a kernel that can implement the WNA16 linear layer."
 CUT_GROUP = "The input size is not aligned with the quantized weight shape."
 INPUTS, OUTPUTS = "Weight input_size_per_partition", "Weight output_partition_size"
+WITHOUT_BACKEND = frozenset({"no_valid_backend", "backend_not_valid"})
+"""Problems of `backend_choice` at which the first attention layer stops."""
 Cut = tuple[Part, int, int, str]
 """A part, the size that its block does not divide, the block, and vLLM's text."""
 
@@ -102,10 +106,13 @@ def weight_blocks(run: WorkingPlan) -> None:
 def expert_split(run: WorkingPlan) -> None:
     """Refuse ranks that cannot have equal shares of every expert. Errors: Refused.
 
+    A layer builds its attention first: where that of the first one stops, vLLM does not get here.
     Source: `FusedMoE.__init__`, 0.23, and `FusedMoEConfig.__post_init__`, 0.33.
     """
     split = split_of(run)
     if split.of_experts == 1 or split.keeps_experts or not run.model.num_experts:
+        return
+    if _first_layer_stops(run):
         return
     parts = run.model.weights.expert_parts
     part = next((one for one in parts if not one.fits(split)), None)
@@ -124,6 +131,13 @@ def expert_split(run: WorkingPlan) -> None:
         candidates=valid,
         vllm_text="",  # an assertion without words
     )
+
+
+def _first_layer_stops(run: WorkingPlan) -> bool:
+    """Return whether the first layer is attention that takes the backend of the rest, invalid."""
+    first = run.model.layers[0]
+    takes_it = first.kind != SSM and first.number not in unquantized_layers(run)
+    return takes_it and any(problem.code in WITHOUT_BACKEND for problem in run.problems)
 
 
 def weight_kernels(run: WorkingPlan) -> None:

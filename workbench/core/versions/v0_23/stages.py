@@ -62,12 +62,13 @@ RESOLVE_CONFIGURATION = (
     batch_sizes.slots_of_drafts,
     refusals.tensor_parallel,
     engines.whole_experts,
+    # verify_with_parallel_config, before _get_quantization_config
+    pipeline_checks.pipeline_parallel,
+    context_parallel.shared_kv_heads,
     quantization.quantization_described,
     quantization.quantization_capability,
     quantization.quantization_dtype,
     refusals.nvfp4_with_mla,
-    pipeline_checks.pipeline_parallel,
-    context_parallel.shared_kv_heads,
     pipeline_checks.shared_caches,
     cache_mode.enable_prefix_caching,
     state_pages.state_dtype_field,
@@ -79,7 +80,6 @@ RESOLVE_CONFIGURATION = (
     pipeline_checks.unnamed_text_model,
     tower_checks.tower_split,
     refusals.vocabulary_split,
-    weight_checks.expert_split,
     state_pages.states,
     batch_sizes.cpu_mla_token_budget,
 )
@@ -87,6 +87,7 @@ RESOLVE_CONFIGURATION = (
 
 BUILD_LAYERS = (
     backend_choice.backend_choice,
+    weight_checks.expert_split,
     layer_backends.layer_backends,
     draft_backend.draft_backend,
     built_backends.backends_as_built,

@@ -22,7 +22,6 @@ from workbench.core.stages import (
     speculation,
     state_pages,
     tower_checks,
-    weight_checks,
 )
 from workbench.core.versions.v0_23.stages import (
     BUILD_LAYERS,
@@ -59,7 +58,6 @@ STAGES = (
     refusals.native_architecture,
     tower_checks.tower_split,
     refusals.vocabulary_split,
-    weight_checks.expert_split,
     state_pages.states,
     *BUILD_LAYERS,
     block_size.common_block_size,
