@@ -53,6 +53,14 @@ def test_sizes_are_compared_by_doubling_up_to_a_host_of_eight():
     assert all(larger == 2 * size for size, larger in pairwise(columns))
 
 
+@pytest.mark.parametrize(("ranks", "nearest"), [(7, 8), (6, 5), (9, 10), (3, 4), (15, 20)])
+def test_the_nearest_number_of_ranks_is_offered_first_and_the_larger_of_two(ranks, nearest):
+    """Qwen3-14B has 40 heads: 8 and 10 are as near to 9, 2 and 4 to 3, 10 and 20 to 15."""
+    with pytest.raises(Refused, match=f"Nearest valid value: {nearest};") as caught:
+        resolve(Scenario(model="qwen3-14b", tensor_parallel=ranks))
+    assert caught.value.candidates[0] == {"tensor_parallel": nearest}
+
+
 def test_heads_that_do_not_divide_are_offered_fewer_ranks_never_more():
     heads = {"num_attention_heads": 24, "num_key_value_heads": 8, "hidden_size": 24 * 128}
     plan = resolve(Scenario(model={**llama(), **heads, "head_dim": 128}, tensor_parallel=3))

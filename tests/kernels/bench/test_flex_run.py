@@ -18,7 +18,7 @@ from workbench.kernels.bench import flex, gpu_clock, timing
 from workbench.kernels.bench import run as bench_run
 from workbench.kernels.bench.flex import READS_MASKED, FlexRun
 from workbench.kernels.bench.flex_cases import CASES
-from workbench.kernels.bench.flex_inputs import flex_input, truth
+from workbench.kernels.bench.flex_inputs import Truth, flex_input, truth
 from workbench.kernels.bench.flex_peers import DensePeer, OurPeer, SdpaPeer, own_kinds
 from workbench.kernels.bench.peers import PeerKind
 from workbench.kernels.bench.ratios import AGAIN
@@ -131,6 +131,18 @@ def test_a_misplaced_token_is_found():
     exact[right.tokens[3], 0, 0] = float("nan")
     found = f"first at query {right.tokens[3]}, 1 of {len(right.tokens)}"
     assert difference(exact) == f"not finite, {found}"
+
+
+def test_a_result_may_be_off_by_the_tolerance_and_no_more():
+    right = Truth([0, 2], torch.zeros(2, 1, 2, dtype=torch.float64), tolerance=0.25)
+
+    def off(value):
+        result = torch.zeros(3, 1, 2)
+        result[2, 0, 1] = value
+        return right.difference(SimpleNamespace(result=lambda: result))
+
+    assert off(0.25) == off(-0.25) == ""
+    assert off(-0.5) == "off by 0.5 at query 2; 0.25 is allowed against float64"
 
 
 class StandIn:
