@@ -30,8 +30,14 @@ FOLDED = Settings(
     as_given=True,
 )
 """What BITWISE does, with splits that short requests have several of."""
+
 BOXES = replace(SPLIT, decode=Tile(16, 16), described=Tile(64, 128), path="descriptors")
 """What FAST does where no tile divides a page: two boxes in a tile, the rest of it by pointers."""
+
+
+def wide(settings):
+    """The same for heads of 512 and more, whose tiles of 64 keys are more than a GPU holds."""
+    return settings if INTERPRETED else replace(settings, as_given=False)
 
 
 class Case:

@@ -17,6 +17,7 @@ from tests.kernels.paged_flex.cases import (
     interpreted,
     live_memory,
     requests,
+    wide,
 )
 from workbench.kernels.block_table.traffic import counted_traffic
 from workbench.kernels.paged_flex import masks
@@ -53,13 +54,13 @@ def test_every_mode_is_exact_and_reads_no_other_page(head, settings):
 def test_the_heads_of_mla(settings, dtype):
     sizes = ((150, 5), (100, 1))
     batch = requests(*sizes, dim=576, value_dim=512, in_key=True, heads=4, dtype=dtype)
-    Case(batch, 16).check(settings=settings, scale=0.07)
+    Case(batch, 16).check(settings=wide(settings), scale=0.07)
 
 
 @pytest.mark.parametrize("block_size", [16, 64])
 def test_the_largest_keys_of_their_own_values(block_size):
     batch = requests((70, 9), (130, 1), dim=576, value_dim=512, dtype=torch.float16)
-    Case(batch, block_size).check()
+    Case(batch, block_size).check(settings=wide(SPLIT))
 
 
 @each
