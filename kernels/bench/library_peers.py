@@ -45,23 +45,40 @@ def table_rows(given: FlexInput) -> torch.Tensor:
     return torch.as_tensor(batch.block_table).cpu()[rows].int().contiguous().to(given.device)
 
 
-def flash_arguments(given: FlexInput) -> dict[str, Any]:
-    """Return what `flash_attn_with_kvcache` of FlashAttention 3 takes for a batch."""
+def varlen_arguments(given: FlexInput) -> dict[str, Any]:
+    """Return what vLLM's attention functions over pages take for a batch, by their names."""
     case, paged = given.case, given.paged
     batch = paged.batch
     return {
         "q": paged.query,
-        "k_cache": paged.kv_cache[:, 0],
-        "v_cache": paged.kv_cache[:, 1],
-        "cache_seqlens": torch.from_numpy(batch.seq_lens).int().to(given.device),
-        "page_table": table_rows(given),
+        "k": paged.kv_cache[:, 0],
+        "v": paged.kv_cache[:, 1],
         "cu_seqlens_q": torch.from_numpy(batch.query_start_loc).int().to(given.device),
         "max_seqlen_q": int(batch.query_lens.max()),
+        "seqused_k": torch.from_numpy(batch.seq_lens).int().to(given.device),
+        "max_seqlen_k": int(batch.seq_lens.max()),
+        "block_table": table_rows(given),
         "softmax_scale": case.head_dim**-0.5,
         "causal": True,
         # keys to the left of a query, without its own
         "window_size": (case.window - 1, 0) if case.window else (-1, -1),
     }
+
+
+FLASH_NAMES = {
+    "k": "k_cache",
+    "v": "v_cache",
+    "seqused_k": "cache_seqlens",
+    "block_table": "page_table",
+}
+"""vLLM's name of an argument -> that of `flash_attn_with_kvcache`."""
+
+
+def flash_arguments(given: FlexInput) -> dict[str, Any]:
+    """Return what `flash_attn_with_kvcache` of FlashAttention 3 takes for a batch."""
+    found = varlen_arguments(given)
+    del found["max_seqlen_k"]
+    return {FLASH_NAMES.get(name, name): value for name, value in found.items()}
 
 
 class FlashAttentionPeer(AttentionPeer):

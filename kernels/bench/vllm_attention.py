@@ -10,6 +10,7 @@ import torch
 
 from workbench.kernels.bench.flex_inputs import FlexInput
 from workbench.kernels.bench.flex_peers import AttentionPeer
+from workbench.kernels.bench.library_peers import varlen_arguments
 from workbench.kernels.bench.peers import PeerKind
 from workbench.kernels.bench.results import Piece
 from workbench.kernels.bench.run import PeerSkipped
@@ -79,17 +80,12 @@ class VllmAttentionPeer(AttentionPeer):
     """Its own choice between one program a tile and split keys; needs no metadata but the table."""
 
     def __init__(self, loaded: VllmAttention, given: FlexInput) -> None:
-        case, paged = given.case, given.paged
+        case = given.case
         if case.mask == "documents":
             raise PeerSkipped("it has no mask for documents")
         self._loaded, self._given = loaded, given
-        batch, device = paged.batch, given.device
-        rows = torch.from_numpy(batch.rows).long().to(device)
-        self._table = torch.as_tensor(batch.block_table).to(device)[rows].contiguous()
-        self._starts = torch.from_numpy(batch.query_start_loc).to(device)
-        self._lengths = torch.from_numpy(batch.seq_lens).to(device)
-        self._longest = int(batch.query_lens.max()), int(batch.seq_lens.max())
-        self.out = torch.empty_like(paged.query)
+        self._arguments = varlen_arguments(given)
+        self.out = torch.empty_like(given.paged.query)
         self._threshold = max(PROGRAMS_2D // case.kv_heads, 1)
 
     def ready(self) -> None:
@@ -109,21 +105,10 @@ class VllmAttentionPeer(AttentionPeer):
 
     def launch(self, piece: Piece = "attention") -> None:
         """Call the function once, which launches one kernel or two."""
-        case, paged = self._given.case, self._given.paged
         output, largest, total = self._segments
         self._loaded.attend(
-            q=paged.query,
-            k=paged.kv_cache[:, 0],
-            v=paged.kv_cache[:, 1],
+            **self._arguments,
             out=self.out,
-            cu_seqlens_q=self._starts,
-            max_seqlen_q=self._longest[0],
-            seqused_k=self._lengths,
-            max_seqlen_k=self._longest[1],
-            softmax_scale=case.head_dim**-0.5,
-            causal=True,
-            window_size=(case.window - 1, 0) if case.window else (-1, -1),
-            block_table=self._table,
             softcap=0.0,
             q_descale=None,
             k_descale=None,

@@ -7,7 +7,7 @@ import torch
 
 from workbench.kernels.bench.flex_inputs import FlexInput
 from workbench.kernels.bench.flex_peers import AttentionPeer
-from workbench.kernels.bench.library_peers import check_flash_case, table_rows
+from workbench.kernels.bench.library_peers import check_flash_case, varlen_arguments
 from workbench.kernels.bench.peers import PeerKind
 from workbench.kernels.bench.results import Piece
 from workbench.kernels.bench.vllm_source import (
@@ -34,31 +34,13 @@ class VllmFlashPeer(AttentionPeer):
 
     def ready(self) -> None:
         """Copy the table, the lengths and where each request begins to the device."""
-        batch, device = self._given.paged.batch, self._given.device
-        self._table = table_rows(self._given)
-        self._lengths = torch.from_numpy(batch.seq_lens).int().to(device)
-        self._starts = torch.from_numpy(batch.query_start_loc).int().to(device)
-        self._longest = int(batch.query_lens.max()), int(batch.seq_lens.max())
-        self.metadata_bytes = sum(t.nbytes for t in (self._table, self._lengths, self._starts))
+        self._arguments = varlen_arguments(self._given)
+        names = ("block_table", "seqused_k", "cu_seqlens_q")
+        self.metadata_bytes = sum(self._arguments[name].nbytes for name in names)
 
     def launch(self, piece: Piece = "attention") -> None:
         """Call the function once."""
-        case, paged = self._given.case, self._given.paged
-        self._attend(
-            q=paged.query,
-            k=paged.kv_cache[:, 0],
-            v=paged.kv_cache[:, 1],
-            out=self.out,
-            cu_seqlens_q=self._starts,
-            max_seqlen_q=self._longest[0],
-            seqused_k=self._lengths,
-            max_seqlen_k=self._longest[1],
-            softmax_scale=case.head_dim**-0.5,
-            causal=True,
-            window_size=[case.window - 1, 0] if case.window else [-1, -1],
-            block_table=self._table,
-            fa_version=VERSION,
-        )
+        self._attend(**self._arguments, out=self.out, fa_version=VERSION)
 
 
 def vllm_flash(folder: str) -> PeerKind:
