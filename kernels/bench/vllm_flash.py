@@ -1,7 +1,6 @@
 """FlashAttention 3 as vLLM ships it and calls it: what it chooses on a Hopper GPU."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 
@@ -51,7 +50,7 @@ def vllm_flash(folder: str) -> PeerKind:
         raise VllmSkipped(f"{VARIABLE}: {FOLDER} needs a torch with CUDA")
     modules = modules_of({f"vllm.{FOLDER}": {}})
     # its compiled parts are in the same folder and are imported from there
-    modules[f"vllm.{FOLDER}"].__path__ = [str(Path(root) / FOLDER)]
+    modules[f"vllm.{FOLDER}"].__path__ = [str(root / FOLDER)]
     names = vars(run_file(source, FILES[1], modules))
     if not names.get(f"FA{VERSION}_AVAILABLE"):
         reason = names.get(f"FA{VERSION}_UNAVAILABLE_REASON", "it has none")

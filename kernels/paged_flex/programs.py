@@ -149,8 +149,8 @@ def _tiles(batch: PagedBatch, settings: Settings, mask: Mask, group: int) -> _Ti
 def _split_tokens(tiles: _Tiles, settings: Settings, kv_heads: int) -> Ints:
     """Return the keys of every tile's splits, 0 where it is not split."""
     # every program is launched once per KV head
-    small = settings.decode is not None and settings.decode != settings.prefill
-    room = settings.fill_programs * np.where(tiles.is_decode & small, DECODES_AT_ONCE, 1)
+    is_smaller = tiles.is_decode & (settings.decode != settings.prefill)
+    room = settings.fill_programs * np.where(is_smaller, DECODES_AT_ONCE, 1)
     parts = room // (tiles.siblings * kv_heads)
     unit = settings.split_tokens
     if settings.by_batch:

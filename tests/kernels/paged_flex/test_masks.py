@@ -59,14 +59,18 @@ def picture(mask, seq_len, tile):
     return seen.bool().cpu(), spans.tolist()
 
 
+def tiles_of(mask, seq_len, tile):
+    """The span of each tile of queries, and which of the request's keys its rows see."""
+    seen, spans = picture(mask, seq_len, tile)
+    for i in range(-(-seq_len // tile)):
+        yield spans[i], seen[i * tile : min((i + 1) * tile, seq_len), :seq_len]
+
+
 @settings(max_examples=EXAMPLES // 2)
 @given(any_mask, st.integers(1, SIZE), st.sampled_from([1, 4, 16, 64]))
 def test_a_span_holds_what_is_seen_and_its_full_part_is_full(mask, seq_len, tile):
-    seen, spans = picture(mask, seq_len, tile)
     keys = torch.arange(seq_len)
-    for i in range(-(-seq_len // tile)):
-        near, low, full_low, full_high, high = spans[i]
-        rows = seen[i * tile : min((i + 1) * tile, seq_len), :seq_len]
+    for (near, low, full_low, full_high, high), rows in tiles_of(mask, seq_len, tile):
         outside = ~((keys < near) | ((keys >= low) & (keys < high)))
         assert not rows[:, outside].any()
         inside = (keys >= full_low) & (keys < full_high) & (keys >= low) & (keys < high)
@@ -77,11 +81,8 @@ def test_a_span_holds_what_is_seen_and_its_full_part_is_full(mask, seq_len, tile
 @given(one_interval, st.integers(1, SIZE), st.sampled_from([1, 4, 16, 64]))
 def test_where_a_query_sees_one_interval_spans_waste_no_tile(mask, seq_len, tile):
     """No wider than what some query sees; full from the first to the last key that all see."""
-    seen, spans = picture(mask, seq_len, tile)
     keys = torch.arange(seq_len)
-    for i in range(-(-seq_len // tile)):
-        near, low, full_low, full_high, high = spans[i]
-        rows = seen[i * tile : min((i + 1) * tile, seq_len), :seq_len]
+    for (near, low, full_low, full_high, high), rows in tiles_of(mask, seq_len, tile):
         assert near == 0
         assert torch.equal((keys >= low) & (keys < high), rows.any(0))
         assert torch.equal((keys >= full_low) & (keys < full_high), rows.all(0))
