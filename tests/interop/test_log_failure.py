@@ -8,6 +8,7 @@ import workbench as wb
 from tests.interop.test_log_explain import LOGS
 from tests.interop.test_log_messages import LINES
 from workbench.interop.exchange import explain_log
+from workbench.interop.logs import missing
 from workbench.interop.logs.errors import ERRORS
 from workbench.views.logs.table import log_html, log_text
 
@@ -64,6 +65,13 @@ def test_an_added_fact_that_is_offered_gives_the_error(name):
         if scene.text == what:
             assert any(scene.text.startswith(f"{field}: ") for field in scene.fields)
             assert errors_of(scene.fields)
+
+
+def test_another_error_with_the_same_fields_resolves_nothing_again(monkeypatch):
+    logs = [start(LINES[name]) for name in ("not_enough_memory", "no_common_block")]
+    first = [explain_log(log).failure.missing for log in logs]
+    monkeypatch.setattr(missing, "decide", lambda *_, **__: pytest.fail("resolved again"))
+    assert [explain_log(log).failure.missing for log in logs] == first
 
 
 def test_the_facts_of_a_fatal_line_make_the_scenario():

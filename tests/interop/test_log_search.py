@@ -129,3 +129,34 @@ def test_what_is_remembered_is_bounded(few_models):
     for length in range(4096, 4096 + 2 * candidates.KEPT):
         candidates.candidates({"rules": "0.33", "max_model_len": length}, None, targets)
     assert len(candidates._KNOWN) == candidates.KEPT
+
+
+def other_changes(block_size, **fields):
+    """Return the changes that give this size, for a log of a model with these fields."""
+    size = f"Setting attention block size to {block_size} tokens to ensure"
+    lines = explain_log(f"non-default args: {fields}\n{size}").lines
+    return [one.candidates for one in lines if one.message == "attention_block_size"]
+
+
+OF_THE_LOG = (
+    {"model": FEW_MODELS[1]},
+    {"model": FEW_MODELS[2]},
+    {"model": FEW_MODELS[2], "tensor_parallel_size": 1},  # the default, which stays now
+    {"model": FEW_MODELS[2], "tensor_parallel_size": 2},
+)
+
+
+def test_changes_among_remembered_ones_are_those_of_a_plain_search(few_models, monkeypatch):
+    logs = [(size, fields) for size in (7, 528, 1056, 2112) for fields in OF_THE_LOG] * 2
+    Random(0).shuffle(logs)
+    remembered = [other_changes(size, **fields) for size, fields in logs]
+    monkeypatch.setattr(Outcome, "plan", plainly)
+    assert remembered == [other_changes(size, **fields) for size, fields in logs]
+    assert len({str(one) for one in remembered}) > len(OF_THE_LOG)
+
+
+def test_another_log_with_the_same_fields_resolves_nothing_again(few_models, monkeypatch):
+    first, other = (other_changes(size, **OF_THE_LOG[2]) for size in (7, 2112))
+    assert first != other
+    monkeypatch.setattr(tries, "resolve_numbers", lambda *_: pytest.fail("resolved again"))
+    assert [other_changes(size, **OF_THE_LOG[2]) for size in (7, 2112)] == [first, other]

@@ -1,6 +1,6 @@
 """Find scenarios that give the numbers of a log: without a model, or where the rules differ."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,6 @@ from workbench.interop.logs.scenario import LogReading
 from workbench.interop.logs.tries import (
     DRAFTS,
     Changes,
-    Outcome,
     Start,
     Step,
     Target,
@@ -140,10 +139,15 @@ def candidates(
 
 
 def _known_starts(models: Iterable[Model], fixed: Changes) -> list[Start]:
-    """Return the starts, with what earlier searches with the same fields found out."""
-    key = (tuple(model.name for model in models), repr(sorted(fixed.items())), Registry.changes)
+    key = (tuple(model.name for model in models), repr(sorted(fixed.items())))
+    return _remembered(key, lambda: _starts(models, fixed))
+
+
+def _remembered(what: tuple[object, ...], make: Callable[[], list[Start]]) -> list[Start]:
+    """Return starts, with what earlier searches from the same ones found out."""
+    key = (*what, Registry.changes)
     if (found := _KNOWN.pop(key, None)) is None:
-        found = _starts(models, fixed)
+        found = make()
     _KNOWN[key] = found  # at the end: it was used last
     for old in list(_KNOWN)[:-KEPT]:
         _KNOWN.pop(old, None)
@@ -205,9 +209,12 @@ def other_scenes(reading: LogReading, targets: tuple[Target, ...]) -> tuple[Cand
     start = start_of({name: value for name, value in reading.compared.items() if value is not None})
     if start is None:
         return ()
-    known = {name for name in reading.from_lines if name != "rules"}
+    known = {name: None for name in sorted(reading.from_lines) if name != "rules"}
+    of_model = (start.model, start.model.unread_weights)
+    key = (*of_model, repr(sorted(start.fields.items())), *known)
+    [start] = _remembered(key, [start].copy)
     found = []
-    hits = Tries(targets, MOST_TRIED).hits(start, map(Outcome, _all(known, start)))
+    hits = Tries(targets, MOST_TRIED).hits(start, start.outcomes(_all, known))
     for change, fields, plan in islice(hits, FEW):
         words = " and ".join(_words(change))
         text = f"With {words} the rules give {_sizes(plan)}."
@@ -215,7 +222,7 @@ def other_scenes(reading: LogReading, targets: tuple[Target, ...]) -> tuple[Cand
     return tuple(found)
 
 
-def _all(known: Iterable[str], start: Start) -> Iterator[Changes]:
+def _all(start: Start, known: Changes) -> Iterator[Changes]:
     """Yield the changes of one field, of two likely ones, and of those that a log leaves open."""
     others = {MODEL.name, "draft_model", *LIKELY, *OF_THE_MACHINE}
     rest = (name for name in FIELDS if name not in others)

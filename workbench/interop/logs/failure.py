@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from workbench.core.errors import WorkbenchError
+from workbench.core.plan import Plan
 from workbench.interop.logs.find import LoggedMessage
 from workbench.interop.logs.message import HALF_A_HUNDREDTH_GIB
 from workbench.interop.logs.scenario import LogReading, Resolve, resolved
@@ -32,6 +34,8 @@ FOLLOWING = (
 MEMORY = "kv_cache_memory_bytes"
 ROUNDED = frozenset({"available_memory", "reserved_memory", "not_enough_memory"})
 """Messages that print the memory rounded to 0.01 GiB."""
+Error = tuple[str, str | None]
+"""The code of an error of the rules, and vLLM's words for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +54,11 @@ class FatalEntry:
 
     def problem_of(self, reading: LogReading) -> str | None:
         """Return the code with which the rules give this error; None if they do not."""
-        problems = reading.plan.errors if reading.plan is not None else ()
-        errors = problems if reading.refusal is None else (reading.refusal,)
-        return next((one.code for one in errors if self._is_of(one.code, one.vllm_text)), None)
+        return self.code_among(errors_of(reading.plan, reading.refusal))
+
+    def code_among(self, errors: Iterable[Error]) -> str | None:
+        """Return the code of the first of the errors that is this one."""
+        return next((code for code, text in errors if self._is_of(code, text)), None)
 
     def _is_of(self, code: str, vllm_text: str | None) -> bool:
         if self.found is not None:
@@ -60,6 +66,13 @@ class FatalEntry:
         # What every release prints; advice after the first sentence changes more often.
         beginning = _unspaced((vllm_text or "").partition(". ")[0])
         return bool(beginning) and beginning in self.whole
+
+
+def errors_of(plan: Plan | None, refusal: WorkbenchError | None) -> tuple[Error, ...]:
+    """Return what the rules refuse: all errors of a plan, or the one that there is instead."""
+    problems = plan.errors if plan is not None else ()
+    errors = problems if refusal is None else (refusal,)
+    return tuple((one.code, one.vllm_text) for one in errors)
 
 
 def ending_of(lines: list[Line], found: Iterable[LoggedMessage]) -> FatalEntry | None:

@@ -3,31 +3,38 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Any
 
 from workbench.core.errors import Refused, WorkbenchError
+from workbench.core.model import Model
+from workbench.core.registry import Registry
 from workbench.core.remedies import Remedy
 from workbench.core.resolve import resolve as decide
 from workbench.core.trace import show
+from workbench.core.weights import UnreadWeights
 from workbench.interop.logs.candidates import (
     FEW,
+    KEPT,
     LIKELY,
     OF_THE_MACHINE,
     CandidateScenario,
 )
-from workbench.interop.logs.failure import FatalEntry
+from workbench.interop.logs.failure import Error, FatalEntry, errors_of
 from workbench.interop.logs.report import DIFFERS, Failure, LogReport
 from workbench.interop.logs.scenario import LogReading, Resolve, resolved
 from workbench.interop.logs.tries import settings_of
 from workbench.models import load_model
 from workbench.models.drafter import with_drafter
-from workbench.scenario import FIELDS, Scenario
+from workbench.scenario import FIELDS, Scenario, Settings
 from workbench.scenario.fields import changed
 from workbench.scenario.resolution import remedies_of_refusal
 
 PYDANTIC = re.compile(r" \[type=\w+, input_value=.*\]")
 """What pydantic adds to the message of an assertion."""
+MOST_VALUES = 1024
+"""About as many as all fields have together."""
 SMALL_SIZES = (0, *(2**power for power in range(20, 37)))
 
 
@@ -112,7 +119,8 @@ def _scenes(
 def _quick_check(reading: LogReading, ending: FatalEntry) -> Callable[[str, Any], bool]:
     """Return whether a value gives the error, by a resolution without checks and without a trace.
 
-    It costs a tenth of `resolved`, which only those that pass need.
+    It costs a tenth of `resolved`, which only those that pass need, and is remembered: a log is
+    often explained more than once.
     """
     try:
         settings = settings_of(reading.fields)
@@ -125,15 +133,22 @@ def _quick_check(reading: LogReading, ending: FatalEntry) -> Callable[[str, Any]
             other = changed(settings, {name: FIELDS[name].kind.clean(name, value)})
             FIELDS[name].check(other)
             target = with_drafter(model, other.draft_model)
-            plan = decide(target, other, trace=False)
-            tried = replace(reading, plan=plan, refusal=None)
-        except Refused as refusal:
-            tried = replace(reading, plan=None, refusal=refusal)
         except WorkbenchError:
             return False
-        return ending.problem_of(tried) is not None
+        errors = _errors(target, target.unread_weights, Registry.changes, other)
+        return ending.code_among(errors) is not None
 
     return gives_error
+
+
+@lru_cache(maxsize=KEPT * MOST_VALUES)
+def _errors(
+    model: Model, _weights: UnreadWeights, _registered: int, settings: Settings
+) -> tuple[Error, ...]:
+    try:
+        return errors_of(decide(model, settings, trace=False), None)
+    except Refused as refusal:
+        return errors_of(None, refusal)
 
 
 def _scene(
