@@ -27,6 +27,7 @@ from tests.models.configs import (
     qwen3_next,
     zamba2,
 )
+from workbench.core.devices import DEVICES
 from workbench.core.dtypes import MODEL_DTYPES, STATE_DTYPES
 from workbench.core.platforms import PLATFORMS
 from workbench.core.rule_set import RuleSet
@@ -41,6 +42,7 @@ STATE_SIZES = st.sampled_from([16, 32, 48, 64, 128, 256])
 BYTES = st.sampled_from([0, 2**20, 2**30, 20 * 2**30])
 BOOLEANS = st.booleans()
 RULES = st.sampled_from([RULE_SETS[name] for name in (DEFAULT, *RULE_SETS.releases)])
+CAPABILITIES = st.sampled_from(PLATFORMS["cuda"].capabilities)
 TENSOR_PARALLEL = st.sampled_from([1, 2, 4, 8])
 
 
@@ -294,7 +296,10 @@ def _rare(draw: Draw, rules: RuleSet, tensor_parallel: int, *, memory: bool) -> 
 def scenarios(
     draw: Draw, families: tuple[Any, ...] = (*HYBRID, *OTHER), *, memory: bool = False
 ) -> Scenario:
-    """Any legal scenario; some of them vLLM refuses, some have problems. `memory`: how much."""
+    """Any legal scenario; some of them vLLM refuses, some have problems.
+
+    memory: also how much there is, of the device or in other fields.
+    """
     tensor_parallel = draw(TENSOR_PARALLEL)
     model = _drafting(draw, draw(among(*families))(draw, tensor_parallel))
     platform = draw(among(*PLATFORMS))
@@ -307,13 +312,16 @@ def scenarios(
         and backend.is_mla == _is_mla(model)
     ]
     kv_cache_dtypes = draw(among(("auto", "fp8"), rules.kv_cache_dtypes))
+    devices = [name for name, one in DEVICES.items() if one.platform == platform]
+    device = draw(_maybe(among(*devices))) if memory and devices else None
     return Scenario(
         model=model,
         rules=rules.name,
         gdn_flashinfer_prefill=draw(_maybe(BOOLEANS)),
         trtllm_kernels=draw(BOOLEANS),
         platform=platform,
-        compute_capability=draw(_maybe(among(*PLATFORMS["cuda"].capabilities))),
+        device=device,
+        compute_capability=None if device else draw(_maybe(CAPABILITIES)),
         backend=draw(_maybe(among(*backends))) if backends else None,
         tensor_parallel=tensor_parallel,
         dtype=draw(among(*MODEL_DTYPES)),
