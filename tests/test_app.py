@@ -16,6 +16,8 @@ pytest.importorskip("voila", reason="Voila is not installed: pip install '.[app]
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import websocket_connect
 
+from workbench.commands.app_server import FORM_1
+
 pytestmark = pytest.mark.slow
 NO_KERNEL = "api/kernels/11111111-1111-1111-1111-111111111111"
 PATHS = ("", "voila/files/x.png", "api/contents", "anything", NO_KERNEL, f"{NO_KERNEL}/channels")
@@ -92,14 +94,21 @@ def test_the_login_form_wants_the_token_and_changes_no_password(app):
 def test_no_token_is_written_into_the_log_of_requests(app):
     assert app.ask(f"anything?token={app.token}")[0] == 302
     assert app.ask(f"{NO_KERNEL}?token={app.token}")[0] == 404
+    failing = app.ask(f"%00?token={app.token}", Referer=f"{app.url}?token={app.token}")
+    assert failing[0] == 500
     log = app.log.read_text(encoding="utf-8").replace(app.address, "")
     assert app.token not in log
 
 
-async def connected(app, kernel_id, query="", **headers):
+@pytest.mark.parametrize("path", ["a", "../static/x.js", "offline/static/", "base/static/%00"])
+def test_other_paths_of_templates_are_not_found(app, path):
+    assert app.ask(f"voila/templates/{path}")[0] == 404
+
+
+async def connected(app, kernel_id, query="", forms=None, **headers):
     named = {name.replace("_", "-"): text for name, text in headers.items()}
     address = f"ws://127.0.0.1:{app.port}/api/kernels/{kernel_id}/channels{query}"
-    socket = await websocket_connect(HTTPRequest(address, headers=named))
+    socket = await websocket_connect(HTTPRequest(address, headers=named), subprotocols=forms)
     return Kernel(socket, "test")
 
 
@@ -124,6 +133,22 @@ def test_a_cookie_from_another_origin_opens_no_socket(app, kernel_id):
         asyncio.run(connected(app, kernel_id, Cookie=cookie, Origin="http://evil.example"))
     assert caught.value.code == 403
     asyncio.run(connected(app, kernel_id, Cookie=cookie, Origin=app.url.rstrip("/")))
+
+
+@pytest.mark.parametrize("forms", [None, [FORM_1]])
+@pytest.mark.parametrize("damage", ["offsets for ever", "no offset", "nothing"])
+def test_a_damaged_message_ends_its_connection_alone(app, kernel_id, forms, damage):
+    data = {"offsets for ever": b"\x7f" * 64, "no offset": bytes(64), "nothing": b""}[damage]
+
+    async def play():
+        kernel = await connected(app, kernel_id, f"?token={app.token}", forms)
+        await kernel.socket.write_message(data, binary=True)
+        async with asyncio.timeout(20):
+            while await kernel.socket.read_message() is not None:
+                pass
+
+    asyncio.run(play())
+    assert app.ask("login")[0] == 200
 
 
 def as_browser(app, kernel_id, play):

@@ -16,7 +16,7 @@ import webbrowser
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from jupyter_server import DEFAULT_STATIC_FILES_PATH
 from jupyter_server.auth.identity import IdentityProvider, User
@@ -28,11 +28,11 @@ from jupyter_server.services.kernels.connection.base import (
 )
 from tornado.httputil import HTTPServerRequest, split_host_and_port
 from tornado.routing import Matcher, Rule
-from tornado.web import RequestHandler
+from tornado.web import HTTPError, RequestHandler
 from traitlets import Dict
 from traitlets.config import Config
 from voila.app import Voila
-from voila.static_file_handler import AllowListFileHandler
+from voila.static_file_handler import AllowListFileHandler, TemplateStaticFileHandler
 from voila.tornado.kernel_websocket_handler import VoilaKernelWebsocketHandler
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -45,6 +45,11 @@ SETTINGS: Mapping[str, Any] = {
 }
 EVERYWHERE = ("", "0.0.0.0", "::", "*")  # noqa: S104  (compared with, not bound to)
 FORM_1 = "v1.kernel.websocket.jupyter.org"
+FORM_1_SIZES: tuple[int, Literal["little", "big"]] = (8, "little")
+SIZES: tuple[int, Literal["little", "big"]] = (4, "big")
+"""Bytes and order of the numbers that a binary message of another form begins with."""
+TEMPLATE = "offline"
+TEMPLATE_FILE = re.compile(rf"{TEMPLATE}/static/[\w-]+(\.[\w-]+)+")
 
 
 class TokenIdentity(IdentityProvider):
@@ -68,7 +73,10 @@ class TokenIdentity(IdentityProvider):
 
 
 class HideToken(logging.Filter):
-    """A log filter: tornado logs the address of a refused request with its query string."""
+    """A log filter: tornado logs the address of a failed request with its query string."""
+
+    loggers = ("tornado.general", "tornado.application")
+    """Those that log addresses; the log of requests hides the token itself."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Replace the token in a record."""
@@ -101,18 +109,35 @@ class HostRefused(RequestHandler):
         )
 
 
+class TemplateFiles(TemplateStaticFileHandler):
+    """Files of the page's template; any other path is an internal error for Voila."""
+
+    def prepare(self) -> None:
+        """Refuse what is not a file of the template."""
+        if not TEMPLATE_FILE.fullmatch(self.path_args[0]):
+            raise HTTPError(404)
+
+
 class OwnFiles(JupyterHandler, AllowListFileHandler):
     """Pictures in the notebook's folder, for logged-in users."""
 
 
 class KernelSocket(VoilaKernelWebsocketHandler):
-    """A kernel's messages without the code of the cells.
+    """A kernel's messages without the code of the cells; damaged ones end the connection.
 
     Voila itself reads every binary message as one of form 1: in another form, the length of a
     buffer counts as a number of parts, and the server hangs.
     """
 
     hides_errors = False
+
+    def on_message(self, message: bytes | str) -> None:
+        """Take a message, unless jupyter_server would read it for ever, or copy it many times."""
+        is_form_1 = self.selected_subprotocol == FORM_1
+        if isinstance(message, str) or has_parts(message, *(FORM_1_SIZES if is_form_1 else SIZES)):
+            super().on_message(message)
+        else:
+            self.close(1007, "damaged message")
 
     def write_message(self, message: bytes | str | dict[str, Any], binary: bool = False) -> Any:
         """Send a message, unless it holds code, or an error that is hidden here."""
@@ -138,6 +163,19 @@ class KernelSocket(VoilaKernelWebsocketHandler):
         return whole["header"], lambda: whole["content"]
 
 
+def has_parts(message: bytes, size: int, order: Literal["little", "big"]) -> bool:
+    """Return whether a message begins with the offsets of its parts, one after the other in it.
+
+    size: bytes of each offset, and of their number before them.
+    """
+    begin = size * (int.from_bytes(message[:size], order) + 1)
+    if not size < begin <= len(message):
+        return False
+    places = range(size, begin, size)
+    offsets = [int.from_bytes(message[place : place + size], order) for place in places]
+    return offsets == sorted(offsets) and offsets[-1] <= len(message)
+
+
 class QuietKernelSocket(KernelSocket):
     """The same without tracebacks."""
 
@@ -161,6 +199,7 @@ class AppServer(Voila):
         quiet = not self.voila_configuration.show_tracebacks
         own = {
             AllowListFileHandler: OwnFiles,
+            TemplateStaticFileHandler: TemplateFiles,
             VoilaKernelWebsocketHandler: QuietKernelSocket if quiet else KernelSocket,
         }
         handlers = [
@@ -191,13 +230,14 @@ def serve(
     notebook: Path, voila: Mapping[str, Any], *, hosts: frozenset[str], quiet: bool, theme: str
 ) -> None:
     """Serve a notebook until Ctrl-C. voila: settings of the server itself."""
-    logging.getLogger("tornado.general").addFilter(HideToken())
+    for name in HideToken.loggers:
+        logging.getLogger(name).addFilter(HideToken())
     AppServer.allowed_hosts = hosts
     own = {"identity_provider_class": TokenIdentity, "tornado_settings": dict(SETTINGS)}
     AppServer.declared = Config(
         Voila={**voila, **own},
         VoilaConfiguration={
-            "template": "offline",
+            "template": TEMPLATE,
             "theme": theme,
             "allow_template_override": "NO",
             "allow_theme_override": "NO",
