@@ -9,7 +9,8 @@ import workbench as wb
 from tests.catalog import distinct_models
 from tests.core.strategies import scenarios
 from tests.models.configs import nemotron_h
-from workbench.core.errors import ConfigError, Refused, ScenarioError
+from workbench.core.errors import ConfigError, Refused, ScenarioError, nearest_names
+from workbench.interop.commands import flags as flags_module
 from workbench.interop.commands.command_line import read_command
 from workbench.interop.commands.flags import flags_of, releases
 from workbench.interop.exchange import from_vllm_command
@@ -296,6 +297,20 @@ def test_a_folder_with_a_config_comes_back(tmp_path):
     (folder / "config.json").write_text(json.dumps(nemotron_h()), encoding="utf-8")
     plan = wb.resolve(Scenario(model=str(folder / "config.json"), tensor_parallel=2))
     assert wb.resolve(fields_of(plan.to_vllm_command())) == plan
+
+
+def test_a_text_that_is_read_again_looks_for_near_names_once(monkeypatch):
+    searched = []
+
+    def search(name, names):
+        searched.append(name)
+        return nearest_names(name, names)
+
+    monkeypatch.setattr(flags_module, "nearest_names", search)
+    command = "vllm serve bamba-9b --block-sice 16 --block-sice-2 16"
+    first, again = read_command(command), read_command(command)
+    assert again.notes == first.notes
+    assert searched == ["--block-sice", "--block-sice-2"]
 
 
 def test_unknown_flags_are_noted_once_and_the_first_ones_with_near_names():

@@ -157,7 +157,7 @@ FIRST = 8
 def nearest_names(given: object, allowed: Iterable[str], count: int = 3) -> tuple[str, ...]:
     """Return the allowed names most like `given`, best first; empty when nothing is similar."""
     names = {name.casefold(): name for name in allowed}
-    text = str(given)[:80].casefold()
+    text = str(given)[:SHOWN_CHARACTERS].casefold()
     inside = [name for name in names if len(text) > SHORTEST_PART and text in name]
     inside.sort(key=lambda name: not name.startswith(text))
     close = _closest(text, names, count)
