@@ -5,12 +5,18 @@ from __future__ import annotations
 import pytest
 
 import workbench as wb
+from workbench.core.arithmetic import GIB
+from workbench.core.capacity.occupancy import request_blocks
 from workbench.core.capacity.separate_pools import separate_pools
 from workbench.core.errors import Refused, ScenarioError
+from workbench.core.flex.batch import MAX_WORK, paged_batch
 from workbench.core.layouts.view import View, overlaps
 from workbench.core.ranks import Split, context_sizes
 from workbench.core.tables.batch_grammar import parse_batch
 from workbench.core.weights import Part
+from workbench.core.what_if.next_steps import single_changes
+
+DRAFTS = "num_speculative_tokens"
 
 
 def codes(**values):
@@ -104,6 +110,47 @@ def test_a_stride_that_is_shorter_than_what_is_inside_overlaps(strides, shared):
 def test_ranks_of_0_33_join_decodes_by_the_lse_of_their_backend(values, returns_lse):
     found = codes(rules="0.33", decode_context_parallel=2, **values)
     assert ("layers_not_spread" in found) != returns_lse
+
+
+def test_small_devices_run_few_sequences_offline_too():
+    plan = wb.resolve(model="llama-3.1-8b", device_memory_bytes=24 * GIB, entry_point="LLM")
+    assert (plan.max_num_batched_tokens, plan.max_num_seqs) == (8192, 256)
+
+
+def test_a_state_that_fills_its_page_fits():
+    drafts = {"num_speculative_tokens": 6, "speculative_method": "ngram", "block_size": 16}
+    plan = wb.resolve(model="lfm2-1.2b", rules="0.33", **drafts)
+    assert plan.layer_state_bytes == plan.mamba_page_size_padded == 8 * 2048 * 2
+    assert plan.errors == ()
+
+
+def test_only_mode_all_keeps_a_state_for_every_block_of_a_prompt():
+    for mode, blocks in (("all", 10), ("align", 2), ("none", 1)):
+        caching = {"mamba_cache_mode": mode, "enable_prefix_caching": mode != "none"}
+        plan = wb.resolve(model="bamba-9b", kv_cache_memory_bytes=2**35, **caching)
+        group = next(one for one in plan.cache.groups if one.spec.is_mamba)
+        assert request_blocks(plan, group, 10 * plan.block_size) == blocks
+
+
+@pytest.mark.parametrize(("model", "has_mtp"), [("qwen3.5-4b", True), ("llama-3.1-8b", False)])
+def test_drafts_of_mtp_layers_are_tried_where_a_model_has_such(model, has_mtp):
+    tried = [change for change in single_changes(wb.resolve(model=model)) if DRAFTS in change]
+    assert tried == [{DRAFTS: 1, "speculative_method": "mtp"}] * has_mtp
+
+
+def test_fewer_ranks_divide_a_tower_more_need_more_devices():
+    with pytest.raises(Refused) as caught:  # of 16 heads
+        wb.resolve(model="qwen3.5-27b", tensor_parallel=3)
+    assert caught.value.candidates == ({"tensor_parallel": 2}, {"tensor_parallel": 1})
+
+
+@pytest.mark.parametrize("batch", ["q512s8192", "q1s4194304"])
+def test_a_picture_takes_as_many_entries_and_blocks_as_it_says(batch):
+    [request] = parse_batch(batch)
+    assert request.query_tokens * request.sequence_tokens // 16 == MAX_WORK
+    assert paged_batch([request], 16).rows
+    with pytest.raises(ScenarioError, match="entries"):
+        paged_batch(parse_batch(f"{batch}_q1"), 16)
 
 
 def test_two_experts_are_divided_as_experts_are():
