@@ -24,6 +24,7 @@ COMMANDS = {
     *("diff", "explain-log"),
 }
 """Those that start nothing and write no file."""
+DRAFTED = {"model": "llama-3.1-8b", "num_speculative_tokens": 3}
 LONGEST_MESSAGE = 4000
 FAULT = 70
 """Exit status of a command that met an exception of no type of ours."""
@@ -61,6 +62,16 @@ def read_config(data: bytes) -> None:
 
     config = parse_config(data, "config.json")
     json.dumps(resolve(Scenario(model=config)).to_dict(), allow_nan=False)
+
+
+def read_drafter(data: bytes) -> None:
+    """Read the config.json of a drafter, and resolve a model with it."""
+    from workbench.models.json_file import parse_config
+    from workbench.scenario import Scenario
+    from workbench.scenario.resolution import resolve
+
+    config = parse_config(data, "config.json")
+    json.dumps(resolve(Scenario(**DRAFTED, draft_model=config)).to_dict(), allow_nan=False)
 
 
 def read_scenario(data: bytes) -> None:
@@ -186,6 +197,12 @@ def _configs() -> Iterable[bytes]:
     return [json.dumps(build()).encode() for build in FAMILIES.values()]
 
 
+def _drafters() -> Iterable[bytes]:
+    """Return the drafters that random scenarios have, each once."""
+    found = (one.to_dict()["draft_model"] for one in _random(200, 6))
+    return {json.dumps(one).encode(): None for one in found if isinstance(one, dict)}
+
+
 def _scenarios() -> Iterable[bytes]:
     return [one.to_json().encode() for one in _random(60, 1)]
 
@@ -255,6 +272,7 @@ def _results() -> Iterable[bytes]:
 
 TARGETS = (
     Target("configs", read_config, _configs),
+    Target("drafters", read_drafter, _drafters),
     Target("scenarios", read_scenario, _scenarios),
     Target("logs", read_log, _logs),
     Target("unnamed_logs", read_unnamed_log, _long_logs),

@@ -15,6 +15,7 @@ from workbench.core.draft_parts import Head
 from workbench.core.errors import ConfigError
 from workbench.core.model import FULL, SLIDING, Layer, Model
 from workbench.core.weights import UnreadWeights
+from workbench.models.architecture import listed_name
 from workbench.models.attention import read_attention
 from workbench.models.checkpoint import folder_of
 from workbench.models.config_defaults import PERIOD, class_defaults
@@ -94,8 +95,7 @@ def read_drafter(config: Mapping[str, Any], name: str) -> Model:
     """Return what a drafter's config.json describes: see `read_model`."""
     config, method = _unwrapped(config)
     fields = Fields(config)
-    listed = fields.top.get("architectures") or ()
-    architecture = next((one for one in listed if isinstance(one, str)), "")
+    architecture = listed_name(fields.top, "") or ""
     # A file that names no class is that of a decoder, as for a target.
     unnamed = not architecture and fields.text.get("num_attention_heads") is not None
     if (versions_with(architecture) or unnamed) and method is None:
