@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Container, Hashable, Mapping
 from typing import Any, TypeVar
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.what_if.answers import Answers, answers
 from workbench.core.what_if.next_steps import GOALS, NextStep, next_step, next_steps
-from workbench.door.changes import changed, with_release
+from workbench.door.changes import changed, with_model
 from workbench.door.explanations import refused
 from workbench.door.history import History
 from workbench.door.labs import LABS
@@ -42,6 +42,7 @@ class Door:
         self.session = Session(scenario, self._show)
         self._history = History(scenario)
         self._shows = View()
+        self._release_is_chosen = scenario.rules != FIELDS["rules"].default
         self._with_next: dict[str, Any] = {}
         self._known: tuple[Plan | None, dict[Hashable, Any]] = (None, {})
         self._actions: Mapping[str, Act] = {
@@ -63,7 +64,7 @@ class Door:
             "pin": lambda _arg, _text: self._look(pinned=self.plan),
             "unpin": lambda _arg, _text: self._look(pinned=None, view="why"),
             "swap": self._swap,
-            "reset": lambda _arg, _text: self._request(Scenario()),
+            "reset": lambda _arg, _text: self._reset(),
             "lab": lambda title, _: self.switch_lab(one_of(title, LABS)),
             "show_lab": lambda title, _: self.show_lab(one_of(title, LABS)),
         }
@@ -143,9 +144,14 @@ class Door:
         if found.scenario is None:
             self._look(**shows)
         else:
-            scenario = found.scenario
-            if "rules" not in found.said:
-                scenario, shows["notices"] = with_release(scenario, self.session.evaluate)
+            self._note_release(found.said, found.scenario)
+            scenario, shows["notices"] = with_model(
+                self.scenario,
+                found.scenario,
+                found.said,
+                self.session.evaluate,
+                release_is_chosen=self._release_is_chosen,
+            )
             self._request(scenario, **shows)
 
     def _set(self, field: str, text: str) -> None:
@@ -160,10 +166,21 @@ class Door:
 
     def _change(self, changes: Mapping[str, Any]) -> None:
         def change(present: Scenario) -> Scenario:
-            scenario, self._with_next["notices"] = changed(present, changes, self.session.evaluate)
+            scenario, self._with_next["notices"] = changed(
+                present,
+                changes,
+                self.session.evaluate,
+                release_is_chosen=self._release_is_chosen,
+            )
+            self._note_release(changes, scenario)
             return scenario
 
         self.session.change(change)
+
+    def _note_release(self, said: Container[str], scenario: Scenario) -> None:
+        """Note whether a person chose the release, so that it stays with the next model."""
+        if "rules" in said:
+            self._release_is_chosen = scenario.rules != FIELDS["rules"].default
 
     def _request(self, scenario: Scenario, **shows: Any) -> None:
         """Request a scenario. shows: how it is looked at as soon as it is shown."""
@@ -191,6 +208,10 @@ class Door:
         pinned = self._shows.pinned
         if pinned is not None:
             self._request(pinned.scenario, pinned=self.plan)
+
+    def _reset(self) -> None:
+        self._release_is_chosen = False
+        self._request(Scenario(), length=None)
 
     def _look(self, **changes: Any) -> None:
         """Look at the same scenario in another way."""

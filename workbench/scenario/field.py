@@ -43,6 +43,8 @@ class Field:
     """Whether vLLM reads the field with these settings; if not, any value of its type passes."""
     of_drafter: bool = False
     """Whether it says what drafts, or how: without drafts it has its default."""
+    of_model: bool = False
+    """Whether it is measured or named for one model: another model has its default."""
     examples: Sequence[Any] | Examples = ()
     """Values of random scenarios, the likely ones repeated; without them the default stays."""
     sweep: tuple[Any, ...] = ()

@@ -26,7 +26,8 @@ from workbench.scenario.sizes import SMALLEST_BARE
 
 def _measured(label: str, tip: str, usual: int) -> Any:
     """Return a size that vLLM measures itself."""
-    return declare(None, Bytes(), label, tip, examples=(None, usual), none="not set")
+    examples = (None, usual)
+    return declare(None, Bytes(), label, tip, of_model=True, examples=examples, none="not set")
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,7 @@ class MoreFields:
         none="none, or the target itself",
         is_read=lambda settings: settings.num_speculative_tokens > 0,
         of_drafter=True,
+        of_model=True,
         examples=examples.draft_models,
     )
     draft_tensor_parallel: int | None = declare(
