@@ -8,6 +8,7 @@ from typing import Any
 from workbench.core.plan import Plan
 from workbench.core.what_if.answers import Answers
 from workbench.core.what_if.next_steps import next_step, single_changes
+from workbench.door.lab_answers import lab_answer
 from workbench.door.labs import LABS
 from workbench.door.models import models_html
 from workbench.interop.logs.candidates import CandidateScenario
@@ -31,12 +32,17 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
     if question is None:
         return Html()
     topic, parts = question.topic, []
+    if question.unknown:
+        words = f"{question.unknown} is not in the catalog, so this is not about it."
+        parts.append(tag("p", words, class_="wb-error"))
     if question.term is not None:
         parts.append(tag("p", prose(question.term.meaning)))
     if topic.lab:
         opens = button(f"Open {topic.lab} \u25b8", "show_lab", topic.lab, class_="wb-link")
         parts.append(join(" ", LABS[topic.lab].line, " ", opens))
-    parts += [tag("p", text) for text in (answer_to(topic.view, answers),) if text]
+    own = lab_answer(question, plan, answers.length_tokens)
+    texts = [own] if own else [answer_to(view, answers) for view in question.views]
+    parts += [tag("p", text) for text in texts if text]
     if question.is_wanted and question.block_tokens is not None:
         tokens = question.block_tokens
         tried = tried_words(tokens, next_step(plan, answers, {"block_size": tokens}))

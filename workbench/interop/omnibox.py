@@ -14,6 +14,7 @@ from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.questions import ANSWERED, Question, read_question
 from workbench.interop.understood import Understood
 from workbench.models import load_model
+from workbench.models.json_file import parse_config
 from workbench.models.load import needs_hub
 from workbench.models.names import similar_model
 from workbench.scenario import FIELDS, Scenario
@@ -35,6 +36,7 @@ OF_THE_MACHINE = (
 
 BLOCK_LINE = "INFO Setting attention block size to {} tokens to ensure that"
 """What vLLM logs of a block size."""
+PASTED_CONFIG = "The pasted config.json"
 HELP = ("", "help", "?")
 WANTED = (
     "Paste a `vllm serve` command, a start-up log or a config.json, or enter a model, for example "
@@ -251,6 +253,8 @@ def _of_text(text: str, present: Scenario, model: str | None) -> Understood:
     try:
         return _of_log(text, model)
     except ScenarioError as error:
+        if error.code == "log_not_recognised" and text.startswith("{"):
+            parse_config(text, PASTED_CONFIG)  # says which character is wrong
         if error.code != "log_not_recognised" or "\n" in text:
             raise
         if answered := _question(text, present, loosely=True):

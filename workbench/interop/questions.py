@@ -20,8 +20,10 @@ ASKS = re.compile(
     r"list|models?|supported|smallest|shortest|largest|longest|most|fewest|best|minimum|maximum)\b.*|.*\?",
     re.IGNORECASE,
 )
-NO_QUESTION = re.compile(r"[\n{}=/:]|.{161}")
-"""In a log, a link, a path or a command."""
+NO_QUESTION = re.compile(r"[\n{}=/]|:(?! )|.{161}")
+"""In a log, a link, a path or a command; a colon in a sentence has a space after it."""
+NAME = re.compile(r"[a-z]\w*-[\w.-]*\d[\w.-]*", re.IGNORECASE)
+"""A word that looks like the name of a model, such as whisper-large-v3."""
 LONGEST_PHRASE = 4
 """Words of a device or a model."""
 
@@ -45,6 +47,7 @@ MODELS = (
     r"ported|known|available)|supported models"
 )
 """Words for all models of the catalog, and not for the present one."""
+BYTE = r"bytes? (?:number |no\.? ?)?(\d[\d,]*)"
 NUMBER = r"(?<![\w.,])\d[\d,]{1,6}\b"
 BARE_WHY = (
     r"^why(?:\W+(?:is|are|was|does|do|not|so|this|that|it|these|the|my|exactly|numbers?|values?|"
@@ -52,9 +55,10 @@ BARE_WHY = (
 )
 """A why about what is on the screen, and not about something else in the world."""
 WHY = Topic(rf"{BARE_WHY}|blocks?|sizes?|padding|page\w*|align\w*|state|{NUMBER}", "why")
+BYTES = Topic(r"bytes?|address|offset", "why", "Page bytes")
 TOPICS = (
     Topic(MODELS, is_of_catalog=True),
-    Topic(r"bytes?|address|offset", "why", "Page bytes"),
+    BYTES,
     Topic(r"fields?|config(?:\.json)?|layers|heads?", "why", "Model fields"),
     Topic(r"backends?|kernels?|flash\w*|triton|flex\w*", "start", "Backends by TP"),
     Topic(r"offload\w*|transfer\w*|connectors?|disaggregat\w*", "fits", "Offload and transfer"),
@@ -63,6 +67,7 @@ TOPICS = (
         "versions",
         "Versions",
     ),
+    Topic(r"sweeps?|sweeping|pareto|grid search", "what_if", "Sweeps"),
     Topic(r"hits?|hitting|prefix\w*|(?<!kv[ -])cach(?:e|es|ed|ing)|reus\w+", "hits", "Prefix hits"),
     Topic(r"how (?:many|much)", "fits", "Groups and capacity"),
     Topic(r"or|vs|versus|better|best|improve|instead|faster|cheaper", "what_if", "Sweeps"),
@@ -121,6 +126,12 @@ class Question:
     """Whether that block size is to be set, rather than explained."""
     term: Term | None = None
     """The word whose meaning is in question."""
+    unknown: str = ""
+    """A word that looks like the name of a model, and is not one that is known."""
+    byte: int | None = None
+    """The byte of a tensor that is in question."""
+    views: tuple[str, ...] = ()
+    """Explanations of all topics that the words name, the one of `topic` first."""
 
     @property
     def title(self) -> str:
@@ -137,23 +148,40 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
     """
     if NO_QUESTION.search(text) or not (loosely or ASKS.fullmatch(text)):
         return None
-    topic = next((one for one in TOPICS if _has(one.words, text)), None)
+    topics = [one for one in TOPICS if _has(one.words, text)]
+    topic = next(iter(topics), None)
     if term := defined(text):
         return Question(topic if topic and not term.lab else Topic("", lab=term.lab), term=term)
     if topic is None:
         return None
-    said = Description(_said(text), None if topic == WHY else _length(text))
+    fields, unknown = _said(text)
+    said = Description(fields, None if topic == WHY else _length(text))
     weighs = topic.view == "what_if"
     choices = tuple(name for name, words in CHOICES.items() if weighs and _has(words, text))
     numbers = [int(one.replace(",", "")) for one in re.findall(NUMBER, text) if topic == WHY]
     sizes = [one for one in numbers if one not in said.fields.values()]
     tokens = sizes[0] if sizes else None
     is_wanted = tokens is not None and _has(SETS, text) and not _has(OF_MODELS, text)
-    return Question(topic, said=said, choices=choices, block_tokens=tokens, is_wanted=is_wanted)
+    return Question(
+        topic,
+        said=said,
+        unknown=unknown,
+        choices=choices,
+        block_tokens=tokens,
+        is_wanted=is_wanted,
+        byte=_byte(text) if topic == BYTES else None,
+        views=tuple(dict.fromkeys(one.view for one in topics if one.view)),
+    )
 
 
 def _has(words: str, text: str) -> bool:
     return re.search(rf"(?<![\w.-])(?:{words})(?![\w-])", text, re.IGNORECASE) is not None
+
+
+def _byte(text: str) -> int | None:
+    found = re.search(BYTE, text, re.IGNORECASE)
+    number = integer_value(found[1].replace(",", "")) if found else None
+    return number if isinstance(number, int) else None
 
 
 def _length(text: str) -> int | None:
@@ -163,13 +191,16 @@ def _length(text: str) -> int | None:
     return tokens if isinstance(tokens, int) else None
 
 
-def _said(text: str) -> dict[str, Any]:
-    """Return the devices, the model and the version that the words name."""
+def _said(text: str) -> tuple[dict[str, Any], str]:
+    """Return the devices, the model and the version that the words name, and an unknown model."""
     words = re.findall(r"[\w./-]*\w", text)
     fields: dict[str, Any] = {}
+    unknown = [one for one in words if NAME.fullmatch(one)]
     for phrase in _phrases(words):
-        fields = {**read_words(phrase), **fields}
-    return fields
+        if found := read_words(phrase):
+            fields = {**found, **fields}
+            unknown = [one for one in unknown if one not in phrase.split()]
+    return fields, unknown[0] if unknown and "model" not in fields else ""
 
 
 def _phrases(words: list[str]) -> Iterator[str]:

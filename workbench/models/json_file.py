@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import zip_longest
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ MAX_DEPTH = 32
 
 MAX_ENTRIES = 75_000
 """Most values and fields; real ones have hundreds, and that list of experts 67,000."""
+
+NEAR = 40
+"""Characters that are shown before a mistake."""
 
 USE = FileUse("config.json", MAX_BYTES, "model")
 CONTAINERS = (dict, list, tuple, Mapping)
@@ -45,6 +49,10 @@ def parse_config(text: str | bytes, source: str) -> dict[str, Any]:
         raise _refused("too_deep", f"{source} is nested too deeply.") from None
     except ConfigError:
         raise
+    except JSONDecodeError as error:
+        before = error.doc[:error.pos].split("\n")[-1][-NEAR:]
+        near = f" The text before it: {shown(before)}." if before.strip() else ""
+        raise _refused("not_json", f"{source} is not JSON: {error}.{near}") from None
     except ValueError as error:
         raise _refused("not_json", f"{source} is not JSON: {error}.") from None
     if not isinstance(value, dict):

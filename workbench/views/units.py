@@ -10,15 +10,15 @@ def bytes_text(size: int | None) -> str:
     if size is None:
         return "none"
     short = short_bytes_text(size)
-    return short if size < KIB else f"{size:,} B ({short})"
+    return short if abs(size) < KIB else f"{size:,} B ({short})"
 
 
 def short_bytes_text(size: int) -> str:
     """Return a text like "2.06 MiB"."""
-    if size < KIB:
+    if abs(size) < KIB:
         return f"{size} B"
     for unit, scale in (("KiB", KIB), ("MiB", KIB**2), ("GiB", KIB**3)):
-        if size < scale * KIB or unit == "GiB":
+        if abs(size) < scale * KIB or unit == "GiB":
             return f"{size / scale:.2f} {unit}"
     raise AssertionError
 

@@ -97,7 +97,7 @@ def _missing(one: Answers) -> list[Link]:
 
 def _starts_words(one: Answers) -> str:
     if one.starts == "perhaps":
-        return "the least estimate of the memory is too little, the most is enough"
+        return "the memory is estimated: its lowest value is too little, its highest is enough"
     if one.starts == "unknown":
         what = "a device" if one.needs == "device" else _needed(one)
         return f"no blockers known; its memory needs {what}"
@@ -212,4 +212,6 @@ def _sentences(now: Answers) -> Iterable[str]:
 
 
 def _phrase(tile: Tile, now: Answers, between: str) -> str:
-    return f"{tile.value(now)}{' ' if tile.reads_on(now) else between}{tile.words(now)}"
+    value = tile.value(now)
+    value = "? not known" if value == "?" else value
+    return f"{value}{' ' if tile.reads_on(now) else between}{tile.words(now)}"

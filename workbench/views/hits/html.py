@@ -32,8 +32,14 @@ def hits_html(plan: Plan) -> Html:
         return document(tag("p", "! " if plan.enable_prefix_caching else "", reason))
     smallest = tag("b", tokens_text(smallest_prefix(caching)))
     prompt = min(BLOCKS_IN_EXAMPLE * caching.alignment_tokens + 1, plan.max_model_len - 1)
-    lead = document(tag("p", "Smallest prefix that can hit: ", smallest, "."))
+    lead = document(tag("p", "Smallest prefix that can hit: ", smallest, ". ", _shortest(caching)))
     return join(lead, checkpoint_table(plan, prompt))
+
+
+def _shortest(caching: Caching) -> str:
+    # longer than its prefix: vLLM always computes the last token of a prompt
+    shortest = tokens_text(shortest_prompt_with_hit(caching))
+    return f"The shortest prompt of any length that can hit has {shortest}."
 
 
 def threshold_html(plan: Plan, prompt_tokens: int) -> Html:
@@ -48,10 +54,7 @@ def threshold_html(plan: Plan, prompt_tokens: int) -> Html:
         )
     else:
         number, words = tokens_text(smallest), _smallest_text(caching, prompt_tokens)
-    any_length = ""
-    if reason_without_hits(caching) is None:
-        shortest = tokens_text(shortest_prompt_with_hit(caching))
-        any_length = f"The shortest prompt of any length that can hit has {shortest}."
+    any_length = "" if reason_without_hits(caching) else _shortest(caching)
     return document(
         tag("div", tag("span", number, class_="wb-block-size"), class_="wb-headline"),
         tag("p", words),

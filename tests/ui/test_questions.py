@@ -1,0 +1,143 @@
+"""What a newcomer asks in a sentence is answered in a sentence, with the numbers of the plan."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+
+import workbench as wb
+from tests.ui.panels import region
+from workbench.interop.questions import read_question
+from workbench.views.door.scenario_bar import LENGTHS, length_text
+from workbench.views.units import bytes_text
+
+
+def plain_text(html):
+    return unescape(re.sub(r"<[^>]+>", " ", html))
+
+
+def answer(text):
+    door = wb.explore()
+    door.submit(text)
+    return door, " ".join(plain_text(region(door, "understood")).split())
+
+
+def test_both_halves_of_a_question_are_answered():
+    _door, said = answer("will Kimi-K2 start on 8 x H200, and how many 128k requests fit?")
+    assert "0 requests of 128,000 tokens fit on 8 GPUs" in said
+    assert "would not start: One request of 131,072 tokens needs" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("which backends for gpt-oss-20b on B200?", ("FLASH_ATTN", "Not FLASHINFER: attention s")),
+        ("which backends for qwen3-next-80b on 4 x B200?", ("vLLM chooses FLASHINFER, which com",)),
+        ("which backends for deepseek-v4-flash on B200?", ("finds no backend", "FLASHMLA_SPARSE")),
+        ("which backends for falcon-mamba-7b?", ("no attention layer",)),
+    ],
+)
+def test_a_question_about_backends_names_the_chosen_one(text, words):
+    _door, said = answer(text)
+    assert all(one in said for one in words), said
+
+
+@pytest.mark.parametrize("text", ["what is byte 123,456?", "what is byte 123456?"])
+def test_a_question_about_a_byte_says_what_it_is(text):
+    door, said = answer(text)
+    assert door.plan is not None
+    for sentence in door.plan.byte_map(num_blocks=3).describe(0, 123_456):
+        assert sentence in said
+
+
+def test_a_byte_is_one_of_the_pool_that_the_memory_has_room_for():
+    door, said = answer("what is byte 0 of bamba-9b on H100?")
+    assert f"In a pool of {door.plan.cache.num_blocks:,} blocks: Byte 0 of tensor 0" in said
+
+
+def test_a_byte_after_the_end_of_a_small_pool_is_one_of_a_larger_pool():
+    _door, said = answer("what is byte 10,000,000 of qwen3-8b?")
+    assert "Byte 10,000,000 of tensor 0 is byte" in said
+
+
+def test_a_byte_after_the_end_of_the_cache_is_answered_with_the_last_one():
+    _door, said = answer("what is byte 9,000,000,000,000 of bamba-9b on H100?")
+    assert "does not exist: there are 18,326,618,112" in said
+
+
+def test_offload_is_answered_for_the_length_of_the_requests():
+    _door, said = answer("offload qwen3-8b on H100 to host memory: how many gigabytes?")
+    assert "64.00 GiB of host memory hold 14 prompts of 32,768 tokens" in said
+    assert "That pays where" in said
+
+
+def test_offload_that_is_not_possible_is_answered_with_the_reason():
+    _door, said = answer("offload to host memory: how many gigabytes, when does it pay?")
+    assert "vLLM does not start with offload: Offload needs group blocks" in said
+
+
+def test_a_sweep_is_a_topic_and_leads_to_its_lab():
+    _door, said = answer("sweep TP and KV dtype")
+    assert "Open Sweeps" in said
+    assert "Apply KV-cache dtype fp8" in said
+
+
+def test_what_is_not_known_is_not_answered_with_a_mark_alone():
+    _door, said = answer("how many requests fit?")
+    assert "? not known: requests fit on which device?" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown"),
+    [
+        ("will whisper-large-v3 start on H100?", "whisper-large-v3"),
+        ("what is byte 12 of my-model-9b?", "my-model-9b"),
+        ("will bamba-9b start?", ""),
+        ("will Qwen3-Next-80B start?", ""),
+        ("what does an 8-bit cache with fp8-e4m3 bring for bamba-9b?", ""),
+    ],
+)
+def test_a_model_that_is_not_known_is_not_answered_for_another(text, unknown):
+    question = read_question(text)
+    assert question is not None
+    assert question.unknown == unknown
+    notice = f"{unknown} is not in the catalog, so this is not about it."
+    assert (notice in answer(text)[1]) == bool(unknown)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"model_type": "llama", "hidden_size": 2048,}', ("line 1 column 45", "2048,")),
+        ('{\n "model_type": "llama",\n "hidden_size" 5\n}', ("line 3", '"hidden_size"')),
+        ('{"model_type": "llama"', ("Expecting", '"llama"')),
+    ],
+)
+def test_a_typing_error_in_a_pasted_config_is_shown_with_its_place(text, words):
+    _door, said = answer(text)
+    assert "The pasted config.json is not JSON" in said
+    assert all(one in said for one in words), said
+
+
+def test_a_length_reads_as_it_was_entered():
+    door, _said = answer("kimi-k2, 128k")
+    assert "128k-token requests" in region(door, "bar")
+    assert [length_text(tokens) for tokens in (32_000, 128_000, 131_072, 8_000, 8192)] == (
+        ["32k", "128k", "128K", "8k", "8K"]
+    )
+    assert all(length_text(tokens).endswith("K") for tokens in LENGTHS)
+
+
+def test_bytes_below_zero_have_separators_and_a_unit():
+    assert bytes_text(-2_463_216_917) == "-2,463,216,917 B (-2.29 GiB)"
+    assert bytes_text(-5) == "-5 B"
+
+
+def test_the_view_of_hits_names_the_prompt_that_the_tile_names():
+    door, _said = answer("Qwen3-Next-80B, 4 x H100, prefix caching")
+    door.receive({"do": "view", "arg": "hits"})
+    shown = plain_text(region(door, "body"))
+    assert "Smallest prefix that can hit: 272 tokens ." in " ".join(shown.split())
+    assert "The shortest prompt of any length that can hit has 273 tokens." in shown

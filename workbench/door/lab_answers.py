@@ -1,0 +1,75 @@
+"""Questions that a lab is about, answered in sentences of their own."""
+
+from collections.abc import Callable
+
+from workbench.core.errors import WorkbenchError
+from workbench.core.plan import Plan
+from workbench.interop.questions import Question
+from workbench.views.settings import in_labels
+from workbench.views.units import short_bytes_text, tokens_text
+
+HOST_BYTES = 64 * 2**30
+"""The host memory that the lab of offload starts with."""
+FEW_BLOCKS = 3
+"""Of a pool whose memory is not known."""
+
+
+def lab_answer(question: Question, plan: Plan, length_tokens: int) -> str:
+    """Return the answer to a question that a lab is about; nothing where the tiles answer it.
+
+    length_tokens: of the requests that are counted.
+    """
+    answer = ANSWERS.get(question.topic.lab)
+    if answer is None or question.term is not None:
+        return ""
+    try:
+        return in_labels(answer(question, plan, length_tokens))
+    except WorkbenchError as error:  # of the pool: there is none, or it has no such byte
+        return in_labels(error.message)
+
+
+def _byte(question: Question, plan: Plan, _length: int) -> str:
+    if question.byte is None:
+        return ""
+    known = plan.cache.num_blocks if plan.cache else None
+    page = plan.attention_page_size_bytes or plan.mamba_page_size_bytes or 1
+    blocks = known or max(FEW_BLOCKS, question.byte // page + 1)
+    words = plan.byte_map(num_blocks=blocks).describe(0, question.byte)
+    return f"In a pool of {blocks:,} blocks: {' '.join(words)}"
+
+
+def _backends(_question: Question, plan: Plan, _length: int) -> str:
+    if plan.model.attention is None:
+        return "The model has no attention layer, so it has no attention backend."
+    step = plan.trace.step("backend")
+    refused = step.operands.get("refused") or {}
+    reasons = "".join(f" Not {name}: {why}." for name, why in refused.items())
+    if plan.backend is None:
+        return f"vLLM finds no backend for this configuration.{reasons}"
+    if plan.settings.backend is not None:
+        return f"{plan.backend} is set.{reasons}"
+    order = "comes after what was ruled out" if refused else "comes first in vLLM's order here"
+    return f"vLLM chooses {plan.backend}, which {order}.{reasons} The lab tries all others."
+
+
+def _offload(_question: Question, plan: Plan, length: int) -> str:
+    found = plan.offload(cpu_bytes_to_use=HOST_BYTES)
+    if found.problems:
+        return f"vLLM does not start with offload: {found.problems[0].message}"
+    stored = found.stored_prompt(length)
+    memory, tokens = short_bytes_text(HOST_BYTES), tokens_text(length)
+    if not stored.requests or not stored.loadable_tokens:
+        return f"{memory} of host memory give nothing of a prompt of {tokens} back."
+    return (
+        f"{memory} of host memory hold {stored.requests:,} prompts of {tokens} and give "
+        f"{tokens_text(stored.loadable_tokens)} of each back. That pays where prompts come again "
+        "after the GPU had no more room for them, and loading is quicker than computing."
+    )
+
+
+ANSWERS: dict[str, Callable[[Question, Plan, int], str]] = {
+    "Page bytes": _byte,
+    "Backends by TP": _backends,
+    "Offload and transfer": _offload,
+}
+"""Title of a lab -> its answer."""
