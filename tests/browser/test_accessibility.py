@@ -27,7 +27,10 @@ WRAPPED = (
     "--performance-mode throughput --block-size 64"
 )
 OUTSIDE = """() => {
-  const door = document.querySelector(".wb-door").getBoundingClientRect();
+  const whole = document.querySelector(".wb-door");
+  const door = whole.getBoundingClientRect();
+  const shown = whole.closest(".jp-WindowedPanel-outer").getBoundingClientRect();
+  if (door.right > shown.right) return [`${door.right} of ${shown.right} pixels`];
   const slides = (one) => one && one.scrollWidth > one.clientWidth;
   const parts = ".wb-door > div, .wb-door :is(button, input, textarea, svg)";
   return [...document.querySelectorAll(parts)]
