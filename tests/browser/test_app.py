@@ -14,6 +14,9 @@ from tests.browser.lab import PATIENCE_MS, expect
 from workbench.scenario import Scenario
 from workbench.scenario.links import link_of
 
+BACKGROUND = "one => getComputedStyle(one).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number)"
+MIDDLE = 128
+"""Between black and white."""
 FINGER = 24
 """Pixels that WCAG 2.2 wants of a target (2.5.8)."""
 LEGIBLE = 150
@@ -55,6 +58,19 @@ def test_the_app_shows_the_answer_and_a_panel_that_answers(browser_context, app,
     page.close()
     requests = {url for url in outside if urlsplit(url).hostname not in {None, "127.0.0.1"}}
     assert requests == set()
+
+
+def test_the_colours_are_those_that_the_browser_prefers(browser_context, app):
+    page = browser_context.browser.new_context(color_scheme="dark").new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(app.address, wait_until="commit")
+    expect(page.locator(".wb-door .wb-tile").first).to_be_visible()
+    for scheme, is_light in (("dark", "false"), ("light", "true")):
+        page.emulate_media(color_scheme=scheme)
+        expect(page.locator("body")).to_have_attribute("data-jp-theme-light", is_light)
+        brightness = sum(page.locator(".wb-door .wb-tile").first.evaluate(BACKGROUND)) / 3
+        assert (brightness > MIDDLE) == (scheme == "light"), brightness
+    page.context.close()
 
 
 def test_on_a_phone_a_link_opens_its_scenario_and_nothing_is_wider_than_the_screen(

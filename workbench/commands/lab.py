@@ -131,7 +131,7 @@ def app(
     model: list[str] | None = option(
         "A path or hub id that may be read in addition to the catalog."
     ),
-    dark: bool = flag("--dark", "Dark colours in place of light ones."),
+    dark: bool = flag("--dark", "Dark colours, whatever the browser prefers."),
     show_tracebacks: bool = flag("--show-tracebacks", "Show the traceback of every error."),
 ) -> None:
     """Serve a notebook as an app, without its code, to anyone who has the printed address.
