@@ -516,7 +516,7 @@ def test_every_link_of_an_answer_leads_to_a_lab_a_view_or_a_goal(panel):
 @pytest.mark.parametrize("device", COMMON_DEVICES)
 def test_a_device_is_one_click_where_it_is_missing_and_completes_the_answers(device):
     door = wb.explore(model="bamba-9b", platform="xpu")
-    assert "Capacity: ?, " in door.view.announced
+    assert "Capacity: ? not known, " in door.view.announced
     press(door, "device", device)
     assert door.scenario == Scenario(model="bamba-9b", device=device)
     assert "?" not in door.view.announced

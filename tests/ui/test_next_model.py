@@ -80,7 +80,7 @@ def test_a_drafter_that_the_next_model_has_too_stays():
     assert door.scenario.num_speculative_tokens == 1
 
 
-def test_a_drafter_that_is_asked_for_with_the_model_is_answered_with_the_refusal():
+def test_a_drafter_that_is_named_with_the_model_is_answered_with_the_refusal():
     door = wb.explore()
     door.submit("bamba-9b, MTP 1")
     assert door.error.code == "no_mtp_layers"

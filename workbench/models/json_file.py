@@ -50,7 +50,7 @@ def parse_config(text: str | bytes, source: str) -> dict[str, Any]:
     except ConfigError:
         raise
     except JSONDecodeError as error:
-        before = error.doc[:error.pos].split("\n")[-1][-NEAR:]
+        before = error.doc[: error.pos].split("\n")[-1][-NEAR:]
         near = f" The text before it: {shown(before)}." if before.strip() else ""
         raise _refused("not_json", f"{source} is not JSON: {error}.{near}") from None
     except ValueError as error:

@@ -106,7 +106,7 @@ def map_layout(drawn: MapPicture, theme: str = "auto", marked: int | None = None
     """Return axes, title and colours that go with `map_traces`; a line at the marked byte."""
     rows = len(drawn.rows)
     layout = frame(
-        f"{drawn.title}<br><sup>{drawn.subtitle}</sup>",
+        f"{drawn.title}<br><sub>{drawn.subtitle}</sub>",
         theme,
         title_y=1,
         title_yanchor="top",

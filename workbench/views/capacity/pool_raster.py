@@ -196,7 +196,7 @@ def raster_title(filled: PoolFill, step: int, by: str) -> str:
     digits = "" if by == "owner" else f"; numbers: {by}s, their last two digits"
     return (
         f"<b>{filled.request_count:,} requests</b> in a pool of {filled.num_blocks:,} blocks"
-        f"{finished}; {counted(left, 'block')} never taken<br><sup>a cell is {cell}{digits}</sup>"
+        f"{finished}; {counted(left, 'block')} never taken<br><sub>a cell is {cell}{digits}</sub>"
     )
 
 

@@ -147,4 +147,4 @@ def _title(
     if not is_of_workload and first is not None:  # else the threshold of the workload is the one
         smallest = tokens_text(smallest_prefix(caching))
         second += f" Smallest cacheable prefix of any prompt: {smallest}."
-    return f"<b>tokens found in the cache</b>, {again}<br><sup>{second}</sup>"
+    return f"<b>tokens found in the cache</b>, {again}<br><sub>{second}</sub>"

@@ -55,7 +55,7 @@ def offload_figure(plan: Plan, request: OffloadRequest, theme: str = "auto") -> 
     block = "" if request.block_size is None else f", offloaded block {request.block_size:,}"
     return figure(
         [*traces, _marks(styled, drawn, memory)],
-        f"<b>prompts that the host memory holds</b>{block}<br><sup>{drawn.words}</sup>",
+        f"<b>prompts that the host memory holds</b>{block}<br><sub>{drawn.words}</sub>",
         theme,
         plan=plan,
         height=400,

@@ -37,7 +37,7 @@ def block_sizes(grid: Grid, current: Plan | None = None, theme: str = "auto") ->
     figure.update_layout(
         frame(
             "<b>block size in tokens</b>"
-            "<br><sup>orange: this scenario; crossed: vLLM would not start</sup>",
+            "<br><sub>orange: this scenario; crossed: vLLM would not start</sub>",
             theme,
             title_y=0.94,
             title_yanchor="top",
