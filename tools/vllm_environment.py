@@ -27,7 +27,7 @@ PACKAGES = (
     *("typing-extensions", "uvloop"),
 )
 WITHOUT_DEPENDENCIES = (
-    *("apache-tvm-ffi", "compressed-tensors", "cuda-bindings", "cuda-pathfinder"),
+    *("apache-tvm-ffi", "compressed-tensors==0.17.0", "cuda-bindings", "cuda-pathfinder"),
     *("humming-kernels", "timm", "xgrammar"),
 )
 """Imported by some model modules; their own dependencies are large and never used here."""

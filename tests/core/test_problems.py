@@ -1130,6 +1130,7 @@ WARNINGS = {
 
 MIXED = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "MIXED_PRECISION"}}
 DSPARK = {**llama(num_hidden_layers=1), "architectures": ["DSparkDraftModel"]}
+GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True}
 REFUSALS = [
     pytest.param(
         {
@@ -1270,6 +1271,13 @@ REFUSALS = [
         "Quantization method specified in the model config (fp8) does not match",
         {"quantization": None},
         id="word-that-is-not-the-checkpoints",
+    ),
+    pytest.param(
+        {"model": llama(quantization_config=GPTQ | {"desc_act": True}), "rules": "0.33"},
+        "quantization_not_read",
+        "GPTQ group activation ordering (desc_act=True) is no longer",
+        {"rules": "0.23"},
+        id="groups-that-follow-the-activations",
     ),
     pytest.param(
         {"quantization": "awq"},

@@ -100,8 +100,9 @@ def possible_tiers(plan: Plan) -> tuple[BatchTier, ...]:
 def chunks_prompts(plan: Plan) -> bool:
     """Return whether the arguments allow that a prompt takes several steps (chunked prefill)."""
     # ModelConfig.is_chunked_prefill_supported, 0.23 and 0.33: not next to an encoder.
-    explicit = plan.settings.enable_chunked_prefill
-    return not plan.model.is_encoder_decoder if explicit is None else explicit
+    explicit, pooling = plan.settings.enable_chunked_prefill, plan.model.pooling
+    in_steps = pooling is None or pooling.takes_steps
+    return (in_steps and not plan.model.is_encoder_decoder) if explicit is None else explicit
 
 
 def batch_sizes(plan: Plan, tier: BatchTier) -> BatchSizes:

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from workbench.core.described import COMPRESSED
 from workbench.core.online import Place
 from workbench.core.weights import Part
 
-COMPRESSED = "compressed-tensors"
 NO_SCALED_LINEAR = "Failed to find a kernel that can implement the ScaledMM linear layer."
 NO_INT8_EXPERTS = "No Int8 MoE backend supports the deployment configuration."
 
@@ -18,6 +18,8 @@ class Stored(NamedTuple):
     method: str
     inputs: int
     """Of one rank."""
+    dtype: str = "bfloat16"
+    """Of the model."""
 
     @property
     def is_asymmetric_experts(self) -> bool:
@@ -40,11 +42,24 @@ class Stored(NamedTuple):
         return self.part.experts == 1 and stored is not None and stored.is_fp4_alone
 
     @property
+    def is_integer_linear(self) -> bool:
+        """Return whether it is a linear layer in integers whose inputs stay as they are."""
+        stored = self.part.stored
+        is_alone = stored is not None and stored.is_integer and stored.scale_bytes == HALF
+        return self.part.experts == 1 and is_alone
+
+    @property
     def is_fp8_linear(self) -> bool:
         """Return whether it is a linear layer in fp8, not in blocks."""
         stored = self.part.stored
         in_fp8 = stored is not None and stored.is_fp8 and not stored.is_square
         return self.part.experts == 1 and in_fp8
+
+
+HALF = 2
+"""Bytes of a scale of integers without scales of their inputs."""
+ANY_LINEAR = Part("the linear layers", outputs=((0, 1),), inputs=0)
+"""What is known of a layer where only the format of its weights is."""
 
 
 class MissingKernel(NamedTuple):
@@ -61,6 +76,29 @@ class MissingKernel(NamedTuple):
     """Whether a device of these platforms lacks it."""
     candidates: tuple[dict[str, Any], ...] = ({"platform": "cuda"},)
     """Scenarios with a device that has one."""
+
+
+NO_GROUPS_LINEAR = "Failed to find a kernel that can implement the WNA16 linear layer."
+
+
+def bytes_on_rocm(*methods: str) -> MissingKernel:
+    """Return that ROCm has no kernel for integers of 8 bits, but for groups in float16."""
+
+    # TritonW4A16LinearKernel has 4 bits, ExllamaLinearKernel groups in float16.
+    def is_missing(_place: Place, stored: Stored) -> bool:
+        found = stored.part.stored
+        if stored.method not in methods or not stored.is_integer_linear or found is None:
+            return False
+        has_groups = found.block is not None and found.block[1] > 0
+        return found.bits == 8 and not (stored.dtype == "float16" and has_groups)
+
+    return MissingKernel(
+        platforms=("rocm",),
+        what="in integers of 8 bits, other than in groups and with dtype float16,",
+        devices="CUDA",
+        vllm_text=NO_GROUPS_LINEAR,
+        is_missing=is_missing,
+    )
 
 
 FP4_WITHOUT_INPUTS = MissingKernel(

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+from workbench.core.described import Description
 from workbench.core.draft_parts import Head, Mtp
+from workbench.core.pooling import Pooling
 from workbench.core.published import OUTSIDE_DIGEST
 from workbench.core.states import Ring, State
 from workbench.core.trace import Origin
@@ -19,6 +21,7 @@ CHUNKED = "chunked_attention"
 CROSS = "cross_attention"
 SSM = "ssm"
 LAYER_KINDS = (FULL, SLIDING, CHUNKED, CROSS, SSM)
+OUTSIDE = {OUTSIDE_DIGEST: True}
 DEFAULT_MAX_MODEL_LEN = 2048
 """Tokens of the longest request where no field gives them, and no length is requested."""
 V4, V41 = "deepseek_v4", "deepseek_v41"
@@ -211,12 +214,12 @@ class Model:
     """The method that the checkpoint's weights are stored with, or None."""
     states_quantization: bool | None = None
     """Whether config.json has a `quantization_config`; None: if and only if it names a method."""
-    online: tuple[str, Model] | None = field(
-        default=None, repr=False, metadata={OUTSIDE_DIGEST: True}
-    )
+    online: tuple[str, Model] | None = field(default=None, repr=False, metadata=OUTSIDE)
     """The word of `--quantization` that its weights are loaded with, and the model without it."""
     modelopt_algorithm: str | None = None
     """The algorithm of a file that ModelOpt wrote itself, None of others."""
+    described: Description = field(default=Description(), metadata=OUTSIDE)
+    pooling: Pooling | None = field(default=None, metadata=OUTSIDE)
     largest_item_tokens: int | None = None
     """Tokens of the largest image or video, where one must fit into a step; else None."""
     is_encoder_decoder: bool = False
@@ -237,9 +240,9 @@ class Model:
     """For images, where its heads are known."""
     vocab_size: int | None = None
     """Of its input, None when config.json names none."""
-    num_experts: int = field(default=0, metadata={OUTSIDE_DIGEST: True})
+    num_experts: int = field(default=0, metadata=OUTSIDE)
     """As vLLM counts them: above 0 it treats the model as a mixture of experts."""
-    layer_class: str = field(default="", metadata={OUTSIDE_DIGEST: True})
+    layer_class: str = field(default="", metadata=OUTSIDE)
     """The architecture that builds the attention layers: of a wrapper, what it wraps."""
     derived_head_size: int | None = None
     """hidden_size // num_attention_heads, where that is not the size of a head that is stated."""

@@ -10,6 +10,7 @@ from workbench.core.architectures import ModelRegistry
 from workbench.core.backend_table import BackendTable
 from workbench.core.backends import LayerQuery
 from workbench.core.batch_defaults import BatchTier
+from workbench.core.described import UnreadDescription
 from workbench.core.groups.cache_spec import GroupRules
 from workbench.core.layouts.shapes import LayoutRules
 from workbench.core.missing_kernels import MissingKernel
@@ -194,6 +195,7 @@ class RuleSet:
     awq_in_any_share: frozenset[str] = frozenset()
     """Platforms whose kernel of AWQ takes shares that cut a group of inputs."""
     missing_kernels: tuple[MissingKernel, ...] = ()
+    unread_descriptions: tuple[UnreadDescription, ...] = ()
     """Formats of checkpoints that some devices have no kernel for."""
     smallest_refined_block: int | None = None
     """To what blocks of fp8 experts are cut at least where ranks do not have whole ones, None where

@@ -10,7 +10,8 @@ def model_runner(plan: Plan) -> str:
     # of 0.33 may have triton-cpu, which is not assumed.
     model, rules = plan.model, plan.rules.speculation
     served = rules.v2_architectures
-    by_default = served is None or (model.architecture in served and not model.is_quantized)
+    is_served = model.architecture in (served or ()) and model.pooling is None
+    by_default = served is None or (is_served and not model.is_quantized)
     excluded = rules.v1_only
     if plan.settings.pipeline_parallel > 1:
         excluded |= rules.v1_with_stages
@@ -22,7 +23,9 @@ def is_async(plan: Plan) -> bool:
     """Return whether a step is scheduled before the last one has ended (async scheduling)."""
     # VllmConfig.__post_init__, and CpuPlatform.check_and_update_config, which switches it off.
     explicit = plan.settings.async_scheduling
-    overlaps = not waits_for(plan) if explicit is None else explicit
+    pooling = plan.model.pooling
+    generates = pooling is None or pooling.generates
+    overlaps = generates and not waits_for(plan) if explicit is None else explicit
     return overlaps and plan.platform.name != "cpu"
 
 

@@ -9,10 +9,13 @@ from typing import Any
 
 from workbench.core.architectures import MODEL_REGISTRIES, versions_with, wrapper_builds
 from workbench.core.errors import ConfigError, shown
+from workbench.core.pooling import Pooling, pooling_of
 from workbench.models.family import FAMILIES, Family
 from workbench.models.fields import Fields
 
 KEY = "architectures"
+SEES_LATER = {"is_causal": False, "use_bidirectional_attention": True}
+"""Fields of models that pool over tokens which see later ones: they keep no cache."""
 
 
 def read_architecture(fields: Fields, family: Family, model_type: str) -> str:
@@ -32,6 +35,15 @@ def read_architecture(fields: Fields, family: Family, model_type: str) -> str:
         raise unknown(f"/{KEY}/0", name, model_type, declared)
     fields.note("architecture", name, KEY)
     return name
+
+
+def as_generating(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], Pooling | None]:
+    """Return the object with a class that generates, and what it named if that only pools."""
+    name = listed_name(config, "")
+    pooling = None if name is None else pooling_of(name)
+    if pooling is None or any(config.get(key) is value for key, value in SEES_LATER.items()):
+        return config, None
+    return {**config, KEY: [pooling.base]}, pooling
 
 
 def listed_name(config: Mapping[str, Any], place: str) -> str | None:

@@ -1,11 +1,13 @@
 """The KV-cache dtype that a quantized checkpoint requests."""
 
 from collections.abc import Mapping
+from typing import Any
 
+from workbench.core.described import AWQ, COMPRESSED, GPTQ, Description
 from workbench.core.model import Attention
 from workbench.models.fields import Fields
 
-MODELOPT, COMPRESSED = "modelopt", "compressed-tensors"
+MODELOPT = "modelopt"
 MODELOPT_METHODS = {
     "NVFP4": "modelopt_fp4",
     "MXFP8": "modelopt_mxfp8",
@@ -15,6 +17,17 @@ MODELOPT_METHODS = {
 KIMI_K3, PACKED_MXFP4 = "kimi_k3", "mxfp4-pack-quantized"
 """A model whose experts in this format of compressed-tensors run as mxfp4
 (`KimiK3ForConditionalGenerationConfig`, 0.33)."""
+STATED_AS = ("quantization_config", "compression_config")
+"""Keys of a config.json; compressed-tensors once wrote the second one."""
+NEEDED_KEYS = {
+    AWQ: (("w_bit", "bits"), ("q_group_size", "group_size"), ("zero_point",)),
+    GPTQ: (("bits",), ("group_size",), ("desc_act",), ("sym",)),
+}
+"""Method -> keys of which `from_config` reads one of each."""
+MARLIN_GROUPS = (-1, 32, 64, 128)
+"""MARLIN_SUPPORTED_GROUP_SIZES."""
+ORDERED = ("group", "dynamic")
+"""Orders of groups that an input's place depends on (`ActivationOrdering`)."""
 MODELOPT_KV_DTYPES = {"fp8": "fp8_e4m3", "nvfp4": "nvfp4"}
 
 
@@ -43,23 +56,24 @@ def _compressed_kv_cache_dtype(fields: Fields, attention: Attention | None) -> s
     # Attention.__init__, 0.23 and 0.33: whatever the scheme says; layers of MLA do not ask for it.
     if attention is None or attention.use_mla:
         return "auto"
-    if (_stated(fields) or {}).get("kv_cache_scheme") is None:
+    if (stated_quantization(fields) or {}).get("kv_cache_scheme") is None:
         return "auto"
     fields.note("kv_cache_dtype", "fp8", "quantization_config.kv_cache_scheme")
     return "fp8"
 
 
-def _stated(fields: Fields) -> Mapping[str, object] | None:
-    """Return the quantization_config of the whole file, else that of its text part."""
-    config = fields.top.get("quantization_config")
-    if config is None:
-        config = fields.text.get("quantization_config")
+def stated_quantization(fields: Fields) -> Mapping[str, Any] | None:
+    """Return what the whole file says of its quantization, else what its text part says."""
+    # ModelArchConfigConvertorBase.get_quantization_config
+    places = ((part, key) for part in (fields.top, fields.text) for key in STATED_AS)
+    found = (part[key] for part, key in places if part.get(key) is not None)
+    config = next(found, None)
     return config if isinstance(config, Mapping) else None
 
 
 def quantization_method(fields: Fields) -> str | None:
     """Return how the checkpoint stores its weights, from quantization_config; None for plain."""
-    if (config := _stated(fields)) is None:
+    if (config := stated_quantization(fields)) is None:
         return None
     if (algorithm := modelopt_algorithm(config)) is not None:
         return _modelopt_method(algorithm)
@@ -69,7 +83,11 @@ def quantization_method(fields: Fields) -> str | None:
         return _modelopt_method(place.get("quant_algo"))
     if fields.top.get("model_type") == KIMI_K3 and config.get("format") == PACKED_MXFP4:
         return "mxfp4"
-    return method if isinstance(method, str) else None
+    return (
+        method.lower().replace("compressed_tensors", COMPRESSED)
+        if isinstance(method, str)
+        else None
+    )
 
 
 def modelopt_algorithm(config: object) -> str | None:
@@ -98,3 +116,38 @@ def _algorithm(requested: object) -> str:
             return "nvfp4"
         return "fp8" if bits == 8 and requested.get("dynamic") is False else ""
     return requested if isinstance(requested, str) else ""
+
+
+def read_description(fields: Fields) -> Description:
+    """Return what quantization_config says of integers and their groups."""
+    config, method = stated_quantization(fields) or {}, quantization_method(fields)
+    if method == COMPRESSED:
+        return Description(follows_activations=_ordered_groups(config))
+    needed = NEEDED_KEYS.get(method or "", ())
+    missing = next((keys for keys in needed if not config.keys() & set(keys)), ())
+    bits = next((config[key] for key in ("w_bit", "bits") if key in config), None)
+    is_ordered = bool(config.get("desc_act")) and config.get("group_size") != -1
+    return Description(
+        bits=bits if isinstance(bits, int) else None,
+        is_symmetric=config.get("sym") is not False,
+        follows_activations="desc_act" if is_ordered else "",
+        is_for_marlin=_is_for_marlin(config),
+        missing=", ".join(map(repr, missing)),
+    )
+
+
+def _is_for_marlin(config: Mapping[str, Any]) -> bool:
+    # AWQMarlinConfig.is_awq_marlin_compatible, 0.23
+    has_zeros, size = config.get("zero_point"), config.get("group_size")
+    return bool(has_zeros) and config.get("bits") == 4 and size in MARLIN_GROUPS
+
+
+def _ordered_groups(config: Mapping[str, Any]) -> str:
+    """Return the order of the first group of layers that has one."""
+    groups = config.get("config_groups")
+    for group in groups.values() if isinstance(groups, Mapping) else ():
+        weights = group.get("weights") if isinstance(group, Mapping) else None
+        order = weights.get("actorder") if isinstance(weights, Mapping) else None
+        if order is True or order in ORDERED:
+            return repr("group" if order is True else order)
+    return ""

@@ -10,7 +10,7 @@ from workbench.core.errors import ConfigError, shown
 from workbench.core.model import FULL, SLIDING, SSM, Layer, Model
 from workbench.core.weights import UnreadWeights
 from workbench.models import families  # noqa: F401  (registers every family)
-from workbench.models.architecture import read_architecture
+from workbench.models.architecture import as_generating, read_architecture
 from workbench.models.attention import has_window
 from workbench.models.built_heads import derived_head_size, layer_class
 from workbench.models.checkpoint import folder_of
@@ -25,6 +25,7 @@ from workbench.models.quantization import (
     checkpoint_kv_cache_dtype,
     modelopt_algorithm,
     quantization_method,
+    read_description,
 )
 from workbench.models.served import read_served_architecture
 from workbench.models.towers import read_tower
@@ -45,6 +46,8 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         message = f"{name[:80]} is not the object of a config.json."
         raise ConfigError("config_not_object", message, field="")
     check_depth(config, name[:80])
+    whole = config
+    config, pooling = as_generating(config)
     fields = Fields(config)
     family, model_type = find_family(fields, DEFAULT)
     architecture = (
@@ -90,6 +93,8 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         quantization=method,
         states_quantization=None if is_stated == (method is not None) else is_stated,
         modelopt_algorithm=modelopt_algorithm(fields.top.get("quantization_config")),
+        pooling=pooling,
+        described=read_description(fields),
         ssm_cache_dtype=family.ssm_cache_dtype(fields),
         **read_lengths(fields)._asdict(),
         chunk_size=_chunk_size(fields),
@@ -110,7 +115,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
     )
     # Fields of its own: what is read for weights is not among the origins.
     unread = UnreadWeights(
-        partial(read_weights, Fields(plain_copy(config)), model, folder_of(config))
+        partial(read_weights, Fields(plain_copy(config)), model, folder_of(whole))
     )
     return replace(model, origins=dict(fields.origins), unread_weights=unread)
 

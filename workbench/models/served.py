@@ -79,9 +79,16 @@ def _unserved(name: str, model_type: str) -> ConfigError:
         f"Invalid architecture {name[:120]!r} for model_type {model_type[:80]!r}. "
         f"{way_forward(name, architecture_of(model_type) or 'LlamaForCausalLM')}",
         field=f"/{KEY}/0",
-        # Raised by `_ModelRegistry._raise_for_unsupported`, which names all that are listed
-        vllm_text=f"Model architectures ['{name[:120]}'",
+        vllm_text=_unsupported(name),
     )
+
+
+def _unsupported(name: str) -> str:
+    """Return what `_ModelRegistry._raise_for_unsupported` says of an unserved architecture."""
+    until = {release.last_versions.get(name) for release in MODEL_REGISTRIES.values()}
+    if len(until) == 1 and None not in until:
+        return f"Model architecture {name} was supported in vLLM until v{until.pop()}"
+    return f"Model architectures ['{name[:120]}'"  # it names all that are listed
 
 
 def _unread(place: str, name: str, why: str) -> ConfigError:

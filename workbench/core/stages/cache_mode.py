@@ -36,6 +36,7 @@ def enable_prefix_caching(run: WorkingPlan) -> None:
     # 0.23 calls it experimental for hybrids and leaves it off unless it is requested
     # (ModelConfig.is_prefix_caching_supported).
     default = ordinary or (model.is_hybrid and run.rules.hybrid_prefix_caching)
+    default &= model.pooling is None or model.pooling.takes_steps
     run.enable_prefix_caching = default if explicit is None else explicit
     rule = PREFIX_CACHING_OF_MODEL if run.rules.hybrid_prefix_caching else PREFIX_CACHING
     run.step(rule, run.enable_prefix_caching, explicit=explicit, ordinary_decoder=ordinary)

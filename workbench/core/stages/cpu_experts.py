@@ -3,7 +3,7 @@
 Source: `_get_priority_backends` of `oracle/int_wna16.py`, and `CPUExpertsInt4` of 0.33.
 """
 
-from workbench.core.missing_kernels import COMPRESSED
+from workbench.core.described import COMPRESSED
 from workbench.core.problems import ERROR, WARNING
 from workbench.core.stages.invariant_experts import (
     WNA16,

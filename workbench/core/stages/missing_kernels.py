@@ -1,10 +1,18 @@
 """What of the weights of a checkpoint a device has no kernel for."""
 
-from workbench.core.missing_kernels import Stored
+from workbench.core.missing_kernels import ANY_LINEAR, Stored
 from workbench.core.online import is_online, loading_method
 from workbench.core.ranks import split_of
 from workbench.core.stages.quantization import place_of
+from workbench.core.weights import Part, Weights
 from workbench.core.working_plan import WorkingPlan
+
+
+def _stored_parts(weights: Weights) -> list[Part]:
+    """Return the parts that are quantized; where none are known, any linear layer."""
+    if not weights.parts and weights.linear_format is not None:
+        return [ANY_LINEAR._replace(stored=weights.linear_format)]
+    return [part for part, _ in weights.parts if part.stored is not None]
 
 
 def missing_kernels(run: WorkingPlan) -> None:
@@ -14,8 +22,11 @@ def missing_kernels(run: WorkingPlan) -> None:
     if not known or method is None or is_online(run.model):
         return
     split = split_of(run)
-    parts = [part for part, _ in run.model.weights.parts if part.stored is not None]
-    shares = [Stored(part, method, part.share(split)[1]) for part in parts if part.fits(split)]
+    shares = [
+        Stored(part, method, part.share(split)[1], run.model_dtype)
+        for part in _stored_parts(run.model.weights)
+        if part.fits(split)
+    ]
     for one in known:
         part = next((found.part for found in shares if one.is_missing(place, found)), None)
         if part is None:

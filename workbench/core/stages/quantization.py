@@ -4,6 +4,7 @@ Source: `ModelConfig._verify_quantization` and `get_supported_act_dtypes` of the
 0.33.
 """
 
+from workbench.core.described import AWQ
 from workbench.core.errors import Refused, nearest_names
 from workbench.core.online import (
     HUMMING,
@@ -19,7 +20,6 @@ from workbench.core.online import (
 from workbench.core.platforms import gfx_of
 from workbench.core.ranks import split_of
 from workbench.core.rule_set import RULE_SETS
-from workbench.core.stages.weight_checks import AWQ
 from workbench.core.working_plan import WorkingPlan
 
 QUANTIZATION_DTYPES = {
@@ -58,7 +58,9 @@ def quantization_known(run: WorkingPlan) -> None:
     Source: `ModelConfig._verify_quantization`.
     """
     word, file = run.settings.quantization, as_stored(run.model)
-    if word and file.is_quantized and not _is_accepted(run, word, file.quantization):
+    # whatever `ModelConfig.is_quantized` says, which does not ask the text part
+    is_stated = file.is_quantized or file.quantization is not None
+    if word and is_stated and not _is_accepted(run, word, file.quantization):
         raise _differs(run, word, file.quantization)
     loading, known = loading_method(run), run.rules.quantization_methods
     if loading is not None and loading.lower() not in known:
@@ -87,8 +89,10 @@ def _is_accepted(run: WorkingPlan, word: str, method: str | None) -> bool:
     if word in {method, *FOR_ANY} or overrules(run.model):
         return True
     others = OTHER_WORDS.get(method or "", ())
-    only_cuda = word == "moe_wna16" and run.platform.name != "cuda"
-    return word in others and word in run.rules.quantization_methods and not only_cuda
+    # MoeWNA16Config.is_moe_wna16_compatible
+    ordered = run.model.described.follows_activations
+    is_refused = word == "moe_wna16" and (run.platform.name != "cuda" or ordered)
+    return word in others and word in run.rules.quantization_methods and not is_refused
 
 
 def _differs(run: WorkingPlan, word: str, method: str | None) -> Refused:
@@ -146,6 +150,26 @@ def quantization_described(run: WorkingPlan) -> None:
         operands={"quantization": word, "allowed": described},
         candidates=[{"quantization": value} for value in (None, *described)],
         vllm_text=f"Cannot find the config file for {word}" if word in FROM_FILE else "",
+    )
+
+
+def description_read(run: WorkingPlan) -> None:
+    """Refuse how a checkpoint says that its weights are stored. Errors: Refused."""
+    method, given = loading_method(run), run.model.described
+    known = [one for one in run.rules.unread_descriptions if method in one.methods]
+    found = next((one for one in known if one.refuses(given)), None)
+    if found is None:
+        return
+    others = {name: rules.unread_descriptions for name, rules in RULE_SETS.items()}
+    takes = [name for name, listed in others.items() if found not in listed]
+    raise Refused(
+        "quantization_not_read",
+        f"{run.rules.title} does not read weights quantized with {method} {found.what}. Take a "
+        "checkpoint stored otherwise" + (f", or vLLM {takes[-1]}." if takes else "."),
+        field="model",
+        operands={"quantization": method, **given._asdict()},
+        candidates=[{"rules": name} for name in reversed(takes)],
+        vllm_text=found.vllm_text(given),
     )
 
 
@@ -260,4 +284,5 @@ def _is_plain_awq(run: WorkingPlan) -> bool:
     """Return whether AWQ runs without Marlin's kernels, in a class of its own (0.23)."""
     # AWQMarlinConfig.override_quantization_method and is_awq_marlin_compatible
     is_kept = run.settings.quantization == AWQ or run.settings.batch_invariant
+    is_kept |= not run.model.described.is_for_marlin
     return run.rules.has_plain_awq and (is_kept or run.platform.name == "xpu")

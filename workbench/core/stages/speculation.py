@@ -108,8 +108,11 @@ def _limit_length(run: WorkingPlan, method: str) -> None:
         return
     # VllmConfig._limit_max_model_len_to_draft; heads share the target's positions.
     as_written = draft.derived_max_model_len if run.rules.yarn_stretches else draft.yarn_as_written
-    longest = as_written or draft.derived_max_model_len
-    if longest is None or longest >= run.max_model_len:
+    derived = as_written or draft.derived_max_model_len
+    if derived is None:  # it takes the target's
+        return
+    longest = draft.default_max_model_len or derived
+    if longest >= run.max_model_len:
         return
     run.step(DRAFT_LENGTH, longest, max_model_len=run.max_model_len, draft_model=draft.name)
     run.log(

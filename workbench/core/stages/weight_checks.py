@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from math import gcd
 
+from workbench.core.described import AWQ, COMPRESSED, GPTQ
 from workbench.core.errors import Refused
 from workbench.core.groups.built_layers import unquantized_layers
-from workbench.core.missing_kernels import COMPRESSED, NO_SCALED_LINEAR
+from workbench.core.missing_kernels import NO_GROUPS_LINEAR, NO_SCALED_LINEAR
 from workbench.core.model import SSM
 from workbench.core.online import MXFP8, NVFP4, loading_method
 from workbench.core.ranks import Split, split_of
@@ -14,11 +15,16 @@ from workbench.core.stages.other_splits import other_splits, written
 from workbench.core.weights import COLUMN, ROW, Part
 from workbench.core.working_plan import WorkingPlan
 
-FP8, AWQ = "fp8", "awq"
+FP8 = "fp8"
 BLOCK_METHODS = (FP8, COMPRESSED)
 """Methods with square blocks of weights."""
-GROUP_METHODS = (AWQ, "gptq", COMPRESSED)
+GROUP_METHODS = (AWQ, GPTQ, COMPRESSED)
 """Methods with integers whose groups of inputs share a scale."""
+GPUS = frozenset({"cuda", "rocm"})
+HALVING_METHODS = (AWQ, GPTQ)
+"""Those that halve the groups of experts until ranks have whole ones."""
+SMALLEST_HALF = 32
+"""Of MoeWNA16Method.create_weights, which has the experts that Marlin's kernels do not fit."""
 WITHOUT_NVFP4 = frozenset({"cpu", "xpu"})
 """Platforms that lack some kernels."""
 UNGATED = frozenset({"nemotron_h"})
@@ -27,7 +33,6 @@ NO_NVFP4_LINEAR = "Failed to find a kernel that can implement the NVFP4 linear l
 NO_NVFP4_EXPERTS = "No NvFp4 MoE backend supports the deployment configuration."
 NO_MXFP8_LINEAR = "Failed to find a kernel that can implement the MXFP8 linear layer."
 NO_UNGATED = "is_act_and_mul=False is supported only for CUDA"
-NO_GROUPS_LINEAR = "Failed to find a kernel that can implement the WNA16 linear layer."
 CUT_GROUP = "The input size is not aligned with the quantized weight shape."
 INPUTS, OUTPUTS = "Weight input_size_per_partition", "Weight output_partition_size"
 WITHOUT_BACKEND = frozenset({"no_valid_backend", "backend_not_valid"})
@@ -192,11 +197,19 @@ def _no_kernel(run: WorkingPlan, part: Part, how: str, text: str) -> None:
     )
 
 
-def _cut_group_text(run: WorkingPlan, part: Part) -> str | None:
-    """Return what vLLM says to a layer whose share cuts a group of inputs; None: nothing."""
-    stored, method, platform = part.stored, run.model.quantization, run.platform.name
-    if stored is None or not stored.is_integer:
+def _cut_group_text(run: WorkingPlan, part: Part, split: Split) -> str | None:
+    """Return what vLLM says to integers whose share cuts a group of inputs; None: nothing."""
+    stored = part.stored
+    if stored is None or stored.block is None or not stored.is_integer:
         return None
+    if _halves_too_often(run, part, split):
+        return ""  # an assertion without words
+    (_, inputs), group = part.share(split), stored.block[1]
+    return _words_of_cut_group(run, part) if group and inputs % group else None
+
+
+def _words_of_cut_group(run: WorkingPlan, part: Part) -> str | None:
+    method, platform = run.model.quantization, run.platform.name
     if part.experts > 1:  # `create_weights` of CompressedTensorsWNA16MoEMethod, 0.33
         is_down = part.shard == ROW and method == COMPRESSED
         return run.rules.words_of_cut_experts if is_down else None
@@ -223,8 +236,8 @@ def _cuts(run: WorkingPlan, part: Part, split: Split) -> Iterator[Cut]:
     high, wide = part.stored.block
     (outputs, inputs), tp = part.share(split), part.ranks(split)
     if high == 1:
-        text = _cut_group_text(run, part)
-        if text is not None and inputs % (wide or inputs):
+        text = _cut_group_text(run, part, split)
+        if text is not None:
             yield part, inputs, wide, text
         return
     if part.experts > 1 and can_refine(run, high, wide, outputs[0], inputs):
@@ -239,6 +252,18 @@ def _cuts(run: WorkingPlan, part: Part, split: Split) -> Iterator[Cut]:
         for size in _checked_outputs(run, part, outputs, tp):
             if size % high:
                 yield part, size, high, f"{OUTPUTS} = {size} is not divisible by"
+
+
+def _halves_too_often(run: WorkingPlan, part: Part, split: Split) -> bool:
+    """Return whether groups of experts would get too small for ranks to have whole ones."""
+    stored, method = part.stored, run.model.quantization
+    is_halved = part.experts > 1 and method in HALVING_METHODS and run.platform.name in GPUS
+    if stored is None or stored.block is None or not is_halved or part.shard != ROW:
+        return False
+    (outputs, inputs), group = part.share(split), stored.block[1]
+    while any(size % group for size in (*outputs, inputs) if group):
+        group //= 2
+    return 0 < group < SMALLEST_HALF
 
 
 def can_refine(run: WorkingPlan, *sizes: int) -> bool:

@@ -72,7 +72,7 @@ KNOWN_WORDS = frozenset(
         *("attention_chunk_size", "chunk_size_feed_forward", "decoder_sparse_step"),
         *("indexer_types", "indexer_rope_interleave", "audio_chunk_length"),
         *("prefix_dense_sliding_window_pattern", "spatial_conv_size", "temporal_conv_size"),
-        "use_temporal_conv",
+        *("use_temporal_conv", "compression_config"),
         *("_sliding_window_pattern", "n_recurrent_layers", "recurrent_kv_cache_mode"),
         *(PERIOD_FIELD, "interleaved_sliding_window"),
     }

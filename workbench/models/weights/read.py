@@ -51,14 +51,18 @@ def read_weights(
     # MTP layers are in the target's checkpoint, whose size says nothing about them.
     checkpoint = None if part == MTP_PART else read_checkpoint(folder)
     held = 0 if checkpoint is None else checkpoint.total_bytes
+    stored = None
     try:
-        config, found = Config(fields, model), Collected(read_scheme(fields))
+        scheme = read_scheme(fields)
+        stored = scheme.linear
+        config, found = Config(fields, model), Collected(scheme)
         weights = _drafted(config, found, part) if part else _whole(config, found)
     except UNREADABLE as error:
         unknown = str(error) or type(error).__name__
         weights = Weights(unknown=unknown, vocabulary=model.vocab_size or 0)
     has_vocabulary = checkpoint is None or checkpoint.has_vocabulary
     return weights._replace(
+        linear_format=stored,
         checkpoint_bytes=held,
         has_vocabulary=has_vocabulary,
         is_tied=_is_tied(fields, fields.model_type or model.model_type),
@@ -91,6 +95,11 @@ def _kind(config: Config) -> str:
     return config.fields.model_type or config.model.model_type
 
 
+def _unknown_head(model: Model) -> str:
+    pooling = model.pooling
+    return "" if pooling is None else f"the last layer of {pooling.name} is not described"
+
+
 def _whole(config: Config, found: Collected) -> Weights:
     kind, model = _kind(config), config.model
     layer = LAYERS.get(kind) or HYBRIDS.get(kind) or NEWER.get(kind)
@@ -121,7 +130,7 @@ def _whole(config: Config, found: Collected) -> Weights:
     experts = config.size(*EXPERTS_PER_TOKEN, default=0)
     return Weights(
         parts=tuple(found.counts.items()),
-        unknown=unknown if tower is None else "",
+        unknown=unknown if tower is None else _unknown_head(model),
         vocabulary=vocabulary("", rows, 1).outputs[0][0],
         has_tower=bool(tower),
         # transformers 5 writes the defaults of experts for models that have none.

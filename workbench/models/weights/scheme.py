@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from workbench.core.online import MXFP4
 from workbench.core.weights import Format
 from workbench.models.fields import Fields
-from workbench.models.quantization import quantization_method
+from workbench.models.quantization import quantization_method, stated_quantization
 
 Excludes = Callable[[str], bool]
 """Whether a module of a checkpoint, by its path, keeps the model's dtype."""
@@ -61,9 +61,8 @@ class Unknown(Exception):  # noqa: N818  (an answer, not a failure)
 
 def read_scheme(fields: Fields) -> Scheme:
     """Return the formats of a checkpoint's layers. Errors: Unknown for a method without them."""
-    config = fields.top.get("quantization_config") or fields.text.get("quantization_config")
-    method = quantization_method(fields)
-    if not isinstance(config, Mapping) or method is None:
+    config, method = stated_quantization(fields), quantization_method(fields)
+    if not config or method is None:
         return Scheme()
     reader = METHODS.get(method)
     if reader is None:

@@ -34,7 +34,7 @@ from workbench.core.versions.v0_23.conditions import (
     backend_for_mixed_heads,
     step_cuts_mtp_layers,
 )
-from workbench.core.versions.v0_23.kernels import MISSING_KERNELS
+from workbench.core.versions.v0_23.kernels import MISSING_KERNELS, UNREAD_DESCRIPTIONS
 from workbench.core.versions.v0_23.mla import companions
 from workbench.core.versions.v0_23.narrow_values import flash_alone
 from workbench.core.versions.v0_23.online import FP8_ON_GFX, ONLINE_METHODS
@@ -261,6 +261,7 @@ V0_23 = RuleSet(
     clamped_nvfp4=frozenset({"DeepseekV4ForCausalLM"}),
     fp8_on_gfx=FP8_ON_GFX,
     missing_kernels=MISSING_KERNELS,
+    unread_descriptions=UNREAD_DESCRIPTIONS,
     has_plain_awq=True,
     citations=CITATIONS,
     backend_for_mixed_heads=backend_for_mixed_heads,

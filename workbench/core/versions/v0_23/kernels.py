@@ -4,13 +4,14 @@ Source: `TritonExperts._supports_quant_scheme`, and the lists of
 `model_executor/kernels/linear/__init__.py`.
 """
 
+from workbench.core.described import COMPRESSED, GPTQ_INTEGERS, MISSING_KEY, awq_integers
 from workbench.core.missing_kernels import (
-    COMPRESSED,
     FP4_WITHOUT_INPUTS,
     NO_INT8_EXPERTS,
     NO_SCALED_LINEAR,
     MissingKernel,
     Stored,
+    bytes_on_rocm,
 )
 from workbench.core.online import Place
 from workbench.core.weights import ROW
@@ -35,6 +36,7 @@ def _without_marlin(place: Place, stored: Stored) -> bool:
 
 MISSING_KERNELS = (
     FP4_WITHOUT_INPUTS,
+    bytes_on_rocm(COMPRESSED),
     MissingKernel(
         platforms=("rocm", "xpu", "cpu"),
         what="in int8",
@@ -59,4 +61,9 @@ MISSING_KERNELS = (
         is_missing=_without_marlin,
         candidates=({"rules": "0.33"},),
     ),
+)
+UNREAD_DESCRIPTIONS = (
+    MISSING_KEY,
+    GPTQ_INTEGERS,
+    awq_integers("Currently, only 4-bit weight quantization is supported for AWQ, but got"),
 )

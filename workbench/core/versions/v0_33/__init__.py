@@ -31,7 +31,7 @@ from workbench.core.versions.v0_33.backends import BACKENDS, ignores_backend
 from workbench.core.versions.v0_33.bytes import layer_token_bytes, token_bytes
 from workbench.core.versions.v0_33.citations import CITATIONS
 from workbench.core.versions.v0_33.conditions import backend_for_mixed_heads, step_lacks_heads
-from workbench.core.versions.v0_33.kernels import MISSING_KERNELS
+from workbench.core.versions.v0_33.kernels import MISSING_KERNELS, UNREAD_DESCRIPTIONS
 from workbench.core.versions.v0_33.layouts import LAYOUTS, NAMES
 from workbench.core.versions.v0_33.narrow_values import flash_or_triton
 from workbench.core.versions.v0_33.online import ONLINE_METHODS
@@ -262,6 +262,7 @@ V0_33 = V0_23.successor(
     clamped_nvfp4=frozenset(),
     fp8_on_gfx=("gfx",),
     missing_kernels=MISSING_KERNELS,
+    unread_descriptions=UNREAD_DESCRIPTIONS,
     has_plain_awq=False,
     awq_in_any_share=frozenset({"cpu", "xpu"}),
     tied_on_every_stage=dict.fromkeys(V0_23.tied_on_every_stage, "tie_weights"),

@@ -4,11 +4,21 @@ Source: the lists of `model_executor/kernels/linear/__init__.py` and what their 
 `is_supported`; `XPUExpertsWNA16`.
 """
 
+from workbench.core.described import (
+    COMPRESSED,
+    COMPRESSED_ORDER,
+    GPTQ,
+    GPTQ_INTEGERS,
+    GPTQ_ORDER,
+    MISSING_KEY,
+    awq_integers,
+)
 from workbench.core.missing_kernels import (
     FP4_WITHOUT_INPUTS,
     NO_SCALED_LINEAR,
     MissingKernel,
     Stored,
+    bytes_on_rocm,
 )
 from workbench.core.stages.invariant_experts import WNA16, no_backend
 from workbench.core.versions.v0_33.online import SCALED_FP8_ON_GFX
@@ -16,11 +26,12 @@ from workbench.core.versions.v0_33.online import SCALED_FP8_ON_GFX
 
 def _in_bytes(stored: Stored) -> bool:
     found = stored.part.stored
-    return stored.method == "gptq" and found is not None and found.bits == 8
+    return stored.method == GPTQ and found is not None and found.bits == 8
 
 
 MISSING_KERNELS = (
     FP4_WITHOUT_INPUTS,
+    bytes_on_rocm(COMPRESSED, GPTQ),
     MissingKernel(
         platforms=("rocm",),
         what="in fp8 without blocks",
@@ -45,4 +56,11 @@ MISSING_KERNELS = (
         vllm_text=no_backend(WNA16),
         is_missing=lambda _place, stored: stored.is_asymmetric_experts,
     ),
+)
+UNREAD_DESCRIPTIONS = (
+    MISSING_KEY,
+    GPTQ_ORDER,
+    GPTQ_INTEGERS,
+    COMPRESSED_ORDER,
+    awq_integers("Unsupported num_bits = "),
 )

@@ -1,0 +1,75 @@
+"""What a quantization_config says of the weights, and what a version refuses to read of it.
+
+Source: `from_config` and `__init__` of the configuration classes in layers/quantization.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+AWQ, GPTQ, COMPRESSED = "awq", "gptq", "compressed-tensors"
+
+
+class Description(NamedTuple):
+    """What a quantization_config says, past its method."""
+
+    bits: int | None = None
+    """Of an integer."""
+    is_symmetric: bool = True
+    follows_activations: str = ""
+    """How the order of groups follows the activations; empty where it does not."""
+    is_for_marlin: bool = True
+    """Marlin's kernels take the groups of a file of AWQ, under the keys of AutoAWQ."""
+    missing: str = ""
+    """The first key that the method needs and the file lacks, empty if none."""
+
+
+class UnreadDescription(NamedTuple):
+    """A description that a version does not read."""
+
+    methods: frozenset[str]
+    what: str
+    """What the file says, in words."""
+    refuses: Callable[[Description], bool]
+    vllm_text: Callable[[Description], str]
+
+
+MISSING_KEY = UnreadDescription(
+    methods=frozenset({AWQ, GPTQ}),
+    what="without one of the keys that the method needs",
+    refuses=lambda given: given.missing != "",
+    # QuantizationConfig.get_from_keys
+    vllm_text=lambda given: f"Cannot find any of [{given.missing}] in the model's quantization",
+)
+GPTQ_INTEGERS = UnreadDescription(
+    methods=frozenset({GPTQ}),
+    what="in integers other than symmetric ones of 4 or 8 bits",
+    refuses=lambda given: given.bits not in {4, 8} or not given.is_symmetric,
+    vllm_text=lambda given: (
+        f"Unsupported quantization config: bits={given.bits}, sym={given.is_symmetric}"
+    ),
+)
+
+
+def awq_integers(words: str) -> UnreadDescription:
+    """Return the refusal of AWQ with another number of bits than 4."""
+    return UnreadDescription(
+        methods=frozenset({AWQ}),
+        what="in integers of AWQ other than those of 4 bits",
+        refuses=lambda given: given.bits != 4,
+        vllm_text=lambda _given: words,
+    )
+
+
+def ordered_groups(method: str, words: str) -> UnreadDescription:
+    """Return the refusal of groups whose order follows the activations."""
+    return UnreadDescription(
+        methods=frozenset({method}),
+        what="in groups that follow the activations",
+        refuses=lambda given: given.follows_activations != "",
+        vllm_text=lambda given: words.format(order=given.follows_activations),
+    )
+
+
+GPTQ_ORDER = ordered_groups(GPTQ, "GPTQ group activation ordering (desc_act=True) is no longer")
+COMPRESSED_ORDER = ordered_groups(COMPRESSED, "actorder={order}")
+"""vLLM's words from 0.33 on; newer releases of compressed-tensors than it asks for have others."""

@@ -1,0 +1,64 @@
+"""Classes of models that pool: rewards, scores, embeddings from the layers of one that generates.
+
+Source: `_EMBEDDING_MODELS`, `_REWARD_MODELS` and `_normalize_arch` of models/registry.py, and
+`_SUFFIX_TO_DEFAULTS` of config/model.py, 0.23 and 0.33.
+"""
+
+from typing import NamedTuple
+
+from workbench.core.architectures import versions_with
+
+GENERATES = {
+    "Gemma2Model": "Gemma2ForCausalLM",
+    "LlamaModel": "LlamaForCausalLM",
+    "MistralModel": "MistralForCausalLM",
+    "Qwen2Model": "Qwen2ForCausalLM",
+}
+"""Names of embedding models whose class also generates, which vLLM then does by default."""
+SCORES_STEPS = "Qwen2ForProcessRewardModel"
+OWN = {
+    SCORES_STEPS: "Qwen2ForCausalLM",
+    "InternLM2ForRewardModel": "InternLM2ForCausalLM",
+    "Gemma3TextModel": "Gemma3ForCausalLM",
+    "JambaForSequenceClassification": "JambaForCausalLM",
+    "Qwen2ForRewardModel": "Qwen2ForCausalLM",
+}
+"""Classes of their own -> one with equal layers."""
+ENDINGS = (
+    *("EmbeddingModel", "ForSequenceClassification", "ForTokenClassification"),
+    *("ForRewardModeling", "RewardModel", "Model"),
+)
+BASES = ("ForCausalLM", "ForConditionalGeneration", "ChatModel", "LMHeadModel")
+"""Ends of names that a class is looked up under where none has its own."""
+
+
+class Pooling(NamedTuple):
+    """A class that pools, and the one that generates with the same layers."""
+
+    name: str
+    base: str
+
+    @property
+    def generates(self) -> bool:
+        """Return whether it generates by default, all the same."""
+        return self.name in GENERATES
+
+    @property
+    def takes_steps(self) -> bool:
+        """Return whether a prompt may take several steps, or begin with a cached prefix."""
+        # is_chunked_prefill_supported and is_prefix_caching_supported of ModelConfig
+        return self.name != SCORES_STEPS
+
+
+def pooling_of(architecture: str) -> Pooling | None:
+    """Return what a class pools with; None for one that generates, or is not known."""
+    if versions_with(architecture):
+        return None
+    if base := GENERATES.get(architecture) or OWN.get(architecture):
+        return Pooling(architecture, base)
+    ending = next((one for one in ENDINGS if architecture.endswith(one)), None)
+    if ending is None:
+        return None
+    named = (architecture.removesuffix(ending) + base for base in BASES)
+    base = next((name for name in named if versions_with(name)), None)
+    return None if base is None else Pooling(architecture, base)
