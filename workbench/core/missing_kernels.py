@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from workbench.core.described import COMPRESSED
 from workbench.core.online import Place
-from workbench.core.weights import Part
+from workbench.core.weights import Part, Weights
 
 NO_SCALED_LINEAR = "Failed to find a kernel that can implement the ScaledMM linear layer."
 NO_INT8_EXPERTS = "No Int8 MoE backend supports the deployment configuration."
@@ -58,8 +58,6 @@ class Stored(NamedTuple):
 
 HALF = 2
 """Bytes of a scale of integers without scales of their inputs."""
-ANY_LINEAR = Part("the linear layers", outputs=((0, 1),), inputs=0)
-"""What is known of a layer where only the format of its weights is."""
 
 
 class MissingKernel(NamedTuple):
@@ -76,6 +74,12 @@ class MissingKernel(NamedTuple):
     """Whether a device of these platforms lacks it."""
     candidates: tuple[dict[str, Any], ...] = ({"platform": "cuda"},)
     """Scenarios with a device that has one."""
+
+
+def quantized_parts(weights: Weights) -> list[Part]:
+    """Return the parts that are quantized; of a sketch where no parts are known."""
+    known = [part for part, _ in weights.parts] or weights.sketch
+    return [part for part in known if part.stored is not None]
 
 
 NO_GROUPS_LINEAR = "Failed to find a kernel that can implement the WNA16 linear layer."

@@ -147,7 +147,8 @@ def _stored(plain: UnreadWeights, word: str, method: OnlineMethod, part: str) ->
     if part not in {"", MTP_PART}:
         return weights
     parts = tuple((_in_format(one, method), count) for one, count in weights.parts)
-    return weights._replace(parts=parts)
+    sketch = tuple(_in_format(one, method) for one in weights.sketch)
+    return weights._replace(parts=parts, sketch=sketch)
 
 
 def _in_format(part: Part, method: OnlineMethod) -> Part:

@@ -214,8 +214,8 @@ class Weights(NamedTuple):
     """Its head is the embedding of the input."""
     expert_score: str = ""
     """The function that weighs experts that are in one group, as config.json names it."""
-    linear_format: Format | None = None
-    """Of linear layers, also where no parts are known; None where they are plain."""
+    sketch: tuple[Part, ...] = ()
+    """Where no parts are known: linear layers that any decoder of such attention has."""
     checkpoint_bytes: int = 0
     """Of all tensors in the files next to config.json; 0 where there are none."""
 

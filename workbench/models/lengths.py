@@ -11,7 +11,9 @@ LENGTH_FIELDS = (
     *("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"),
     *("max_target_positions", "max_sequence_length", "max_seq_length", "seq_len"),
 )
-AS_WRITTEN = frozenset({"su", "longrope", "llama3"})
+RENAMED = {"su": "longrope"}
+"""What `patch_rope_parameters_dict` calls older RoPE kinds."""
+AS_WRITTEN = frozenset({"longrope", "llama3"})
 """RoPE kinds whose factor is already contained in the length fields."""
 YARN = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling"})
 BY_RELEASE = {
@@ -129,4 +131,4 @@ def _rope_scalings(fields: Fields) -> Iterator[Scaling]:
         kind = rope.get("rope_type", rope.get("type", "default"))
         if not isinstance(kind, str):
             raise fields.wrong(f"{place}/rope_type", kind, "a string")
-        yield place, kind, rope
+        yield place, RENAMED.get(kind, kind), rope

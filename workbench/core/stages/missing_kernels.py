@@ -1,18 +1,10 @@
 """What of the weights of a checkpoint a device has no kernel for."""
 
-from workbench.core.missing_kernels import ANY_LINEAR, Stored
+from workbench.core.missing_kernels import Stored, quantized_parts
 from workbench.core.online import is_online, loading_method
 from workbench.core.ranks import split_of
 from workbench.core.stages.quantization import place_of
-from workbench.core.weights import Part, Weights
 from workbench.core.working_plan import WorkingPlan
-
-
-def _stored_parts(weights: Weights) -> list[Part]:
-    """Return the parts that are quantized; where none are known, any linear layer."""
-    if not weights.parts and weights.linear_format is not None:
-        return [ANY_LINEAR._replace(stored=weights.linear_format)]
-    return [part for part, _ in weights.parts if part.stored is not None]
 
 
 def missing_kernels(run: WorkingPlan) -> None:
@@ -24,7 +16,7 @@ def missing_kernels(run: WorkingPlan) -> None:
     split = split_of(run)
     shares = [
         Stored(part, method, part.share(split)[1], run.model_dtype)
-        for part in _stored_parts(run.model.weights)
+        for part in quantized_parts(run.model.weights)
         if part.fits(split)
     ]
     for one in known:

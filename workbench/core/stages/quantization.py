@@ -6,6 +6,7 @@ Source: `ModelConfig._verify_quantization` and `get_supported_act_dtypes` of the
 
 from workbench.core.described import AWQ
 from workbench.core.errors import Refused, nearest_names
+from workbench.core.missing_kernels import quantized_parts
 from workbench.core.online import (
     HUMMING,
     MX_BLOCK,
@@ -214,7 +215,7 @@ def place_of(run: WorkingPlan) -> Place:
 def _inputs_cut(run: WorkingPlan) -> None:
     """Refuse ranks whose inputs do not fill whole blocks of MXFP8 or MXFP4."""
     split = split_of(run)
-    for part, _ in run.model.weights.parts:
+    for part in quantized_parts(run.model.weights):
         if part.stored is None or part.stored.block != (1, MX_BLOCK) or not part.fits(split):
             continue
         inputs = part.share(split)[1]

@@ -6,7 +6,7 @@ from math import gcd
 from workbench.core.described import AWQ, COMPRESSED, GPTQ
 from workbench.core.errors import Refused
 from workbench.core.groups.built_layers import unquantized_layers
-from workbench.core.missing_kernels import NO_GROUPS_LINEAR, NO_SCALED_LINEAR
+from workbench.core.missing_kernels import NO_GROUPS_LINEAR, NO_SCALED_LINEAR, quantized_parts
 from workbench.core.model import SSM
 from workbench.core.online import MXFP8, NVFP4, loading_method
 from workbench.core.ranks import Split, split_of
@@ -87,7 +87,7 @@ def weight_blocks(run: WorkingPlan) -> None:
     method, split = loading_method(run), split_of(run)
     if method not in {*BLOCK_METHODS, *GROUP_METHODS}:
         return
-    parts = [part for part, _ in run.model.unread_weights.of().parts if part.stored is not None]
+    parts = quantized_parts(run.model.weights)
     if run.model.architecture in run.rules.model_registry.run_by_transformers:
         # MoEMixin.recursive_replace builds experts before any other layer
         parts.sort(key=lambda part: part.experts == 1)

@@ -4,14 +4,14 @@ from pathlib import Path
 
 from workbench.core.errors import Refused
 from workbench.core.model import Model
-from workbench.core.weights import EMBEDDING, EVERY, FIRST, LAST, MTP_PART, TOWER, Weights
+from workbench.core.weights import EMBEDDING, EVERY, FIRST, LAST, MTP_PART, TOWER, Part, Weights
 from workbench.models.checkpoint import read_checkpoint
 from workbench.models.fields import Fields
 from workbench.models.weights.decoders import LAYERS, TIED
 from workbench.models.weights.drafters import drafted
 from workbench.models.weights.hybrids import HYBRIDS
 from workbench.models.weights.newer import NEWER, REST
-from workbench.models.weights.parts import Collected, Config, norms, vocabulary
+from workbench.models.weights.parts import Collected, Config, attention, mlp, norms, vocabulary
 from workbench.models.weights.positions import placed, positions
 from workbench.models.weights.scheme import Unknown, read_scheme
 from workbench.models.weights.vision import vision
@@ -23,6 +23,7 @@ EXPERTS_PER_TOKEN = (
 )
 FLOAT_HEAD = frozenset({"minimax_text_01"})
 """model_types whose head is in float32."""
+INNER = "intermediate_size"
 TIE = "tie_word_embeddings"
 EVERY_END = frozenset(
     {
@@ -51,23 +52,37 @@ def read_weights(
     # MTP layers are in the target's checkpoint, whose size says nothing about them.
     checkpoint = None if part == MTP_PART else read_checkpoint(folder)
     held = 0 if checkpoint is None else checkpoint.total_bytes
-    stored = None
+    sketch: tuple[Part, ...] = ()
     try:
-        scheme = read_scheme(fields)
-        stored = scheme.linear
-        config, found = Config(fields, model), Collected(scheme)
+        config, found = Config(fields, model), Collected(read_scheme(fields))
+        sketch = _sketch(config, Collected(found.scheme))
         weights = _drafted(config, found, part) if part else _whole(config, found)
     except UNREADABLE as error:
         unknown = str(error) or type(error).__name__
         weights = Weights(unknown=unknown, vocabulary=model.vocab_size or 0)
     has_vocabulary = checkpoint is None or checkpoint.has_vocabulary
     return weights._replace(
-        linear_format=stored,
+        sketch=sketch,
         checkpoint_bytes=held,
         has_vocabulary=has_vocabulary,
         is_tied=_is_tied(fields, fields.model_type or model.model_type),
         expert_score=_expert_score(fields),
     )
+
+
+def _sketch(config: Config, found: Collected) -> tuple[Part, ...]:
+    """Return attention and a plain MLP as any decoder has them, none where its attention differs.
+
+    Names are those of Llama, so a checkpoint of another class may exclude what it keeps plain.
+    """
+    model = config.model
+    if model.attention is None or model.attention.use_mla or model.is_hybrid:
+        return ()
+    parts = attention(config)
+    if not model.num_experts and config.fields.has(INNER):
+        parts += mlp(config, "mlp", config.size(INNER))
+    found.add("model.layers.0.", parts, 0)
+    return tuple(found.counts)
 
 
 def _expert_score(fields: Fields) -> str:
