@@ -96,10 +96,7 @@ def test_both_versions_and_several_ranks_are_recorded():
     assert {answer["tensor_parallel"] for answer in answers} == {1, 2, 4, 8}
 
 
-UNKNOWN = {
-    *("devstral-2-123b", "devstral-small-2-24b", "kimi-k3", "lfm2.5-vl-1.6b", "mimo-7b"),
-    *("mimo-v2-flash", "minimax-m3", "nemotron-3.5-lightning-30b-a3b", "qwen2.5-vl-7b"),
-}
+UNKNOWN = {"kimi-k3", "minimax-m3", "nemotron-3.5-lightning-30b-a3b"}
 
 
 @pytest.mark.parametrize("name", catalog_names())

@@ -169,14 +169,16 @@ def _gemma(norm: str = "", **more: Any) -> Decoder:
 LLAMA = Decoder(out_bias="attention_bias", mlp_bias="mlp_bias")
 DECODERS: dict[str, Decoder] = {
     "llama": LLAMA,
-    "mistral": LLAMA,
+    **dict.fromkeys(("mistral", "ministral3"), LLAMA),
     "granite": LLAMA,
     "smollm3": LLAMA,
     "phi3": LLAMA,
     "seed_oss": Decoder(out_bias="attention_out_bias", mlp_bias="mlp_bias"),
     "mixtral": Decoder(bias=False, moe=Moe("block_sparse_moe")),
     "granitemoe": Decoder(out_bias="attention_bias", moe=Moe("block_sparse_moe")),
-    "qwen2": Decoder(bias=True, norm="?qk_norm"),
+    **dict.fromkeys(
+        ("qwen2", "mimo", "qwen2_5_vl", "qwen2_5_vl_text"), Decoder(bias=True, norm="?qk_norm")
+    ),
     "qwen2_moe": Decoder(bias=True, moe=replace(QWEN, router_is_linear=True)),
     **dict.fromkeys(("qwen3", "qwen3_vl_text"), Decoder(norm="head")),
     **dict.fromkeys(

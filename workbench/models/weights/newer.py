@@ -13,10 +13,14 @@ from workbench.models.weights.parts import (
     Block,
     Config,
     attention,
+    cache_scales,
+    column,
+    cut,
     experts,
     latent,
     mlp,
     norms,
+    row,
     whole,
 )
 from workbench.models.weights.scheme import Unknown
@@ -50,6 +54,40 @@ def _llama4(config: Config, number: int) -> list[Part]:
     else:
         feed = mlp(config, "feed_forward", config.size("intermediate_size_mlp"))
     return [*attention(config, bias=bias, out_bias=bias), *feed, *norms(config, 2)]
+
+
+class ListedMoe(Moe):
+    """Experts in the layers that a list marks; without a list there are none."""
+
+    def has(self, config: Config, number: int) -> bool:
+        """Return whether a layer has experts."""
+        listed = config.raw("moe_layer_freq")
+        return isinstance(listed, list) and bool(listed[number])
+
+
+def _mimo_v2(config: Config, number: int) -> list[Part]:
+    """Return a layer of MiMo-V2, whose windowed layers have heads and sinks of their own."""
+    if config.raw("attention_projection_layout") == "fused_qkv":
+        raise Unknown("the fused projections of MiMo-V2 are not described")
+    is_windowed = config.raw("hybrid_layer_pattern")[number] == 1
+    kind, name = ("swa_" if is_windowed else ""), "self_attn"
+    queries, kv, size = (
+        config.size(f"{kind}{key}")
+        for key in ("num_attention_heads", "num_key_value_heads", "head_dim")
+    )
+    value = config.size(f"{kind}v_head_dim", default=size)
+    sinks = is_windowed and config.flag("add_swa_attention_sink_bias")
+    heads, bias = ((queries, size), (kv, size), (kv, value)), config.flag("attention_bias")
+    dtype = config.raw("moe_router_dtype", "float32")
+    layer = Decoder(moe=ListedMoe(correction=True, router_dtype=dtype))
+    return [
+        column(f"{name}.qkv_proj", *heads, inputs=config.hidden, bias=bias),
+        row(f"{name}.o_proj", queries * value, config.hidden),
+        cache_scales(f"{name}.attn"),
+        *[cut(f"{name}.sinks", queries)] * sinks,
+        *layer.feed_forward(config, number),
+        *norms(config, 2),
+    ]
 
 
 class KimiMoe(Moe):
@@ -126,6 +164,7 @@ NEWER: dict[str, Block] = {
     **dict.fromkeys(("llama4", "llama4_text"), _llama4),
     "kimi_linear": _kimi,
     "longcat_flash": _longcat,
+    "mimo_v2_flash": _mimo_v2,
     "deepseek_v4": compressed_layer,
     "nemotron-nas": _searched,
 }

@@ -152,6 +152,8 @@ class Collected:
         return excludes(path) or any(excludes(one) for one in paths(path))
 
 
+Sizes = Callable[..., int]
+"""Return an integer of the vision configuration, by its key and its default."""
 Block = Callable[[Config, int], list[Part]]
 """The parts of one layer, by its number."""
 Options = Mapping[str, Any]

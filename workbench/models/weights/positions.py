@@ -19,6 +19,11 @@ ONLY_LONGER = frozenset({"default", "linear", "llama3", "ntk", "proportional", "
 AS_SERVED = {"minimax_text_01": "float32", "plamo2": None}
 """model_types whose table is as long as the longest request -> its dtype, None for the model's."""
 OLMO = "olmo_hybrid"
+WINDOWED_THETA = "swa_rope_theta"
+"""Field of the base of the angles in windowed layers."""
+LENGTHENED = frozenset({"qwen2_5_vl", "qwen2_5_vl_text"})
+"""model_types whose table of three axes is `LENGTHENED_TIMES` as long in every version."""
+LENGTHENED_TIMES = 4
 FLASHINFER_SIZES = frozenset({64, 128, 256, 512})
 
 
@@ -36,6 +41,9 @@ def positions(config: Config) -> list[Part]:
     tables = tables or [_table(config, size, settings)]
     if not nested and config.model.model_type in LOCAL and not _same_angles(config, settings):
         tables.append(_table(config, size, {}))
+    theta = config.raw(WINDOWED_THETA)
+    if theta is not None and theta != config.raw("rope_theta"):
+        tables.append(_table(config, size, {"rope_theta": theta}))
     # The indexer pairs other elements, and so has a table of its own.
     if attention.indexer and not config.flag("indexer_rope_interleave"):
         tables *= 2
@@ -103,7 +111,10 @@ def _table(config: Config, size: int, rope: Mapping[str, Any]) -> Part:
     share = 1.0 if scaling == "proportional" else share  # zeros take the place of the others
     width = config.raw("rotary_dim") or config.raw("attn_rotary_emb") or int(size * share)
     kind = LATER if config.model.model_type == OLMO else ""
-    kind = MROPE if "mrope_section" in rope else kind
+    if "mrope_section" in rope:
+        is_lengthened = config.model.model_type in LENGTHENED
+        kind = kind if is_lengthened else MROPE
+        longest *= LENGTHENED_TIMES if is_lengthened else 1
     # One table serves all layers with the same angles.
     angles = {"rope_theta": config.raw("rope_theta"), **rope}
     numbers = {key: float(one) for key, one in angles.items() if isinstance(one, int | float)}

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.core.weights import Part
-from workbench.models.weights.parts import Config, Unit, cut, row, whole
+from workbench.models.weights.more_vision import pixtral, qwen2_5
+from workbench.models.weights.parts import Config, Sizes, Unit, cut, row, whole
 
-Sizes = Callable[..., int]
-"""Return an integer of the vision configuration, by its key and its default."""
 MERGED_PATCHES = 4
 QUANTIZED_MULTIPLE = 64
 """Of hidden and intermediate size: some layers of Gemma's towers are quantized only where both are
@@ -160,6 +159,24 @@ def _llama4(config: Config, size: Sizes) -> list[Part]:
     ]
 
 
+def _siglip2(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of LFM2-VL, whose projector every rank has whole."""
+    width, patch, top = size("hidden_size", 768), size("patch_size", 16), config.fields.top
+    wide = width * int(top.get("downsample_factor", 2)) ** 2
+    inner, bias = int(top.get("projector_hidden_size", 2560)), bool(top.get("projector_bias", True))
+    layers, heads = size("num_hidden_layers", 12), size("num_attention_heads", 12)
+    normed = [whole("layer_norm", wide, bias=True)] * bool(top.get("projector_use_layernorm", True))
+    return [
+        whole("patch_embedding", width, inputs=size("num_channels", 3) * patch**2, bias=True),
+        whole("position_embedding", size("num_patches", 256), inputs=width),
+        *_block(layers, width, size("intermediate_size", 3072), heads),
+        whole("post_layernorm", width, bias=True),
+        *normed,
+        whole("linear_1", inner, inputs=wide, bias=bias),
+        whole("linear_2", config.hidden, inputs=inner, bias=bias),
+    ]
+
+
 TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     **dict.fromkeys(("qwen3_5", "qwen3_5_moe"), _qwen),
     **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe"), _qwen_deep),
@@ -167,6 +184,9 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     "gemma4": _gemma4,
     "llama4": _llama4,
     "kimi_k25": _moonvit,
+    "lfm2_vl": _siglip2,
+    "mistral3": pixtral,
+    "qwen2_5_vl": qwen2_5,
 }
 ATTENTION, MLP = ("qkv", "proj"), ("fc1", "fc2")
 QUANTIZED = {

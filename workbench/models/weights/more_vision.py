@@ -1,0 +1,88 @@
+"""Weights of towers for images with gated MLPs, and of the layers between them and the text."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.core.weights import EARLIER, LATER, Part
+from workbench.models.weights.parts import Config, Sizes, column, cut, row, whole
+
+
+QWEN = ("qkv", "proj", "gate_up", "down")
+PIXTRAL = tuple(
+    f"vision_tower.transformer.layers.0.{name}"
+    for name in (
+        *("attention.qkv_proj", "attention.o_proj"),
+        *("feed_forward.gate_up_proj", "feed_forward.down_proj"),
+    )
+)
+"""As vLLM calls them: they are quantized as other layers are, unless a checkpoint excludes them by
+these names."""
+
+
+def qwen2_5(_config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of Qwen2.5-VL."""
+    width, inner, heads = (
+        size("hidden_size", 3584),
+        size("intermediate_size", 3420),
+        size("num_heads", 16),
+    )
+    patch = size("in_channels", 3) * size("temporal_patch_size", 2) * size("patch_size", 14) ** 2
+    wide, each = width * size("spatial_merge_size", 2) ** 2, width // heads
+    return [
+        whole("patch_embed", width, inputs=patch),
+        *size("depth", 32) * _gated_block(width, inner, heads, bias=True, is_linear=False),
+        whole("ln_q", width),
+        cut("linear_fc1", wide, inputs=wide, bias=True),
+        row("linear_fc2", wide, size("out_hidden_size", 3584), bias=True, is_linear=False),
+        whole("cos_sin_cache", 8192, inputs=each // 2),
+    ]
+
+
+def pixtral(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of Mistral 3, and what merges its patches."""
+    width, inner, heads = (
+        size("hidden_size", 1024),
+        size("intermediate_size", 4096),
+        size("num_attention_heads", 16),
+    )
+    patch, each = size("patch_size", 16), size("head_dim", width // heads)
+    patches, top = (size("image_size", 1024) // patch) ** 2, config.fields.top
+    bias, projector = bool(top.get("multimodal_projector_bias", False)), "multi_modal_projector"
+    return [
+        whole("patch_conv", width, inputs=size("num_channels", 3) * patch**2),
+        whole("ln_pre", width),
+        *_used_layers(config, size("num_hidden_layers", 24))
+        * _gated_block(width, inner, heads, names=PIXTRAL, is_linear=True),
+        # transformers' table of angles: one row per patch, and since 5.11 one row in all
+        *2 * [whole("inv_freq", patches, inputs=each, dtype="float32", kind=EARLIER)],
+        *2 * [whole("inv_freq", each // 2, dtype="float32", kind=LATER)],
+        whole("norm", width),
+        whole("merging_layer", width, inputs=width * int(top.get("spatial_merge_size", 2)) ** 2),
+        column(f"{projector}.linear_1", config.hidden, inputs=width, bias=bias),
+        row(f"{projector}.linear_2", config.hidden, config.hidden, bias=bias),
+    ]
+
+
+def _used_layers(config: Config, layers: int) -> int:
+    """Return the layers up to the one whose output is taken; vLLM builds no others."""
+    taken = config.fields.top.get("vision_feature_layer", -1)
+    if isinstance(taken, bool) or not isinstance(taken, int):
+        raise config.fields.wrong("vision_feature_layer", taken, "an integer")
+    return layers + taken + 1 if taken < 0 else taken
+
+
+def _gated_block(
+    width: int, inner: int, heads: int, names: Sequence[str] = QWEN, **more: Any
+) -> list[Part]:
+    """Return two norms without biases, attention of all heads and a gated MLP.
+
+    names: of the four linear layers. more: what they have in common.
+    """
+    head, (qkv, proj, gate_up, down) = (heads, width // heads), names
+    return [
+        *2 * [whole("norm", width)],
+        column(qkv, head, head, head, inputs=width, **more),
+        row(proj, width, width, **more),
+        column(gate_up, inner, inner, inputs=width, **more),
+        row(down, inner, width, **more),
+    ]
