@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -27,7 +28,7 @@ from workbench.views.pages.sizes_figure import grid_html
 from workbench.views.rows import plan_facts, sensitivity_rows
 from workbench.views.settings import in_labels
 from workbench.views.summary import plan_html
-from workbench.views.text import plan_text
+from workbench.views.text import plan_text, problem_lines
 
 VOID = {"br", "img", "input", "hr"}
 
@@ -234,3 +235,12 @@ def test_sensitivity_rows_are_plain_values():
     names = {"field", "value", "errors", *sizes}
     assert all(set(row) == names for row in rows)
     assert [row["block_size"] for row in rows] == sorted(row["block_size"] for row in rows)
+
+
+def test_of_a_message_that_is_known_by_one_word_nothing_is_quoted():
+    plan = wb.resolve(model="deepseek-v4-flash", device="B200", tensor_parallel=8)
+    problem = plan.errors[0]
+    assert problem.vllm_text == "DeepseekV4 "
+    assert "vLLM says" not in html.problem_html(problem)
+    assert problem_lines([problem]) == [str(problem)]
+    assert "vLLM says" in html.problem_html(replace(problem, vllm_text="DeepseekV4 needs"))

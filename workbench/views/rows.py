@@ -75,8 +75,9 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
 
 
 def begun(text: str | None) -> str | None:
-    """Return how a message begins, as such; None without one."""
-    return text and f"{text.rstrip(' .')}..."
+    """Return how a message begins, as such; None without one, or for a single word of one."""
+    words = (text or "").rstrip(" .")
+    return f"{words}..." if " " in words else None
 
 
 def result_text(step: Step) -> str:

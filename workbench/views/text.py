@@ -25,8 +25,8 @@ def problem_lines(problems: Iterable[Problem]) -> list[str]:
     lines = []
     for problem in problems:
         lines.append(str(problem))
-        if problem.vllm_text:
-            lines.append(f"  vLLM says: {begun(problem.vllm_text)}")
+        if said := begun(problem.vllm_text):
+            lines.append(f"  vLLM says: {said}")
     return lines
 
 

@@ -6,7 +6,6 @@ from typing import Any
 from workbench.core.weights import EARLIER, LATER, Part
 from workbench.models.weights.parts import Config, Sizes, column, cut, row, whole
 
-
 QWEN = ("qkv", "proj", "gate_up", "down")
 PIXTRAL = tuple(
     f"vision_tower.transformer.layers.0.{name}"
