@@ -42,7 +42,7 @@ def positions(config: Config) -> list[Part]:
     if not nested and config.model.model_type in LOCAL and not _same_angles(config, settings):
         tables.append(_table(config, size, {}))
     theta = config.raw(WINDOWED_THETA)
-    if theta is not None and theta != config.raw("rope_theta"):
+    if not nested and theta not in (None, config.raw("rope_theta")):
         tables.append(_table(config, size, {"rope_theta": theta}))
     # The indexer pairs other elements, and so has a table of its own.
     if attention.indexer and not config.flag("indexer_rope_interleave"):

@@ -184,7 +184,7 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     "gemma4": _gemma4,
     "llama4": _llama4,
     "kimi_k25": _moonvit,
-    "lfm2_vl": _siglip2,
+    **dict.fromkeys(("lfm2_vl", "lfm2-vl"), _siglip2),
     "mistral3": pixtral,
     "qwen2_5_vl": qwen2_5,
 }
