@@ -8,6 +8,7 @@ import workbench as wb
 from workbench.core.arithmetic import GIB
 from workbench.core.capacity.occupancy import request_blocks
 from workbench.core.capacity.separate_pools import separate_pools
+from workbench.core.chunks.answer import FACTORS
 from workbench.core.errors import Refused, ScenarioError
 from workbench.core.flex.batch import MAX_WORK, paged_batch
 from workbench.core.layouts.view import View, overlaps
@@ -151,6 +152,24 @@ def test_a_picture_takes_as_many_entries_and_blocks_as_it_says(batch):
     assert paged_batch([request], 16).rows
     with pytest.raises(ScenarioError, match="entries"):
         paged_batch(parse_batch(f"{batch}_q1"), 16)
+
+
+def test_compared_chunks_are_doubled_from_the_smallest():
+    assert all(factor in {1, 3, 5} or factor / 2 in FACTORS for factor in FACTORS)
+    assert len({*FACTORS}) == len(FACTORS)
+
+
+def test_the_trace_says_what_a_block_spans():
+    ranks = {"tensor_parallel": 16, "decode_context_parallel": 2, "block_size": 32}
+    plan = wb.resolve(model="llama-3.1-8b", **ranks)
+    step = plan.trace.step("context_parallel")
+    assert (step.result, step.operands) == (64, {"block_size": 32, "ranks": 2})
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "nemotron-3-nano-30b-a3b"])
+def test_blocks_are_the_first_dimension_where_vllm_packs_them(model):
+    views = wb.resolve(model=model, rules="0.33").layout(num_blocks=4)
+    assert views.block_dim == 0
 
 
 def test_two_experts_are_divided_as_experts_are():
