@@ -110,6 +110,9 @@ def test_the_texts_are_read_as_they_are_written():
         cuda_resources("nothing")
     with pytest.raises(ValueError, match="no registers"):
         amd_resources("nothing")
+    spilled = ".vgpr_count: 64\n.vgpr_spill_count: 3\n.private_segment_fixed_size: {}"
+    assert amd_resources(spilled.format(8)) == (64, 12)
+    assert amd_resources(spilled.format(16)) == (64, 16)
     assert instructions(".reg .b32 %r<3>;\n$L1:\nld.param.b32 %r1;\n@%p1 bra $L1;\n// x\n}") == 2
 
 

@@ -9,6 +9,7 @@ pytest.importorskip("triton")
 import torch
 
 from workbench.kernels.bench.flex import CASES
+from workbench.kernels.bench.flex_cases import CasePart, FlexCase
 from workbench.kernels.bench.run import chosen
 
 
@@ -84,3 +85,13 @@ def test_an_unknown_case_is_refused_with_those_there_are():
         chosen("case", CASES, ["P9"])
     assert [case.name for case in chosen("case", CASES, ["D2", "P1"])] == ["D2", "P1"]
     assert len(chosen("case", CASES, [])) == len(CASES)
+
+
+def test_as_many_requests_as_the_divisor_become_one_of_the_same_length():
+    parts = CasePart(4, 512, 256), CasePart(2, 64, 8)
+    case = FlexCase("n", "t", parts, 16, window=100, lengths=(40, 20))
+    half, quarter = case.divided(2), case.divided(4)
+    assert half.parts == (CasePart(2, 512, 256), CasePart(1, 64, 8))
+    assert (half.window, half.lengths) == (100, (40, 20))
+    assert quarter.parts == (CasePart(1, 512, 256), CasePart(2, 16, 2))
+    assert (quarter.window, quarter.lengths) == (25, (10, 5))

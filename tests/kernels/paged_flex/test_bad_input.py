@@ -108,6 +108,15 @@ def attend(**changes):
         ({"query": CASE.query[:, 0]}, r"\[tokens, query_heads", {"field": "query"}),
         ({"query": [1.0]}, "got list", {"field": "query"}),
         ({"query": CASE.query[:, :3]}, "KV heads: 1", {"field": "query", "given": 3, "limit": 2}),
+        (
+            {
+                "query": CASE.query.repeat_interleave(2, 1)[:, :6],
+                "kv_cache": CASE.cache.repeat_interleave(2, -2),
+            },
+            "KV heads: 3",
+            {"field": "query", "given": 6, "limit": 4},
+        ),
+        ({"kv_cache": CASE.cache[..., :0, :]}, "KV heads: 1", {"field": "query", "limit": 0}),
         ({"query": CASE.query[:2]}, "ends at 4", {"field": "query", "given": 2, "limit": 4}),
         ({"query": CASE.query.double()}, "allowed: float32, float16", {"field": "query"}),
         ({"query": CASE.query.half()}, "both the same", {"field": "kv_cache"}),
