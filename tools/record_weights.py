@@ -99,10 +99,17 @@ def _draft_bytes(tensors: list[tuple[str, Any]], seen: set[Any]) -> dict[str, in
 
 
 def _bytes(model: Any, seen: set[Any]) -> dict[str, int]:
-    """Return bytes of parameters and of other tensors; views of the same storage count once."""
+    """Return bytes of parameters and of other tensors; views of the same storage count once.
+
+    A parameter that is built on the CPU stays in the memory of the host.
+    """
     found = {"parameter_bytes": 0, "buffer_bytes": 0, "vision_bytes": 0}
     tensors = [
-        *(("parameter_bytes", name, one) for name, one in model.named_parameters()),
+        *(
+            ("parameter_bytes", name, one)
+            for name, one in model.named_parameters()
+            if one.device.type != "cpu"
+        ),
         *(("buffer_bytes", name, one) for name, one in model.named_buffers()),
     ]
     for kind, name, tensor in tensors:

@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import math
 import os
 import types
 from collections.abc import Callable, Iterator
@@ -9,6 +10,8 @@ from typing import Any
 
 PROCESSORS = 132
 """Multiprocessors; sizes of work buffers that no question covers depend on it."""
+LARGE = 2**24
+"""Elements from which on a tensor in the memory of the host is one of a model."""
 GROUPS = (
     *("_WORLD", "_TP", "_EP", "_ETP", "_EPLB", "_DP", "_PP", "_DCP", "_PCP"),
     *("_NODE_COUNT", "_ENGRAM_DP"),
@@ -120,11 +123,17 @@ def _loaded_if_possible(load: Callable[[str], None]) -> Callable[[str], None]:
 
 
 def _without_memory(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the same function, but tensors on the simulated device have no memory."""
+    """Return the same function, but tensors on the simulated device have no memory.
+
+    Nor have large ones that the device reads from its host, such as Qwen4-Exp's table of n-grams.
+    """
 
     def made(*given: Any, device: Any = None, **options: Any) -> Any:
         place = "meta" if str(device).startswith(("cuda", "xpu")) else device
-        options.pop("pin_memory", None)  # there is no device that could read it
+        is_pinned = options.pop("pin_memory", False)  # there is no device that could read it
+        is_size = all(isinstance(one, int) for one in given)
+        if is_pinned and is_size and math.prod(given) > LARGE:
+            return make(1, device=place, **options).expand(*given)
         return make(*given, device=place, **options)
 
     return made
