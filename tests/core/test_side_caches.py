@@ -10,9 +10,15 @@ import workbench as wb
 from tests.models.recorded_coverage import recorded
 from workbench.core.layouts.error import LayoutError
 from workbench.core.states import Ring
+from workbench.models.catalog import catalog_config
 
 NAMES = ("Glm5NextForCausalLM", "MiniMaxM3SparseForCausalLM", "Qwen4ExpForCausalLM")
 CONFIGS = {one["architecture"]: one["config"] for one in recorded() if one["rules"] == "0.33"}
+
+
+def pooled(tokens):
+    config = catalog_config("glm-5.3-flash")
+    return {**config, "text_config": {**config["text_config"], "index_kpool": tokens}}
 
 
 def plan_of(name, **settings):
@@ -30,6 +36,38 @@ def test_a_ring_holds_its_tokens_and_every_draft_in_whole_units(tokens, drafts, 
     assert size >= tokens + drafts
     assert size % unit == 0
     assert size < (2 if is_power else 1) * (tokens + drafts + unit)
+
+
+@pytest.mark.parametrize("pool", [2, 4, 8, 16])
+def test_an_indexer_reads_pages_of_whole_keys(pool):
+    config = pooled(pool)
+    for capability, keys in (("9.0", (32, 64)), ("12.0", (64,))):
+        plan = wb.resolve(model=config, rules="0.33", compute_capability=capability)
+        sizes = dict(plan.backends)["GLM5_NEXT_INDEXER"]
+        assert sizes == tuple(pool * one for one in keys)
+        assert plan.block_size % min(sizes) == 0
+
+
+def test_a_key_of_one_token_is_refused():
+    with pytest.raises(wb.ConfigError, match="index_kpool"):
+        wb.resolve(model=pooled(1), rules="0.33")
+
+
+@given(st.integers(0, 40))
+def test_a_ring_divides_the_block_or_fewer_drafts_are_offered(drafts):
+    fields = {"num_speculative_tokens": drafts, "speculative_method": "mtp"} if drafts else {}
+    ring = Ring(4, 4, is_power_of_two=False)
+    scenario = {"model": "qwen3.8-flash-next", "rules": "0.33", "compute_capability": "9.0"}
+    refused = None
+    try:
+        plan = wb.resolve(**scenario, tensor_parallel=2, **fields)
+    except wb.Refused as error:
+        refused = error
+    if refused is None:
+        assert plan.block_size % ring.block_size(drafts) == 0
+    else:
+        assert refused.code == "side_cache_refused"
+        assert all(one["num_speculative_tokens"] < drafts for one in refused.candidates)
 
 
 @pytest.mark.parametrize("name", NAMES)

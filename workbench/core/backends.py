@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from workbench.core.backend_limits import ANY_DEVICE, ANY_HEAD, Capabilities, HeadSizes
-from workbench.core.block_sizes import BlockSize, MultipleOf, smallest_base, supports_block_size
+from workbench.core.block_sizes import (
+    BlockSize,
+    MultipleOf,
+    scaled,
+    smallest_base,
+    supports_block_size,
+)
 from workbench.core.dtypes import FP8_DTYPES
 from workbench.core.layer_query import LayerQuery
 from workbench.core.layouts.shapes import CacheLayout
@@ -58,6 +64,8 @@ class Backend:
     """Platform -> the kernel block sizes there."""
     supported_when: tuple[tuple[Condition, tuple[BlockSize, ...]], ...] = ()
     """Kernel block sizes where a condition holds; the first one wins."""
+    counts_keys: bool = False
+    """These sizes count keys of `Attention.key_tokens` tokens each."""
     exact_block_size: bool = False
     """The manager block must be one of the sizes; a multiple is refused."""
     preferred: int | None = None
@@ -139,6 +147,14 @@ class Backend:
         self, *, float32_state: bool = False, platform: str = "", query: LayerQuery | None = None
     ) -> tuple[BlockSize, ...]:
         """Return the supported kernel block sizes, given the hybrid's state, platform and layer."""
+        sizes = self._sizes(float32_state, platform, query)
+        if query is None or not self.counts_keys:
+            return sizes
+        return scaled(sizes, query.attention.key_tokens)
+
+    def _sizes(
+        self, float32_state: bool, platform: str, query: LayerQuery | None
+    ) -> tuple[BlockSize, ...]:
         # a platform's sizes win over what the device or the model says
         if platform in self.supported_on:
             return self.supported_on[platform]

@@ -27,6 +27,14 @@ def base_of(entry: BlockSize) -> int:
     return entry if isinstance(entry, int) else entry.base
 
 
+def scaled(supported: Sequence[BlockSize], factor: int) -> tuple[BlockSize, ...]:
+    """Return so many times each size."""
+    return tuple(
+        size * factor if isinstance(size, int) else MultipleOf(size.base * factor)
+        for size in supported
+    )
+
+
 def smallest_base(supported: Sequence[BlockSize]) -> int:
     """Return the smallest base of a list (1 for an empty one, which supports everything)."""
     return min(map(base_of, supported), default=1)

@@ -65,9 +65,8 @@ class Layer(NamedTuple):
     kind: str
     """One of LAYER_KINDS."""
     num_kv_heads: int | None = None
-    """Of this layer alone, None where it is as `Attention` says."""
     head_size: int | None = None
-    """Of this layer alone, None where it is as `Attention` says."""
+    """Both of this layer alone, None where they are as `Attention` says."""
     drafted: str = ""
     """How the name of a drafter's layer begins in vLLM; empty for the model's own."""
     cache: CompressedCache | None = None
@@ -125,6 +124,10 @@ class Attention:
     """What its layers always take, whichever backend is requested."""
     side_backends: tuple[str, ...] = ()
     """What reads the caches that layers keep alongside their attention."""
+    key_tokens: int = 1
+    """Tokens of one key in the cache by which layers choose tokens."""
+    chosen_tokens: int | None = None
+    """How many tokens sparse attention chooses, None for all."""
     full_spec: str = ""
     """vLLM's class of a cache of all tokens, where it is another than for most models."""
     canvas_tokens: int | None = None

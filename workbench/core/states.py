@@ -200,15 +200,19 @@ class Ring:
     """A block of one request that is written over and over: tokens that are not compressed yet.
 
     It holds so many tokens and the drafts, which are in it before they are accepted, in whole
-    units. is_power_of_two: there are 1, 2, 4, ... of them. fills_page: it is as large as a page of
-    the attention, in a block of as many tokens, which must then be large enough.
+    units.
     """
 
     tokens: int
     unit_tokens: int = 1
     is_power_of_two: bool = True
+    """There are 1, 2, 4, ... units."""
     least_tokens: int = 1
     fills_page: bool = False
+    """It is as large as a page of the attention, in a block of as many tokens, which must then be
+    large enough."""
+    refusal: str = ""
+    """vLLM's words where its tokens must divide the `block` of the attention, and do not."""
 
     def block_size(self, draft_tokens: int) -> int:
         """Return the tokens of the block."""

@@ -122,6 +122,7 @@ def _read_mla(fields: Fields, heads: int) -> Attention:
         head_size=rank + rope,
         use_mla=True,
         is_sparse=fields.has("index_topk"),
+        chosen_tokens=fields.integer("index_topk") if fields.has("index_topk") else None,
         qk_nope_head_dim=fields.integer("qk_nope_head_dim"),
         qk_rope_head_dim=rope,
         v_head_dim=fields.integer("v_head_dim"),

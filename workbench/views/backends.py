@@ -139,9 +139,11 @@ def _block_sizes(backend: Backend) -> dict[str, list[str]]:
         *((f"{_words(where)}", sizes) for where, sizes in backend.supported_when),
         ("hybrid models with a float32 state", backend.with_float32_state),
     )
+    unit = " keys" if backend.counts_keys else ""
     return {
         where: [
-            str(size) if isinstance(size, int) else f"multiple of {size.base}" for size in sizes
+            f"{size}{unit}" if isinstance(size, int) else f"multiple of {size.base}"
+            for size in sizes
         ]
         for where, sizes in special
         if sizes is not None

@@ -31,7 +31,9 @@ def compressed_spec(plan: Plan, cache: CompressedCache, dtype: str) -> CacheSpec
     if cache.ring is not None and cache.ring.fills_page:
         return _page_ring(plan, cache, cache.ring)
     block, drafts = cache.block_size or plan.block_size, plan.settings.num_speculative_tokens
-    block = block if cache.ring is None else cache.ring.block_size(drafts)
+    if cache.ring is not None:
+        block = cache.ring.block_size(drafts)
+        _check_ring(plan, cache.ring, block)
     heads = _heads(plan, cache)
     content = block // cache.tokens_per_state * heads * _vector_bytes(plan, cache, dtype)
     unit = 1 if cache.ring or cache.backend else _page_unit(plan, cache, dtype)
@@ -69,6 +71,24 @@ def _check_device(plan: Plan, reader: str) -> None:
             {"compute_capability": ".".join(map(str, one))} for one in record.capabilities.exact
         ],
         vllm_text="Step5 DSA requires SM90, SM100 or SM103",
+    )
+
+
+def _check_ring(plan: Plan, ring: Ring, tokens: int) -> None:
+    """Check that a ring divides the block of the attention, where vLLM asserts it."""
+    block, drafts = plan.block_size, plan.settings.num_speculative_tokens
+    if not ring.refusal or block % tokens == 0:
+        return
+    fewer = [n for n in range(drafts - 1, -1, -1) if block % ring.block_size(n) == 0]
+    raise Refused(
+        "side_cache_refused",
+        f"Invalid num_speculative_tokens {drafts}. A ring of {tokens} tokens, those that no key "
+        f"has yet and the drafts, must divide the block of {block:,} tokens. Draft another number, "
+        "or set a --block-size that it divides.",
+        field="num_speculative_tokens",
+        operands={"ring_tokens": tokens, "block_size": block},
+        candidates=[{"num_speculative_tokens": n} for n in fewer],
+        vllm_text=ring.refusal.format(ring=tokens, block=block),
     )
 
 

@@ -8,6 +8,7 @@ from workbench.core.groups.cache_spec import HIDDEN_SPEC, RING_SPEC, SLIDING_MLA
 from workbench.core.groups.grouping import Group
 from workbench.core.groups.layer_classes import AS_THE_MODEL, LayerVariant, layer_number
 from workbench.core.groups.layer_specs import backend_of
+from workbench.core.layer_query import LayerQuery
 from workbench.core.model import FLOAT32_STATE, INDEX_KEY, SLIDING
 from workbench.core.plan import Plan
 
@@ -74,9 +75,10 @@ def blocks_of_layers(
             continue
         name, sizes = layer_backend(plan, spec, layer), plan.supported_kernel_block_sizes
         if spec.is_indexer or spec.kind in COMPANIONS:
-            # The blocks of an indexer depend on the platform alone.
             assert name is not None
-            sizes = plan.rules.backends[name].supported_for(platform=plan.platform.name)
+            sizes = plan.rules.backends[name].supported_for(
+                platform=plan.platform.name, query=LayerQuery.of(plan)
+            )
         elif is_drafted(plan, layer):
             sizes = plan.draft_supported or sizes
         else:

@@ -31,6 +31,9 @@ SPARSE, M3_BACKENDS = "sparse_attention_config", ("MINIMAX_M3_SPARSE", "MINIMAX_
 POOLED_BACKENDS = ("GLM5_NEXT_INDEXER", "KPOOL_TAIL")
 QSA_BACKEND, QSA_STATE = "QWEN4_EXP_QSA_TRITON", "QWEN4_EXP_EXP_QSA_STATE"
 POOL = 16
+"""Tokens of a key where the file has no number: the default of Glm5NextTextConfig, 5.16."""
+POOLED_RING = "must be a multiple of the tail ring ({ring})"
+QSA_RING = "QSA ring capacity {ring} must divide the attention block size {block}"
 POSITIONS = 12
 """Elements of a key's three positions, where images have them."""
 WORDS: Words = {
@@ -88,12 +91,18 @@ def _kinds(fields: Fields) -> tuple[str, ...]:
     return tuple(SSM if (at + 1) % 4 else FULL for at in range(fields.layer_count()))
 
 
+def _pool(fields: Fields) -> int:
+    """Return the tokens of one key of GLM-5.3-Flash."""
+    pool = fields.integer("index_kpool", POOL)
+    if pool == 1:
+        raise fields.wrong("index_kpool", pool, "at least 2, the tokens of one key")
+    return pool
+
+
 def _pooled_caches(fields: Fields) -> tuple[CompressedCache, ...]:
     """Return the caches of GLM-5.3-Flash: fp8 keys of 16 tokens, and keys and scores in a ring."""
     # Glm5NextIndexerCache and Glm5NextTailCache, 0.33.
-    size, pool = fields.integer("index_head_dim", 128), fields.integer("index_kpool", POOL)
-    if pool != POOL:
-        raise fields.wrong("index_kpool", pool, f"{POOL}, the only pool with known kernel blocks")
+    size, pool = fields.integer("index_head_dim", 128), _pool(fields)
     keys = CompressedCache(
         part=KEYS,
         elements=size + size // 128 * SCALE_BYTES,
@@ -106,7 +115,7 @@ def _pooled_caches(fields: Fields) -> tuple[CompressedCache, ...]:
         elements=size,
         stored=BFLOAT16,
         backend=POOLED_BACKENDS[1],
-        ring=Ring(pool, unit_tokens=pool),
+        ring=Ring(tokens=pool, unit_tokens=pool, refusal=POOLED_RING),
         num_heads=2,
     )
     return keys, tail
@@ -134,6 +143,8 @@ def _pooled_attention(fields: Fields) -> Attention:
         qk_rope_head_dim=0,
         v_head_dim=fields.integer("v_head_dim", 256),
         side_backends=POOLED_BACKENDS,
+        key_tokens=_pool(fields),
+        chosen_tokens=fields.integer("index_topk", 2048),
     )
 
 
@@ -163,7 +174,11 @@ def _qsa_caches(fields: Fields) -> tuple[CompressedCache, ...]:
     raw = -(-size // 4) * 4 + POSITIONS if _has_positions(fields) else size
     common = partial(CompressedCache, stored=BFLOAT16, backend=QSA_STATE)
     return (
-        common(part=TAIL, elements=raw, ring=Ring(ratio, ratio, is_power_of_two=False)),
+        common(
+            part=TAIL,
+            elements=raw,
+            ring=Ring(tokens=ratio, unit_tokens=ratio, is_power_of_two=False, refusal=QSA_RING),
+        ),
         common(part=KEYS, elements=size, tokens_per_state=ratio),
     )
 

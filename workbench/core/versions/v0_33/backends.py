@@ -57,6 +57,10 @@ def tried_on_xpu(query: LayerQuery) -> bool:
     return fits_on_xpu(query) and not query.batch_invariant
 
 
+LATENT_HEAD = 512
+"""Elements of a latent without a rotated part."""
+
+
 def _flashinfer_sparse_sizes(query: LayerQuery) -> str | None:
     """Return why heads without a rotated part of another size are refused."""
     # FlashInferMLASparseTRTLLMBackend.supports_combination
@@ -66,6 +70,18 @@ def _flashinfer_sparse_sizes(query: LayerQuery) -> str | None:
     if (attention.qk_nope_head_dim, attention.head_size) == (256, 512):
         return None
     return "FlashInfer native no-rope MLA needs qk_nope_head_dim 256 and kv_lora_rank 512"
+
+
+def _flashmla_sparse_sizes(query: LayerQuery) -> str | None:
+    """Return why heads without a rotated part are refused."""
+    # FlashMLASparseBackend.supports_combination
+    attention, dtype = query.attention, query.kv_cache_dtype
+    if attention.head_size == LATENT_HEAD:
+        if query.major != 9 or dtype not in (*UNQUANTIZED, "fp8_ds_mla"):
+            return "FLASHMLA_SPARSE supports head_size 512 only with bf16 or fp8_ds_mla on SM90"
+        if attention.qk_rope_head_dim:
+            return "FLASHMLA_SPARSE supports head_size 512 only for rope-free (NoPE) models"
+    return None
 
 
 FLASH_ATTENTION: Mapping[str, Any] = {
@@ -163,6 +179,8 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     },
     "FLASHMLA_SPARSE": {
         "supported": M64,
+        "head_sizes": HeadSizes(exact=(512, 576)),
+        "own_reason": _flashmla_sparse_sizes,
         "supported_when": ((conditions.quantized_on_sm10x, (64,)),),
         "extra_kv_cache_dtypes": ((NVFP4_DS,), on_sm10x),
         "fails_when_built": context.sparse_latents,

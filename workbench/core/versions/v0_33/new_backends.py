@@ -38,11 +38,20 @@ CPU = partial(
     kv_cache_dtypes=UNQUANTIZED,
     cache=layouts.LATENT,
 )
+CHOSEN = 2048
+"""Tokens that the kernel of FLASHINFER_MLA_SPARSE_SM120 reads of each query."""
 
 
 def reads_no_windows(query: LayerQuery) -> str | None:
     """Return why a layer with a window is refused."""
     return "sliding window not supported" if query.slides else None
+
+
+def chooses_as_many(query: LayerQuery) -> str | None:
+    """Return why layers that choose another number of tokens than its kernel are refused."""
+    # FlashInferMLASparseSM120Backend.supports_combination
+    chosen = query.attention.chosen_tokens
+    return None if chosen == CHOSEN else f"requires index_topk={CHOSEN}; got {chosen}"
 
 
 NEW = (
@@ -178,6 +187,8 @@ NEW = (
     ),
     SPARSE(
         "FLASHINFER_MLA_SPARSE_SM120",
+        head_sizes=HeadSizes(exact=(512, 576)),
+        own_reason=chooses_as_many,
         kv_cache_dtypes=("auto", *FP8_E4M3, "fp8_ds_mla"),
         stored_kv_cache_dtypes=dict.fromkeys(("auto", *FP8_E4M3), "fp8_ds_mla"),
         capabilities=Capabilities(majors=(12,)),

@@ -9,6 +9,7 @@ from functools import partial
 from workbench.core.backends import FP8_E4M3, Backend, Capabilities, LayerQuery, MultipleOf
 from workbench.core.versions.v0_23.mla import HELPER
 from workbench.core.versions.v0_33 import layouts
+from workbench.core.versions.v0_33.conditions import on_sm12x
 
 M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
 STEP5 = Capabilities(exact=((9, 0), (10, 0), (10, 3)))
@@ -23,8 +24,14 @@ def on_cuda(query: LayerQuery) -> bool:
 SIDE = (
     HELPER("MINIMAX_M3_SPARSE", supported=(128,), cache=layouts.FLASHINFER),
     KEYS("MINIMAX_M3_SPARSE_INDEXER", supported=(128,)),
-    # Pages of 32 or 64 keys, each of 16 tokens.
-    KEYS("GLM5_NEXT_INDEXER", supported=(512, 1024), reported_name="DEEPSEEK_V32_INDEXER"),
+    # The pages that kernels of DeepGEMM take (get_paged_mqa_page_sizes).
+    KEYS(
+        "GLM5_NEXT_INDEXER",
+        supported=(32, 64),
+        supported_when=((on_sm12x, (64,)),),
+        counts_keys=True,
+        reported_name="DEEPSEEK_V32_INDEXER",
+    ),
     KEYS("KPOOL_TAIL", supported=M1, orders=("BLHNC",)),
     KEYS("QWEN4_EXP_EXP_QSA_STATE", supported=M1, orders=("BLNHC", "BLHNC")),
     KEYS("INKLING_SCONV_SWA", supported=M1, dtypes=("bfloat16",)),
