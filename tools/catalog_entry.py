@@ -37,6 +37,8 @@ OMITTED = re.compile(
     r"|remove_invalid_values|suppress_tokens|begin_suppress_tokens|no_repeat_ngram_size|prefix"
     r"|tokenizer_class|torchscript|use_bfloat16|chunk_size_feed_forward|diversity_penalty|unsloth\w*"
 )
+REQUIRED = {"eos_token_id": "ple_layer_ids"}
+"""Field -> another with which transformers refuses a file without it."""
 
 
 def main() -> None:
@@ -80,7 +82,7 @@ def short(config: dict[str, Any]) -> dict[str, Any]:
     return {
         key: short(value) if isinstance(value, dict) else value
         for key, value in config.items()
-        if not OMITTED.fullmatch(key)
+        if REQUIRED.get(key) in config or not OMITTED.fullmatch(key)
     }
 
 

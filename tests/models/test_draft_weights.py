@@ -33,6 +33,7 @@ def plan_of(line, answer):
         max_model_len=8192,  # as the recorder had it
         kv_cache_memory_bytes=64 * GIB,
         enable_prefix_caching=True,
+        max_num_batched_tokens=line.get("max_num_batched_tokens"),
         rules=answer["vllm"],
     )
 

@@ -18,7 +18,7 @@ from workbench.core.model import DEFAULT_MAX_MODEL_LEN
 from workbench.core.published import digest
 from workbench.core.ranks import Split, split_of
 from workbench.core.versions import RULE_SETS
-from workbench.core.weights import LENGTH, NO_WEIGHTS, Format, Part
+from workbench.core.weights import LENGTH, NO_WEIGHTS, STEP, Format, Part
 from workbench.core.working_plan import UntracedPlan
 from workbench.models import catalog_names, load_model
 from workbench.models.read import read_model
@@ -36,6 +36,8 @@ OF_STAGES = recorded("stage_weights")
 OF_ENGINES = recorded("engine_weights")
 RECORDED_LENGTH = 4096
 """max_model_len of the recorded servers whose tables of positions are as long."""
+RECORDED_STEP = 2048
+"""max_num_batched_tokens of those whose tables have a row for each."""
 
 
 def model_of(line):
@@ -48,7 +50,11 @@ def test_bytes_of_every_rank_are_vllms(line):
     model = model_of(line)
     assert not model.weights.unknown
     for answer in line["answers"]:
-        copies = {**RULE_SETS[answer["vllm"]].weight_copies, LENGTH: RECORDED_LENGTH}
+        copies = {
+            **RULE_SETS[answer["vllm"]].weight_copies,
+            LENGTH: RECORDED_LENGTH,
+            STEP: RECORDED_STEP,
+        }
         size = model.weights.size(Split(answer["tensor_parallel"]), "bfloat16", copies)
         recorded = sum(answer[f"{part}_bytes"] for part in ("parameter", "buffer", "vision"))
         assert size == recorded, answer
@@ -74,7 +80,7 @@ def test_bytes_of_every_engine_are_vllms(line):
     known = [one for one in RECORDED if one["name"] == line["name"]]
     model, rules = model_of((known or [line])[0]), RULE_SETS[line["vllm"]]
     plan = UntracedPlan(model, Scenario(**line["fields"]), rules)
-    copies = {**rules.weight_copies, LENGTH: RECORDED_LENGTH}
+    copies = {**rules.weight_copies, LENGTH: RECORDED_LENGTH, STEP: RECORDED_STEP}
     *parts, last = layers_of_stages(model.num_hidden_layers, len(line["stages"]))
     stages = [*parts, range(last.start, ALL)] if parts else [None]
     split = split_of(plan)

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.core.ranks import Split, split_of
 from workbench.core.speculation import DRAFT_MODEL, MTP, class_of_head
-from workbench.core.weights import EMBEDDING, LENGTH, MTP_PART, PER_DRAFT, TABLE, Part, Weights
+from workbench.core.weights import (
+    EMBEDDING,
+    LENGTH,
+    MTP_PART,
+    PER_DRAFT,
+    STEP,
+    TABLE,
+    Part,
+    Weights,
+)
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
@@ -53,7 +62,8 @@ def draft_bytes(plan: Plan) -> DraftBytes | None:
         return DraftBytes()
     split = split_of_drafter(plan)
     dtype, per_draft = plan.model_dtype, {PER_DRAFT: plan.settings.num_speculative_tokens}
-    copies = {**plan.rules.weight_copies, **per_draft, LENGTH: plan.max_model_len}
+    lengths = {LENGTH: plan.max_model_len, STEP: plan.max_num_batched_tokens}
+    copies = {**plan.rules.weight_copies, **per_draft, **lengths}
     whole = weights.size(split, dtype, copies)
     if weights.unknown or whole is None:
         return None if whole is None else DraftBytes(whole, int(SHARE_OF_CHECKPOINT * whole))

@@ -33,7 +33,7 @@ from workbench.core.capacity.memory_doubts import (
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.platforms import HOPPER
 from workbench.core.ranks import split_of
-from workbench.core.weights import COLUMN, LENGTH, Part
+from workbench.core.weights import COLUMN, LENGTH, STEP, Part
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
@@ -154,7 +154,8 @@ def weights_of(plan: Plan, layers: range | None = None) -> int | None:
     if explicit is not None:
         return explicit
     split, dtype = split_of(plan), plan.model_dtype
-    copies = {**plan.rules.weight_copies, LENGTH: plan.max_model_len}
+    lengths = {LENGTH: plan.max_model_len, STEP: plan.max_num_batched_tokens}
+    copies = {**plan.rules.weight_copies, **lengths}
     found = plan.model.weights.size(split, dtype, copies, layers)
     if found is not None and plan.model.weights.unknown:
         return int(_share(plan, layers) * found)

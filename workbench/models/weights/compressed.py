@@ -5,6 +5,7 @@ from typing import Any
 from workbench.core.ranks import ONE_STAGE
 from workbench.core.weights import Part
 from workbench.models.weights.parts import Config, column, cut, experts, mlp, norms, row, whole
+from workbench.models.weights.streams import floats, mixed_streams
 
 COMPRESSED_INDEX, SINK_MULTIPLE = 4, 64
 """Tokens of a vector whose layers have an indexer; heads to which sinks are padded."""
@@ -12,7 +13,7 @@ COMPRESSED_INDEX, SINK_MULTIPLE = 4, 64
 
 def compressed_layer(config: Config, number: int) -> list[Part]:
     """Return a layer of DeepSeek-V4: compressed attention, and streams that are mixed."""
-    found, hidden, streams = config.attention, config.hidden, config.size("hc_mult")
+    found, hidden = config.attention, config.hidden
     heads, size, rank = found.num_heads, config.size("head_dim"), config.size("q_lora_rank")
     groups, low = config.size("o_groups"), config.size("o_lora_rank")
     parts = [
@@ -26,15 +27,7 @@ def compressed_layer(config: Config, number: int) -> list[Part]:
         *_compressor(config, number),
         *norms(config, 2),
     ]
-    width = (2 + streams) * streams
-    for _ in range(2):
-        options: dict[str, Any] = {"inputs": streams * hidden, "dtype": "float32"}
-        parts += [whole("hc_fn", width, **options), *_floats(width, 3)]
-    return [*parts, *_experts(config, number)]
-
-
-def _floats(*sizes: int) -> list[Part]:
-    return [whole("float", size, dtype="float32") for size in sizes]
+    return [*parts, *mixed_streams(config), *_experts(config, number)]
 
 
 def ratios(config: Config) -> list[int]:
@@ -91,4 +84,4 @@ def joined_streams(config: Config) -> list[Part]:
     """Return what joins the streams of DeepSeek-V4 after its last layer."""
     streams = config.size("hc_mult")
     options: dict[str, Any] = {"inputs": streams * config.hidden, "dtype": "float32"}
-    return [whole("hc_head_fn", streams, **options), *_floats(streams, 1)]
+    return [whole("hc_head_fn", streams, **options), *floats(streams, 1)]

@@ -23,7 +23,9 @@ from workbench.models.weights.parts import (
 )
 from workbench.models.weights.positions import positions
 from workbench.models.weights.scheme import Unknown
+from workbench.models.weights.streams import connected_draft, connected_ends, pooled_draft
 
+POOLED = "glm5_next_text"
 AUXILIARY = 3
 """Hidden states of the target that EAGLE-3 reads if nothing says which."""
 
@@ -200,13 +202,11 @@ def _joint(config: Config) -> Part:
 
 def _after(config: Config) -> Drafted:
     """Return layers like the last ones of the model, each with a projection."""
-    decoder = DECODERS[config.fields.model_type or config.model.model_type]
+    kind = config.fields.model_type or config.model.model_type
+    layer = pooled_draft if kind == POOLED else DECODERS[kind].layer
     own = [_joint(config), *norms(config, 3)]
     return Drafted(
-        {
-            f"model.layers.{number}.": [*decoder.layer(config, number), *own]
-            for number in _numbers(config)
-        }
+        {f"model.layers.{number}.": [*layer(config, number), *own] for number in _numbers(config)}
     )
 
 
@@ -245,6 +245,13 @@ def _qwen(config: Config, key: str) -> Drafted:
     return Drafted({**layers, "mtp.": [fc, *norms(config, 3)]})
 
 
+def _streamed(config: Config) -> Drafted:
+    """Return layers between residual streams, and what joins them."""
+    count = config.size("mtp_num_hidden_layers", default=1)
+    layers = {f"mtp.layers.{at}.": connected_draft(config, at) for at in range(count)}
+    return Drafted({**layers, "mtp.": connected_ends(config)})
+
+
 def _nemotron(config: Config) -> Drafted:
     """Return the layers of a pattern, between a projection and a norm."""
     kinds = config.raw("mtp_layers_block_type") or config.raw("mtp_hybrid_override_pattern") or "*E"
@@ -258,8 +265,9 @@ def _nemotron(config: Config) -> Drafted:
 
 MTP: dict[str, Callable[[Config], Drafted]] = {
     **dict.fromkeys(
-        ("deepseek_v3", "deepseek_v32", "glm4_moe", "glm4_moe_lite", "glm_moe_dsa"), _after
+        ("deepseek_v3", "deepseek_v32", "glm4_moe", "glm4_moe_lite", "glm_moe_dsa", POOLED), _after
     ),
+    "qwen4_exp_text": _streamed,
     "ernie4_5_moe": _ernie,
     "qwen3_next": lambda config: _qwen(config, "num_nextn_predict_layers"),
     **dict.fromkeys(

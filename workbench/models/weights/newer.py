@@ -25,6 +25,7 @@ from workbench.models.weights.parts import (
 )
 from workbench.models.weights.scheme import Unknown
 from workbench.models.weights.states import kimi_delta
+from workbench.models.weights.streams import connected_layer, connected_rest, pooled_layer
 
 FFN_MULTIPLE = 256
 
@@ -166,6 +167,8 @@ NEWER: dict[str, Block] = {
     "longcat_flash": _longcat,
     "mimo_v2_flash": _mimo_v2,
     "deepseek_v4": compressed_layer,
+    "glm5_next_text": pooled_layer,
+    "qwen4_exp_text": connected_layer,
     "nemotron-nas": _searched,
 }
 REST: dict[str, Callable[[Config], list[Part]]] = {
@@ -174,5 +177,6 @@ REST: dict[str, Callable[[Config], list[Part]]] = {
     ),
     **dict.fromkeys(("gemma4", "gemma4_text"), gemma4_rest),
     "deepseek_v4": joined_streams,
+    "qwen4_exp_text": connected_rest,
 }
 """model_type -> what it has in addition to layers and vocabularies."""

@@ -30,7 +30,7 @@ FLASHINFER_SIZES = frozenset({64, 128, 256, 512})
 def positions(config: Config) -> list[Part]:
     """Return the tables of rotary embeddings: one for all layers with the same parameters."""
     attention = config.model.attention
-    if attention is None or not _rotates(config):
+    if attention is None or not _rotates(config) or attention.qk_rope_head_dim == 0:
         return []
     if attention.is_compressed:
         return _compressed(config)

@@ -41,6 +41,9 @@ EVERY_HEAD = frozenset({"qwen3_next"})
 NORM_BIAS = frozenset({"starcoder2"})
 """model_types whose last norm has a bias."""
 
+WITHOUT_NORM = frozenset({"qwen4_exp_text"})
+"""model_types that have none."""
+
 
 def read_weights(
     fields: Fields, model: Model, folder: Path | None = None, part: str = ""
@@ -137,7 +140,7 @@ def _whole(config: Config, found: Collected) -> Weights:
     tower = vision(config)
     # the layers are known without it, and what ranks and kernels do with them
     unknown = f"the tower for images of {model.architecture} is not described"
-    last = norms(config, 1, bias=kind in NORM_BIAS)
+    last = norms(config, kind not in WITHOUT_NORM, bias=kind in NORM_BIAS)
     found.add("", last, EVERY if kind in EVERY_END else LAST)
     for table, place in placed(config):
         found.add("", [table], place)

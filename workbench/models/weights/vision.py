@@ -139,6 +139,42 @@ def _gemma4(config: Config, size: Sizes) -> list[Part]:
     ]
 
 
+def _glm(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of GLM-5.3-Flash, which joins patches twice."""
+    width, inner, heads = (
+        size("hidden_size", 1024),
+        size("intermediate_size", 4096),
+        size("num_heads", 16),
+    )
+    out, joint = size("out_hidden_size", 1536), size("projection_intermediate_size", 10_240)
+    patch = size("in_channels", 3) * size("temporal_patch_size", 2) * size("patch_size", 14) ** 2
+    each = width // heads
+    head: Unit = (heads, each)
+    block = [
+        *(whole("norm", width) for _ in range(2)),
+        *(whole("qk_norm", each) for _ in range(2)),
+        cut("qkv", head, head, head, inputs=width, bias=True),
+        row("proj", width, width, bias=True, is_linear=False),
+        cut("gate_up_proj", inner, inner, inputs=width, bias=True),
+        row("down_proj", inner, width, bias=True, is_linear=False),
+    ]
+    return [
+        whole("patch_embed", width, inputs=patch, bias=True),
+        *size("depth", 24) * block,
+        whole("post_layernorm", width),
+        whole("downsample", out, inputs=width * size("spatial_merge_size", 2) ** 2, bias=True),
+        cut("merger.proj", out, inputs=out),
+        whole("merger.norm", out, bias=True),
+        cut("merger.gate_up_proj", joint, joint, inputs=out),
+        row("merger.down_proj", joint, out, is_linear=False),
+        whole(
+            "cos_sin_cache",
+            config.size("max_position_embeddings", default=2**20),
+            inputs=each // 2,
+        ),
+    ]
+
+
 def _llama4(config: Config, size: Sizes) -> list[Part]:
     width, inner = size("hidden_size", 768), size("intermediate_size", 5632)
     heads, patch = size("num_attention_heads", 16), size("patch_size", 14)
@@ -178,7 +214,8 @@ def _siglip2(config: Config, size: Sizes) -> list[Part]:
 
 
 TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
-    **dict.fromkeys(("qwen3_5", "qwen3_5_moe"), _qwen),
+    **dict.fromkeys(("qwen3_5", "qwen3_5_moe", "qwen4_exp"), _qwen),
+    "glm5_next": _glm,
     **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe"), _qwen_deep),
     "gemma3": _siglip,
     "gemma4": _gemma4,
