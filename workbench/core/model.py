@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from workbench.core.described import Description
 from workbench.core.draft_parts import Head, Mtp
@@ -149,10 +149,10 @@ class Attention:
 
     def of_layer(self, layer: Layer) -> Attention:
         """Return the geometry of one layer, which may have heads of its own."""
-        own = self if layer.kind != CROSS else _reading_encoder(self)
+        own = self if layer.kind != CROSS else _replaced(self, reads_encoder=True)
         if layer.num_kv_heads is None and layer.head_size is None:
             return own
-        return _with_heads(own, layer.num_kv_heads, layer.head_size)
+        return _replaced(own, num_kv_heads=layer.num_kv_heads, head_size=layer.head_size)
 
     def kv_heads_per_rank(self, tensor_parallel: int) -> int:
         """Return KV heads that one rank stores: 1 for MLA, else rounded down and at least 1."""
@@ -164,14 +164,8 @@ class Attention:
 
 
 @lru_cache(maxsize=1024)
-def _with_heads(attention: Attention, kv_heads: int | None, head_size: int | None) -> Attention:
-    kv_heads, head_size = kv_heads or attention.num_kv_heads, head_size or attention.head_size
-    return replace(attention, num_kv_heads=kv_heads, head_size=head_size)
-
-
-@lru_cache(maxsize=1024)
-def _reading_encoder(attention: Attention) -> Attention:
-    return replace(attention, reads_encoder=True)
+def _replaced(attention: Attention, **more: Any) -> Attention:
+    return replace(attention, **{key: one for key, one in more.items() if one is not None})
 
 
 @dataclass(frozen=True)
@@ -285,7 +279,7 @@ class Model:
             return self.attention
         found = [self.attention.of_layer(layer) for layer in self.layers if layer.kind != SSM]
         heads, size = max(one.num_kv_heads for one in found), max(one.head_size for one in found)
-        return _with_heads(self.attention, heads, size)
+        return _replaced(self.attention, num_kv_heads=heads, head_size=size)
 
     @property
     def draft_head(self) -> Head | None:

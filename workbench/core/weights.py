@@ -20,11 +20,8 @@ EARLIER, LATER = "earlier", "later"
 """Kinds of parts that versions until 0.23 build and later ones do not, and the reverse."""
 MROPE = "mrope"
 """Kind of a table of positions of images."""
-LENGTH, PER_DRAFT, STEP = (
-    "per token of the longest request",
-    "per drafted token",
-    "per token of a step",
-)
+LENGTH, PER_DRAFT = "per token of the longest request", "per drafted token"
+STEP = "per token of a step"
 """Kinds of parts of which there are as many: rows of a table, heads of a drafter."""
 MTP_PART = "mtp"
 EMBEDDING, TABLE = "embed_tokens", "cos_sin_cache"
