@@ -93,6 +93,22 @@ def test_what_defines_nothing_is_judged_by_the_tests_of_its_file(points, tmp_pat
     assert all(tests == ["tests/test_x.py::test_f"] for tests in judges)
 
 
+def test_a_table_is_judged_first_by_the_tests_that_import_it(points, tmp_path):
+    from mutation_cover import Area, Cover
+
+    (tmp_path / "code").mkdir()
+    source = b"SIZES = (16, 32)\n\ndef f():\n    return SIZES\n"
+    (tmp_path / "code/x.py").write_bytes(source)
+    (tmp_path / "tests").mkdir()
+    for name, imports in (("one", "f"), ("two", "SIZES")):
+        (tmp_path / f"tests/test_{name}.py").write_text(f"from code.x import {imports}\n")
+    one, two = "tests/test_one.py::test_f", "tests/test_two.py::test_sizes"
+    area = Area("x", "code", ("tests",))
+    cover = Cover(area, tmp_path, {one: 0.1, two: 9.0}, {("code/x.py", 4): [one]})
+    mutant = next(points.mutants(source, "code/x.py"))
+    assert cover.tests_of(mutant) == [two, one]
+
+
 PROGRAM = """
 def compiled():
     return 1 + 1

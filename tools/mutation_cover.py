@@ -73,6 +73,7 @@ class Cover:
         wanted = self.names_at(mutant.file, mutant.line)
         # a name such as `main` means the one of its own file first
         followed = [*self.followed(wanted, {mutant.file}), *self.followed(wanted)]
+        followed = [*self.importers(wanted), *followed]
         return list(dict.fromkeys(followed))[:MOST] or self.tests_of_file(mutant.file)
 
     def followed(self, names: set[str], files: set[str] | None = None) -> list[str]:
@@ -92,6 +93,14 @@ class Cover:
             new = set().union(*(own for where, _, own in users if where not in self.reached))
             wanted = new if files is not None else wanted | new
         return list(tests)
+
+    def importers(self, names: set[str]) -> list[str]:
+        """Return the tests of files that import a name: they can read a table themselves."""
+        files = {
+            file for file in self.area.test_files(self.root) if names & imported(self.root / file)
+        }
+        tests = (test for test in self.seconds if test.partition("::")[0] in files)
+        return in_turns(tests, self.seconds)
 
     def tests_of_file(self, file: str) -> list[str]:
         """Return the tests that reach any block of a file."""
@@ -193,6 +202,13 @@ def defined_by(node: ast.stmt) -> set[str]:
         case ast.AnnAssign(target=ast.Name(id=name)):
             return {name}
     return set()
+
+
+def imported(path: Path) -> set[str]:
+    """Return the names that a file imports from modules."""
+    tree = ast.parse(path.read_bytes())
+    found = (one.names for one in ast.walk(tree) if isinstance(one, ast.ImportFrom))
+    return {name.name for name in chain.from_iterable(found)}
 
 
 def in_turns(tests: Iterable[str], seconds: dict[str, float]) -> list[str]:
