@@ -29,6 +29,8 @@ MLA_MODEL_TYPES = frozenset(
 )
 """`is_deepseek_mla`, and what `SarvamMLAAttention` builds as such without being counted; other
 types with the same fields keep ordinary heads."""
+OF_DEEPSEEK_V2 = ("deepseek_v2", "deepseek_vl_v2")
+"""Types with its configuration class; a file of the second one need not name it for its text."""
 UNCOUNTED = frozenset({"sarvam_mla"})
 """Those of them that vLLM counts as ordinary heads."""
 EXPANDED = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim")
@@ -74,7 +76,8 @@ def stated_attention(fields: Fields) -> Attention | None:
         fields.model_type in UNCOUNTED if is_mla else all(map(fields.has, EXPANDED))
     )
     # Its class writes the rotary part over head_dim, also of DeepSeek-OCR, which has no latent.
-    is_plain = fields.model_type == "deepseek_v2" and not fields.has("kv_lora_rank")
+    kind = fields.model_type or fields.top.get("model_type")
+    is_plain = kind in OF_DEEPSEEK_V2 and not fields.has("kv_lora_rank")
     if not (is_built_otherwise or is_plain):
         return None
     heads = fields.integer("num_attention_heads")
