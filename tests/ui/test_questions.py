@@ -141,3 +141,38 @@ def test_the_view_of_hits_names_the_prompt_that_the_tile_names():
     shown = plain_text(region(door, "body"))
     assert "Smallest prefix that can hit: 272 tokens ." in " ".join(shown.split())
     assert "The shortest prompt of any length that can hit has 273 tokens." in shown
+
+
+def test_thousands_of_requests_are_written_out_on_a_card():
+    door, _said = answer("falcon-mamba-7b on H100")
+    shown = plain_text(region(door, "next"))
+    assert re.search(r"\d,\d{3} requests per GPU instead of \d,\d{3}", shown)
+    assert "e+" not in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "cost"),
+    [
+        ("Qwen3-Next-80B, 4 x H100", "prefills of at most 2,048 tokens per step"),
+        ("kimi-k2, 8 x H200", "tokens are refused"),
+        ("kimi-k2, 8 x H200", "less memory for anything else on the GPU"),
+    ],
+)
+def test_what_a_change_costs_is_said_where_no_number_of_the_plan_says_it(text, cost):
+    door, _said = answer(text)
+    door.receive({"do": "all"})
+    assert cost in plain_text(region(door, "next"))
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [("deepseek-v4", ["deepseek-v4-flash", "deepseek-v4-pro"]), ("qwen3-80b", []), ("hello", [])],
+)
+def test_the_nearest_models_are_one_click_away(text, names):
+    door, _said = answer(text)
+    shown = unescape(region(door, "understood"))
+    found = re.findall(r'data-arg="{"model": "([^"]+)"}"', shown)
+    assert found[: len(names)] == names
+    assert all(f"Apply Model {one}" in shown for one in found)
+    for name in found:
+        assert wb.explore(model=name).error is None

@@ -7,6 +7,8 @@ from typing import Any
 
 SHOWN_CHARACTERS = 80
 """Most characters of a value that a message repeats."""
+NEAREST = "nearest"
+"""Operand of an error: valid values of its field that are like the given one."""
 HUGE = 10**40
 """From here on an integer is not written out: converting thousands of digits takes seconds."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from workbench.core.errors import Refused, WorkbenchError
+from workbench.core.errors import NEAREST, Refused, WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.remedies import Remedy
 from workbench.core.versions import RULE_SETS
@@ -71,12 +71,12 @@ def refused(error: WorkbenchError, scenario: Scenario | None = None) -> Html:
 
     scenario: of which there is none; None for a text that was not read.
     """
-    near = {name: value for name, value in error.operands.items() if name == error.field}
-    found: Iterable[Remedy] = ()
+    changes = [{error.field: one} for one in error.operands.get(NEAREST, ()) if error.field]
+    if error.field in error.operands:
+        changes.append({error.field: error.operands[error.field]})
     if isinstance(error, Refused) and scenario is not None:
-        found, near = remedies_of_refusal(scenario, error), {}
-    changes = [dict(one.changes) for one in found] or [near]
-    return join(html.refusal_html(error), _fixes(filter(None, changes), error.field))
+        changes = [dict(one.changes) for one in remedies_of_refusal(scenario, error)]
+    return join(html.refusal_html(error), _fixes(changes, error.field))
 
 
 def remedies_html(remedies: Iterable[Remedy], field: str | None = None) -> Html:

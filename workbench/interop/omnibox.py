@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from workbench.access.json_text import json_or_word
-from workbench.core.errors import ConfigError, ScenarioError, WorkbenchError
+from workbench.core.errors import NEAREST, ConfigError, ScenarioError, WorkbenchError
 from workbench.interop.commands.command_line import read_command
 from workbench.interop.description import Description, not_understood, read_description
 from workbench.interop.exchange import explain_log, from_vllm_command
@@ -188,7 +188,8 @@ def _of_model(model: str | Mapping[str, Any], present: Scenario, kind: str) -> U
         if near is None or error.code != "unknown_model":
             raise
         message = f"{error.message} Nearest in the catalog: {near}."
-        raise ConfigError(error.code, message, field="model") from None
+        operands = {NEAREST: (near,)}
+        raise ConfigError(error.code, message, field="model", operands=operands) from None
     scenario = present.replace(model=model)
     return Understood(
         kind=kind, scenario=scenario, message=f"A {kind}: {_words(scenario, (), name=name)}"

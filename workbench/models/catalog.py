@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
-from workbench.core.errors import ConfigError, unknown_name_message
+from workbench.core.errors import NEAREST, ConfigError, nearest_names, unknown_name_message
 from workbench.models.shell_variables import not_set
 
 FILE = "catalog.json"
@@ -88,6 +88,7 @@ def catalog_config(reference: str) -> dict[str, Any]:
             + " `workbench models` lists the catalog; a path of a config.json or a hub id "
             "(owner/name) is accepted too." + OF_WORDS * (len(reference.split()) > 1),
             field="model",
+            operands={NEAREST: nearest_names(reference, catalog_names())},
         )
     entry = _entries()[hub_id]
     source = {key: entry[key] for key in ("origin", "note") if key in entry}

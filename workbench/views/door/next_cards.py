@@ -18,6 +18,14 @@ BESIDES: Mapping[str, Mapping[Any, str]] = {
     "num_speculative_tokens": {0: "no speculative decoding"},
 }
 """Field -> value -> what it costs in addition to the numbers."""
+BESIDES_OF_ANY = {
+    "max_num_batched_tokens": "prefills of at most {:,} tokens per step",
+    "max_model_len": "requests of more than {:,} tokens are refused",
+    "gpu_memory_utilization": "less memory for anything else on the GPU",
+}
+"""Field -> the same, for every value."""
+WHOLE = 100
+"""From here on a number of requests is shown without decimals."""
 
 
 def next_cards(steps: Sequence[NextStep], *, everything: bool = False) -> Html:
@@ -54,6 +62,8 @@ def _besides(changes: Mapping[str, Any]) -> Iterable[str]:
     for name, value in changes.items():
         if value in BESIDES.get(name, {}):
             yield BESIDES[name][value]
+        elif value is not None and name in BESIDES_OF_ANY:
+            yield BESIDES_OF_ANY[name].format(value)
 
 
 def _texts(found: Iterable[Difference]) -> list[str]:
@@ -66,7 +76,7 @@ def _text(one: Difference) -> str:
         case "starts":
             return "no blockers known" if new > old and new == 1 else STARTS[int(new)]
         case "requests":
-            return f"{new:,.3g} request{'s' * (new != 1)} per GPU instead of {old:,.3g}"
+            return f"{_count(new)} request{'s' * (new != 1)} per GPU instead of {_count(old)}"
         case "request_bytes":
             return f"{short_bytes_text(int(new))} per request ({new / old - 1:+.0%})"
         case "hits":
@@ -75,6 +85,11 @@ def _text(one: Difference) -> str:
             return f"padding {new:.2f} % instead of {old:.2f} %"
         case _:
             return f"{new:,.0f} GPU{'s' * (new != 1)} instead of {old:,.0f}"
+
+
+def _count(number: float) -> str:
+    """Return a number of requests, with three digits or all that are before the point."""
+    return f"{number:,.0f}" if number >= WHOLE else f"{number:.3g}"
 
 
 def _hits(old: float, new: float) -> str:
