@@ -176,3 +176,13 @@ def test_the_nearest_models_are_one_click_away(text, names):
     assert all(f"Apply Model {one}" in shown for one in found)
     for name in found:
         assert wb.explore(model=name).error is None
+
+
+def test_a_question_about_another_model_says_what_stays_as_it_was():
+    door = wb.explore()
+    door.submit("Qwen3-Next-80B, 4 x H100, fp8 KV")
+    door.submit("will qwen3-8b start?")
+    said = plain_text(region(door, "understood"))
+    assert "As before: Device H100, Tensor parallel 4, KV-cache dtype fp8." in said
+    door.submit("why this block size?")
+    assert "As before" not in region(door, "understood")

@@ -103,7 +103,10 @@ def _question(text: str, present: Scenario, *, loosely: bool = False) -> Underst
     if found is None:
         return None
     scenario = _with(present, found.said)
-    about = f"A question about {_said(scenario, found.said.fields, found.said)}."
+    said = found.said.fields
+    # of another model or machine, what stays is easily overlooked
+    words = _words(scenario, said, found.said) if said else f"{_said(scenario, (), found.said)}."
+    about = f"A question about {words}"
     return Understood(
         kind="question",
         scenario=scenario,
