@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from workbench.access.files import (
     FileError,
     FileUse,
+    is_folder,
     lines,
     opened,
     read_bytes,
@@ -179,3 +180,9 @@ def test_a_line_that_does_not_end_is_an_error():
 )
 def test_sizes_are_printed_with_their_unit(count, text):
     assert size_text(count) == text
+
+
+def test_only_a_folder_is_a_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert is_folder(tmp_path)
+    assert not any(map(is_folder, (tmp_path / "file", tmp_path / "none", "x" * 300, "a\0b")))

@@ -85,6 +85,11 @@ def opened(path: FilePath, use: FileUse) -> Iterator[BinaryIO]:
         os.close(handle)
 
 
+def is_folder(path: FilePath) -> bool:
+    """Return whether a path names a folder; a name that is too long for a file names none."""
+    return os.path.isdir(path)  # noqa: PTH112  (Path.is_dir raises for such a name)
+
+
 def write_file(path: FilePath, text: str) -> None:
     """Write a whole file, or leave the one that was there. Errors: FileError.
 

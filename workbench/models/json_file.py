@@ -6,7 +6,7 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
-from workbench.access.files import FileError, FileUse, read_bytes
+from workbench.access.files import FileError, FileUse, is_folder, read_bytes
 from workbench.access.json_text import TooDeepError, parse_json
 from workbench.core.errors import ConfigError, shown
 from workbench.models.checkpoint import with_quantization
@@ -67,7 +67,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
     A config.json keeps its folder, and takes over the quantization that a file there describes.
     """
-    if path.is_dir():
+    if is_folder(path):
         path = path / "config.json"
     try:
         content = read_bytes(path, USE)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.access.app_mode import check_model
+from workbench.access.files import is_folder
 from workbench.core.errors import ConfigError
 from workbench.core.model import Model
 from workbench.models.catalog import catalog_config, catalog_hub_id, catalog_name, catalog_names
@@ -103,7 +104,7 @@ def repository(reference: str | Mapping[str, Any]) -> str | None:
         return hub_id
     path = _path(reference)
     if path is not None:
-        if path.is_dir():
+        if is_folder(path):
             return str(path)
         return str(path.parent) if path.name == "config.json" else None
     return reference if HUB_ID.fullmatch(reference) else None
