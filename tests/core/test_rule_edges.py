@@ -172,6 +172,14 @@ def test_blocks_are_the_first_dimension_where_vllm_packs_them(model):
     assert views.block_dim == 0
 
 
+def test_stages_without_a_layer_are_one_problem_with_a_remedy():
+    plan = wb.resolve(model="gpt-oss-20b", pipeline_parallel=92)
+    [problem] = plan.problems
+    assert "no layer of stage 0 and of 67 more keeps a cache" in problem.message
+    assert problem.candidates[0] == {"pipeline_parallel": 24}
+    assert plan.remedies(problem)[0].changes == {"pipeline_parallel": 24}
+
+
 def test_two_experts_are_divided_as_experts_are():
     part = Part("w", ((8, 1),), experts=2)
     assert part.ranks(Split(4, keeps_experts=True)) == 1

@@ -36,7 +36,7 @@ def pipeline_stages(run: WorkingPlan) -> None:
     run.step(STAGES, [len(part) for part in parts], layers=run.model.num_hidden_layers)
     layers, whole = cache_layers(run), _kinds(run, cache_layers(run))
     known: dict[tuple[Any, ...], Plan | None] = {whole: None}
-    found = []
+    found, empty = [], []
     for part in (*parts[:-1], range(parts[-1].start, ALL)):
         own = tuple(layer for layer in layers if layer.number in part)
         kinds = _kinds(run, own)
@@ -44,8 +44,10 @@ def pipeline_stages(run: WorkingPlan) -> None:
             known[kinds] = _decided(run, part)
         found.append(Stage(part, known.get(kinds)))
         if layers and not own:
-            _without_cache(run, len(found) - 1)
+            empty.append(len(found) - 1)
     run.stages = tuple(found)
+    if empty:
+        _without_cache(run, empty)
 
 
 def _kinds(run: WorkingPlan, layers: tuple[Layer, ...]) -> tuple[Any, ...]:
@@ -65,18 +67,18 @@ def _decided(run: WorkingPlan, part: range) -> Plan:
     return own
 
 
-def _without_cache(run: WorkingPlan, number: int) -> None:
-    layers = run.model.num_hidden_layers
+def _without_cache(run: WorkingPlan, empty: list[int]) -> None:
+    stages, layers = run.settings.pipeline_parallel, run.model.num_hidden_layers
+    others = f" and of {len(empty) - 1} more" if len(empty) > 1 else ""
     one = run.rules.groups.one_allocation
     run.problem(
         "stage_without_cache",
         "pipeline_parallel",
-        f"pipeline_parallel = {run.settings.pipeline_parallel}: no layer of stage {number} keeps a "
-        f"cache, of {layers} layers in all, and vLLM cannot allocate none. Take fewer stages.",
-        operands={"pipeline_parallel": run.settings.pipeline_parallel, "layers": layers},
-        candidates=[
-            {"pipeline_parallel": n} for n in range(run.settings.pipeline_parallel - 1, 0, -1)
-        ],
+        f"pipeline_parallel = {stages}: no layer of stage {empty[0]}{others} keeps a cache, of "
+        f"{layers} layers in all, and vLLM cannot allocate none. Take fewer stages.",
+        operands={"pipeline_parallel": stages, "layers": layers},
+        # More stages than layers leave one without any.
+        candidates=[{"pipeline_parallel": n} for n in range(min(stages - 1, layers), 0, -1)],
         # Raised by get_kv_cache_config_from_groups, 0.23; a division in get_kv_cache_configs, 0.33
         vllm_text="integer division or modulo by zero"
         if one or run.settings.num_gpu_blocks_override
