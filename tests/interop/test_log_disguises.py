@@ -78,6 +78,8 @@ DISGUISES = {
     "loki": lambda line: [json.dumps({"ts": TIME, "line": line})],
     "json logger": lambda line: [json.dumps({"levelname": "INFO", "message": line, "pid": 7})],
     "cloud logging": lambda line: [json.dumps({"jsonPayload": {"message": line}})],
+    "quoted": lambda line: [f"> {piece}" for piece in soft(80)(line)],
+    "in a box": lambda line: [f"▎ {piece}" for piece in soft(80)(line)],
     "ranks": lambda line: [f"[rank0]: {line}"],
     "progress before": lambda line: [f"\rLoading: 10%|█ | 1/10\rLoading: 100%|██| 10/10{line}"],
     "progress between": lambda line: [f"{line}\rCapturing:  3%|▎ | 1/35 [00:03<01:51]"],

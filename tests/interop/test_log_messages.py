@@ -88,6 +88,7 @@ LINES = {
     "max_num_batched_tokens (2048).",
     "pages_not_divisible": "NotImplementedError: The page size of the layer is not divisible by "
     "the maximum page size. Cannot unify by adjusting block_size.",
+    "pages_do_not_grow": "assert new_spec.page_size_bytes == max_page_size",
     "no_common_block": "ValueError: No common block size for 544 (FLASHMLA: [64]).",
     "aligned_not_supported": "Aligned KV cache block size 544 is not supported by attention "
     "backend(s): FLASHMLA.",

@@ -124,6 +124,15 @@ ERRORS = (
         is_distinct=False,
     ),
     fatal(
+        "pages_do_not_grow",
+        r"`assert new_spec\.page_size_bytes == `max_page_size",
+        "A layer with a smaller page got a larger block, but its page did not grow with it: a "
+        "mamba page, or a page that was already padded, stays as large as it is.",
+        "Use 0.33, which pads such pages; or omit the draft model, or the hidden states or the KV "
+        "dtype that made pages of another size.",
+        codes=("pages_not_equal",),
+    ),
+    fatal(
         "no_common_block",
         r"`No common block size for` (?P<block_size>\d+)[. ]",
         "No block size that the attention kernels support divides the manager block.",

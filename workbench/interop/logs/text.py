@@ -27,6 +27,7 @@ CARRIER = re.compile(
       | (?:stdout|stderr)\s[FP]\b                        # containerd, after its time
       | \w{3,4}\.?\s+\d{1,2}\s[\d:]{8}\s\S+\s[\w.@/-]+(?:\[\d+\])?:  # journald
       | \[\d*,?(?:rank)?\d+\](?:<\w+>)?:                 # torchrun, mpirun
+      | [>▎▌│┃|](?=\s)                                  # a quotation, in mail or in a terminal
     )[ ]?""",
     re.VERBOSE,
 )

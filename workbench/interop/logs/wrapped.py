@@ -44,7 +44,7 @@ def continuation(lines: list[Line], at: int, most: int) -> list[str]:
 
 def dumps(lines: list[Line], at: int) -> Iterator[str]:
     """Yield a printed configuration, whose wrapped lines need no space between them."""
-    parts = [part.strip() for part in (lines[at].text, *continuation(lines, at, DUMP_LINES))]
+    parts = [lines[at].text.strip(), *map(bare, continuation(lines, at, DUMP_LINES))]
     for words in ("", " "):
         yield words.join(parts[:2]) + "".join(parts[2:])
 
