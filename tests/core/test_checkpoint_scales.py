@@ -9,10 +9,13 @@ from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 
 CODE = "e5m2_with_checkpoint_scales"
+KEYS = {"awq": {"bits": 4, "group_size": 128, "zero_point": True}}
+"""Method -> what vLLM asks of its description."""
 
 
 def codes(rules, method, kv_cache_dtype):
-    config = {**catalog_config("qwen3-30b-a3b"), "quantization_config": {"quant_method": method}}
+    described = {"quant_method": method, **KEYS.get(method, {})}
+    config = {**catalog_config("qwen3-30b-a3b"), "quantization_config": described}
     plan = resolve(Scenario(model=config, rules=rules, kv_cache_dtype=kv_cache_dtype))
     return [problem.code for problem in plan.errors if problem.code == CODE]
 
