@@ -226,7 +226,7 @@ def test_larger_blocks_on_the_decode_side_and_the_order_of_heads():
 
 
 def test_heads_of_every_rank_are_kept_and_a_latent_once():
-    for model, copies in (("qwen3-8b", 2), ("deepseek-v3", 1)):
+    for model, copies in (("qwen3-8b", 2), ("deepseek-v3", 1), ("kimi-linear-48b-a3b", 2)):
         plan = plan_of(model, tensor_parallel=2)
         found = offload(plan, POOL)
         page = worker_bytes(plan).per_block * copies

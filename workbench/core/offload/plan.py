@@ -198,7 +198,7 @@ def _stores_one_copy(plan: Plan, request: OffloadRequest, world: int) -> bool:
     # A latent has no heads to divide, so tensor parallelism gives every rank the same bytes.
     all_mla = bool(specs) and all(spec.kind in MLA_KINDS for spec in specs)
     # One node is taken for granted, and no other kind of parallelism.
-    alone = context_parallel(plan, request) == 1 and ranks > 1 and world == ranks
+    alone = context_parallel(plan, request) == 1 and world == ranks
     shared = plan.platform.name in {"cuda", "xpu"}
     return plan.rules.offload.one_copy_of_latents and all_mla and alone and shared
 
