@@ -298,7 +298,18 @@ def test_a_size_alone_offers_models_that_really_have_it():
 
 
 def test_a_size_that_no_model_has_is_reported():
-    assert "none in the catalog has block_size 480" in explained("drafts_480").missing[0]
+    text = SIZE.format(12345)
+    assert "none in the catalog has block_size 12,345" in explain_log(text).missing[0]
+
+
+def test_the_model_and_the_state_dtype_of_a_log_with_two_lines_are_found():
+    fields = {
+        "model": "qwen3.8-27b",
+        "mamba_ssm_cache_dtype": "float16",
+        "num_speculative_tokens": 15,
+    }
+    found = [scene.fields for scene in explained("drafts_480").scenes]
+    assert any(fields.items() <= one.items() for one in found)
 
 
 def test_a_model_on_this_machine_is_read(tmp_path):

@@ -32,7 +32,7 @@ def test_a_search_says_how_many_combinations_it_tried(most, is_whole, monkeypatc
 def test_a_search_that_stops_with_candidates_says_so(why, monkeypatch):
     monkeypatch.setattr(candidates, "MOST", 3 if why == "enough" else 10**6)
     if not why:
-        fewer = candidates.STEPS[: candidates.STEPS.index(candidates.THREE_LIKELY)]
+        fewer = candidates.STEPS[: candidates.STEPS.index(candidates.UNLIKELY[0])]
         monkeypatch.setattr(candidates, "STEPS", fewer)
     report = explain_log(log_of("size_alone_528"))
     assert report.scenes
@@ -49,6 +49,23 @@ def test_what_is_likelier_is_tried_before_the_search_ends(monkeypatch):
     assert few
     assert all(len(scene.fields) == len(few[0].fields) for scene in few)
     assert {scene.words for scene in few} <= {scene.words for scene in every}
+
+
+def test_a_model_with_a_rare_kv_dtype_and_a_state_dtype_is_found():
+    # Qwen3.6-27B with a DFlash drafter, as in a log that people published.
+    log = f"{SIZE.format(864)}\nPadding mamba page size by 1.09% to ensure that"
+    fields = {
+        "model": "qwen3.6-27b",
+        "kv_cache_dtype": "int8_per_token_head",
+        "mamba_ssm_cache_dtype": "float16",
+        "num_speculative_tokens": 7,
+    }
+    assert any(fields.items() <= scene.fields.items() for scene in explain_log(log).scenes)
+
+
+def test_a_log_without_a_size_names_no_search():
+    [text] = explain_log("Available KV cache memory: 22.5 GiB").missing
+    assert "too few numbers" in text
 
 
 FEW_MODELS = ("qwen3-8b", "qwen3-next-80b-a3b", "nemotron-3-nano-30b-a3b", "granite-4.0-h-small")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
+from workbench.core.dtypes import INT4_HEADS, NVFP4_DTYPES, TURBOQUANT_BITS
 from workbench.core.errors import WorkbenchError
 from workbench.core.model import Model
 from workbench.core.plan import Plan
@@ -30,8 +31,10 @@ from workbench.scenario import FIELDS, MODEL
 
 MOST = 12
 FEW = 5
-MOST_TRIED = 6_000
-"""Combinations: of the whole catalog all with up to two changes, and most with three."""
+MOST_TRIED = 40_000
+"""Combinations: of the whole catalog all that `STEPS` names."""
+MOST_CHANGES = 6_000
+"""The same for the changes of one scenario."""
 LIKELY_DRAFTS = 4
 KEPT = 4
 """Sets of fields whose combinations stay known: a log is often explained more than once."""
@@ -52,6 +55,10 @@ LIKELY = (
 """Fields that explain most differences, the likeliest first; any two of them are tried together."""
 OPEN = LIKELY[:3]
 """Fields that a log without arguments leaves open; all of them are tried together."""
+KV_DTYPE, STATE_DTYPE = "kv_cache_dtype", "mamba_ssm_cache_dtype"
+RARE_KV_DTYPES = ("int8_per_token_head", INT4_HEADS, NVFP4_DTYPES[0], *TURBOQUANT_BITS)
+STATE_DTYPES = ("float16", "float32")
+"""One dtype for every number of bytes: sizes do not tell the others apart."""
 CUT = (*OPEN, "enable_prefix_caching")
 """The same for a log whose arguments are cut off."""
 OF_THE_MACHINE = frozenset(
@@ -84,8 +91,8 @@ class ModelSearch:
         if self.is_whole:
             return ""
         return (
-            f" The search stopped after {self.tried:,} combinations, so that others may fit as "
-            "well: every field that the log reports makes them fewer."
+            f". The search stopped after {self.tried:,} combinations, so that others may fit as "
+            "well: every field that the log reports makes them fewer"
         )
 
     @property
@@ -94,10 +101,11 @@ class ModelSearch:
         if self.is_whole:
             return (
                 "at a tensor parallelism of 1 to 8, with or without an fp8 cache, with 0 to 16 "
-                f"drafts: all {self.tried:,} combinations were tried."
+                "drafts, and for hybrid models with other KV and state dtypes: all "
+                f"{self.tried:,} combinations were tried."
             )
         return (
-            f"in the {self.tried:,} likeliest combinations of tensor parallelism, fp8 cache and "
+            f"in the {self.tried:,} likeliest combinations of tensor parallelism, dtypes and "
             "drafts. The others were not tried: every field that the log reports makes them fewer."
         )
 
@@ -123,7 +131,7 @@ def candidates(
     tries = Tries(targets, MOST_TRIED)
     is_stopped = False
     for step in STEPS:
-        is_stopped = len(found) >= MOST or (step is THREE_LIKELY and bool(found))
+        is_stopped = len(found) >= MOST or (step in UNLIKELY and bool(found))
         if is_stopped:
             break
         for start in starts:
@@ -192,13 +200,45 @@ def _several(start: Start, fixed: Changes, count: int, *, likely: bool) -> Itera
             yield change
 
 
-THREE_LIKELY = partial(_several, count=3, likely=True)
-STEPS: tuple[Step, ...] = (
-    *(_itself, _single, partial(_several, count=2, likely=True), _platform),
-    *(partial(_several, count=2, likely=False), THREE_LIKELY),
+def _states(start: Start, fixed: Changes) -> Iterator[Changes]:
+    """Yield changes of the state dtype, alone and with up to two open fields."""
+    if not start.model.is_hybrid:
+        return
+    for state in _picked(STATE_DTYPE, STATE_DTYPES, fixed, start):
+        for change in together(_open(start), fixed, start, (0, 2)):
+            yield {**state, **change}
+
+
+def _dtypes(start: Start, fixed: Changes) -> Iterator[Changes]:
+    """Yield changes to rarer KV dtypes, alone and with the state dtype and drafts."""
+    if not start.model.is_hybrid:
+        return
+    drafts = [{}, *choices(DRAFTS, fixed, start, few=True)]
+    for kv in _picked(KV_DTYPE, RARE_KV_DTYPES, fixed, start):
+        for state in ({}, *_picked(STATE_DTYPE, STATE_DTYPES, fixed, start)):
+            for change in drafts:
+                yield {**kv, **state, **change}
+
+
+def _picked(name: str, values: Iterable[str], fixed: Changes, start: Start) -> Iterator[Changes]:
+    return (change for change in choices(name, fixed, start) if change[name] in values)
+
+
+UNLIKELY: tuple[Step, ...] = (
+    partial(_several, count=3, likely=True),
     partial(_several, count=3, likely=False),
+    _states,
+    _dtypes,
 )
-"""What is tried one after the other, each of every model; three changes only where fewer fail."""
+STEPS: tuple[Step, ...] = (
+    _itself,
+    _single,
+    partial(_several, count=2, likely=True),
+    _platform,
+    partial(_several, count=2, likely=False),
+    *UNLIKELY,
+)
+"""What is tried one after the other, each of every model; `UNLIKELY` only where the rest fails."""
 
 
 def other_scenes(reading: LogReading, targets: tuple[Target, ...]) -> tuple[CandidateScenario, ...]:
@@ -214,7 +254,7 @@ def other_scenes(reading: LogReading, targets: tuple[Target, ...]) -> tuple[Cand
     key = (*of_model, repr(sorted(start.fields.items())), *known)
     [start] = _remembered(key, [start].copy)
     found = []
-    hits = Tries(targets, MOST_TRIED).hits(start, start.outcomes(_all, known))
+    hits = Tries(targets, MOST_CHANGES).hits(start, start.outcomes(_all, known))
     for change, fields, plan in islice(hits, FEW):
         words = " and ".join(_words(change))
         text = f"With {words} the rules give {_sizes(plan)}."

@@ -32,7 +32,7 @@ from workbench.interop.logs.tries import Target
 
 NAMES_THE_MODEL = (
     "the model: the line `non-default args: {...}` or `Initializing a V1 LLM engine` names it; "
-    "paste it too, or pick a candidate"
+    "paste it too, or pick a "
 )
 
 
@@ -98,8 +98,10 @@ def _explained(
 def _missing(reading: LogReading, targets: tuple[Target, ...], search: ModelSearch) -> str:
     if "model" in reading.fields:
         return f"a config.json for {reading.fields['model']}"
-    if search.scenes or not targets:
-        return NAMES_THE_MODEL + search.stop
+    if not search.tried:
+        return NAMES_THE_MODEL + "model: this log has too few numbers to find one by"
+    if search.scenes:
+        return NAMES_THE_MODEL + "candidate" + search.stop
     sizes = ", ".join(f"{one.compare.value} {show(one.said)}" for one in targets)
     return (
         f"the model: none in the catalog has {sizes} {search.words} Paste the line "
