@@ -10,6 +10,7 @@ from typing import NamedTuple
 from workbench.core.weights import EARLIER, EMBEDDING, LATER, MTP_PART, PER_DRAFT, Part
 from workbench.models.weights.decoders import DECODERS, LLAMA, Decoder
 from workbench.models.weights.hybrids import QWEN_LAYER, nemotron_layer
+from workbench.models.weights.newer import mimo_v2_draft
 from workbench.models.weights.parts import (
     Config,
     attention,
@@ -25,7 +26,8 @@ from workbench.models.weights.positions import positions
 from workbench.models.weights.scheme import Unknown
 from workbench.models.weights.streams import connected_draft, connected_ends, pooled_draft
 
-POOLED = "glm5_next_text"
+OWN_LAYERS = {"glm5_next_text": pooled_draft, "mimo_v2_flash": mimo_v2_draft}
+"""model_type -> its layers for multi-token prediction, where they differ from the model's."""
 AUXILIARY = 3
 """Hidden states of the target that EAGLE-3 reads if nothing says which."""
 
@@ -203,7 +205,7 @@ def _joint(config: Config) -> Part:
 def _after(config: Config) -> Drafted:
     """Return layers like the last ones of the model, each with a projection."""
     kind = config.fields.model_type or config.model.model_type
-    layer = pooled_draft if kind == POOLED else DECODERS[kind].layer
+    layer = OWN_LAYERS[kind] if kind in OWN_LAYERS else DECODERS[kind].layer
     own = [_joint(config), *norms(config, 3)]
     return Drafted(
         {f"model.layers.{number}.": [*layer(config, number), *own] for number in _numbers(config)}
@@ -265,7 +267,11 @@ def _nemotron(config: Config) -> Drafted:
 
 MTP: dict[str, Callable[[Config], Drafted]] = {
     **dict.fromkeys(
-        ("deepseek_v3", "deepseek_v32", "glm4_moe", "glm4_moe_lite", "glm_moe_dsa", POOLED), _after
+        (
+            *("deepseek_v3", "deepseek_v32", "glm4_moe", "glm4_moe_lite", "glm_moe_dsa", "mimo"),
+            *OWN_LAYERS,
+        ),
+        _after,
     ),
     "qwen4_exp_text": _streamed,
     "ernie4_5_moe": _ernie,

@@ -67,10 +67,21 @@ class ListedMoe(Moe):
 
 
 def _mimo_v2(config: Config, number: int) -> list[Part]:
-    """Return a layer of MiMo-V2, whose windowed layers have heads and sinks of their own."""
+    """Return a layer of MiMo-V2."""
+    dtype = config.raw("moe_router_dtype", "float32")
+    layer = Decoder(moe=ListedMoe(correction=True, router_dtype=dtype))
+    is_windowed = config.raw("hybrid_layer_pattern")[number] == 1
+    return [
+        *_mimo_v2_attention(config, is_windowed=is_windowed),
+        *layer.feed_forward(config, number),
+        *norms(config, 2),
+    ]
+
+
+def _mimo_v2_attention(config: Config, *, is_windowed: bool) -> list[Part]:
+    """Return attention of MiMo-V2, which has heads and sinks of its own in windows."""
     if config.raw("attention_projection_layout") == "fused_qkv":
         raise Unknown("the fused projections of MiMo-V2 are not described")
-    is_windowed = config.raw("hybrid_layer_pattern")[number] == 1
     kind, name = ("swa_" if is_windowed else ""), "self_attn"
     queries, kv, size = (
         config.size(f"{kind}{key}")
@@ -79,16 +90,20 @@ def _mimo_v2(config: Config, number: int) -> list[Part]:
     value = config.size(f"{kind}v_head_dim", default=size)
     sinks = is_windowed and config.flag("add_swa_attention_sink_bias")
     heads, bias = ((queries, size), (kv, size), (kv, value)), config.flag("attention_bias")
-    dtype = config.raw("moe_router_dtype", "float32")
-    layer = Decoder(moe=ListedMoe(correction=True, router_dtype=dtype))
     return [
         column(f"{name}.qkv_proj", *heads, inputs=config.hidden, bias=bias),
         row(f"{name}.o_proj", queries * value, config.hidden),
         cache_scales(f"{name}.attn"),
         *[cut(f"{name}.sinks", queries)] * sinks,
-        *layer.feed_forward(config, number),
-        *norms(config, 2),
     ]
+
+
+def mimo_v2_draft(config: Config, _number: int) -> list[Part]:
+    """Return a layer of MiMo-V2 for multi-token prediction: a window, and no experts."""
+    qkv, out, *rest = _mimo_v2_attention(config, is_windowed=True)
+    plain = out._replace(is_linear=False)  # MiMoV2Attention never quantizes it there
+    feed = mlp(config, "mlp", config.size("intermediate_size"))
+    return [qkv, plain, *rest, *feed, *norms(config, 2)]
 
 
 class KimiMoe(Moe):
