@@ -8,12 +8,11 @@ from workbench.core.prefix.hits import (
     Hit,
     caching_of,
     prefix_hit,
-    reason_without_hits,
     smallest_prefix,
 )
 from workbench.core.prefix.workload import WorkloadHits
 from workbench.views.frame import figure
-from workbench.views.hits.html import hit_text, setting_text
+from workbench.views.hits.html import hit_text, no_hits_text, setting_text
 from workbench.views.palette import ATTENTION, CURRENT, PADDING, RECURRENT
 from workbench.views.units import tokens_text
 
@@ -139,10 +138,10 @@ def _title(
     caching: Caching, unique_tokens: int, end: int, first: Hit | None, *, is_of_workload: bool
 ) -> str:
     again = "the same prompt again" if not unique_tokens else f"{unique_tokens:,} tokens differ"
-    second = reason_without_hits(caching)
-    if second is None and first is None:
+    second = no_hits_text(caching)
+    if not second and first is None:
         second = f"No prompt up to {tokens_text(end)} can hit."
-    if second is None:
+    if not second:
         second = setting_text(caching)
     if not is_of_workload and first is not None:  # else the threshold of the workload is the one
         smallest = tokens_text(smallest_prefix(caching))

@@ -15,6 +15,7 @@ from workbench.core.prefix.hits import (
 from workbench.core.prefix.prefill import Prefill
 from workbench.core.prefix.workload import WorkloadHits
 from workbench.views.html import Html, document, fold, join, note, table, tag
+from workbench.views.settings import in_labels
 from workbench.views.units import tokens_text
 
 MAX_ROWS = 50
@@ -27,13 +28,18 @@ def hits_html(plan: Plan) -> Html:
     if plan.cache is None:
         return document(tag("p", "The pages cannot be made equal, so nothing is cached."))
     caching = caching_of(plan)
-    reason = reason_without_hits(caching)
-    if reason is not None:
+    reason = no_hits_text(caching)
+    if reason:
         return document(tag("p", "! " if plan.enable_prefix_caching else "", reason))
     smallest = tag("b", tokens_text(smallest_prefix(caching)))
     prompt = min(BLOCKS_IN_EXAMPLE * caching.alignment_tokens + 1, plan.max_model_len - 1)
     lead = document(tag("p", "Smallest prefix that can hit: ", smallest, ". ", _shortest(caching)))
     return join(lead, checkpoint_table(plan, prompt))
+
+
+def no_hits_text(caching: Caching) -> str:
+    """Return why no request can have a hit, with the labels of the controls; empty if one can."""
+    return in_labels(reason_without_hits(caching) or "")
 
 
 def _shortest(caching: Caching) -> str:
@@ -47,14 +53,13 @@ def threshold_html(plan: Plan, prompt_tokens: int) -> Html:
     caching = caching_of(plan)
     smallest = smallest_prefix(caching, prompt_tokens)
     if smallest is None:
-        reason = reason_without_hits(caching)
         number, words = (
             "no hit",
-            reason or f"No prefix of a {prompt_tokens:,}-token prompt can hit.",
+            no_hits_text(caching) or f"No prefix of a {prompt_tokens:,}-token prompt can hit.",
         )
     else:
         number, words = tokens_text(smallest), _smallest_text(caching, prompt_tokens)
-    any_length = "" if reason_without_hits(caching) else _shortest(caching)
+    any_length = "" if no_hits_text(caching) else _shortest(caching)
     return document(
         tag("div", tag("span", number, class_="wb-block-size"), class_="wb-headline"),
         tag("p", words),
@@ -66,7 +71,7 @@ def workload_html(plan: Plan, found: WorkloadHits) -> Html:
     """Return how many requests of a workload have a hit, why, and the steps of one prompt."""
     workload = found.workload
     lead = f"{found.hits} of {workload.requests}"
-    before, _, after = found.explanation.partition(lead)
+    before, _, after = in_labels(found.explanation).partition(lead)
     lengths = ", ".join(f"{tokens:,}" for tokens in sorted(set(found.cached_tokens)))
     steps = checkpoint_table(plan, workload.prompt_tokens, workload.shared_tokens)
     return document(
@@ -90,7 +95,7 @@ def checkpoint_table(plan: Plan, prompt_tokens: int, shared_tokens: int | None =
     caching = caching_of(plan)
     done = caching.prefill(prompt_tokens)
     if not done.is_scheduled:
-        return document(tag("p", reason_without_hits(caching) or "Never scheduled."))
+        return document(tag("p", no_hits_text(caching) or "Never scheduled."))
     ends = islice(chain.from_iterable(done.stops), MAX_ROWS)
     rows = [
         (str(number), stop - start, stop, _kept(caching, done, start, stop))
@@ -147,6 +152,6 @@ def setting_text(caching: Caching) -> str:
 def _smallest_text(caching: Caching, prompt_tokens: int) -> str:
     smallest = smallest_prefix(caching, prompt_tokens)
     if smallest is None:
-        return reason_without_hits(caching) or "No prefix of this prompt can hit."
+        return no_hits_text(caching) or "No prefix of this prompt can hit."
     shared = tokens_text(smallest)
     return f"A {prompt_tokens:,}-token prompt gets a hit once it shares at least {shared}."
