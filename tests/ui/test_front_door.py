@@ -55,6 +55,18 @@ START = {
 }
 
 
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("qwen3.5-4b", "KV block, padding 0.76 %"),
+        ("llama-3.1-8b", "no states to align with"),
+        ("falcon-mamba-7b", "a block is one state"),
+    ],
+)
+def test_the_first_tile_says_what_the_block_is_for(model, words):
+    assert words in TILES[0].words(answers(wb.resolve(model)))
+
+
 def assert_shows_its_plan(door):
     """Expect every region to be of the plan of the newest scenario."""
     plan = wb.resolve(door.scenario)

@@ -31,6 +31,8 @@ class Answers:
     block_tokens: int
     padding_percent: float
     """Of a state page, in percent of the state; 0 without one."""
+    is_hybrid: bool
+    is_attention_free: bool
     hit_tokens: int | None
     """Shortest prompt that finds something again when it is sent twice; None: no prompt can."""
     no_hit_reason: str | None
@@ -94,6 +96,8 @@ def answers(plan: Plan, length_tokens: int | None = None) -> Answers:
     return Answers(
         block_tokens=plan.block_size,
         padding_percent=plan.padding_percent or 0.0,
+        is_hybrid=plan.is_hybrid,
+        is_attention_free=plan.model.is_attention_free,
         hit_tokens=hit,
         no_hit_reason=reason,
         length_tokens=length,

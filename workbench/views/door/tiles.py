@@ -49,6 +49,14 @@ STARTS = {
 }
 
 
+def _block_words(one: Answers) -> str:
+    if one.is_attention_free:
+        return "KV block in name only: without attention a block is one state"
+    if one.is_hybrid:
+        return f"KV block, padding {percent_text(one.padding_percent)}"
+    return "KV block, no states to align with"
+
+
 def _hit(one: Answers) -> str:
     return "no hit" if one.hit_tokens is None else f"{one.hit_tokens:,} tokens"
 
@@ -111,7 +119,7 @@ TILES = (
         view="why",
         label="KV block",
         value=lambda one: f"{one.block_tokens:,} tokens",
-        words=lambda one: f"KV block, padding {percent_text(one.padding_percent)}",
+        words=_block_words,
         number=lambda one: one.block_tokens,
         links=lambda _one: [Link("every byte", "show_lab", "Page bytes")],
     ),
