@@ -22,27 +22,33 @@ class Description(NamedTuple):
     missing: str = ""
     """The first key that the method needs and the file lacks, empty if none."""
 
+    @property
+    def integers(self) -> str:
+        """Return the kind of its integers in words."""
+        bits = "an unknown number of" if self.bits is None else self.bits
+        return f"{'' if self.is_symmetric else 'a'}symmetric integers of {bits} bits"
+
 
 class UnreadDescription(NamedTuple):
     """A description that a version does not read."""
 
     methods: frozenset[str]
-    what: str
-    """What the file says, in words."""
+    what: Callable[[Description], str]
+    """What the file says and what is read, in words."""
     refuses: Callable[[Description], bool]
     vllm_text: Callable[[Description], str]
 
 
 MISSING_KEY = UnreadDescription(
     methods=frozenset({AWQ, GPTQ}),
-    what="without one of the keys that the method needs",
+    what=lambda given: f"without the key {given.missing.replace(', ', ' or ')}",
     refuses=lambda given: given.missing != "",
     # QuantizationConfig.get_from_keys
     vllm_text=lambda given: f"Cannot find any of [{given.missing}] in the model's quantization",
 )
 GPTQ_INTEGERS = UnreadDescription(
     methods=frozenset({GPTQ}),
-    what="in integers other than symmetric ones of 4 or 8 bits",
+    what=lambda given: f"in {given.integers}, only in symmetric ones of 4 or 8 bits",
     refuses=lambda given: given.bits not in {4, 8} or not given.is_symmetric,
     vllm_text=lambda given: (
         f"Unsupported quantization config: bits={given.bits}, sym={given.is_symmetric}"
@@ -54,7 +60,7 @@ def awq_integers(words: str) -> UnreadDescription:
     """Return the refusal of AWQ with another number of bits than 4."""
     return UnreadDescription(
         methods=frozenset({AWQ}),
-        what="in integers of AWQ other than those of 4 bits",
+        what=lambda given: f"in {given.integers}, only in those of 4 bits",
         refuses=lambda given: given.bits != 4,
         vllm_text=lambda _given: words,
     )
@@ -64,7 +70,7 @@ def ordered_groups(method: str, words: str) -> UnreadDescription:
     """Return the refusal of groups whose order follows the activations."""
     return UnreadDescription(
         methods=frozenset({method}),
-        what="in groups that follow the activations",
+        what=lambda given: f"in groups that follow the activations ({given.follows_activations})",
         refuses=lambda given: given.follows_activations != "",
         vllm_text=lambda given: words.format(order=given.follows_activations),
     )

@@ -4,7 +4,7 @@ Source: `ModelConfig._verify_quantization` and `get_supported_act_dtypes` of the
 0.33.
 """
 
-from workbench.core.described import AWQ
+from workbench.core.described import AWQ, Description, UnreadDescription
 from workbench.core.errors import Refused, nearest_names
 from workbench.core.missing_kernels import quantized_parts
 from workbench.core.online import (
@@ -20,7 +20,7 @@ from workbench.core.online import (
 )
 from workbench.core.platforms import gfx_of
 from workbench.core.ranks import split_of
-from workbench.core.rule_set import RULE_SETS
+from workbench.core.rule_set import RULE_SETS, RuleSet
 from workbench.core.working_plan import WorkingPlan
 
 QUANTIZATION_DTYPES = {
@@ -157,21 +157,24 @@ def quantization_described(run: WorkingPlan) -> None:
 def description_read(run: WorkingPlan) -> None:
     """Refuse how a checkpoint says that its weights are stored. Errors: Refused."""
     method, given = loading_method(run), run.model.described
-    known = [one for one in run.rules.unread_descriptions if method in one.methods]
-    found = next((one for one in known if one.refuses(given)), None)
+    found = _unread(run.rules, method, given)
     if found is None:
         return
-    others = {name: rules.unread_descriptions for name, rules in RULE_SETS.items()}
-    takes = [name for name, listed in others.items() if found not in listed]
+    takes = [name for name, rules in RULE_SETS.items() if _unread(rules, method, given) is None]
     raise Refused(
         "quantization_not_read",
-        f"{run.rules.title} does not read weights quantized with {method} {found.what}. Take a "
-        "checkpoint stored otherwise" + (f", or vLLM {takes[-1]}." if takes else "."),
+        f"{run.rules.title} does not read weights quantized with {method} {found.what(given)}. "
+        "Take a checkpoint stored otherwise" + (f", or vLLM {takes[-1]}." if takes else "."),
         field="model",
         operands={"quantization": method, **given._asdict()},
         candidates=[{"rules": name} for name in reversed(takes)],
         vllm_text=found.vllm_text(given),
     )
+
+
+def _unread(rules: RuleSet, method: str | None, given: Description) -> UnreadDescription | None:
+    listed = rules.unread_descriptions
+    return next((one for one in listed if method in one.methods and one.refuses(given)), None)
 
 
 def online_weights(run: WorkingPlan) -> None:
