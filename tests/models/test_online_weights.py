@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.models.configs import llama
 from tests.models.test_weights import recorded
 from workbench.core.errors import Refused
 from workbench.core.online import as_loaded
@@ -20,6 +21,8 @@ from workbench.models.read import read_model
 from workbench.scenario import Scenario
 
 RECORDED = recorded("online_weights")
+NO_METHOD = llama(quantization_config={"quantization": {"quant_algo": "FP8"}})
+"""A file whose quantization_config does not name a method."""
 DESCRIBED = [
     (rules.name, word)
     for rules in RULE_SETS.values()
@@ -109,18 +112,18 @@ def test_a_word_without_described_bytes_leaves_the_weights_unknown():
         ("qwen3-30b-a3b", "awq", "quantization_not_described"),
         ("qwen3-30b-a3b", "fbgemm_fp8", "quantization_deprecated"),
         ("Qwen/Qwen3-30B-A3B-FP8", "awq", "quantization_differs"),
-        # its quantization_config does not name a method
-        ("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8", "fp8", "quantization_differs"),
+        (NO_METHOD, "fp8", "quantization_differs"),
         ("qwen3-30b-a3b", "bitsandbytes", "quantization_unknown"),
     ],
 )
 def test_words_that_do_not_fit_are_refused(model, word, code):
     scenario = Scenario(model=model, rules="0.33", quantization=word)
+    read = read_model(model, "x") if isinstance(model, dict) else load_model(model)
     with pytest.raises(Refused) as refused:
-        resolve(load_model(model), scenario)
+        resolve(read, scenario)
     assert refused.value.code == code
     for change in refused.value.candidates:
-        assert resolve(load_model(model), scenario.replace(**change)).block_size
+        assert resolve(read, scenario.replace(**change)).block_size
 
 
 @pytest.mark.parametrize("word", ["fp8", "deepseek_v4_fp8"])

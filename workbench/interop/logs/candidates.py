@@ -135,7 +135,8 @@ def candidates(
         if is_stopped:
             break
         for start in starts:
-            for change, fields, plan in tries.hits(start, start.outcomes(step, fixed)):
+            outcomes = start.outcomes(step, fixed, is_remembered=step not in MANY)
+            for change, fields, plan in tries.hits(start, outcomes):
                 words = ", ".join([start.model.name, *_words(change)])
                 found.append(
                     (len(change), CandidateScenario(fields, words, f"{words}: {_sizes(plan)}"))
@@ -224,11 +225,12 @@ def _picked(name: str, values: Iterable[str], fixed: Changes, start: Start) -> I
     return (change for change in choices(name, fixed, start) if change[name] in values)
 
 
+MANY: tuple[Step, ...] = (_states, _dtypes)
+"""Too many combinations to remember: they would take 40 MB for every set of fields."""
 UNLIKELY: tuple[Step, ...] = (
     partial(_several, count=3, likely=True),
     partial(_several, count=3, likely=False),
-    _states,
-    _dtypes,
+    *MANY,
 )
 STEPS: tuple[Step, ...] = (
     _itself,

@@ -101,8 +101,12 @@ class Start:
         """Return the scenario for another search, with what is known of its changes."""
         return replace(self, fewest=None, is_refused=False)
 
-    def outcomes(self, step: Step, fixed: Changes) -> tuple[Outcome, ...]:
+    def outcomes(
+        self, step: Step, fixed: Changes, *, is_remembered: bool = True
+    ) -> Iterable[Outcome]:
         """Return the changes of a step, in its order. fixed: the same in every search."""
+        if not is_remembered:
+            return map(Outcome, step(self, fixed))
         if step not in self._outcomes:
             self._outcomes[step] = tuple(map(Outcome, step(self, fixed)))
         return self._outcomes[step]

@@ -7,7 +7,7 @@ from typing import Any
 from workbench.core.model import SSM, Attention, Model
 from workbench.core.weights import COLUMN, EARLIER, ROW, WHOLE, Format, Part
 from workbench.models.fields import Fields
-from workbench.models.weights.scheme import Scheme, paths
+from workbench.models.weights.scheme import Scheme
 
 Unit = int | tuple[int, int]
 """Elements that may be cut anywhere, or (units, elements of a unit)."""
@@ -141,15 +141,10 @@ class Collected:
     def _format(self, path: str, part: Part) -> Format | None:
         if not part.is_linear:
             return None
-        stored = self.scheme.linear
-        if part.experts > 1:
-            path = path.rpartition(".")[0]
-            stored = self.scheme.experts or stored
-        return None if stored is None or self._is_excluded(path) else stored
-
-    def _is_excluded(self, path: str) -> bool:
-        excludes = self.scheme.excludes
-        return excludes(path) or any(excludes(one) for one in paths(path))
+        is_expert = part.experts > 1
+        return self.scheme.format_of(
+            path.rpartition(".")[0] if is_expert else path, is_expert=is_expert
+        )
 
 
 Sizes = Callable[..., int]

@@ -30,10 +30,11 @@ FP8, FP8_STATIC = Format(bits=8, scalars=1), Format(bits=8, scalars=2)
 EXPERTS_STATIC = Format(bits=8, scalars=1, fixed_bytes=4)
 """Experts share the scale of their inputs among merged outputs."""
 NVFP4 = Format(4, block=(1, 16), scale_bytes=1, scalars=2)
-
-
+MIXED_FORMATS = {"FP8": (FP8_STATIC, EXPERTS_STATIC), "NVFP4": (NVFP4, NVFP4)}
+"""Algorithm of ModelOpt -> the formats of linear layers and of routed experts."""
+EXPERTS = ".experts."
 DEEPSEEK_V4 = "deepseek_v4"
-MAX_ENTRIES, MAX_STARS = 20_000, 4
+MAX_ENTRIES, MAX_STARS, MAX_LISTED = 20_000, 4, 200_000
 WILD = re.compile(r"[*?\[]")
 SIMPLE = re.compile(r"(?:\w|\\?\.\*?|[|^$-]|\((?:\?:)?[\w.|-]*\))*")
 """Expressions without nested repetition, whose time has no useful limit."""
@@ -45,7 +46,8 @@ class Scheme(NamedTuple):
 
     experts: the format of routed experts; None is the same. cache_scales: what attention layers
     with these ends of their names have for a quantized cache, as numbers of a dtype, None being the
-    model's. multiple: to which each rank's share of an expert is rounded up.
+    model's. multiple: to which each rank's share of an expert is rounded up. listed: the formats of
+    a linear layer and of experts by their path, where the file lists them all.
     """
 
     linear: Format | None = None
@@ -53,6 +55,17 @@ class Scheme(NamedTuple):
     excludes: Excludes = lambda _path: False
     cache_scales: Mapping[str, tuple[tuple[int, str | None], ...]] = MappingProxyType({})
     multiple: int = 1
+    listed: Mapping[str, tuple[Format, Format]] | None = None
+
+    def format_of(self, path: str, *, is_expert: bool) -> Format | None:
+        """Return the format of a linear layer of vLLM, or of its routed experts; None for plain."""
+        both = (path, *paths(path))
+        if any(map(self.excludes, both)):
+            return None
+        if self.listed is None:
+            return (self.experts or self.linear) if is_expert else self.linear
+        found = next((self.listed[one] for one in both if one in self.listed), None)
+        return None if found is None else found[is_expert]
 
 
 class Unknown(Exception):  # noqa: N818  (an answer, not a failure)
@@ -93,9 +106,14 @@ def _fp8(config: Mapping[str, Any]) -> Scheme:
     )
 
 
-def _modelopt(config: Mapping[str, Any]) -> Scheme:
+def _place(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return where a file of ModelOpt describes its layers."""
     inner = config.get("quantization")
-    place = inner if isinstance(inner, Mapping) else config
+    return inner if isinstance(inner, Mapping) else config
+
+
+def _modelopt(config: Mapping[str, Any]) -> Scheme:
+    place = _place(config)
     algorithm = str(place.get("quant_algo", "")).upper()
     stored = {"FP8": FP8_STATIC, "NVFP4": NVFP4}.get(algorithm)
     if stored is None:
@@ -106,6 +124,29 @@ def _modelopt(config: Mapping[str, Any]) -> Scheme:
         EXPERTS_STATIC if algorithm == "FP8" else None,
         excludes=_wildcards(ignored),
         cache_scales={PLAIN: FOUR, LATENT: FOUR},
+    )
+
+
+def _mixed(config: Mapping[str, Any]) -> Scheme:
+    """Return the formats that a file of ModelOpt lists, layer by layer."""
+    # ModelOptMixedPrecisionConfig._resolve_quant_algo: experts have the algorithm of any of them.
+    place = _place(config)
+    table = place.get("quantized_layers")
+    layers = table.items() if isinstance(table, Mapping) else ()
+    known = ((path, one) for path, one in layers if isinstance(one, Mapping))
+    names = {path: str(one.get("quant_algo")).upper() for path, one in known}
+    if len(set(names.values())) < 2 or len(names) > MAX_LISTED:
+        raise Unknown("a part of ModelOpt's quantized_layers is missing")
+    if unread := sorted(set(names.values()) - MIXED_FORMATS.keys()):
+        raise Unknown(f"ModelOpt's quant_algo {unread[0][:40]!r} of a layer is not described")
+    listed: dict[str, tuple[Format, Format]] = {}
+    for path, name in names.items():
+        stem, inside, _one = path.partition(EXPERTS)
+        listed.setdefault(_renamed(stem + inside.rstrip(".")), MIXED_FORMATS[name])
+    return Scheme(
+        excludes=_wildcards(_texts(place.get("exclude_modules") or place.get("ignore"))),
+        cache_scales={PLAIN: FOUR, LATENT: FOUR},
+        listed=listed,
     )
 
 
@@ -170,6 +211,7 @@ METHODS: dict[str, Callable[[Mapping[str, Any]], Scheme]] = {
     "fp8": _fp8,
     "modelopt": _modelopt,
     "modelopt_fp4": _modelopt,
+    "modelopt_mixed": _mixed,
     "mxfp4": _mxfp4,
     "awq": _integer,
     "gptq": _integer,
@@ -189,9 +231,13 @@ def _texts(listed: object) -> list[str]:
     found = [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []
     if len(found) > MAX_ENTRIES:
         raise Unknown(f"more than {MAX_ENTRIES:,} modules are excluded from quantization")
+    return [_renamed(one) for one in found]
+
+
+def _renamed(path: str) -> str:
     for old, new in RENAMED:
-        found = [one.replace(old, new) for one in found]
-    return found
+        path = path.replace(old, new)
+    return path
 
 
 def _exact(ignored: list[str]) -> Excludes:
