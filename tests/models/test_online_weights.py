@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.models.configs import llama
-from tests.models.test_weights import recorded
+from tests.models.test_weights import model_of, recorded
 from workbench.core.errors import Refused
 from workbench.core.online import as_loaded
 from workbench.core.ranks import Split
@@ -43,7 +43,7 @@ def size_of(model, rules="0.33", ranks=1):
 def test_what_becomes_smaller_is_what_vllm_quantizes(name):
     for row in (row for row in RECORDED if row["name"] == name):
         rules = RULE_SETS[row["vllm"]]
-        plain = load_model(name)
+        plain = model_of(row)
         kept = {part for part, _ in plain.weights.parts}
         found = Counter()
         for part, count in loaded(plain, row["quantization"], rules.name).weights.parts:
