@@ -27,6 +27,21 @@ def test_the_catalog_has_the_models_that_people_ask_for():
     assert {name.casefold() for name in catalog_names()} == set(catalog_names())
 
 
+NO_METHOD = "Qwen/Qwen3-32B-FP8-Static-PerTensor"
+"""Its quantization_config names no method, so vLLM reads it as plain."""
+QUANTIZED = [
+    hub_id
+    for hub_id in LINES
+    if hub_id != NO_METHOD and any(word in hub_id.casefold() for word in ("fp8", "fp4", "int4"))
+]
+
+
+@pytest.mark.parametrize("hub_id", QUANTIZED)
+def test_a_checkpoint_with_quantized_in_its_name_does_not_count_as_plain(hub_id):
+    weights = load_model(hub_id).weights
+    assert weights.unknown or any(part.stored for part, _count in weights.parts)
+
+
 @pytest.mark.parametrize("hub_id", LINES)
 def test_a_line_is_a_model_that_says_where_it_was_read(hub_id):
     assert set(LINES[hub_id]) <= {"name", "origin", "note", "like", "config"}

@@ -42,20 +42,19 @@ FOUR = ((4, None),)
 
 
 class Scheme(NamedTuple):
-    """How the linear layers of a checkpoint are stored.
-
-    experts: the format of routed experts; None is the same. cache_scales: what attention layers
-    with these ends of their names have for a quantized cache, as numbers of a dtype, None being the
-    model's. multiple: to which each rank's share of an expert is rounded up. listed: the formats of
-    a linear layer and of experts by their path, where the file lists them all.
-    """
+    """How the linear layers of a checkpoint are stored."""
 
     linear: Format | None = None
     experts: Format | None = None
+    """Of routed experts; None is that of the other layers."""
     excludes: Excludes = lambda _path: False
     cache_scales: Mapping[str, tuple[tuple[int, str | None], ...]] = MappingProxyType({})
+    """What attention layers with these ends of their names have for a quantized cache, as numbers
+    of a dtype; None is the model's."""
     multiple: int = 1
+    """To which each rank's share of an expert is rounded up."""
     listed: Mapping[str, tuple[Format, Format]] | None = None
+    """The formats of a linear layer and of experts by their path, where the file lists them all."""
 
     def format_of(self, path: str, *, is_expert: bool) -> Format | None:
         """Return the format of a linear layer of vLLM, or of its routed experts; None for plain."""
@@ -90,8 +89,9 @@ def _deepseek_v4(fields: Fields, config: Mapping[str, Any]) -> Scheme:
     # DeepseekV4FP8Config: scales of one byte, powers of two.
     stored = Format(8, block=(128, 128), scale_bytes=1)
     if config.get("moe_quant_algo") == "NVFP4":
-        return Scheme(stored, NVFP4)
-    return Scheme(stored, MXFP4 if fields.raw("expert_dtype") in {None, "fp4"} else stored)
+        return Scheme(linear=stored, experts=NVFP4)
+    is_fp4 = fields.raw("expert_dtype") in {None, "fp4"}
+    return Scheme(linear=stored, experts=MXFP4 if is_fp4 else stored)
 
 
 def _fp8(config: Mapping[str, Any]) -> Scheme:
@@ -99,8 +99,8 @@ def _fp8(config: Mapping[str, Any]) -> Scheme:
     stored = Format(8, block=(block[0], block[1]), scale_bytes=4) if block else FP8
     ignored = _texts(config.get("ignored_layers") or config.get("modules_to_not_convert"))
     return Scheme(
-        FP8_STATIC if is_static and not block else stored,
-        EXPERTS_STATIC if is_static and not block else None,
+        linear=FP8_STATIC if is_static and not block else stored,
+        experts=EXPERTS_STATIC if is_static and not block else None,
         excludes=_exact(ignored),
         cache_scales={PLAIN: FOUR},
     )
@@ -120,8 +120,8 @@ def _modelopt(config: Mapping[str, Any]) -> Scheme:
         raise Unknown(f"ModelOpt's quant_algo {algorithm[:40]!r} is not described")
     ignored = _texts(place.get("exclude_modules") or place.get("ignore"))
     return Scheme(
-        stored,
-        EXPERTS_STATIC if algorithm == "FP8" else None,
+        linear=stored,
+        experts=EXPERTS_STATIC if algorithm == "FP8" else None,
         excludes=_wildcards(ignored),
         cache_scales={PLAIN: FOUR, LATENT: FOUR},
     )
@@ -164,9 +164,9 @@ def _integer(config: Mapping[str, Any]) -> Scheme:
     is_gptq = config.get("quant_method") == "gptq"
     ignored = _texts(config.get("modules_to_not_convert"))
     return Scheme(
-        stored,
+        linear=stored,
         # a bias for every expert
-        stored._replace(row_bytes=2) if is_gptq else None,
+        experts=stored._replace(row_bytes=2) if is_gptq else None,
         excludes=_wildcards(ignored),
     )
 
@@ -180,8 +180,8 @@ def _compressed(config: Mapping[str, Any]) -> Scheme:
     ignored = _texts(config.get("ignore"))
     stored = _compressed_format(weights, inputs)
     return Scheme(
-        stored,
-        stored._replace(fixed_bytes=stored.fixed_bytes // 4),
+        linear=stored,
+        experts=stored._replace(fixed_bytes=stored.fixed_bytes // 4),
         excludes=_expressions(ignored),
         cache_scales={PLAIN: ((3, "float32"), (3, None))},
     )
