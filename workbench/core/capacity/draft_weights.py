@@ -51,6 +51,12 @@ def draft_weights(plan: Plan) -> Weights | None:
     return draft.unread_weights.of(class_of_head(draft, method, rules))
 
 
+def copies_of(plan: Plan) -> dict[str, int]:
+    """Return how many there are of kinds of parts, such as rows of a table."""
+    lengths = {LENGTH: plan.max_model_len, STEP: plan.max_num_batched_tokens}
+    return {**plan.rules.weight_copies, **lengths}
+
+
 def draft_bytes(plan: Plan) -> DraftBytes | None:
     """Return the bytes of the drafter on one rank; None where they are not known.
 
@@ -61,9 +67,8 @@ def draft_bytes(plan: Plan) -> DraftBytes | None:
     if weights is None:
         return DraftBytes()
     split = split_of_drafter(plan)
-    dtype, per_draft = plan.model_dtype, {PER_DRAFT: plan.settings.num_speculative_tokens}
-    lengths = {LENGTH: plan.max_model_len, STEP: plan.max_num_batched_tokens}
-    copies = {**plan.rules.weight_copies, **per_draft, **lengths}
+    dtype = plan.model_dtype
+    copies = {**copies_of(plan), PER_DRAFT: plan.settings.num_speculative_tokens}
     whole = weights.size(split, dtype, copies)
     if weights.unknown or whole is None:
         return None if whole is None else DraftBytes(whole, int(SHARE_OF_CHECKPOINT * whole))

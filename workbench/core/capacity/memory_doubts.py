@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.core.arithmetic import GIB
-from workbench.core.capacity.draft_weights import SHARE_OF_CHECKPOINT
+from workbench.core.capacity.draft_weights import SHARE_OF_CHECKPOINT, copies_of
 from workbench.core.platforms import HOPPER
 from workbench.core.ranks import Split, split_of
-from workbench.core.weights import LENGTH
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
@@ -67,8 +66,8 @@ def _of_checkpoint(plan: Plan, counted: int) -> Doubt:
         return Doubt(0, "")
     if weights.unknown:
         return Doubt(int(SHARE_OF_CHECKPOINT * counted), "weights by the checkpoint's size")
-    copies = {**plan.rules.weight_copies, LENGTH: plan.max_model_len}
-    whole, held = weights.size(Split(), plan.model_dtype, copies) or 0, weights.checkpoint_bytes
+    whole = weights.size(Split(), plan.model_dtype, copies_of(plan)) or 0
+    held = weights.checkpoint_bytes
     off = max(whole - LARGER * held, held / SMALLER - whole, 0)
     return Doubt(int(off / ranks), "the checkpoint has another size than config.json gives")
 

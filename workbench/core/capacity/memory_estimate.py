@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from workbench.core.arithmetic import GIB
 from workbench.core.capacity.draft_weights import (
     DraftBytes,
+    copies_of,
     draft_bytes,
     draft_weights,
     split_of_drafter,
@@ -33,7 +34,7 @@ from workbench.core.capacity.memory_doubts import (
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.platforms import HOPPER
 from workbench.core.ranks import split_of
-from workbench.core.weights import COLUMN, LENGTH, STEP, Part
+from workbench.core.weights import COLUMN, Part
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
@@ -153,10 +154,7 @@ def weights_of(plan: Plan, layers: range | None = None) -> int | None:
     explicit = plan.settings.weights_bytes
     if explicit is not None:
         return explicit
-    split, dtype = split_of(plan), plan.model_dtype
-    lengths = {LENGTH: plan.max_model_len, STEP: plan.max_num_batched_tokens}
-    copies = {**plan.rules.weight_copies, **lengths}
-    found = plan.model.weights.size(split, dtype, copies, layers)
+    found = plan.model.weights.size(split_of(plan), plan.model_dtype, copies_of(plan), layers)
     if found is not None and plan.model.weights.unknown:
         return int(_share(plan, layers) * found)
     return found
