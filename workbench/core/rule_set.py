@@ -195,8 +195,9 @@ class RuleSet:
     awq_in_any_share: frozenset[str] = frozenset()
     """Platforms whose kernel of AWQ takes shares that cut a group of inputs."""
     missing_kernels: tuple[MissingKernel, ...] = ()
-    unread_descriptions: tuple[UnreadDescription, ...] = ()
     """Formats of checkpoints that some devices have no kernel for."""
+    unread_descriptions: tuple[UnreadDescription, ...] = ()
+    """Descriptions of quantized weights that it does not read."""
     smallest_refined_block: int | None = None
     """To what blocks of fp8 experts are cut at least where ranks do not have whole ones, None where
     they are not."""

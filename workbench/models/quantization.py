@@ -77,10 +77,9 @@ def quantization_method(fields: Fields) -> str | None:
         return None
     if (algorithm := modelopt_algorithm(config)) is not None:
         return _modelopt_method(algorithm)
-    method, inner = config.get("quant_method"), config.get("quantization")
+    method = config.get("quant_method")
     if method == MODELOPT:
-        place = inner if isinstance(inner, Mapping) else config
-        return _modelopt_method(place.get("quant_algo"))
+        return _modelopt_method(modelopt_place(config).get("quant_algo"))
     if fields.top.get("model_type") == KIMI_K3 and config.get("format") == PACKED_MXFP4:
         return "mxfp4"
     return (
@@ -88,6 +87,12 @@ def quantization_method(fields: Fields) -> str | None:
         if isinstance(method, str)
         else None
     )
+
+
+def modelopt_place(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return where a file of ModelOpt describes its layers."""
+    inner = config.get("quantization")
+    return inner if isinstance(inner, Mapping) else config
 
 
 def modelopt_algorithm(config: object) -> str | None:

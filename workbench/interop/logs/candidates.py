@@ -55,12 +55,12 @@ LIKELY = (
 """Fields that explain most differences, the likeliest first; any two of them are tried together."""
 OPEN = LIKELY[:3]
 """Fields that a log without arguments leaves open; all of them are tried together."""
+CUT = (*OPEN, "enable_prefix_caching")
+"""The same for a log whose arguments are cut off."""
 KV_DTYPE, STATE_DTYPE = "kv_cache_dtype", "mamba_ssm_cache_dtype"
 RARE_KV_DTYPES = ("int8_per_token_head", INT4_HEADS, NVFP4_DTYPES[0], *TURBOQUANT_BITS)
 STATE_DTYPES = ("float16", "float32")
 """One dtype for every number of bytes: sizes do not tell the others apart."""
-CUT = (*OPEN, "enable_prefix_caching")
-"""The same for a log whose arguments are cut off."""
 OF_THE_MACHINE = frozenset(
     {"kv_cache_memory_bytes", "num_gpu_blocks_override", "max_num_batched_tokens", "max_num_seqs"}
 )

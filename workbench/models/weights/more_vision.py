@@ -18,6 +18,12 @@ PIXTRAL = tuple(
 these names."""
 
 
+def patch_inputs(size: Sizes, edge: int) -> int:
+    """Return the elements of one patch of several frames. edge: in pixels, where none is given."""
+    pixels = size("patch_size", edge) ** 2
+    return size("in_channels", 3) * size("temporal_patch_size", 2) * pixels
+
+
 def qwen2_5(_config: Config, size: Sizes) -> list[Part]:
     """Return the tower of Qwen2.5-VL."""
     width, inner, heads = (
@@ -25,7 +31,7 @@ def qwen2_5(_config: Config, size: Sizes) -> list[Part]:
         size("intermediate_size", 3420),
         size("num_heads", 16),
     )
-    patch = size("in_channels", 3) * size("temporal_patch_size", 2) * size("patch_size", 14) ** 2
+    patch = patch_inputs(size, 14)
     wide, each = width * size("spatial_merge_size", 2) ** 2, width // heads
     return [
         whole("patch_embed", width, inputs=patch),

@@ -57,7 +57,7 @@ def _llama4(config: Config, number: int) -> list[Part]:
     return [*attention(config, bias=bias, out_bias=bias), *feed, *norms(config, 2)]
 
 
-class ListedMoe(Moe):
+class MarkedMoe(Moe):
     """Experts in the layers that a list marks; without a list there are none."""
 
     def has(self, config: Config, number: int) -> bool:
@@ -69,7 +69,7 @@ class ListedMoe(Moe):
 def _mimo_v2(config: Config, number: int) -> list[Part]:
     """Return a layer of MiMo-V2."""
     dtype = config.raw("moe_router_dtype", "float32")
-    layer = Decoder(moe=ListedMoe(correction=True, router_dtype=dtype))
+    layer = Decoder(moe=MarkedMoe(correction=True, router_dtype=dtype))
     is_windowed = config.raw("hybrid_layer_pattern")[number] == 1
     return [
         *_mimo_v2_attention(config, is_windowed=is_windowed),

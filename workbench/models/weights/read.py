@@ -55,17 +55,15 @@ def read_weights(
     # MTP layers are in the target's checkpoint, whose size says nothing about them.
     checkpoint = None if part == MTP_PART else read_checkpoint(folder)
     held = 0 if checkpoint is None else checkpoint.total_bytes
-    sketch: tuple[Part, ...] = ()
     try:
         config, found = Config(fields, model), Collected(read_scheme(fields))
-        sketch = _sketch(config, Collected(found.scheme))
         weights = _drafted(config, found, part) if part else _whole(config, found)
     except UNREADABLE as error:
         unknown = str(error) or type(error).__name__
-        weights = Weights(unknown=unknown, vocabulary=model.vocab_size or 0)
+        rows, sketch = model.vocab_size or 0, _sketch(fields, model)
+        weights = Weights(unknown=unknown, vocabulary=rows, sketch=sketch)
     has_vocabulary = checkpoint is None or checkpoint.has_vocabulary
     return weights._replace(
-        sketch=sketch,
         checkpoint_bytes=held,
         has_vocabulary=has_vocabulary,
         is_tied=_is_tied(fields, fields.model_type or model.model_type),
@@ -73,17 +71,20 @@ def read_weights(
     )
 
 
-def _sketch(config: Config, found: Collected) -> tuple[Part, ...]:
+def _sketch(fields: Fields, model: Model) -> tuple[Part, ...]:
     """Return attention and a plain MLP as any decoder has them, none where its attention differs.
 
     Names are those of Llama, so a checkpoint of another class may exclude what it keeps plain.
     """
-    model = config.model
     if model.attention is None or model.attention.use_mla or model.is_hybrid:
         return ()
-    parts = attention(config)
-    if not model.num_experts and config.fields.has(INNER):
-        parts += mlp(config, "mlp", config.size(INNER))
+    try:
+        config, found = Config(fields, model), Collected(read_scheme(fields))
+        parts = attention(config)
+        if not model.num_experts and fields.has(INNER):
+            parts += mlp(config, "mlp", config.size(INNER))
+    except UNREADABLE:
+        return ()
     found.add("model.layers.0.", parts, 0)
     return tuple(found.counts)
 

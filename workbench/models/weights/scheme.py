@@ -9,7 +9,11 @@ from typing import Any, NamedTuple
 from workbench.core.online import MXFP4
 from workbench.core.weights import Format
 from workbench.models.fields import Fields
-from workbench.models.quantization import quantization_method, stated_quantization
+from workbench.models.quantization import (
+    modelopt_place,
+    quantization_method,
+    stated_quantization,
+)
 
 Excludes = Callable[[str], bool]
 """Whether a module of a checkpoint, by its path, keeps the model's dtype."""
@@ -39,6 +43,7 @@ WILD = re.compile(r"[*?\[]")
 SIMPLE = re.compile(r"(?:\w|\\?\.\*?|[|^$-]|\((?:\?:)?[\w.|-]*\))*")
 """Expressions without nested repetition, whose time has no useful limit."""
 FOUR = ((4, None),)
+MODELOPT_SCALES = {PLAIN: FOUR, LATENT: FOUR}
 
 
 class Scheme(NamedTuple):
@@ -58,13 +63,12 @@ class Scheme(NamedTuple):
 
     def format_of(self, path: str, *, is_expert: bool) -> Format | None:
         """Return the format of a linear layer of vLLM, or of its routed experts; None for plain."""
+        stored = (self.linear, self.experts or self.linear)
         both = (path, *paths(path))
-        if any(map(self.excludes, both)):
-            return None
-        if self.listed is None:
-            return (self.experts or self.linear) if is_expert else self.linear
-        found = next((self.listed[one] for one in both if one in self.listed), None)
-        return None if found is None else found[is_expert]
+        if self.listed is not None:
+            stored = next((self.listed[one] for one in both if one in self.listed), (None, None))
+        found = stored[is_expert]
+        return None if found is None or any(map(self.excludes, both)) else found
 
 
 class Unknown(Exception):  # noqa: N818  (an answer, not a failure)
@@ -106,31 +110,28 @@ def _fp8(config: Mapping[str, Any]) -> Scheme:
     )
 
 
-def _place(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return where a file of ModelOpt describes its layers."""
-    inner = config.get("quantization")
-    return inner if isinstance(inner, Mapping) else config
-
-
 def _modelopt(config: Mapping[str, Any]) -> Scheme:
-    place = _place(config)
+    place = modelopt_place(config)
     algorithm = str(place.get("quant_algo", "")).upper()
     stored = {"FP8": FP8_STATIC, "NVFP4": NVFP4}.get(algorithm)
     if stored is None:
         raise Unknown(f"ModelOpt's quant_algo {algorithm[:40]!r} is not described")
-    ignored = _texts(place.get("exclude_modules") or place.get("ignore"))
     return Scheme(
         linear=stored,
         experts=EXPERTS_STATIC if algorithm == "FP8" else None,
-        excludes=_wildcards(ignored),
-        cache_scales={PLAIN: FOUR, LATENT: FOUR},
+        excludes=_modelopt_excludes(place),
+        cache_scales=MODELOPT_SCALES,
     )
+
+
+def _modelopt_excludes(place: Mapping[str, Any]) -> Excludes:
+    return _wildcards(_texts(place.get("exclude_modules") or place.get("ignore")))
 
 
 def _mixed(config: Mapping[str, Any]) -> Scheme:
     """Return the formats that a file of ModelOpt lists, layer by layer."""
     # ModelOptMixedPrecisionConfig._resolve_quant_algo: experts have the algorithm of any of them.
-    place = _place(config)
+    place = modelopt_place(config)
     table = place.get("quantized_layers")
     layers = table.items() if isinstance(table, Mapping) else ()
     known = ((path, one) for path, one in layers if isinstance(one, Mapping))
@@ -144,8 +145,8 @@ def _mixed(config: Mapping[str, Any]) -> Scheme:
         stem, inside, _one = path.partition(EXPERTS)
         listed.setdefault(_renamed(stem + inside.rstrip(".")), MIXED_FORMATS[name])
     return Scheme(
-        excludes=_wildcards(_texts(place.get("exclude_modules") or place.get("ignore"))),
-        cache_scales={PLAIN: FOUR, LATENT: FOUR},
+        excludes=_modelopt_excludes(place),
+        cache_scales=MODELOPT_SCALES,
         listed=listed,
     )
 

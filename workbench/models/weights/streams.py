@@ -8,7 +8,8 @@ from typing import Any
 
 from workbench.core.ranks import ONE_STAGE, SHARED_EXPERT
 from workbench.core.weights import STEP, Part
-from workbench.models.weights.decoders import QWEN, Decoder, Moe
+from workbench.models.weights.decoders import QWEN, Decoder
+from workbench.models.weights.listed_experts import ListedMoe
 from workbench.models.weights.parts import Config, column, latent, norms, whole
 from workbench.models.weights.states import delta_net, kimi_delta
 
@@ -29,18 +30,20 @@ def mixed_streams(config: Config) -> list[Part]:
     return 2 * [whole("hc_fn", width, **options), *floats(width, 3)]
 
 
-class ListedMoe(Moe):
+class GlmMoe(ListedMoe):
     """Experts in the layers that a list names, without one in all but the first three."""
 
     def has(self, config: Config, number: int) -> bool:
         """Return whether a layer has experts."""
         listed = config.raw("mlp_layer_types")
+        if listed is None:
+            return number >= 3
         # what follows the last layer, for multi-token prediction, is like it
-        return number >= 3 if listed is None else listed[min(number, len(listed) - 1)] == "sparse"
+        return super().has(config, min(number, len(listed) - 1))
 
 
 GLM = Decoder(
-    moe=ListedMoe(
+    moe=GlmMoe(
         shared=("n_shared_experts",),
         correction="topk_method=noaux_tc",
         repeated=SHARED_EXPERT,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.core.weights import Part
-from workbench.models.weights.more_vision import pixtral, qwen2_5
+from workbench.models.weights.more_vision import patch_inputs, pixtral, qwen2_5
 from workbench.models.weights.parts import Config, Sizes, Unit, cut, row, whole
 
 MERGED_PATCHES = 4
@@ -55,7 +55,7 @@ def _qwen(_config: Config, size: Sizes) -> list[Part]:
         size("num_heads", 16),
         size("out_hidden_size", 3584),
     )
-    patch = size("in_channels", 3) * size("temporal_patch_size", 2) * size("patch_size", 16) ** 2
+    patch = patch_inputs(size, 16)
     wide = width * size("spatial_merge_size", 2) ** 2
     return [
         whole("patch_embed", width, inputs=patch, bias=True),
@@ -147,7 +147,7 @@ def _glm(config: Config, size: Sizes) -> list[Part]:
         size("num_heads", 16),
     )
     out, joint = size("out_hidden_size", 1536), size("projection_intermediate_size", 10_240)
-    patch = size("in_channels", 3) * size("temporal_patch_size", 2) * size("patch_size", 14) ** 2
+    patch = patch_inputs(size, 14)
     each = width // heads
     head: Unit = (heads, each)
     block = [

@@ -51,15 +51,15 @@ def _shortest(caching: Caching) -> str:
 def threshold_html(plan: Plan, prompt_tokens: int) -> Html:
     """Return how much a prompt of this length has to share for a hit, in one sentence."""
     caching = caching_of(plan)
-    smallest = smallest_prefix(caching, prompt_tokens)
+    smallest, reason = smallest_prefix(caching, prompt_tokens), no_hits_text(caching)
     if smallest is None:
         number, words = (
             "no hit",
-            no_hits_text(caching) or f"No prefix of a {prompt_tokens:,}-token prompt can hit.",
+            reason or f"No prefix of a {prompt_tokens:,}-token prompt can hit.",
         )
     else:
         number, words = tokens_text(smallest), _smallest_text(caching, prompt_tokens)
-    any_length = "" if no_hits_text(caching) else _shortest(caching)
+    any_length = "" if reason else _shortest(caching)
     return document(
         tag("div", tag("span", number, class_="wb-block-size"), class_="wb-headline"),
         tag("p", words),
