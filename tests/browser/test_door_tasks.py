@@ -158,6 +158,9 @@ def test_a_fatal_log_is_mended_and_its_command_copied(person):
     copied = person.lab.page.evaluate("navigator.clipboard.readText()")
     assert workbench.resolve(workbench.from_vllm_command(copied).scenario).errors == ()
     assert person.actions == 3
+    person.click('[data-do="reset"]')
+    expect(person.lab.element('[data-key="omnibox"]')).to_have_value("")
+    expect(person.lab.element('[data-region="understood"]')).to_be_empty()
 
 
 def test_the_keyboard_goes_on_where_a_fix_is(person):

@@ -6,6 +6,7 @@ import json
 import re
 from html import unescape
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +30,7 @@ from workbench.views.door.tiles import COMMON_DEVICES, TILES
 from workbench.views.door.visits import HISTORY
 from workbench.views.settings import in_labels
 
+LOGS = Path(__file__).parents[1] / "data" / "logs"
 ENTERED = {
     "draft_model": ("qwen3-8b", "qwen3-8b"),
     "draft_tensor_parallel": ("1", 1),
@@ -308,6 +310,56 @@ def test_undo_and_redo_go_through_the_history(panel):
     assert 'data-key="redo-Redo" disabled' in region(panel, "actions")
     press(panel, "reset")
     assert panel.scenario == Scenario()
+
+
+def test_undo_takes_back_that_a_release_was_chosen():
+    door = wb.explore(model="bamba-9b")
+    door.set("rules", json.dumps("0.33"))
+    door.undo()
+    door.submit("kimi-k3")
+    assert door.scenario.rules == "0.33"  # the only release that has it
+    assert "which has it" in region(door, "understood")
+
+
+def test_undo_goes_back_to_the_release_that_was_chosen_before():
+    door = wb.explore(model="bamba-9b", rules="0.33")
+    press(door, "reset")
+    door.undo()
+    door.submit("qwen3.5-4b")
+    assert door.scenario.rules == "0.33"
+
+
+def test_the_length_of_the_requests_is_undone_as_any_other_change(panel):
+    panel.apply(device="H100", tensor_parallel=4)
+    before = region(panel, "answers")
+    press(panel, "length", "", "4K")
+    assert "4,096 tokens" in region(panel, "answers")
+    panel.apply(tensor_parallel=2)
+    press(panel, "length", "", "8K")
+    panel.undo(2)
+    assert "4,096 tokens" in region(panel, "answers")
+    press(panel, "open", HISTORY)
+    assert "4K-token requests" in region(panel, "actions")
+    press(panel, "undo")
+    assert region(panel, "answers") == before
+
+
+@pytest.mark.parametrize("action", ["reset", "undo"])
+def test_what_a_log_says_goes_with_its_scenario(panel, action):
+    panel.submit((LOGS / "align_budget.log").read_text(encoding="utf-8"))
+    assert "fatal error" in region(panel, "understood")
+    press(panel, action)
+    assert region(panel, "understood") == ""
+
+
+def test_what_a_log_says_is_there_again_with_its_scenario(panel):
+    panel.submit((LOGS / "align_budget.log").read_text(encoding="utf-8"))
+    panel.apply(tensor_parallel=2)
+    press(panel, "undo")
+    assert "fatal error" in region(panel, "understood")
+    press(panel, "undo")
+    press(panel, "redo")
+    assert "fatal error" in region(panel, "understood")
 
 
 def test_a_pinned_scenario_is_compared_with_every_answer(panel):

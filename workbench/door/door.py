@@ -13,7 +13,7 @@ from workbench.core.what_if.answers import Answers, answers
 from workbench.core.what_if.next_steps import GOALS, NextStep, next_step, next_steps
 from workbench.door.changes import changed, with_model
 from workbench.door.explanations import refused
-from workbench.door.history import History
+from workbench.door.history import History, Visit
 from workbench.door.labs import LABS
 from workbench.door.regions import Shown, View, body, regions, views_of
 from workbench.door.sent import length_of, object_of, one_of
@@ -40,9 +40,9 @@ class Door:
         self.plan: Plan | None = None
         self.error: WorkbenchError | None = None
         self.session = Session(scenario, self._show)
-        self._history = History(scenario)
         self._shows = View()
         self._release_is_chosen = scenario.rules != FIELDS["rules"].default
+        self._history = History(Visit(scenario, release_is_chosen=self._release_is_chosen))
         self._with_next: dict[str, Any] = {}
         self._known: tuple[Plan | None, dict[Hashable, Any]] = (None, {})
         self._actions: Mapping[str, Act] = {
@@ -53,7 +53,7 @@ class Door:
             "goal": lambda name, _: self._look(goal=one_of(name, GOALS)),
             "all": lambda _arg, _text: self._look(everything=True),
             "next": self._next,
-            "length": lambda _, text: self._look(opened="", length=length_of(text, self.plan)),
+            "length": lambda _, text: self._count(length_of(text, self.plan)),
             "try": self._try,
             "device": lambda name, _: self._change({"device": one_of(name, COMMON_DEVICES)}),
             "apply": lambda changes, _: self._change(object_of(changes)),
@@ -128,7 +128,7 @@ class Door:
 
     def undo(self, count: int = 1) -> None:
         """Go back by so many scenarios; forward for a negative number."""
-        self.session.request(self._history.go(self._history.at - count))
+        self._return_to(self._history.go(self._history.at - count))
 
     def redraw(self) -> None:
         """Draw the present scenario again."""
@@ -202,7 +202,15 @@ class Door:
 
     def _go(self, number: str, _text: str) -> None:
         known = map(str, range(len(self._history.visits)))
-        self._request(self._history.go(int(one_of(number, tuple(known)))), opened="")
+        self._return_to(self._history.go(int(one_of(number, tuple(known)))))
+
+    def _return_to(self, visit: Visit) -> None:
+        self._release_is_chosen = visit.release_is_chosen
+        self._request(visit.scenario, opened="", length=visit.length, understood=visit.understood)
+
+    def _count(self, length: int | None) -> None:
+        """Count requests of another length, of the same scenario."""
+        self._request(self.scenario, opened="", length=length, understood=self._shows.understood)
 
     def _swap(self, _arg: str, _text: str) -> None:
         pinned = self._shows.pinned
@@ -211,7 +219,7 @@ class Door:
 
     def _reset(self) -> None:
         self._release_is_chosen = False
-        self._request(Scenario(), length=None)
+        self._request(Scenario(), length=None, understood=None)
 
     def _look(self, **changes: Any) -> None:
         """Look at the same scenario in another way."""
@@ -222,7 +230,15 @@ class Door:
         plan = outcome.plan
         shows, self._with_next = self._with_next, {}
         self._shows = self._shows.of_next(shows)
-        self._history.visit(outcome.scenario, None if plan is None else self._answers(plan))
+        self._history.visit(
+            Visit(
+                outcome.scenario,
+                self._shows.length,
+                self._release_is_chosen,
+                self._shows.understood,
+                None if plan is None else self._answers(plan),
+            )
+        )
         self.error = outcome.error
         self.plan = plan or self.plan
         self._draw(outcome)

@@ -285,6 +285,7 @@ class Door {
     }
     else {
       if (act === "goal") this.next = "next-0"; // the cards answer: go to the first
+      if (act === "reset") this.find("omnibox").value = this.submitted = "";
       this.send(act, arg);
     }
   }

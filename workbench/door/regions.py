@@ -11,7 +11,7 @@ from workbench.core.plan import Plan
 from workbench.core.what_if.answers import Answers, answers, usual_length
 from workbench.core.what_if.next_steps import GOALS, NextStep
 from workbench.door.explanations import PINNED, VIEWS, compared_with, refused
-from workbench.door.history import History, changed_fields
+from workbench.door.history import History, Visit, changed_fields
 from workbench.door.labs import LABS
 from workbench.door.logs import explained
 from workbench.door.questions import answered
@@ -25,12 +25,12 @@ from workbench.views import html
 from workbench.views.door.buttons import button, toolbar
 from workbench.views.door.inspector import inspector
 from workbench.views.door.next_cards import all_link, next_cards
-from workbench.views.door.scenario_bar import Bar, scenario_bar
+from workbench.views.door.scenario_bar import Bar, requests_text, scenario_bar
 from workbench.views.door.tiles import capacity, tiles
 from workbench.views.door.trial import tried_html
 from workbench.views.door.visits import HISTORY, Line, history
 from workbench.views.html import Html, join, tag
-from workbench.views.settings import in_labels
+from workbench.views.settings import changes_text, in_labels
 
 Legal = Callable[[str, tuple[Any, ...]], tuple[Any, ...]]
 HINT = "Command, log, config.json, model or question, such as Qwen3-Next-80B, 4 x H100, fp8 KV, 32K"
@@ -215,18 +215,27 @@ def _disabled(is_disabled: bool) -> dict[str, str]:
 
 def _lines(visits: History) -> list[Line]:
     """Return what the list of the tried scenarios shows of each."""
-    scenarios = [visit.scenario for visit in visits.visits]
-    changes = [{}, *map(_of_visit, scenarios, scenarios[1:])]
-    names = (one.model if isinstance(one.model, str) else "inline config" for one in scenarios)
-    found = zip(names, changes, visits.visits, strict=True)
-    return [Line(i, name, new, visit.answers) for i, (name, new, visit) in enumerate(found)]
+    first, *others = visits.visits
+    changes = [_name(first.scenario), *map(_change_to, visits.visits, others)]
+    return [
+        Line(i, text, visit.answers)
+        for i, (text, visit) in enumerate(zip(changes, visits.visits, strict=True))
+    ]
 
 
-def _of_visit(before: Scenario, now: Scenario) -> dict[str, object]:
+def _name(scenario: Scenario) -> str:
+    return scenario.model if isinstance(scenario.model, str) else "inline config"
+
+
+def _change_to(before: Visit, now: Visit) -> str:
     """Return what a person changed; with another model, everything that is set with it."""
-    if before.model == now.model:
-        return changed_fields(before, now)
-    return {"model": now.model, **changed_fields(Scenario(model=now.model), now)}
+    old, new = before.scenario, now.scenario
+    if old.model == new.model:
+        changes = changed_fields(old, new)
+    else:
+        changes = {"model": new.model, **changed_fields(Scenario(model=new.model), new)}
+    length = requests_text(now.length) if now.length and now.length != before.length else ""
+    return ", ".join(filter(None, (changes_text(changes), length))) or _name(new)
 
 
 def lab_links(present: str) -> Html:

@@ -44,6 +44,11 @@ def length_text(tokens: int) -> str:
     return f"{tokens:,}"
 
 
+def requests_text(tokens: int) -> str:
+    """Return which requests are counted."""
+    return f"{length_text(tokens)}-token requests"
+
+
 CHIPS: Mapping[str, Callable[[Scenario], str]] = {
     "model": lambda s: s.model if isinstance(s.model, str) else "inline config",
     "device": lambda s: s.device or "no device",
@@ -97,7 +102,7 @@ def _chip(name: str, text: str, bar: Bar) -> Html:
 
 
 def _length_chip(bar: Bar) -> Html:
-    text = f"{length_text(bar.length_tokens)}-token requests"
+    text = requests_text(bar.length_tokens)
     pop = Html()
     if bar.opened == LENGTH:
         words = "Request length"

@@ -1,24 +1,22 @@
 """The scenarios that were tried, newest first: what changed, its answers, and one click back."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from workbench.core.what_if.answers import Answers
 from workbench.views.door.buttons import button, opening
 from workbench.views.door.tiles import TILES
 from workbench.views.html import Html, tag
-from workbench.views.settings import changes_text
 
 HISTORY = "history"
 LISTED = 40
 
 
 class Line(NamedTuple):
-    """A scenario of the list. number: its place; changes: to the one before it."""
+    """A scenario of the list. number: its place; changes: what differs from the one before it."""
 
     number: int
-    model: str
-    changes: Mapping[str, Any]
+    changes: str
     answers: Answers | None
 
 
@@ -39,8 +37,7 @@ def _rows(lines: Sequence[Line], shown: int) -> Iterable[Html]:
 
 
 def _line(line: Line) -> Html:
-    changes = changes_text(line.changes) or line.model
     answers = "refused"
     if line.answers is not None:
         answers = " · ".join(tile.value(line.answers) for tile in TILES)
-    return Html(tag("b", changes) + tag("span", answers, class_="wb-faint"))
+    return Html(tag("b", line.changes) + tag("span", answers, class_="wb-faint"))
