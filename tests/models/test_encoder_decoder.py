@@ -121,3 +121,10 @@ def test_parse_3_5_reads_the_encoder_without_cross_attention():
     assert not model.is_encoder_decoder
     page = plan_of(config, rules="0.33").built_cache().groups[0].page_size_bytes
     assert page == 16 * 2 * 4 * 64 * 2
+
+
+@BOTH
+def test_whisper_of_the_catalog_has_its_own_cache_of_the_encoder(rules):
+    plan = resolve(Scenario(model="openai/whisper-large-v3", rules=rules, device="H100"))
+    assert plan.model.is_encoder_decoder
+    assert (plan.block_size, plan.max_model_len, plan.enable_prefix_caching) == (16, 448, False)
