@@ -90,7 +90,7 @@ EXPECTED = {
         {"platform": "cuda", "tensor_parallel": 2, "max_model_len": 8192},
         {"version": "known", "all_arguments": READ},
     ),
-    "gpu_blocks_0_7": ({"max_model_len": 2048}, {"weights": "known", "num_blocks": "unsure"}),
+    "gpu_blocks_0_7": ({"max_model_len": 2048}, {"weights": "unsure", "num_blocks": "unsure"}),
     "stored_in_cache_0_6": (
         {"max_model_len": 29000},
         {"longer_than_cache": "unsure", "num_blocks": "unsure"},

@@ -41,6 +41,27 @@ LINES = {
     "with Mamba cache 'all' mode: falling back to 'align' mode.",
     "prefix_caching_not_supported": "Hybrid or mamba-based model detected without support for "
     "prefix caching: disabling.",
+    "dtype_not_supported": "Your device 'Tesla T4' (with compute capability 7.5) doesn't support "
+    "torch.bfloat16. Falling back to torch.float16 for compatibility.",
+    "state_dtype_overridden": "Qwen3.5 model specifies mamba_ssm_dtype='float32' in its config, "
+    "but --mamba-ssm-cache-dtype='bfloat16' was passed. Using the user-specified value.",
+    "state_dtype_of_the_model": "Updating mamba_ssm_cache_dtype to 'float32' for NemotronH model",
+    "gemma_heads": "Gemma4 model has heterogeneous head dimensions (head_dim=256, "
+    "global_head_dim=512). Forcing TRITON_ATTN backend to prevent mixed-backend numerical",
+    "budget_raised": "Raising max_num_batched_tokens from 2048 to 2496 to accommodate 'video' "
+    "input for prefix-LM model google/gemma-3-4b-it.",
+    "scheduled_tokens": "max_num_scheduled_tokens is set to 1280 based on the speculative decoding "
+    "settings. This may lead to suboptimal performance.",
+    "hybrid_manager_of_connector": "Turning off hybrid kv cache manager because "
+    "`--kv-transfer-config` selects a KV connector that does not support it.",
+    "hybrid_manager_not_used": "Hybrid KV cache manager is disabled for this hybrid model, This "
+    "means we do not enable any optimizations for saving KV cache memory",
+    "windows_as_full_attention": "KV cache page sizes cannot be unified; treating sliding-window "
+    "layers as full attention for cache allocation.",
+    "query_dtypes": "FlashInfer resolved query dtypes: prefill=torch.bfloat16, "
+    "decode=torch.bfloat16, decode_backend=trtllm-gen, kv_cache_dtype=torch.bfloat16, arch=sm103",
+    "whole_block_hits": "Disabling fine-grained prefix-cache hits because these KV cache managers "
+    "require block-aligned lookups: MambaManager.",
     "preferred_block": "Setting kv cache block size to 64 for FLASH_ATTN backend.",
     "attention_block_size": "Setting attention block size to 528 tokens to ensure that attention "
     "page size is >= mamba page size.",
@@ -72,6 +93,18 @@ LINES = {
     "262,144 tokens per request: 6.40x",
     "tokens": "GPU KV cache size: 290,864 tokens",
     "concurrency": "Maximum concurrency for 32,768 tokens per request: 33.04x",
+    "hidden_state_block": "Using block size 200 for hidden-state cache layer cache_only_layers.64; "
+    "page alignment wastes 1228800 bytes (37.50%) per block",
+    "graph_pool": "CUDA graph pool memory: 8.57 GiB (actual), 33.06 GiB (estimated), difference: "
+    "24.49 GiB (285.9%).",
+    "memory_summary": "Free memory on device (274.27/276.62 GiB) on startup. Desired GPU memory "
+    "utilization is (0.92, 254.49 GiB). Actual usage is 171.25 GiB for consumed memory (weights + "
+    "non-torch), 36.74 GiB for peak activation, and 8.57 GiB for CUDAGraph memory. Replace "
+    "gpu_memory_utilization config with `--kv-cache-memory=40574291354` (37.79 GiB) to fit into "
+    "requested memory, or `--kv-cache-memory=61814666240` (57.57 GiB) to fully utilize gpu memory. "
+    "Current kv cache memory in use is 46.5 GiB.",
+    "auto_fit_whole": "Auto-fit max_model_len: full model context length 262144 fits in available "
+    "KV cache memory (40.5 GiB)",
     "auto_fit": "Auto-fit max_model_len: reduced from 262144 to 99792 to fit in GPU memory",
     "not_enough_memory": "ValueError: To serve at least one request with the model's max seq len "
     "(100000), (4.26 GiB KV cache is needed, which is larger than the available KV cache memory "

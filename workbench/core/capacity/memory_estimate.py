@@ -7,6 +7,7 @@ Weights follow from config.json. What vLLM measures in its profiling run (`profi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.core.arithmetic import GIB
@@ -107,17 +108,14 @@ def estimate(plan: Plan, layers: range | None = None) -> MemoryBudget | None:
     layers: of a pipeline stage; the last one samples, and has the drafter.
     """
     weights, device = weights_of(plan, layers), plan.device_memory_bytes
-    is_last = layers is None or layers.stop > plan.model.num_hidden_layers
+    is_last = _samples(plan, layers)
     drafter = _drafter_of(plan) if is_last else DraftBytes()
     if missing(plan) is not None or weights is None or device is None or drafter is None:
         return None
     settings, share = plan.settings, _share(plan, layers)
     activations = _activations(plan, is_last)
     graphs, other = int(share * graph_bytes(plan)), _other(plan, share)
-    padded = is_padded(plan)
-    measured = Measured(weights, activations, graphs, drafter.uncertain, padded)
-    if padded:
-        weights += int(PADDING * weights)
+    measured = Measured(weights, activations, graphs, drafter.uncertain, is_padded(plan))
     if settings.activation_bytes is not None:
         # What is measured from outside contains non-torch allocations.
         activations, other = settings.activation_bytes, 0
@@ -126,12 +124,37 @@ def estimate(plan: Plan, layers: range | None = None) -> MemoryBudget | None:
     return MemoryBudget(
         device_bytes=device,
         utilization=settings.gpu_memory_utilization or DEFAULT_GPU_MEMORY_UTILIZATION,
-        weights_bytes=weights + drafter.size,
+        weights_bytes=_loaded(plan, weights) + drafter.size,
         activation_bytes=activations,
         cuda_graph_bytes=graphs,
         other_bytes=other,
         doubts=doubts(plan, device, measured),
     )
+
+
+def loaded_weights(plan: Plan) -> tuple[int, ...]:
+    """Return the bytes that loading takes on one rank, of every pipeline stage; none if unknown.
+
+    With the drafter, which is loaded at the same time.
+    """
+    stages: Sequence[range | None] = [stage.layers for stage in plan.stages] or [None]
+    found = []
+    for layers in stages:
+        weights = weights_of(plan, layers)
+        drafter = _drafter_of(plan) if _samples(plan, layers) else DraftBytes()
+        if weights is None or drafter is None:
+            return ()
+        found.append(_loaded(plan, weights) + drafter.size)
+    return tuple(found)
+
+
+def _samples(plan: Plan, layers: range | None) -> bool:
+    """Return whether these are the layers of the last stage, which samples and has the drafter."""
+    return layers is None or layers.stop > plan.model.num_hidden_layers
+
+
+def _loaded(plan: Plan, weights: int) -> int:
+    return weights + int(PADDING * weights) if is_padded(plan) else weights
 
 
 def is_padded(plan: Plan) -> bool:

@@ -146,7 +146,7 @@ class Explainer:
     ) -> tuple[str, list[str]]:
         is_exact = compare.is_target and compare.digits is None
         if not is_exact or plan.cache is None or not compare.fits(plan, said, None):
-            return UNSURE, [f"The scenario has no {compare.value}: the memory for it is unknown."]
+            return UNSURE, [f"The scenario has no {compare.value}: {compare.unknown}."]
         why = (
             f"The log says {show(said)}{unit}: an integral number of blocks; one request of "
             f"{plan.max_model_len:,} tokens takes {plan.cache.blocks_per_request:,}. The memory is "

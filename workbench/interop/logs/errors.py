@@ -1,9 +1,7 @@
 """The messages of fatal errors about memory and block sizes; see `MESSAGES` in `find`."""
 
+from workbench.core.arithmetic import GIB
 from workbench.interop.logs.message import Compare, Values, fatal
-
-GIB = 2**30
-
 
 NUM_BLOCKS = Compare(
     "num_blocks", of="cache.num_blocks", unit="blocks", rounded=True, is_target=True

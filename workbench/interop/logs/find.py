@@ -4,7 +4,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from workbench.core.registry import Registry
+from workbench.interop.logs.decided import DECIDED
 from workbench.interop.logs.errors import ERRORS
+from workbench.interop.logs.memory import MEMORY
 from workbench.interop.logs.message import Message
 from workbench.interop.logs.setting_errors import SETTING_ERRORS
 from workbench.interop.logs.sizes import SIZES
@@ -15,7 +17,7 @@ from workbench.interop.logs.wrapped import command_at, continuation, dumps, widt
 MESSAGES: Registry[Message] = Registry("message", "log")
 """Name -> message that is recognised."""
 
-for _message in (*START, *SIZES, *ERRORS, *SETTING_ERRORS):
+for _message in (*START, *DECIDED, *SIZES, *MEMORY, *ERRORS, *SETTING_ERRORS):
     MESSAGES.add(_message.name, _message)
 
 

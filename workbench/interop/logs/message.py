@@ -49,11 +49,13 @@ class Compare:
     """What else the log's value may be; None where that does not fit either."""
     before: Callable[[Plan], Any] | None = None
     """The value as older versions counted it."""
+    unknown: str = "the memory for it is unknown"
+    """Why the plan may lack the value."""
     fits: Callable[[Plan, Any, int | None], bool] = lambda _plan, _value, _blocks: False
     """Whether a pool that differs by at most so many blocks gives the value; None: any pool."""
 
     def expected(self, plan: Plan) -> Any:
-        """Return the plan's value; None if the memory for it is unknown."""
+        """Return the plan's value; None if it is `unknown`."""
         value: Any = plan
         if callable(self.of):
             value = self.of(plan)

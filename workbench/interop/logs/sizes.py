@@ -4,11 +4,11 @@ from math import ceil, lcm
 from typing import Any
 
 from workbench.core.capacity.cache_plan import CachePlan
+from workbench.core.groups.cache_spec import HIDDEN_SPEC
 from workbench.core.plan import Plan
 from workbench.interop.logs.errors import NUM_BLOCKS
 from workbench.interop.logs.message import Compare, message
 
-GIB = 2**30
 HUNDREDTH = 0.011
 """A hundredth, and what adding it to a decimal loses."""
 ALIGNMENT = (
@@ -72,6 +72,11 @@ def _group_sizes(plan: Plan) -> list[int] | None:
 def _lcm_of_groups(plan: Plan) -> int | None:
     sizes = _group_sizes(plan)
     return lcm(*sizes) if sizes else None
+
+
+def _hidden_block(plan: Plan) -> int | None:
+    groups = plan.cache.groups if plan.cache else ()
+    return next((one.spec.block_size for one in groups if one.spec.kind == HIDDEN_SPEC), None)
 
 
 def _preferred(plan: Plan) -> Any:
@@ -152,57 +157,6 @@ SIZES = (
         ),
     ),
     message(
-        "weights",
-        r"(?:Model loading|Loading model weights) `took `(?P<weights_gib>[\d.]+) Gi?B",
-        "Weights on one rank.",
-        is_distinct=False,
-    ),
-    message(
-        "available_memory",
-        r"`Available KV cache memory`: (?P<available_gib>-?[\d.]+) GiB",
-        "What is left for the cache on one rank: memory * utilization - weights - activations.",
-        "For more: a higher --gpu-memory-utilization, fewer tokens per step, less model per rank.",
-        # An explicit size of 0 is as good as none, a measured one is not.
-        fields=lambda values: (
-            {"kv_cache_memory_bytes": round(values["available_gib"] * GIB)}
-            if values["available_gib"] > 0
-            else {"kv_cache_memory_bytes_by_rank": (0,)}
-        ),
-    ),
-    message(
-        "reserved_memory",
-        r"reserved (?P<reserved_gib>[\d.]+) GiB `memory for KV Cache as specified` by "
-        r"kv_cache_memory_bytes",
-        "--kv-cache-memory-bytes is set, so nothing is measured.",
-        fields=lambda values: {"kv_cache_memory_bytes": round(values["reserved_gib"] * GIB)},
-    ),
-    message(
-        "graphs",
-        r"`Graph capturing finished` in [\d.]+ secs, took (?P<graphs_gib>-?[\d.]+) GiB",
-        "Memory of the captured graphs.",
-    ),
-    message(
-        "graph_profiling",
-        r"`CUDA graph memory profiling is enabled`\b.*?utilization="
-        r"(?P<gpu_memory_utilization>[\d.]+) is equivalent to "
-        r"--gpu-memory-utilization=(?P<equivalent>[\d.]+) without",
-        "Graphs are estimated before the cache is sized, and the cache gets so much less: from "
-        "0.21 on the cache is smaller at the same --gpu-memory-utilization.",
-        "For the cache of before, raise --gpu-memory-utilization as the line says.",
-    ),
-    message(
-        "graphs_not_profiled",
-        r"`CUDA graph memory profiling` (?:is disabled|will be enabled)",
-        "The cache takes memory that the captured graphs need as well; this was so before 0.21.",
-        "Lower --gpu-memory-utilization if the capture runs out of memory.",
-        is_distinct=False,
-    ),
-    message(
-        "graphs_estimated",
-        r"`Estimated CUDA graph memory`: (?P<graphs_gib>-?[\d.]+) GiB total",
-        "What the graphs will take, measured on a few; from 0.21 on the cache gets so much less.",
-    ),
-    message(
         "profiling_blocks",
         r"`Overriding num_gpu_blocks=0 with` num_gpu_blocks_override=(?P<profiling_blocks>\d+)",
         "vLLM's own small cache for estimating graphs (0.17 to 0.19); the real one comes later.",
@@ -247,6 +201,14 @@ SIZES = (
         compares=(Compare("lcm_block", of=_lcm_of_groups, rules=("num_blocks",), unit="tokens"),),
     ),
     message(
+        "hidden_state_block",
+        r"`Using block size` (?P<hidden_block>\d+) for hidden-state cache layer \S+; page "
+        r"alignment wastes (?P<wasted_bytes>\d+) bytes",
+        "Hidden states (extract_hidden_states) share the pages of the other layers, with fewer "
+        "tokens in one; vLLM then hashes prefixes in these smaller blocks.",
+        compares=(Compare("hidden_block", of=_hidden_block, rules=(), unit="tokens"),),
+    ),
+    message(
         "tokens_and_concurrency",
         r"`KV cache size: `(?P<tokens>[\d,]+) tokens,\s*Maximum concurrency for "
         r"(?P<max_model_len>[\d,]+) tokens per request: (?P<concurrency>[\d.]+)x",
@@ -274,6 +236,14 @@ SIZES = (
         r"`the estimated maximum model length is` (?P<estimated>\d+)",
         "The longest request that the cache holds, found by halving.",
         lambda values, _scenario: f"Set --max-model-len {values['estimated']}.",
+    ),
+    message(
+        "auto_fit_whole",
+        r"`Auto-fit max_model_len: full model context length` (?P<max_model_len>\d+) fits",
+        "--max-model-len -1: the longest request of the model fits, so nothing was cut.",
+        compares=(Compare("max_model_len", rounded=True),),
+        fields={"max_model_len": -1},
+        is_explicit=True,
     ),
     message(
         "auto_fit",
