@@ -179,3 +179,16 @@ def test_another_log_with_the_same_fields_resolves_nothing_again(few_models, mon
     assert first != other
     monkeypatch.setattr(tries, "resolve_numbers", lambda *_: pytest.fail("resolved again"))
     assert [other_changes(size, **OF_THE_LOG[2]) for size in (7, 2112)] == [first, other]
+
+
+def test_a_drafter_of_its_own_leaves_the_models_with_the_block_sizes():
+    """Blocks of a start with seven drafts, and the capacity that the drafter's layers leave."""
+    sizes = "Setting attention block size to 832 tokens to ensure that attention page size is\n"
+    sizes += "Padding mamba page size by 1.71% to ensure that\n"
+    tokens = "GPU KV cache size: 35,945 tokens, Maximum concurrency for 4,096 tokens per request: "
+    report = explain_log(f"{sizes}{tokens}8.78x\n")
+    with_drafts = next(one for one in report.scenes if one.fields["model"] == "qwen3.6-27b")
+    assert with_drafts.fields["num_speculative_tokens"] == 7
+    assert with_drafts.lacks == ("tokens", "concurrency")
+    assert "but not its tokens and concurrency" in report.missing[0]
+    assert not any(one.lacks for one in explain_log(sizes).scenes)

@@ -44,7 +44,9 @@ def _unnamed(log: LogReport, present: Scenario) -> Iterator[Html]:
     name = present.model if isinstance(present.model, str) else "the inline config"
     yield tag("b", f"Below is still {name}.")
     if log.scenes:
-        yield Html(" These have the numbers of the log: ")
+        lacks = " and ".join(log.scenes[0].lacks)
+        common = f"block sizes of the log, but not its {lacks}" if lacks else "numbers of the log"
+        yield Html(f" These have the {common}: ")
         yield use_buttons(log.scenes, log.reading.fields)
 
 

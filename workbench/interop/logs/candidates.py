@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
@@ -74,6 +74,8 @@ class CandidateScenario:
     fields: Changes
     words: str
     text: str
+    lacks: tuple[str, ...] = ()
+    """Numbers of the log that they do not give: those beside the block sizes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +139,25 @@ def candidates(
         for start in starts:
             outcomes = start.outcomes(step, fixed, is_remembered=step not in MANY)
             for change, fields, plan in tries.hits(start, outcomes):
-                words = ", ".join([start.model.name, *_words(change)])
-                found.append(
-                    (len(change), CandidateScenario(fields, words, f"{words}: {_sizes(plan)}"))
-                )
+                found.append((len(change), _scene(start.model.name, change, fields, plan)))
     found.sort(key=lambda one: one[0])
-    scenes = tuple(scene for _count, scene in found[:MOST])
+    scenes = tuple(scene for _count, scene in found[:MOST]) or _near(tries)
     is_whole = tries.left > 0 and len(found) <= MOST and not is_stopped
     return ModelSearch(scenes, MOST_TRIED - tries.left, is_whole)
+
+
+def _near(tries: Tries) -> tuple[CandidateScenario, ...]:
+    """Return the scenes that have the block sizes of a log but not its capacity, simplest first."""
+    near = sorted(tries.near.items(), key=lambda item: item[1][0].count)
+    return tuple(
+        replace(_scene(name, one.change, fields, plan), lacks=tries.lacks(plan))
+        for name, (one, fields, plan) in near[:FEW]
+    )
+
+
+def _scene(name: str, change: Changes, fields: Changes, plan: Plan) -> CandidateScenario:
+    words = ", ".join([name, *_words(change)])
+    return CandidateScenario(fields, words, f"{words}: {_sizes(plan)}")
 
 
 def _known_starts(models: Iterable[Model], fixed: Changes) -> list[Start]:

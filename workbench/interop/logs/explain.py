@@ -100,6 +100,12 @@ def _missing(reading: LogReading, targets: tuple[Target, ...], search: ModelSear
         return f"a config.json for {reading.fields['model']}"
     if not search.tried:
         return NAMES_THE_MODEL + "model: this log has too few numbers to find one by"
+    if search.scenes and (lacks := search.scenes[0].lacks):
+        return (
+            f"{NAMES_THE_MODEL}candidate. They have the block sizes of the log, but not its "
+            f"{' and '.join(lacks)}: a drafter with layers of its own, context parallelism or a "
+            "patched build changes what a block holds"
+        )
     if search.scenes:
         return NAMES_THE_MODEL + "candidate" + search.stop
     sizes = ", ".join(f"{one.compare.value} {show(one.said)}" for one in targets)

@@ -127,6 +127,8 @@ class Tries:
 
     def __init__(self, targets: Iterable[Target], left: int) -> None:
         self.left = left
+        self.near: dict[str, tuple[Outcome, dict[str, Any], Plan]] = {}
+        """Model -> the first change that hits every block size, but not every other number."""
         self._targets = tuple(targets)
         self._sizes = [target for target in self._targets if target.compare.is_size]
 
@@ -149,13 +151,23 @@ class Tries:
         plan = one.plan(start.model, start.settings, self._has_sizes)
         if not isinstance(plan, Plan):
             return plan
-        if not all(target.hit(plan) for target in self._targets):
+        if not self._has_sizes(plan):  # it was resolved for another log
             return None
+        is_hit = all(target.hit(plan) for target in self._targets)
+        if not is_hit and (start.model.name in self.near or not self._sizes):
+            return None
+        fields = {**start.fields, **one.change}
         try:
-            Scenario.from_dict({**start.fields, **one.change})
+            Scenario.from_dict(fields)
         except WorkbenchError as error:  # what contradicts other fields
             return Refusal(error.field)
-        return plan
+        if not is_hit:
+            self.near[start.model.name] = (one, fields, plan)
+        return plan if is_hit else None
+
+    def lacks(self, plan: Plan) -> tuple[str, ...]:
+        """Return the names of the numbers that the plan does not have."""
+        return tuple(one.compare.value for one in self._targets if not one.hit(plan))
 
     def _has_sizes(self, plan: Plan) -> bool:
         return all(target.hit(plan) for target in self._sizes)
