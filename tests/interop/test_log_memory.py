@@ -45,7 +45,7 @@ def test_every_stage_and_the_drafter_count():
     assert both > loaded_weights(wb.resolve(**FIELDS))[0]
 
 
-def test_weights_that_nobody_knows_are_not_compared():
+def test_unknown_weights_are_not_compared():
     plan = wb.resolve(**FIELDS, weights_bytes=0)
     assert loaded_weights(plan) == (0,)
     text = weights_line(3.0, "vllm serve org/unknown").verdict
@@ -61,7 +61,18 @@ def test_the_summary_names_the_bytes_that_are_left():
     full = LINES["memory_summary"].replace("in use is 46.5", "in use is 57.6")
     [advice] = line_of(full, "memory_summary").advice
     assert advice == "The device has no more memory than the cache already has."
-    assert wb.explain_log(f"{SERVE}\n{full}").scenario["gpu_memory_utilization"] == 0.92
+    fields = wb.explain_log(f"{SERVE}\n{full}").scenario
+    assert fields["gpu_memory_utilization"] == 0.92
+    assert fields["kv_cache_memory_bytes"] == round(57.6 * GIB)
+
+
+def test_the_summary_of_older_versions_is_in_bytes():
+    """0.11: without sizes in GiB; and from a page that lost the backticks."""
+    text = LINES["memory_summary"].replace(" (37.79 GiB)", "").replace(" (57.57 GiB)", "")
+    text = text.replace("46.5 GiB", "49928994816 bytes").replace("`", "")
+    line = line_of(text, "memory_summary")
+    assert line.said["device_bytes"] == 61814666240
+    assert "57.57 GiB instead of 46.50" in line.advice[0]
 
 
 @pytest.mark.parametrize(

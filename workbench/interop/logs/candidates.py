@@ -75,7 +75,7 @@ class CandidateScenario:
     words: str
     text: str
     lacks: tuple[str, ...] = ()
-    """Numbers of the log that they do not give: those beside the block sizes."""
+    """Numbers of the log that they do not give: capacity, while the block sizes fit."""
 
 
 @dataclass(frozen=True, slots=True)

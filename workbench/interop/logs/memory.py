@@ -30,8 +30,15 @@ def _near_weights(plan: Plan, gib: float) -> str | None:
     return None
 
 
+def _in_use(values: Values) -> int:
+    """Return the bytes of the cache, which older versions print as they are."""
+    if "available_bytes" in values:
+        return int(values["available_bytes"])
+    return round(float(values["available_gib"]) * GIB)
+
+
 def _of_whole_device(values: Values, _scenario: Values) -> str:
-    used, whole = values["cache_gib"], values["device_bytes"] / GIB
+    used, whole = _in_use(values) / GIB, values["device_bytes"] / GIB
     if whole <= used:
         return "The device has no more memory than the cache already has."
     return (
@@ -132,11 +139,13 @@ MEMORY = (
         r"Free memory on device \((?P<free_gib>[\d.]+)/(?P<total_gib>[\d.]+) GiB\) on startup\. "
         r"`Desired GPU memory utilization is` \((?P<gpu_memory_utilization>[\d.]+), "
         r"(?P<requested_gib>[\d.]+) GiB\)\. Actual usage is .*? GiB for CUDAGraph memory\. "
-        r"Replace gpu_memory_utilization config with \x60--kv-cache-memory=(?P<share_bytes>-?\d+)"
-        r"\x60 .*?\x60--kv-cache-memory=(?P<device_bytes>-?\d+)\x60 .*?"
-        r"Current kv cache memory in use is (?P<cache_gib>-?[\d.]+) GiB",
+        r"Replace gpu_memory_utilization config with \x60?--kv-cache-memory=(?P<share_bytes>-?\d+)"
+        r"\b.*?--kv-cache-memory=(?P<device_bytes>-?\d+)\b.*?"
+        r"Current kv cache memory in use is "
+        r"(?:(?P<available_gib>[\d.]+) GiB|(?P<available_bytes>\d+) bytes)",
         "What the device's memory was spent on, after the graphs were captured.",
         _of_whole_device,
+        fields=lambda values: {"kv_cache_memory_bytes": _in_use(values)},
     ),
 )
 """Messages about memory, in the order of a start."""
