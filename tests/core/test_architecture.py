@@ -346,6 +346,7 @@ OPENERS = {
     "access/files.py": "the one reader of files that a person names",
     "core/architectures.py": "the registries of the versions: data of the package",
     "core/devices.py": "the devices by name: data of the package",
+    "core/problems.py": "the declared problems: data of the package",
     "exercises/exercise.py": "hints: data of the package",
     "models/catalog.py": "the catalog: data of the package",
     "interop/glossary.py": "what words mean: data of the package",

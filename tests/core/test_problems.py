@@ -30,7 +30,7 @@ from tests.models.configs import (
     zamba2,
 )
 from workbench.core.errors import Refused, _closest
-from workbench.core.problems import WARNING
+from workbench.core.problems import WARNING, problem_texts
 from workbench.models import catalog_config
 from workbench.scenario import Scenario
 from workbench.scenario.resolution import remedies_of_refusal, resolve
@@ -1710,7 +1710,13 @@ def codes_in(call, position):
 def test_every_code_in_core_has_a_case():
     found = codes_in("problem", 0) | codes_in("FlexRefusal", 0)
     assert found == {param.values[1] for param in PROBLEMS} | UNREACHABLE
-    assert codes_in("Refused", 0) == {param.values[1] for param in REFUSALS}
+    refused = codes_in("Refused", 0) | codes_in("refusal", 0)
+    assert refused == {param.values[1] for param in REFUSALS}
+
+
+def test_every_declared_problem_is_one_of_them():
+    found = codes_in("problem", 0) | codes_in("refusal", 0)
+    assert set(problem_texts()) <= found
 
 
 NANO_ON_XPU = {"model": nemotron_h(), "platform": "xpu", "tensor_parallel": 4}

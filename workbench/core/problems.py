@@ -1,8 +1,11 @@
 """Problems: start-up failures and silent losses that a configuration would meet, as values."""
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
+from functools import cache
+from importlib import resources
 from typing import Any, Final, Literal, TypedDict
 
 ERROR: Final = "error"
@@ -66,3 +69,37 @@ class Problem:
 def has_error(problems: Iterable[Problem]) -> bool:
     """Return whether one of the problems stops the start."""
     return any(problem.severity == ERROR for problem in problems)
+
+
+PARTS = ("field", "message", "severity", "vllm_text", "candidates")
+"""Of a problem, besides its code and operands."""
+
+
+@cache
+def problem_texts() -> dict[str, dict[str, Any]]:
+    """Return code -> what problems.json declares of it.
+
+    `message` and `vllm_text` have operands and other words in braces, `run` is the working plan;
+    `field`, `severity` and `candidates` are as in `Problem`, `raised_by` is the function of vLLM.
+    """
+    text = resources.files(__package__).joinpath("problems.json").read_text(encoding="utf-8")
+    found: dict[str, dict[str, Any]] = json.loads(text)
+    return found
+
+
+def declared(
+    code: str, run: Any, operands: Mapping[str, Any] | None = None, **given: Any
+) -> dict[str, Any]:
+    """Return the parts of a problem or a refusal as problems.json declares them.
+
+    given: the words of its texts that are not operands, and parts that depend on the plan.
+    """
+    operands = operands or {}
+    found = {"severity": ERROR, "vllm_text": None, "candidates": (), **problem_texts()[code]}
+    words = {**operands, **given, "run": run}
+    for name in ("message", "vllm_text"):
+        if found[name] is not None and name not in given:
+            found[name] = found[name].format_map(words)
+    found |= {name: value for name, value in given.items() if name in PARTS}
+    parts = {name: found[name] for name in PARTS}
+    return {**parts, "candidates": tuple(parts["candidates"]), "operands": operands}

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.core.backends import Backend
 from workbench.core.block_sizes import BlockSize
+from workbench.core.errors import Refused
 from workbench.core.model import Model
 from workbench.core.plan import Plan
-from workbench.core.problems import ERROR, Problem, Severity
+from workbench.core.problems import ERROR, Problem, declared
 from workbench.core.rule_set import RuleSet
 from workbench.core.trace import Rule, Step
 
@@ -58,13 +59,18 @@ class WorkingPlan(Plan):
         """Append what vLLM prints."""
         self.log_lines += lines
 
-    def problem(
-        self, code: str, field: str, message: str, *, severity: Severity = ERROR, **more: Any
-    ) -> None:
-        """Record one problem. more: see `Problem`."""
-        self.problems += (
-            Problem(code=code, severity=severity, field=field, message=message, **more),
-        )
+    def problem(self, code: str, field: str = "", message: str = "", **more: Any) -> None:
+        """Record one problem: as problems.json declares it, else as given. more: see `declared`."""
+        if field:
+            more["field"] = field
+        found = {"severity": ERROR, "message": message, **more}
+        self.problems += (Problem(code, **(found if message else declared(code, self, **more))),)
+
+    def refusal(self, code: str, **more: Any) -> Refused:
+        """Return the refusal that problems.json declares. more: see `declared`."""
+        found = declared(code, self, **more)
+        del found["severity"]
+        return Refused(code, **found)
 
     @property
     def first_backend(self) -> tuple[Backend, tuple[BlockSize, ...]]:

@@ -89,12 +89,7 @@ def aligned_block_check(run: WorkingPlan) -> None:
     )
     run.problem(
         "aligned_block_size_refused",
-        "backend",
-        f"The alignment made the block {block} tokens, which not every backend takes: {details}. "
-        "vLLM 0.33 stops there. Choose another backend.",
         operands={"block_size": block, "refused_by": names},
-        candidates=({"backend": None}, {"block_size": None}),
-        # Raised by Platform._check_aligned_block_size
-        vllm_text=f"Aligned KV cache block size {block} is not supported by attention backend(s): "
-        f"{', '.join(backend.log_name for backend in refusing)}.",
+        details=details,
+        names=", ".join(backend.log_name for backend in refusing),
     )

@@ -10,7 +10,6 @@ from math import lcm
 from workbench.core.arithmetic import cdiv
 from workbench.core.block_sizes import smallest_base
 from workbench.core.dtypes import FLOAT_BYTES, PACKED_DTYPES, TURBOQUANT_BITS
-from workbench.core.errors import Refused
 from workbench.core.groups.built_layers import skips_layers, unquantized_layers
 from workbench.core.groups.cache_spec import ATTENTION_SPECS, MLA_SPEC
 from workbench.core.groups.layer_classes import AS_THE_MODEL
@@ -54,13 +53,9 @@ def _check_bytes(run: WorkingPlan, attention: Attention, per_token: int) -> None
     """Refuse heads so small that nothing is left of a token. Errors: Refused."""
     if per_token:
         return
-    raise Refused(
+    raise run.refusal(
         "head_size_too_small",
-        f"kv_cache_dtype = {run.kv_cache_dtype} packs heads of {attention.head_size} elements "
-        "into 0 bytes; no block size follows from that. Use auto or fp8.",
-        field="kv_cache_dtype",
         operands={"kv_cache_dtype": run.kv_cache_dtype, "head_size": attention.head_size},
-        candidates=[{"kv_cache_dtype": "auto"}, {"kv_cache_dtype": "fp8"}],
     )
 
 
@@ -98,14 +93,9 @@ def _check_vectors(run: WorkingPlan) -> None:
     caches = (layer.cache for layer in run.model.layers if layer.cache is not None)
     tokens = max(cache.tokens_per_state for cache in caches)
     if run.block_size < tokens:
-        raise Refused(
+        raise run.refusal(
             "block_without_vectors",
-            f"Invalid block_size {run.block_size}. Expected at least {tokens}: the model keeps one "
-            f"vector of {tokens} tokens, and a block has whole vectors. Leave it to the engine.",
-            field="block_size",
             operands={"block_size": run.block_size, "tokens_per_vector": tokens},
-            candidates=[{"block_size": None}, {"block_size": 256}],
-            # Raised while the groups are built: 0.33 divides, 0.23 has an assertion without a text
             vllm_text="integer division or modulo by zero" if run.rules.groups.layouts else "",
         )
 
@@ -119,15 +109,11 @@ def skipped_kinds(run: WorkingPlan) -> None:
     if not (kinds := [name for name in given if not name.isdigit()]):
         return
     numbers = tuple(name for name in given if name.isdigit()) or None
-    raise Refused(
+    raise run.refusal(
         "skipped_kind_with_turboquant",
-        f"kv_cache_dtype_skip_layers = {kinds[0]} names a kind of layer, and vLLM "
-        f"{run.rules.version} takes only numbers with {run.kv_cache_dtype}. Name the layers by "
-        "their numbers.",
-        field="kv_cache_dtype_skip_layers",
         operands={"kinds": kinds, "kv_cache_dtype": run.kv_cache_dtype},
         candidates=[{"kv_cache_dtype_skip_layers": numbers}, {"kv_cache_dtype": "fp8"}],
-        vllm_text=f"invalid literal for int() with base 10: '{kinds[0]}'",
+        kinds=kinds,
     )
 
 
@@ -212,14 +198,7 @@ def windows_in_shared_page(run: WorkingPlan) -> None:
         return
     run.problem(
         "windows_outgrow_shared_page",
-        "kv_cache_dtype_skip_layers",
-        f"A block of the sliding layers takes {page:,} bytes, more than the page of {shared:,} "
-        f"bytes that vLLM {run.rules.version} aligned for layers of both dtypes. It stops with an "
-        "assertion. Quantize all layers, or none.",
         operands={"page_size_bytes": page, "skip_page_size_padded": shared},
-        # Raised by AttentionSpec.page_size_bytes
-        vllm_text="",
-        candidates=({"kv_cache_dtype_skip_layers": None}, {"kv_cache_dtype": "auto"}),
     )
 
 

@@ -134,13 +134,8 @@ def _choose(run: WorkingPlan, query: LayerQuery) -> None:
     if pushed_out and run.platform.name == "cuda":
         run.problem(
             "block_size_precludes_backend",
-            "block_size",
-            f"block_size = {query.block_size} rules out {', '.join(pushed_out)}, which would come "
-            f"first; {chosen} is used instead and may be slower. Leave block_size to the engine.",
-            severity=WARNING,
             operands={"block_size": query.block_size, "precluded": pushed_out, "used": chosen},
-            candidates=({"block_size": None},),
-            vllm_text=f"--block-size {query.block_size} precluded higher-priority backend(s)",
+            names=", ".join(pushed_out),
         )
 
 
@@ -250,9 +245,6 @@ def _check(run: WorkingPlan, query: LayerQuery, name: str) -> None:
     hint, nearest = _nearest_block_size(run, query, {name: reasons})
     run.problem(
         "backend_not_valid",
-        "backend",
-        f"{name} is not valid for this configuration: {', '.join(reasons)}. "
-        f"Valid here: {', '.join(others) or 'none'}.{hint}",
         operands={"backend": name, "reasons": reasons, "valid": list(others)},
         candidates=(
             {"backend": None},
@@ -261,12 +253,16 @@ def _check(run: WorkingPlan, query: LayerQuery, name: str) -> None:
             {"kv_cache_dtype": "auto"},
             {"block_size": None},
         ),
-        # Raised by get_attn_backend_cls of the platform
-        vllm_text=not_valid_text(run, query, name)
-        if not query.attention.is_compressed
-        else said(run, query)
-        if run.rules.backends[name].compression
-        else f"{name} is not a DeepSeek V4 attention backend. ",
+        vllm_text=(
+            not_valid_text(run, query, name)
+            if not query.attention.is_compressed
+            else said(run, query)
+            if run.rules.backends[name].compression
+            else f"{name} is not a DeepSeek V4 attention backend. "
+        ),
+        why=", ".join(reasons),
+        others=", ".join(others) or "none",
+        hint=hint,
     )
 
 

@@ -10,7 +10,6 @@ from workbench.core.batch_defaults import (
     device_tier,
 )
 from workbench.core.devices import driver_memory_of
-from workbench.core.errors import Refused
 from workbench.core.problems import ERROR, WARNING
 from workbench.core.runner import waits_for
 from workbench.core.speculation import DRAFT_MODEL, NAMES
@@ -93,17 +92,13 @@ def _budget_below_length(run: WorkingPlan) -> None:
     who = "in an encoder-decoder model" if is_whole else "without chunked prefill"
     run.problem(
         "max_num_batched_tokens_below_length",
-        "max_num_batched_tokens",
-        f"Invalid max_num_batched_tokens {tokens:,}. Expected at least max_model_len = "
-        f"{length:,}: {who} a prompt takes one step. Nearest valid value: {length:,}.",
         operands={"max_num_batched_tokens": tokens, "max_model_len": length},
-        # Raised by SchedulerConfig.verify_max_model_len
-        vllm_text=f"max_num_batched_tokens ({tokens}) is smaller than max_model_len ({length}).",
         candidates=(
             {"max_num_batched_tokens": length},
             {"max_num_batched_tokens": None},
             {"max_model_len": tokens},
         ),
+        who=who,
     )
 
 
@@ -112,16 +107,10 @@ def _budget_below_sequences(run: WorkingPlan) -> None:
     unknown = depends_on_device(run, "max_num_batched_tokens")
     run.problem(
         "max_num_seqs_above_budget",
-        "max_num_seqs",
-        f"Invalid max_num_seqs {sequences:,}. Expected at most max_num_batched_tokens = "
-        f"{tokens:,}: every sequence of a step takes a token. Nearest valid value: {tokens:,}."
-        f"{unknown}",
-        severity=WARNING if unknown else ERROR,
         operands={"max_num_seqs": sequences, "max_num_batched_tokens": tokens},
-        # Raised by SchedulerConfig.verify_max_model_len
-        vllm_text=f"max_num_batched_tokens ({tokens}) must be greater than or equal to "
-        f"max_num_seqs ({sequences}).",
         candidates=({"max_num_seqs": tokens}, {"max_num_batched_tokens": sequences}),
+        severity=WARNING if unknown else ERROR,
+        unknown=unknown,
     )
 
 
@@ -149,13 +138,10 @@ def slots_of_drafts(run: WorkingPlan) -> None:
     enough = each * run.max_num_seqs + 1
     run.problem(
         "no_tokens_left_by_drafts",
-        "max_num_batched_tokens",
-        f"Method {method} needs {each} more places in a step for each of {run.max_num_seqs:,} "
-        f"sequences, and max_num_batched_tokens = {run.max_num_batched_tokens:,} has no place left "
-        f"for a token. Nearest valid value: {enough:,}.",
         operands={"max_num_seqs": run.max_num_seqs, "slots": each, "left": left},
-        vllm_text=f"max_num_scheduled_tokens is set to {left} based on",
         candidates=({"max_num_batched_tokens": enough}, {"num_speculative_tokens": 1}),
+        method=method,
+        enough=enough,
     )
 
 
@@ -166,13 +152,8 @@ def async_scheduling(run: WorkingPlan) -> None:
         return
     if run.speculative_method in rules.waits_by_default:
         return
-    raise Refused(
+    raise run.refusal(
         "async_scheduling_not_supported",
-        f"async_scheduling = on: {run.rules.title} schedules no step early with {reason}. Leave "
-        "async scheduling to the engine.",
-        field="async_scheduling",
         operands={"async_scheduling": True, "waits_for": reason},
-        candidates=[{"async_scheduling": None}, {"num_speculative_tokens": 0}],
-        # Raised by VllmConfig.__post_init__
         vllm_text=rules.async_refusal,
     )

@@ -143,16 +143,7 @@ def _all_support(backends: tuple[tuple[Backend, tuple[BlockSize, ...]], ...], si
 def _nothing_in_common(run: WorkingPlan) -> None:
     sizes = {backend.name: describe(sizes) for backend, sizes in run.backend_records}
     sizes_text = "; ".join(f"{name}: {list(entries)}" for name, entries in sizes.items())
-    run.problem(
-        "no_shared_block_size",
-        "backend",
-        f"No block size suits all attention backends of this model ({sizes_text}). "
-        "Choose another backend.",
-        operands={"supported": sizes},
-        candidates=({"backend": None},),
-        # Raised by Platform._preferred_block_size_for_backends
-        vllm_text="The attention backends share no supported KV cache block size (",
-    )
+    run.problem("no_shared_block_size", operands={"supported": sizes}, sizes_text=sizes_text)
 
 
 def xpu_default_block_size(run: WorkingPlan) -> None:

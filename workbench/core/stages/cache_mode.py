@@ -1,7 +1,6 @@
 """Prefix caching and the cache mode: what vLLM makes of them when it verifies the model."""
 
 from workbench.core.batch_defaults import chunks_prompts
-from workbench.core.errors import Refused
 from workbench.core.stages.refusals import BLOCK_WITHOUT_CACHING
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
@@ -104,12 +103,8 @@ def _whole_prompts(run: WorkingPlan) -> None:
     required = "mamba cache mode 'align'" if in_all else "Mamba prefix caching"
     run.problem(
         "chunked_prefill_required",
-        "enable_chunked_prefill",
-        "enable_chunked_prefill = off: align mode ends a step at the end of a block, so that a "
-        "prompt takes several. Switch chunked prefill on, or prefix caching off.",
         operands={"mamba_cache_mode": "align", "enable_chunked_prefill": False},
-        vllm_text=f"Chunked prefill is required for {required}",
-        candidates=({"enable_chunked_prefill": None}, {"enable_prefix_caching": False}),
+        required=required,
     )
 
 
@@ -129,13 +124,8 @@ def cpu_mla_prefix_caching(run: WorkingPlan) -> None:
     # the block of align mode was set before caching went off, and is then refused as if explicit
     if run.mamba_block_size is None or run.mamba_block_size == run.max_model_len:
         return
-    raise Refused(
+    raise run.refusal(
         "cpu_mla_without_prefix_caching",
-        "CPU_MLA turns prefix caching off after the cache mode is chosen, and the mamba block of "
-        f"{run.mamba_block_size} tokens that came with it is then refused. Switch prefix caching "
-        "off, or take AMX_MLA.",
-        field="enable_prefix_caching",
         operands={"backend": "CPU_MLA", "mamba_block_size": run.mamba_block_size},
-        candidates=[{"enable_prefix_caching": False}, {"backend": "AMX_MLA"}],
         vllm_text=BLOCK_WITHOUT_CACHING,
     )

@@ -17,12 +17,7 @@ def clamped_experts(run: WorkingPlan) -> None:
         return
     run.problem(
         "experts_not_clamped",
-        "device",
-        f"The experts are in NVFP4 and clamp their gates (swiglu_limit), and {run.rules.title} has "
-        "a kernel for that on compute capability 10.x only. Use such a device, or a checkpoint "
-        "that stores its experts otherwise.",
         operands={"compute_capability": ".".join(map(str, capability))},
-        candidates=({"device": "B200"},),
         vllm_text=NO_NVFP4_EXPERTS,
     )
 

@@ -25,12 +25,9 @@ def tied_head(run: WorkingPlan) -> None:
         return
     run.problem(
         "head_not_as_asserted",
-        "model",
-        f"tie_word_embeddings is {is_tied}, and {name} of {run.rules.title} asserts that its head "
-        f"is {'' if needs else 'not '}the embedding of the input.",
         operands={"tie_word_embeddings": is_tied, "architecture": name},
         candidates=tuple({"rules": one} for one in RULE_SETS if not _asserts(RULE_SETS[one], name)),
-        vllm_text="",  # an assertion without words
+        negation="" if needs else "not ",
     )
 
 
@@ -44,10 +41,7 @@ def whole_class(run: WorkingPlan) -> None:
     if tp > 1 and name in ONE_RANK:
         run.problem(
             "one_rank_only",
-            "tensor_parallel",
-            f"tensor_parallel = {tp}: {name} runs on one rank only. Set tensor_parallel to 1.",
             operands={"tensor_parallel": tp, "architecture": name},
-            candidates=({"tensor_parallel": 1},),
             vllm_text=ONE_RANK[name],
         )
     backend, text = WITH_BACKEND.get(name, (run.backend, ""))
@@ -72,9 +66,6 @@ def norm_groups(run: WorkingPlan) -> None:
     text = "group_norm_size must be divisible by tp_size"
     run.problem(
         "norm_groups_not_divisible",
-        "tensor_parallel",
-        f"tensor_parallel = {tp} does not divide the {groups} groups (group_norm_size) that the "
-        "linear attention norms its output in: every rank has whole ones.",
         operands={"group_norm_size": groups, "tensor_parallel": tp},
         candidates=tuple({"tensor_parallel": n} for n in range(tp - 1, 0, -1) if groups % n == 0),
         vllm_text="tp_size must be <= group_norm_size for local rms norm" if tp > groups else text,
@@ -91,15 +82,7 @@ def sparse_nvfp4(run: WorkingPlan) -> None:
     side = () if attention is None else attention.side_backends
     if run.kv_cache_dtype != "nvfp4" or M3_SPARSE not in side or on_sm10x:
         return
-    run.problem(
-        "sparse_nvfp4_needs_sm100",
-        "kv_cache_dtype",
-        "kv_cache_dtype = nvfp4: the sparse layers have a kernel for it on compute capability 10.x "
-        "only. Set fp8, or use such a device.",
-        operands={"kv_cache_dtype": "nvfp4"},
-        candidates=({"kv_cache_dtype": "fp8"}, {"device": "B200"}),
-        vllm_text="MiniMax M3 sparse attention supports an NVFP4 KV cache only with",
-    )
+    run.problem("sparse_nvfp4_needs_sm100", operands={"kv_cache_dtype": "nvfp4"})
 
 
 def listed_blocks(run: WorkingPlan) -> None:
@@ -108,16 +91,7 @@ def listed_blocks(run: WorkingPlan) -> None:
     is_listed = run.model.architecture in run.rules.lists_blocks and run.model.listed_blocks
     if not is_listed or run.model.is_quantized:
         return
-    run.problem(
-        "layers_without_weights",
-        "model",
-        f"{run.rules.title} takes num_hidden_layers, which counts both layers of a block, for the "
-        f"number of blocks: it builds {run.model.num_hidden_layers} of them, which the checkpoint "
-        "does not have, and stops when it loads it.",
-        operands={"blocks": run.model.num_hidden_layers},
-        candidates=({"rules": "0.33"},),
-        vllm_text="Following weights were not initialized from",
-    )
+    run.problem("layers_without_weights", operands={"blocks": run.model.num_hidden_layers})
 
 
 def layers_without_number(run: WorkingPlan) -> None:
@@ -133,16 +107,7 @@ def layers_without_number(run: WorkingPlan) -> None:
     numbers = [layer.number for layer in run.model.layers if layer.kind == FULL]
     if attention.is_compressed or len(numbers) == len(set(numbers)) or run.model.layers[0].cache:
         return
-    run.problem(
-        "layers_without_number",
-        "kv_cache_dtype_skip_layers",
-        f"Two attention layers of {run.model.name} are in one block, and {run.rules.title} cannot "
-        "tell their number from their name, which it does for every list of layers to skip.",
-        operands={"kv_cache_dtype_skip_layers": list(given)},
-        candidates=({"kv_cache_dtype_skip_layers": None},),
-        # Raised by extract_layer_index
-        vllm_text=" should only contain one integer",
-    )
+    run.problem("layers_without_number", operands={"kv_cache_dtype_skip_layers": list(given)})
 
 
 def expert_scores(run: WorkingPlan) -> None:
@@ -154,10 +119,5 @@ def expert_scores(run: WorkingPlan) -> None:
     if score in {"", *SCORES}:
         return
     run.problem(
-        "expert_score_unknown",
-        "model",
-        f"scoring_func is {score!r}, and the router of {run.rules.title} knows "
-        f"{', '.join(sorted(SCORES))} only: it asserts that.",
-        operands={"scoring_func": score},
-        vllm_text="",  # an assertion without words
+        "expert_score_unknown", operands={"scoring_func": score}, known=", ".join(sorted(SCORES))
     )

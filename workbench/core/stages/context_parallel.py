@@ -127,24 +127,19 @@ def _backends(run: WorkingPlan) -> None:
         return
     run.problem(
         "layers_not_spread",
-        "backend",
-        f"{FIELD} = {run.settings.decode_context_parallel} needs attention that returns the "
-        f"softmax LSE of a decode, which {', '.join((*without, *hidden))} does not.",
         operands={FIELD: run.settings.decode_context_parallel, "without": [*without, *hidden]},
         candidates=({"backend": None}, WHOLE, {"hidden_state_layers": 0}),
-        vllm_text="Decode Context Parallelism (DCP) requires attention implementations to return",
+        spread=FIELD,
+        names=", ".join((*without, *hidden)),
     )
 
 
 def _windows(run: WorkingPlan, text: str) -> None:
     run.problem(
         "windows_not_spread",
-        FIELD,
-        f"{FIELD} = {run.settings.decode_context_parallel}: ranks cannot share the tokens of "
-        "layers that keep a window or chunks of a request. Keep the windows whole, without the "
-        "hybrid manager, or let every rank keep all tokens.",
         operands={FIELD: run.settings.decode_context_parallel},
         candidates=(WHOLE, {"disable_hybrid_kv_cache_manager": True}),
+        field=FIELD,
         vllm_text=text,
     )
 
@@ -158,10 +153,7 @@ def _several_groups(run: WorkingPlan, spread: list[CacheSpec], groups: int) -> N
         return
     run.problem(
         "groups_not_spread",
-        FIELD,
-        f"{FIELD} = {run.settings.decode_context_parallel} works with one cache group only; this "
-        f"model has {groups}.",
         operands={FIELD: run.settings.decode_context_parallel, "groups": groups},
         candidates=(WHOLE, {"disable_hybrid_kv_cache_manager": True}),
-        vllm_text="Hybrid KV cache groups with multiple block sizes do not support context",
+        field=FIELD,
     )

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from workbench.core.backends import LayerQuery
 from workbench.core.drafter import Drafter
 from workbench.core.model import SLIDING
-from workbench.core.problems import WARNING
 from workbench.core.runner import keeps_drafts_whole, model_runner
 from workbench.core.speculation import MTP, ON_V2, OWN, TARGETS
 from workbench.core.stages.backend_choice import first_valid, not_valid_text, said
@@ -111,11 +110,7 @@ def _other_float(run: WorkingPlan, dtype: str) -> None:
     if (text := mismatched_float(run, dtype)) is not None:
         run.problem(
             "draft_float_kv_cache_dtype",
-            "draft_kv_cache_dtype",
-            f"draft_kv_cache_dtype = {dtype} differs from the model's dtype, {run.model_dtype}. "
-            "Use auto, which stores that dtype.",
             operands={"draft_kv_cache_dtype": dtype, "dtype": run.model_dtype},
-            candidates=({"draft_kv_cache_dtype": None}, {"draft_kv_cache_dtype": "auto"}),
             vllm_text=text,
         )
 
@@ -141,13 +136,7 @@ def _not_exact(run: WorkingPlan) -> None:
         return
     run.problem(
         "draft_cache_not_exact",
-        "draft_kv_cache_dtype",
-        f"draft_kv_cache_dtype = {run.settings.draft_kv_cache_dtype}: the MTP layers of "
-        f"{run.model.name} have windows or keys that choose tokens, whose blocks vLLM sizes apart "
-        "from the engine's then. Groups and blocks are not exact here.",
-        severity=WARNING,
         operands={"draft_kv_cache_dtype": run.settings.draft_kv_cache_dtype},
-        candidates=({"draft_kv_cache_dtype": None},),
     )
 
 

@@ -46,15 +46,11 @@ def check_drafter(run: WorkingPlan, method: str) -> None:
 
 
 def _without_runner(run: WorkingPlan, method: str) -> Refused:
-    return Refused(
+    return run.refusal(
         "method_without_runner",
-        f"Method {method} drafts only with the second model runner of {run.rules.title}, which "
-        f"does not run on {run.platform.title}. Draft with {NGRAM}, or use another platform.",
-        field="speculative_method",
         operands={"speculative_method": method, "platform": run.platform.name},
         candidates=[WITHOUT, {"platform": "cuda"}],
-        # Raised by VllmConfig._validate_v1_model_runner
-        vllm_text=f"Model Runner V1 does not support: {method} speculative decoding",
+        ngram=NGRAM,
     )
 
 
@@ -68,12 +64,9 @@ def check_hidden_states(run: WorkingPlan, method: str) -> None:
         return
     run.problem(
         "target_gives_no_hidden_states",
-        "speculative_method",
-        f"Method {method} reads hidden states of several layers, and {name} does not give them in "
-        f"{run.rules.title}: the server stops when it loads the model. Draft with {NGRAM}.",
         operands={"speculative_method": method, "architecture": name},
         candidates=(WITHOUT | {"hidden_state_layers": 0}, {"num_speculative_tokens": 0}),
-        vllm_text="Model does not support EAGLE3 interface",
+        ngram=NGRAM,
     )
 
 
@@ -87,14 +80,13 @@ def check_embedding(run: WorkingPlan, method: str) -> None:
     why = "compares it with the head's" if always else "gives it to a head that has none of its own"
     run.problem(
         "target_embedding_not_found",
-        "speculative_method",
-        f"{run.rules.title} looks for the embedding of the target and {why}, and {name} has it "
-        f"under a name that it does not look for: {'it' if always else 'then it'} stops when it "
-        f"loads the head. Draft with {NGRAM}.",
-        severity=ERROR if always else WARNING,
         operands={"speculative_method": method, "architecture": name},
         candidates=(WITHOUT, {"num_speculative_tokens": 0}),
+        severity=ERROR if always else WARNING,
         vllm_text="Target model does not have '" if always else "needs the target input embedding",
+        why=why,
+        who="it" if always else "then it",
+        ngram=NGRAM,
     )
 
 
@@ -109,25 +101,15 @@ def _without_model(run: WorkingPlan, method: str) -> None:
     """Record that vLLM stops: the layers of the drafter are not known, and are not counted."""
     run.problem(
         "draft_model_missing",
-        "draft_model",
-        f"Method {method} drafts with a second checkpoint, which is not given: vLLM stops, and the "
-        "sizes are those of the target model alone. Set draft_model to its catalog name, the path "
-        "of its config.json, its hub id or the config object.",
         operands={"speculative_method": method},
-        vllm_text=run.rules.speculation.methods[method].without_model,
         candidates=(WITHOUT, {"num_speculative_tokens": 0}),
+        vllm_text=run.rules.speculation.methods[method].without_model,
     )
 
 
 def _not_read(run: WorkingPlan, method: str, draft: Model) -> None:
     run.problem(
-        "draft_model_not_read",
-        "draft_model",
-        f"draft_model = {draft.name} has no effect: method {method} drafts without a second "
-        "checkpoint.",
-        severity=WARNING,
-        operands={"speculative_method": method, "draft_model": draft.name},
-        candidates=({"draft_model": None}, {"speculative_method": None}),
+        "draft_model_not_read", operands={"speculative_method": method, "draft_model": draft.name}
     )
 
 
@@ -137,15 +119,13 @@ def _check_head(run: WorkingPlan, method: str, draft: Model) -> None:
     fits = {draft.model_type, run.model.model_type} <= rules.heads_for.get(name, frozenset())
     if (name in rules.heads or fits) and draft.attention is not None:
         return
-    raise Refused(
+    raise run.refusal(
         "drafter_class_unknown",
-        f"Method {method} takes the class {cut(name) or 'without a name'} for {draft.name}, which "
-        f"is not a drafter of {run.rules.title} whose layers are modelled. Modelled: "
-        f"{', '.join(sorted(rules.heads | rules.heads_for.keys()))}.",
         operands={"class": name, "speculative_method": method},
-        vllm_text=f"Model architectures ['{name}'] are not supported for now.",
-        field="draft_model",
         candidates=[*_other_methods(run, draft), WITHOUT],
+        given=cut(name) or "without a name",
+        draft=draft,
+        known=", ".join(sorted(rules.heads | rules.heads_for.keys())),
     )
 
 
@@ -162,28 +142,23 @@ def _other_methods(run: WorkingPlan, draft: Model) -> list[dict[str, Any]]:
 def _check_decoder(run: WorkingPlan, draft: Model) -> None:
     ours, theirs = run.model.vocab_size, draft.vocab_size
     if ours is not None and theirs is not None and ours != theirs:
-        raise Refused(
+        raise run.refusal(
             "draft_vocabulary_differs",
-            f"{draft.name} has a vocabulary of {theirs:,} tokens, {run.model.name} one of "
-            f"{ours:,}. A draft model needs the same.",
-            field="draft_model",
             operands={"vocab_size": ours, "draft_vocab_size": theirs},
             candidates=[WITHOUT],
-            # Raised by SpeculativeConfig.verify_equal_vocab_size_if_draft_model
-            vllm_text="Target and draft model should have the same vocabulary size. ",
+            draft=draft,
         )
     known = draft.architecture in run.rules.model_registry.served
     if not known or draft.attention is None or draft.state is not None:
         why = "it has no attention" if draft.attention is None else "it keeps states"
         if not known:
             why = f"{cut(draft.architecture)} is not a model class that generates"
-        raise Refused(
+        raise run.refusal(
             "draft_model_not_a_decoder",
-            f"{draft.name} cannot draft as a model of its own: {why}. A head needs its method, for "
-            "example eagle3.",
             operands={"architecture": draft.architecture},
-            field="draft_model",
             candidates=[*_other_methods(run, draft), WITHOUT],
+            draft=draft,
+            why=why,
         )
     # Raised by DraftModelProposer of the V1 runner, when it is built
     given, ranks = run.settings.draft_tensor_parallel, run.settings.tensor_parallel
@@ -202,14 +177,12 @@ def _check_ranks(run: WorkingPlan, draft: Model) -> None:
         )
     heads = draft.total_num_attention_heads
     if heads % (given or ranks):
-        raise Refused(
+        raise run.refusal(
             "draft_heads_not_divisible",
-            f"tensor_parallel = {given or ranks} does not divide the {heads} attention heads of "
-            f"{draft.name}.",
-            field="tensor_parallel",
             operands={"num_heads": heads, "tensor_parallel": given or ranks},
             candidates=[WITHOUT],
             vllm_text=heads_text(heads, given or ranks),
+            draft=draft,
         )
 
 

@@ -61,13 +61,9 @@ def _no_soft_cap(run: WorkingPlan) -> None:
         return
     run.problem(
         "flex_soft_cap",
-        "backend",
-        f"The model caps its attention scores at {attention.logits_soft_cap:g}, and {FLEX} "
-        "caps none. Take another backend.",
         operands={"logits_soft_cap": attention.logits_soft_cap},
-        # Raised by FlexAttentionImpl.__init__
-        vllm_text="FlexAttention does not support logits soft cap yet.",
         candidates=_OTHERS[:2],
+        flex=FLEX,
     )
 
 
@@ -76,16 +72,7 @@ def _no_shared_cache(run: WorkingPlan) -> None:
     attention = run.model.attention
     if attention is None or not attention.shares_caches:
         return
-    run.problem(
-        "flex_shared_cache",
-        "backend",
-        f"The last layers of the model read the cache of earlier ones, and {FLEX} cannot. Take "
-        "another backend.",
-        operands={"backend": FLEX},
-        # Raised by FlexAttentionImpl.__init__
-        vllm_text="FlexAttention does not support kv sharing yet.",
-        candidates=_OTHERS[:2],
-    )
+    run.problem("flex_shared_cache", operands={"backend": FLEX}, candidates=_OTHERS[:2])
 
 
 def flex_mask_block(run: WorkingPlan) -> None:
@@ -122,11 +109,6 @@ def _too_large_for_a_program(run: WorkingPlan, found: FlexPlan) -> None:
         return
     run.problem(
         "flex_tile_exceeds_shared_memory",
-        excess.field,
-        f"No NVIDIA GPU runs this kernel (derived from the sizes; shared memory is at most "
-        f"{LARGEST_SHARED_MEMORY_BYTES:,} bytes a program), and vLLM checks nothing here: "
-        f"{excess.text}. Usual {excess.field}: {USUAL_TILE}.",
-        severity=WARNING,
         operands={
             "BLOCK_M": found.tiles.block_m,
             "BLOCK_N": found.tiles.block_n,
@@ -140,6 +122,10 @@ def _too_large_for_a_program(run: WorkingPlan, found: FlexPlan) -> None:
             {"flex_attn_q_block_size": SMALL_BLOCK},
             *_OTHERS,
         ),
+        field=excess.field,
+        largest_shared_memory_bytes=LARGEST_SHARED_MEMORY_BYTES,
+        excess=excess,
+        usual_tile=USUAL_TILE,
     )
 
 
@@ -209,15 +195,7 @@ def batch_invariance(run: WorkingPlan) -> None:
         return
     backend, state = run.backend_record, run.model.state
     if state is not None:
-        run.problem(
-            "ssm_not_batch_invariant",
-            "batch_invariant",
-            f"VLLM_BATCH_INVARIANT is not for models with SSM layers: {run.mamba_backend} does not "
-            "support it, and the engine stops.",
-            operands={"not_covered": [run.mamba_backend]},
-            vllm_text=f"VLLM batch_invariant mode is not supported for {run.mamba_backend}.",
-            candidates=({"batch_invariant": False},),
-        )
+        run.problem("ssm_not_batch_invariant", operands={"not_covered": [run.mamba_backend]})
     if backend is None or backend.batch_invariant or run.platform.checks_backend:
         return
     invariant = [
@@ -227,10 +205,8 @@ def batch_invariance(run: WorkingPlan) -> None:
     ]
     run.problem(
         "batch_invariance_not_covered",
-        "batch_invariant",
-        f"VLLM_BATCH_INVARIANT does not cover {backend.name}: the same request can give "
-        f"other bits in another batch. Covered: {', '.join(invariant)}.",
-        severity=WARNING,
         operands={"not_covered": [backend.name], "covered": invariant},
         candidates=({"batch_invariant": False}, *({"backend": name} for name in invariant)),
+        backend=backend,
+        names=", ".join(invariant),
     )

@@ -3,7 +3,6 @@
 Source: `VllmConfig._reject_mismatched_float_kv_cache`.
 """
 
-from workbench.core.errors import Refused
 from workbench.core.working_plan import WorkingPlan
 
 
@@ -12,11 +11,8 @@ def float_kv_cache_dtype(run: WorkingPlan) -> None:
     if (text := mismatched_float(run, run.kv_cache_dtype)) is None:
         return
     explicit = run.kv_cache_dtype
-    raise Refused(
+    raise run.refusal(
         "float_kv_cache_dtype",
-        f"kv_cache_dtype = {explicit} differs from the model's dtype, {run.model_dtype}. Use "
-        "auto, which stores that dtype.",
-        field="kv_cache_dtype",
         operands={"kv_cache_dtype": explicit, "dtype": run.model_dtype},
         candidates=[{"kv_cache_dtype": "auto"}, {"dtype": explicit}],
         vllm_text=text,

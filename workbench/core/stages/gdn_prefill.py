@@ -6,7 +6,6 @@ align mode; 0.23 has the kernel too (not on SM12x), but keeps no states inside a
 
 from workbench.core.plan import Plan
 from workbench.core.platforms import HOPPER, gfx_of
-from workbench.core.problems import WARNING
 from workbench.core.states import GatedDeltaNet, KimiDeltaAttention
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
@@ -102,29 +101,21 @@ def _assumed(run: WorkingPlan) -> None:
     tokens = run.rules.prefill_checkpoint_tokens
     run.problem(
         "cuda_version_assumed",
-        FIELD,
-        f"CUDA 13 or later is assumed, as in vLLM's own wheels: on {_device(run)} FlashInfer then "
-        "runs the prefill of gated delta nets, and blocks are multiples of "
-        f"{tokens} tokens. With CUDA 12 it does not. Set {FIELD} to true or false to decide it.",
-        severity=WARNING,
         operands={"compute_capability": run.capability, "prefill_checkpoint_tokens": tokens},
         candidates=({FIELD: True}, {FIELD: False}),
+        field=FIELD,
+        place=_device(run),
     )
 
 
 def _falls_back(run: WorkingPlan, state: GatedDeltaNet) -> None:
     run.problem(
         "gdn_prefill_falls_back",
-        FIELD,
-        "FlashInfer has no prefill kernel for gated delta nets with key heads of "
-        f"{state.key_head_dim} on {_device(run)}. Expected compute capability 9.0, or 10.x or 12.x "
-        f"with key heads of {KEY_HEAD_DIM}. vLLM falls back to another kernel. Leave {FIELD} "
-        "unset.",
-        severity=WARNING,
         operands={"compute_capability": run.capability, "key_head_dim": state.key_head_dim},
-        vllm_text="GDN prefill backend 'flashinfer' is selected but cannot use this kernel on the "
-        "current platform.",
         candidates=({FIELD: None}, {FIELD: False}),
+        field=FIELD,
+        place=_device(run),
+        key_head_dim=KEY_HEAD_DIM,
     )
 
 

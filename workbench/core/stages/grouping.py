@@ -3,7 +3,6 @@
 from collections import Counter
 
 from workbench.core.dtypes import PACKED_DTYPES
-from workbench.core.errors import Refused
 from workbench.core.groups.cache_spec import GroupingError, NoSingleTypeError
 from workbench.core.groups.layer_specs import layer_specs
 from workbench.core.groups.of_plan import (
@@ -40,12 +39,8 @@ def refuse_grouping(run: WorkingPlan, failure: GroupingError | None) -> None:
     if isinstance(failure, NoSingleTypeError):
         run.problem(
             "not_one_type",
-            "disable_hybrid_kv_cache_manager",
-            "Without the hybrid manager all layers must be of one type, and keeping the windows "
-            "whole does not make them so: states or cross attention alongside, or several windows.",
             operands=dict(Counter(spec.kind for spec in specs)),
             vllm_text=str(failure),
-            candidates=({"disable_hybrid_kv_cache_manager": False},),
         )
         return
     run.problem(
@@ -70,21 +65,7 @@ def packed_hidden_states(run: WorkingPlan) -> None:
     # kept in the model's dtype (ExtractHiddenStatesModel).
     if not run.settings.hidden_state_layers or run.kv_cache_dtype not in PACKED_DTYPES:
         return
-    run.problem(
-        "hidden_states_packed",
-        "kv_cache_dtype",
-        f"hidden_state_layers = {run.settings.hidden_state_layers} keeps hidden states in addition "
-        f"to keys and values, which vLLM {run.rules.version} cannot pack as kv_cache_dtype = "
-        f"{run.kv_cache_dtype} says. Use fp8 or auto.",
-        operands={"kv_cache_dtype": run.kv_cache_dtype},
-        # Raised by CacheOnlyAttentionLayer.__init__
-        vllm_text="CacheOnlyAttentionLayer doesn't currently support quantized kv cache but",
-        candidates=(
-            {"kv_cache_dtype": "fp8"},
-            {"kv_cache_dtype": "auto"},
-            {"hidden_state_layers": 0},
-        ),
-    )
+    run.problem("hidden_states_packed", operands={"kv_cache_dtype": run.kv_cache_dtype})
 
 
 def hidden_states(run: WorkingPlan) -> None:
@@ -98,32 +79,25 @@ def hidden_states(run: WorkingPlan) -> None:
     if not settings.hidden_state_layers:
         return
     if run.model.hidden_size is None:
-        raise Refused(
-            "hidden_size_unknown",
-            f"hidden_state_layers = {settings.hidden_state_layers} keeps hidden states in the "
-            "cache, and the model's config.json has no hidden_size: their size is unknown. Set it "
-            "to 0.",
-            field="hidden_state_layers",
-            operands={"hidden_state_layers": settings.hidden_state_layers},
-            candidates=[{"hidden_state_layers": 0}],
+        raise run.refusal(
+            "hidden_size_unknown", operands={"hidden_state_layers": settings.hidden_state_layers}
         )
     if settings.num_speculative_tokens == DRAFTS_OF_HIDDEN_STATES:
         return
     run.problem(
         "hidden_states_need_one_draft",
-        "num_speculative_tokens",
-        f"hidden_state_layers = {settings.hidden_state_layers} needs the speculative method "
-        "extract_hidden_states, whose draft is one token; num_speculative_tokens is "
-        f"{settings.num_speculative_tokens}. Nearest valid value: {DRAFTS_OF_HIDDEN_STATES}.",
         operands={"num_speculative_tokens": settings.num_speculative_tokens},
         candidates=(
             {"num_speculative_tokens": DRAFTS_OF_HIDDEN_STATES},
             {"hidden_state_layers": 0},
         ),
-        # Raised by ExtractHiddenStatesSpeculator.__init__; the V1 runner only asserts
-        vllm_text="extract_hidden_states requires num_speculative_tokens to be 1"
-        if settings.num_speculative_tokens and model_runner(run) == "v2"
-        else "",
+        vllm_text=(
+            "extract_hidden_states requires num_speculative_tokens to be 1"
+            if settings.num_speculative_tokens and model_runner(run) == "v2"
+            else ""
+        ),
+        settings=settings,
+        drafts_of_hidden_states=DRAFTS_OF_HIDDEN_STATES,
     )
 
 
@@ -154,17 +128,4 @@ def _no_common_layout(run: WorkingPlan) -> None:
     said = "; ".join(f"{name} reads {', '.join(orders)}" for name, orders in read.items())
     built = [list(layouts_read_by(run, name)) for name, _own in built_backends(run)]
     lists = [orders for orders in built if orders != list(run.rules.groups.layouts)]
-    run.problem(
-        "no_common_layout",
-        "kv_cache_dtype",
-        "All layers are in one allocation with one layout, and the layers in the model's dtype "
-        f"have another backend than the rest: {said}. They have none in common.",
-        operands=read,
-        # Raised by get_supported_kv_cache_layouts
-        vllm_text=f"No KV cache layout satisfies every supported set: {lists}.",
-        candidates=(
-            {"kv_cache_dtype_skip_layers": None},
-            {"kv_cache_dtype": "fp8"},
-            {"kv_cache_dtype": "auto"},
-        ),
-    )
+    run.problem("no_common_layout", operands=read, said=said, lists=lists)

@@ -25,12 +25,12 @@ def humming_reads(run: WorkingPlan) -> None:
     is_modelopt = method.startswith(MODELOPT)
     run.problem(
         "humming_reads_other_methods",
-        "quantization",
-        f"--quantization {HUMMING} does not read weights stored with {method}. Omit it; it reads "
-        f"{', '.join(sorted(READ))}.",
         operands={"quantization": method, "allowed": sorted(READ)},
-        candidates=({"quantization": None},),
-        vllm_text="unsupported modelopt algo: "
-        if is_modelopt
-        else f"unsupported weight quant_method: {method}",
+        vllm_text=(
+            "unsupported modelopt algo: "
+            if is_modelopt
+            else f"unsupported weight quant_method: {method}"
+        ),
+        humming=HUMMING,
+        known=", ".join(sorted(READ)),
     )

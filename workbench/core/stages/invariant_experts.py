@@ -36,11 +36,7 @@ def invariant_experts(run: WorkingPlan) -> None:
         return
     run.problem(
         "no_invariant_experts",
-        "batch_invariant",
-        f"{run.platform.title} has no batch-invariant kernel for {part.name} ({kind}) here in "
-        f"vLLM {run.rules.version}. Switch batch_invariant off, or take another checkpoint.",
         operands={"platform": platform, "part": part.name, "format": kind},
-        candidates=({"batch_invariant": False},),
         vllm_text=text,
     )
 

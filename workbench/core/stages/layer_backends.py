@@ -225,17 +225,8 @@ def _unbuilt(run: WorkingPlan, backend: Backend, query: LayerQuery, text: str) -
     capability = None if run.capability is None else ".".join(map(str, run.capability))
     run.problem(
         "layers_cannot_be_built",
-        "backend",
-        f"{backend.name} is chosen, and its layers stop when they are built: {text} (compute "
-        f"capability {capability}, kv_cache_dtype = {query.kv_cache_dtype}). Take another one.",
         operands={"backend": backend.name, "compute_capability": capability},
-        candidates=(
-            {"kv_cache_dtype": "auto"},
-            {"backend": None},
-            {"decode_context_parallel": 1},
-            {"kv_cache_dtype": "fp8"},
-            {"draft_kv_cache_dtype": None},
-            {"speculative_method": "ngram", "draft_model": None},
-        ),
         vllm_text=text,
+        text=text,
+        query=query,
     )

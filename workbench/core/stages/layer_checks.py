@@ -30,13 +30,7 @@ def group_replication(run: WorkingPlan) -> None:
         return
     run.problem(
         "n_groups_not_divisible",
-        "tensor_parallel",
-        f"The Mamba-2 layer has n_groups = {groups}, which tensor_parallel = {tp} does not "
-        "divide; only a single group is replicated. The sizes shown are what the shape formula "
-        "yields, but the layer refuses to be built.",
         operands={"n_groups": groups, "tensor_parallel": tp},
-        # Raised by MambaMixer2.__init__
-        vllm_text="If tensor parallel world size does not divide num_groups, then num_groups must",
         candidates=tuple({"tensor_parallel": n} for n in range(tp - 1, 0, -1) if groups % n == 0),
     )
 
@@ -74,12 +68,8 @@ def nvfp4_generation(run: WorkingPlan) -> None:
         capability = ".".join(map(str, run.capability))
         run.problem(
             "nvfp4_needs_sm100",
-            "kv_cache_dtype",
-            f"kv_cache_dtype = nvfp4 runs on compute capability {NVFP4_MAJOR}.x only; "
-            f"this is {capability}. The attention backend fails when it is built.",
             operands={"kv_cache_dtype": "nvfp4", "compute_capability": capability},
-            candidates=({"kv_cache_dtype": "fp8"}, {"compute_capability": "10.0"}),
-            vllm_text="--kv-cache-dtype nvfp4 requires sm100f",
+            nvfp4_major=NVFP4_MAJOR,
         )
 
 
@@ -95,13 +85,7 @@ def e5m2_with_scales(run: WorkingPlan) -> None:
         return
     run.problem(
         "e5m2_with_checkpoint_scales",
-        "kv_cache_dtype",
-        f"kv_cache_dtype = fp8_e5m2 has no scales, and layers of a checkpoint quantized with "
-        f"{method} have them. Allowed with this checkpoint: auto, fp8 or fp8_e4m3.",
         operands={"kv_cache_dtype": run.kv_cache_dtype, "quantization": method},
-        # Raised by _init_kv_cache_quant
-        vllm_text="fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
-        candidates=({"kv_cache_dtype": "fp8"}, {"kv_cache_dtype": "auto"}),
     )
 
 
@@ -114,22 +98,13 @@ def kv_head_split(run: WorkingPlan) -> None:
     if heads % kv_heads:
         run.problem(
             "query_heads_not_divisible",
-            "model",
-            f"{heads} attention heads cannot share {kv_heads} KV heads evenly: "
-            f"{heads} / {kv_heads} leaves {heads % kv_heads}. The attention layer refuses that.",
             operands={"num_heads": heads, "num_kv_heads": kv_heads},
-            # Raised by Attention.__init__
-            vllm_text="is not divisible by num_kv_heads (",
+            left=heads % kv_heads,
         )
     if kv_heads < tp and run.model.architecture in NEVER_REPLICATED:
         run.problem(
             "kv_heads_not_replicated",
-            "tensor_parallel",
-            f"{run.model.architecture} does not replicate its {kv_heads} KV heads: each of "
-            f"{tp} ranks would have none, and the engine stops. Nearest valid value: {kv_heads}.",
             operands={"num_kv_heads": kv_heads, "tensor_parallel": tp},
-            # Raised by Attention.__init__, of OAIAttention: num_key_value_heads // tp_size
-            vllm_text="integer modulo by zero",
             candidates=tuple(
                 {"tensor_parallel": n} for n in range(kv_heads, 0, -1) if heads % n == 0
             ),
@@ -140,12 +115,7 @@ def kv_head_split(run: WorkingPlan) -> None:
     if larger % smaller:
         run.problem(
             "kv_heads_not_divisible",
-            "tensor_parallel",
-            f"{kv_heads} KV heads can be neither split over nor replicated to "
-            f"tensor_parallel = {tp} ranks evenly. The sizes shown are rounded down, as the "
-            "formula does, but the attention layer refuses to be built.",
             operands={"num_kv_heads": kv_heads, "tensor_parallel": tp},
-            vllm_text="",  # as the attention of nearly every class
             candidates=tuple(
                 {"tensor_parallel": n}
                 for n in range(tp - 1, 0, -1)
@@ -161,12 +131,7 @@ def rope_sections(run: WorkingPlan) -> None:
     if covered == rotated:
         return
     run.problem(
-        "rope_sections_do_not_add_up",
-        "model",
-        f"mrope_section covers {covered} pairs of a head, and the rotary embedding rotates "
-        f"{rotated}: half of head_dim times partial_rotary_factor. The layer asserts that.",
-        operands={"mrope_section": covered, "rotated_pairs": rotated},
-        vllm_text="",  # an assertion without words
+        "rope_sections_do_not_add_up", operands={"mrope_section": covered, "rotated_pairs": rotated}
     )
 
 
@@ -176,15 +141,7 @@ def alibi_square_roots(run: WorkingPlan) -> None:
     name = run.backend
     if run.model.architecture not in SQUARE_ROOTS or name in {None, "TRITON_ATTN"}:
         return
-    run.problem(
-        "alibi_sqrt_not_supported",
-        "backend",
-        f"{run.model.architecture} takes square roots of its ALiBi biases, which TRITON_ATTN alone "
-        f"supports, and the backend is {name}: the layer refuses to be built.",
-        operands={"backend": name},
-        vllm_text="use_alibi_sqrt is not supported by backend",
-        candidates=({"backend": "TRITON_ATTN"},),
-    )
+    run.problem("alibi_sqrt_not_supported", operands={"backend": name})
 
 
 def mla_prefill(run: WorkingPlan) -> None:
@@ -198,15 +155,11 @@ def mla_prefill(run: WorkingPlan) -> None:
         return
     run.problem(
         "mla_prefill_not_supported",
-        "model",
-        f"{run.rules.title} has no prefill kernel for latent attention with qk_nope_head_dim, "
-        f"qk_rope_head_dim and v_head_dim of {', '.join(map(str, own))}. Supported: "
-        f"{'; '.join(', '.join(map(str, sizes)) for sizes in known)}.",
         operands=dict(
             zip(("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"), own, strict=True)
         ),
-        # Raised by Platform.get_mla_prefill_backend_cls
-        vllm_text="No valid MLA prefill backend found with",
+        sizes=", ".join(map(str, own)),
+        supported="; ".join(", ".join(map(str, sizes)) for sizes in known),
     )
 
 
@@ -223,20 +176,15 @@ def align_budget(run: WorkingPlan) -> None:
         unknown = depends_on_device(run, "max_num_batched_tokens")
         run.problem(
             "block_exceeds_token_budget",
-            "max_num_batched_tokens",
-            f"In align mode a step must hold a whole block: block_size = {block} is larger than "
-            f"max_num_batched_tokens = {budget}. Nearest valid budget: {block}."
-            f"{unknown}",
-            severity=WARNING if unknown else ERROR,
             operands={"block_size": block, "max_num_batched_tokens": budget},
-            vllm_text=f"In Mamba cache align mode, block_size ({block}) must be <= "
-            f"max_num_batched_tokens ({budget}).",
             candidates=(
                 {"max_num_batched_tokens": block},
                 {"mamba_cache_mode": "all"},
                 {"mamba_ssm_cache_dtype": "bfloat16"},
                 {"enable_prefix_caching": False, "mamba_cache_mode": None},
             ),
+            severity=WARNING if unknown else ERROR,
+            unknown=unknown,
         )
 
 
@@ -248,12 +196,8 @@ def _whole_items(run: WorkingPlan) -> None:
     if model.is_encoder_decoder or (sees_images_whole and run.platform.name == "cuda"):
         run.problem(
             "items_not_cut",
-            "mamba_cache_mode",
-            f"mamba_cache_mode = align cuts a step at the end of a block, and {model.name} reads "
-            "an image or an encoder's output in one step. Leave the mode to the engine.",
             operands={"mamba_cache_mode": "align", "architecture": model.architecture},
-            vllm_text="Chunked MM input is required because we need the flexibility to schedule",
-            candidates=({"mamba_cache_mode": None}, {"enable_prefix_caching": False}),
+            model=model,
         )
 
 
@@ -267,14 +211,8 @@ def cpu_prefix_caching(run: WorkingPlan) -> None:
     if run.platform.name == "cpu" and counted and run.enable_prefix_caching:
         run.problem(
             "cpu_prefix_caching_off",
-            "enable_prefix_caching",
-            "On a CPU with AMX tiles vLLM 0.23 turns prefix caching off for these layers after it "
-            f"chose the state block, and then refuses that block (mode {run.mamba_cache_mode}): it "
-            "does not start. Switch prefix caching off.",
-            severity=WARNING,
             operands={"layers": state.kind if state else None, "mode": run.mamba_cache_mode},
             vllm_text=BLOCK_WITHOUT_CACHING,
-            candidates=({"enable_prefix_caching": False, "mamba_cache_mode": None},),
         )
 
 
@@ -290,11 +228,7 @@ def mamba_block_advice(run: WorkingPlan) -> None:
         nearest = max(multiple, round(explicit / multiple) * multiple)
         run.problem(
             "mamba_block_size_not_multiple",
-            "mamba_block_size",
-            f"mamba_block_size = {explicit} is not a multiple of {multiple}, as it should be "
-            f"in mode {run.mamba_cache_mode}; vLLM 0.23 accepts it unchecked. "
-            f"Nearest valid value: {nearest}.",
-            severity=WARNING,
             operands={"mamba_block_size": explicit, "multiple": multiple},
             candidates=({"mamba_block_size": nearest}, {"mamba_block_size": None}),
+            nearest=nearest,
         )

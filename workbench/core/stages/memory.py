@@ -4,7 +4,6 @@ from workbench.core.capacity.blocks import cache_plan, longest_request, measured
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.memory_budget import NEEDED, MemoryBudget, explicit_bytes
 from workbench.core.capacity.memory_estimate import budget_of, estimate_margin
-from workbench.core.problems import WARNING
 from workbench.core.stages.memory_checks import (
     above_device,
     by_estimate,
@@ -220,11 +219,12 @@ def _half_a_budget(run: WorkingPlan, given: str) -> None:
     }[missing]
     run.problem(
         "memory_budget_incomplete",
-        missing,
-        f"{given} = {getattr(run.settings, given):,} alone gives no budget: {missing} is missing. "
-        f"It is {what}. Until then the pool has no size.",
-        severity=WARNING,
         operands={given: getattr(run.settings, given)},
+        field=missing,
+        given=given,
+        value=getattr(run.settings, given),
+        missing=missing,
+        what=what,
     )
 
 

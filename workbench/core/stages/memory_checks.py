@@ -27,14 +27,11 @@ def no_memory(run: WorkingPlan, cache: CachePlan, available: int) -> None:
     left = over if available < 0 else "0 bytes"
     run.problem(
         "no_memory_for_blocks",
-        "kv_cache_memory_bytes",
-        f"No memory left for the KV cache: {left}. One block takes "
-        f"{cache.grouping.bytes_per_block:,} bytes, one request of {_tokens(run.max_model_len)} "
-        f"{cache.needed_bytes:,}.",
         operands={"available_bytes": available, "needed_bytes": cache.needed_bytes},
-        # Raised by _check_enough_kv_cache_memory, before the sizes are compared
-        vllm_text="No available memory for the cache blocks. Try increasing",
         candidates=more_memory(run, cache.needed_bytes + cache.held_back_bytes),
+        left=left,
+        cache=cache,
+        length=_tokens(run.max_model_len),
     )
 
 
@@ -42,14 +39,9 @@ def cannot_auto_fit(run: WorkingPlan, cache: CachePlan, available: int) -> None:
     """Report that max_model_len = -1 cannot be fitted: not one token fits."""
     run.problem(
         "cannot_auto_fit",
-        "kv_cache_memory_bytes",
-        f"max_model_len = -1 requests the longest request that fits, and {max(available, 0):,} "
-        f"bytes hold none: one block takes {cache.grouping.bytes_per_block:,} bytes, and one token "
-        "needs a block of every group.",
         operands={"available_bytes": available, "bytes_per_block": cache.grouping.bytes_per_block},
-        # Raised by _auto_fit_max_model_len
-        vllm_text="Cannot auto-fit max_model_len:",
         candidates=more_memory(run, cache.needed_bytes + cache.held_back_bytes),
+        left=max(available, 0),
     )
 
 
@@ -108,11 +100,6 @@ def null_block(run: WorkingPlan, cache: CachePlan) -> None:
     enough = cache.needed_bytes + cache.grouping.bytes_per_block
     run.problem(
         "null_block_not_counted",
-        "kv_cache_memory_bytes",
-        f"The pool has {cache.num_blocks} blocks, one of them the null block; a request of "
-        f"{run.max_model_len:,} tokens takes {cache.blocks_per_request}. vLLM 0.23 starts, "
-        "but such a request never finishes (vllm#47272).",
-        severity=WARNING,
         operands={"num_blocks": cache.num_blocks, "blocks_per_request": cache.blocks_per_request},
         candidates=more_memory(run, enough),
     )
@@ -126,10 +113,6 @@ def ranks_mismatch(run: WorkingPlan) -> None:
         return
     run.problem(
         "memory_ranks_mismatch",
-        "kv_cache_memory_bytes_by_rank",
-        f"kv_cache_memory_bytes_by_rank has {len(ranks)} sizes, and tensor_parallel = "
-        f"{settings.tensor_parallel} times pipeline_parallel = {settings.pipeline_parallel} are "
-        f"{wanted} ranks: give one size per rank, or kv_cache_memory_bytes for all.",
         operands={
             "sizes": len(ranks),
             "tensor_parallel": settings.tensor_parallel,
@@ -139,6 +122,7 @@ def ranks_mismatch(run: WorkingPlan) -> None:
             {"kv_cache_memory_bytes_by_rank": (ranks + ranks[-1:] * wanted)[:wanted]},
             {"kv_cache_memory_bytes_by_rank": None, "kv_cache_memory_bytes": min(ranks)},
         ),
+        wanted=wanted,
     )
 
 
@@ -179,18 +163,13 @@ def too_many_sequences(run: WorkingPlan, cache: CachePlan) -> None:
         return
     run.problem(
         "max_num_seqs_above_blocks",
-        "max_num_seqs",
-        f"max_num_seqs = {wanted:,} is more than the {blocks:,} blocks of the pool. Every decoding "
-        f"sequence holds one mamba block, so CUDA-graph capture stops. Nearest valid value: "
-        f"{blocks:,}.{depends_on_device(run, 'max_num_seqs')}",
-        severity=ERROR if certain else WARNING,
         operands={"max_num_seqs": wanted, "num_blocks": blocks},
-        # Raised by CompilationConfig.resolve_cudagraph_mode_and_sizes
-        vllm_text=f"max_num_seqs ({wanted}) exceeds available Mamba cache blocks ({blocks}).",
         candidates=(
             {"max_num_seqs": blocks},
             *more_memory(run, wanted * cache.grouping.bytes_per_block),
         ),
+        severity=ERROR if certain else WARNING,
+        doubt=depends_on_device(run, "max_num_seqs"),
     )
 
 

@@ -4,7 +4,6 @@ Source: `_get_and_verify_dtype` and `_FLOAT16_NOT_SUPPORTED_MODELS` of config/mo
 platforms' `supported_dtypes` and `check_if_supports_dtype`.
 """
 
-from workbench.core.errors import Refused
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -40,13 +39,8 @@ def model_dtype(run: WorkingPlan) -> None:
     if run.model_dtype == "bfloat16" and _is_turing(run):
         _no_bfloat16(run)
     if unstable and run.model_dtype == "float16":
-        raise Refused(
-            "float16_not_supported",
-            f"Models of the type {kind} are unstable in float16; use dtype bfloat16 or float32.",
-            field="dtype",
-            operands={"dtype": "float16", "model_type": kind},
-            candidates=[{"dtype": "bfloat16"}, {"dtype": "float32"}],
-            vllm_text=f"The model type '{kind}' does not support float16.",
+        raise run.refusal(
+            "float16_not_supported", operands={"dtype": "float16", "model_type": kind}
         )
 
 
@@ -57,13 +51,6 @@ def _is_turing(run: WorkingPlan) -> bool:
 
 def _no_bfloat16(run: WorkingPlan) -> None:
     capability = "{}.{}".format(*run.capability or ())
-    raise Refused(
-        "bfloat16_not_supported",
-        f"dtype = bfloat16 needs compute capability 8.0 or later; this is {capability}. Nearest "
-        "valid value: float16.",
-        field="dtype",
-        operands={"dtype": "bfloat16", "compute_capability": capability},
-        candidates=[{"dtype": "float16"}, {"dtype": "float32"}],
-        # Raised by CudaPlatformBase.check_if_supports_dtype
-        vllm_text="Bfloat16 is only supported on GPUs with compute capability of at least 8.0.",
+    raise run.refusal(
+        "bfloat16_not_supported", operands={"dtype": "bfloat16", "compute_capability": capability}
     )

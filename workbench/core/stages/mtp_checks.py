@@ -30,26 +30,19 @@ def check_mtp(run: WorkingPlan, model: Model) -> None:
         raise _of_another_model(run, model)
     _check_rounds(run, model, mtp)
     if not mtp.is_listed or run.rules.speculation.finds_no_kind(model):
-        raise Refused(
+        raise run.refusal(
             "mtp_layers_not_built",
-            f"{run.rules.title} stops when it builds the MTP layers of {model.name}: the "
-            "lists in which it looks up their kinds or heads end before them. Use another method, "
-            "for example ngram.",
-            field="speculative_method",
             operands={"model_type": mtp.model_type},
             candidates=_without_mtp(run),
-            vllm_text="list index out of range",
+            model=model,
         )
     if mtp.max_predictions is not None and mtp.predictions != mtp.max_predictions:
-        raise Refused(
+        raise run.refusal(
             "mtp_layers_above_limit",
-            f"{model.name} declares {mtp.predictions} MTP predictions; vLLM's drafter for this "
-            f"architecture runs {mtp.max_predictions} only. Use another method, for example ngram.",
-            field="speculative_method",
             operands={"mtp_layers": mtp.predictions},
             candidates=_without_mtp(run),
-            # Raised by NemotronHMultiTokenPredictor.__init__
-            vllm_text="Only one MTP layer is supported for NemotronH-MTP",
+            model=model,
+            mtp=mtp,
         )
 
 
@@ -63,31 +56,26 @@ def _check_rounds(run: WorkingPlan, model: Model, mtp: Mtp) -> None:
     if declared is None or tokens <= declared or not tokens % declared:
         return
     below = tokens // declared * declared
-    raise Refused(
+    raise run.refusal(
         "speculative_tokens_not_divisible",
-        f"num_speculative_tokens = {tokens} must be a multiple of the {declared} MTP layers of "
-        f"{model.name}, or at most as many. Nearest valid value: {below}.",
-        field="num_speculative_tokens",
         operands={"num_speculative_tokens": tokens, "n_predict": declared},
         candidates=[
             {"num_speculative_tokens": below},
             {"num_speculative_tokens": below + declared},
             {"speculative_method": NGRAM},
         ],
-        vllm_text=f"num_speculative_tokens:{tokens} must be divisible by n_predict={declared}",
+        model=model,
+        below=below,
     )
 
 
 def _of_another_model(run: WorkingPlan, model: Model) -> Refused:
     # The drafter's class reads the target's configuration too, and fails on a foreign one.
-    return Refused(
+    return run.refusal(
         "mtp_of_another_model",
-        f"The MTP layers of {model.name} (model_type {model.model_type}) draft for a model of "
-        f"their own kind only, and {run.model.name} is {run.model.model_type}. Set draft_model to "
-        "none, or choose a model that drafts by itself.",
-        field="draft_model",
         operands={"model_type": run.model.model_type, "draft_model_type": model.model_type},
         candidates=[{"draft_model": None}, {"draft_model": None, "speculative_method": NGRAM}],
+        model=model,
     )
 
 
@@ -106,14 +94,13 @@ def _no_layers(run: WorkingPlan, model: Model, mtp: Mtp | None) -> Refused:
     text = "integer modulo by zero" if declared_none else None if known else without
     if mtp is not None and mtp.model_type in run.rules.speculation.declared_only:
         text = text or "object has no attribute 'num_nextn_predict_layers'"
-    return Refused(
+    return run.refusal(
         "no_mtp_layers",
-        f"speculative_method = {MTP} needs layers for multi-token prediction in the checkpoint: "
-        f"{why}. Use another method, for example ngram, or set num_speculative_tokens to 0.",
-        field="speculative_method",
         operands={"model_type": model.model_type if mtp is None else mtp.model_type},
         candidates=_without_mtp(run),
         vllm_text=text,
+        mtp=MTP,
+        why=why,
     )
 
 

@@ -73,14 +73,13 @@ def _without_cache(run: WorkingPlan, empty: list[int]) -> None:
     one = run.rules.groups.one_allocation
     run.problem(
         "stage_without_cache",
-        "pipeline_parallel",
-        f"pipeline_parallel = {stages}: no layer of stage {empty[0]}{others} keeps a cache, of "
-        f"{layers} layers in all, and vLLM cannot allocate none. Take fewer stages.",
         operands={"pipeline_parallel": stages, "layers": layers},
-        # More stages than layers leave one without any.
         candidates=[{"pipeline_parallel": n} for n in range(min(stages - 1, layers), 0, -1)],
-        # Raised by get_kv_cache_config_from_groups, 0.23; a division in get_kv_cache_configs, 0.33
-        vllm_text="integer division or modulo by zero"
-        if one or run.settings.num_gpu_blocks_override
-        else "group_size must be greater than 0",
+        vllm_text=(
+            "integer division or modulo by zero"
+            if one or run.settings.num_gpu_blocks_override
+            else "group_size must be greater than 0"
+        ),
+        empty=empty,
+        others=others,
     )

@@ -51,13 +51,9 @@ def tied_vocabulary(run: WorkingPlan) -> None:
         return
     run.problem(
         "vocabulary_tied_over_stages",
-        "pipeline_parallel",
-        f"pipeline_parallel = {stages}: {name} of {run.rules.title} ties its head to its embedding "
-        "on every stage, and the first stage has no head. vLLM stops with an AttributeError. Set "
-        "pipeline_parallel to 1, and tensor_parallel to more ranks.",
         operands={"pipeline_parallel": stages, "architecture": name},
         candidates=(ONE_STAGE,),
-        vllm_text=f"'PPMissingLayer' object has no attribute '{lacks[name]}'",
+        lacking=lacks[name],
     )
 
 
@@ -89,15 +85,14 @@ def plan_of_transformers(run: WorkingPlan) -> None:
     cut = next((one for one, count in counts.items() if count > 1), None)
     if cut is None or name not in run.rules.model_registry.without_plans:
         return
-    raise Refused(
+    raise run.refusal(
         "split_not_supported",
-        f"{cut} = {counts[cut]}: {run.rules.title} runs {name} through Transformers, whose class "
-        f"says neither how to split it over ranks nor over stages. Set {cut} to 1.",
-        field=cut,
         operands={cut: counts[cut], "architecture": name},
         candidates=[dict.fromkeys((one for one, n in counts.items() if n > 1), 1)],
-        # Raised by the methods named above
-        vllm_text=f" does not support {cut.replace('_', ' ')}. See ",
+        field=cut,
+        cut=cut,
+        count=counts[cut],
+        what=cut.replace("_", " "),
     )
 
 
@@ -114,14 +109,11 @@ def shared_caches(run: WorkingPlan) -> None:
         return
     run.problem(
         "cache_shared_over_stages",
-        "pipeline_parallel",
-        f"pipeline_parallel = {stages} cuts the model before layer {apart[0].start}, and the "
-        f"layers from {first_shared} on read the caches of layers {first_read} to "
-        f"{first_shared - 1}: they must be on one stage. Set pipeline_parallel to 1.",
         operands={"pipeline_parallel": stages, "first_layer": apart[0].start},
         candidates=(ONE_STAGE,),
-        # Raised by validate_kv_sharing_target
-        vllm_text="is not a valid Attention layer in the model.",
+        first_shared=first_shared,
+        first_read=first_read,
+        last_owner=first_shared - 1,
     )
 
 
@@ -205,10 +197,6 @@ def _draft_model(run: WorkingPlan) -> None:
     stages, built = run.settings.pipeline_parallel, run.drafter.layers if run.drafter else ()
     run.problem(
         "draft_model_over_stages",
-        "draft_model",
-        f"pipeline_parallel = {stages} cuts the draft model, too: its last {len(built)} layers "
-        "are built on the last stage, and expect the output of stages that do not exist. vLLM "
-        "stops with an assertion while it profiles. Draft with a head, which is whole.",
         operands={"pipeline_parallel": stages, "layers": len(built)},
         candidates=(ONE_STAGE, {"speculative_method": NGRAM, "draft_model": None}),
     )

@@ -7,7 +7,6 @@ from workbench.core.prefix.hits import (
     reason_without_hits,
     shortest_prompt_with_hit,
 )
-from workbench.core.problems import WARNING
 from workbench.core.working_plan import WorkingPlan
 
 
@@ -25,26 +24,15 @@ def inert_prefix_caching(run: WorkingPlan) -> None:
     shortest = shortest_prompt_with_hit(caching)
     run.problem(
         "prefix_caching_inert",
-        "max_model_len",
-        f"{reason_without_hits(caching)} vLLM starts, and its hit rate stays 0 (vllm#48401).",
-        severity=WARNING,
         operands={"max_model_len": run.max_model_len, "shortest_prompt_with_hit": shortest},
         candidates=(
             {"max_model_len": shortest + 1},
             {"mamba_cache_mode": "align"},
             {"enable_prefix_caching": False, "mamba_cache_mode": None},
         ),
+        reason=reason_without_hits(caching),
     )
 
 
 def _cached_encoder(run: WorkingPlan) -> None:
-    run.problem(
-        "prefix_caching_of_encoder",
-        "enable_prefix_caching",
-        "Cross attention keeps what an encoder read, and CrossAttentionManager finds none of it "
-        "again: with prefix caching vLLM starts, and stops at the first request. Leave it off.",
-        operands={"enable_prefix_caching": True},
-        # Raised by CrossAttentionManager.find_longest_cache_hit
-        vllm_text="CrossAttentionManager does not support caching",
-        candidates=({"enable_prefix_caching": None}, {"enable_prefix_caching": False}),
-    )
+    run.problem("prefix_caching_of_encoder", operands={"enable_prefix_caching": True})

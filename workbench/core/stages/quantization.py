@@ -74,14 +74,12 @@ def quantization_deprecated(run: WorkingPlan) -> None:
     method = run.model.quantization or word
     if method not in DEPRECATED:
         return
-    raise Refused(
+    raise run.refusal(
         "quantization_deprecated",
-        f"vLLM starts with {method} only with --allow-deprecated-quantization. "
-        + ("Take fp8_per_tensor." if word == method else "Take a checkpoint stored otherwise."),
-        field="quantization" if word else "model",
         operands={"quantization": method},
         candidates=[{"quantization": None}, {"quantization": "fp8_per_tensor"}] if word else (),
-        vllm_text="The quantization method %s is deprecated and will be removed in",
+        field="quantization" if word else "model",
+        advice="Take fp8_per_tensor." if word == method else "Take a checkpoint stored otherwise.",
     )
 
 
@@ -142,15 +140,12 @@ def quantization_described(run: WorkingPlan) -> None:
     if word is None or run.model.quantization is not None:
         return
     described = [name for name, one in run.rules.online_methods.items() if one.is_described]
-    raise Refused(
+    raise run.refusal(
         "quantization_not_described",
-        f"--quantization {word} needs a checkpoint that says how it is quantized, and "
-        f"{run.model.name} is plain. Omit it, or take one that quantizes weights as they load: "
-        f"{', '.join(described)}.",
-        field="quantization",
         operands={"quantization": word, "allowed": described},
         candidates=[{"quantization": value} for value in (None, *described)],
         vllm_text=f"Cannot find the config file for {word}" if word in FROM_FILE else "",
+        names=", ".join(described),
     )
 
 
@@ -161,14 +156,13 @@ def description_read(run: WorkingPlan) -> None:
     if found is None:
         return
     takes = [name for name, rules in RULE_SETS.items() if _unread(rules, method, given) is None]
-    raise Refused(
+    raise run.refusal(
         "quantization_not_read",
-        f"{run.rules.title} does not read weights quantized with {method} {found.what(given)}. "
-        "Take a checkpoint stored otherwise" + (f", or vLLM {takes[-1]}." if takes else "."),
-        field="model",
         operands={"quantization": method, **given._asdict()},
         candidates=[{"rules": name} for name in reversed(takes)],
         vllm_text=found.vllm_text(given),
+        what=found.what(given),
+        end=f", or vLLM {takes[-1]}." if takes else ".",
     )
 
 
@@ -192,11 +186,11 @@ def online_weights(run: WorkingPlan) -> None:
     advice = f"Take {others[0]}, or" if others else "Omit it, or take"
     run.problem(
         "no_online_kernel",
-        "quantization",
-        f"--quantization {word} needs {need.device}. {advice} another device.",
         operands={"quantization": word},
         candidates=tuple({"quantization": value} for value in (*others, None)),
         vllm_text=need.vllm_text,
+        need=need,
+        advice=advice,
     )
 
 
@@ -226,15 +220,14 @@ def _inputs_cut(run: WorkingPlan) -> None:
             name = "MXFP8" if part.stored.bits == MXFP8.bits else "MXFP4"
             run.problem(
                 "online_block_cut",
-                "quantization",
-                f"Each rank has {inputs:,} inputs of {part.name}, and {name} has one scale per "
-                f"{MX_BLOCK}: {inputs:,} / {MX_BLOCK} leaves {inputs % MX_BLOCK}. Take "
-                "fp8_per_tensor, or other ranks.",
                 operands={"part": part.name, "inputs": inputs, "block": MX_BLOCK},
-                candidates=({"quantization": "fp8_per_tensor"}, {"quantization": None}),
-                vllm_text=f"Online {name} MoE requires hidden/intermediate sizes divisible"
-                if part.experts > 1
-                else f"{name} requires input_size_per_partition ({inputs}) to be divisible",
+                vllm_text=(
+                    f"Online {name} MoE requires hidden/intermediate sizes divisible"
+                    if part.experts > 1
+                    else f"{name} requires input_size_per_partition ({inputs}) to be divisible"
+                ),
+                name=name,
+                left=inputs % MX_BLOCK,
             )
             return
 
@@ -252,14 +245,13 @@ def quantization_capability(run: WorkingPlan) -> None:
         return
     name = "gpt_oss_mxfp4" if overrules(run.model) and method == "mxfp4" else method
     written, has_name = ".".join(map(str, needed)), run.settings.device is not None
-    raise Refused(
+    raise run.refusal(
         "quantization_capability",
-        f"Weights quantized with {method} need compute capability {written}; this device has "
-        f"{'.'.join(map(str, run.capability))}. Nearest valid value: {written}.",
-        field="device" if has_name else "compute_capability",
         operands={"quantization": method, "needed": written},
         candidates=[{"device": "H100"} if has_name else {"compute_capability": written}],
-        vllm_text=f"The quantization method {name} is not supported for the current GPU.",
+        field="device" if has_name else "compute_capability",
+        own=".".join(map(str, run.capability)),
+        name=name,
     )
 
 

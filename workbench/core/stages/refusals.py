@@ -8,7 +8,6 @@ from workbench.core.arithmetic import cdiv
 from workbench.core.backends import UNQUANTIZED
 from workbench.core.built import has_plain_kinds
 from workbench.core.dtypes import NVFP4_DTYPES, PACKED_DTYPES
-from workbench.core.errors import Refused
 from workbench.core.model import DEFAULT_MAX_MODEL_LEN, SSM
 from workbench.core.platforms import SM10X
 from workbench.core.trace import Rule
@@ -44,15 +43,12 @@ def xpu_batch_invariance(run: WorkingPlan) -> None:
         return
     what = f"weights quantized with {method}" if method else f"kv_cache_dtype = {dtype}"
     kind = "supports only unquantized models" if method else "does not support quantized KV caches"
-    raise Refused(
+    raise run.refusal(
         "xpu_batch_invariance",
-        f"VLLM_BATCH_INVARIANT on XPU takes plain weights and a KV cache of auto, float16 or "
-        f"bfloat16; this has {what}. Switch batch_invariant off, or take a plain one.",
-        field="batch_invariant",
         operands={"quantization": method, "kv_cache_dtype": dtype},
         candidates=[{"batch_invariant": False}, *({"kv_cache_dtype": "auto"},) * (not method)],
-        # Raised by XPUPlatform.check_and_update_config
-        vllm_text=f"XPU batch invariance currently {kind}",
+        what=what,
+        kind=kind,
     )
 
 
@@ -64,16 +60,10 @@ def max_model_len(run: WorkingPlan) -> None:
     if (model.whole_model_type or model.model_type) in run.rules.completes_lengths:
         derived = model.class_max_model_len or derived
     if explicit == -1 and derived is None:
-        raise Refused(
+        raise run.refusal(
             "max_model_len_not_limited",
-            f"max_model_len = -1 shortens the length of {run.model.name} until it fits, and its "
-            f"config.json names none. Omit it, which gives {DEFAULT_MAX_MODEL_LEN} tokens, or set "
-            "a length.",
-            field="max_model_len",
             operands={"max_model_len": explicit},
-            candidates=[{"max_model_len": None}],
-            # Raised by ModelConfig.__post_init__
-            vllm_text="max_model_len must be a positive integer, got int: -1",
+            default_max_model_len=DEFAULT_MAX_MODEL_LEN,
         )
     if explicit in (None, -1):
         run.max_model_len = model.default_max_model_len or derived or DEFAULT_MAX_MODEL_LEN
@@ -81,17 +71,10 @@ def max_model_len(run: WorkingPlan) -> None:
         assert explicit is not None
         run.max_model_len = explicit
         if derived is not None and explicit > derived:
-            raise Refused(
+            raise run.refusal(
                 "max_model_len_too_long",
-                f"max_model_len = {explicit} is longer than the {derived} tokens that "
-                f"{run.model.name} supports. Nearest valid value: {derived}; vLLM accepts more "
-                "only with VLLM_ALLOW_LONG_MAX_MODEL_LEN=1.",
-                field="max_model_len",
                 operands={"max_model_len": explicit, "derived_max_model_len": derived},
                 candidates=[{"max_model_len": derived}],
-                # Raised by _get_and_verify_max_len
-                vllm_text=f"User-specified max_model_len ({explicit}) is greater than the derived "
-                "max_model_len (",
             )
     run.step(MAX_MODEL_LEN, run.max_model_len, explicit=explicit, derived=derived)
 
@@ -115,15 +98,9 @@ def kv_cache_dtype(run: WorkingPlan) -> None:
     # the first and the last attention layers stay unquantized, so it must know which they are
     is_packed = run.kv_cache_dtype in PACKED_DTYPES
     if is_packed and run.model.is_hybrid and not run.model.names_attention_layers:
-        raise Refused(
+        raise run.refusal(
             "turboquant_layers_not_identifiable",
-            f"kv_cache_dtype = {run.kv_cache_dtype} needs a per-layer list in config.json that "
-            f"names the attention layers; {run.model.name} has none. Use auto or fp8.",
-            field="kv_cache_dtype",
             operands={"kv_cache_dtype": run.kv_cache_dtype, "family": run.model.family},
-            candidates=[{"kv_cache_dtype": "auto"}, {"kv_cache_dtype": "fp8"}],
-            # Raised by TurboQuantConfig.get_boundary_skip_layers
-            vllm_text="TurboQuant KV cache requires identifiable",
         )
 
 
@@ -134,15 +111,13 @@ def tensor_parallel(run: WorkingPlan) -> None:
         # Heads of queries only: too few heads of keys and values are copied to several ranks.
         valid = [n for n in range(1, min(heads, 1024) + 1) if heads % n == 0]
         nearest, *others = sorted(valid, key=lambda n: (abs(n - tp), -n))
-        raise Refused(
+        raise run.refusal(
             "heads_not_divisible",
-            f"tensor_parallel = {tp} does not divide the {heads} attention heads of "
-            f"{run.model.name}. Nearest valid value: {nearest}; "
-            f"valid: {', '.join(map(str, valid[:12]))}.",
-            field="tensor_parallel",
             operands={"num_attention_heads": heads, "tensor_parallel": tp},
             candidates=[{"tensor_parallel": n} for n in (nearest, *others)],
             vllm_text=heads_text(heads, tp),
+            nearest=nearest,
+            valid=", ".join(map(str, valid[:12])),
         )
 
 
@@ -167,14 +142,11 @@ def vocabulary_split(run: WorkingPlan) -> None:
     if padded % tp == 0:
         return
     valid = [n for n in range(tp - 1, 0, -1) if padded % n == 0]
-    raise Refused(
+    raise run.refusal(
         "vocabulary_not_divisible",
-        f"tensor_parallel = {tp} does not divide the vocabulary of {run.model.name}, {padded:,} "
-        f"tokens with padding. Nearest valid value: {valid[0]}.",
-        field="tensor_parallel",
         operands={"vocab_size": tokens, "padded": padded, "tensor_parallel": tp},
         candidates=[{"tensor_parallel": n} for n in valid],
-        vllm_text=f"{padded} is not divisible by {tp}",
+        valid=valid,
     )
 
 
@@ -182,16 +154,7 @@ def nvfp4_with_mla(run: WorkingPlan) -> None:
     """Refuse nvfp4 with MLA."""
     attention = run.model.attention
     if run.kv_cache_dtype in NVFP4_DTYPES and attention is not None and attention.use_mla:
-        raise Refused(
-            "nvfp4_with_mla",
-            f"kv_cache_dtype = {run.kv_cache_dtype} does not work with MLA attention; use auto or "
-            "fp8.",
-            field="kv_cache_dtype",
-            operands={"kv_cache_dtype": run.kv_cache_dtype},
-            candidates=[{"kv_cache_dtype": "fp8"}, {"kv_cache_dtype": "auto"}],
-            # Raised by VllmConfig.validate_nvfp4_kv_cache_with_mla
-            vllm_text="nvfp4 KV cache is not supported with MLA",
-        )
+        raise run.refusal("nvfp4_with_mla", operands={"kv_cache_dtype": run.kv_cache_dtype})
 
 
 def served_architecture(run: WorkingPlan) -> None:
@@ -223,14 +186,14 @@ def _require_served(run: WorkingPlan) -> None:
         else (f"vLLM {last.removesuffix('.0')} was the last with one")
     )
     hint = TRANSFORMERS_HINT if _run_by_transformers(run) else ""
-    raise Refused(
+    raise run.refusal(
         "architecture_not_served",
-        f"{run.rules.title} has no implementation of {name} ({has}), and no KV-cache sizes of its "
-        f"own for it.{hint} Use vLLM {elsewhere[-1]} instead.",
-        field="model",
         operands={"architecture": name, "versions": list(elsewhere), "last_version": last},
         candidates=[{"rules": version} for version in reversed(elsewhere)],
         vllm_text=_transformers_text(run) if hint else _registry_text(name, last),
+        has=has,
+        hint=hint,
+        newest=elsewhere[-1],
     )
 
 
@@ -253,12 +216,8 @@ def mamba_block_size(run: WorkingPlan) -> None:
     explicit = run.settings.mamba_block_size
     if explicit is None or explicit == run.max_model_len or run.enable_prefix_caching:
         return
-    raise Refused(
+    raise run.refusal(
         "mamba_block_size_without_prefix_caching",
-        f"mamba_block_size = {explicit} is only allowed with enable_prefix_caching = true; without "
-        f"it the state block spans the longest request ({run.max_model_len} tokens).",
-        field="mamba_block_size",
         operands={"mamba_block_size": explicit, "max_model_len": run.max_model_len},
-        candidates=[{"enable_prefix_caching": True}, {"mamba_block_size": None}],
         vllm_text=BLOCK_WITHOUT_CACHING,
     )

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from workbench.core.errors import Refused, unknown_name_message
 from workbench.core.model import Model
-from workbench.core.problems import WARNING
 from workbench.core.rule_set import RULE_SETS
 from workbench.core.speculation import (
     DRAFT_MODEL,
@@ -125,28 +124,21 @@ def _limit_length(run: WorkingPlan, method: str) -> None:
 
 def _unknown(run: WorkingPlan, method: str) -> Refused:
     names = run.rules.speculation.names
-    return Refused(
+    return run.refusal(
         "speculative_method_unknown",
-        f"{unknown_name_message('speculative_method', method, names)} {run.rules.title} has no "
-        "such method.",
-        field="speculative_method",
         operands={"speculative_method": method, "allowed": list(names)},
         candidates=[{"speculative_method": None}, {"speculative_method": NGRAM}],
-        vllm_text="1 validation error for SpeculativeConfig",
+        message_of_name=unknown_name_message("speculative_method", method, names),
     )
 
 
 def _without_own_dtype(run: WorkingPlan) -> Refused:
     able = [name for name, rules in RULE_SETS.items() if rules.speculation.takes_kv_cache_dtype]
-    return Refused(
+    return run.refusal(
         "draft_kv_cache_dtype_unknown",
-        f"draft_kv_cache_dtype = {run.settings.draft_kv_cache_dtype}: drafters of "
-        f"{run.rules.title} have the KV-cache dtype of their target. Leave it out, or choose "
-        f"version {' or '.join(able)}.",
-        field="draft_kv_cache_dtype",
         operands={"draft_kv_cache_dtype": run.settings.draft_kv_cache_dtype},
         candidates=[{"draft_kv_cache_dtype": None}, *({"rules": name} for name in able)],
-        vllm_text="1 validation error for SpeculativeConfig",
+        known=" or ".join(able),
     )
 
 
@@ -157,15 +149,11 @@ def _one_method(run: WorkingPlan) -> None:
         return
     run.problem(
         "two_speculative_methods",
-        "speculative_method",
-        f"hidden_state_layers = {run.settings.hidden_state_layers} uses the speculative method "
-        f"{HIDDEN_STATES}, and a server has one method: speculative_method = {method} cannot be "
-        "used as well. Set one of the two.",
         operands={
             "speculative_method": method,
             "hidden_state_layers": run.settings.hidden_state_layers,
         },
-        candidates=({"speculative_method": None}, {"hidden_state_layers": 0}),
+        hidden_states=HIDDEN_STATES,
     )
 
 
@@ -174,15 +162,8 @@ def _without_tokens(run: WorkingPlan, method: str | None) -> None:
     given = f"speculative_method = {method}" if draft is None else f"draft_model = {draft.name}"
     run.problem(
         "speculative_tokens_missing",
-        "num_speculative_tokens",
-        f"{given} has no effect: num_speculative_tokens is 0, which switches "
-        "speculative decoding off. Set it to 1 or more.",
-        severity=WARNING,
         operands={"speculative_method": method, "num_speculative_tokens": 0},
-        candidates=(
-            {"num_speculative_tokens": 1},
-            {"speculative_method": None, "draft_model": None},
-        ),
+        given=given,
     )
 
 
@@ -193,12 +174,7 @@ def _not_counted(run: WorkingPlan, method: str) -> None:
         return
     run.problem(
         "drafter_layers_not_counted",
-        "speculative_method",
-        f"The drafter of method {method} has a cache of its own, {layers}, which no config.json "
-        "describes. It is missing from the groups: num_blocks, max_concurrency and the sizes per "
-        "block are those of the target model alone. vLLM will have fewer blocks, and may group the "
-        "layers in another way.",
-        severity=WARNING,
         operands={"speculative_method": method},
         candidates=({"speculative_method": None}, {"speculative_method": NGRAM}),
+        layers=layers,
     )

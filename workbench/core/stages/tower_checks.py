@@ -1,6 +1,5 @@
 """What the encoders of images and sound refuse when their layers are built."""
 
-from workbench.core.errors import Refused
 from workbench.core.weights import COLUMN, TOWER, Tower
 from workbench.core.working_plan import WorkingPlan
 
@@ -26,14 +25,13 @@ def tower_split(run: WorkingPlan) -> None:
     elements = f"elements of the {tower.widens}"
     size, what = (tower.heads, "heads") if cut_heads else (tower.width, elements)
     valid = [n for n in range(tp - 1, 0, -1) if not (tower.heads % n or tower.width % n)]
-    raise Refused(
+    raise run.refusal(
         "tower_not_divisible",
-        f"tensor_parallel = {tp} does not divide the {size} {what} of the tower for images or "
-        f"sound of {run.model.name}. Nearest valid value: {valid[0]}.",
-        field="tensor_parallel",
         operands={"size": size, "tensor_parallel": tp},
         candidates=[{"tensor_parallel": n} for n in valid],
         vllm_text=f"{size} is not divisible by {tp}" if has_words else "",
+        what=what,
+        valid=valid,
     )
 
 
@@ -47,9 +45,6 @@ def tower_rotation(run: WorkingPlan) -> None:
     whole = "head_dim must be divisible by 16 (4:6:6)" if size % 2 == 0 else "head_dim must be even"
     run.problem(
         "tower_heads_not_rotated",
-        "model",
-        f"A head of the tower for images of {run.model.name} has {size} elements. The class "
-        f"rotates them along three axes, and needs a multiple of {2 * AXES_PAIRS}.",
         operands={"head_size": size, "multiple": 2 * AXES_PAIRS},
         vllm_text=whole if size % AXES_PAIRS else half,
     )

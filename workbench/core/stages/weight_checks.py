@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from math import gcd
 
 from workbench.core.described import AWQ, COMPRESSED, GPTQ
-from workbench.core.errors import Refused
 from workbench.core.groups.built_layers import unquantized_layers
 from workbench.core.missing_kernels import NO_GROUPS_LINEAR, NO_SCALED_LINEAR, quantized_parts
 from workbench.core.model import SSM
@@ -49,16 +48,12 @@ def weight_algorithm(run: WorkingPlan) -> None:
     newer = [
         name for name, rules in RULE_SETS.items() if given.upper() in rules.modelopt_algorithms
     ]
-    raise Refused(
+    raise run.refusal(
         "weight_algorithm_unknown",
-        f"The checkpoint names the algorithm {given} of ModelOpt, which {run.rules.title} does not "
-        f"know. Allowed: {', '.join(sorted(known))}."
-        + (f" Use vLLM {newer[-1]}." if newer else ""),
-        field="model",
         operands={"quant_algo": given, "known": sorted(known)},
         candidates=[{"rules": name} for name in reversed(newer)],
-        # Raised by ModelArchConfigConvertorBase._normalize_quantization_config
-        vllm_text=f"Unknown ModelOpt quant algo: {given}",
+        names=", ".join(sorted(known)),
+        end=f" Use vLLM {newer[-1]}." if newer else "",
     )
 
 
@@ -67,15 +62,8 @@ def weight_platform(run: WorkingPlan) -> None:
     method, platform = loading_method(run), run.platform.name
     if method not in run.rules.unlisted_methods.get(platform, ()):
         return
-    raise Refused(
-        "quantization_not_on_platform",
-        f"Weights quantized with {method} do not run on {run.platform.title} in vLLM "
-        f"{run.rules.version}. Use another platform, or weights stored otherwise.",
-        field="platform",
-        operands={"quantization": method, "platform": platform},
-        candidates=[{"platform": "cuda"}, {"platform": "rocm"}],
-        # Raised by Platform.verify_quantization
-        vllm_text=f"{method} quantization is currently not supported in {platform}.",
+    raise run.refusal(
+        "quantization_not_on_platform", operands={"quantization": method, "platform": platform}
     )
 
 
@@ -98,13 +86,12 @@ def weight_blocks(run: WorkingPlan) -> None:
     ranks, nearest = part.ranks(split), f"Nearest valid value: {written(valid[:1])}."
     run.problem(
         "weight_block_cut",
-        "tensor_parallel",
-        f"Each of {ranks} ranks has {size:,} of {part.name}, and the {method} weights have one "
-        f"scale per block of {block}: {size:,} / {block} leaves {size % block}. "
-        + (nearest if valid else "No number of ranks avoids that."),
         operands={"part": part.name, "size": size, "block": block, "ranks": ranks},
         candidates=tuple(valid),
         vllm_text=text,
+        method=method,
+        left=size % block,
+        advice=nearest if valid else "No number of ranks avoids that.",
     )
 
 
@@ -124,17 +111,14 @@ def expert_split(run: WorkingPlan) -> None:
     if part is None:
         return
     valid = other_splits(run, lambda other: all(one.fits(other) for one in parts))
-    raise Refused(
+    raise run.refusal(
         "experts_not_divisible",
-        f"tensor_parallel = {split.ranks} times data_parallel = {split.engines} are "
-        f"{split.of_experts} ranks, which cannot have equal shares of {part.name}: "
-        f"{part.inputs if part.shard == ROW else part.outputs[0][0]:,} is not a multiple. "
-        f"Nearest valid value: {written(valid[:1])}; with enable_expert_parallel every rank has "
-        "whole experts.",
-        field="data_parallel" if split.engines > 1 else "tensor_parallel",
         operands={"ranks": split.of_experts, "part": part.name},
         candidates=valid,
-        vllm_text="",  # an assertion without words
+        field="data_parallel" if split.engines > 1 else "tensor_parallel",
+        split=split,
+        whole=part.inputs if part.shard == ROW else part.outputs[0][0],
+        nearest=written(valid[:1]),
     )
 
 
