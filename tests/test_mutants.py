@@ -153,6 +153,32 @@ def test_a_program_is_judged_first_by_the_tests_of_what_starts_it(points, tmp_pa
     assert {tuple(cover.tests_of(one)) for one in inside} == {("test_start", "test_go")}
 
 
+def test_what_no_note_reaches_is_judged_by_its_file_or_by_what_names_it(points, tmp_path):
+    from mutation_cover import Area, Cover
+
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code/x.py").write_text(
+        "def f():\n    return 1\n\n\ndef traced(n):\n    return n + 1\n"
+    )
+    (tmp_path / "code/started.py").write_text("def g():\n    return 2\n")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_a.py").write_text("")
+    (tmp_path / "tests/test_b.py").write_text("RUN = 'from code.started import g; g()'\n")
+    a, b = "tests/test_a.py::test_f", "tests/test_b.py::test_run"
+    cover = Cover(
+        Area("x", "code", ("tests",)), tmp_path, {a: 9.0, b: 9.0}, {("code/x.py", 2): [a]}
+    )
+
+    def judges(file):
+        found = points.mutants((tmp_path / file).read_bytes(), file)
+        return {one.function: cover.tests_of(one) for one in found}
+
+    assert judges("code/x.py") == {"f": [a], "traced": [a]}
+    assert judges("code/started.py") == {"g": [b]}
+    (tmp_path / "tests/test_b.py").write_text("")
+    assert judges("code/started.py") == {"g": [a]}
+
+
 def test_text_types_and_messages_stay(points):
     source = b"x: int | None = f'{1 + 1}'\nraise ValueError(2 + 3)\nassert 1 < 2\n"
     assert list(points.mutants(source, "x.py")) == []

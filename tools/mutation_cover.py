@@ -16,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
 
+from mutation_names import defined_by, entries, imported, names_in, names_module, started
 from mutation_points import BODIES, Mutant, blocks
 from mutation_runs import Request, Runner
 
@@ -63,18 +64,27 @@ class Cover:
     """The tests that reach a block."""
 
     def tests_of(self, mutant: Mutant) -> list[str]:
-        """Return the tests that reach a change, those first that say most for the least time."""
+        """Return the tests that may notice a change, those first that say most for the least time.
+
+        After those that reach it come others: what torch traces, or a process of its own runs, is
+        reached without a note.
+        """
+        file = mutant.file
+        tests = [*self.reaching(mutant), *self.tests_of_file(file), *self.namers(file)]
+        return list(dict.fromkeys(tests or self.tests_of_folder(file)))[:MOST]
+
+    def reaching(self, mutant: Mutant) -> list[str]:
+        """Return the tests that reach a change, or what uses the names that it defines."""
         block = self.block_at(mutant.file, mutant.line)
         if block and block in self.reached:
             rare = sorted(self.branches_at(mutant.file, mutant.line), key=len)
             first = chain.from_iterable(in_turns(some, self.seconds)[:RARE] for some in rare)
             rest = in_turns(self.reached[block], self.seconds)
-            return list(dict.fromkeys([*first, *rest]))[:MOST]
+            return [*first, *rest]
         wanted = self.names_at(mutant.file, mutant.line)
         # a name such as `main` means the one of its own file first
         followed = [*self.followed(wanted, {mutant.file}), *self.followed(wanted)]
-        followed = [*self.importers(wanted), *followed]
-        return list(dict.fromkeys(followed))[:MOST] or self.tests_of_file(mutant.file)
+        return [*self.importers(wanted), *followed]
 
     def followed(self, names: set[str], files: set[str] | None = None) -> list[str]:
         """Return the tests of what uses names, and of what uses that in turn, nearest first.
@@ -105,7 +115,21 @@ class Cover:
     def tests_of_file(self, file: str) -> list[str]:
         """Return the tests that reach any block of a file."""
         found = (tests for (name, _), tests in self.reached.items() if name == file)
-        return in_turns(set(chain.from_iterable(found)), self.seconds)[:MOST]
+        return in_turns(set(chain.from_iterable(found)), self.seconds)
+
+    def tests_of_folder(self, file: str) -> list[str]:
+        """Return the tests that reach any block of the files alongside."""
+        folder = Path(file).parent
+        found = (tests for (name, _), tests in self.reached.items() if Path(name).parent == folder)
+        return in_turns(set(chain.from_iterable(found)), self.seconds)
+
+    def namers(self, file: str) -> list[str]:
+        """Return the tests of files that name a module, also in the text of a program."""
+        files = {
+            one for one in self.area.test_files(self.root) if names_module(self.root / one, file)
+        }
+        tests = (test for test in self.seconds if test.partition("::")[0] in files)
+        return in_turns(tests, self.seconds)
 
     def block_at(self, file: str, line: int) -> Block | None:
         """Return the innermost block around a line of a file; None outside of functions.
@@ -169,46 +193,6 @@ class Cover:
                     own = {started(Path(file).with_suffix("").parts[-1])}
                 found.append(((file, body[0].lineno), names, own))
         return found
-
-
-def names_in(node: ast.AST) -> Iterator[str]:
-    """Yield the names that a piece of code mentions."""
-    for one in ast.walk(node):
-        match one:
-            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.keyword(arg=str(name)):
-                yield name
-            case ast.Constant(value=str(name)) if name.count(".") > 1:
-                yield started(name.rpartition(".")[2])
-
-
-def entries(tree: ast.Module) -> list[ast.stmt]:
-    """Return what runs a module that is started as a program, in a process that notes no block."""
-    return [one for one in tree.body if isinstance(one, ast.If)]
-
-
-def started(module: str) -> str:
-    """Return the name by which code that starts a module as a program is found."""
-    return f"-m {module}"
-
-
-def defined_by(node: ast.stmt) -> set[str]:
-    """Return the names that a statement defines."""
-    match node:
-        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-            return {name}
-        case ast.Assign(targets=targets):
-            every = chain.from_iterable(map(ast.walk, targets))
-            return {one.id for one in every if isinstance(one, ast.Name)}
-        case ast.AnnAssign(target=ast.Name(id=name)):
-            return {name}
-    return set()
-
-
-def imported(path: Path) -> set[str]:
-    """Return the names that a file imports from modules."""
-    tree = ast.parse(path.read_bytes())
-    found = (one.names for one in ast.walk(tree) if isinstance(one, ast.ImportFrom))
-    return {name.name for name in chain.from_iterable(found)}
 
 
 def in_turns(tests: Iterable[str], seconds: dict[str, float]) -> list[str]:
