@@ -16,6 +16,7 @@ import torch
 
 from workbench.kernels.bench import flex, gpu_clock, timing
 from workbench.kernels.bench import run as bench_run
+from workbench.kernels.bench.__main__ import main
 from workbench.kernels.bench.flex import READS_MASKED, FlexRun
 from workbench.kernels.bench.flex_cases import CASES
 from workbench.kernels.bench.flex_inputs import Truth, flex_input, truth
@@ -286,6 +287,20 @@ def test_compile_only_runs_nothing(tmp_path):
     result = SimpleNamespace(**json.loads(file.read_text(encoding="utf-8")))
     assert result.verdicts == result.steps == result.metadata == []
     assert result.gate
+
+
+@pytest.mark.parametrize(("flags", "wanted"), [((), False), (("--compile-only",), True)])
+def test_only_the_flag_leaves_everything_to_the_compiler(flags, wanted, monkeypatch):
+    plans = []
+
+    def run(plan):
+        plans.append(plan)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(flex, "run", run)
+    with pytest.raises(KeyboardInterrupt):
+        main(["flex", *flags])
+    assert [(plan.compile_only, plan.quick) for plan in plans] == [(wanted, False)]
 
 
 def test_an_unknown_case_ends_the_program():

@@ -9,15 +9,18 @@ pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 from importlib.util import find_spec
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import torch
 
+from workbench.kernels.bench import library_peers
 from workbench.kernels.bench.flex_cases import CASES
 from workbench.kernels.bench.flex_inputs import flex_input
 from workbench.kernels.bench.library_peers import (
     LIBRARIES,
     CudnnPeer,
+    FlashAttentionPeer,
+    FlashInferPeer,
     flash_arguments,
     flashinfer_plan,
     library_kinds,
@@ -71,6 +74,57 @@ def test_flashinfer_gets_every_key_in_its_place(given):
         assert found["causal"]
         assert found["qo_indptr"].tolist() == given.paged.batch.query_start_loc.tolist()
     assert found["window_left"] == (given.case.window or 0) - 1
+
+
+class Wrapper:
+    """What FlashInfer's wrappers are given."""
+
+    def __init__(self, workspace, layout, *, use_tensor_cores=None):
+        self.made = (workspace, layout, use_tensor_cores)
+
+    def plan(self, **arguments):
+        self.arguments = arguments
+
+    def run(self, query, cache, *, out):
+        self.ran = (query, cache)
+        out.fill_(1)
+
+
+@pytest.mark.parametrize("name", ["D1", "P1"])
+def test_flashinfer_plans_once_in_a_workspace_and_then_runs(name, monkeypatch):
+    monkeypatch.setattr(library_peers, "check_flash_case", lambda given: None)
+    given = flex_input(CASES[name].reduced(), DEVICE)
+    decode, prefill = type("Decode", (Wrapper,), {}), type("Prefill", (Wrapper,), {})
+    library = SimpleNamespace(
+        BatchDecodeWithPagedKVCacheWrapper=decode, BatchPrefillWithPagedKVCacheWrapper=prefill
+    )
+    peer = FlashInferPeer(library, given)
+    peer.ready()
+    peer.launch()
+    planned = flashinfer_plan(given)
+    wrapper = peer._wrapper
+    workspace, layout, tensor_cores = wrapper.made
+    assert type(wrapper) is (decode if planned.is_decode else prefill)
+    assert (layout, tensor_cores) == ("NHD", True if planned.is_decode else None)
+    assert workspace.dtype == torch.uint8
+    assert workspace.nbytes >= 128 * 2**20  # what FlashInfer's documentation recommends
+    assert wrapper.arguments.keys() == planned.arguments.keys()
+    assert wrapper.ran[0] is given.paged.query
+    assert wrapper.ran[1] is given.paged.kv_cache
+    assert torch.all(peer.out == 1)
+    assert peer.metadata_bytes > workspace.nbytes
+
+
+def test_flash_attention_is_called_with_what_was_made_ready(monkeypatch):
+    monkeypatch.setattr(library_peers, "check_flash_case", lambda given: None)
+    given = flex_input(CASES["D1"].reduced(), DEVICE)
+    library = SimpleNamespace(flash_attn_with_kvcache=lambda **arguments: arguments)
+    peer = FlashAttentionPeer(library, given)
+    peer.ready()
+    peer.launch()
+    assert peer.out.keys() == flash_arguments(given).keys()
+    tensors = [peer.out[name] for name in ("cache_seqlens", "page_table", "cu_seqlens_q")]
+    assert peer.metadata_bytes == sum(4 * one.numel() for one in tensors)
 
 
 def test_what_a_library_cannot_compute_is_said():

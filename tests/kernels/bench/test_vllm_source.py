@@ -2,12 +2,14 @@
 
 import os
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
+import numpy as np
 import torch
 
 from workbench.kernels.bench.inputs import step_input
@@ -17,7 +19,7 @@ from workbench.kernels.bench.vllm_source import (
     importable,
     named_folders,
 )
-from workbench.kernels.bench.vllm_tables import find_vllm, load_vllm, vllm
+from workbench.kernels.bench.vllm_tables import VllmPeer, _device_view, find_vllm, load_vllm, vllm
 from workbench.kernels.bench.workloads import WORKLOADS
 
 FUSED_BUFFERS = """
@@ -133,6 +135,60 @@ def test_what_vllm_imports_is_there_only_while_it_is_needed(tmp_path, monkeypatc
     assert loaded.expand(None, 3, 4) == 7
     copied = loaded.buffers.async_tensor_h2d([1, 2], dtype=torch.int32)
     assert copied.tolist() == [1, 2]
+
+
+class CountingTables:
+    """What the peer uses of vLLM's class, in the layout of 0.33 or, with kernel blocks, of 0.23."""
+
+    def __init__(self, block_sizes, max_num_reqs, kernel_block_sizes=None, **_sizes):
+        of_kernel = kernel_block_sizes or block_sizes
+        self.ratios = [size // kernel for size, kernel in zip(block_sizes, of_kernel, strict=True)]
+        self.num_blocks = SimpleNamespace(np=np.zeros((len(block_sizes), max_num_reqs), int))
+        self.input_block_tables = [torch.zeros(max_num_reqs, 1) for _ in block_sizes]
+        self.slot_mappings = None
+        self.applied = 0
+
+    def append_block_ids(self, row, ids, overwrite):
+        for g, blocks in enumerate(ids):
+            old = 0 if overwrite else self.num_blocks.np[g, row]
+            self.num_blocks.np[g, row] = old + len(blocks) * self.ratios[g]
+
+    def apply_staged_writes(self):
+        self.applied += 1
+
+
+@pytest.mark.parametrize("newer", [True, False])
+@pytest.mark.parametrize("name", ["W1", "W2"])
+def test_a_step_of_vllm_appends_and_can_be_repeated(name, newer):
+    given = step_input(WORKLOADS[name].reduced(), 0)
+    loaded = SimpleNamespace(
+        source=SimpleNamespace(newer=newer),
+        tables=SimpleNamespace(BlockTables=CountingTables),
+        modules={},
+    )
+    peer = VllmPeer(loaded, given, launches=False)
+    counts = peer._theirs.num_blocks.np
+    ratios = [1 if newer else group.ratio for group in given.workload.groups]
+    expected = np.zeros_like(counts)
+    for row, held in zip(given.rows, given.held, strict=True):
+        expected[:, row] = [len(ids) * ratio for ids, ratio in zip(held, ratios, strict=True)]
+    assert np.array_equal(counts, expected)
+    for repetition in range(2):
+        peer.host()
+        after = expected.copy()
+        for row, new in zip(given.written_rows, given.new_ids, strict=True):
+            after[:, row] += [len(ids) * ratio for ids, ratio in zip(new, ratios, strict=True)]
+        assert np.array_equal(counts, after)
+        assert peer._theirs.applied == repetition + 1
+        peer.rewind()
+        assert np.array_equal(counts, expected)
+
+
+def test_what_is_not_pinned_or_empty_needs_no_address():
+    plain = torch.zeros(3)
+    assert _device_view(plain) is plain
+    empty = SimpleNamespace(is_pinned=lambda: True, numel=lambda: 0, cuda=lambda: "there")
+    assert _device_view(empty) == "there"
 
 
 def test_launches_can_be_skipped(tmp_path):

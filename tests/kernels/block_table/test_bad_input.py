@@ -182,6 +182,9 @@ def test_tables_that_cannot_be(path):
         make(groups=GROUPS[:1], num_blocks=2**30)
     with pytest.raises(BlockTableError, match="nearest that does is 8"):
         make(parallel=ContextParallel(2, 0, 12), groups=[TableGroup(32, 8, 1)])
+    assert make(
+        parallel=ContextParallel(1, 0, 12), groups=[TableGroup(32, 8, 1)]
+    )  # runs of no other
     with pytest.raises(BlockTableError, match="32-bit position"):
         make(groups=[TableGroup(2**20, 16, 600)], parallel=ContextParallel(4))
     for bad in ({"size": 0}, {"size": 2, "rank": 2}, {"rank": -1}, {"interleave": 0}):

@@ -48,6 +48,15 @@ def test_the_grid_follows_the_live_rows_and_not_the_tables():
     assert programs_of(1, [300, 1], padded=17) == slots + 2 * 3 + 2
 
 
+def test_programs_share_the_ids_of_a_long_write():
+    tables = BlockTables([LONG], max_requests=32, max_tokens=32, num_blocks=70_000, path="fast")
+    path = tables._path
+    path._most_programs, path.apply_ids = 1000, 4
+    tables.append(0, [[*range(3000)]])
+    tables.upload([0], [0, 1], [0])
+    assert path._apply_programs == 750
+
+
 def test_rows_that_became_shorter_shrink_the_grid_and_leave_zero_rows_zero():
     tables = CheckedTables([TableGroup(16, 16, 700)], "fast", max_requests=20, max_tokens=8)
     tables.append(3, [[*range(700)]])

@@ -1,6 +1,7 @@
 """What is refused, with the place and the limit, before anything is launched."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -306,6 +307,10 @@ def test_a_mask_that_decides_in_python_is_shown_its_line(mod, line):
     mask = Mask("python", mod, masks.causal().torch_mask_mod)
     expected = {"field": "mask", "given": line}
     refused("(?s)whole tiles.*tl.where.*Example", attend, options={"mask": mask}, **expected)
+    with pytest.raises(PagedFlexError) as caught:
+        attend(mask=mask)
+    number = caught.value.index
+    assert Path(mods.__file__).read_text(encoding="utf-8").splitlines()[number - 1].strip() == line
 
 
 def test_a_mask_may_decide_on_its_parameter():

@@ -50,6 +50,23 @@ def test_the_inverse_table_as_vllm_builds_it():
     assert found == [{1: 2, 3: 0, 5: 1, 7: 3}, {8: 0, 10: 1}, {4: 1, 11: 2}]
 
 
+def test_a_slot_is_a_key_of_the_request_that_holds_its_block():
+    slots = slots_of(example(), 16, 12, DEVICE)
+    tokens, pool = torch.arange(QUERIES[-1]), torch.arange(12 * 16)
+    grid = (one.to(DEVICE) for one in torch.meshgrid(tokens, pool, indexing="ij"))
+    request, position, key, valid = slots.places(*grid)
+    for i, row in enumerate(request[:, 0].tolist()):
+        assert QUERIES[row] <= i < QUERIES[row + 1]
+        # queries are the last tokens
+        assert set(position[i].tolist()) == {LENGTHS[row] - QUERIES[row + 1] + i}
+        held = {int(slot): int(key[i, slot]) for slot in valid[i].nonzero()}
+        assert {(ROWS[row][k // 16], k % 16) for k in held.values()} == {
+            divmod(slot, 16) for slot in held
+        }
+        # the third row has a block twice: its later place counts
+        assert sorted(held.values()) == [*range(16 if row == 2 else 0, LENGTHS[row])]
+
+
 def test_blocks_in_the_order_in_which_vllm_023_visits_them():
     assert first_occurrences(torch.tensor([[3, 1, 0, 1, 2]])).tolist() == [[3, 1, 2, -1, -1]]
     assert lists(16) == [[3, 5, 1, 7, 8, 10, 11, 4], [4, 11]]
