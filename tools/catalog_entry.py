@@ -3,11 +3,11 @@
     tools/catalog_entry.py Qwen/Qwen3-14B config.json --name qwen3-14b --origin "where it was read"
 
 The line states what differs from the line that is nearest to it. Fields that say nothing of sizes
-are omitted (`OMITTED`); long tables of quantized modules are written with *, or cut, where that
-changes no number. The model that is read from the line is that of the whole file, or nothing is
-written. Without --name the checkpoint
-is found by its hub id only. --merge FILE adds hf_quant_config.json, which vLLM reads where
-config.json has no quantization_config.
+are omitted (`OMITTED`); long tables of quantized modules are written with *, or name one expert of
+each layer, where the weights are known and that changes no number. The model that is read from the
+line is that of the whole file, or nothing is written. Without --name the checkpoint is found by its
+hub id only. --merge FILE adds hf_quant_config.json, which vLLM reads where config.json has no
+quantization_config.
 """
 
 import argparse
@@ -37,6 +37,8 @@ OMITTED = re.compile(
     r"|remove_invalid_values|suppress_tokens|begin_suppress_tokens|no_repeat_ngram_size|prefix"
     r"|tokenizer_class|torchscript|use_bfloat16|chunk_size_feed_forward|diversity_penalty|unsloth\w*"
 )
+EXPERTS = ".experts."
+"""In names of modules: one expert says how all of its layer are stored."""
 REQUIRED = {"eos_token_id": "ple_layer_ids"}
 """Field -> another with which transformers refuses a file without it."""
 
@@ -89,6 +91,8 @@ def short(config: dict[str, Any]) -> dict[str, Any]:
 def without_long_tables(config: dict[str, Any]) -> dict[str, Any]:
     """Return a config.json with short tables of (un)quantized modules, if it is read the same."""
     read = described(config)
+    if read_model(config, "x").weights.unknown:
+        return config  # nothing would hold that a shorter table says the same
     for path, value in long_tables(config.get("quantization_config"), ("quantization_config",)):
         for shorter in shorter_tables(value):
             changed = replaced(config, path, shorter)
@@ -107,9 +111,12 @@ def long_tables(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[st
 
 
 def shorter_tables(value: Any) -> tuple[Any, ...]:
-    """Return shorter forms of a table, the truest first: vLLM wants one that is not empty."""
+    """Return shorter forms of a table, the truest first."""
     if isinstance(value, dict):
-        return (dict(list(value.items())[:2]),)
+        layers: dict[str, str] = {}
+        for name in value:
+            layers.setdefault(name.partition(EXPERTS)[0] if EXPERTS in name else name, name)
+        return ({name: value[name] for name in layers.values()},)
     patterns = [re.sub(r"\d+", "*", str(name)) for name in value]
     return list(dict.fromkeys(patterns)), []
 

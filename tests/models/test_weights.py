@@ -22,7 +22,7 @@ from workbench.core.weights import LENGTH, NO_WEIGHTS, STEP, Format, Part
 from workbench.core.working_plan import UntracedPlan
 from workbench.models import catalog_names, load_model
 from workbench.models.read import read_model
-from workbench.models.weights.scheme import NVFP4
+from workbench.models.weights.stored import NVFP4
 from workbench.scenario import Scenario
 
 
@@ -102,7 +102,7 @@ def test_both_versions_and_several_ranks_are_recorded():
     assert {answer["tensor_parallel"] for answer in answers} == {1, 2, 4, 8}
 
 
-UNKNOWN = {"kimi-k3", "minimax-m3", "nemotron-3.5-lightning-30b-a3b"}
+UNKNOWN = {"kimi-k3", "minimax-m3"}
 
 
 @pytest.mark.parametrize("name", catalog_names())

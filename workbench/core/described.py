@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 AWQ, GPTQ, COMPRESSED = "awq", "gptq", "compressed-tensors"
+MODELOPT = "modelopt"
+"""What ModelOpt's FP8 is called; names of its other methods begin with it."""
 
 
 class Description(NamedTuple):

@@ -109,7 +109,7 @@ FP4_WITHOUT_INPUTS = MissingKernel(
     platforms=("rocm", "xpu", "cpu"),
     what="in NVFP4 without quantized inputs",
     devices="CUDA",
-    # CompressedTensorsW4A16Fp4 takes this one alone
+    # CompressedTensorsW4A16Fp4 and ModelOptLinearMethod take this one alone
     vllm_text="Forced NVFP4 kernel MarlinNvFp4LinearKernel is not supported",
     is_missing=lambda _place, stored: stored.is_fp4_linear,
 )

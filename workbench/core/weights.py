@@ -28,7 +28,7 @@ MTP_PART = "mtp"
 EMBEDDING, TABLE = "embed_tokens", "cos_sin_cache"
 """Names of parts: the vocabulary of the input, and a table of positions, which may have more words.
 """
-FLOAT = 4
+FLOAT, HALF = 4, 2
 """Bytes of a scale that a tensor has one of."""
 EXPERT_PLACE = 4
 """Bytes that say which rank has an expert, where ranks have whole ones."""
@@ -54,6 +54,8 @@ class Format(NamedTuple):
     """More per layer, or per expert."""
     is_integer: bool = False
     """Of a checkpoint: integers, not small floats."""
+    halves: int = 0
+    """Numbers of 16 bits per merged output."""
 
     @property
     def is_square(self) -> bool:
@@ -71,10 +73,15 @@ class Format(NamedTuple):
         is_micro = self.block is not None and self.block[0] == 1 and self.block[1] > 0
         return self.bits == 8 and not self.is_integer and not is_micro
 
+    @property
+    def scalar_bytes(self) -> int:
+        """Return the bytes of the numbers that each merged output has."""
+        return self.scalars * FLOAT + self.halves * HALF
+
     def size(self, outputs: list[int], inputs: int) -> int:
         """Return the bytes of merged outputs over `inputs`, without a bias and `fixed_bytes`."""
         rows = sum(outputs)
-        found = rows * inputs * self.bits // 8 + self.scalars * FLOAT * len(outputs)
+        found = rows * inputs * self.bits // 8 + len(outputs) * self.scalar_bytes
         if self.block is not None:
             high, wide = self.block[0] or rows, self.block[1] or inputs
             # Groups of inputs are counted whole; squares at the edges are scales of their own.

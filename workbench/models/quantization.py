@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.core.described import AWQ, COMPRESSED, GPTQ, Description
+from workbench.core.described import AWQ, COMPRESSED, GPTQ, MODELOPT, Description
 from workbench.core.model import Attention
 from workbench.models.fields import Fields
 
-MODELOPT = "modelopt"
 MODELOPT_METHODS = {
     "NVFP4": "modelopt_fp4",
     "MXFP8": "modelopt_mxfp8",

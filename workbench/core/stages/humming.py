@@ -3,11 +3,10 @@
 Source: `from_config` of `BaseWeightSchema` and `ModeloptWeightSchema`, humming-kernels 0.1.19.
 """
 
+from workbench.core.described import MODELOPT
 from workbench.core.online import HUMMING, as_stored
 from workbench.core.working_plan import WorkingPlan
 
-MODELOPT = "modelopt"
-"""What ModelOpt's FP8 is called; its NVFP4 and MXFP8 have names of their own."""
 READ = frozenset(
     {
         *("auto-round", "awq", "bitnet", "compressed-tensors", "fp8", "gptq", "mxfp4", "quark"),

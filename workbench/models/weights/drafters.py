@@ -23,7 +23,7 @@ from workbench.models.weights.parts import (
     whole,
 )
 from workbench.models.weights.positions import positions
-from workbench.models.weights.scheme import Unknown
+from workbench.models.weights.stored import Unknown
 from workbench.models.weights.streams import connected_draft, connected_ends, pooled_draft
 
 OWN_LAYERS = {"glm5_next_text": pooled_draft, "mimo_v2_flash": mimo_v2_draft}

@@ -21,7 +21,6 @@ from workbench.models.weights.parts import (
     row,
     whole,
 )
-from workbench.models.weights.scheme import Unknown
 from workbench.models.weights.states import (
     delta_net,
     mamba1,
@@ -30,6 +29,7 @@ from workbench.models.weights.states import (
     projected,
     short_conv,
 )
+from workbench.models.weights.stored import Unknown
 
 QWEN_LAYER = Decoder(norm="head", gate=2, moe=replace(QWEN, repeated=SHARED_EXPERT))
 

@@ -15,7 +15,7 @@ from workbench.models.weights.parts import (
     row,
     whole,
 )
-from workbench.models.weights.scheme import Unknown
+from workbench.models.weights.stored import Unknown
 
 LISTS = ("mlp_layer_types", "is_moe_layer")
 SPARSE = ("sparse", True)

@@ -23,8 +23,8 @@ from workbench.models.weights.parts import (
     row,
     whole,
 )
-from workbench.models.weights.scheme import Unknown
 from workbench.models.weights.states import kimi_delta
+from workbench.models.weights.stored import Unknown
 from workbench.models.weights.streams import connected_layer, connected_rest, pooled_layer
 
 FFN_MULTIPLE = 256

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from workbench.core.model import SSM, Attention, Model
-from workbench.core.weights import COLUMN, EARLIER, ROW, WHOLE, Format, Part
+from workbench.core.weights import COLUMN, EARLIER, LATER, ROW, WHOLE, Format, Part
 from workbench.models.fields import Fields
-from workbench.models.weights.scheme import Scheme
+from workbench.models.weights.stored import Scheme
 
 Unit = int | tuple[int, int]
 """Elements that may be cut anywhere, or (units, elements of a unit)."""
@@ -131,6 +131,9 @@ class Collected:
             multiple = max(part.multiple, padded)
             changes = stored != part.stored or multiple != part.multiple  # few do
             found = [part._replace(stored=stored, multiple=multiple) if changes else part]
+            if stored in self.scheme.earlier and not part.kind:
+                earlier = part._replace(kind=EARLIER, stored=self.scheme.earlier[stored])
+                found = [earlier, found[0]._replace(kind=LATER)]
             for end, scales in self.scheme.cache_scales.items():
                 if part.name.endswith(end):
                     found += [whole(part.name, n, dtype=dtype) for n, dtype in scales]
@@ -140,7 +143,7 @@ class Collected:
 
     def _format(self, path: str, part: Part) -> Format | None:
         if not part.is_linear:
-            return None
+            return part.stored
         is_expert = part.experts > 1
         return self.scheme.format_of(
             path.rpartition(".")[0] if is_expert else path, is_expert=is_expert

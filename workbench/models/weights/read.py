@@ -13,7 +13,8 @@ from workbench.models.weights.hybrids import HYBRIDS
 from workbench.models.weights.newer import NEWER, REST
 from workbench.models.weights.parts import Collected, Config, attention, mlp, norms, vocabulary
 from workbench.models.weights.positions import placed, positions
-from workbench.models.weights.scheme import Unknown, read_scheme
+from workbench.models.weights.scheme import read_scheme
+from workbench.models.weights.stored import Unknown
 from workbench.models.weights.vision import vision
 
 UNREADABLE = (Unknown, Refused, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -23,6 +24,14 @@ EXPERTS_PER_TOKEN = (
 )
 FLOAT_HEAD = frozenset({"minimax_text_01"})
 """model_types whose head is in float32."""
+PLAIN_HEAD = frozenset(
+    {
+        *("bamba", "falcon_h1", "falcon_mamba", "gpt_oss", "jamba", "mamba", "minimax_text_01"),
+        *("plamo2", "qwen3_next", "zamba2"),
+    }
+)
+"""model_types whose head never is quantized: the class hands it no quant_config."""
+HEAD = "lm_head"
 INNER = "intermediate_size"
 TIE = "tie_word_embeddings"
 EVERY_END = frozenset(
@@ -135,8 +144,9 @@ def _whole(config: Config, found: Collected) -> Weights:
     else:
         found.add("", [embedding], FIRST, *(LAST,) * is_tied)
     if not is_tied:
-        head = vocabulary("lm_head", rows, config.hidden)
-        head = head._replace(dtype="float32" if kind in FLOAT_HEAD else None)
+        head = vocabulary(HEAD, rows, config.hidden)
+        stored = None if kind in PLAIN_HEAD else found.scheme.format_of_head(HEAD)
+        head = head._replace(dtype="float32" if kind in FLOAT_HEAD else None, stored=stored)
         found.add("", [head], EVERY if kind in EVERY_END | EVERY_HEAD else LAST)
     tower = vision(config)
     # the layers are known without it, and what ranks and kernels do with them

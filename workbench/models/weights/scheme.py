@@ -1,12 +1,9 @@
-"""Which layers a checkpoint stores quantized, and in which format."""
+"""Which layers a checkpoint stores quantized, and in which format: one reader per method."""
 
-import re
-from collections.abc import Callable, Iterable, Mapping
-from fnmatch import translate
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from workbench.core.online import MXFP4
+from workbench.core.online import MXFP4, MXFP8
 from workbench.core.weights import Format
 from workbench.models.fields import Fields
 from workbench.models.quantization import (
@@ -14,65 +11,38 @@ from workbench.models.quantization import (
     quantization_method,
     stated_quantization,
 )
+from workbench.models.weights.stored import (
+    EXPERTS,
+    EXPERTS_STATIC,
+    FP4_ALONE,
+    FP8,
+    FP8_STATIC,
+    LATENT,
+    MAX_LISTED,
+    NVFP4,
+    PLAIN,
+    Formats,
+    Scheme,
+    Unknown,
+    exact,
+    expressions,
+    renamed,
+    texts,
+    wildcards,
+)
 
-Excludes = Callable[[str], bool]
-"""Whether a module of a checkpoint, by its path, keeps the model's dtype."""
-MERGED = {
-    "qkv_proj": ("q_proj", "k_proj", "v_proj"),
-    "gate_up_proj": ("gate_proj", "up_proj"),
-    "fused_qkv_a_proj": ("q_a_proj", "kv_a_proj_with_mqa"),
-    "in_proj_qkvz": ("in_proj_qkvz", "in_proj_qkv"),
-    "in_proj_ba": ("in_proj_ba", "in_proj_b"),
-    "w13": ("w1", "w3"),
+MODELOPT_FORMATS: dict[str, Formats] = {
+    "FP8": (FP8_STATIC, EXPERTS_STATIC),
+    "NVFP4": (NVFP4, NVFP4),
+    "W4A16_NVFP4": (FP4_ALONE, NVFP4),
+    "MXFP8": (MXFP8, MXFP8),
 }
-"""Last name of vLLM's layer -> names in a checkpoint."""
-RENAMED = (("language_model.", ""), ("backbone.", "model."))
-"""Parts of paths that vLLM and checkpoints have in other places, or under other names."""
-PLAIN, LATENT = ".attn", ".mla_attn"
-"""Ends of the names of attention layers."""
-FP8, FP8_STATIC = Format(bits=8, scalars=1), Format(bits=8, scalars=2)
-EXPERTS_STATIC = Format(bits=8, scalars=1, fixed_bytes=4)
-"""Experts share the scale of their inputs among merged outputs."""
-NVFP4 = Format(4, block=(1, 16), scale_bytes=1, scalars=2)
-MIXED_FORMATS = {"FP8": (FP8_STATIC, EXPERTS_STATIC), "NVFP4": (NVFP4, NVFP4)}
 """Algorithm of ModelOpt -> the formats of linear layers and of routed experts."""
-EXPERTS = ".experts."
+EARLIER_FORMATS: dict[Format | None, Format | None] = {FP4_ALONE: FP4_ALONE._replace(halves=2)}
+"""The place for the scale of inputs has 32 bits in 0.23."""
 DEEPSEEK_V4 = "deepseek_v4"
-MAX_ENTRIES, MAX_STARS, MAX_LISTED = 20_000, 4, 200_000
-WILD = re.compile(r"[*?\[]")
-SIMPLE = re.compile(r"(?:\w|\\?\.\*?|[|^$-]|\((?:\?:)?[\w.|-]*\))*")
-"""Expressions without nested repetition, whose time has no useful limit."""
 FOUR = ((4, None),)
 MODELOPT_SCALES = {PLAIN: FOUR, LATENT: FOUR}
-
-
-class Scheme(NamedTuple):
-    """How the linear layers of a checkpoint are stored."""
-
-    linear: Format | None = None
-    experts: Format | None = None
-    """Of routed experts; None is that of the other layers."""
-    excludes: Excludes = lambda _path: False
-    cache_scales: Mapping[str, tuple[tuple[int, str | None], ...]] = MappingProxyType({})
-    """What attention layers with these ends of their names have for a quantized cache, as numbers
-    of a dtype; None is the model's."""
-    multiple: int = 1
-    """To which each rank's share of an expert is rounded up."""
-    listed: Mapping[str, tuple[Format, Format]] | None = None
-    """The formats of a linear layer and of experts by their path, where the file lists them all."""
-
-    def format_of(self, path: str, *, is_expert: bool) -> Format | None:
-        """Return the format of a linear layer of vLLM, or of its routed experts; None for plain."""
-        stored = (self.linear, self.experts or self.linear)
-        both = (path, *paths(path))
-        if self.listed is not None:
-            stored = next((self.listed[one] for one in both if one in self.listed), (None, None))
-        found = stored[is_expert]
-        return None if found is None or any(map(self.excludes, both)) else found
-
-
-class Unknown(Exception):  # noqa: N818  (an answer, not a failure)
-    """What keeps the parameters of a checkpoint from being known."""
 
 
 def read_scheme(fields: Fields) -> Scheme:
@@ -101,11 +71,11 @@ def _deepseek_v4(fields: Fields, config: Mapping[str, Any]) -> Scheme:
 def _fp8(config: Mapping[str, Any]) -> Scheme:
     block, is_static = config.get("weight_block_size"), config.get("activation_scheme") == "static"
     stored = Format(8, block=(block[0], block[1]), scale_bytes=4) if block else FP8
-    ignored = _texts(config.get("ignored_layers") or config.get("modules_to_not_convert"))
+    ignored = texts(config.get("ignored_layers") or config.get("modules_to_not_convert"))
     return Scheme(
         linear=FP8_STATIC if is_static and not block else stored,
         experts=EXPERTS_STATIC if is_static and not block else None,
-        excludes=_exact(ignored),
+        excludes=exact(ignored),
         cache_scales={PLAIN: FOUR},
     )
 
@@ -113,19 +83,20 @@ def _fp8(config: Mapping[str, Any]) -> Scheme:
 def _modelopt(config: Mapping[str, Any]) -> Scheme:
     place = modelopt_place(config)
     algorithm = str(place.get("quant_algo", "")).upper()
-    stored = {"FP8": FP8_STATIC, "NVFP4": NVFP4}.get(algorithm)
-    if stored is None:
+    if algorithm not in MODELOPT_FORMATS:
         raise Unknown(f"ModelOpt's quant_algo {algorithm[:40]!r} is not described")
+    linear, experts = MODELOPT_FORMATS[algorithm]
+    return _of_modelopt(place)._replace(linear=linear, experts=experts)
+
+
+def _of_modelopt(place: Mapping[str, Any]) -> Scheme:
+    """Return what all files of ModelOpt have in common."""
     return Scheme(
-        linear=stored,
-        experts=EXPERTS_STATIC if algorithm == "FP8" else None,
-        excludes=_modelopt_excludes(place),
+        excludes=wildcards(texts(place.get("exclude_modules") or place.get("ignore"))),
         cache_scales=MODELOPT_SCALES,
+        quantizes_head=True,
+        earlier=EARLIER_FORMATS,
     )
-
-
-def _modelopt_excludes(place: Mapping[str, Any]) -> Excludes:
-    return _wildcards(_texts(place.get("exclude_modules") or place.get("ignore")))
 
 
 def _mixed(config: Mapping[str, Any]) -> Scheme:
@@ -138,16 +109,20 @@ def _mixed(config: Mapping[str, Any]) -> Scheme:
     names = {path: str(one.get("quant_algo")).upper() for path, one in known}
     if len(set(names.values())) < 2 or len(names) > MAX_LISTED:
         raise Unknown("a part of ModelOpt's quantized_layers is missing")
-    if unread := sorted(set(names.values()) - MIXED_FORMATS.keys()):
+    if unread := sorted(set(names.values()) - MODELOPT_FORMATS.keys()):
         raise Unknown(f"ModelOpt's quant_algo {unread[0][:40]!r} of a layer is not described")
-    listed: dict[str, tuple[Format, Format]] = {}
+    listed: dict[str, Formats] = {}
     for path, name in names.items():
         stem, inside, _one = path.partition(EXPERTS)
-        listed.setdefault(_renamed(stem + inside.rstrip(".")), MIXED_FORMATS[name])
-    return Scheme(
-        excludes=_modelopt_excludes(place),
-        cache_scales=MODELOPT_SCALES,
+        listed.setdefault(renamed(stem + inside.rstrip(".")), MODELOPT_FORMATS[name])
+    # other attention than with latents has scales, if the cache is quantized
+    has_scales = bool(
+        place.get("kv_cache_quant_algo" if place is not config else "kv_cache_scheme")
+    )
+    return _of_modelopt(place)._replace(
         listed=listed,
+        earlier={**EARLIER_FORMATS, MXFP8: None},
+        cache_scales={PLAIN: FOUR} if has_scales else {},
     )
 
 
@@ -163,12 +138,12 @@ def _integer(config: Mapping[str, Any]) -> Scheme:
         raise Unknown("bits, group_size or the rules of `dynamic` are not described")
     stored = Format(bits, block=(1, max(size, 0)), scale_bytes=2, zero_bits=bits, is_integer=True)
     is_gptq = config.get("quant_method") == "gptq"
-    ignored = _texts(config.get("modules_to_not_convert"))
+    ignored = texts(config.get("modules_to_not_convert"))
     return Scheme(
         linear=stored,
         # a bias for every expert
         experts=stored._replace(row_bytes=2) if is_gptq else None,
-        excludes=_wildcards(ignored),
+        excludes=wildcards(ignored),
     )
 
 
@@ -178,12 +153,12 @@ def _compressed(config: Mapping[str, Any]) -> Scheme:
         raise Unknown("compressed-tensors with several config_groups are not described")
     [group] = groups.values()
     weights, inputs = group.get("weights") or {}, group.get("input_activations") or {}
-    ignored = _texts(config.get("ignore"))
+    ignored = texts(config.get("ignore"))
     stored = _compressed_format(weights, inputs)
     return Scheme(
         linear=stored,
         experts=stored._replace(fixed_bytes=stored.fixed_bytes // 4),
-        excludes=_expressions(ignored),
+        excludes=expressions(ignored),
         cache_scales={PLAIN: ((3, "float32"), (3, None))},
     )
 
@@ -212,6 +187,7 @@ METHODS: dict[str, Callable[[Mapping[str, Any]], Scheme]] = {
     "fp8": _fp8,
     "modelopt": _modelopt,
     "modelopt_fp4": _modelopt,
+    "modelopt_mxfp8": _modelopt,
     "modelopt_mixed": _mixed,
     "mxfp4": _mxfp4,
     "awq": _integer,
@@ -219,48 +195,3 @@ METHODS: dict[str, Callable[[Mapping[str, Any]], Scheme]] = {
     "compressed-tensors": _compressed,
 }
 """quant_method -> its reader."""
-
-
-def paths(name: str) -> Iterable[str]:
-    """Return the paths in a checkpoint of one of vLLM's layers, which may be merged of several."""
-    stem, _, last = name.rpartition(".")
-    return [f"{stem}.{one}" for one in MERGED.get(last, (last,))]
-
-
-def _texts(listed: object) -> list[str]:
-    """Return the entries of a list of modules, under the paths that vLLM has."""
-    found = [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []
-    if len(found) > MAX_ENTRIES:
-        raise Unknown(f"more than {MAX_ENTRIES:,} modules are excluded from quantization")
-    return [_renamed(one) for one in found]
-
-
-def _renamed(path: str) -> str:
-    for old, new in RENAMED:
-        path = path.replace(old, new)
-    return path
-
-
-def _exact(ignored: list[str]) -> Excludes:
-    """Return a test for listed paths; experts are excluded by any path inside of them, too."""
-    known, inside = frozenset(ignored), [one for one in ignored if "experts" in one]
-    return lambda path: path in known or ("experts" in path and any(path in one for one in inside))
-
-
-def _wildcards(ignored: list[str]) -> Excludes:
-    """Return a test for paths that contain an entry, or match its wildcards."""
-    if not ignored:
-        return lambda _path: False
-    patterns = [translate(one) if WILD.search(one) else f".*{re.escape(one)}" for one in ignored]
-    found = re.compile("|".join(f"(?:{one})" for one in patterns))
-    return lambda path: found.match(path) is not None
-
-
-def _expressions(ignored: list[str]) -> Excludes:
-    """Return a test for listed paths, and for regular expressions, which begin with "re:"."""
-    known = frozenset(ignored)
-    patterns = [one.removeprefix("re:") for one in ignored if one.startswith("re:")]
-    if any(not SIMPLE.fullmatch(one) or one.count("*") > MAX_STARS for one in patterns):
-        raise Unknown("an expression that excludes modules is not a simple one")
-    found = [re.compile(one) for one in patterns]
-    return lambda path: path in known or any(one.match(path) for one in found)

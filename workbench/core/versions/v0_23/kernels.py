@@ -4,7 +4,13 @@ Source: `TritonExperts._supports_quant_scheme`, and the lists of
 `model_executor/kernels/linear/__init__.py`.
 """
 
-from workbench.core.described import COMPRESSED, GPTQ_INTEGERS, MISSING_KEY, awq_integers
+from workbench.core.described import (
+    COMPRESSED,
+    GPTQ_INTEGERS,
+    MISSING_KEY,
+    MODELOPT,
+    awq_integers,
+)
 from workbench.core.missing_kernels import (
     FP4_WITHOUT_INPUTS,
     NO_INT8_EXPERTS,
@@ -34,8 +40,17 @@ def _without_marlin(place: Place, stored: Stored) -> bool:
     return stored.is_asymmetric_experts and (place.platform == "rocm" or is_cut)
 
 
+def _fp4_alone(vllm_text: str, *, of_modelopt: bool) -> MissingKernel:
+    def is_missing(_place: Place, stored: Stored) -> bool:
+        return stored.is_fp4_linear and stored.method.startswith(MODELOPT) == of_modelopt
+
+    return FP4_WITHOUT_INPUTS._replace(vllm_text=vllm_text, is_missing=is_missing)
+
+
 MISSING_KERNELS = (
-    FP4_WITHOUT_INPUTS,
+    _fp4_alone(FP4_WITHOUT_INPUTS.vllm_text, of_modelopt=False),
+    # ModelOptNvFp4W4A16LinearMethod makes Marlin's kernel without the question: a bare assertion
+    _fp4_alone("", of_modelopt=True),
     bytes_on_rocm(COMPRESSED),
     MissingKernel(
         platforms=("rocm", "xpu", "cpu"),

@@ -1,0 +1,130 @@
+"""The formats of a checkpoint's layers, and which layers it excludes from them."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import translate
+from types import MappingProxyType
+from typing import NamedTuple
+
+from workbench.core.weights import Format
+
+Excludes = Callable[[str], bool]
+"""Whether a module of a checkpoint, by its path, keeps the model's dtype."""
+Formats = tuple[Format | None, Format | None]
+"""Of linear layers and of routed experts."""
+MERGED = {
+    "qkv_proj": ("q_proj", "k_proj", "v_proj"),
+    "gate_up_proj": ("gate_proj", "up_proj"),
+    "fused_qkv_a_proj": ("q_a_proj", "kv_a_proj_with_mqa"),
+    "in_proj_qkvz": ("in_proj_qkvz", "in_proj_qkv"),
+    "in_proj_ba": ("in_proj_ba", "in_proj_b"),
+    "w13": ("w1", "w3"),
+}
+"""Last name of vLLM's layer -> names in a checkpoint."""
+RENAMED = (("language_model.", ""), ("backbone.", "model."))
+"""Parts of paths that vLLM and checkpoints have in other places, or under other names."""
+PLAIN, LATENT = ".attn", ".mla_attn"
+"""Ends of the names of attention layers."""
+FP8, FP8_STATIC = Format(bits=8, scalars=1), Format(bits=8, scalars=2)
+EXPERTS_STATIC = Format(bits=8, scalars=1, fixed_bytes=4)
+"""Experts share the scale of their inputs among merged outputs."""
+NVFP4 = Format(4, block=(1, 16), scale_bytes=1, scalars=2)
+FP4_ALONE = NVFP4._replace(scalars=1, halves=1)
+"""NVFP4 with inputs in 16 bits; a place for their scale is emptied after loading."""
+EXPERTS = ".experts."
+MAX_ENTRIES, MAX_STARS, MAX_LISTED = 20_000, 4, 200_000
+WILD = re.compile(r"[*?\[]")
+SIMPLE = re.compile(r"(?:\w|\\?\.\*?|[|^$-]|\((?:\?:)?[\w.|-]*\))*")
+"""Expressions without nested repetition, whose time has no useful limit."""
+
+
+class Scheme(NamedTuple):
+    """How the linear layers of a checkpoint are stored."""
+
+    linear: Format | None = None
+    experts: Format | None = None
+    """Of routed experts; None is that of the other layers."""
+    excludes: Excludes = lambda _path: False
+    cache_scales: Mapping[str, tuple[tuple[int, str | None], ...]] = MappingProxyType({})
+    """What attention layers with these ends of their names have for a quantized cache, as numbers
+    of a dtype; None is the model's."""
+    multiple: int = 1
+    """To which each rank's share of an expert is rounded up."""
+    listed: Mapping[str, Formats] | None = None
+    """The formats of a linear layer and of experts by their path, where the file lists them all."""
+    earlier: Mapping[Format | None, Format | None] = MappingProxyType({})
+    """Formats of linear layers that 0.23 builds otherwise -> how it does; None is plain."""
+    quantizes_head: bool = False
+    """The head of the vocabulary may be quantized like any linear layer."""
+
+    def format_of(self, path: str, *, is_expert: bool) -> Format | None:
+        """Return the format of a linear layer of vLLM, or of its routed experts; None for plain."""
+        stored = (self.linear, self.experts or self.linear)
+        both = (path, *paths(path))
+        if self.listed is not None:
+            stored = self._listed_formats(both, is_expert=is_expert)
+        found = stored[is_expert]
+        return None if found is None or any(map(self.excludes, both)) else found
+
+    def format_of_head(self, path: str) -> Format | None:
+        """Return the format of the head of the vocabulary; None for plain."""
+        return self.format_of(path, is_expert=False) if self.quantizes_head else None
+
+    def _listed_formats(self, both: tuple[str, ...], *, is_expert: bool) -> Formats:
+        # ModelOptMixedPrecisionConfig._resolve_quant_algo
+        listed = self.listed or {}
+        found = next((listed[one] for one in both if one in listed), None)
+        if found is None and is_expert:  # that of any layer next to them
+            beside = both[0].removesuffix(EXPERTS.rstrip(".")) + "."
+            found = next((one for path, one in listed.items() if path.startswith(beside)), None)
+        return found or (None, None)
+
+
+class Unknown(Exception):  # noqa: N818  (an answer, not a failure)
+    """What keeps the parameters of a checkpoint from being known."""
+
+
+def paths(name: str) -> Iterable[str]:
+    """Return the paths in a checkpoint of one of vLLM's layers, which may be merged of several."""
+    stem, _, last = name.rpartition(".")
+    return [f"{stem}.{one}" for one in MERGED.get(last, (last,))]
+
+
+def texts(listed: object) -> list[str]:
+    """Return the entries of a list of modules, under the paths that vLLM has."""
+    found = [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []
+    if len(found) > MAX_ENTRIES:
+        raise Unknown(f"more than {MAX_ENTRIES:,} modules are excluded from quantization")
+    return [renamed(one) for one in found]
+
+
+def renamed(path: str) -> str:
+    """Return a path as vLLM has it."""
+    for old, new in RENAMED:
+        path = path.replace(old, new)
+    return path
+
+
+def exact(ignored: list[str]) -> Excludes:
+    """Return a test for listed paths; experts are excluded by any path inside of them, too."""
+    known, inside = frozenset(ignored), [one for one in ignored if "experts" in one]
+    return lambda path: path in known or ("experts" in path and any(path in one for one in inside))
+
+
+def wildcards(ignored: list[str]) -> Excludes:
+    """Return a test for paths that contain an entry, or match its wildcards."""
+    if not ignored:
+        return lambda _path: False
+    patterns = [translate(one) if WILD.search(one) else f".*{re.escape(one)}" for one in ignored]
+    found = re.compile("|".join(f"(?:{one})" for one in patterns))
+    return lambda path: found.match(path) is not None
+
+
+def expressions(ignored: list[str]) -> Excludes:
+    """Return a test for listed paths, and for regular expressions, which begin with "re:"."""
+    known = frozenset(ignored)
+    patterns = [one.removeprefix("re:") for one in ignored if one.startswith("re:")]
+    if any(not SIMPLE.fullmatch(one) or one.count("*") > MAX_STARS for one in patterns):
+        raise Unknown("an expression that excludes modules is not a simple one")
+    found = [re.compile(one) for one in patterns]
+    return lambda path: path in known or any(one.match(path) for one in found)
