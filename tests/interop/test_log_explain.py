@@ -145,7 +145,7 @@ EXPECTED = {
         {"attention_block_size": "differs", "tokens": "differs"},
     ),
     "same_sizes_0_24": (
-        {"model": "qwen3.6-35b-a3b", "max_num_seqs": 1},
+        {"model": "nvidia/Qwen3.6-35B-A3B-NVFP4", "max_num_seqs": 1},
         {"tokens": "agrees", "concurrency": "agrees"},
     ),
     "kimi_command_0_11": (

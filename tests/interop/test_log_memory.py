@@ -33,6 +33,21 @@ def test_weights_of_a_log_are_compared_with_those_of_the_model():
     assert other.verdict == "differs"
 
 
+def test_weights_of_another_quantization_are_not_compared_with_a_stand_in():
+    """RTX PRO 6000, FP8, of a public page; the catalog has this model without quantization."""
+    half = weights_line(55.19, "vllm serve Qwen/Qwen3-235B-A22B-Instruct-2507-FP8 -tp 4")
+    assert half.verdict == "unsure"
+    assert "0.50 of 109.61 GiB of qwen3-235b-a22b-2507" in half.why[0]
+    folder = "vllm serve /public/models/GLM-5.2-NVFP4 --quantization modelopt -tp 4"
+    report = wb.explain_log(f"{folder}\nModel loading took 106.69 GiB memory and 9.1 seconds")
+    assert report.scenario["model"] == "nvidia/GLM-5.2-NVFP4"
+    assert not any(note.startswith("Omitted") for note in report.reading.notes)
+    other = "vllm serve other/GLM-5.2-NVFP4 --quantization modelopt -tp 4"
+    report = wb.explain_log(f"{other}\nModel loading took 106.69 GiB memory and 9.1 seconds")
+    assert report.failure is None
+    assert any("quantized in another way, or not at all" in note for note in report.reading.notes)
+
+
 def test_every_stage_and_the_drafter_count():
     stages = loaded_weights(wb.resolve(**FIELDS, pipeline_parallel=5))
     assert len(stages) == 5

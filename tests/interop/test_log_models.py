@@ -18,7 +18,7 @@ from workbench.interop.exchange import explain_log
 from workbench.interop.logs import large
 from workbench.interop.logs.large import LARGE_CHARACTERS, WINDOW
 from workbench.models import catalog_names, load_model
-from workbench.models.names import same_model, similar_model
+from workbench.models.names import checkpoint_in, same_model, similar_model
 from workbench.scenario import Scenario
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
@@ -46,6 +46,24 @@ NOISE = f"{HEAD}Engine 000: Avg prompt throughput: 1.0 tokens/s, GPU KV cache us
 )
 def test_a_quantized_or_tuned_checkpoint_has_the_sizes_of_its_base(reference, name):
     assert same_model(reference).name == name
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("/public/models/GLM-5.2-NVFP4", "nvidia/GLM-5.2-NVFP4"),
+        ("C:\\models\\GLM-5.2-NVFP4\\", "nvidia/GLM-5.2-NVFP4"),
+        ("./glm-5.2-nvfp4", "nvidia/GLM-5.2-NVFP4"),
+        ("GLM-5.2-NVFP4", "nvidia/GLM-5.2-NVFP4"),
+        ("/root/hub/models--nvidia--GLM-5.2-NVFP4/snapshots/1a2b", "nvidia/GLM-5.2-NVFP4"),
+        ("/root/hub/models--other--GLM-5.2-NVFP4/snapshots/1a2b", None),
+        ("other/GLM-5.2-NVFP4", None),
+        ("/models/GLM-5.2-AWQ", None),
+        ("", None),
+    ],
+)
+def test_a_folder_that_is_named_as_a_repository_has_its_checkpoint(folder, name):
+    assert checkpoint_in(folder) == name
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,11 @@ def catalog_names() -> tuple[str, ...]:
     return tuple(sorted(entry["name"] for entry in _entries().values() if "name" in entry))
 
 
+def catalog_hub_ids() -> tuple[str, ...]:
+    """Return the hub ids of the catalog, also of checkpoints without a name of their own."""
+    return tuple(_entries())
+
+
 def search_catalog(words: Iterable[str]) -> tuple[str, ...]:
     """Return what the catalog calls the models whose name and hub id have every word, sorted.
 

@@ -5,7 +5,12 @@ from collections import Counter
 from functools import cache
 from typing import NamedTuple
 
-from workbench.models.catalog import catalog_hub_id, catalog_names
+from workbench.models.catalog import (
+    catalog_hub_id,
+    catalog_hub_ids,
+    catalog_name,
+    catalog_names,
+)
 
 HUB_CACHE = re.compile(r"models--([^/\\]+?)--([^/\\]+)")
 WORDS = re.compile(r"[-_\s]+")
@@ -26,6 +31,22 @@ class SameModel(NamedTuple):
 
     name: str
     why: str
+
+
+def checkpoint_in(folder: str) -> str | None:
+    """Return the catalog model of a folder, by its name; None for a hub id, and where none fits.
+
+    The Hub's cache names a folder after owner and repository; other folders have the name of the
+    repository alone.
+    """
+    if cached := HUB_CACHE.search(folder):
+        return catalog_name(f"{cached[1]}/{cached[2]}")
+    *outer, last = folder.replace("\\", "/").rstrip("/").split("/")
+    if len(outer) == 1 and outer[0].strip("~."):
+        return None  # another owner's checkpoint can be quantized in another way
+    known = {hub_id.partition("/")[2].casefold(): hub_id for hub_id in catalog_hub_ids()}
+    found = known.get(last.casefold())
+    return None if found is None else catalog_name(found)
 
 
 def same_model(reference: str) -> SameModel | None:

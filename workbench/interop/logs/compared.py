@@ -132,6 +132,10 @@ class Explainer:
         expected = compare.expected(plan)
         if expected is None:
             return self._without_memory(compare, plan, said, unit)
+        if compare.of_checkpoint and self.reading.is_stand_in:
+            share = f"{said / expected:.2f} of {show(expected)}{unit}" if expected else "unknown"
+            why = f"The log says {show(said)}{unit}, {share} of {plan.model.name}, whose weights"
+            return UNSURE, [f"{why} can be quantized in another way."]
         steps = compare.steps(plan)
         both = f"The log says {show(said)}{unit}, the rules give {show(expected)}{unit}"
         if compare.agrees(said, expected):

@@ -2,13 +2,13 @@
 
 import ast
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.interop.commands.not_modelled import effect
 from workbench.interop.commands.references import local_config
 from workbench.interop.commands.speculation import SPECULATION, printed_speculation
 from workbench.models.catalog import catalog_name
-from workbench.models.names import same_model, similar_model
+from workbench.models.names import checkpoint_in, same_model, similar_model
 from workbench.scenario import FIELDS, MODEL, Field
 
 CLOSING = {"(": ")", "[": "]", "{": "}"}
@@ -97,18 +97,31 @@ def unfollowed(values: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def known_model(reference: str) -> tuple[str | None, str]:
-    """Return the model for a name in a log, and what it is taken for; None with what to do."""
+class KnownModel(NamedTuple):
+    """The catalog model or the path of a name in a log, and what a reader must know about it."""
+
+    name: str | None
+    note: str = ""
+    is_stand_in: bool = False
+    """It has the sizes of the checkpoint, which can be quantized in another way."""
+
+
+def known_model(reference: str) -> KnownModel:
+    """Return the model for a name in a log; without a name where none is certain."""
     if name := catalog_name(reference) or local_config(reference):
-        return name, ""
+        return KnownModel(name)
+    if name := checkpoint_in(reference):
+        return KnownModel(name, f"{reference} is taken for {name}, after which it is named.")
     if same := same_model(reference):
-        return same.name, (
+        note = (
             f"{reference} has the sizes of {same.name} ({same.why}). A quantized checkpoint can "
             "set a KV dtype of its own."
         )
+        return KnownModel(same.name, note, is_stand_in=True)
     similar = similar_model(reference)
     advice = f" Give {similar} if it has that model's config.json." if similar else ""
-    return None, (
+    note = (
         f"{reference} is not in the catalog (`workbench models`). To compare the sizes, give the "
         f"path of its config.json as the model (`--model`).{advice}"
     )
+    return KnownModel(None, note)

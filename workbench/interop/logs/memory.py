@@ -77,6 +77,7 @@ MEMORY = (
                 digits=2,
                 tolerance=0.011,
                 otherwise=_near_weights,
+                of_checkpoint=True,
                 unknown="config.json does not tell the weights",
             ),
         ),

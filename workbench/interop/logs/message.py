@@ -49,6 +49,8 @@ class Compare:
     """What else the log's value may be; None where that does not fit either."""
     before: Callable[[Plan], Any] | None = None
     """The value as older versions counted it."""
+    of_checkpoint: bool = False
+    """The value follows from how the checkpoint is quantized as well."""
     unknown: str = "the memory for it is unknown"
     """Why the plan may lack the value."""
     fits: Callable[[Plan, Any, int | None], bool] = lambda _plan, _value, _blocks: False

@@ -8,7 +8,7 @@ from typing import Any
 from workbench.core.errors import Refused, WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.versions import DEFAULT, RULE_SETS
-from workbench.interop.logs.facts import entries, known_model, unfollowed
+from workbench.interop.logs.facts import KnownModel, entries, known_model, unfollowed
 from workbench.interop.logs.find import LoggedMessage
 from workbench.interop.logs.written import MEASURED
 
@@ -48,6 +48,8 @@ class LogReading:
     has_arguments: bool = False
     """The log prints the user's arguments, so every other field is its default."""
     compared: Mapping[str, Any] = field(default_factory=dict)
+    is_stand_in: bool = False
+    """The model has the sizes of the log's checkpoint, which can be quantized in another way."""
 
     @property
     def is_resolved(self) -> bool:
@@ -75,16 +77,22 @@ def reconstruct(
         return reading
     logged = fields.get("model", "no model")
     if model is None:
-        name, note = known_model(str(logged))
+        known = known_model(str(logged))
     else:
-        name, note = model, f"Compared with {model}, as requested; the log names {logged}."
-    reading = replace(reading, notes=(*reading.notes, *filter(None, (note,))))
-    if name is None:
+        note = f"Compared with {model}, as requested; the log names {logged}."
+        named = known_model(str(logged))
+        known = KnownModel(model, note, named.is_stand_in and named.name == model)
+    reading = replace(
+        reading,
+        notes=(*reading.notes, *filter(None, (known.note,))),
+        is_stand_in=known.is_stand_in,
+    )
+    if known.name is None:
         return reading
     if not reading.has_arguments:
         reading = replace(reading, notes=(*reading.notes, NO_ARGUMENTS))
-    known = replace(reading, fields={**reading.fields, "model": name})
-    return _with_backend(resolved(known, resolve), seen, resolve)
+    reading = replace(reading, fields={**reading.fields, "model": known.name})
+    return _with_backend(resolved(reading, resolve), seen, resolve)
 
 
 def _has_arguments(one: LoggedMessage) -> bool:
@@ -157,14 +165,18 @@ def resolved(reading: LogReading, resolve: Resolve) -> LogReading:
         try:
             plan = resolve(compared)
         except WorkbenchError as error:
-            if refusal is None and isinstance(error, Refused):
+            is_other = reading.is_stand_in and error.field == "quantization"
+            if refusal is None and isinstance(error, Refused) and not is_other:
                 refusal = error
             if error.field not in compared or error.field in {"model", "rules"}:
                 refusal = refusal or error
                 notes.append(error.message)
                 break
             value = compared.pop(error.field)
-            if isinstance(error, Refused):
+            if is_other:
+                stand_in = f"{compared['model']} is quantized in another way, or not at all"
+                notes.append(f"Omitted {error.field} = {value} to compare sizes: {stand_in}.")
+            elif isinstance(error, Refused):
                 notes.append(f"Omitted {error.field} = {value} to compare sizes: {error.message}")
             else:
                 del fields[error.field]
