@@ -27,9 +27,9 @@ from workbench.core.speculation import (
     eagle_class,
 )
 from workbench.core.stages.invariant_experts import MXFP4, PLAIN_EXPERTS, WNA16, no_backend
+from workbench.core.versions.citations import citations_of
 from workbench.core.versions.v0_23.backends import BACKENDS, ignores_backend
 from workbench.core.versions.v0_23.bytes import layer_token_bytes, token_bytes
-from workbench.core.versions.v0_23.citations import CITATIONS
 from workbench.core.versions.v0_23.conditions import (
     backend_for_mixed_heads,
     step_cuts_mtp_layers,
@@ -263,7 +263,7 @@ V0_23 = RuleSet(
     missing_kernels=MISSING_KERNELS,
     unread_descriptions=UNREAD_DESCRIPTIONS,
     has_plain_awq=True,
-    citations=CITATIONS,
+    citations=citations_of("0.23"),
     backend_for_mixed_heads=backend_for_mixed_heads,
     batch_tiers=(
         BatchTier(70 * GIB, BatchSizes(8192, 1024), BatchSizes(16384, 1024), frozenset({A100})),

@@ -26,10 +26,10 @@ from workbench.core.speculation import (
     dspark_class,
 )
 from workbench.core.stages.invariant_experts import FP8, MXFP4, PLAIN_EXPERTS, WNA16, no_backend
+from workbench.core.versions.citations import citations_of
 from workbench.core.versions.v0_23 import V0_23
 from workbench.core.versions.v0_33.backends import BACKENDS, ignores_backend
 from workbench.core.versions.v0_33.bytes import layer_token_bytes, token_bytes
-from workbench.core.versions.v0_33.citations import CITATIONS
 from workbench.core.versions.v0_33.conditions import backend_for_mixed_heads, step_lacks_heads
 from workbench.core.versions.v0_33.kernels import MISSING_KERNELS, UNREAD_DESCRIPTIONS
 from workbench.core.versions.v0_33.layouts import LAYOUTS, NAMES
@@ -272,7 +272,7 @@ V0_33 = V0_23.successor(
     counts_empty_heads=False,
     # KimiLinearConfig, which KimiK3Config builds, too
     completes_lengths=frozenset({"kimi_linear", "kimi_k3"}),
-    citations=CITATIONS,
+    citations=citations_of("0.33", before=V0_23.citations),
     linear_state_as_mla=True,
     sm10x_kv_cache_dtypes={
         "GlmMoeDsaForCausalLM": "fp8_e4m3",
