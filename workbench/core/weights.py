@@ -32,8 +32,6 @@ FLOAT, HALF = 4, 2
 """Bytes of a scale that a tensor has one of."""
 EXPERT_PLACE = 4
 """Bytes that say which rank has an expert, where ranks have whole ones."""
-
-
 Copies = Mapping[str, int]
 
 
@@ -73,15 +71,11 @@ class Format(NamedTuple):
         is_micro = self.block is not None and self.block[0] == 1 and self.block[1] > 0
         return self.bits == 8 and not self.is_integer and not is_micro
 
-    @property
-    def scalar_bytes(self) -> int:
-        """Return the bytes of the numbers that each merged output has."""
-        return self.scalars * FLOAT + self.halves * HALF
-
     def size(self, outputs: list[int], inputs: int) -> int:
         """Return the bytes of merged outputs over `inputs`, without a bias and `fixed_bytes`."""
         rows = sum(outputs)
-        found = rows * inputs * self.bits // 8 + len(outputs) * self.scalar_bytes
+        found = rows * inputs * self.bits // 8
+        found += len(outputs) * (self.scalars * FLOAT + self.halves * HALF)
         if self.block is not None:
             high, wide = self.block[0] or rows, self.block[1] or inputs
             # Groups of inputs are counted whole; squares at the edges are scales of their own.

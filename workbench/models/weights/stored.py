@@ -75,8 +75,8 @@ class Scheme(NamedTuple):
         listed = self.listed or {}
         found = next((listed[one] for one in both if one in listed), None)
         if found is None and is_expert:  # that of any layer next to them
-            beside = both[0].removesuffix(EXPERTS.rstrip(".")) + "."
-            found = next((one for path, one in listed.items() if path.startswith(beside)), None)
+            parent = both[0].removesuffix(EXPERTS.rstrip(".")) + "."
+            found = next((one for path, one in listed.items() if path.startswith(parent)), None)
         return found or (None, None)
 
 
