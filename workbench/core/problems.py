@@ -71,13 +71,15 @@ def has_error(problems: Iterable[Problem]) -> bool:
     return any(problem.severity == ERROR for problem in problems)
 
 
-PARTS = ("field", "message", "severity", "vllm_text", "candidates")
-"""Of a problem, besides its code and operands."""
+PARTS = ("field", "message", "severity", "vllm_text")
+"""Texts of a problem that its declaration may have."""
+USUAL: dict[str, Any] = {"message": None, "severity": ERROR, "vllm_text": None, "candidates": ()}
+"""What a declaration may omit."""
 
 
 @cache
 def problem_texts() -> dict[str, dict[str, Any]]:
-    """Return code -> what problems.json declares of it.
+    """Return code, or code and variant -> what problems.json declares of it.
 
     `message` and `vllm_text` have operands and other words in braces, `run` is the working plan;
     `field`, `severity` and `candidates` are as in `Problem`, `raised_by` is the function of vLLM.
@@ -88,18 +90,25 @@ def problem_texts() -> dict[str, dict[str, Any]]:
 
 
 def declared(
-    code: str, run: Any, operands: Mapping[str, Any] | None = None, **given: Any
+    code: str,
+    run: Any,
+    operands: Mapping[str, Any] | None = None,
+    *,
+    variant: str = "",
+    candidates: Iterable[Mapping[str, Any]] = (),
+    **given: Any,
 ) -> dict[str, Any]:
     """Return the parts of a problem or a refusal as problems.json declares them.
 
-    given: the words of its texts that are not operands, and parts that depend on the plan.
+    variant: which of several declarations of the code; candidates: those that come before the
+    declared ones; given: words of its texts that are not operands, and parts that depend on the
+    plan.
     """
     operands = operands or {}
-    found = {"severity": ERROR, "vllm_text": None, "candidates": (), **problem_texts()[code]}
+    found = {**USUAL, **problem_texts()[f"{code} {variant}".rstrip()]}
     words = {**operands, **given, "run": run}
     for name in ("message", "vllm_text"):
         if found[name] is not None and name not in given:
             found[name] = found[name].format_map(words)
-    found |= {name: value for name, value in given.items() if name in PARTS}
-    parts = {name: found[name] for name in PARTS}
-    return {**parts, "candidates": tuple(parts["candidates"]), "operands": operands}
+    parts = {name: (given if name in given else found)[name] for name in PARTS}
+    return {**parts, "candidates": (*candidates, *found["candidates"]), "operands": operands}

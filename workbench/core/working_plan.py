@@ -11,7 +11,7 @@ from workbench.core.block_sizes import BlockSize
 from workbench.core.errors import Refused
 from workbench.core.model import Model
 from workbench.core.plan import Plan
-from workbench.core.problems import ERROR, Problem, declared
+from workbench.core.problems import Problem, declared
 from workbench.core.rule_set import RuleSet
 from workbench.core.trace import Rule, Step
 
@@ -59,12 +59,9 @@ class WorkingPlan(Plan):
         """Append what vLLM prints."""
         self.log_lines += lines
 
-    def problem(self, code: str, field: str = "", message: str = "", **more: Any) -> None:
-        """Record one problem: as problems.json declares it, else as given. more: see `declared`."""
-        if field:
-            more["field"] = field
-        found = {"severity": ERROR, "message": message, **more}
-        self.problems += (Problem(code, **(found if message else declared(code, self, **more))),)
+    def problem(self, code: str, **more: Any) -> None:
+        """Record the problem that problems.json declares. more: see `declared`."""
+        self.problems += (Problem(code, **declared(code, self, **more)),)
 
     def refusal(self, code: str, **more: Any) -> Refused:
         """Return the refusal that problems.json declares. more: see `declared`."""

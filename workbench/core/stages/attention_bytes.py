@@ -112,7 +112,7 @@ def skipped_kinds(run: WorkingPlan) -> None:
     raise run.refusal(
         "skipped_kind_with_turboquant",
         operands={"kinds": kinds, "kv_cache_dtype": run.kv_cache_dtype},
-        candidates=[{"kv_cache_dtype_skip_layers": numbers}, {"kv_cache_dtype": "fp8"}],
+        candidates=({"kv_cache_dtype_skip_layers": numbers},),
         kinds=kinds,
     )
 

@@ -6,7 +6,6 @@ from workbench.core.backends import Backend, LayerQuery
 from workbench.core.block_sizes import smallest_base
 from workbench.core.model import V41
 from workbench.core.packing import NVFP4_DS
-from workbench.core.problems import WARNING
 from workbench.core.stages.backend_requests import (
     reasons_against,
     requested_backend,
@@ -79,12 +78,8 @@ def _untested_device(run: WorkingPlan, query: LayerQuery, backend: Backend) -> N
         return
     run.problem(
         "device_not_tested",
-        "device",
-        f"vLLM chooses {backend.name} without looking at the device, but its kernels need compute "
-        f"capability {backend.capabilities}; this one is {_capability(run)}. The first step fails.",
-        severity=WARNING,
         operands={"backend": backend.name, "compute_capability": _capability(run)},
-        candidates=({"device": "H100"}, {"device": "B200"}),
+        capabilities=backend.capabilities,
     )
 
 
@@ -184,19 +179,14 @@ def _none_valid(run: WorkingPlan, query: LayerQuery, reasons: Mapping[str, list[
         hint += f" {', '.join(others)} can be requested."
     run.problem(
         "no_valid_backend",
-        "backend",
-        f"No attention backend that {run.platform.title} tries takes this configuration. "
-        f"{table or none}.{hint}",
         operands={"platform": run.platform.name, "reasons": dict(reasons)},
         candidates=(
             *nearest,
             *({"backend": name} for name in others),
-            {"block_size": None},
-            {"kv_cache_dtype": "auto"},
-            {"dtype": "bfloat16"},
-            {"platform": "cuda", "compute_capability": None},
         ),
         vllm_text=said(run, query),
+        why=table or none,
+        hint=hint,
     )
 
 
@@ -250,8 +240,6 @@ def _check(run: WorkingPlan, query: LayerQuery, name: str) -> None:
             {"backend": None},
             *({"backend": other} for other in others),
             *nearest,
-            {"kv_cache_dtype": "auto"},
-            {"block_size": None},
         ),
         vllm_text=(
             not_valid_text(run, query, name)

@@ -139,7 +139,7 @@ def slots_of_drafts(run: WorkingPlan) -> None:
     run.problem(
         "no_tokens_left_by_drafts",
         operands={"max_num_seqs": run.max_num_seqs, "slots": each, "left": left},
-        candidates=({"max_num_batched_tokens": enough}, {"num_speculative_tokens": 1}),
+        candidates=({"max_num_batched_tokens": enough},),
         method=method,
         enough=enough,
     )

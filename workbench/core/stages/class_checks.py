@@ -48,12 +48,10 @@ def whole_class(run: WorkingPlan) -> None:
     if run.backend not in {None, backend}:
         run.problem(
             "backend_of_class",
-            "backend",
-            f"{name} writes its cache as {backend} reads it, and the backend is {run.backend}: the "
-            "class asserts that.",
             operands={"backend": run.backend, "architecture": name},
-            candidates=({"backend": backend}, {"device": "B200"}),
+            candidates=({"backend": backend},),
             vllm_text=text,
+            expected=backend,
         )
 
 

@@ -7,7 +7,6 @@ Source: `ParallelConfig`, `verify_with_parallel_config`, `max_memory_usage_bytes
 
 from typing import Any
 
-from workbench.core.errors import Refused
 from workbench.core.groups.cache_spec import ATTENTION_SPECS, SLIDING_KINDS, CacheSpec
 from workbench.core.groups.layer_specs import layer_specs
 from workbench.core.model import CHUNKED
@@ -30,12 +29,7 @@ def context_ranks(run: WorkingPlan) -> None:
     """Refuse ranks that tensor parallelism cannot be divided into. Errors: Refused."""
     ranks, shared = run.settings.tensor_parallel, run.settings.decode_context_parallel
     if ranks % shared:
-        why = f"it does not divide the tensor_parallel = {ranks} ranks, which it takes its own from"
-        raise Refused(
-            "context_ranks_not_divisor",
-            **_against(run, why),
-            vllm_text=f"tp_size={ranks} must be divisible",
-        )
+        raise run.refusal("context_ranks_not_divisor", **_sizes(run))
 
 
 def shared_kv_heads(run: WorkingPlan) -> None:
@@ -46,50 +40,35 @@ def shared_kv_heads(run: WorkingPlan) -> None:
         return
     heads = 0 if attention is None else attention.num_kv_heads
     if not heads:
-        raise Refused(
-            "no_kv_heads_to_share",
-            **_against(run, "no layer has KV heads whose tokens could be shared"),
-            vllm_text="integer division or modulo by zero",
-        )
+        raise run.refusal("no_kv_heads_to_share", **_sizes(run))
     queries = run.model.total_num_attention_heads // heads
     words = {
         code: text.format(ranks=ranks, heads=heads, queries=queries)
         for code, text in run.rules.words_of_context.items()
     }
-    each = f"tensor_parallel = {ranks} ranks have {heads} KV heads"
+    found = {**_sizes(run), "heads": heads, "fewer": ranks // heads, "queries": queries}
     # Each rank then has heads of its own, and nothing in common with another.
     if ranks <= heads:
-        raise Refused(
-            "kv_heads_not_shared",
-            **_against(run, f"{each}, so no two ranks have the same; take more ranks"),
-            vllm_text=words["kv_heads_not_shared"],
-        )
+        text = words["kv_heads_not_shared"]
+        raise run.refusal("kv_heads_not_shared", **found, vllm_text=text)
     if shared > ranks // heads:
-        raise Refused(
-            "kv_heads_shared_by_fewer",
-            **_against(run, f"{each}, so at most {ranks // heads} have the same"),
-            vllm_text=words["kv_heads_shared_by_fewer"],
-        )
+        text = words["kv_heads_shared_by_fewer"]
+        raise run.refusal("kv_heads_shared_by_fewer", **found, vllm_text=text)
     if queries % shared:
-        raise Refused(
-            "query_heads_not_shared",
-            **_against(run, f"it does not divide the {queries} query heads of a KV head"),
-            vllm_text=words["query_heads_not_shared"],
-        )
+        text = words["query_heads_not_shared"]
+        raise run.refusal("query_heads_not_shared", **found, vllm_text=text)
 
 
-def _against(run: WorkingPlan, why: str) -> dict[str, Any]:
-    """Return why ranks cannot share tokens, with the sizes that work."""
-    # Raised by ParallelConfig and ModelConfig.verify_with_parallel_config.
+def _sizes(run: WorkingPlan) -> dict[str, Any]:
+    """Return the numbers of ranks that can share tokens, nearest first, as a refusal needs them."""
     ranks, shared = run.settings.tensor_parallel, run.settings.decode_context_parallel
     sizes = context_sizes(run.model, ranks)
     nearest = sorted(sizes, key=lambda size: (abs(size - shared), size))
     return {
-        "message": f"{FIELD} = {shared}: {why}. Nearest valid value: {nearest[0]}; with "
-        f"tensor_parallel = {ranks} valid: {', '.join(map(str, sizes))}.",
-        "field": FIELD,
         "operands": {FIELD: shared, "tensor_parallel": ranks},
         "candidates": [{FIELD: size} for size in nearest],
+        "nearest": nearest[0],
+        "valid": ", ".join(map(str, sizes)),
     }
 
 
@@ -128,7 +107,10 @@ def _backends(run: WorkingPlan) -> None:
     run.problem(
         "layers_not_spread",
         operands={FIELD: run.settings.decode_context_parallel, "without": [*without, *hidden]},
-        candidates=({"backend": None}, WHOLE, {"hidden_state_layers": 0}),
+        candidates=(
+            {"backend": None},
+            WHOLE,
+        ),
         spread=FIELD,
         names=", ".join((*without, *hidden)),
     )
@@ -138,7 +120,7 @@ def _windows(run: WorkingPlan, text: str) -> None:
     run.problem(
         "windows_not_spread",
         operands={FIELD: run.settings.decode_context_parallel},
-        candidates=(WHOLE, {"disable_hybrid_kv_cache_manager": True}),
+        candidates=(WHOLE,),
         field=FIELD,
         vllm_text=text,
     )
@@ -154,6 +136,6 @@ def _several_groups(run: WorkingPlan, spread: list[CacheSpec], groups: int) -> N
     run.problem(
         "groups_not_spread",
         operands={FIELD: run.settings.decode_context_parallel, "groups": groups},
-        candidates=(WHOLE, {"disable_hybrid_kv_cache_manager": True}),
+        candidates=(WHOLE,),
         field=FIELD,
     )

@@ -4,7 +4,6 @@ Source: `_get_priority_backends` of `oracle/int_wna16.py`, and `CPUExpertsInt4` 
 """
 
 from workbench.core.described import COMPRESSED
-from workbench.core.problems import ERROR, WARNING
 from workbench.core.stages.invariant_experts import (
     WNA16,
     experts_of,
@@ -31,16 +30,8 @@ def cpu_experts(run: WorkingPlan) -> None:
     is_taken = why is None
     run.problem(
         "experts_need_amx" if is_taken else "no_integer_experts",
-        "platform",
-        f"vLLM {run.rules.version} has kernels for {part.name} ({kind}) only on CPUs with AMX "
-        "tiles, which are taken for granted here: /proc/cpuinfo lists amx_tile."
-        if is_taken
-        else f"{run.platform.title} has no kernel for {part.name} ({kind}) in vLLM "
-        f"{run.rules.version}{why}. Use another platform, or a checkpoint that stores its experts "
-        "otherwise.",
-        severity=WARNING if is_taken else ERROR,
         operands={"part": part.name, "format": kind},
-        candidates=({"platform": "cuda"}, {"platform": "rocm"}),
+        why=why,
         vllm_text=no_backend(kind),
     )
 

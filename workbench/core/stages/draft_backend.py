@@ -161,19 +161,15 @@ def _refused(
     what = "No attention backend takes" if requested is None else f"{requested} does not take"
     run.problem(
         "draft_backend_not_valid",
-        "draft_attention_backend" if run.settings.draft_attention_backend else "draft_model",
-        f"{what} the layers of the drafter: {table or 'none is tried'}.",
         operands={"requested": requested, "reasons": dict(reasons)},
-        candidates=(
-            {"draft_attention_backend": None},
-            {"draft_kv_cache_dtype": None},
-            {"backend": None},
-            {"kv_cache_dtype": "auto"},
-            {"speculative_method": "ngram", "draft_model": None},
+        field="draft_attention_backend" if run.settings.draft_attention_backend else "draft_model",
+        vllm_text=(
+            None
+            if query.attention.is_compressed and run.settings.draft_kv_cache_dtype is None
+            else said(run, query)
+            if requested is None
+            else not_valid_text(run, query, requested)
         ),
-        vllm_text=None
-        if query.attention.is_compressed and run.settings.draft_kv_cache_dtype is None
-        else said(run, query)
-        if requested is None
-        else not_valid_text(run, query, requested),
+        what=what,
+        why=table or "none is tried",
     )

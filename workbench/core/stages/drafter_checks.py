@@ -49,7 +49,7 @@ def _without_runner(run: WorkingPlan, method: str) -> Refused:
     return run.refusal(
         "method_without_runner",
         operands={"speculative_method": method, "platform": run.platform.name},
-        candidates=[WITHOUT, {"platform": "cuda"}],
+        candidates=(WITHOUT,),
         ngram=NGRAM,
     )
 
@@ -65,7 +65,7 @@ def check_hidden_states(run: WorkingPlan, method: str) -> None:
     run.problem(
         "target_gives_no_hidden_states",
         operands={"speculative_method": method, "architecture": name},
-        candidates=(WITHOUT | {"hidden_state_layers": 0}, {"num_speculative_tokens": 0}),
+        candidates=(WITHOUT | {"hidden_state_layers": 0},),
         ngram=NGRAM,
     )
 
@@ -81,7 +81,7 @@ def check_embedding(run: WorkingPlan, method: str) -> None:
     run.problem(
         "target_embedding_not_found",
         operands={"speculative_method": method, "architecture": name},
-        candidates=(WITHOUT, {"num_speculative_tokens": 0}),
+        candidates=(WITHOUT,),
         severity=ERROR if always else WARNING,
         vllm_text="Target model does not have '" if always else "needs the target input embedding",
         why=why,
@@ -102,7 +102,7 @@ def _without_model(run: WorkingPlan, method: str) -> None:
     run.problem(
         "draft_model_missing",
         operands={"speculative_method": method},
-        candidates=(WITHOUT, {"num_speculative_tokens": 0}),
+        candidates=(WITHOUT,),
         vllm_text=run.rules.speculation.methods[method].without_model,
     )
 
@@ -163,18 +163,15 @@ def _check_decoder(run: WorkingPlan, draft: Model) -> None:
     # Raised by DraftModelProposer of the V1 runner, when it is built
     given, ranks = run.settings.draft_tensor_parallel, run.settings.tensor_parallel
     if given not in {None, ranks} and model_runner(run) == "v1":
-        raise _ranks(
-            given, ranks, "Currently, 'draft_tensor_parallel_size' and 'tensor_parallel_size'"
-        )
+        raise _ranks(run, "Currently, 'draft_tensor_parallel_size' and 'tensor_parallel_size'")
 
 
 def _check_ranks(run: WorkingPlan, draft: Model) -> None:
     """Check the ranks of the drafter: those of the target, or one where that is allowed."""
     ranks, given = run.settings.tensor_parallel, run.settings.draft_tensor_parallel
     if given is not None and given not in {1, ranks}:
-        raise _ranks(
-            given, ranks, f"speculative_draft_tensor_parallel_size={given} cannot be other value"
-        )
+        text = f"speculative_draft_tensor_parallel_size={given} cannot be other value"
+        raise _ranks(run, text)
     heads = draft.total_num_attention_heads
     if heads % (given or ranks):
         raise run.refusal(
@@ -186,13 +183,7 @@ def _check_ranks(run: WorkingPlan, draft: Model) -> None:
         )
 
 
-def _ranks(given: int | None, ranks: int, text: str) -> Refused:
-    return Refused(
-        "draft_ranks_differ",
-        f"draft_tensor_parallel = {given} with tensor_parallel = {ranks}: the drafter's layers are "
-        f"split over the same ranks. Nearest valid value: {ranks}.",
-        field="draft_tensor_parallel",
-        operands={"draft_tensor_parallel": given, "tensor_parallel": ranks},
-        vllm_text=text,
-        candidates=[{"draft_tensor_parallel": None}, WITHOUT],
-    )
+def _ranks(run: WorkingPlan, text: str) -> Refused:
+    names = ("draft_tensor_parallel", "tensor_parallel")
+    operands = {name: getattr(run.settings, name) for name in names}
+    return run.refusal("draft_ranks_differ", operands=operands, vllm_text=text)

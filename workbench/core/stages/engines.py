@@ -15,7 +15,7 @@ def engines_of_server(run: WorkingPlan) -> None:
     raise run.refusal(
         "engines_without_server",
         operands={"data_parallel": engines, "entry_point": LLM},
-        candidates=[{"entry_point": SERVE}, {"data_parallel": 1}],
+        candidates=({"entry_point": SERVE},),
         serve=SERVE,
     )
 

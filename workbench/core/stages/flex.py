@@ -12,7 +12,7 @@ from workbench.core.flex.sizes import (
     too_large_for_cache_block,
 )
 from workbench.core.flex.tiles import LARGEST_SHARED_MEMORY_BYTES, SMALLEST_TILE, USUAL_TILE
-from workbench.core.problems import WARNING
+from workbench.core.problems import ERROR, Problem
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -135,26 +135,25 @@ def _below_the_floor(run: WorkingPlan, smallest: int, block_m: int, block_n: int
     field = f"flex_attn_block_{side[1]}" if explicit else f"flex_attn_{side[0]}_block_size"
     run.problem(
         "flex_tile_below_16",
-        field,
-        f"A tile of {smallest} is below the {SMALLEST_TILE} that vLLM's documentation requires; "
-        "nothing checks it, and older Triton compilers stop there. Nearest valid value: "
-        f"{SMALLEST_TILE}.",
-        severity=WARNING,
         operands={"BLOCK_M": block_m, "BLOCK_N": block_n, "smallest": SMALLEST_TILE},
         candidates=({field: SMALLEST_TILE}, {field: None}, dict.fromkeys(FLEX_FIELDS)),
+        field=field,
+        lowest=smallest,
     )
 
 
 def _problem(run: WorkingPlan, refusal: FlexRefusal) -> None:
     said = {} if refusal.exception in (None, "ValueError") else {"raises": refusal.exception}
-    run.problem(
+    found = Problem(
         refusal.code,
+        ERROR,
         refusal.field,
         refusal.message,
         operands={**refusal.operands, **said},
         vllm_text=refusal.vllm_text,
         candidates=_candidates(run, refusal),
     )
+    run.problems += (found,)
 
 
 def _candidates(run: WorkingPlan, refusal: FlexRefusal) -> tuple[Mapping[str, Any], ...]:

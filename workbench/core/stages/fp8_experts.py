@@ -21,13 +21,11 @@ def fp8_experts(run: WorkingPlan) -> None:
     others = (name for name, one in RULE_SETS.items() if gfx.startswith(one.fp8_on_gfx))
     run.problem(
         "no_fp8_experts",
-        "device",
-        f"The experts are in fp8, and vLLM {run.rules.version} has no kernel for them on {gfx}: it "
-        f"has on {', '.join(f'{one}*' for one in known)}. Take such a device, or a checkpoint that "
-        "stores its experts otherwise.",
+        variant="fp8_experts",
         operands={"gfx": gfx},
         candidates=({"device": "MI300X"}, *({"rules": name} for name in others)),
         vllm_text=no_backend(FP8),
+        devices=", ".join(f"{one}*" for one in known),
     )
 
 
@@ -50,14 +48,12 @@ def refined_experts(run: WorkingPlan) -> None:
     valid = other_splits(run, lambda other: _refined(run, other) is None)
     run.problem(
         "no_fp8_experts",
-        "tensor_parallel",
-        f"Each of {part.ranks(split)} ranks has {size:,} of {part.name}, which cut its blocks. "
-        f"vLLM {run.rules.version} makes the blocks smaller, and has a kernel for that on compute "
-        f"capability {'.'.join(map(str, FP8_SINCE))} and later only. Nearest valid value: "
-        f"{written(valid[:1])}.",
+        variant="refined_experts",
         operands={"part": part.name, "size": size, "ranks": part.ranks(split)},
-        candidates=(*valid, {"device": "H100"}),
+        candidates=valid,
         vllm_text=no_backend(FP8),
+        since=".".join(map(str, FP8_SINCE)),
+        nearest=written(valid[:1]),
     )
 
 

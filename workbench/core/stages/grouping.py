@@ -45,10 +45,8 @@ def refuse_grouping(run: WorkingPlan, failure: GroupingError | None) -> None:
         return
     run.problem(
         "pages_not_equal",
-        "block_size",
-        f"The pages cannot be made equal. {failure}.",
+        variant="refuse_grouping",
         operands={spec.kind: spec.page_size_bytes for spec in specs},
-        vllm_text=failure.vllm_text if isinstance(failure, PagesNotUnifiableError) else "",
         candidates=(
             *({"kv_cache_layout": order} for order in possible_layouts(run) if order[0] == "B"),
             {"disable_hybrid_kv_cache_manager": True},
@@ -56,6 +54,8 @@ def refuse_grouping(run: WorkingPlan, failure: GroupingError | None) -> None:
             {"kv_cache_dtype": "auto"},
             *({"rules": name} for name, rules in RULE_SETS.items() if rules.groups.pads_pages),
         ),
+        vllm_text=failure.vllm_text if isinstance(failure, PagesNotUnifiableError) else "",
+        failure=failure,
     )
 
 
@@ -87,10 +87,7 @@ def hidden_states(run: WorkingPlan) -> None:
     run.problem(
         "hidden_states_need_one_draft",
         operands={"num_speculative_tokens": settings.num_speculative_tokens},
-        candidates=(
-            {"num_speculative_tokens": DRAFTS_OF_HIDDEN_STATES},
-            {"hidden_state_layers": 0},
-        ),
+        candidates=({"num_speculative_tokens": DRAFTS_OF_HIDDEN_STATES},),
         vllm_text=(
             "extract_hidden_states requires num_speculative_tokens to be 1"
             if settings.num_speculative_tokens and model_runner(run) == "v2"
@@ -113,12 +110,11 @@ def cache_layout_choice(run: WorkingPlan) -> None:
         return
     run.problem(
         "layout_not_supported",
-        "kv_cache_layout",
-        f"kv_cache_layout = {requested} is not supported here. Expected one of: "
-        f"{', '.join(possible)}. Nearest valid value: {possible[0]}, vLLM's own choice.",
         operands={"kv_cache_layout": requested, "possible": list(possible)},
-        vllm_text=layout_refusal_text(requested, possible),
         candidates=({"kv_cache_layout": None}, {"kv_cache_layout": possible[0]}),
+        vllm_text=layout_refusal_text(requested, possible),
+        allowed=", ".join(possible),
+        nearest=possible[0],
     )
 
 

@@ -180,17 +180,12 @@ def _refused(
     )
     run.problem(
         "plain_layers_refused" if plain_dtype else "other_heads_refused",
-        "backend",
-        f"The layers {', '.join(map(str, numbers))} {differ}, and {refusal}.{way_out}",
         operands={"backend": main.name, "layers": numbers, "reasons": reasons},
-        # Raised by get_attn_backend_cls of the platform
+        numbers=", ".join(map(str, numbers)),
+        differ=differ,
+        refusal=refusal,
+        way_out=way_out,
         vllm_text=not_valid_text(run, query, main.name) if reasons else said(run, query),
-        candidates=(
-            {"backend": None},
-            {"kv_cache_dtype_skip_layers": None},
-            {"kv_cache_dtype": "fp8"},
-            {"kv_cache_dtype": "auto"},
-        ),
     )
 
 

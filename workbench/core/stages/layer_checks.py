@@ -43,19 +43,13 @@ def drafted_states(run: WorkingPlan) -> None:
     if page is None or needed is None or needed <= page:
         return
     is_drafted = run.layer_state_shapes != run.mamba_state_shapes
-    field = "num_speculative_tokens" if is_drafted else "mamba_ssm_cache_dtype"
     pads = (name for name, rules in RULE_SETS.items() if rules.groups.pads_pages)
     run.problem(
         "drafted_states_outgrow_page" if is_drafted else "states_outgrow_page",
-        field,
-        f"With {field} = {getattr(run.settings, field)} a layer keeps a state of {needed:,} bytes, "
-        f"more than the page of {page:,} bytes that vLLM {run.rules.version} aligned for it by "
-        "the class of the model. It stops with an assertion.",
         operands={"needed_bytes": needed, "mamba_page_size_padded": page},
-        vllm_text="",
-        candidates=({field: 0}, *({"rules": name} for name in pads))
+        candidates=({"num_speculative_tokens": 0}, *({"rules": name} for name in pads))
         if is_drafted
-        else ({field: "auto"},),
+        else ({"mamba_ssm_cache_dtype": "auto"},),
     )
 
 
@@ -177,12 +171,7 @@ def align_budget(run: WorkingPlan) -> None:
         run.problem(
             "block_exceeds_token_budget",
             operands={"block_size": block, "max_num_batched_tokens": budget},
-            candidates=(
-                {"max_num_batched_tokens": block},
-                {"mamba_cache_mode": "all"},
-                {"mamba_ssm_cache_dtype": "bfloat16"},
-                {"enable_prefix_caching": False, "mamba_cache_mode": None},
-            ),
+            candidates=({"max_num_batched_tokens": block},),
             severity=WARNING if unknown else ERROR,
             unknown=unknown,
         )
@@ -229,6 +218,6 @@ def mamba_block_advice(run: WorkingPlan) -> None:
         run.problem(
             "mamba_block_size_not_multiple",
             operands={"mamba_block_size": explicit, "multiple": multiple},
-            candidates=({"mamba_block_size": nearest}, {"mamba_block_size": None}),
+            candidates=({"mamba_block_size": nearest},),
             nearest=nearest,
         )

@@ -54,30 +54,25 @@ def not_enough_memory(run: WorkingPlan, cache: CachePlan, available: int) -> Non
     shorter = ({"max_model_len": longest},) if longest else ()
     run.problem(
         "not_enough_memory",
-        "kv_cache_memory_bytes",
-        f"One request of {_tokens(run.max_model_len)} needs {cache.needed_bytes:,} bytes "
-        f"({gib(cache.needed_bytes)} GiB), and {available:,} ({gib(available)} GiB) is available"
-        f"{null}. "
-        + (
-            f"Longest request that fits: {_tokens(longest)}."
-            if longest
-            else f"Not even one token fits; one block takes {cache.grouping.bytes_per_block:,} "
-            "bytes."
-        ),
         operands={
             "available_bytes": available,
             "needed_bytes": cache.needed_bytes,
             "estimated_max_model_len": longest,
         },
-        # Raised by _check_enough_kv_cache_memory
-        vllm_text=f"To serve at least one request with the model's max seq len "
-        f"({run.max_model_len}), ({gib(cache.needed_bytes)} GiB KV cache is needed, which is "
-        f"larger than the available KV cache memory ({gib(available)} GiB).",
         candidates=(
             *shorter,
             *_more_blocks(run, cache),
             *more_memory(run, enough),
-            {"kv_cache_dtype": "fp8"},
+        ),
+        length=_tokens(run.max_model_len),
+        needed_gib=gib(cache.needed_bytes),
+        available_gib=gib(available),
+        null=null,
+        outlook=(
+            f"Longest request that fits: {_tokens(longest)}."
+            if longest
+            else f"Not even one token fits; one block takes {cache.grouping.bytes_per_block:,} "
+            "bytes."
         ),
     )
 
@@ -136,13 +131,12 @@ def above_device(run: WorkingPlan) -> None:
         return
     run.problem(
         "cache_above_device_memory",
-        field,
-        f"{field} = {cache:,} bytes ({gib(cache)} GiB) is more than the device has: {device:,} "
-        f"({gib(device)} GiB). vLLM takes it without a check and runs out of memory while it "
-        "allocates. Omit one of the two.",
-        severity=WARNING,
         operands={"cache_bytes": cache, "device_memory_bytes": device},
         candidates=({"device_memory_bytes": None}, {field: None}),
+        field=field,
+        name=field,
+        cache_gib=gib(cache),
+        device_gib=gib(device),
     )
 
 

@@ -25,11 +25,11 @@ def missing_kernels(run: WorkingPlan) -> None:
             continue
         run.problem(
             "no_weight_kernel",
-            "device" if run.settings.device else "platform",
-            f"vLLM {run.rules.version} has no kernel for {part.name} {one.what} here. Use "
-            f"{one.devices}, or a checkpoint that stores its weights otherwise.",
+            variant="missing_kernels",
             operands={"platform": place.platform, "gfx": place.gfx, "part": part.name},
             candidates=one.candidates,
+            field="device" if run.settings.device else "platform",
             vllm_text=one.vllm_text,
+            one=one,
         )
         return

@@ -73,21 +73,16 @@ def unify_pages(run: WorkingPlan) -> None:
     )
     run.problem(
         "pages_not_equal",
-        "block_size",
-        message
-        + (", and a mamba page does not grow with its block." if divides else " is not whole."),
+        variant="unify_pages",
         operands={"attention_page_size_bytes": attention, "mamba_page_size_bytes": mamba},
-        vllm_text=""  # an assertion without words
-        if divides
-        else "The page size of the layer is not divisible by the maximum page size.",
-        candidates=(
-            {"rules": run.rules.version},
-            {"kv_cache_dtype": "auto"},
-            {"kv_cache_dtype": "fp8"},
-            {"block_size": 64},
-            {"block_size": 128},
-            {"block_size": 256},
+        candidates=({"rules": run.rules.version},),
+        vllm_text=(
+            ""
+            if divides
+            else "The page size of the layer is not divisible by the maximum page size."
         ),
+        why=message,
+        end=", and a mamba page does not grow with its block." if divides else " is not whole.",
     )
 
 
@@ -162,16 +157,14 @@ def packed_split(run: WorkingPlan) -> None:
             apart = [order for order in possible_layouts(run) if order.startswith("L")]
             run.problem(
                 "packed_block_not_split",
-                "kv_cache_layout",
-                error.message,
                 operands=error.operands,
-                vllm_text=error.vllm_text,
+                message=error.message,
                 candidates=(
                     *({"kv_cache_layout": order} for order in apart),
                     {"kv_cache_layout": None},
                     {"block_size": kernel},
-                    {"backend": None},
                 ),
+                vllm_text=error.vllm_text,
             )
             return
 
@@ -193,17 +186,11 @@ def _no_common_block(
     multiple = lcm(*(smallest_base(entries) for entries in supported), run.settings.block_size or 1)
     run.problem(
         "no_common_block_size",
-        "block_size",
-        _why_none_is_common(run, block_size, supported),
         operands={"block_size": block_size, "supported": describe(tuple(sizes))},
-        # Raised by select_common_block_size
-        vllm_text=f"No common block size for {block_size}",
+        message=_why_none_is_common(run, block_size, supported),
         candidates=(
             *({"block_size": base} for base in bases),
             {"block_size": multiple},
-            {"block_size": None},
-            {"backend": None},
-            {"kv_cache_dtype_skip_layers": None},
         ),
     )
 

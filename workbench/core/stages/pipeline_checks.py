@@ -6,7 +6,6 @@ Source: `verify_with_parallel_config` of 0.23 and 0.33, `eagle3_utils.py` of 0.3
 from typing import Any
 
 from workbench.core.architectures import ANY_LANGUAGE_MODEL
-from workbench.core.errors import Refused
 from workbench.core.groups.pipeline import layers_of_stages
 from workbench.core.model import SSM
 from workbench.core.runner import model_runner
@@ -30,14 +29,11 @@ def pipeline_parallel(run: WorkingPlan) -> None:
         text = "Qwen4Exp N-gram PLE embedding requires pipeline_parallel_size=1"
         if run.model.family != "qwen4_exp" or not any(one.state for one in run.model.layers):
             return
-    raise Refused(
+    raise run.refusal(
         "stages_not_supported",
-        f"pipeline_parallel = {stages}: {run.rules.title} cannot cut {run.model.architecture} into "
-        "pipeline stages. Set pipeline_parallel to 1, and tensor_parallel to more ranks.",
-        field="pipeline_parallel",
+        variant="pipeline_parallel",
         operands={"pipeline_parallel": stages, "architecture": run.model.architecture},
         candidates=[ONE_STAGE],
-        # Raised by ModelConfig.verify_with_parallel_config
         vllm_text=text,
     )
 
@@ -64,16 +60,11 @@ def unnamed_text_model(run: WorkingPlan) -> None:
     stages, name = run.settings.pipeline_parallel, run.model.architecture
     if stages == 1 or name not in run.rules.unnamed_text_models:
         return
-    raise Refused(
+    raise run.refusal(
         "stages_not_supported",
-        f"pipeline_parallel = {stages}: {run.rules.title} builds the text model of {name} from a "
-        "configuration that names no class, and stops there with more than one stage. Set "
-        "pipeline_parallel to 1, and tensor_parallel to more ranks.",
-        field="pipeline_parallel",
+        variant="unnamed_text_model",
         operands={"pipeline_parallel": stages, "architecture": name},
         candidates=[ONE_STAGE],
-        # Raised by ModelRegistry.inspect_model_cls
-        vllm_text="No model architectures are specified",
     )
 
 
@@ -122,32 +113,19 @@ def drafts_over_stages(run: WorkingPlan) -> None:
     method, stages = run.speculative_method, run.settings.pipeline_parallel
     if stages == 1 or method is None:
         return
-    rules, architecture = run.rules.speculation, run.model.architecture
+    rules = run.rules.speculation
+    operands = {"pipeline_parallel": stages, "speculative_method": method}
     whole = not rules.cuts_drafters and method != HIDDEN_STATES
     own_ranks = run.settings.draft_tensor_parallel or run.settings.tensor_parallel
     if method in {MTP, HIDDEN_STATES} and run.model.total_num_attention_heads % own_ranks:
         return  # the drafter has the target's heads, and they are counted before its stages
     if not whole and not _can_be_cut(run, method):
-        raise Refused(
-            "drafter_over_stages",
-            **_against(run, method, f"{run.rules.title} cuts its layers, too, and cannot"),
-            vllm_text=NOT_CUT,
-        )
+        raise run.refusal("drafter_over_stages", operands=operands, vllm_text=NOT_CUT)
     reads = method in rules.hidden_state_readers and model_runner(run) == "v2"
     if reads and not _hands_on(run):
-        why = f"the stages of {architecture} do not hand on the hidden states that it reads"
-        run.problem(
-            "drafter_over_stages",
-            **_against(run, method, why),
-            vllm_text=f" does not support {method} with pipeline parallelism",
-        )
+        run.problem("drafter_over_stages", operands=operands, variant="without_states")
     if method in rules.numbers_from_stage and _has_number_twice(run):
-        why = "it numbers its layers from the last stage's count, and the stage has that number"
-        run.problem(
-            "drafter_over_stages",
-            **_against(run, method, why),
-            vllm_text="Duplicate layer name: model.layers.",
-        )
+        run.problem("drafter_over_stages", operands=operands, variant="number_twice")
     if method == DRAFT_MODEL:
         _draft_model(run)
 
@@ -176,20 +154,6 @@ def _hands_on(run: WorkingPlan) -> bool:
     wrapper = registry.wrappers.get(run.model.architecture)
     names = {run.model.architecture, *(wrapper.language_models if wrapper else ())}
     return bool(names & {*registry.hands_on_states, ANY_LANGUAGE_MODEL})
-
-
-def _against(run: WorkingPlan, method: str, why: str) -> dict[str, Any]:
-    stages = run.settings.pipeline_parallel
-    return {
-        "field": "pipeline_parallel",
-        "message": f"pipeline_parallel = {stages} does not work with the speculative method "
-        f"{method}: {why}. Draft with {NGRAM}, or set pipeline_parallel to 1.",
-        "operands": {"pipeline_parallel": stages, "speculative_method": method},
-        "candidates": (
-            {"speculative_method": NGRAM, "draft_model": None, "hidden_state_layers": 0},
-            ONE_STAGE,
-        ),
-    }
 
 
 def _draft_model(run: WorkingPlan) -> None:

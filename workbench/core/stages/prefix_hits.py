@@ -25,11 +25,7 @@ def inert_prefix_caching(run: WorkingPlan) -> None:
     run.problem(
         "prefix_caching_inert",
         operands={"max_model_len": run.max_model_len, "shortest_prompt_with_hit": shortest},
-        candidates=(
-            {"max_model_len": shortest + 1},
-            {"mamba_cache_mode": "align"},
-            {"enable_prefix_caching": False, "mamba_cache_mode": None},
-        ),
+        candidates=({"max_model_len": shortest + 1},),
         reason=reason_without_hits(caching),
     )
 

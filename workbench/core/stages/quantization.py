@@ -95,18 +95,10 @@ def _is_accepted(run: WorkingPlan, word: str, method: str | None) -> bool:
 
 
 def _differs(run: WorkingPlan, word: str, method: str | None) -> Refused:
-    name = run.model.name
-    return Refused(
+    return run.refusal(
         "quantization_differs",
-        f"--quantization {word} does not fit {name}, which is stored with {method}. "
-        f"Omit it, or give {method}; only plain weights can be quantized as they load."
-        if method
-        else f"--quantization {word} does not fit {name}: its quantization_config does not name a "
-        "method, and vLLM takes no other one for it. Omit it.",
-        field="quantization",
         operands={"quantization": word, "checkpoint": method},
-        candidates=[{"quantization": None}],
-        vllm_text=f"Quantization method specified in the model config ({method}) does not match",
+        variant="" if method else "without_method",
     )
 
 
@@ -115,19 +107,14 @@ def _unknown(run: WorkingPlan, method: str) -> Refused:
     newer = f", or vLLM {versions[-1]}" if versions else ""
     is_word = run.settings.quantization == method
     online = nearest_names(method, run.rules.online_methods) or tuple(run.rules.online_methods)
-    return Refused(
+    return run.refusal(
         "quantization_unknown",
-        f"{run.rules.title} does not have --quantization {method}. Take {online[0]}{newer}."
-        if is_word
-        else f"The checkpoint is quantized with {method}, which {run.rules.title} does not have. "
-        f"Take a checkpoint stored otherwise{newer}.",
-        field="quantization" if is_word else "model",
         operands={"quantization": method, "known": sorted(run.rules.quantization_methods)},
-        candidates=[
-            *({"rules": name} for name in reversed(versions)),
-            *({"quantization": None},) * is_word,
-        ],
-        vllm_text=f"Unknown quantization method: {method.lower()}. Must",
+        variant="" if is_word else "of_checkpoint",
+        nearest=online[0],
+        newer=newer,
+        candidates=[{"rules": name} for name in reversed(versions)],
+        lower=method.lower(),
     )
 
 
@@ -265,14 +252,12 @@ def quantization_dtype(run: WorkingPlan) -> None:
         allowed = ("float16",)
     if allowed is None or dtype in allowed:
         return
-    raise Refused(
+    raise run.refusal(
         "quantization_dtype",
-        f"The weights are quantized with {method}, whose kernels run in {' or '.join(allowed)}; "
-        f"dtype = {dtype} is neither. Nearest valid value: {allowed[0]}.",
-        field="dtype",
         operands={"dtype": dtype, "quantization": method, "allowed": list(allowed)},
         candidates=[{"dtype": value} for value in ("auto", *allowed)],
-        vllm_text=f"torch.{dtype} is not supported for quantization method",
+        kept=" or ".join(allowed),
+        nearest=allowed[0],
     )
 
 

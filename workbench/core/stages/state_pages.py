@@ -4,7 +4,6 @@ from dataclasses import replace
 from math import prod
 
 from workbench.core.dtypes import FLOAT_BYTES
-from workbench.core.errors import Refused
 from workbench.core.states import KimiDeltaAttention, LinearAttention, Shape
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
@@ -123,16 +122,12 @@ def _recurrent_dtype(run: WorkingPlan, conv: str) -> str:
     if explicit == "auto" or len(allowed) == 1:
         return allowed[0]
     if explicit not in allowed:
-        raise Refused(
+        raise run.refusal(
             "kda_state_dtype",
-            f"The recurrent state of Kimi delta attention is kept in {' or '.join(allowed)}; "
-            f"mamba_ssm_cache_dtype = {explicit} is neither. Nearest valid value: {allowed[-1]}.",
-            field="mamba_ssm_cache_dtype",
             operands={"mamba_ssm_cache_dtype": explicit, "allowed": list(allowed)},
             candidates=[{"mamba_ssm_cache_dtype": value} for value in ("auto", *allowed)],
-            # Raised by MambaStateDtypeCalculator.kda_state_dtype
-            vllm_text="KDA recurrent state supports only auto, float32, and bfloat16; "
-            f"got {explicit}",
+            kept=" or ".join(allowed),
+            nearest=allowed[-1],
         )
     return explicit
 

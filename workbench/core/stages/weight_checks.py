@@ -172,12 +172,10 @@ def _linear_on_cpu(run: WorkingPlan, parts: list[Part]) -> None:
 def _no_kernel(run: WorkingPlan, part: Part, how: str, text: str) -> None:
     run.problem(
         "no_weight_kernel",
-        "platform",
-        f"{run.platform.title} has no kernel for {part.name} {how} in vLLM {run.rules.version}. "
-        "Use another platform, or a checkpoint that stores its weights otherwise.",
+        variant="no_kernel",
         operands={"platform": run.platform.name, "part": part.name},
-        candidates=({"platform": "cuda"}, {"platform": "rocm"}),
         vllm_text=text,
+        how=how,
     )
 
 
