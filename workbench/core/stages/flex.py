@@ -145,10 +145,10 @@ def _below_the_floor(run: WorkingPlan, smallest: int, block_m: int, block_n: int
 def _problem(run: WorkingPlan, refusal: FlexRefusal) -> None:
     said = {} if refusal.exception in (None, "ValueError") else {"raises": refusal.exception}
     found = Problem(
-        refusal.code,
-        ERROR,
-        refusal.field,
-        refusal.message,
+        code=refusal.code,
+        severity=ERROR,
+        field=refusal.field,
+        message=refusal.message,
         operands={**refusal.operands, **said},
         vllm_text=refusal.vllm_text,
         candidates=_candidates(run, refusal),
