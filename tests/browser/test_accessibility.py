@@ -38,6 +38,9 @@ OUTSIDE = """() => {
     .filter((one) => !slides(one.closest(".wb-chips, .wb-actions, .wb-views, .wb-lab-links")))
     .map((one) => one.outerHTML);
 }"""
+CUT = """() => [...document.querySelectorAll(".wb-tile *")]
+  .filter((one) => one.scrollWidth > one.clientWidth + 1 && one.clientWidth)
+  .map((one) => one.outerHTML)"""
 
 
 def opened(field: str):
@@ -154,6 +157,23 @@ def test_everything_is_inside_at_every_size(door, size, model):
     door.scroll_to(DOOR)
     door.screenshot(f"{model}-{size[0]}")
     door.set_viewport(1280, 900)
+
+
+def test_a_cell_between_two_sidebars_is_laid_out_as_on_a_phone(door):
+    door.submit(LONG)
+    expect(door.element('[data-chip="model"] > button')).to_have_text(LONG)
+    shell = "window.jupyterapp.shell"
+    door.page.set_viewport_size({"width": 1000, "height": 800})
+    door.page.evaluate(f"{shell}.expandLeft(); {shell}.expandRight()")
+    expect(door.element(f"{DOOR}.wb-narrow")).to_have_count(1)
+    assert door.page.evaluate(OUTSIDE) == []
+    assert door.page.evaluate(CUT) == []
+    door.open_lab("Groups and capacity")
+    expect(door.element(".wb-drawing .wb-figure-note")).to_contain_text("slide it sideways")
+    door.close_lab("Groups and capacity")
+    door.page.evaluate(f"{shell}.collapseLeft(); {shell}.collapseRight()")
+    door.set_viewport(1280, 900)
+    expect(door.element(f"{DOOR}.wb-narrow")).to_have_count(0)
 
 
 @pytest.mark.parametrize("chips", [8, 3])

@@ -5,6 +5,7 @@ const REGIONS = ["style", "error", "omnibox", "understood", "bar", "actions", "a
 const OF_THE_PLAN = ["answers", "body", "tried", "inspector", "next"];
 const SUGGESTED = 8, LONGEST_NAME = 60, MOST_ROWS = 8, COPIED_MS = 1500, BUSY_MS = 300, LINK = "#scenario=";
 const SCREEN = ".jp-NotebookPanel-notebook", ACTIVE_CELL = ".jp-Cell.jp-mod-active", MARGIN = 12;
+const NARROW_PIXELS = 720;
 const EVENTS = ["change:regions", "change:plan", "change:stale"];
 const ROWS = "[role=toolbar], [role=tablist]";
 const MOVES = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
@@ -70,6 +71,7 @@ class Door {
     el.append(this.root);
     this.draw();
     this.observer = new ResizeObserver(() => {
+      this.narrow();
       this.fit();
       this.arrive();
     });
@@ -87,6 +89,17 @@ class Door {
       if (!isInside && this.root.querySelector(".wb-pop")) this.send("open");
     };
     document.addEventListener("click", this.beyond);
+  }
+
+  // A cell between sidebars is as narrow as a phone, in a window that is not. A frame later, as
+  // sizes that change while they are observed are an error of the page.
+  narrow() {
+    const { clientWidth: width, classList } = this.root, is = width <= NARROW_PIXELS;
+    if (!width || is === classList.contains("wb-narrow")) return;
+    requestAnimationFrame(() => {
+      classList.toggle("wb-narrow", is);
+      this.resized();
+    });
   }
 
   // What the other regions leave of a screen is the room of the explanation, which may scroll.

@@ -7,6 +7,7 @@ const FIRST_WAIT_MS = 500, LAST_WAIT_MS = 8000, CURSOR_MS = 60;
 // With fewer pixels the labels of a figure run into each other: it stays as wide, and slides.
 const LEAST_PIXELS = 560, LETTER_PIXELS = 7, GAP_PIXELS = 4, MARGIN_PIXELS = 80;
 const WAITING = "The picture has not arrived yet; it is being requested again.";
+const SLIDES = "The picture is wider than this place: slide it sideways to see the rest.";
 
 const modelOf = (model, name) =>
   model.widget_manager.get_model(model.get(name).replace(/^IPY_MODEL_/, ""));
@@ -120,7 +121,6 @@ class Drawing {
       config.modeBarButtons = [this.buttons(config.doubleClick !== false)];
       await this.plotly.react(this.plot, data, layout, config);
       if (!this.listening) this.listen();
-      this.note.textContent = "";
       this.el.setAttribute("aria-label", layout.title?.text?.replace(/<[^>]*>/g, " ") ?? "Figure");
     } catch (error) {
       console.error(error);
@@ -148,10 +148,12 @@ class Drawing {
     await this.plotly.Plots.resize(this.plot);
   }
 
-  // A figure that is wider than its place is reached by keyboard, too.
+  // A figure that is wider than its place says so, and is reached by keyboard, too.
   slide() {
+    const slides = this.least > this.width;
     this.plot.style.minWidth = `${this.least}px`;
-    if (this.least > this.width) this.el.tabIndex = 0;
+    this.note.textContent = slides ? SLIDES : "";
+    if (slides) this.el.tabIndex = 0;
     else this.el.removeAttribute("tabindex");
   }
 
