@@ -102,6 +102,21 @@ def test_the_default_axes_are_read_back(memory):
     assert parse_axes(axes_text(axes)) == axes
 
 
+@pytest.mark.parametrize(
+    ("changes", "is_assumed"),
+    [
+        ({}, True),
+        ({"device": "H100"}, False),
+        ({"device": "H100", "weights_bytes": "200 GB"}, False),
+        ({"device": "H100", "model": "whisper-large-v3"}, True),
+        ({"num_gpu_blocks_override": 100}, False),
+    ],
+)
+def test_memory_is_assumed_only_where_none_is_given_or_estimated(changes, is_assumed):
+    axes = default_axes(START.replace(**changes))
+    assert ("kv_cache_memory_bytes" in axes) == is_assumed
+
+
 @pytest.mark.parametrize("name", [name for name, field in FIELDS.items() if field.is_listed])
 def test_every_value_that_is_offered_is_read_as_what_it_is(name):
     field = FIELDS[name]

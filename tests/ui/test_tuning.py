@@ -16,7 +16,7 @@ from tests.sweeps.local_dask import started
 from tests.sweeps.waiting import PATIENCE_S, wait_for
 from tests.ui.panels import shown_in_time
 from workbench.sweeps import run
-from workbench.sweeps.axes import default_axes
+from workbench.sweeps.axes import checked_axes, default_axes
 from workbench.sweeps.front import GOALS
 from workbench.sweeps.kernels.fitting import Batch, Candidates
 from workbench.sweeps.kernels.kernel_session import KERNELS
@@ -59,6 +59,32 @@ def test_what_is_swept_by_default_can_be_swept(tab):
     assert "864</b> points" in tuning_panel._counts.value
     unknown = wb.explore(model="qwen3.5-4b").open("Sweeps")
     assert "KV-cache memory per GPU 20 GiB" in unknown.axes.value
+
+
+def test_a_small_sweep_is_there_first_and_a_click_varies_one_more_setting():
+    panel = wb.explore(model="qwen3.5-4b", device="H100").open("Sweeps")
+    assert panel.axes.value == "Tensor parallel 1 2 4 8\nKV-cache dtype auto fp8"
+    assert "4 x 2 = 8 points" in panel._size.value
+    panel.vary["num_speculative_tokens"].value = True
+    panel.vary["kv_cache_dtype"].value = False
+    assert panel.axes.value == "Tensor parallel 1 2 4 8\nSpeculative tokens 0 1 3"
+    assert "4 x 3 = 12 points" in panel._size.value
+    for button in panel.vary.values():
+        button.value = True
+    scenario = panel.session.scenario
+    assert panel._checked(scenario) == checked_axes(scenario, default_axes(scenario))[0]
+
+
+def test_what_is_varied_is_marked_and_own_values_stay(tab):
+    _panel, tuning_panel = tab
+    pressed = {name for name, button in tuning_panel.vary.items() if button.value}
+    assert pressed == {"tensor_parallel", "kv_cache_dtype"}
+    tuning_panel.vary["block_size"].value = True
+    assert "Tensor parallel 1 2 4\n" in tuning_panel.axes.value
+    assert "20 GiB 40 GiB" in tuning_panel.axes.value
+    tuning_panel.axes.value = "blok size 16"
+    tuning_panel.vary["tensor_parallel"].value = True  # what cannot be read is replaced
+    assert tuning_panel.axes.value.startswith("Tensor parallel 1 2 4 8")
 
 
 def expected(tuning_panel):

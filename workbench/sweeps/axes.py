@@ -1,28 +1,42 @@
 """The axes of a sweep: the default ones, and checked against what scenarios may have."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from workbench.core.capacity.blocks import measured_bytes
-from workbench.core.errors import ScenarioError, cut, shown
+from workbench.core.capacity.blocks import measured_bytes, rank_bytes
+from workbench.core.errors import ScenarioError, WorkbenchError, cut, shown
 from workbench.core.versions import RULE_SETS
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.kinds import Kind
+from workbench.scenario.resolution import resolve
 
 DEFAULT_AXES = {name: field.sweep for name, field in FIELDS.items() if field.sweep}
+FIRST_FIELDS = ("tensor_parallel", "kv_cache_dtype")
+"""What a first, small sweep varies: more GPUs or fewer bits."""
 ASSUMED_MEMORY = "20 GiB"
 PLACE = ("rules", "platform", "device")
 
 
-def default_axes(scenario: Scenario) -> dict[str, tuple[Any, ...]]:
-    """Return the default sweep axes, with a memory size if the scenario has none."""
-    known = measured_bytes(scenario) is not None or scenario.num_gpu_blocks_override is not None
-    return (
-        dict(DEFAULT_AXES)
-        if known
-        else {**DEFAULT_AXES, "kv_cache_memory_bytes": (ASSUMED_MEMORY,)}
-    )
+def default_axes(
+    scenario: Scenario, fields: Collection[str] = tuple(DEFAULT_AXES)
+) -> dict[str, tuple[Any, ...]]:
+    """Return the default values of these fields, with a memory size if the scenario has none."""
+    axes = {name: values for name, values in DEFAULT_AXES.items() if name in fields}
+    if _memory_is_known(scenario):
+        return axes
+    return {**axes, "kv_cache_memory_bytes": (ASSUMED_MEMORY,)}
+
+
+def _memory_is_known(scenario: Scenario) -> bool:
+    """Return whether the memory of the cache is given, or estimated from a device."""
+    if measured_bytes(scenario) is not None or scenario.num_gpu_blocks_override is not None:
+        return True
+    try:
+        plan = resolve(scenario)
+    except WorkbenchError:
+        return False
+    return plan.cache is not None and bool(rank_bytes(plan, plan.cache))
 
 
 def checked_axes(

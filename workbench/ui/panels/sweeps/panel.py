@@ -12,8 +12,8 @@ from workbench.core.plan import Plan
 from workbench.door.session import Session, guarded
 from workbench.interop.exchange import sweep_file
 from workbench.labs.jobs import SWEEPS, Job
-from workbench.scenario import Scenario
-from workbench.sweeps.axes import checked_axes, default_axes
+from workbench.scenario import FIELDS, Scenario
+from workbench.sweeps.axes import DEFAULT_AXES, FIRST_FIELDS, checked_axes, default_axes
 from workbench.sweeps.front import GOALS, USUAL_GOALS
 from workbench.sweeps.language import Completion, axes_text, completion, parse_axes
 from workbench.sweeps.sweep import SweepResult, sweep
@@ -71,11 +71,16 @@ class SweepsPanel(Panel):
         display(self._outcome, shown=False)
         hint = widgets.HTML(html.document(html.note(html.Html(HINT))))
         start = line(self.start, self.jobs.stop_button, self._size, self.jobs.status)
-        self.fill(self.axes, hint, start, self._outcome)
+        vary = line(widgets.HTML(html.document("<b>Vary</b>")), *self.vary.values())
+        self.fill(vary, self.axes, hint, start, self._outcome)
         self._wire()
 
     def _build_controls(self) -> None:
         self.axes = CompletionBox(self._complete, label="Parameters")
+        self.vary = {
+            name: widgets.ToggleButton(description=FIELDS[name].label, layout={"width": "auto"})
+            for name in DEFAULT_AXES
+        }
         self.start = button("Sweep", button_style="primary")
         self.goals = {
             name: widgets.Checkbox(
@@ -97,7 +102,9 @@ class SweepsPanel(Panel):
     def _wire(self) -> None:
         self.jobs.start_with(self.start, self._sweep, "Resolving ...")
         self.press(self.use, self._use)
-        self.watch(self.axes, then=self._count)
+        self.watch(self.axes, then=self._axes_entered)
+        for name, chosen in self.vary.items():
+            self.watch(chosen, then=partial(self._vary, name))
         self.watch(self.picture, *self.measures.values(), then=self._draw_picture)
         self.watch(self.point, then=self._explain)
         self.watch(*self.goals.values(), then=self._other_goals)
@@ -108,8 +115,8 @@ class SweepsPanel(Panel):
         self._plan = plan
         if first and not self.axes.value:
             with self.by_program:
-                self.axes.value = axes_text(default_axes(plan.scenario))
-        self._count()
+                self.axes.value = axes_text(default_axes(plan.scenario, FIRST_FIELDS))
+        self._axes_entered()
         self._follow(plan)
 
     def _follow(self, plan: Plan) -> None:
@@ -130,6 +137,32 @@ class SweepsPanel(Panel):
         """Return what may be at the cursor, of the present scenario's version and model."""
         scenario = self.session.scenario
         return completion(text, at, scenario, None if self._plan is None else self._plan.model)
+
+    def _entered(self) -> dict[str, tuple[Any, ...]]:
+        """Return the axes of the text; none of a text that cannot be read."""
+        try:
+            return parse_axes(self.axes.value)
+        except ScenarioError:
+            return {}
+
+    def _axes_entered(self) -> None:
+        """Mark what the text varies, and count its points."""
+        axes = self._entered()
+        with self.by_program:
+            for name, chosen in self.vary.items():
+                chosen.value = name in axes
+        self._count()
+
+    def _vary(self, name: str) -> None:
+        """Vary a setting as usual, or no longer; values that were entered for others stay."""
+        axes = self._entered()
+        if not self.vary[name].value:
+            axes.pop(name, None)
+        elif self._plan is not None:
+            axes |= {**default_axes(self._plan.scenario, [name]), **axes}
+        with self.by_program:
+            self.axes.value = axes_text(axes)
+        self._axes_entered()
 
     def _count(self) -> None:
         """Show how many points the axes make, or what is wrong with them."""
