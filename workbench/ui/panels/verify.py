@@ -24,7 +24,8 @@ class VerifyPanel(Panel):
         self._verified: Scenario | None = None
         self.jobs = JobRunner(self, on_end=self._ended, lane=PROCESSES)
         self.python = text_box("Python", "", "this one, or the Python of an environment with vLLM")
-        self.python.layout.flex, self.python.layout.max_width = "1 1 330px", "min(640px, calc(100% - 4px))"
+        self.python.layout.flex = "1 1 330px"
+        self.python.layout.max_width = "min(640px, calc(100% - 4px))"
         self.start = button("Run vLLM", button_style="primary")
         self._table = widgets.HTML()
         self.fill(line(self.python, self.start, self.jobs.status), self._table)
