@@ -17,6 +17,7 @@ from workbench.interop.commands.command_words import (
     flags_and_values,
 )
 from workbench.interop.commands.flags import Flags, flags_of
+from workbench.interop.commands.manifest import manifest_command
 from workbench.interop.commands.not_modelled import effect
 from workbench.interop.commands.references import model_reference
 from workbench.interop.commands.speculation import (
@@ -54,13 +55,14 @@ MOST_HELPED = 20
 def read_command(text: str, rules: str = DEFAULT) -> CommandFields:
     """Return the scenario fields of a `vllm serve` or `python -m vllm.entrypoints...` command.
 
+    Of a docker-compose file or a Kubernetes manifest, that of its first container with vLLM.
     rules: the release whose flags are read. Leading variables (`NAME=value`, `export`, docker's
     `-e`), line continuations, `--flag=value`, underscores, unique beginnings of flags,
     `--config.key value` and numbers such as 16k are read as vLLM does. What has no field becomes a
     note. The scenario checks values.
     Errors: ScenarioError for a text that is not such a command.
     """
-    words = command_words(text)
+    words = command_words(manifest_command(text) or text)
     start = first_argument(words)
     if start is None:
         raise ScenarioError(

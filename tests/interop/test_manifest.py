@@ -1,0 +1,130 @@
+"""A docker-compose file and a Kubernetes manifest are read as the command that they run."""
+
+from __future__ import annotations
+
+import pytest
+
+from workbench.interop.commands.command_line import read_command
+from workbench.interop.commands.manifest import manifest_command
+from workbench.interop.omnibox import understand
+from workbench.scenario import Scenario
+
+FIELDS = {"model": "qwen3.5-4b", "tensor_parallel": 2, "kv_cache_dtype": "fp8"}
+COMPOSE = """services:
+  web:
+    image: nginx
+    command: ["nginx", "--daemon"]
+  vllm:
+    image: vllm/vllm-openai:v0.23.0
+    environment:
+      - HF_TOKEN=secret
+      - VLLM_BATCH_INVARIANT=1
+    {}
+    deploy:
+      resources:
+        reservations:
+          devices:
+            - driver: nvidia
+              count: 2
+"""
+FORMS = {
+    "folded": """command: >
+      --model Qwen/Qwen3.5-4B
+      --tensor-parallel-size 2
+      --kv-cache-dtype fp8""",
+    "continued": """command: |
+      vllm serve Qwen/Qwen3.5-4B \\
+        -tp 2 \\
+        --kv-cache-dtype fp8""",
+    "one line": "command: --model Qwen/Qwen3.5-4B -tp 2 --kv-cache-dtype fp8  # two GPUs",
+    "quoted": 'command: "--model Qwen/Qwen3.5-4B -tp 2 --kv-cache-dtype fp8"',
+    "flow": 'command: ["--model", "Qwen/Qwen3.5-4B", "-tp", "2", "--kv-cache-dtype", "fp8"]',
+    "flow over lines": """command: [
+      '--model', 'Qwen/Qwen3.5-4B',
+      "-tp=2",
+      --kv-cache-dtype, fp8
+    ]""",
+    "list": """command:
+      - --model=Qwen/Qwen3.5-4B
+      - "--tensor-parallel-size"
+      - "2"
+      # the cache
+      - --kv-cache-dtype=fp8  # half of it""",
+    "a program before": """entrypoint: ["python3", "-m", "vllm.entrypoints.openai.api_server"]
+    command: --model Qwen/Qwen3.5-4B -tp 2 --kv-cache-dtype fp8""",
+    "the model alone": "command: Qwen/Qwen3.5-4B -tp 2 --kv-cache-dtype fp8",
+}
+KUBERNETES = """apiVersion: apps/v1
+kind: Deployment
+spec:
+  template:
+    spec:
+      containers:
+      - name: vllm
+        image: vllm/vllm-openai:latest
+        {}
+        env:
+        - name: VLLM_BATCH_INVARIANT
+          value: "1"
+        resources:
+          limits:
+            nvidia.com/gpu: "2"
+"""
+IN_A_POD = {
+    "a shell": """command: ["/bin/sh", "-c"]
+        args:
+        - "vllm serve Qwen/Qwen3.5-4B -tp 2 --kv-cache-dtype fp8"
+        """,
+    "a script": """command: ["/bin/bash", "-c"]
+        args:
+        - |
+          vllm serve Qwen/Qwen3.5-4B \\
+            --tensor-parallel-size 2 --kv-cache-dtype fp8""",
+    "arguments": """args:
+        - --model
+        - Qwen/Qwen3.5-4B
+        - -tp
+        - "2"
+        - --kv-cache-dtype
+        - fp8""",
+}
+TEXTS = {
+    **{name: COMPOSE.format(form) for name, form in FORMS.items()},
+    **{name: KUBERNETES.format(form) for name, form in IN_A_POD.items()},
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_way_to_write_a_command_has_the_same_fields(name):
+    found = read_command(TEXTS[name])
+    assert found.fields == {**FIELDS, "batch_invariant": True}
+    assert found.unknown == set()
+
+
+def test_the_front_door_takes_it_for_a_command():
+    found = understand(TEXTS["folded"], Scenario(device="H100"))
+    assert found.kind == "command"
+    assert found.scenario.tensor_parallel == 2
+    assert found.scenario.device == "H100"
+
+
+def test_json_of_a_flag_stays_whole():
+    form = """command: [--model, Qwen/Qwen3.5-4B, --speculative-config,
+      '{"method": "mtp", "num_speculative_tokens": 3}']"""
+    assert read_command(COMPOSE.format(form)).fields["num_speculative_tokens"] == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "command: ls --all",
+        "image: vllm/vllm-openai\ncommand: []",
+        "image: vllm/vllm-openai\ncommand: [",
+        "image: vllm/vllm-openai\nargs:\n- ",
+        "vllm serve Qwen/Qwen3.5-4B",
+        "image: vllm\ncommand: \"--model 'x",
+    ],
+)
+def test_any_other_text_is_not_a_manifest(text):
+    assert manifest_command(text) is None
