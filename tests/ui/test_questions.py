@@ -92,7 +92,7 @@ def test_what_is_not_known_is_not_answered_with_a_mark_alone():
 @pytest.mark.parametrize(
     ("text", "unknown"),
     [
-        ("will whisper-large-v3 start on H100?", "whisper-large-v3"),
+        ("will wav2vec2-large-960h start on H100?", "wav2vec2-large-960h"),
         ("what is byte 12 of my-model-9b?", "my-model-9b"),
         ("will bamba-9b start?", ""),
         ("will Qwen3-Next-80B start?", ""),
