@@ -20,7 +20,13 @@ STARTS = [
 ]
 GRAPHS_SUBTRACTED = (0, 21)
 """First release that takes its estimate of the graphs from the cache."""
-OTHER_FIELDS = ("compute_capability", "dtype", "kv_cache_dtype")
+OTHER_FIELDS = (
+    "compute_capability",
+    "dtype",
+    "enable_expert_parallel",
+    "kv_cache_dtype",
+    "max_model_len",
+)
 MTP = {"model": "qwen3.5-4b", "num_speculative_tokens": 1, "speculative_method": "mtp"}
 H100 = {"model": "qwen3-8b", "device": "H100"}
 
@@ -64,12 +70,12 @@ def test_estimates_are_as_close_as_the_readme_says():
 
 def test_starts_that_no_constant_was_fitted_on_are_as_close():
     found = [error for error, _ in errors(held_out=True)]
-    assert len(found) == 17
-    assert median(found) < 0.02
-    assert sum(error <= 0.08 for error in found) == 15
+    assert len(found) == 19
+    assert median(found) < 0.022
+    assert sum(error <= 0.08 for error in found) == 17
 
 
-@pytest.mark.parametrize(("held_out", "count"), [(False, 22), (True, 17)])
+@pytest.mark.parametrize(("held_out", "count"), [(False, 22), (True, 19)])
 def test_ranges_hold_what_was_printed(held_out, count):
     assert sum(is_held for _, is_held in errors(held_out=held_out)) == count
 
@@ -194,3 +200,22 @@ def test_a_start_is_sure_up_to_one_block_of_states_per_sequence():
     ]
     assert found[:2] == [YES, YES]
     assert found[2] != YES
+
+
+def test_the_keys_that_a_sparse_indexer_gathers_are_part_of_a_step():
+    """A start of GLM-5.2 printed 6.31 GiB; requests of 32 K take the workspace of the experts."""
+    start = next(one for one in STARTS if one["name"] == "GLM-5.2-NVFP4")
+    plan = plan_of(start)
+    assert estimate(plan).activation_bytes / GIB == pytest.approx(6.31, rel=0.01)
+    fields = {"model": start["catalog"], "device": "GB200", "tensor_parallel": 4}
+    sizes = {
+        length: [
+            estimate(wb.resolve(**fields, rules=rules, max_model_len=length)).activation_bytes
+            for rules in ("0.23", "0.33")
+        ]
+        for length in (1024, 2048, 819_200)
+    }
+    assert sizes[1024] == sizes[2048]
+    assert sizes[819_200][1] < sizes[819_200][0]  # 0.33 gathers less of such a length
+    keys = 40 * 819_200 * (128 + 4)
+    assert keys < sizes[819_200][0] < keys + sizes[1024][0]

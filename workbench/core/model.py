@@ -27,6 +27,8 @@ DEFAULT_MAX_MODEL_LEN = 2048
 V4, V41 = "deepseek_v4", "deepseek_v41"
 LATENT, FLOAT32_STATE, INDEX_KEY = "latent", "float32", "uint8"
 """How a `CompressedCache` stores a vector: as the KV-cache dtype says, in float32, in bytes."""
+INDEXER_KEYS = ".indexer.k_cache"
+"""The `CompressedCache.part` of an indexer's keys."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,6 +208,8 @@ class RuleSet:
     words_of_context: Mapping[str, str] = field(default_factory=dict)
     """Problem of decode context parallelism -> how vLLM's text begins, with {ranks} of tensor
     parallelism and {heads} of keys and values."""
+    gathered_keys: Callable[[int], int] = lambda length: 40 * length
+    """Tokens of the longest request -> keys in the workspace of a sparse indexer."""
     largest_graph_sm10x: int = 512
     """Tokens of the largest batch with a graph on SM10x; elsewhere it is 512."""
     captures_whole_decodes: bool = False

@@ -33,6 +33,8 @@ from workbench.core.capacity.memory_doubts import (
     talking_ranks,
 )
 from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.groups.index_keys import key_bytes
+from workbench.core.model import INDEX_KEY, INDEXER_KEYS
 from workbench.core.platforms import HOPPER
 from workbench.core.ranks import split_of
 from workbench.core.weights import COLUMN, Part
@@ -216,7 +218,8 @@ def _activations(plan: Plan, samples: bool) -> int:
 
     The workspace of experts stays, so it is there in both.
     """
-    return max(_forward(plan), _sampler(plan) if samples else 0) + _workspace(plan)
+    workspace = max(_workspace(plan), _gathered_keys(plan))  # both are cut from one allocation
+    return max(_forward(plan), _sampler(plan) if samples else 0) + workspace
 
 
 def _forward(plan: Plan) -> int:
@@ -234,6 +237,20 @@ def _workspace(plan: Plan) -> int:
     # they get the tokens of all engines
     tokens = plan.max_num_batched_tokens * split_of(plan).engines
     return tokens * width * FLOAT_BYTES[plan.model_dtype]
+
+
+def _gathered_keys(plan: Plan) -> int:
+    """Return the workspace into which a prefill gathers the keys of a sparse indexer."""
+    # sparse_attn_indexer reserves it in the profiling run; get_max_prefill_buffer_size.
+    attention = plan.model.attention
+    if attention is None or plan.platform.name != "cuda":
+        return 0
+    caches = [layer.cache for layer in plan.model.layers if layer.cache is not None]
+    keys = [one for one in caches if (one.part, one.stored) == (INDEXER_KEYS, INDEX_KEY)]
+    sizes = [key.elements / key.tokens_per_state for key in keys]
+    if attention.indexer is not None:
+        sizes.append(key_bytes(attention.indexer))
+    return int(plan.rules.gathered_keys(plan.max_model_len) * max(sizes, default=0))
 
 
 def _widest(plan: Plan, *, of_experts: bool) -> int:

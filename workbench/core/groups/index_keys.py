@@ -1,11 +1,16 @@
 """The cache of an indexer alongside sparse MLA: one key of each token."""
 
 from workbench.core.groups.cache_spec import INDEX_KEYS, MLA_SPEC, CacheSpec
-from workbench.core.model import Attention
+from workbench.core.model import Attention, Indexer
 from workbench.core.plan import Plan
 
 INDEX_SCALE_ELEMENTS, INDEX_SCALE_BYTES = 128, 4
 """An indexer's key has a float32 scale for so many elements of a byte each."""
+
+
+def key_bytes(indexer: Indexer) -> int:
+    """Return the bytes of one key with its scales."""
+    return indexer.head_dim + indexer.head_dim // INDEX_SCALE_ELEMENTS * INDEX_SCALE_BYTES
 
 
 def index_keys(plan: Plan, attention: Attention) -> CacheSpec:
@@ -13,8 +18,7 @@ def index_keys(plan: Plan, attention: Attention) -> CacheSpec:
     # Indexer and DeepseekV32IndexerCache, 0.23 and 0.33.
     assert attention.indexer is not None
     # Sparse MLA (DeepSeek-V3.2): the keys of the indexer are a cache layer of their own.
-    head = attention.indexer.head_dim
-    token = head + head // INDEX_SCALE_ELEMENTS * INDEX_SCALE_BYTES
+    token = key_bytes(attention.indexer)
     block = plan.block_size
     return CacheSpec(
         kind=MLA_SPEC,

@@ -12,6 +12,7 @@ from workbench.core.model import (
     FLOAT32_STATE,
     FULL,
     INDEX_KEY,
+    INDEXER_KEYS,
     SLIDING,
     V4,
     Attention,
@@ -105,7 +106,7 @@ def index_keys(fields: Fields, ratio: int) -> CompressedCache:
     """Return the keys of the indexer, which chooses what a query reads."""
     key = fields.integer("index_head_dim")
     return CompressedCache(
-        part=".indexer.k_cache",
+        part=INDEXER_KEYS,
         elements=key + key // 128 * SCALES,
         stored=INDEX_KEY,
         tokens_per_state=ratio,

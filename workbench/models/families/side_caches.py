@@ -11,6 +11,7 @@ from functools import partial
 from workbench.core.model import (
     FULL,
     INDEX_KEY,
+    INDEXER_KEYS,
     SSM,
     Attention,
     CompressedCache,
@@ -25,7 +26,7 @@ from workbench.models.fields import Fields
 from workbench.models.layer_lists import Words, first_list
 from workbench.models.mtp import M3_COUNT, QWEN_COUNT, READERS, one_each
 
-KEYS, TAIL = ".indexer.k_cache", ".indexer.tail"
+TAIL = ".indexer.tail"
 BFLOAT16 = "bfloat16"
 SPARSE, M3_BACKENDS = "sparse_attention_config", ("MINIMAX_M3_SPARSE", "MINIMAX_M3_SPARSE_INDEXER")
 POOLED_BACKENDS = ("GLM5_NEXT_INDEXER", "KPOOL_TAIL")
@@ -68,7 +69,9 @@ def _chosen(fields: Fields) -> list[bool]:
 
 def _m3_keys(fields: Fields) -> tuple[CompressedCache, ...]:
     size = fields.child(SPARSE).integer("sparse_index_dim", 128)
-    return (CompressedCache(part=KEYS, elements=size, stored=BFLOAT16, backend=M3_BACKENDS[1]),)
+    return (
+        CompressedCache(part=INDEXER_KEYS, elements=size, stored=BFLOAT16, backend=M3_BACKENDS[1]),
+    )
 
 
 def _m3_layers(fields: Fields) -> tuple[Layer, ...]:
@@ -104,7 +107,7 @@ def _pooled_caches(fields: Fields) -> tuple[CompressedCache, ...]:
     # Glm5NextIndexerCache and Glm5NextTailCache, 0.33.
     size, pool = fields.integer("index_head_dim", 128), _pool(fields)
     keys = CompressedCache(
-        part=KEYS,
+        part=INDEXER_KEYS,
         elements=size + size // 128 * SCALE_BYTES,
         stored=INDEX_KEY,
         tokens_per_state=pool,
@@ -179,7 +182,7 @@ def _qsa_caches(fields: Fields) -> tuple[CompressedCache, ...]:
             elements=raw,
             ring=Ring(tokens=ratio, unit_tokens=ratio, is_power_of_two=False, refusal=QSA_RING),
         ),
-        common(part=KEYS, elements=size, tokens_per_state=ratio),
+        common(part=INDEXER_KEYS, elements=size, tokens_per_state=ratio),
     )
 
 

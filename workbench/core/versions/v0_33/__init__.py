@@ -29,7 +29,7 @@ from workbench.core.stages.invariant_experts import FP8, MXFP4, PLAIN_EXPERTS, W
 from workbench.core.versions.citations import citations_of
 from workbench.core.versions.v0_23 import V0_23
 from workbench.core.versions.v0_33.backends import BACKENDS, ignores_backend
-from workbench.core.versions.v0_33.bytes import layer_token_bytes, token_bytes
+from workbench.core.versions.v0_33.bytes import gathered_keys, layer_token_bytes, token_bytes
 from workbench.core.versions.v0_33.conditions import backend_for_mixed_heads, step_lacks_heads
 from workbench.core.versions.v0_33.kernels import MISSING_KERNELS, UNREAD_DESCRIPTIONS
 from workbench.core.versions.v0_33.layouts import LAYOUTS, NAMES
@@ -163,6 +163,7 @@ V0_33 = V0_23.successor(
     # `FalconAttention` passes no configuration of the cache on
     models_without_cache_settings=frozenset({"FalconForCausalLM", "RWForCausalLM"}),
     backend_for_mixed_heads=backend_for_mixed_heads,
+    gathered_keys=gathered_keys,
     batch_tiers=(
         # The largest devices get as many tokens from `vllm serve` as from `LLM(...)`.
         BatchTier(160 * GIB, BatchSizes(16384, 1024), BatchSizes(16384, 1024)),

@@ -58,3 +58,9 @@ def _bytes(
         return kv_heads * attention.pair_elements * element, v0_23.PAIRS
     packed = pack(attention.head_size)
     return kv_heads * packed, f"kv_heads * packed slot of {packed}"
+
+
+def gathered_keys(length: int) -> int:
+    """Return the keys in the workspace of a sparse indexer; fewer of a token beyond 256 K."""
+    # get_max_prefill_buffer_size, with sparse_mla_prefill_workspace_factor as VllmConfig sets it
+    return 8 * (5 if length <= 256 * 1024 else 2) * length
