@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from workbench.core.byte_map.cuts import BYTE, PADDING, Part
-from workbench.core.layouts.error import LayoutError, require_index, require_known
+from workbench.core.layouts.error import layout_error, require_index, require_known
 from workbench.core.layouts.shapes import HEADS, NUM_BLOCKS, TOKENS
 from workbench.core.layouts.view import dense_run_end, joined, next_byte, overlaps
 
@@ -77,12 +77,10 @@ class GroupBytes:
     def __post_init__(self) -> None:
         for part in self.parts:
             if part.view.storage_bytes > self.raw_bytes or overlaps(part.view):
-                raise LayoutError(
+                raise layout_error(
                     "bytes_have_two_owners",
-                    f"{part.name}: strides {part.view.strides} of shape {part.view.shape} "
-                    "exceed the tensor or overlap, so byte ownership is ambiguous.",
-                    field="rule",
                     operands={"shape": part.view.shape, "strides": part.view.strides},
+                    part=part,
                 )
 
     @property
@@ -179,7 +177,7 @@ class GroupBytes:
         if part is not None:
             require_known("part", part, {*(known.name for known in self.parts), PADDING}, "part")
         if numbers["token"] is not None and self.kernel_tokens is None:
-            raise LayoutError("no_tokens", f"{self.layer} keeps a state, no tokens.", field="token")
+            raise layout_error("no_tokens", self=self)
         blocks = self.kernel_blocks if numbers["kernel_block"] is None else 1
         values = [known.values for known in self.parts if part in {None, known.name}]
         counts = {

@@ -18,7 +18,7 @@ from workbench.core.byte_map.parts import attention_parts
 from workbench.core.byte_map.tensors import ByteMap, TensorBytes
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.layer_specs import cache_geometry, stored_as
-from workbench.core.layouts.error import LayoutError, require_positive
+from workbench.core.layouts.error import layout_error, require_positive
 from workbench.core.layouts.layer_views import V1
 from workbench.core.layouts.of_plan import plan_layout
 from workbench.core.layouts.packed import LayerPlace, layer_places, named_layout, place_views
@@ -43,11 +43,7 @@ def byte_map(
     if num_blocks is None and plan.cache is not None:
         num_blocks = plan.cache.num_blocks
     if num_blocks is None:
-        raise LayoutError(
-            "num_blocks_unknown",
-            "Cache memory is unknown. Pass num_blocks or set kv_cache_memory_bytes.",
-            field="num_blocks",
-        )
+        raise layout_error("num_blocks_unknown")
     require_positive(num_blocks, "num_blocks", "block")
     options: dict[str, Any] = {"num_blocks": num_blocks, "runner": runner, "layout": layout}
     options |= {"connector": connector, "rule": rule}

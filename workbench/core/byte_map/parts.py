@@ -24,7 +24,7 @@ from workbench.core.byte_map.cuts import (
 from workbench.core.dtypes import INT4_HEADS, PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
 from workbench.core.groups.cache_spec import INDEX_KEYS
 from workbench.core.groups.index_keys import INDEX_SCALE_ELEMENTS
-from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.error import layout_error
 from workbench.core.layouts.shapes import HEADS, KV, NUM_BLOCKS, TOKENS, CacheGeometry
 from workbench.core.layouts.view import View
 from workbench.core.model import FLOAT32_STATE
@@ -55,11 +55,7 @@ def attention_parts(view: View, geometry: CacheGeometry, rope_elements: int | No
     """
     split = SPLITTERS.get(view.axes)
     if split is None:
-        raise LayoutError(
-            "unknown_dimensions",
-            f"No backend of this rule set has a cache with the dimensions {', '.join(view.axes)}.",
-            field="axes",
-        )
+        raise layout_error("unknown_dimensions", axes=", ".join(view.axes))
     parts = split(view, geometry)
     if not rope_elements or [part.name for part in parts] != ["latent"]:
         return parts
@@ -90,12 +86,12 @@ def _paged(view: View, geometry: CacheGeometry) -> Parts:
     keys, values = (half for _name, half in halves(view))
     vector = PAGED_VECTOR_BYTES // view.itemsize
     if geometry.head_size % vector:
-        raise LayoutError(
+        raise layout_error(
             "head_not_in_vectors",
-            f"Heads of {geometry.head_size} elements are not a multiple of {vector}, which fill "
-            f"the {PAGED_VECTOR_BYTES} bytes that this backend reads at once. Nearest valid: "
-            f"{cdiv(geometry.head_size, vector) * vector}.",
-            field="head_size",
+            geometry=geometry,
+            vector=vector,
+            paged_vector_bytes=PAGED_VECTOR_BYTES,
+            nearest=cdiv(geometry.head_size, vector) * vector,
         )
     blocks, tokens, heads, size = keys.shape
     step, head = keys.strides[0], size * tokens

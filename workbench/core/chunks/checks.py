@@ -27,19 +27,18 @@ def size_problems(found: "Chunks") -> Iterator[Problem]:
         where = "" if connector.sizes == OWN else ", where these have several sizes"
         yield stops(
             "chunk_not_settable",
-            "block_size",
-            f"{connector.name} has no chunk size of its own{where}: it keeps the blocks of the "
-            f"groups, and hits end on multiples of {unit:,} tokens. --block-size changes these.",
+            {"connector": connector, "where": where, "unit": unit},
             chunk_tokens=size,
         )
         return
-    what = "The default chunk" if requested is None else "A chunk"
     yield stops(
         "chunk_not_multiple" if size % unit else "chunk_too_long",
-        "block_size",
-        f"{what} of {size:,} tokens is not legal. {_reason(found, size)} {hint}"
-        + (f" Set {connector.option}." if connector.option else ""),
-        _vllm_text(found, size),
+        {
+            "what": "The default chunk" if requested is None else "A chunk",
+            "reason": f"{_reason(found, size)} {hint}",
+            "advice": f" Set {connector.option}." if connector.option else "",
+            "vllm_text": _vllm_text(found, size),
+        },
         chunk_tokens=size,
         unit_tokens=unit,
         longest_chunk=found.longest_chunk,
@@ -95,10 +94,12 @@ def _pair_problem(connector: Connector, one: Member, other: Member) -> Problem |
         alone = f" With a server each, chunks of {small:,} and {large:,} tokens are legal."
         return stops(
             "chunks_not_shared",
-            "tensor_parallel",
-            f"{one.label} and {other.label} never find each other's chunks, because the keys "
-            f"differ ({shown}). They only share the memory of the store."
-            f"{alone if connector.one_size and small != large else ''}",
+            {
+                "one": one,
+                "other": other,
+                "shown": shown,
+                "advice": alone if connector.one_size and small != large else "",
+            },
             first=first,
             second=second,
         )
@@ -109,9 +110,7 @@ def _pair_problem(connector: Connector, one: Member, other: Member) -> Problem |
     shown = ", ".join(f"{name} {there[name]} and {here[name]}" for name in names)
     return stops(
         "chunks_wrongly_shared",
-        "kv_cache_dtype",
-        f"{one.label} and {other.label} use the same key for a chunk but keep other bytes in it "
-        f"({shown}): each would load what it cannot read. {connector.separate}",
+        {"one": one, "other": other, "shown": shown, "connector": connector},
         first=there,
         second=here,
     )

@@ -33,7 +33,7 @@ def member_of(label: str, plan: Plan, connector: Connector) -> Member:
 
 def _nothing_kept(plan: Plan) -> Problem:
     why = "; ".join(one.message for one in plan.errors) or "no layer keeps a cache."
-    return stops("connector_no_cache", "model", f"There is nothing to store: {why}")
+    return stops("connector_no_cache", {"why": why})
 
 
 def member_remedies(member: Member) -> tuple[Remedy, ...]:

@@ -37,11 +37,7 @@ def engine_with(plan: Plan, connector: Connector) -> tuple[Plan, Problem | None]
     before, after = plan.built_cache(), other.built_cache()
     found = stops(
         "connector_turns_manager_off",
-        "disable_hybrid_kv_cache_manager",
-        f"{connector.name} takes one cache group only, so vLLM turns the hybrid manager off: "
-        f"{len(before.groups)} groups become one, windows keep every token, and a block of "
-        f"{other.block_size:,} tokens takes {after.grouping.bytes_per_block:,} bytes per rank.",
-        "Turning off hybrid kv cache manager because `--kv-transfer-config` selects",
+        {"connector": connector, "other": other, "after": after},
         groups=len(before.groups),
     )
     return other, replace(found, severity=WARNING)
@@ -50,11 +46,7 @@ def engine_with(plan: Plan, connector: Connector) -> tuple[Plan, Problem | None]
 def _needs_manager(connector: Connector, reason: str) -> Problem:
     return stops(
         "connector_needs_one_group",
-        "model",
-        f"{connector.name} takes one cache group only, so vLLM turns the hybrid manager off, and "
-        f"this model does not start without it. {reason} Take a connector that supports several "
-        f"groups, for example {LMCACHE} with LMCache's own package.",
-        "Turning off hybrid kv cache manager because `--kv-transfer-config` selects",
+        {"reason": reason, "lmcache": LMCACHE},
         connector=connector.name,
     )
 
@@ -95,12 +87,8 @@ def _state_problems(plan: Plan, connector: Connector) -> Iterator[Problem]:
     )
     yield stops(
         "connector_state_mode",
-        "mamba_cache_mode",
-        f"{connector.name} stores states at the ends of blocks, which mamba_cache_mode = "
-        f"{plan.mamba_cache_mode} does not keep. Expected {' or '.join(modes)}: turn "
-        "prefix caching on.",
-        text,
-        ENABLE_PREFIX_CACHING,
+        {"vllm_text": text, "connector": connector, "kept_modes": " or ".join(modes)},
+        candidates=ENABLE_PREFIX_CACHING,
         mamba_cache_mode=plan.mamba_cache_mode,
         groups=tuple(states),
     )
@@ -114,21 +102,14 @@ def _step_problems(plan: Plan) -> Iterator[Problem]:
     if budget < block:
         yield stops(
             "connector_step_below_block",
-            "max_num_batched_tokens",
-            f"A step must hold a whole block of {block:,} tokens; max_num_batched_tokens is "
-            f"{budget:,}. Nearest valid: {block:,}.",
-            "Mamba-hybrid models with LMCache require max_num_batched_tokens >= block_size",
-            ({"max_num_batched_tokens": block},),
+            candidates=({"max_num_batched_tokens": block},),
             max_num_batched_tokens=budget,
             block_size=block,
         )
     elif budget >= 2 * block:
         found = stops(
             "connector_states_between_steps",
-            "max_num_batched_tokens",
-            f"A step of up to {budget:,} tokens passes {budget // block:,} blocks and keeps one "
-            "state. Start the LMCache server with --separate-object-groups: by default a chunk is "
-            "one object, and is stored even where the block of its state holds nothing.",
+            {"room": budget // block},
             max_num_batched_tokens=budget,
             block_size=block,
         )
@@ -145,11 +126,7 @@ def _shared_states(plan: Plan) -> Iterator[Problem]:
         heads = 0 if attention is None else attention.num_kv_heads
         found = stops(
             "connector_shares_states",
-            "tensor_parallel",
-            f"{ranks} ranks have the same KV heads ({heads} over {plan.settings.tensor_parallel} "
-            f"ranks), and {plan.rules.title} stores their states under one key although they "
-            f"differ: a hit loads the state of another rank. Take tensor_parallel = "
-            f"{max(1, heads)} or less, or vLLM 0.33.",
+            {"heads": heads, "plan": plan, "nearest": max(1, heads)},
             ranks=ranks,
         )
         yield replace(found, severity=WARNING)

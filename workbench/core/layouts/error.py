@@ -1,9 +1,10 @@
 """The error of everything that lays out a cache: ours to act on, vLLM's to recognise."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from workbench.core.errors import WorkbenchError, shown, unknown_name_message
+from workbench.core.problems import declared, problem_texts
 
 
 class LayoutError(WorkbenchError):
@@ -27,6 +28,16 @@ class LayoutError(WorkbenchError):
         """Return the published form, with vLLM's exception and message."""
         said = {"vllm_exception": self.vllm_exception, "vllm_text": self.vllm_text}
         return {**super().to_dict(), **said}
+
+
+def layout_error(
+    code: str, operands: Mapping[str, Any] | None = None, *, variant: str = "", **words: Any
+) -> LayoutError:
+    """Return the error that problems.json declares; `vllm_exception` is there, too."""
+    found = declared(code, None, operands, variant=variant, **words)
+    exception = problem_texts()[f"{code} {variant}".rstrip()].get("vllm_exception")
+    parts = {name: found[name] for name in ("field", "operands", "vllm_text")}
+    return LayoutError(code, found["message"], vllm_exception=exception, **parts)
 
 
 def require_known(what: str, name: object, allowed: Collection[str], field: str) -> None:

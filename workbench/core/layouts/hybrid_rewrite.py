@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import prod
 from typing import Final
 
-from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.error import layout_error
 from workbench.core.layouts.layer_views import V1, V2
 from workbench.core.layouts.view import View
 
@@ -54,15 +54,7 @@ def needs_rewrite(view: View, block_dim: int, rule: str) -> bool:
     if queries_backend and block_dim == 0:
         return False
     if queries_backend and block_dim != 1:
-        raise LayoutError(
-            "block_dimension_too_deep",
-            f"Blocks are dimension {block_dim} of this backend's cache; the rewrite knows 0 and 1.",
-            field="backend",
-            operands={"block_dim": block_dim},
-            vllm_exception="AssertionError",
-            vllm_text="Expected the dim `num_blocks` at the second dim when updating "
-            "the kvcache's layout of full attention layer",
-        )
+        raise layout_error("block_dimension_too_deep", operands={"block_dim": block_dim})
     if rule == REPORTED:
         return True
     # Not K and V, so the first dimension counts blocks: nothing has to be rewritten.
@@ -72,14 +64,9 @@ def needs_rewrite(view: View, block_dim: int, rule: str) -> bool:
     # corrupts the cache in silence. One manager block of two kernel blocks is such a case, too.
     # The V2 runner asserts this even where the backend has answered: two kernel blocks stop it.
     if view.shape[1] == 2 and rule in ASSERTIONS:
-        raise LayoutError(
+        raise layout_error(
             "ambiguous_shape",
-            f"Shape {view.shape}: both K/V and the kernel blocks count 2, so the shape does not "
-            "show which comes first. Any other number of kernel blocks works, and so does a "
-            "runner that queries the backend.",
-            field="num_blocks",
             operands={"shape": view.shape},
-            vllm_exception="AssertionError",
             vllm_text=ASSERTIONS[rule].format(shape=list(view.shape)),
         )
     return True

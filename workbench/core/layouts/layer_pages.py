@@ -4,19 +4,14 @@ from dataclasses import replace
 
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.layer_specs import cache_geometry, stored_as
-from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.error import LayoutError, layout_error
 from workbench.core.layouts.layer_views import AttentionPages, StatePages, stored_dtype
 from workbench.core.plan import Plan
 
 
 def _check_is_modelled(spec: CacheSpec) -> None:
     if spec.companion or (spec.is_mamba and spec.stored):
-        raise LayoutError(
-            "side_cache_views",
-            f"The views of {spec.companion or spec.stored} are not modelled: it keeps a format of "
-            "its own. Choose another layer of the model; groups, pages and blocks hold for all.",
-            field="layer",
-        )
+        raise layout_error("side_cache_views", what=spec.companion or spec.stored)
 
 
 def attention_pages(plan: Plan, spec: CacheSpec) -> AttentionPages:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from workbench.core.dtypes import FLOAT_BYTES
-from workbench.core.layouts.error import LayoutError, require_positive
+from workbench.core.layouts.error import layout_error, require_positive
 from workbench.core.layouts.placed import PagePlacement
 from workbench.core.layouts.shapes import NUM_BLOCKS, CacheGeometry, CacheLayout
 from workbench.core.layouts.view import ITEM_BYTES, View, contiguous_strides
@@ -67,15 +67,11 @@ def blocks_in(raw_bytes: int, page_bytes: int, what: str) -> int:
     # Each layer divides by its own page, so an SSM page that was left unpadded ends here.
     require_positive(page_bytes, "page_size_bytes", "byte")
     if raw_bytes % page_bytes:
-        raise LayoutError(
+        raise layout_error(
             "tensor_not_whole_pages",
-            f"The tensor of {raw_bytes:,} bytes does not divide evenly into {what} pages of "
-            f"{page_bytes:,} bytes: {raw_bytes % page_bytes:,} bytes are left over. Layers that "
-            "share a tensor need equal pages.",
-            field="page_size_bytes",
             operands={"raw_bytes": raw_bytes, "page_bytes": page_bytes},
-            vllm_exception="AssertionError",
-            vllm_text="",
+            what=what,
+            left=raw_bytes % page_bytes,
         )
     return raw_bytes // page_bytes
 
@@ -84,11 +80,8 @@ def kernel_blocks_in(block_size: int, kernel_block_size: int) -> int:
     """Return the kernel blocks of one manager block. Errors: LayoutError where some are cut."""
     require_positive(kernel_block_size, "kernel_block_size", "token")
     if block_size % kernel_block_size:
-        raise LayoutError(
+        raise layout_error(
             "kernel_block_does_not_divide",
-            f"kernel_block_size = {kernel_block_size} does not divide the manager block of "
-            f"{block_size} tokens. Choose one of its divisors.",
-            field="kernel_block_size",
             operands={"block_size": block_size, "kernel_block_size": kernel_block_size},
         )
     return block_size // kernel_block_size
@@ -124,14 +117,12 @@ def attention_view(
         # K and V outermost the rewrite then drops it, and blocks meet.
         strides[0] = pages.page_size_padded // ITEM_BYTES[pages.dtype]
     elif prod(shape) != elements:
-        raise LayoutError(
+        raise layout_error(
             "shape_does_not_fit",
-            f"The backend's shape {in_memory} has {prod(shape):,} elements, and the tensor "
-            f"{elements:,}: the page of the layer is not what the backend stores.",
-            field="page_size_bytes",
             operands={"shape": in_memory, "elements": elements},
-            vllm_exception="RuntimeError",
-            vllm_text=f"shape '{list(in_memory)}' is invalid for input of size {elements}",
+            variant="attention_view",
+            count=prod(shape),
+            listed=list(in_memory),
         )
     return View(layout.axes, shape, tuple(strides), 0, pages.dtype).inside(raw_bytes, order)
 
@@ -142,14 +133,10 @@ def state_views(pages: StatePages, *, raw_bytes: int) -> tuple[View, ...]:
     def check(start: int, dtype: str) -> None:
         _check_item_size(raw_bytes, dtype)
         if start % (itemsize := ITEM_BYTES[dtype]):
-            raise LayoutError(
+            raise layout_error(
                 "state_not_aligned",
-                f"The {dtype} state starts at byte {start}, which is not a multiple of its "
-                f"{itemsize} bytes. Choose state dtypes of one size.",
-                field="mamba_ssm_cache_dtype",
                 operands={"offset_bytes": start, "itemsize": itemsize},
-                vllm_exception="AssertionError",
-                vllm_text="",
+                dtype=dtype,
             )
 
     blocks = blocks_in(raw_bytes, pages.page_bytes, "mamba")
@@ -190,14 +177,12 @@ def _states(
 def _check_item_size(raw_bytes: int, dtype: str) -> None:
     itemsize = ITEM_BYTES[dtype]
     if raw_bytes % itemsize:
-        raise LayoutError(
+        raise layout_error(
             "tensor_not_whole_elements",
-            f"A tensor of {raw_bytes:,} bytes does not divide evenly into {dtype} elements.",
-            field="page_size_bytes",
             operands={"raw_bytes": raw_bytes, "dtype": dtype},
-            vllm_exception="RuntimeError",
-            vllm_text=f"self.size(-1) must be divisible by {itemsize} to view Char as "
-            f"{TORCH_NAMES[dtype]} (different element sizes), but got {raw_bytes}",
+            variant="check_item_size",
+            itemsize=itemsize,
+            torch_name=TORCH_NAMES[dtype],
         )
 
 
@@ -205,11 +190,10 @@ def check_elements(start: int, strides: tuple[int, ...], dtype: str) -> None:
     """Raise LayoutError unless bytes are whole elements: start and strides of a view (0.33)."""
     itemsize = ITEM_BYTES[dtype]
     if any(size % itemsize for size in (start, *strides)):
-        raise LayoutError(
+        raise layout_error(
             "tensor_not_whole_elements",
-            f"A view of {dtype} starts at byte {start:,} with strides {strides} bytes: no whole "
-            f"number of elements of {itemsize} bytes.",
-            field="page_size_bytes",
             operands={"offset_bytes": start, "strides_bytes": strides},
-            vllm_exception="RuntimeError",
+            variant="check_elements",
+            dtype=dtype,
+            itemsize=itemsize,
         )

@@ -2,7 +2,7 @@
 
 from workbench.core.errors import cut
 from workbench.core.groups.layer_backend import layer_backend
-from workbench.core.layouts.error import LayoutError, require_known
+from workbench.core.layouts.error import layout_error, require_known
 from workbench.core.layouts.hybrid_rewrite import NEVER
 from workbench.core.layouts.layer_pages import (
     attention_pages,
@@ -45,24 +45,14 @@ def plan_layout(
         require_known("layer", layer, layers, "layer")
     if plan.rules.groups.one_allocation:
         if rule not in {None, NEVER}:
-            raise LayoutError(
-                "no_rewrite",
-                f"rule = {cut(repr(rule))}: {plan.rules.title} has no rewrite of strides, since "
-                "all its views count blocks first. Omit it.",
-                field="rule",
-            )
+            raise layout_error("no_rewrite", given=cut(repr(rule)), plan=plan)
         return packed_plan_layout(plan, num_blocks, runner, (layout, connector), (group, layer))
     specs = [spec for _group, spec in layers.values() if spec.is_mamba]
     states = state_pages(plan, specs[0]) if specs and plan.model.state is not None else None
     shown = cache.grouping.shown_attention(group, layer)
     if shown is None:
         if layer is None and (layout is not None or rule is not None):
-            raise LayoutError(
-                "no_attention",
-                f"{plan.model.name} has no attention layer: a layout name and a rewrite rule mean "
-                "nothing. Leave both out.",
-                field="layout",
-            )
+            raise layout_error("no_attention", plan=plan)
         return cache_views(None, None, states, num_blocks=num_blocks, runner=runner)
     number, spec = layers[shown]
     backend = layer_backend(plan, spec, shown)

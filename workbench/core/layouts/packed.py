@@ -7,7 +7,7 @@ from workbench.core.block_sizes import common_kernel_block
 from workbench.core.groups.cache_spec import HIDDEN_SPEC, CacheSpec
 from workbench.core.groups.layer_backend import blocks_of_layers, layer_backend
 from workbench.core.groups.of_plan import cache_layout, layout_refusal_text, possible_layouts
-from workbench.core.layouts.error import LayoutError, require_known, require_positive
+from workbench.core.layouts.error import LayoutError, layout_error, require_known, require_positive
 from workbench.core.layouts.layer_pages import (
     attention_pages,
     earlier_failure,
@@ -58,14 +58,12 @@ def named_layout(plan: Plan, layout: str | None, connector: str | None) -> tuple
         name, reason = rules.aliases.get(requested, requested), "VLLM_KV_CACHE_LAYOUT"
         packed_order(name)
         if name not in possible:
-            raise LayoutError(
+            raise layout_error(
                 "layout_not_supported",
-                f"VLLM_KV_CACHE_LAYOUT = {requested} does not suit every layer and backend here. "
-                f"Allowed: {', '.join(possible)}.",
-                field="layout",
                 operands={"layout": requested, "allowed": possible},
-                vllm_exception="ValueError",
+                variant="of_layout",
                 vllm_text=layout_refusal_text(requested, possible),
+                listed=", ".join(possible),
             )
     elif connector is not None:
         # Unlike the variable, a connector's wish that does not suit is dropped in silence.

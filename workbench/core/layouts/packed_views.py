@@ -2,7 +2,7 @@
 
 from math import prod
 
-from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.error import LayoutError, layout_error
 from workbench.core.layouts.layer_views import AttentionPages, check_elements, kernel_blocks_in
 from workbench.core.layouts.placed import COMPACT, PagePlacement, packed_strides
 from workbench.core.layouts.shapes import CacheLayout
@@ -31,12 +31,11 @@ def packed_view(
     ratio = kernel_blocks_in(geometry.block_size, kernel_block_size)
     whole, itemsize = page_shape(layout, pages), ITEM_BYTES[pages.dtype]
     if prod(whole) != pages.page_size_bytes:
-        raise LayoutError(
+        raise layout_error(
             "shape_does_not_fit",
-            f"The backend keeps {prod(whole):,} bytes in a block, and the layer's page holds "
-            f"{pages.page_size_bytes:,}.",
-            field="page_size_bytes",
             operands={"shape": whole, "page_size_bytes": pages.page_size_bytes},
+            variant="packed_view",
+            kept_bytes=prod(whole),
         )
     if ratio > 1 and where.block_stride != pages.page_size_bytes:
         raise _block_not_dense(where, pages, kernel_block_size, ratio)
@@ -59,20 +58,13 @@ def _block_not_dense(
 ) -> LayoutError:
     # Kernel block b * r + j starts j / r into block b, so the next block has to follow the page.
     stride, page = where.block_stride, pages.page_size_bytes
-    return LayoutError(
+    return layout_error(
         "block_not_dense",
-        f"In the layout {where.name} blocks are {stride:,} bytes apart and a page has {page:,}, so "
-        f"a manager block of {pages.geometry.block_size:,} tokens cannot be cut into {ratio:,} "
-        f"kernel blocks of {kernel:,}. Nearest valid: block_size = {kernel}, or a layout that "
-        f"keeps every layer by itself ({COMPACT}).",
-        field="block_size",
         operands={"block_stride": stride, "page_size_bytes": page, "kernel_block_size": kernel},
-        vllm_exception="ValueError",
-        # Raised by create_kv_cache_views
-        vllm_text=f"The resolved KV cache layout ({where.name}) does not store blocks as dense, "
-        f"unpadded pages (block stride {stride} != page {page}), so a manager block cannot be "
-        f"split into {ratio} kernel blocks of {kernel} tokens. Reduce --block-size to {kernel} or "
-        f"set VLLM_KV_CACHE_LAYOUT to a layer-compact layout (e.g. {COMPACT}).",
+        where=where,
+        pages=pages,
+        ratio=ratio,
+        compact=COMPACT,
     )
 
 
@@ -81,17 +73,11 @@ def check_group_split(name: str, backend: str, block_size: int, kernel_block_siz
     # vLLM raises while it binds the cache to the layers: pages side by side are never cut.
     if kernel_block_size == block_size:
         return
-    raise LayoutError(
+    raise layout_error(
         "packed_block_not_split",
-        f"{backend} needs kernel blocks of {kernel_block_size:,} tokens, and in the layout {name} "
-        f"blocks of {block_size:,} tokens are alongside other layers' pages: they cannot be cut. "
-        f"Nearest valid: a layout that keeps every layer by itself ({COMPACT}). A block of "
-        f"{kernel_block_size:,} tokens helps where no SSM layer makes it larger.",
-        field="block_size",
         operands={"block_size": block_size, "kernel_block_size": kernel_block_size},
-        vllm_exception="ValueError",
-        vllm_text=f"{backend} needs {kernel_block_size}-token kernel blocks, which packed "
-        f"{block_size}-token KV cache blocks cannot be split into. Reduce --block-size to "
-        f"{kernel_block_size} or set VLLM_KV_CACHE_LAYOUT to a layer-compact layout "
-        f"(e.g. {COMPACT}).",
+        variant="of_layout",
+        backend=backend,
+        name=name,
+        compact=COMPACT,
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from workbench.core.errors import unknown_name_message
-from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.error import layout_error
 from workbench.core.layouts.shapes import DIMENSIONS, NUM_BLOCKS, Order
 from workbench.core.layouts.view import View
 
@@ -81,7 +81,7 @@ def packed_order(name: str) -> Order:
     """Return the order in memory of (layer, block, head, token, content). Errors: LayoutError."""
     if sorted(name) != sorted(DIMENSIONS):
         message = unknown_name_message("layout", name, (COMPACT, "LBHNC", "BLNHC", "BLHNC"))
-        raise LayoutError("unknown_layout", message, field="layout")
+        raise layout_error("unknown_layout", message=message)
     return tuple(DIMENSIONS.index(letter) for letter in name)
 
 
@@ -125,16 +125,11 @@ def place(
     heads = 1 if set(name[:2]) == {"L", "B"} else shape[0]
     if heads > 1 and page_bytes != prod(shape):
         # Padding is at the end of a page, and a page in pieces has no one end.
-        raise LayoutError(
+        raise layout_error(
             "padded_page_in_pieces",
-            f"A page padded to {page_bytes:,} bytes must be one run of bytes, and in the layout "
-            f"{name} the heads of a page are apart. Nearest valid: {COMPACT}.",
-            field="layout",
             operands={"shape": sizes, "page_size_padded": page_bytes},
-            vllm_exception="AssertionError",
-            # Raised by compute_layout_strides
-            vllm_text="Page padding requires dimensions outside the page tail to be L, B, or "
-            f"singleton; got {name} with shape {sizes}.",
+            name=name,
+            compact=COMPACT,
         )
     whole = page_bytes if heads == 1 else None
     strides = packed_strides(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
-from workbench.core.layouts.error import LayoutError, require_known, require_positive
+from workbench.core.layouts.error import layout_error, require_known, require_positive
 
 NHD, HND = "NHD", "HND"
 LAYOUT_NAMES = (NHD, HND)
@@ -95,14 +95,10 @@ class CacheLayout:
         multiple = self.block_multiple
         if geometry.block_size % multiple:
             nearest = max(multiple, round(geometry.block_size / multiple) * multiple)
-            raise LayoutError(
+            raise layout_error(
                 "block_size_not_a_multiple",
-                f"block_size must be a multiple of {multiple} here; got {geometry.block_size}. "
-                f"Nearest valid: {nearest}.",
-                field="block_size",
                 operands={"block_size": geometry.block_size, "multiple_of": multiple},
-                vllm_exception="ValueError",
-                vllm_text=f"Block size must be a multiple of {multiple}.",
+                nearest=nearest,
             )
         # K and V are a dimension of two, or are together in the last one.
         sizes = {
@@ -128,14 +124,8 @@ class CacheLayout:
         require_known("layout", layout, LAYOUT_NAMES, "layout")
         orders = self.orders_with_layers if with_layers else self.orders
         if orders is None:
-            raise LayoutError(
-                "no_stride_order",
-                "This backend declares no order: its cache is in memory in logical order, "
-                f"whatever the layout name ({layout}).",
-                field="backend",
-                operands={"layout": layout, "with_layers": with_layers},
-                vllm_exception="NotImplementedError",
-                vllm_text="",
+            raise layout_error(
+                "no_stride_order", operands={"layout": layout, "with_layers": with_layers}
             )
         return orders[layout]
 

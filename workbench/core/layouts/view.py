@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from workbench.core.layouts.error import LayoutError, require_index, require_known
+from workbench.core.layouts.error import layout_error, require_index, require_known
 from workbench.core.layouts.shapes import NUM_BLOCKS
 
 ITEM_BYTES = {
@@ -84,17 +84,12 @@ class View:
             return self
         axes = range(len(self.shape)) if order is None else order
         sizes, steps = [self.shape[axis] for axis in axes], [self.strides[axis] for axis in axes]
-        raise LayoutError(
+        raise layout_error(
             "view_leaves_storage",
-            f"The view needs {needed:,} bytes, and the tensor has {raw_bytes:,}: its last block "
-            f"would be outside. Sizes {sizes}, strides {steps}. A padded page cannot be split "
-            "into kernel blocks, and needs blocks as its first dimension.",
-            field="page_size_padded",
             operands={"needed_bytes": needed, "raw_bytes": raw_bytes, "strides": self.strides},
-            vllm_exception="RuntimeError",
-            vllm_text=f"setStorage: sizes {sizes}, strides {steps}, storage offset "
-            f"{self.offset_elements}, and itemsize {self.itemsize} requiring a storage size of "
-            f"{needed} are out of bounds for storage of size {raw_bytes}",
+            sizes=sizes,
+            steps=steps,
+            self=self,
         )
 
     def byte_of(self, index: Sequence[int]) -> int:

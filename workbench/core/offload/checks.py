@@ -5,10 +5,11 @@ Source: `OffloadingSpec.__init__` (`vllm/v1/kv_offload/base.py`), `CPUOffloading
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from workbench.core.offload.rules import OffloadRules
-from workbench.core.problems import ERROR, Problem
+from workbench.core.problems import Problem, declared
 
 Changes = tuple[Mapping[str, Any], ...]
 ENABLE_PREFIX_CACHING: Changes = (
@@ -22,44 +23,28 @@ ENABLE_PREFIX_CACHING: Changes = (
 
 def stops(
     code: str,
-    field: str,
-    message: str,
-    vllm_text: str | None = None,
+    words: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    variant: str = "",
     candidates: Changes = (),
     **operands: Any,
 ) -> Problem:
-    """Return an error; operands: the numbers that clash."""
-    return Problem(
-        code,
-        severity=ERROR,
-        field=field,
-        message=message,
-        operands=operands,
-        vllm_text=vllm_text,
-        candidates=candidates,
-    )
+    """Return the error that problems.json declares; operands: the numbers that clash.
+
+    words: the others of its texts, and parts that depend on the plan.
+    """
+    found = declared(code, None, operands, variant=variant, candidates=candidates, **words)
+    return Problem(code, **found)
 
 
 def no_group_problem() -> Problem:
     """Report that nothing could be offloaded (0.33)."""
-    return stops(
-        "offload_no_group",
-        "model",
-        "No layer keeps a cache that could be offloaded. Leave the connector out.",
-        "KV offloading found no eligible cache groups.",
-    )
+    return stops("offload_no_group")
 
 
 def encoder_problem() -> Problem:
     """Report that no connector serves a model with an encoder (0.23 and 0.33)."""
-    return stops(
-        "connector_with_encoder",
-        "model",
-        "vLLM refuses every KV connector for a model with an encoder and a decoder. Leave the "
-        "connector out.",
-        # Raised by Scheduler.__init__
-        "Encoder-decoder models are not currently supported with KV connectors",
-    )
+    return stops("connector_with_encoder")
 
 
 def chunk_problem(blocks_per_chunk: int | None, block_size: int | None) -> Problem | None:
@@ -68,23 +53,11 @@ def chunk_problem(blocks_per_chunk: int | None, block_size: int | None) -> Probl
         return None
     if block_size is not None:
         return stops(
-            "offload_two_chunk_sizes",
-            "block_size",
-            f"An offloaded block has {block_size:,} tokens (block_size) or {blocks_per_chunk:,} "
-            "GPU blocks (blocks_per_chunk), not both. Leave one of them out.",
-            "Specify only one of 'block_size' or 'blocks_per_chunk' in kv_connector_extra_config.",
-            block_size=block_size,
-            blocks_per_chunk=blocks_per_chunk,
+            "offload_two_chunk_sizes", block_size=block_size, blocks_per_chunk=blocks_per_chunk
         )
     if blocks_per_chunk >= 1:
         return None
-    return stops(
-        "offload_chunk_below_1",
-        "block_size",
-        f"blocks_per_chunk must be at least 1; got {blocks_per_chunk}. Nearest valid: 1.",
-        "'blocks_per_chunk' must be greater than 0.",
-        blocks_per_chunk=blocks_per_chunk,
-    )
+    return stops("offload_chunk_below_1", blocks_per_chunk=blocks_per_chunk)
 
 
 def hash_problem(
@@ -102,12 +75,8 @@ def hash_problem(
         candidates = ENABLE_PREFIX_CACHING
     return stops(
         "offload_hash_block_size",
-        "enable_prefix_caching",
-        f"Offload needs group blocks that are multiples of the hash block ({hashes:,} tokens); "
-        f"{shown} tokens are not.{why}",
-        # vLLM stops at the first in the order of the groups, and names only that one.
-        f"{block_word}={bad[0]} not divisible by {hash_word}={hashes}.",
-        candidates,
+        {"shown": shown, "why": why, "block_word": block_word, "hash_word": hash_word},
+        candidates=candidates,
         gpu_block_size=bad[0],
         hash_block_size=hashes,
         gpu_block_sizes=sizes,
@@ -123,30 +92,20 @@ def block_problem(
     if len(set(sizes)) != 1:
         return stops(
             "offload_groups_differ",
-            "enable_prefix_caching",
-            f"An offloaded block of {block_size:,} tokens needs groups of one block size; "
-            f"these have {', '.join(f'{size:,}' for size in sorted(set(sizes))) or 'no group'}.",
-            "If 'block_size' is specified in kv_connector_extra_config, there must be at least one",
-            ENABLE_PREFIX_CACHING,
+            {"group_sizes": ", ".join(f"{size:,}" for size in sorted(set(sizes))) or "no group"},
+            candidates=ENABLE_PREFIX_CACHING,
             block_size=block_size,
             gpu_block_sizes=tuple(sizes),
         )
     size = sizes[0]
-    # 0.23 only asserts this, so its message is bare; 0.33 names the next multiple above.
     if block_size % size == 0:
         return None
     below, above = block_size // size * size, (block_size // size + 1) * size
     near = f"{below:,} or {above:,}" if below else f"{above:,}"
     return stops(
         "offload_block_not_multiple",
-        "block_size",
-        f"An offloaded block of {block_size:,} tokens is not a multiple of the GPU block of "
-        f"{size:,}. Nearest: {near}.",
-        f"'block_size'={block_size} in kv_connector_extra_config must be a multiple of the GPU KV "
-        f"cache block size ({size} tokens). Use {above} instead, or set 'blocks_per_chunk' to "
-        "express the chunk size in blocks."
-        if rules.takes_blocks_per_chunk
-        else "AssertionError",
+        {"near": near, "above": above},
+        variant="" if rules.takes_blocks_per_chunk else "bare",
         block_size=block_size,
         gpu_block_size=size,
     )
@@ -158,10 +117,4 @@ def bytes_problem(cpu_bytes_to_use: int | None) -> Problem | None:
     if cpu_bytes_to_use:
         return None
     given = "is not given" if cpu_bytes_to_use is None else f"is {cpu_bytes_to_use}"
-    return stops(
-        "offload_bytes_missing",
-        "kv_cache_memory_bytes",
-        f"cpu_bytes_to_use {given}: the host pool has no size.",
-        "cpu_bytes_to_use must be specified in kv_connector_extra_config",
-        cpu_bytes_to_use=cpu_bytes_to_use,
-    )
+    return stops("offload_bytes_missing", {"given": given}, cpu_bytes_to_use=cpu_bytes_to_use)

@@ -94,14 +94,9 @@ def resolved_block_sizes(
         # resolve_kv_cache_block_sizes, 0.23; 0.33 spreads attention and leaves states whole.
         return stops(
             "context_parallel_with_groups",
-            "decode_context_parallel",
-            f"Context parallelism ({decode} for decode, {prefill} for prefill) works with one "
-            f"cache group only; this model has {len(groups)}.",
-            "Hybrid KV cache groups with multiple block sizes do not support context parallelism",
             decode_context_parallel=decode,
             prefill_context_parallel=prefill,
             groups=len(groups),
-            candidates=({"decode_context_parallel": 1},),
         )
     if not hashes_may_be_finer(plan, grouping, in_use=in_use):
         return BlockSizes(scheduler, scheduler)
@@ -116,16 +111,7 @@ def _units_by_group(plan: Plan, request: OffloadRequest, *, in_use: bool) -> Blo
         size = scheduler_block_size(plan, plan.built_cache().grouping)
         if explicit is None or explicit == size or not groups or not in_use:
             return BlockSizes(size, size)
-        return stops(
-            "single_group_hash_block",
-            "block_size",
-            f"With one cache group hits end on its block of {size:,} tokens; prefix_match_unit = "
-            f"{explicit:,} is not supported. Omit it, or take {size:,}.",
-            f"Invalid prefix_match_unit={explicit}; with a single KV cache group, prefix-cache "
-            f"hits land on the block size ({size}). Unset it or set it to {size}.",
-            hash_block_size=explicit,
-            block_size=size,
-        )
+        return stops("single_group_hash_block", hash_block_size=explicit, block_size=size)
     sizes = [block_over_ranks(plan, group.spec, request) for group in groups]
     has_states = any(group.spec.is_mamba for group in groups)
     # Of models with states align mode alone lets hashes be finer than the scheduler's unit (0.33).
@@ -160,10 +146,7 @@ def _with_hashes(
     )
     return stops(
         "hash_block_size_not_divisor",
-        "block_size",
-        f"The hash block ({hashes:,} tokens) must divide the block of every group; it leaves "
-        f"{bad % hashes:,} of {bad:,}.",
-        text,
+        {"vllm_text": text, "left": bad % hashes, "bad": bad},
         hash_block_size=hashes,
         group_block_sizes=tuple(hashed),
     )

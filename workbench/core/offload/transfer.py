@@ -117,9 +117,7 @@ def _version_problem(prefill: Plan, decode: Plan) -> Problem | None:
     shown = f" They have {' and '.join(differ)}." if differ else ""
     return stops(
         "transfer_versions",
-        "rules",
-        f"Prefill runs {theirs.title} and decode {ours.title}: the handshake compares versions, "
-        f"and caches of two versions cannot be exchanged.{shown} Take one version on both sides.",
+        {"theirs": theirs, "ours": ours, "shown": shown},
         prefill=theirs.name,
         decode=ours.name,
     )
@@ -151,13 +149,7 @@ def _fingerprint_problem(prefill: Plan, decode: Plan) -> Problem | None:
     if not differ:
         return None
     words = "; ".join(f"{name}: {there} and {here}" for name, (there, here) in differ.items())
-    return stops(
-        "transfer_fingerprint",
-        next(iter(differ)),
-        "Prefill and decode must agree on everything that shapes the cache. Prefill and decode "
-        f"have {words}.",
-        **differ,
-    )
+    return stops("transfer_fingerprint", {"field": next(iter(differ)), "words": words}, **differ)
 
 
 def _kernel_problem(prefill: Plan, decode: Plan, remote: int, local: int) -> Problem | None:
@@ -167,11 +159,6 @@ def _kernel_problem(prefill: Plan, decode: Plan, remote: int, local: int) -> Pro
         return None
     return stops(
         "transfer_kernel_blocks",
-        "block_size",
-        f"The kernel block of decode ({local:,} tokens, in a block of {decode.block_size:,}) "
-        f"is not a multiple of that of prefill ({remote:,}, in a block of "
-        f"{prefill.block_size:,}).",
-        f"Local block size {local} is not divisible by remote block size {remote} or vice versa.",
         decode_kernel_block_size=local,
         prefill_kernel_block_size=remote,
         decode_block_size=decode.block_size,
@@ -184,16 +171,7 @@ def _size_problems(prefill: Plan, decode: Plan, remote: int, local: int) -> Iter
     # With prefix caching _validate_remote_agent_handshake wants equal physical_blocks_per_logical.
     there, here = prefill.block_size // remote, decode.block_size // local
     if decode.model.ssm_layers and decode.enable_prefix_caching and there != here:
-        yield stops(
-            "transfer_prefix_caching",
-            "enable_prefix_caching",
-            "With prefix caching, a model with state-space layers needs as many kernel blocks in a "
-            f"block on both sides; prefill has {there:,}, decode {here:,}.",
-            "Prefix caching with heterogeneous physical_blocks_per_logical",
-            ({"enable_prefix_caching": False, "mamba_cache_mode": None},),
-            prefill_ratio=there,
-            decode_ratio=here,
-        )
+        yield stops("transfer_prefix_caching", prefill_ratio=there, decode_ratio=here)
     # More than one kind of layer, or windows, need the hybrid manager ("HMA" in the message).
     specs = () if decode.cache is None else tuple(group.spec for group in decode.cache.groups)
     mixed = any(spec.is_mamba or spec.window_tokens is not None for spec in specs)
@@ -201,10 +179,6 @@ def _size_problems(prefill: Plan, decode: Plan, remote: int, local: int) -> Iter
     if mixed and not rest and ratio != 1 and not decode.rules.offload.transfers_mixed_blocks:
         yield stops(
             "transfer_hybrid_ratio",
-            "block_size",
-            f"A cache with several kinds of layers needs equal kernel blocks; decode has {local:,} "
-            f"tokens, prefill {remote:,} (ratio {ratio}).",
-            "HMA does not support different remote block size yet",
             decode_kernel_block_size=local,
             prefill_kernel_block_size=remote,
             kernel_ratio=ratio,
@@ -222,9 +196,7 @@ def _layout_problem(prefill: Plan, decode: Plan) -> Problem | None:
     def needs_hnd(field: str, what: str) -> Problem:
         return stops(
             "transfer_needs_hnd",
-            field,
-            f"Heads are split differently (tensor parallel {theirs} and {ours}){what}",
-            "Heterogeneous TP head-dimension splitting requires contiguous heads.",
+            {"field": field, "what": what},
             **layouts,
             prefill_tensor_parallel=theirs,
             decode_tensor_parallel=ours,
@@ -245,10 +217,7 @@ def _layout_problem(prefill: Plan, decode: Plan) -> Problem | None:
     if there != here:
         return stops(
             "transfer_layouts",
-            "kv_cache_layout",
-            f"Both caches need one order; prefill has {there}, decode {here}. Set "
-            f"VLLM_KV_CACHE_LAYOUT to {CONNECTOR_WISH} on both sides, or omit it.",
-            f"Heterogeneous TP expects same kv_cache_layout (local {here}, remote {there}).",
+            {"there": there, "here": here, "connector_wish": CONNECTOR_WISH},
             **layouts,
         )
     if split and not here.endswith("HNC"):

@@ -5,13 +5,12 @@ Source: `derive_mamba_conv_split` (`ssm_conv_transfer_utils.py`), `TransferTopol
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from math import prod
 from typing import Any
 
 from workbench.core.offload.checks import stops
 from workbench.core.plan import Plan
-from workbench.core.problems import WARNING, Problem
+from workbench.core.problems import Problem
 
 NVFP4 = "nvfp4"
 
@@ -23,12 +22,8 @@ def state_problem(plan: Plan) -> Problem | None:
         return None
     return stops(
         "transfer_state_kind",
-        "model",
-        f"States of the kind {state.kind} are not transferred by {plan.rules.title}; it knows "
-        f"{', '.join(sorted(known))}.",
-        "3-read conv transfer only supports"
-        if plan.rules.offload.reads_three_parts
-        else "Conv transfer only supports",
+        {"plan": plan, "listed": ", ".join(sorted(known))},
+        variant="" if plan.rules.offload.reads_three_parts else "before_three_parts",
         kind=state.kind,
         known=tuple(sorted(known)),
     )
@@ -44,12 +39,15 @@ def ratio_problem(prefill: Plan, decode: Plan) -> Problem | None:
     words = ("Local", "remote") if ours > theirs else ("Remote", "local")
     return stops(
         "transfer_ranks_not_divisible",
-        "tensor_parallel",
-        "The larger tensor-parallel size must be a multiple of the smaller one; prefill has "
-        f"{theirs}, decode {ours}. Nearest for the larger: {large // small * small} or "
-        f"{(large // small + 1) * small}.",
-        f"{words[0]} tensor parallel size {large} is not divisible by {words[1]} tensor parallel "
-        f"size {small}.",
+        {
+            "theirs": theirs,
+            "ours": ours,
+            "below": large // small * small,
+            "above": (large // small + 1) * small,
+            "words": words,
+            "large": large,
+            "small": small,
+        },
         **_ranks(prefill, decode),
     )
 
@@ -62,10 +60,7 @@ def replicated_problem(prefill: Plan, decode: Plan) -> Problem | None:
         return None
     return stops(
         "transfer_replicated_heads",
-        "tensor_parallel",
-        f"Prefill has more ranks ({theirs}) than KV heads ({heads}) and than decode ({ours}): "
-        f"ranks hold the same heads. Take {max(ours, heads)} ranks or fewer for prefill.",
-        "AssertionError",
+        {"theirs": theirs, "ours": ours, "nearest": max(ours, heads)},
         **_ranks(prefill, decode),
         num_kv_heads=heads,
     )
@@ -84,10 +79,7 @@ def page_problems(prefill: Plan, decode: Plan, kernel_ratio: int | None) -> Iter
     if here != there and NVFP4 in decode.kv_cache_dtype and rules.checks_packed_heads:
         yield stops(
             "transfer_packed_heads",
-            "kv_cache_dtype",
-            f"Pages of {decode.kv_cache_dtype} cannot be split by heads; prefill has {theirs} "
-            f"ranks, decode {ours}. Take one tensor-parallel size on both sides.",
-            "NIXL KV-head re-sharding is not supported for NVFP4 KV cache",
+            {"decode": decode, "theirs": theirs, "ours": ours},
             **_ranks(prefill, decode),
         )
     heads = _heads_to_split(decode)
@@ -96,21 +88,20 @@ def page_problems(prefill: Plan, decode: Plan, kernel_ratio: int | None) -> Iter
     if theirs > ours and kernel_ratio not in {None, 1}:
         yield stops(
             "transfer_ranks_and_blocks",
-            "block_size",
-            f"With more ranks for prefill ({theirs}) than for decode ({ours}) both sides need "
-            f"equal kernel blocks; {kernel_ratio} of prefill are in one of decode.",
-            "Different local/remote block sizes are not supported when P TP > D TP.",
+            {"theirs": theirs, "ours": ours},
             **_ranks(prefill, decode),
             kernel_ratio=kernel_ratio,
         )
     elif ours > heads and ours > theirs and rules.splits_heads_by_ranks:
         yield stops(
             "transfer_heads_per_rank",
-            "tensor_parallel",
-            f"Decode has more ranks ({ours}) than KV heads ({heads}) and prefill fewer ({theirs}); "
-            f"{decode.rules.title} expects {ours // theirs} times the heads of a rank of decode on "
-            f"a rank of prefill. Take {max(theirs, heads)} ranks or fewer for decode.",
-            "Remote P worker KV layer cache must be of shape",
+            {
+                "ours": ours,
+                "theirs": theirs,
+                "decode": decode,
+                "ratio": ours // theirs,
+                "nearest": max(theirs, heads),
+            },
             **_ranks(prefill, decode),
             num_kv_heads=heads,
         )
@@ -136,17 +127,12 @@ def unequal_states(prefill: Plan, decode: Plan) -> Problem | None:
     there, here = _whole_states(prefill), _whole_states(decode)
     if there == here:
         return None
-    found = stops(
+    return stops(
         "transfer_states_differ",
-        "mamba_ssm_cache_dtype",
-        "Prefill and decode keep different states, and no check of vLLM compares them: decode "
-        f"would read wrong bytes. Over all ranks, a layer of prefill has {_shown(there)}, of "
-        f"decode {_shown(here)}. Set the same state dtypes and number of draft tokens on both "
-        "sides; where ranks repeat a group of the state, the same tensor_parallel, too.",
+        {"theirs": _shown(there), "ours": _shown(here)},
         prefill_states=there,
         decode_states=here,
     )
-    return replace(found, severity=WARNING)
 
 
 def _whole_states(plan: Plan) -> tuple[tuple[str, int], ...]:
