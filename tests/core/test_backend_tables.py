@@ -116,7 +116,7 @@ def test_whatever_reads_keys_says_what_its_view_is(rules):
 
 
 def test_layers_that_read_other_kernel_blocks_are_named_apart():
-    plan = resolve(Scenario(model="minimax-m3", device="B200", rules="0.33"))
+    plan = resolve(Scenario(model="minimax-m3", device="B200", tensor_parallel=4, rules="0.33"))
     (problem,) = plan.errors
     assert "FLASHINFER, layers of one group read kernel blocks [16, 32, 64] and [128]" in (
         problem.message

@@ -102,7 +102,7 @@ def test_both_versions_and_several_ranks_are_recorded():
     assert {answer["tensor_parallel"] for answer in answers} == {1, 2, 4, 8}
 
 
-UNKNOWN = {"kimi-k3", "minimax-m3"}
+UNKNOWN = {"kimi-k3", "whisper-large-v3"}
 
 
 @pytest.mark.parametrize("name", catalog_names())

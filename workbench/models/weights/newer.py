@@ -9,6 +9,7 @@ from workbench.models.weights.compressed import compressed_layer, joined_streams
 from workbench.models.weights.decoders import Decoder, Moe
 from workbench.models.weights.gemma4 import gemma4_layer, gemma4_rest
 from workbench.models.weights.listed_experts import LISTED_EXPERTS
+from workbench.models.weights.minimax_m3 import minimax_m3_layer
 from workbench.models.weights.parts import (
     Block,
     Config,
@@ -181,6 +182,7 @@ NEWER: dict[str, Block] = {
     "kimi_linear": _kimi,
     "longcat_flash": _longcat,
     "mimo_v2_flash": _mimo_v2,
+    **dict.fromkeys(("minimax_m3", "minimax_m3_text", "minimax_m3_vl"), minimax_m3_layer),
     "deepseek_v4": compressed_layer,
     "glm5_next_text": pooled_layer,
     "qwen4_exp_text": connected_layer,

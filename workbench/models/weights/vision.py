@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.core.weights import Part
+from workbench.models.weights.minimax_m3 import minimax_m3_tower
 from workbench.models.weights.more_vision import patch_inputs, pixtral, qwen2_5
 from workbench.models.weights.parts import Config, Sizes, Unit, cut, row, whole
 
@@ -221,6 +222,7 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     "gemma4": _gemma4,
     "llama4": _llama4,
     "kimi_k25": _moonvit,
+    "minimax_m3_vl": minimax_m3_tower,
     **dict.fromkeys(("lfm2_vl", "lfm2-vl"), _siglip2),
     "mistral3": pixtral,
     "qwen2_5_vl": qwen2_5,

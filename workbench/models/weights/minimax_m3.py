@@ -1,0 +1,98 @@
+"""Weights of MiniMax-M3: an index in the projection of sparse layers, experts, and its tower.
+
+Source: `vllm/models/minimax_m3`, 0.33.
+"""
+
+from workbench.core.weights import Part
+from workbench.models.weights.parts import (
+    Config,
+    Sizes,
+    Unit,
+    attention,
+    column,
+    experts,
+    mlp,
+    norms,
+    row,
+    whole,
+)
+
+PROJECTOR, MERGER = "vision_tower.multi_modal_projector", "vision_tower.patch_merge_mlp"
+BLOCK = tuple(
+    f"vision_tower.vision_model.encoder.layers.0.{name}"
+    for name in ("self_attn.qkv_proj", "self_attn.out_proj", "fc1", "fc2")
+)
+"""As vLLM calls them: a checkpoint excludes them by these names."""
+AXES = 3
+"""Of the angles: time, height and width."""
+
+
+def minimax_m3_layer(config: Config, number: int) -> list[Part]:
+    """Return a layer, which may have experts, and an index of keys."""
+    listed = config.raw("moe_layer_freq")
+    if listed is None or listed[number] != 0:
+        feed = _experts(config)
+    else:
+        feed = mlp(config, "mlp", config.size("dense_intermediate_size"))
+    return [*_attention(config, number), *feed, *norms(config, 2)]
+
+
+def _attention(config: Config, number: int) -> list[Part]:
+    """Return attention; the projection of a sparse layer makes an index, too."""
+    qkv, *rest = attention(config, norm="head")
+    sparse = config.mapping("sparse_attention_config")
+    if number not in {
+        at for at, one in enumerate(sparse.get("sparse_attention_freq") or ()) if one
+    }:
+        return [qkv, *rest]
+    each = int(sparse["sparse_index_dim"])
+    index = ((int(sparse["sparse_num_index_heads"]), each), (1, each))
+    qkv = qkv._replace(outputs=(*qkv.outputs, *index))
+    return [qkv, *rest, *2 * [whole("self_attn.index_norm", each)]]
+
+
+def _experts(config: Config) -> list[Part]:
+    count, inner = config.size("num_local_experts"), config.size("intermediate_size")
+    name, shared = "block_sparse_moe", config.size("n_shared_experts", default=0)
+    corrects = config.flag("use_routing_bias")
+    return [
+        whole(f"{name}.gate", count, inputs=config.hidden, dtype="float32"),
+        *[whole(f"{name}.correction", count, dtype="float32")] * corrects,
+        *(mlp(config, f"{name}.shared_experts", shared * inner) if shared else ()),
+        *experts(config, f"{name}.experts", count, inner),
+    ]
+
+
+def minimax_m3_tower(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower, its projector, and what merges patches."""
+    top, width, inner = (
+        config.fields.top,
+        size("hidden_size", 1280),
+        size("intermediate_size", 5120),
+    )
+    patches = (top.get("vision_config") or {}).get("img_token_compression_config") or {}
+    merged, heads = int(patches.get("spatial_merge_size", 2)) ** 2, size("num_attention_heads", 16)
+    pixels = int(patches.get("temporal_patch_size", 2)) * size("patch_size", 14) ** 2
+    each = width // heads
+    middle = int(top.get("projector_hidden_size") or config.hidden)
+    bias = bool(top.get("multimodal_projector_bias", True))
+    angles = (2 * (each // 2)) // AXES // 2
+    head: Unit = (heads, each)
+    qkv, out, first, second = BLOCK
+    block = [
+        *2 * [whole("layer_norm", width, bias=True)],
+        column(qkv, head, head, head, inputs=width, bias=True),
+        row(out, width, width, bias=True),
+        column(first, inner, inputs=width, bias=True),
+        row(second, inner, width, bias=True),
+    ]
+    return [
+        whole("patch_embedding", width, inputs=size("num_channels", 3) * pixels),
+        whole("pre_layrnorm", width, bias=True),
+        *size("num_hidden_layers", 32) * block,
+        column(f"{PROJECTOR}.linear_1", middle, inputs=width, bias=bias),
+        row(f"{PROJECTOR}.linear_2", middle, config.hidden, bias=bias),
+        column(f"{MERGER}.linear_1", middle, inputs=merged * config.hidden, bias=True),
+        row(f"{MERGER}.linear_2", middle, config.hidden, bias=True),
+        *AXES * [whole("inv_freq", angles, dtype="float32")],
+    ]
