@@ -2,8 +2,8 @@
 
     tools/record_compared.py ~/vllm-0.33/bin/python < scenarios.jsonl > lines.jsonl
 
-Run by the Python of the workbench. One scenario per line, as its fields; a line without an answer
-is omitted, and why is printed.
+Run by the Python of the workbench. One scenario per line, as its fields or as a recorded line; one
+without an answer is omitted, and why is printed.
 """
 
 import json
@@ -24,7 +24,8 @@ def main(python: str) -> int:
     rules = nearest_rules(installed_version(python).version, RULE_SETS)
     hosts: dict[Host, list[Scenario]] = {}
     for line in sys.stdin:
-        scenario = Scenario(**{**json.loads(line), "rules": rules})
+        given = json.loads(line)
+        scenario = Scenario(**{**given.get("scenario", given), "rules": rules})
         hosts.setdefault(Host.of(scenario), []).append(scenario)
     for host, scenarios in hosts.items():
         with VllmProcess(python, host) as process:

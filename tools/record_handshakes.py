@@ -1,18 +1,17 @@
 """Record which pairs of engines an installed vLLM's NIXL worker refuses at the handshake.
 
-    ~/vllm-0.33/bin/python tools/record_handshakes.py 0.33 120 > answers.jsonl
+    ~/vllm-0.33/bin/python tools/record_handshakes.py 0.33 < pairs.jsonl > answers.jsonl
 
-Run by the Python of that vLLM, with this project to import. The sizes of both caches are those of
-the workbench's plans; the worker's own `_validate_remote_agent_handshake` and `TransferTopology`
-decide. The number: pairs per model. One process plays a CUDA machine.
+Run by the Python of that vLLM, with this project to import. Pairs are lines of
+tests/data/handshakes.jsonl.gz: a model, and the fields of both sides. The sizes of both caches are
+those of the workbench's plans; the worker's own `_validate_remote_agent_handshake` and
+`TransferTopology` decide. One process plays a CUDA machine.
 """
 
 import json
 import os
-import random
 import sys
 from importlib import import_module
-from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,15 +24,6 @@ WORKERS = {
     "0.33": (f"{PLACE}.v1.nixl.base_worker", "NixlBaseConnectorWorker"),
 }
 NAMES = ("NixlWrapper", "nixl_agent_config", "nixlXferTelemetry")
-MODELS = {
-    **dict.fromkeys(("qwen3-30b-a3b", "gpt-oss-20b", "gemma-3-27b"), (1, 2, 4, 8)),
-    **dict.fromkeys(("qwen3-next-80b-a3b", "nemotron-3-nano-30b-a3b"), (1, 2, 4, 8)),
-    **dict.fromkeys(("kimi-linear-48b-a3b", "qwen3.5-4b"), (1, 2, 4)),
-    "llama-3.1-8b": (1, 2, 4, 8, 16),
-    "deepseek-v3": (1, 2, 8),
-}
-"""Catalog model -> tensor-parallel sizes."""
-BLOCKS = (None, 32, 48, 64, 128)
 REMOTE, BLOCKS_THERE = "prefill", 100
 
 
@@ -41,7 +31,7 @@ def main() -> int:
     """Print one line per pair: both sides' fields, and what the worker raised."""
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    rules, count = sys.argv[1], int(sys.argv[2])
+    rules = sys.argv[1]
     sys.path.append(str(ROOT / "tools"))
     import_module("record_cache_groups").simulated_machine(
         {"platform": "cuda", "capability": [9, 0]}
@@ -51,14 +41,11 @@ def main() -> int:
 
     sys.path.remove(str(ROOT))  # a folder here has the name of a package
     check, topology = _worker(rules)
-    generator = random.Random(5)  # noqa: S311  (which pairs, not a secret)
-    for model, ranks in MODELS.items():
-        plans = list(_plans(wb, model, rules, ranks))
-        pairs = list(product(plans, plans))
-        for (there, prefill), (here, decode) in generator.sample(pairs, min(count, len(pairs))):
-            refused = _refusal(check, topology, prefill, decode)
-            line = {"model": model, "rules": rules, "prefill": there, "decode": here}
-            channel.write(json.dumps({**line, "refused": refused}) + "\n")
+    for line in map(json.loads, sys.stdin):
+        pair = {**line, "rules": rules}
+        sides = (pair["prefill"], pair["decode"])
+        plans = (wb.resolve(model=pair["model"], rules=rules, **fields) for fields in sides)
+        channel.write(json.dumps({**pair, "refused": _refusal(check, topology, *plans)}) + "\n")
     channel.flush()
     return 0
 
@@ -71,22 +58,6 @@ def _worker(rules: str) -> tuple[Any, Any]:
     module, name = WORKERS[rules]
     worker = getattr(import_module(module), name)
     return worker._validate_remote_agent_handshake, import_module(f"{PLACE}.utils").TransferTopology  # noqa: SLF001
-
-
-def _plans(wb: Any, model: str, rules: str, ranks: tuple[int, ...]) -> Any:
-    for tensor_parallel, block, caching in product(ranks, BLOCKS, (False, True)):
-        fields = {
-            "tensor_parallel": tensor_parallel,
-            "block_size": block,
-            "enable_prefix_caching": caching,
-            "max_num_batched_tokens": 8192,
-        }
-        try:
-            plan = wb.resolve(model=model, rules=rules, **fields)
-        except wb.WorkbenchError:
-            continue
-        if not plan.errors and plan.cache is not None and plan.kernel_block_size:
-            yield fields, plan
 
 
 def _side(plan: Any) -> dict[str, Any]:
