@@ -116,7 +116,10 @@ def _path(reference: str) -> Path | None:
         return None
     if not reference.startswith((".", "/", "~")) and not reference.endswith(".json"):
         return None
-    return Path(os.path.expanduser(reference))  # noqa: PTH111  (Path's raises without a home)
+    try:
+        return Path(os.path.expanduser(reference))  # noqa: PTH111  (Path's raises without a home)
+    except ValueError:  # half a character in the name of a user
+        return None
 
 
 def _file_label(path: Path) -> str:
