@@ -17,6 +17,11 @@ def is_served(name: str, rules: str = DEFAULT) -> bool:
     return rules in versions_with(load_model(name).architecture)
 
 
+def short_length(name: str, most: int = 2048) -> int:
+    """Return a max_model_len that a catalog model supports: its own where that is below `most`."""
+    return min(most, load_model(name).derived_max_model_len or most)
+
+
 @cache
 def distinct_models(rules: str = DEFAULT) -> tuple[str, ...]:
     """Return the first name of every kind of cache that a release starts without settings.

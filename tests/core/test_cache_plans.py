@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
-from tests.catalog import distinct_models
+from tests.catalog import distinct_models, short_length
 from tests.core.conformance import scenario_values
 from tests.core.strategies import scenarios
 from tests.models.configs import gemma3
@@ -327,7 +327,7 @@ def test_a_longer_request_never_fits_more_often(scenario, length):
 
 @pytest.mark.parametrize("model", distinct_models())
 def test_every_catalog_model_gets_a_cache(model):
-    plan = resolved(model=model, max_model_len=2048, kv_cache_memory_bytes=8 * GIB)
+    plan = resolved(model=model, max_model_len=short_length(model), kv_cache_memory_bytes=8 * GIB)
     assert plan.cache.num_blocks > 0
     names = [name for group in plan.cache.groups for name in group.layers]
     assert len(names) == len(set(names))

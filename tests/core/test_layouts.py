@@ -7,7 +7,7 @@ import json
 import pytest
 
 import workbench as wb
-from tests.catalog import distinct_models
+from tests.catalog import distinct_models, short_length
 from tests.core.conformance import PLATFORMS, config
 from tests.core.layout_cases import (
     DATA,
@@ -204,7 +204,9 @@ def test_what_the_cache_stores():
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_every_catalog_model_has_a_safe_layout(model, runner):
     views = plan_layout(
-        wb.resolve(wb.Scenario(model=model, max_model_len=2048)), num_blocks=3, runner=runner
+        wb.resolve(wb.Scenario(model=model, max_model_len=short_length(model))),
+        num_blocks=3,
+        runner=runner,
     )
     assert views.misplaced_attention_bytes == views.misplaced_state_bytes == 0
     json.dumps(views.to_dict())

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 
 import workbench as wb
-from tests.catalog import distinct_models
+from tests.catalog import distinct_models, short_length
 from tests.core.strategies import scenarios
 from workbench.core.errors import ConfigError, Refused, ScenarioError
 from workbench.interop.design import NUMBERS, design_of, read_design
@@ -25,7 +25,7 @@ def design_text(scenario, **changes):
 
 @pytest.mark.parametrize("name", distinct_models())
 def test_a_design_leads_back_to_the_same_plan(name, tmp_path):
-    scenario = Scenario(model=name, max_model_len=2048)
+    scenario = Scenario(model=name, max_model_len=short_length(name))
     path = tmp_path / "design.json"
     save_design(scenario, path, "Ein Titel: ü", "why")
     found = load_design(path)

@@ -7,7 +7,7 @@ import random
 import pytest
 
 import workbench as wb
-from tests.catalog import distinct_models
+from tests.catalog import distinct_models, short_length
 from workbench.core.capacity.occupancy import pool_use, requests_that_fit, waste
 from workbench.core.capacity.separate_pools import request_bytes, separate_pools
 from workbench.core.what_if.alternatives import fp8_gain, on_ranks
@@ -146,12 +146,13 @@ def test_every_layer_is_in_one_cell_of_the_groups():
 
 @pytest.mark.parametrize("model", distinct_models())
 def test_every_model_can_be_drawn_in_little_space(model):
-    plan = plan_of(model, kv_cache_memory_bytes="8 GiB", max_model_len=2048)
+    plan = plan_of(model, kv_cache_memory_bytes="8 GiB", max_model_len=short_length(model))
+    tokens = plan.max_model_len // 2
     for figure in (
-        memory_bar(plan, 1024),
-        capacity(plan, 1024),
+        memory_bar(plan, tokens),
+        capacity(plan, tokens),
         gain_of_fp8(plan),
-        shared_or_separate(plan, 1024),
+        shared_or_separate(plan, tokens),
         groups(plan),
     ):
         assert len(figure.to_json()) < SIZE_LIMIT

@@ -3,7 +3,7 @@ import re
 import pytest
 
 import workbench as wb
-from tests.catalog import distinct_models
+from tests.catalog import distinct_models, short_length
 from workbench.models import catalog_config
 from workbench.views.capacity.html import glossary, pool_html
 from workbench.views.figures import reserved_bytes
@@ -12,13 +12,14 @@ from workbench.views.hits.html import hits_html
 GIB = 2**30
 
 
-def plan_of(**fields):
-    return wb.resolve(wb.Scenario(max_model_len=2048, **fields))
+def plan_of(max_model_len=2048, **fields):
+    return wb.resolve(wb.Scenario(max_model_len=max_model_len, **fields))
 
 
 @pytest.mark.parametrize("model", distinct_models())
 def test_every_model_has_groups_and_hits_to_show(model):
-    plan = plan_of(model=model, kv_cache_memory_bytes=8 * GIB, enable_prefix_caching=True)
+    memory = {"max_model_len": short_length(model), "kv_cache_memory_bytes": 8 * GIB}
+    plan = plan_of(model=model, enable_prefix_caching=True, **memory)
     assert f"{plan.cache.num_blocks:,} blocks" in pool_html(plan)
     assert "<p>" in hits_html(plan)
     assert sum(trace.y[0] for trace in reserved_bytes(plan).data) == pytest.approx(1)
