@@ -63,6 +63,23 @@ def test_without_the_hybrid_manager_windows_are_kept_whole(rules):
     assert len(group_layers(layers(full=2, sliding=4), rules).groups) == 3
 
 
+def test_windows_of_every_rank_are_kept_whole_apart_from_what_ranks_share():
+    """A drafter's layers are whole on every rank, and those of its target are spread."""
+    shared, short = (
+        FULL._replace(context_ranks=2),
+        FULL._replace(block_size=32, page_size_bytes=8192),
+    )
+    specs = {"shared": shared, "own": short, "window": SLIDING._replace(block_size=32)}
+    grouping = group_layers(specs, V0_33.groups, hybrid_manager=False)
+    found = {layer: group.spec for group in grouping.groups for layer in group.layers}
+    assert {layer: spec.kind for layer, spec in found.items()} == dict.fromkeys(specs, FULL.kind)
+    assert {layer: spec.context_ranks for layer, spec in found.items()} == {
+        "shared": 2,
+        "own": 1,
+        "window": 1,
+    }
+
+
 @pytest.mark.parametrize("rules", [V0_23.groups, V0_33.groups], ids=["0.23", "0.33"])
 @pytest.mark.parametrize("found", [{"full": 1, "mamba": 2}, {"sliding": 1, "chunked": 1}])
 def test_what_stays_of_several_types_is_refused(rules, found):
