@@ -24,7 +24,8 @@ def main(name: str, seconds: str, seed: str, folder: Path) -> None:
     """Run until the time is over; the corpus and the report are in the folder of the target."""
     target = target_named(name)
     own = folder / name
-    (own / "corpus").mkdir(parents=True, exist_ok=True)
+    for part in ("corpus", "faults"):
+        (own / part).mkdir(parents=True, exist_ok=True)
     with atheris.instrument_imports(include=["workbench"]):
         offline()
         tally = Tally.of(target)
@@ -46,6 +47,8 @@ def main(name: str, seconds: str, seed: str, folder: Path) -> None:
         words = Path(valid).with_suffix(".dict")
         words.write_text("".join(f'"{_escaped(token)}"\n' for token in TOKENS + LONG if token))
         options = [f"-max_total_time={seconds}", f"-seed={seed}", f"-max_len={LONGEST_INPUT}"]
+        # inputs that take seconds, or end the process: by default into the current folder
+        options += [f"-artifact_prefix={own / 'faults'}/"]
         quiet = ["-verbosity=0", "-timeout=120", "-rss_limit_mb=4096", f"-dict={words}"]
         atheris.Setup([sys.argv[0], str(own / "corpus"), valid, *options, *quiet], one)
         atheris.Fuzz()
