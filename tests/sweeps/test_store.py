@@ -383,6 +383,13 @@ def test_a_file_in_a_folder_that_cannot_be_written_is_read(path, archive_of, rea
         assert any("cannot be written" in note for note in store.notes) is not read_only
 
 
+def test_no_file_is_made_in_a_folder_that_cannot_be_written(archive_of):
+    folder = archive_of({"other": b""}).parent
+    with pytest.raises(StoreError, match=r"folder .* cannot be written") as caught:
+        ResultStore(folder / "results.db")
+    assert "salvage" not in str(caught.value)
+
+
 def test_newest_rows_that_cannot_be_read_are_said(path, archive_of):
     with ResultStore(path) as store:
         store.put(row(1))

@@ -86,6 +86,11 @@ def _as_allowed(path: Path, read_only: bool) -> tuple[bool, list[str]]:
             raise StoreError(f"There is no results file at {cut(str(path))}.")
         if not path.parent.is_dir():
             raise StoreError(f"The folder {cut(str(path.parent))} does not exist; create it first.")
+        if not os.access(path.parent, os.W_OK):
+            raise StoreError(
+                f"The folder {cut(str(path.parent))} cannot be written: name a results file in "
+                "another one."
+            )
     elif not read_only and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         return True, [f"{path.name} or its folder cannot be written: opened read-only."]
     return read_only, []
