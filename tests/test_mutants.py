@@ -32,15 +32,7 @@ def test_larger():
 def test_share():
     assert share(1, 2) == 0.5
 """
-ELSEWHERE = (
-    *(
-        f"tests/models/test_{one}.py"
-        for one in ("caches_alongside", "served_architectures", "weights")
-    ),
-    *(f"tests/views/test_{one}.py" for one in ("backends", "flex_views", "transfer")),
-    "tests/labs/test_cache_view_properties.py",
-    "tests/verify/test_verify.py",
-)
+ELSEWHERE = ("tests/labs/test_cache_view_properties.py", "tests/verify/test_verify.py")
 """Files that judge core, too."""
 PROFILE = """
 from hypothesis import settings

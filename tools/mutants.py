@@ -47,12 +47,7 @@ STORE_TESTS = tuple(
     for one in ("store", "store_format", "store_proofs", "store_turns", "store_waits")
 )
 CORE_TESTS = (
-    "tests/core",
-    *(
-        f"tests/models/test_{one}.py"
-        for one in ("caches_alongside", "served_architectures", "weights")
-    ),
-    *(f"tests/views/test_{one}.py" for one in ("backends", "flex_views", "transfer")),
+    *("tests/core", "tests/models", "tests/views"),
     "tests/labs/test_cache_view_properties.py",
     "tests/verify/test_verify.py",
 )
