@@ -254,6 +254,18 @@ def test_tokens_show_whether_a_request_takes_these_blocks_without_the_memory():
     assert line_of(explain_log(other), "tokens").verdict == "unsure"
 
 
+def test_the_error_of_a_public_page_is_that_of_the_rules():
+    """MiniMax-M2 on four ranks; pages retype the possessive of "the models's max seq len"."""
+    command = "vllm serve MiniMaxAI/MiniMax-M2 -tp 4"
+    for words in ("the models's max", "the model's max", "the model max"):
+        error = (
+            f"ValueError: To serve at least one request with {words} seq len (196608), (11.62 GiB "
+            "KV cache is needed, which is larger than the available KV cache memory (9.38 GiB). "
+            "Based on the available memory, the estimated maximum model length is 158560."
+        )
+        assert line_of(explain_log(f"{command}\n{error}"), "not_enough_memory").verdict == "agrees"
+
+
 @pytest.mark.parametrize("bracket", ["(", ""])
 def test_too_little_memory_is_read_with_and_without_a_bracket(bracket):
     text = (

@@ -44,7 +44,7 @@ def _hash_unit(values: Values, scenario: Values) -> str:
 ERRORS = (
     fatal(
         "not_enough_memory",
-        r"`To serve at least one request` with the models?'s max seq len "
+        r"`To serve at least one request` with the model(?:s?'s)? max seq len "
         r"\((?P<max_model_len>\d+)\), \(?(?P<needed_gib>[\d.]+) GiB KV cache is needed, which is "
         r"larger than the available KV cache memory \((?P<available_gib>[\d.]+) GiB\)",
         "One request of full length does not fit into the cache, so vLLM does not start.",
