@@ -737,6 +737,13 @@ PROBLEMS = [
         id="kernels-that-the-device-cannot-run-and-nothing-tests",
     ),
     pytest.param(
+        {"model": "Qwen/Qwen3-32B-FP8-Static-PerTensor"},
+        "quantization_method_missing",
+        None,
+        NO_REMEDY,
+        id="description-without-a-method",
+    ),
+    pytest.param(
         {"model": "Qwen/Qwen3-30B-A3B-FP8", "rules": "0.23", "device": "RX 7900 XTX"},
         "no_fp8_experts",
         "No FP8 MoE backend supports the deployment configuration.",
@@ -1107,6 +1114,7 @@ PROBLEMS = [
 UNREACHABLE = {"no_shared_block_size"}
 """Problems that no backend of today can cause; a test with toy backends causes them."""
 WARNINGS = {
+    "quantization_method_missing",
     "draft_cache_not_exact",
     "drafter_layers_not_counted",
     "draft_model_not_read",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import string
 from importlib import resources
 
@@ -12,6 +13,9 @@ from hypothesis import strategies as st
 
 from tests.catalog import is_served
 from workbench.core.errors import ConfigError, Refused
+from workbench.core.ranks import Split
+from workbench.core.versions import RULE_SETS
+from workbench.core.weights import LENGTH, STEP, TABLE
 from workbench.models import catalog_config, catalog_names, load_model, repository
 from workbench.models.catalog import FILE, catalog_name, merged
 from workbench.scenario import Scenario
@@ -19,6 +23,8 @@ from workbench.scenario.resolution import resolve
 
 LINES = json.loads((resources.files("workbench.models") / FILE).read_text(encoding="utf-8"))
 RELEASES = ("0.23", "0.33")
+MANY = 5e9
+"""Parameters from which on a name counts them closely."""
 
 
 def test_the_catalog_has_the_models_that_people_ask_for():
@@ -28,18 +34,55 @@ def test_the_catalog_has_the_models_that_people_ask_for():
 
 
 NO_METHOD = "Qwen/Qwen3-32B-FP8-Static-PerTensor"
-"""Its quantization_config names no method, so vLLM reads it as plain."""
-QUANTIZED = [
-    hub_id
-    for hub_id in LINES
-    if hub_id != NO_METHOD and any(word in hub_id.casefold() for word in ("fp8", "fp4", "int4"))
-]
+"""Its quantization_config names no method, so vLLM builds its weights plain."""
+IN_FOUR_BITS, IN_EIGHT, PLAIN = (0.5, 0.8), (1.0, 1.06), (2.0, 2.01)
+"""Least and most bytes per parameter."""
+BYTES_OF_NAMES = {
+    IN_FOUR_BITS: r"nvfp4|mxfp4|fp4|4bit|awq|int4|gpt-oss|kimi-k2-thinking|kimi-k2\.[5-9]",
+    IN_EIGHT: r"fp8|int8",
+}
+"""Published so, and named so but for the last three."""
+OTHER_BYTES = {
+    NO_METHOD: PLAIN,
+    "nvidia/Gemma-4-31B-IT-NVFP4": (1.0, 1.1),  # attention stays plain
+}
 
 
-@pytest.mark.parametrize("hub_id", QUANTIZED)
-def test_a_checkpoint_with_quantized_in_its_name_does_not_count_as_plain(hub_id):
-    weights = load_model(hub_id).weights
-    assert weights.unknown or any(part.stored for part, _count in weights.parts)
+def expected_bytes(hub_id, stated):
+    """Return the least and most bytes per parameter that a name promises."""
+    if hub_id in OTHER_BYTES:
+        return OTHER_BYTES[hub_id]
+    found = (kind for kind, words in BYTES_OF_NAMES.items() if re.search(words, hub_id.casefold()))
+    method = (stated or {}).get("quant_method")
+    unnamed = (0.5, 1.1) if method else PLAIN
+    return next(found, unnamed)
+
+
+def weighed(weights, copies):
+    """Return the bytes and the number of the parameters that are matrices, on one rank."""
+    size = number = 0
+    for part, count in weights.parts:
+        held = count * copies.get(part.kind, 1)
+        if part.inputs > 1 and TABLE not in part.name:
+            rows = sum(units * each for units, each in part.outputs)
+            number += held * part.experts * rows * part.inputs
+            size += held * part.size(Split(), "bfloat16")
+    return size, number
+
+
+@pytest.mark.parametrize("rules", RELEASES)
+@pytest.mark.parametrize("hub_id", LINES)
+def test_a_checkpoint_has_the_bytes_per_parameter_that_its_name_promises(hub_id, rules):
+    weights, config = load_model(hub_id).weights, catalog_config(hub_id)
+    if weights.unknown:
+        return  # test_weights lists them
+    copies = {**RULE_SETS[rules].weight_copies, LENGTH: 0, STEP: 0}
+    size, number = weighed(weights, copies)
+    least, most = expected_bytes(hub_id, config.get("quantization_config"))
+    assert least <= size / number <= most
+    stated = re.search(r"[-_](\d+(?:\.\d+)?)b(?![a-z\d])(?!-\d+e)", hub_id.casefold())
+    if stated and number > MANY:
+        assert number / 1e9 == pytest.approx(float(stated[1]), rel=0.2)
 
 
 @pytest.mark.parametrize("hub_id", LINES)

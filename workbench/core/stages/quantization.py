@@ -136,6 +136,17 @@ def quantization_described(run: WorkingPlan) -> None:
     )
 
 
+def method_named(run: WorkingPlan) -> None:
+    """Warn of a description without a method, which makes weights plain.
+
+    Source: `get_quantization_config` of model_arch_config_convertor.py; `get_config` of
+    transformers_utils/config.py reads hf_quant_config.json where config.json has no description.
+    """
+    file = as_stored(run.model)
+    if file.is_quantized and file.quantization is None:
+        run.problem("quantization_method_missing", operands={"quantization": None})
+
+
 def description_read(run: WorkingPlan) -> None:
     """Refuse how a checkpoint says that its weights are stored. Errors: Refused."""
     method, given = loading_method(run), run.model.described

@@ -66,6 +66,7 @@ RESOLVE_CONFIGURATION = (
     pipeline_checks.pipeline_parallel,
     context_parallel.shared_kv_heads,
     quantization.quantization_described,
+    quantization.method_named,
     quantization.description_read,
     quantization.quantization_capability,
     quantization.quantization_dtype,
