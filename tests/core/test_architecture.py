@@ -344,14 +344,8 @@ OPENING = {"open", "read_text", "read_bytes", "fdopen", "connect", "fromfile", "
 
 OPENERS = {
     "access/files.py": "the one reader of files that a person names",
-    "core/architectures.py": "the registries of the versions: data of the package",
-    "core/devices.py": "the devices by name: data of the package",
-    "core/problems.py": "the declared problems: data of the package",
-    "exercises/exercise.py": "hints: data of the package",
+    "core/package_data.py": "JSON of the package",
     "models/catalog.py": "the catalog: data of the package",
-    "interop/glossary.py": "what words mean: data of the package",
-    "models/config_defaults.py": "what configuration classes have: data of the package",
-    "models/served.py": "what was compared with installed releases: data of the package",
     "views/html.py": "the style sheet: data of the package",
     "notebooks/execute.py": "what the own worker left in a folder made for one run",
     "notebooks/worker.py": "the request that the runner wrote for this process",

@@ -3,11 +3,11 @@
 The data is parsed from the releases by tools/model_registries.py; every file names its origin.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from typing import Any
+
+from workbench.core.package_data import release_data
 
 ANY_LANGUAGE_MODEL = "*"
 """A wrapper that builds whichever language model its text configuration names."""
@@ -85,19 +85,6 @@ def _model_registry(version: str, entry: Mapping[str, Any]) -> ModelRegistry:
         only_tied=frozenset(entry["only_tied"]),
         never_tied=frozenset(entry["never_tied"]),
     )
-
-
-def release_data(file: str) -> dict[str, dict[str, Any]]:
-    """Return version -> what the JSON file of that name in its folder holds, oldest first."""
-    versions = resources.files("workbench.core") / "versions"
-    folders = sorted(folder.name for folder in versions.iterdir() if folder.name.startswith("v"))
-    return {
-        # From the name of the folder, so that a release is added by a folder alone.
-        folder.removeprefix("v").replace("_", "."): json.loads(
-            (versions / folder / file).read_text(encoding="utf-8")
-        )
-        for folder in folders
-    }
 
 
 MODEL_REGISTRIES: Mapping[str, ModelRegistry] = {

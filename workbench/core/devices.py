@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib import resources
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from workbench.core.arithmetic import MIB
+from workbench.core.package_data import package_data
 
 if TYPE_CHECKING:
     from workbench.scenario.fields import Settings
@@ -48,8 +47,7 @@ class Device:
 
 
 def _entries() -> Mapping[str, Mapping[str, Any]]:
-    text = resources.files(__package__).joinpath("devices.json").read_text(encoding="utf-8")
-    found: dict[str, dict[str, Any]] = json.loads(text)
+    found: dict[str, dict[str, Any]] = package_data("workbench.core", "devices.json")
     return found
 
 

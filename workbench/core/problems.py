@@ -1,12 +1,12 @@
 """Problems: start-up failures and silent losses that a configuration would meet, as values."""
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from functools import cache
-from importlib import resources
 from typing import Any, Final, Literal, TypedDict
+
+from workbench.core.package_data import package_data
 
 ERROR: Final = "error"
 WARNING: Final = "warning"
@@ -84,8 +84,7 @@ def problem_texts() -> dict[str, dict[str, Any]]:
     `message` and `vllm_text` have operands and other words in braces, `run` is the working plan;
     `field`, `severity` and `candidates` are as in `Problem`, `raised_by` is the function of vLLM.
     """
-    text = resources.files(__package__).joinpath("problems.json").read_text(encoding="utf-8")
-    found: dict[str, dict[str, Any]] = json.loads(text)
+    found: dict[str, dict[str, Any]] = package_data("workbench.core", "problems.json")
     return found
 
 

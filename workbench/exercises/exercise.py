@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
+from workbench.core.package_data import package_data
 from workbench.core.registry import Registry
 
 Inputs = Iterator[tuple[Any, ...]]
@@ -97,7 +96,7 @@ class Exercise:
 
 @cache
 def _texts() -> dict[str, Any]:
-    return json.loads(Path(__file__).with_name("texts.json").read_text(encoding="utf-8"))
+    return package_data("workbench.exercises", "texts.json")
 
 
 EXERCISES: Registry[Exercise] = Registry("Exercise", "exercise")

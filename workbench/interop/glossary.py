@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
+from workbench.core.package_data import package_data
 from workbench.scenario import FIELDS
 
 DEFINES = re.compile(
@@ -30,10 +29,8 @@ class Term(NamedTuple):
 @cache
 def glossary() -> Mapping[str, tuple[Term, ...]]:
     """Return the declared words by section."""
-    text = Path(__file__).with_name("glossary.json").read_text(encoding="utf-8")
-    return {
-        one["section"]: tuple(Term(**word) for word in one["words"]) for one in json.loads(text)
-    }
+    sections = package_data("workbench.interop", "glossary.json")
+    return {one["section"]: tuple(Term(**word) for word in one["words"]) for one in sections}
 
 
 def defined(text: str) -> Term | None:

@@ -5,11 +5,11 @@ fields that published files omit: layers and widths are required, except of Moon
 Null does not count as omitted.
 """
 
-import json
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib import resources
 from typing import Any
+
+from workbench.core.package_data import package_data
 
 LENGTH, KV_HEADS, WINDOW = "max_position_embeddings", "num_key_value_heads", "sliding_window"
 HEADS, HEAD, ROPE = "num_attention_heads", "head_dim", "rope_parameters"
@@ -111,6 +111,5 @@ def class_defaults(model_type: str, *, is_nested: bool) -> Mapping[str, Any]:
 @lru_cache(maxsize=1)
 def _classes() -> Mapping[str, Mapping[str, Any]]:
     """Return what tools/config_classes.py found, where 0.23 and 0.33 agree."""
-    file = resources.files("workbench.models") / "config_classes.json"
-    found: dict[str, Mapping[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
+    found: Mapping[str, Mapping[str, Any]] = package_data("workbench.models", "config_classes.json")
     return found

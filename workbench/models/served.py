@@ -1,9 +1,7 @@
 """The architectures of the default reader: those that a version serves and no family declares."""
 
-import json
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib import resources
 from typing import Any
 
 from workbench.core.architectures import (
@@ -16,6 +14,7 @@ from workbench.core.architectures import (
     versions_with,
 )
 from workbench.core.errors import ConfigError, unknown_name_message
+from workbench.core.package_data import package_data
 from workbench.models.architecture import KEY, listed_name, read_with, unknown, way_forward
 from workbench.models.family import FAMILIES
 from workbench.models.fields import Fields
@@ -53,8 +52,7 @@ def read_served_architecture(fields: Fields, model_type: str, refusals: Mapping[
 @lru_cache(maxsize=1)
 def compared() -> Mapping[str, Any]:
     """Return what tools/write_coverage.py found in the recorded answers of each release."""
-    file = resources.files("workbench.models") / "coverage.json"
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    found: dict[str, Any] = package_data("workbench.models", "coverage.json")
     return found
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pkgutil import resolve_name
 from typing import Any
 
-from workbench.core.architectures import release_data
+from workbench.core.package_data import release_data
 from workbench.core.trace import Citation, Rule
 
 CITED = release_data("citations.json")

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from workbench.core.architectures import release_data
 from workbench.core.errors import SHOWN_CHARACTERS, nearest_names
+from workbench.core.package_data import release_data
 from workbench.core.versions import DEFAULT
 
 NO = "--no-"
