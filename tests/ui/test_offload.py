@@ -185,3 +185,17 @@ def test_chunks_are_set_in_blocks_from_0_33_on():
     shown.type("blocks_per_chunk", "")
     assert "✕ stops here" not in shown.html
     assert shown.session.errors == []
+
+
+def test_measured_rates_give_the_length_from_which_loading_pays():
+    door = wb.explore("qwen3-next-80b-a3b, 4 x H100, prefix caching")
+    panel = door.open("Offload and transfer")
+    assert "When does loading pay?" in panel._break_even.value
+    assert "pays from" not in panel._break_even.value
+    panel.controls["prefill"].value = "40,000"
+    panel.controls["link"].value = "25 GB"
+    found = door.plan.offload(cpu_bytes_to_use=64 * 2**30)
+    tokens = found.break_even_tokens(prefill_tokens_per_s=40_000, link_bytes_per_s=25 * 10**9)
+    assert f"loading pays from {tokens:,} tokens of shared prefix on" in panel._break_even.value
+    panel.controls["link"].value = "1 MB"
+    assert "computing is quicker than loading" in panel._break_even.value

@@ -141,6 +141,23 @@ QUESTIONS = {
     "0.23 against 0.33 for my model": ("versions", {}),
     "what changes with 0.33?": ("versions", {}),
     "do 8 requests fit with vLLM 0.23?": ("fits", {"rules": "0.23"}),
+    "will qwen3-next MTP 3 fit on 2 x H100 with 128k?": (
+        "fits",
+        {
+            "model": "qwen3-next-80b-a3b",
+            "device": "H100",
+            "tensor_parallel": 2,
+            "num_speculative_tokens": 3,
+            "speculative_method": "mtp",
+        },
+    ),
+    "does it start on B200 with bf16 KV?": (
+        "start",
+        {"device": "B200", "kv_cache_dtype": "bfloat16"},
+    ),
+    "will it start with fp8_e5m2?": ("start", {"kv_cache_dtype": "fp8_e5m2"}),
+    "does mtp start?": ("start", {}),
+    "is MTP 3 better, or fp8 KV?": ("what_if", {}),
 }
 
 

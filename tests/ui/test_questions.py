@@ -9,6 +9,7 @@ import pytest
 
 import workbench as wb
 from tests.ui.panels import region
+from workbench.core.what_if.answers import answers
 from workbench.interop.questions import read_question
 from workbench.views.door.scenario_bar import LENGTHS, length_text
 from workbench.views.units import bytes_text
@@ -73,9 +74,41 @@ def test_offload_is_answered_for_the_length_of_the_requests():
     assert "That pays where" in said
 
 
+def test_a_printed_concurrency_is_explained_by_the_cache_that_it_is_of():
+    door, said = answer("why is my concurrency 1.9x with qwen3-8b on H100?")
+    plan = door.plan
+    assert f"requests of the max model length, here {plan.max_model_len:,} tokens" in said
+    size = 1.9 * answers(plan, plan.max_model_len).request_bytes / 2**30
+    assert f"so 1.9x is a cache of {size:.2f} GiB" in said
+    assert f"Here it would print {plan.cache.max_concurrency:.2f}x." in said
+    assert "requests of 32,768 tokens" in said
+    _door, said = answer("Maximum concurrency of bamba-9b is 12.5 x, why?")
+    assert "12.5x is a cache of" in said
+
+
+def test_when_offload_pays_is_answered_with_the_break_even():
+    door, said = answer("when does offload pay for qwen3-8b on H100?")
+    loaded = door.plan.offload(cpu_bytes_to_use=2**36).loaded_prefix(32_768)
+    assert f"loads {loaded.bytes_per_rank / 2**30:.2f} GiB on each GPU" in said
+    assert f"{loaded.most_prefill_tokens_per_s(63e9):,.0f} over PCIe 5.0 x16" in said
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [(500, "finds 272 tokens again"), (200, "finds nothing again"), (32_768, "finds 32,640 tok")],
+)
+def test_whether_a_prompt_of_a_length_hits_is_answered_for_that_length(tokens, words):
+    door = wb.explore("Qwen3-Next-80B, 4 x H100, prefix caching")
+    door.submit(f"why did prefix caching not hit at {tokens} tokens?")
+    said = plain_text(region(door, "understood"))
+    assert f"A prompt of {tokens:,} tokens that comes a second time {words}" in said
+    assert "the shortest prompt that can hit has 273 tokens" in said
+
+
 def test_offload_that_is_not_possible_is_answered_with_the_reason():
     _door, said = answer("offload to host memory: how many gigabytes, when does it pay?")
     assert "vLLM does not start with offload: Offload needs group blocks" in said
+    assert "It starts with this change: Prefix caching on." in said
 
 
 def test_a_sweep_is_a_topic_and_leads_to_its_lab():

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Container, Hashable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Container, Mapping
+from typing import Any
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.what_if.answers import Answers, answers
 from workbench.core.what_if.next_steps import GOALS, NextStep, next_step, next_steps
 from workbench.door.changes import changed, with_model
-from workbench.door.explanations import refused
+from workbench.door.explanations import PINNED, refused
 from workbench.door.history import History, Visit
 from workbench.door.labs import LABS
+from workbench.door.once import OncePerPlan
 from workbench.door.regions import Shown, View, body, regions, views_of
 from workbench.door.sent import length_of, object_of, one_of
 from workbench.door.session import Outcome, Session, guarded
@@ -25,7 +26,6 @@ from workbench.views.door.tiles import COMMON_DEVICES, announcement
 from workbench.views.html import Html
 from workbench.views.settings import in_labels
 
-Found = TypeVar("Found")
 Act = Callable[[str, str], None]
 
 
@@ -44,7 +44,7 @@ class Door:
         self._release_is_chosen = scenario.rules != FIELDS["rules"].default
         self._history = History(Visit(scenario, release_is_chosen=self._release_is_chosen))
         self._with_next: dict[str, Any] = {}
-        self._known: tuple[Plan | None, dict[Hashable, Any]] = (None, {})
+        self._once = OncePerPlan()
         self._actions: Mapping[str, Act] = {
             "submit": self._submit,
             "open": lambda field, _: self._look(opened=field),
@@ -138,21 +138,32 @@ class Door:
         found = understand(text, self.scenario, model.strip() or None)
         is_fatal = found.log is not None and found.log.failure is not None
         view = (found.question.topic.view if found.question else "") or self._shows.view
-        shows = {"understood": found, "view": "start" if is_fatal else view}
+        shows: dict[str, Any] = {"understood": found, "view": "start" if is_fatal else view}
         if found.length_tokens is not None:
             shows["length"] = found.length_tokens
         if found.scenario is None:
             self._look(**shows)
         else:
             self._note_release(found.said, found.scenario)
-            scenario, shows["notices"] = with_model(
+            if found.compared_with is not None:
+                shows |= self._pinned(found.compared_with)
+            scenario, notices = with_model(
                 self.scenario,
                 found.scenario,
                 found.said,
                 self.session.evaluate,
                 release_is_chosen=self._release_is_chosen,
             )
+            shows["notices"] = (*shows.get("notices", ()), *notices)
             self._request(scenario, **shows)
+
+    def _pinned(self, scenario: Scenario) -> dict[str, Any]:
+        """Show A of a comparison, so that Undo leads to it; return how the other one is shown."""
+        self._request(scenario)
+        found = self.session.evaluate(scenario)
+        if found.plan is not None:
+            return {"pinned": found.plan, "view": PINNED}
+        return {"pinned": None, "notices": (f"A cannot be shown: {in_labels(str(found.error))}",)}
 
     def _set(self, field: str, text: str) -> None:
         declared = FIELDS[one_of(field, FIELDS)]
@@ -276,16 +287,6 @@ class Door:
         pinned = self._shows.pinned
         key = ("body", self._shows.view, pinned and pinned.fingerprint, self._length(plan))
         return self._once(plan, key, lambda: body(self._shows, plan))
-
-    def _once(self, plan: Plan, key: Hashable, make: Callable[[], Found]) -> Found:
-        """Return what was made of this very plan before, or make it; of older plans none stays."""
-        known, found = self._known
-        if known is not plan:
-            self._known = (plan, found := {})
-        if key not in found:
-            found[key] = make()
-        made: Found = found[key]
-        return made
 
     def _legal(self, outcome: Outcome) -> Callable[[str, tuple[Any, ...]], tuple[Any, ...]]:
         model = outcome.model

@@ -4,8 +4,11 @@ from collections.abc import Callable
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
+from workbench.core.prefix.hits import reason_without_hits, shortest_prompt_with_hit
+from workbench.core.what_if.answers import answers
 from workbench.interop.questions import Question
-from workbench.views.settings import in_labels
+from workbench.views.offload.break_even import links_text, loaded_text
+from workbench.views.settings import changes_text, in_labels
 from workbench.views.units import short_bytes_text, tokens_text
 
 HOST_BYTES = 64 * 2**30
@@ -19,6 +22,8 @@ def lab_answer(question: Question, plan: Plan, length_tokens: int) -> str:
 
     length_tokens: of the requests that are counted.
     """
+    if question.concurrency is not None:
+        return in_labels(concurrency_answer(question.concurrency, plan, length_tokens))
     answer = ANSWERS.get(question.topic.lab)
     if answer is None or question.term is not None:
         return ""
@@ -55,20 +60,60 @@ def _backends(_question: Question, plan: Plan, _length: int) -> str:
 def _offload(_question: Question, plan: Plan, length: int) -> str:
     found = plan.offload(cpu_bytes_to_use=HOST_BYTES)
     if found.problems:
-        return f"vLLM does not start with offload: {found.problems[0].message}"
-    stored = found.stored_prompt(length)
+        remedies = [changes_text(one.changes) for one in found.remedies()[:1]]
+        tried = f" It starts with this change: {remedies[0]}." if remedies else ""
+        return f"vLLM does not start with offload: {found.problems[0].message}{tried}"
+    stored, loaded = found.stored_prompt(length), found.loaded_prefix(length)
     memory, tokens = short_bytes_text(HOST_BYTES), tokens_text(length)
     if not stored.requests or not stored.loadable_tokens:
         return f"{memory} of host memory give nothing of a prompt of {tokens} back."
     return (
         f"{memory} of host memory hold {stored.requests:,} prompts of {tokens} and give "
         f"{tokens_text(stored.loadable_tokens)} of each back. That pays where prompts come again "
-        "after the GPU had no more room for them, and loading is quicker than computing."
+        "after the GPU had no more room for them, and loading is quicker than computing. "
+        f"{loaded_text(loaded)} {links_text(loaded)}"
+    )
+
+
+def _hits(question: Question, plan: Plan, length: int) -> str:
+    """Return what a prompt of the length in question finds again."""
+    caching = plan.hits().caching
+    if question.said.length_tokens is None or reason_without_hits(caching) is not None:
+        return ""
+    found = plan.hits().hit(length, length).cached_tokens
+    shortest = tokens_text(shortest_prompt_with_hit(caching))
+    again = f"finds {tokens_text(found) if found else 'nothing'} again"
+    unit = tokens_text(caching.alignment_tokens)
+    return (
+        f"A prompt of {tokens_text(length)} that comes a second time {again}: hits are multiples "
+        f"of {unit}, and the shortest prompt that can hit has {shortest}."
+    )
+
+
+def concurrency_answer(times: float, plan: Plan, length: int) -> str:
+    """Return what a printed concurrency means: the cache that it is of, and shorter requests."""
+    longest, shorter = answers(plan, plan.max_model_len), answers(plan, length)
+    if not longest.request_bytes or not shorter.request_bytes:
+        return ""
+    engine = "the GPU" if longest.devices == 1 else f"all {longest.devices} GPUs"
+    cache_bytes = int(times * longest.request_bytes)
+    here = plan.cache.max_concurrency if plan.cache else None
+    known = "" if here is None else f" Here it would print {here:.2f}x."
+    several = (
+        f" The same cache holds about {cache_bytes / shorter.request_bytes:.1f} requests of "
+        f"{tokens_text(length)}; with --max-model-len {length} vLLM would print that."
+    )
+    return (
+        f"vLLM prints the concurrency for requests of the max model length, here "
+        f"{tokens_text(plan.max_model_len)}. One takes {short_bytes_text(longest.request_bytes)} "
+        f"on {engine}, so {times:g}x is a cache of {short_bytes_text(cache_bytes)}.{known}"
+        f"{several if length < plan.max_model_len else ''}"
     )
 
 
 ANSWERS: dict[str, Callable[[Question, Plan, int], str]] = {
     "Page bytes": _byte,
+    "Prefix hits": _hits,
     "Backends by TP": _backends,
     "Offload and transfer": _offload,
 }

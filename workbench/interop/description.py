@@ -26,6 +26,8 @@ UNKNOWN = 100
 """Cost of a word in no span, next to 1 for a span."""
 Fields = Mapping[str, Any]
 RANKS = {word: name for name, word in SHORT.items()}
+PRODUCT = re.compile(rf"(?<=\d) ?[x*\u00d7] ?(?=(?:{'|'.join(RANKS)})[ =]?\d)", re.IGNORECASE)
+"""Between two ranks: TP 2 x PP 2."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,8 @@ def read_description(text: str) -> Description | None:
     """
     if len(text.split()) > MOST_WORDS:
         return None
-    parts = [part for part in map(str.split, PART.split(text.strip())) if part]
+    text = PRODUCT.sub(" ", text.strip())
+    parts = [part for part in map(str.split, PART.split(text)) if part]
     found = [_cut(part) for part in parts]
     said = [fields for spans in found for fields in spans.fields]
     unknown = next((" ".join(spans.unknown) for spans in found if spans.unknown), None)
@@ -94,16 +97,17 @@ def _is_prose(found: Iterable[_Spans], said: Iterable[Fields]) -> bool:
 
 
 def read_words(phrase: str) -> dict[str, Any]:
-    """Return what words inside a sentence name: devices, ranks, a version, or a model."""
+    """Return what words inside a sentence name: devices, ranks, a version, a model, MTP, KV."""
     if len(_letters(phrase)) < SHORTEST_NAME and not re.search(r"\d", phrase):
         return {}
-    found = _fields(phrase, SAID) or {}
+    found = _fields(phrase, IN_A_SENTENCE) or {}
     return _shared_out({name: one for name, one in found.items() if name in NAMED})
 
 
 LENGTH, COUNT = "length", "count"
 """Of requests, and of devices: they are not fields of a scenario."""
-NAMED = frozenset({"model", "device", "rules", COUNT, *RANKS.values()})
+OF_THE_CACHE = ("kv_cache_dtype", "num_speculative_tokens", "speculative_method")
+NAMED = frozenset({"model", "device", "rules", COUNT, *RANKS.values(), *OF_THE_CACHE})
 SHORTEST_NAME = 5
 """Letters of a name without a digit that are not an English word by chance."""
 
@@ -202,6 +206,13 @@ SAID: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
     (r"([\w./-]+(?: [\w.-]+){0,4})", _model),
 )
 """Pattern of words -> the fields that they set, None if the words inside are something else."""
+WORDS_ALONE = (r"(?!bf16|fp16)(\w+)", r"mtp ?(\d{1,3})?")
+"""Patterns of a single word that a sentence has in another meaning, too: "does fp8 help?"."""
+IN_A_SENTENCE: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
+    *((pattern, read) for pattern, read in SAID if pattern not in WORDS_ALONE),
+    (r"mtp ?(\d{1,3})", _mtp),
+    (r"(?:with|using) (\w+)", _dtype),
+)
 DESCRIBED = (*SAID, (r"v?(\d+\.\d+)", _version))
 """In a question, a version alone is one to compare with."""
 

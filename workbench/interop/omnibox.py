@@ -1,17 +1,19 @@
-"""Read whatever is pasted: a model, a few words, a question, a command, a config.json or a log."""
+"""Read whatever is pasted: a model, a question, two scenarios, a command, a config.json, a log."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from workbench.access.json_text import json_or_word
 from workbench.core.errors import NEAREST, ConfigError, ScenarioError, WorkbenchError
 from workbench.interop.commands.command_line import read_command
+from workbench.interop.comparison import read_comparison
 from workbench.interop.description import Description, not_understood, read_description
 from workbench.interop.exchange import explain_log, from_vllm_command
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.questions import ANSWERED, Question, read_question
+from workbench.interop.said import MODEL_FIELD, said_words, words_of
 from workbench.interop.understood import Understood
 from workbench.models import load_model
 from workbench.models.json_file import parse_config
@@ -20,14 +22,10 @@ from workbench.models.names import similar_model
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.links import LINK, read_link
 from workbench.scenario.resolution import resolve
-from workbench.views.settings import changes_text
-from workbench.views.units import tokens_text
 
 MAX_COMMAND = 20_000
 """A text of more characters is not a command."""
 LONGEST_NAME = 4096
-MODEL_FIELD = "model"
-"""A config.json does not have it, a scenario always does."""
 OF_THE_MACHINE = (
     *("platform", "device", "compute_capability", "rules", "device_memory_bytes"),
     *("torch_version", "entry_point"),
@@ -55,7 +53,8 @@ def understand(text: str, present: Scenario, model: str | None = None) -> Unders
     if given.casefold() in HELP:
         raise ScenarioError("nothing_given", WANTED)
     found = (
-        read(given, present) for read in (_link, _json, _command, _question, _word, _description)
+        read(given, present)
+        for read in (_link, _json, _command, _comparison, _question, _word, _description)
     )
     return next(filter(None, found), None) or _of_text(given, present, model)
 
@@ -98,6 +97,24 @@ def _command(text: str, present: Scenario) -> Understood | None:
     return _of_command(command, present, read_description(comment) or Description())
 
 
+def _comparison(text: str, present: Scenario) -> Understood | None:
+    found = read_comparison(text)
+    if found is None:
+        return None
+    first, second = (_with_model(present, one) for one in found)
+    before, now = (
+        said_words(one, said.fields, said) for one, said in zip((first, second), found, strict=True)
+    )
+    return Understood(
+        kind="comparison",
+        scenario=second,
+        message=f"Compared: A is {before}; now is {now}.",
+        said=found.second.fields,
+        length_tokens=found.second.length_tokens,
+        compared_with=first,
+    )
+
+
 def _question(text: str, present: Scenario, *, loosely: bool = False) -> Understood | None:
     found = read_question(text, loosely=loosely)
     if found is None:
@@ -105,7 +122,9 @@ def _question(text: str, present: Scenario, *, loosely: bool = False) -> Underst
     scenario = _with(present, found.said)
     said = found.said.fields
     # of another model or machine, what stays is easily overlooked
-    words = _words(scenario, said, found.said) if said else f"{_said(scenario, (), found.said)}."
+    words = (
+        words_of(scenario, said, found.said) if said else f"{said_words(scenario, (), found.said)}."
+    )
     about = f"A question about {words}"
     return Understood(
         kind="question",
@@ -139,6 +158,13 @@ def _with(present: Scenario, said: Description) -> Scenario:
     return present.replace(**{name: FIELDS[name].default for name in free} | said.fields)
 
 
+def _with_model(present: Scenario, said: Description) -> Scenario:
+    """Return what is said, of the present scenario or, for another model, of its machine."""
+    if said.fields.get(MODEL_FIELD, present.model) == present.model:
+        return _with(present, said)
+    return Scenario(**_machine(present, said))
+
+
 def _word(text: str, present: Scenario) -> Understood | None:
     if len(text.split()) > 1 or "," in text or len(text) > LONGEST_NAME:
         return None
@@ -160,18 +186,14 @@ def _description(text: str, present: Scenario) -> Understood | None:
         raise
     if described is None:
         return None
-    if described.fields.get(MODEL_FIELD, present.model) == present.model:
-        scenario = _with(present, described)
-    else:
-        scenario = Scenario(**_machine(present, described))
-    return _described(scenario, described, "A description of")
+    return _described(_with_model(present, described), described, "A description of")
 
 
 def _described(scenario: Scenario, said: Description, lead: str) -> Understood:
     return Understood(
         kind="description",
         scenario=scenario,
-        message=f"{lead} {_words(scenario, said.fields, said)}",
+        message=f"{lead} {words_of(scenario, said.fields, said)}",
         said=said.fields,
         length_tokens=said.length_tokens,
     )
@@ -179,7 +201,7 @@ def _described(scenario: Scenario, said: Description, lead: str) -> Understood:
 
 def _of_fields(fields: Mapping[str, Any], lead: str) -> Understood:
     scenario = Scenario.from_dict(fields)
-    message = f"{lead} {_words(scenario, FIELDS)}"
+    message = f"{lead} {words_of(scenario, FIELDS)}"
     return Understood(kind="scenario", scenario=scenario, message=message, said=FIELDS)
 
 
@@ -195,39 +217,8 @@ def _of_model(model: str | Mapping[str, Any], present: Scenario, kind: str) -> U
         raise ConfigError(error.code, message, field="model", operands=operands) from None
     scenario = present.replace(model=model)
     return Understood(
-        kind=kind, scenario=scenario, message=f"A {kind}: {_words(scenario, (), name=name)}"
+        kind=kind, scenario=scenario, message=f"A {kind}: {words_of(scenario, (), name=name)}"
     )
-
-
-def _words(
-    scenario: Scenario, said: Collection[str], also: Description | None = None, name: str = ""
-) -> str:
-    """Return what a text said, and what stays as it was. Arguments: see `_said`."""
-    kept = {one: value for one, value in _set(scenario).items() if one not in said}
-    stays = f" As before: {changes_text(kept)}." if kept else ""
-    return f"{_said(scenario, said, also, name)}.{stays}"
-
-
-def _said(
-    scenario: Scenario, said: Collection[str], also: Description | None = None, name: str = ""
-) -> str:
-    """Return the model and what a text said of it.
-
-    said: the fields of the text. also: what it says that is not a field. name: of an inline model.
-    """
-    new = {one: getattr(scenario, one) for one in FIELDS if one in said and one != MODEL_FIELD}
-    if len(said) == len(FIELDS):  # a scenario has all of them; most are the default
-        new = _set(scenario)
-    length = also.length_tokens if also else None
-    lengths = [] if length is None else [f"requests of {tokens_text(length)}"]
-    model = scenario.model if isinstance(scenario.model, str) else "the inline config"
-    return ", ".join((name or model, *filter(None, [changes_text(new)]), *lengths))
-
-
-def _set(scenario: Scenario) -> dict[str, Any]:
-    """Return the fields that differ from their default, without the model."""
-    values = ((one, getattr(scenario, one)) for one in FIELDS if one != MODEL_FIELD)
-    return {one: value for one, value in values if value != FIELDS[one].default}
 
 
 def _machine(present: Scenario, said: Description) -> dict[str, Any]:
@@ -241,7 +232,7 @@ def _of_command(text: str, present: Scenario, said: Description) -> Understood:
     found = from_vllm_command(text, **_machine(present, said))
     lead = "" if MODEL_FIELD in found.fields else " without a model, so of"
     fields = found.fields | said.fields.keys()
-    words = _words(found.scenario, fields, said)
+    words = words_of(found.scenario, fields, said)
     return Understood(
         kind="command",
         scenario=found.scenario,

@@ -49,6 +49,10 @@ MODELS = (
 """Words for all models of the catalog, and not for the present one."""
 BYTE = r"bytes? (?:number |no\.? ?)?(\d[\d,]*)"
 NUMBER = r"(?<![\w.,])\d[\d,]{1,6}\b"
+CONCURRENCY = re.compile(
+    r"concurren\w+.*?(?<![\w.])(\d[\d,]*(?:\.\d+)?) ?(?:x|times)\b", re.IGNORECASE
+)
+"""What vLLM prints of the longest requests: "Maximum concurrency ...: 1.90x"."""
 BARE_WHY = (
     r"^why(?:\W+(?:is|are|was|does|do|not|so|this|that|it|these|the|my|exactly|numbers?|values?|"
     r"results?|big|large|high|much|many|small|low|few))*\W*$"
@@ -96,6 +100,8 @@ CHOICES = {
     "max_num_batched_tokens": r"budget|batch\w*",
 }
 """Field -> words for a change of it, in a question about what is better."""
+WEIGHED = frozenset({"kv_cache_dtype", "num_speculative_tokens", "speculative_method"})
+"""Fields that a question names to compare their values."""
 SETS = r"set|use|force|choose|pick|try|get|have|make|take|lower|reduce|--block-size"
 """Words for a block size that is wanted, in a question about blocks."""
 
@@ -128,6 +134,8 @@ class Question:
     """The word whose meaning is in question."""
     unknown: str = ""
     """A word that looks like the name of a model, and is not one that is known."""
+    concurrency: float | None = None
+    """What vLLM printed as the maximum concurrency, such as 1.9 for "1.9x"."""
     byte: int | None = None
     """The byte of a tensor that is in question."""
     views: tuple[str, ...] = ()
@@ -155,8 +163,10 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
     if topic is None:
         return None
     fields, unknown = _said(text)
-    said = Description(fields, None if topic == WHY else _length(text))
     weighs = topic.view == "what_if"
+    if weighs:  # what is weighed is not set
+        fields = {name: value for name, value in fields.items() if name not in WEIGHED}
+    said = Description(fields, None if topic == WHY else _length(text))
     choices = tuple(name for name, words in CHOICES.items() if weighs and _has(words, text))
     numbers = [int(one.replace(",", "")) for one in re.findall(NUMBER, text) if topic == WHY]
     sizes = [one for one in numbers if one not in said.fields.values()]
@@ -170,6 +180,7 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
         block_tokens=tokens,
         is_wanted=is_wanted,
         byte=_byte(text) if topic == BYTES else None,
+        concurrency=_concurrency(text),
         views=tuple(dict.fromkeys(one.view for one in topics if one.view)),
     )
 
@@ -182,6 +193,11 @@ def _byte(text: str) -> int | None:
     found = re.search(BYTE, text, re.IGNORECASE)
     number = integer_value(found[1].replace(",", "")) if found else None
     return number if isinstance(number, int) else None
+
+
+def _concurrency(text: str) -> float | None:
+    found = CONCURRENCY.search(text)
+    return float(found[1].replace(",", "")) if found else None
 
 
 def _length(text: str) -> int | None:

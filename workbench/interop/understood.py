@@ -16,7 +16,7 @@ class Understood:
     """What a text was taken for."""
 
     kind: str
-    """model, description, question, config, scenario, command or log."""
+    """model, description, comparison, question, config, scenario, command or log."""
     scenario: Scenario | None
     """None for a log that does not say which model it is about."""
     message: str
@@ -29,5 +29,7 @@ class Understood:
     """Of the requests to count, where the text says so."""
     question: Question | None = None
     """What is answered."""
+    compared_with: Scenario | None = None
+    """A, where the text compares two scenarios."""
     scenes: tuple[CandidateScenario, ...] = ()
     """Scenarios with the block size in question, where the present one has another."""

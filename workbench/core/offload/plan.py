@@ -30,6 +30,7 @@ from workbench.core.problems import Problem
 from workbench.core.ranks import ranks_of
 
 if TYPE_CHECKING:
+    from workbench.core.offload.break_even import LoadedPrefix
     from workbench.core.offload.fill import StoredPrompt
     from workbench.core.offload.pool import LayerBytes
     from workbench.core.remedies import Remedy
@@ -88,6 +89,26 @@ class Offload:
         from workbench.core.offload.fill import stored_prompt
 
         return stored_prompt(self.plan, self, prompt_tokens)
+
+    def loaded_prefix(self, tokens: int) -> LoadedPrefix:
+        """Return what a rank loads of a stored prefix, and from which rates on that pays.
+
+        Errors: ValueError after a failed check.
+        """
+        from workbench.core.offload.break_even import loaded_prefix
+
+        return loaded_prefix(self.plan, self, tokens)
+
+    def break_even_tokens(
+        self, *, prefill_tokens_per_s: float, link_bytes_per_s: float
+    ) -> int | None:
+        """Return the shortest prefix that is loaded quicker than computed; None if none is.
+
+        Both rates are those that you measured. Errors: ValueError after a failed check.
+        """
+        from workbench.core.offload.break_even import break_even_tokens
+
+        return break_even_tokens(self.plan, self, prefill_tokens_per_s, link_bytes_per_s)
 
     def layer_bytes(self) -> tuple[LayerBytes, ...]:
         """Return what one block holds of every layer: data and padding, in bytes."""
@@ -148,7 +169,7 @@ def offload(plan: Plan, request: OffloadRequest | None = None) -> Offload:
     factor = chunk or (1 if request.block_size is None else request.block_size // sizes[0])
     copies = 1 if _stores_one_copy(plan, request, world) else world
     block_bytes = round_up(
-        _gpu_block_bytes(cache) * copies * factor, rules.host_block_alignment_bytes
+        gpu_block_bytes(cache) * copies * factor, rules.host_block_alignment_bytes
     )
     windows = (
         window_chunks(group.spec, size * factor, tokens_read_again(plan))
@@ -203,7 +224,7 @@ def _stores_one_copy(plan: Plan, request: OffloadRequest, world: int) -> bool:
     return plan.rules.offload.one_copy_of_latents and all_mla and alone and shared
 
 
-def _gpu_block_bytes(cache: CachePlan) -> int:
+def gpu_block_bytes(cache: CachePlan) -> int:
     """Return the bytes of one block id on one rank."""
     if cache.tensors is None or not cache.num_blocks:
         return cache.grouping.bytes_per_block

@@ -10,6 +10,7 @@ from workbench.core.errors import ScenarioError
 from workbench.core.offload.plan import OffloadRequest, offload
 from workbench.core.offload.remedies import request_remedies
 from workbench.core.plan import Plan
+from workbench.core.what_if.answers import usual_length
 from workbench.core.what_if.choices import tensor_parallel_sizes
 from workbench.door.session import Session, evaluate
 from workbench.scenario import Field
@@ -19,6 +20,7 @@ from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel, Shown
 from workbench.ui.pieces import dropdown, grid, line
 from workbench.views.html import document, refusal_html
+from workbench.views.offload.break_even import break_even_html
 from workbench.views.offload.figure import offload_figure
 from workbench.views.offload.html import offload_html
 from workbench.views.offload.rows import remedy_rows, request_changes
@@ -35,6 +37,11 @@ INPUTS = (
     ("hash_block_size", Integer(), "Hash block", "hash_block_size (prefix_match_unit in 0.33)"),
 )
 """Name of a request's field, kind, label, tip."""
+RATES = (
+    ("prefill", Integer(), "Prefill (tokens/s)", "What your engine computes per second, measured"),
+    ("link", Bytes(), "Link (bytes/s)", "What a GPU loads per second, measured, e.g. 25 GB"),
+)
+"""Name of a measured rate, kind, label, tip."""
 
 
 class OffloadPanel(Panel):
@@ -46,7 +53,12 @@ class OffloadPanel(Panel):
             name: Entry(Field(name=name, default=None, kind=kind, label=label, tip=tip))
             for name, kind, label, tip in INPUTS
         }
+        self._rates = {
+            name: Entry(Field(name=name, default=None, kind=kind, label=label, tip=tip))
+            for name, kind, label, tip in RATES
+        }
         offloading = {name: entry.widget for name, entry in self._inputs.items()}
+        rates = {name: entry.widget for name, entry in self._rates.items()}
         offloading["cpu_bytes_to_use"].value = "64 GiB"
         offloading["block_size"].placeholder = "as on the GPU"
         other = {
@@ -54,9 +66,10 @@ class OffloadPanel(Panel):
             "other_tensor_parallel": dropdown("Other side's TP", (SAME,)),
             "other_kv_cache_dtype": dropdown("Other side's dtype", (SAME,)),
         }
-        self.controls: dict[str, widgets.ValueWidget] = offloading | other
+        self.controls: dict[str, widgets.ValueWidget] = offloading | rates | other
         self._figure, self._buttons = LiveFigure(), line()
         self._input_error, self._offload, self._transfer = (widgets.HTML() for _ in range(3))
+        self._break_even = widgets.HTML()
         self._refusal = self._input_error
         self.fill(
             widgets.HTML(document("<h4>Offload to host memory</h4>")),
@@ -64,6 +77,8 @@ class OffloadPanel(Panel):
             self._input_error,
             self._buttons,
             self._figure,
+            self._break_even,
+            grid(rates.values()),
             self._offload,
             widgets.HTML(document("<h4>Prefill on one engine, decode on another</h4>")),
             grid(other.values()),
@@ -93,8 +108,14 @@ class OffloadPanel(Panel):
         request = self.request()
         yield self._offload, offload_html(plan, request)
         fits = plan.cache is not None
+        yield self._break_even, self._pays(plan, request) if fits else ""
         yield self._buttons, self._remedies(plan, request) if fits else ()
         yield self._figure, offload_figure(plan, request) if fits else None
+
+    def _pays(self, plan: Plan, request: OffloadRequest) -> str:
+        rates = {name: entry.read(entry.widget.value) for name, entry in self._rates.items()}
+        found, length = offload(plan, request), usual_length(plan)
+        return break_even_html(found, length, rates["prefill"], rates["link"])
 
     def _of_transfer(self, plan: Plan) -> str:
         changes = {

@@ -1,0 +1,77 @@
+"""Two scenarios in one line are told apart, and shown next to each other."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import workbench as wb
+from tests.ui.panels import region
+from workbench.interop.comparison import read_comparison
+
+QWEN, H100 = {"model": "qwen3-next-80b-a3b"}, {"device": "H100"}
+TP4, PP2 = {"tensor_parallel": 4}, {"tensor_parallel": 2, "pipeline_parallel": 2}
+PAIRS = {
+    "compare TP4 and TP2xPP2": (TP4, PP2),
+    "TP 4 vs TP 2 x PP 2": (TP4, PP2),
+    "tp4 or tp2 pp2?": (TP4, PP2),
+    "should I use TP4 or TP2 x PP2 on H100?": ({**TP4, **H100}, {**PP2, **H100}),
+    "Qwen3-Next-80B TP 4 vs. TP 2 x PP 2, H100": ({**QWEN, **TP4, **H100}, {**QWEN, **PP2, **H100}),
+    "compare bamba-9b with qwen3.5-4b": ({"model": "bamba-9b"}, {"model": "qwen3.5-4b"}),
+    "4 x H100 against 2 x H200": (
+        {"device": "H100", "tensor_parallel": 4},
+        {"device": "H200", "tensor_parallel": 2},
+    ),
+    "fp8 KV or bf16 KV": ({"kv_cache_dtype": "fp8"}, {"kv_cache_dtype": "bfloat16"}),
+    "MTP 1 vs MTP 3": tuple(
+        {"num_speculative_tokens": n, "speculative_method": "mtp"} for n in (1, 3)
+    ),
+}
+
+
+@pytest.mark.parametrize("text", PAIRS)
+def test_both_sides_are_read_and_what_is_said_once_is_of_both(text):
+    found = read_comparison(text)
+    assert found is not None
+    assert (found.first.fields, found.second.fields) == PAIRS[text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TP or fp8?",
+        "0.23 vs 0.33",
+        "0.23 against 0.33 for my model",
+        "compare 0.23 and 0.33",
+        "Qwen3-Next-80B, 4 x H100 and fp8 KV",
+        "why 528 or 1056?",
+        "compare this with that",
+    ],
+)
+def test_anything_else_is_not_a_comparison(text):
+    assert read_comparison(text) is None
+
+
+def test_the_first_side_is_pinned_and_the_second_is_shown():
+    door = wb.explore("qwen3-next-80b-a3b, 4 x H100, prefix caching")
+    door.submit("compare TP4 and TP2xPP2")
+    kept = {"model": "qwen3-next-80b-a3b", "device": "H100", "enable_prefix_caching": True}
+    assert door.scenario == wb.Scenario(**kept, tensor_parallel=2, pipeline_parallel=2)
+    pinned = wb.resolve(**kept, tensor_parallel=4)
+    assert f"A: {pinned.block_size:,} tokens" in region(door, "answers")
+    assert "A against now" in region(door, "views")
+    assert "Tensor parallel" in region(door, "body")
+    assert "Compared: A is qwen3-next-80b-a3b" in region(door, "understood")
+    door.undo()
+    assert door.scenario == wb.Scenario(**kept, tensor_parallel=4)
+
+
+def test_a_side_that_is_refused_is_said_and_nothing_is_pinned():
+    door = wb.explore("bamba-9b, H100")
+    door.submit("MTP 1 vs fp8 KV")
+    assert "A cannot be shown" in region(door, "understood")
+    assert "data-pinned" not in region(door, "answers")
+    assert door.scenario.kv_cache_dtype == "fp8"
+    door.set("tensor_parallel", json.dumps(2))
+    assert door.session.errors == []

@@ -1,0 +1,72 @@
+"""Read which two scenarios a line compares: "TP 4 vs TP 2 x PP 2"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from workbench.core.errors import ScenarioError
+from workbench.core.ranks import SHORT
+from workbench.interop.description import Description, read_description
+
+ASKED = (
+    r"(?:(?:please )?compare|(?:what is )?the difference between|which is better[:,]?|"
+    r"what is better[:,]?|(?:should|would|can) (?:i|we) (?:use|take|run|choose)|is)"
+)
+BETWEEN = r"vs\.?|versus|against|or|instead of|compared (?:to|with)"
+PAIR = re.compile(rf"(?:{ASKED} )?(.+?),? (?:{BETWEEN}) (.+?)\W*", re.IGNORECASE)
+NAMED_PAIR = re.compile(
+    r"(?:compare|(?:what is )?the difference between) (.+?) (?:and|with|to) (.+?)\W*",
+    re.IGNORECASE,
+)
+"""Pairs with words that have other meanings, too, where nothing is compared."""
+SHARED = ("model", "device", "rules", "platform")
+"""Fields that are said once for both: "TP 4 vs TP 8 on H100"."""
+RANKS = frozenset(SHORT)
+
+
+class Compared(NamedTuple):
+    """Two descriptions, each with what is said of both."""
+
+    first: Description
+    second: Description
+
+
+def read_comparison(text: str) -> Compared | None:
+    """Return what a line compares; None if it is not two descriptions with something between."""
+    for pattern in (PAIR, NAMED_PAIR):
+        if found := pattern.fullmatch(text.strip()):
+            first, second = map(_description, found.groups())
+            if first and second and not _are_releases(first, second):
+                return _shared_out(first, second)
+    return None
+
+
+def _description(text: str) -> Description | None:
+    try:
+        return read_description(text)
+    except ScenarioError:
+        return None
+
+
+def _are_releases(first: Description, second: Description) -> bool:
+    """Return whether only releases are compared, which has a view of its own."""
+    return first.fields.keys() | second.fields.keys() == {"rules"}
+
+
+def _shared_out(first: Description, second: Description) -> Compared:
+    length = first.length_tokens or second.length_tokens
+    kept = {*SHARED}
+    if second.fields.keys() <= first.fields.keys():  # other values of the same fields
+        kept |= first.fields.keys()
+    if not second.fields.keys().isdisjoint(RANKS):  # all ranks are said: TP 4 is not TP 4 x PP 2
+        kept -= RANKS
+    return Compared(
+        Description(_only(second.fields, SHARED) | first.fields, length),
+        Description(_only(first.fields, kept) | second.fields, length),
+    )
+
+
+def _only(fields: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name in names}

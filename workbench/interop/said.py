@@ -1,0 +1,45 @@
+"""What a text said of a scenario, and what stays as it was, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from workbench.interop.description import Description
+from workbench.scenario import FIELDS, Scenario
+from workbench.views.settings import changes_text
+from workbench.views.units import tokens_text
+
+MODEL_FIELD = "model"
+"""A config.json does not have it, a scenario always does."""
+
+
+def words_of(
+    scenario: Scenario, said: Collection[str], also: Description | None = None, name: str = ""
+) -> str:
+    """Return what a text said, and what stays as it was. Arguments: see `said_words`."""
+    kept = {one: value for one, value in set_fields(scenario).items() if one not in said}
+    stays = f" As before: {changes_text(kept)}." if kept else ""
+    return f"{said_words(scenario, said, also, name)}.{stays}"
+
+
+def said_words(
+    scenario: Scenario, said: Collection[str], also: Description | None = None, name: str = ""
+) -> str:
+    """Return the model and what a text said of it.
+
+    said: the fields of the text. also: what it says that is not a field. name: of an inline model.
+    """
+    new = {one: getattr(scenario, one) for one in FIELDS if one in said and one != MODEL_FIELD}
+    if len(said) == len(FIELDS):  # a scenario has all of them; most are the default
+        new = set_fields(scenario)
+    length = also.length_tokens if also else None
+    lengths = [] if length is None else [f"requests of {tokens_text(length)}"]
+    model = scenario.model if isinstance(scenario.model, str) else "the inline config"
+    return ", ".join((name or model, *filter(None, [changes_text(new)]), *lengths))
+
+
+def set_fields(scenario: Scenario) -> dict[str, Any]:
+    """Return the fields that differ from their default, without the model."""
+    values = ((one, getattr(scenario, one)) for one in FIELDS if one != MODEL_FIELD)
+    return {one: value for one, value in values if value != FIELDS[one].default}
