@@ -1,4 +1,4 @@
-"""Two scenarios in one line are told apart, and shown next to each other."""
+"""Two scenarios in one line are kept apart, and shown next to each other."""
 
 from __future__ import annotations
 

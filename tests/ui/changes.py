@@ -85,7 +85,7 @@ class Person:
                 control.click()
             case widgets.Dropdown() | widgets.ToggleButtons():
                 control.value = pick(control._options_values)
-            case widgets.Checkbox():
+            case widgets.Checkbox() | widgets.ToggleButton():
                 control.value = not control.value
             case widgets.BoundedIntText():
                 control.value = self.random.randint(control.min, control.max)

@@ -10,12 +10,12 @@ from workbench.core.errors import ScenarioError
 from workbench.core.ranks import SHORT
 from workbench.interop.description import Description, read_description
 
-ASKED = (
+LEAD = (
     r"(?:(?:please )?compare|(?:what is )?the difference between|which is better[:,]?|"
     r"what is better[:,]?|(?:should|would|can) (?:i|we) (?:use|take|run|choose)|is)"
 )
 BETWEEN = r"vs\.?|versus|against|or|instead of|compared (?:to|with)"
-PAIR = re.compile(rf"(?:{ASKED} )?(.+?),? (?:{BETWEEN}) (.+?)\W*", re.IGNORECASE)
+PAIR = re.compile(rf"(?:{LEAD} )?(.+?),? (?:{BETWEEN}) (.+?)\W*", re.IGNORECASE)
 NAMED_PAIR = re.compile(
     r"(?:compare|(?:what is )?the difference between) (.+?) (?:and|with|to) (.+?)\W*",
     re.IGNORECASE,
