@@ -21,6 +21,7 @@ CHECKS = {
         "hash_block_size",
         "an explicit {option} divides the block of every group",
     ),
+    "connector_with_encoder": (None, "the model has a decoder alone"),
     "offload_hash_block_size": (
         None,
         "the block of every group is a multiple of the hash block",
@@ -87,6 +88,7 @@ def _compared(plan: Plan, request: OffloadRequest, result: Offload) -> dict[str,
         "offload_no_group": f"groups: {len(groups)}",
         "single_group_hash_block": own,
         "hash_block_size_not_divisor": own + unread,
+        "connector_with_encoder": "with an encoder",
         "offload_hash_block_size": f"groups {sizes}; hash block "
         f"{show(units.hash) if units else 'unknown'}",
         "offload_two_chunk_sizes": f"block_size: {size}; blocks_per_chunk: {chunk}",
@@ -98,6 +100,8 @@ def _compared(plan: Plan, request: OffloadRequest, result: Offload) -> dict[str,
     missing = {"offload_no_group", "offload_two_chunk_sizes", "offload_chunk_below_1"}
     if plan.rules.groups.spreads_by_layer:
         missing = {"context_parallel_with_groups"}
+    if not plan.model.is_encoder_decoder:
+        missing.add("connector_with_encoder")
     if not rules.checks_single_group or len(groups) != 1:
         missing.add("single_group_hash_block")
     return {code: operands for code, operands in compared.items() if code not in missing}
