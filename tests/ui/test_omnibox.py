@@ -396,6 +396,23 @@ def test_a_model_chosen_for_a_log_is_compared_and_what_differs_is_said_first():
     assert "1 agrees with the rules, 0 not" in region(door, "understood")
 
 
+FATAL_LINE = (
+    "ValueError: To serve at least one request with the models's max seq len (262144), (6.00 GiB "
+    "KV cache is needed, which is larger than the available KV cache memory (3.83 GiB). Based on "
+    "the available memory, the estimated maximum model length is 163840. Try increasing "
+    "`gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine."
+)
+
+
+def test_a_fatal_line_alone_says_what_to_change_and_offers_no_command_of_another_model(panel):
+    panel.submit(FATAL_LINE)
+    shown = region(panel, "understood").partition("<details")[0]
+    assert "What to change" in shown
+    assert shown.count("Set --max-model-len 163840.") == 1
+    assert shown.count("Missing: the model") == 1
+    assert "copy-corrected" not in region(panel, "understood")
+
+
 def test_models_with_a_block_are_listed():
     door = wb.explore(model="bamba-9b")
     door.submit("which models have a block of 1056?")

@@ -20,9 +20,12 @@ def explained(log: LogReport, present: Scenario) -> Html:
     """Return what a log says, its fatal error first. present: the scenario that is shown below."""
     report = log.to_dict()
     parts = [failure_html(report["failure"]), _fixes(log), tag("div", tag("b", headline(report)))]
-    parts.append(bullets([*_differences(log), *(f"Missing: {what}." for what in log.missing)]))
+    known = () if log.failure is None else log.failure.missing  # is said with the error
+    missing = (f"Missing: {what}." for what in log.missing if what not in known)
+    parts.append(bullets([*_differences(log), *missing]))
     if log.scenario is None:
         parts += [tag("p", line["means"]) for line in report["lines"][:FEW_LINES]]
+        parts.append(_advice(log))
         parts.append(tag("div", *_unnamed(log, present)))
     else:
         parts.append(use_buttons(log.scenes, log.reading.fields))
@@ -37,6 +40,13 @@ def _differences(log: LogReport) -> Iterator[str]:
         if line.verdict == DIFFERS:
             reason = line.why[0].removesuffix(BECAUSE).strip() if line.why else ""
             yield " ".join((f"Line {line.line}: {reason}", *line.candidates[:1]))
+
+
+def _advice(log: LogReport) -> Html:
+    """Return what the fatal line itself says to change, where no scenario can be tried."""
+    failing = [one for one in log.lines if log.failure and one.line == log.failure.line]
+    advice = dict.fromkeys(text for one in failing for text in one.advice)
+    return tag("div", tag("b", "What to change"), bullets(advice)) if advice else Html()
 
 
 def _unnamed(log: LogReport, present: Scenario) -> Iterator[Html]:

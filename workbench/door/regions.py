@@ -178,7 +178,7 @@ def _understood(shown: Shown) -> Html:
         parts.append(answered(found, shown.outcome.plan, shown.answers))
     if found.log is not None:
         parts = [explained(found.log, shown.outcome.scenario)]
-        if found.log.failure is not None:
+        if found.log.failure is not None and found.scenario is not None:
             parts.append(_copy_command(shown.outcome.plan, "copy-corrected"))
     else:
         parts.append(html.bullets(map(in_labels, found.notes)))
