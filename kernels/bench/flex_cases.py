@@ -1,7 +1,9 @@
 """The cases of paged attention, as data: requests, pages, masks, and what they cost at least."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -171,46 +173,15 @@ class FlexCase:
         return replace(small, parts=parts, dtype="float32", heads=8, kv_heads=2, head_dim=32)
 
 
-def _case(
-    name: str, title: str, *parts: tuple[int, int, int], block_size: int = 64, **mask: Any
-) -> FlexCase:
-    """Return a case from the (requests, tokens, queries) of its parts."""
-    batch = tuple(CasePart(*part) for part in parts)
-    return FlexCase(name=name, title=title, parts=batch, block_size=block_size, **mask)
+def _case(entry: dict[str, Any]) -> FlexCase:
+    """Return an entry of flex_cases.json; a part is (requests, tokens, queries)."""
+    parts = tuple(CasePart(*part) for part in entry.pop("parts"))
+    lengths, ranges = entry.pop("lengths", ()), entry.pop("ranges", ())
+    more = {"lengths": tuple(lengths), "ranges": tuple(map(tuple, ranges))}
+    return FlexCase(parts=parts, **more, **entry)
 
 
-_DOCUMENTS = (512, 1536, 1024, 2048, 768, 1280, 640, 384)
-_RANGES = ((0, 2047), (4096, 5119))
-_OF_8K, _OF_32K = (1, 8192, 8192), (1, 32768, 32768)
-_CASES = (
-    _case("P1", "prefill of 8K, causal, page 16", _OF_8K, block_size=16),
-    _case("P2", "prefill of 8K, causal, page 64", _OF_8K),
-    _case("P3", "prefill of 1K over 31K cached", (1, 32768, 1024)),
-    _case("P4", "prefill of 32K, window of 1024", _OF_32K, mask="window", window=1024),
-    _case("P5", "prefill of 8K, eight documents", _OF_8K, mask="documents", lengths=_DOCUMENTS),
-    _case(
-        "P5L",
-        "prefill of 8K, prefix LM: ranges of 2K and 1K",
-        _OF_8K,
-        mask="prefix LM",
-        ranges=_RANGES,
-    ),
-    _case("P6", "prefill of 8K, causal, page 528", _OF_8K, block_size=528),
-    _case("S1", "5 tokens over 32K cached, as speculative decoding has them", (1, 32768, 5)),
-    _case("D1", "decode, 1 request of 8K", (1, 8192, 1), block_size=16),
-    _case("D2", "decode, 64 requests of 8K", (64, 8192, 1), block_size=16),
-    _case("D3", "decode, 256 requests of 2K", (256, 2048, 1), block_size=16),
-    _case(
-        "D4", "prefill of 4K and 63 decodes of 8K", (1, 4096, 4096), (63, 8192, 1), block_size=16
-    ),
-    _case(
-        "D5",
-        "decode, 16 requests of 128K, window of 1024",
-        (16, 131_072, 1),
-        mask="window",
-        window=1024,
-    ),
-    _case("D6", "decode, 1 request of 128K", (1, 131_072, 1)),
-)
+_FILE = Path(__file__).with_name("flex_cases.json")
+_CASES = [_case(entry) for entry in json.loads(_FILE.read_text(encoding="utf-8"))]
 CASES = {case.name: case for case in _CASES}
 """Name -> case; scores are geometric means over all of them."""

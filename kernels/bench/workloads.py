@@ -1,7 +1,10 @@
 """The workloads of the block-table step, as data. Sizes in manager blocks, tokens and requests."""
 
+import json
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from workbench.kernels.bench.results import Piece
 from workbench.kernels.block_table.groups import TableGroup
@@ -113,89 +116,23 @@ class Workload:
 _FEW_BLOCKS, _FEW_REQUESTS, _FEW_TOKENS = 7, 3, 37
 
 
-def _plain(max_blocks: int, count: int = 1) -> tuple[TableGroup, ...]:
-    return (TableGroup(block_size=16, kernel_block_size=16, max_blocks=max_blocks),) * count
+def _workload(entry: dict[str, Any]) -> Workload:
+    """Return an entry of workloads.json; its `note` is for readers."""
+    groups = tuple(TableGroup(**group) for group in entry["groups"])
+    parts = tuple(Part(**{k: _tuple(v) for k, v in part.items()}) for part in entry["parts"])
+    more = {k: _tuple(v) for k, v in entry.items() if k not in {"groups", "parts", "note"}}
+    return Workload(groups=groups, parts=parts, **more)
 
 
-_HYBRID = TableGroup(block_size=1056, kernel_block_size=16, max_blocks=125)
-"""Attention of a hybrid model: 66 kernel blocks per manager block, 132,000 tokens per row."""
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
-_STATE = TableGroup(block_size=132_000, kernel_block_size=132_000, max_blocks=1)
-"""Mamba without prefix caching: one state for the whole length."""
 
-WORKLOADS: dict[str, Workload] = {
-    workload.name: workload
-    for workload in (
-        Workload(
-            name="W1",
-            title="decode, 256 requests of 8K tokens, 16 appends",
-            groups=_plain(512),
-            parts=(Part(16, (511,), (1,)), Part(240, (512,), (0,))),
-            num_blocks=150_000,
-        ),
-        Workload(
-            name="W2",
-            title="hybrid decode, 1024 requests x (1 attention, 66:1 + 8 mamba), 64 begin",
-            groups=(_HYBRID, *(_STATE,) * 8),
-            parts=(Part(64, (0,) * 9, (1,) * 9), Part(960, (12, *(1,) * 8), (0,) * 9)),
-            # vLLM multiplies block by block size in 32 bits: 16,268 states of 132,000 tokens
-            num_blocks=16_000,
-            max_requests=1024,
-        ),
-        Workload(
-            name="W3",
-            title="decode, 8192 requests x 9 groups of 64 blocks, 512 appends each",
-            groups=_plain(64, 9),
-            parts=(Part(512, (63,) * 9, (1,) * 9), Part(7680, (64,) * 9, (0,) * 9)),
-            num_blocks=600_000,
-            max_requests=8192,
-            pieces=("step", "slots"),
-        ),
-        Workload(
-            name="W4",
-            title="prefill, 32 requests with 512 new blocks each, the last 256 tokens computed",
-            groups=_plain(512),
-            parts=(Part(32, (0,), (512,), 256),),
-            num_blocks=20_000,
-        ),
-        Workload(
-            name="W5",
-            title="hybrid prefill, 32 requests with 125 new blocks of 66 kernel blocks each",
-            groups=(_HYBRID,),
-            parts=(Part(32, (0,), (125,), 256),),
-            num_blocks=16_000,
-        ),
-        Workload(
-            name="W6",
-            title="one prefill of 8192 tokens and 255 decodes of 8K tokens, 16 appends",
-            groups=_plain(512),
-            parts=(Part(1, (0,), (512,), 8192), Part(16, (511,), (1,)), Part(239, (512,), (0,))),
-            num_blocks=150_000,
-            max_tokens=8448,
-        ),
-        Workload(
-            name="W7",
-            title="64 decodes of 8K tokens in a slot mapping of 65,536, 4 appends",
-            groups=_plain(512),
-            parts=(Part(4, (511,), (1,)), Part(60, (512,), (0,))),
-            num_blocks=40_000,
-            max_tokens=65_536,
-        ),
-    )
-}
+_FILE = Path(__file__).with_name("workloads.json")
+*_SCORED, LONG_ROWS = map(_workload, json.loads(_FILE.read_text(encoding="utf-8")))
+"""The last one is a gather alone, limited by bandwidth."""
+WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _SCORED}
 """Name -> workload; the score is the geometric mean over all of them."""
-
-LONG_ROWS = Workload(
-    name="G1",
-    title="gather of 1024 rows of 8192 blocks (128K tokens)",
-    groups=_plain(8192),
-    parts=(Part(1024, (8191,), (1,)),),
-    num_blocks=8_500_000,
-    max_requests=1024,
-    max_tokens=1024,
-    pieces=("gather",),
-)
-"""Bandwidth-bound: only its gather is timed, against the copy bandwidth of the same run."""
 
 
 def tokens_of(workload: Workload, part: Part) -> int:
