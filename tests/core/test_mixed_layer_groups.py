@@ -30,3 +30,11 @@ def test_what_vllm_refuses_is_refused(answer):
     found = refusals_of(answer)
     assert found
     assert (found[0].vllm_text or "") in answer["refused"]["message"]
+
+
+def test_newer_compressed_layers_are_built_before_the_cache_of_their_window():
+    """As models/deepseek_v41/attention.py of 0.33 registers them."""
+    answer = next(one for one in BUILT if one["config"]["model_type"] == "deepseek_v41")
+    names = [name for name, _sizes in planned(answer).backends]
+    assert names[0].endswith("_DSV41")
+    assert names[1] == "SPARSE_SWA"

@@ -1,12 +1,14 @@
 """Every peer computes what the reference does; one that does not is found and not timed."""
 
 import os
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
+from workbench.kernels.bench import host_side
 from workbench.kernels.bench.block_table import peer_kinds
 from workbench.kernels.bench.host_side import CASES, expansion_rows, host_step_rows, ways
 from workbench.kernels.bench.inputs import expected, step_input
@@ -176,3 +178,18 @@ def test_host_tables_have_a_row_for_everyone():
     assert all(row.us.low > 0 and row.ratio.n == 5 for row in rows)
     expansions = expansion_rows(plan)
     assert {row.way for row in expansions} == set(ways(1, 2))
+
+
+def test_a_cold_first_turn_decides_nothing(monkeypatch):
+    """It compiles, and fills caches."""
+    now, done = [0.0], []
+
+    def work(_peer):
+        done.append(now[0])
+        now[0] += 50.0 if len(done) == 1 else 0.5
+
+    monkeypatch.setattr(host_side, "clock", lambda: now[0])
+    sample = host_side._sample(SimpleNamespace(rewind=lambda: None), work, 5.0)
+    before = len(done)
+    assert sample() == 0.5
+    assert len(done) - before == 10

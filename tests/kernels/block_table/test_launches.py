@@ -48,6 +48,16 @@ def test_the_grid_follows_the_live_rows_and_not_the_tables():
     assert programs_of(1, [300, 1], padded=17) == slots + 2 * 3 + 2
 
 
+def test_slots_and_tables_together_take_the_programs_of_both():
+    tables = BlockTables([LONG] * 2, max_requests=32, max_tokens=32, num_blocks=70_000, path="fast")
+    tables.append_many([0], [[[*range(300)], [1]]])
+    tables.upload([0], [0, 1], [0])
+    path = tables._path
+    alone = [path._programs(parts) for parts in ((True, False), (False, True))]
+    assert alone[0] == 2
+    assert path.programs == sum(alone)
+
+
 def test_programs_share_the_ids_of_a_long_write():
     tables = BlockTables([LONG], max_requests=32, max_tokens=32, num_blocks=70_000, path="fast")
     path = tables._path

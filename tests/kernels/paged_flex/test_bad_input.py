@@ -241,6 +241,16 @@ def test_float32_heads_of_512_are_more_than_an_rtx_holds(how):
     assert fitted(how, **sizes | {"limits": Limits((8, 0), 166_912)})
 
 
+@pytest.mark.parametrize(("dtype", "bytes_each"), [("float16", 2), ("bfloat16", 2)])
+def test_what_a_tile_takes_is_counted_in_bytes_of_its_dtype(dtype, bytes_each):
+    """Of the smallest tile: 16 queries, 16 keys, 16 values, and what the compiler keeps."""
+    needed = 3 * 16 * 512 * bytes_each + 7 * 1024
+    sizes = {"head_dim": 512, "group": 4, "dtype": dtype}
+    limits = Limits((8, 6), needed - 1)
+    refused(f"takes {needed:,} bytes", fitted, FAST_ELSEWHERE, options={**sizes, "limits": limits})
+    assert fitted(FAST_ELSEWHERE, **sizes, limits=Limits((8, 6), needed))
+
+
 def test_tiles_that_fit_a_model():
     wide = fitted(FAST, head_dim=256, group=4, dtype="float16")
     assert (wide.prefill.block_m, wide.prefill.block_n) == (64, 32)
