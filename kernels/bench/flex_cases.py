@@ -176,9 +176,9 @@ class FlexCase:
 def _case(entry: dict[str, Any]) -> FlexCase:
     """Return an entry of flex_cases.json; a part is (requests, tokens, queries)."""
     parts = tuple(CasePart(*part) for part in entry.pop("parts"))
-    lengths, ranges = entry.pop("lengths", ()), entry.pop("ranges", ())
-    more = {"lengths": tuple(lengths), "ranges": tuple(map(tuple, ranges))}
-    return FlexCase(parts=parts, **more, **entry)
+    lengths: tuple[int, ...] = tuple(entry.pop("lengths", ()))
+    ranges: tuple[Any, ...] = tuple(map(tuple, entry.pop("ranges", ())))
+    return FlexCase(parts=parts, lengths=lengths, ranges=ranges, **entry)
 
 
 _FILE = Path(__file__).with_name("flex_cases.json")
