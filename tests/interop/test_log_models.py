@@ -254,6 +254,24 @@ def test_tokens_show_whether_a_request_takes_these_blocks_without_the_memory():
     assert line_of(explain_log(other), "tokens").verdict == "unsure"
 
 
+def test_a_backend_of_one_kind_of_device_names_that_device():
+    """GLM-5.2 in NVFP4 on four GB200; no line names the device."""
+    command = "vllm serve nvidia/GLM-5.2-NVFP4 -tp 4 --kv-cache-dtype fp8"
+    name = "FLASHINFER_MLA_SPARSE"
+    chosen = f"Using {name} attention backend out of potential backends: ['{name}']."
+    report = explain_log(f"{command}\n{chosen}")
+    assert report.scenario["compute_capability"] == "10.0"
+    assert report.reading.plan.backend == name
+    assert not report.reading.plan.errors
+    # a device that the log names is not changed, and what runs on it is only requested
+    named = explain_log(f"GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n{command}\n{chosen}")
+    assert named.scenario["backend"] == name
+    triton = chosen.replace(name, "TRITON_ATTN")
+    other = explain_log(f"vllm serve Qwen/Qwen3-8B\n{triton}").scenario
+    assert other["backend"] == "TRITON_ATTN"
+    assert "compute_capability" not in other
+
+
 def test_the_error_of_a_public_page_is_that_of_the_rules():
     """MiniMax-M2 on four ranks; pages retype the possessive of "the models's max seq len"."""
     command = "vllm serve MiniMaxAI/MiniMax-M2 -tp 4"

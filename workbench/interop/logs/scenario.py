@@ -11,6 +11,7 @@ from workbench.core.versions import DEFAULT, RULE_SETS
 from workbench.interop.logs.facts import KnownModel, entries, known_model, unfollowed
 from workbench.interop.logs.find import LoggedMessage
 from workbench.interop.logs.written import MEASURED
+from workbench.scenario import FIELDS
 
 NEWEST_BEFORE_37467 = (0, 18)
 RELEASE = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d+))?(?!\d)")
@@ -24,6 +25,7 @@ NO_ARGUMENTS = (
     "The log contains neither all arguments nor the command: what it does not name is a default "
     "here."
 )
+CAPABILITY = "compute_capability"
 BACKENDS = ("backend", "rocm_backend", "backend_in_words")
 """Messages whose fields are handled separately: see `_with_backend`."""
 
@@ -196,7 +198,8 @@ def resolved(reading: LogReading, resolve: Resolve) -> LogReading:
 def _with_backend(reading: LogReading, seen: list[LoggedMessage], resolve: Resolve) -> LogReading:
     """Return the same with the backend that the log names, where the rules would choose another.
 
-    A list of candidates that FlashInfer leads names the device as well, which explains the choice.
+    A list of candidates that FlashInfer leads names the device as well, which explains the choice;
+    so does a backend that runs on some devices only.
     """
     one = next((one for one in seen if one.message.name in BACKENDS), None)
     if reading.plan is None or one is None or one.values is None or "backend" in reading.fields:
@@ -204,17 +207,26 @@ def _with_backend(reading: LogReading, seen: list[LoggedMessage], resolve: Resol
     named = _given(one)
     if reading.plan.backend == named["backend"]:
         return reading
-    device = {name: value for name, value in named.items() if name == "compute_capability"}
-    for changes in (device, {"backend": named["backend"]}) if device else ({**named},):
+    requested = {"backend": named["backend"]}
+    changes = [{CAPABILITY: named[CAPABILITY]}] if CAPABILITY in named else []
+    changes.append(requested)
+    if not {CAPABILITY, "device"} & reading.fields.keys():
+        values = FIELDS[CAPABILITY].tried_values(reading.plan.settings, reading.plan.model)
+        changes += [{CAPABILITY: value} for value in values if value is not None]
+    found: LogReading | None = None
+    for change in changes:
         changed = replace(
             reading,
-            fields={**reading.fields, **changes},
-            from_lines={**reading.from_lines, **dict.fromkeys(changes, one.line.number)},
+            fields={**reading.fields, **change},
+            from_lines={**reading.from_lines, **dict.fromkeys(change, one.line.number)},
         )
         tried = resolved(changed, resolve)
-        if tried.plan is not None and tried.plan.backend == named["backend"]:
+        if tried.plan is None or tried.plan.backend != named["backend"]:
+            continue
+        if not any(problem.code == "backend_not_valid" for problem in tried.plan.errors):
             return tried
-    return reading
+        found = found or tried
+    return found or reading
 
 
 def rules_for(version: str | None) -> tuple[str, str]:
