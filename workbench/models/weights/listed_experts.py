@@ -27,12 +27,19 @@ PER_HEAD = (True, "per-head")
 
 @dataclass(frozen=True)
 class ListedMoe(Moe):
-    """Experts in the layers that a list names; without one, as other families say it."""
+    """Experts in the layers that a list names or marks."""
+
+    lists: tuple[str, ...] = LISTS
+    only_listed: bool = False
+    """Without a list there are none; else it is as other families say it."""
 
     def has(self, config: Config, number: int) -> bool:
         """Return whether a layer has experts."""
-        listed = next((found for key in LISTS if (found := config.raw(key))), None)
-        return super().has(config, number) if listed is None else listed[number] in SPARSE
+        read = map(config.raw, self.lists)
+        listed = next((found for found in read if found and isinstance(found, list)), None)
+        if listed is None:
+            return not self.only_listed and super().has(config, number)
+        return listed[number] in SPARSE
 
 
 LISTED = ListedMoe(shared=("num_shared_experts",), correction=True)

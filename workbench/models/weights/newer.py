@@ -8,7 +8,7 @@ from workbench.core.weights import EARLIER, LATER, Part
 from workbench.models.weights.compressed import compressed_layer, joined_streams
 from workbench.models.weights.decoders import Decoder, Moe
 from workbench.models.weights.gemma4 import gemma4_layer, gemma4_rest
-from workbench.models.weights.listed_experts import LISTED_EXPERTS
+from workbench.models.weights.listed_experts import LISTED_EXPERTS, ListedMoe
 from workbench.models.weights.minimax_m3 import minimax_m3_layer
 from workbench.models.weights.parts import (
     Block,
@@ -58,19 +58,13 @@ def _llama4(config: Config, number: int) -> list[Part]:
     return [*attention(config, bias=bias, out_bias=bias), *feed, *norms(config, 2)]
 
 
-class MarkedMoe(Moe):
-    """Experts in the layers that a list marks; without a list there are none."""
-
-    def has(self, config: Config, number: int) -> bool:
-        """Return whether a layer has experts."""
-        listed = config.raw("moe_layer_freq")
-        return isinstance(listed, list) and bool(listed[number])
-
-
 def _mimo_v2(config: Config, number: int) -> list[Part]:
     """Return a layer of MiMo-V2."""
     dtype = config.raw("moe_router_dtype", "float32")
-    layer = Decoder(moe=MarkedMoe(correction=True, router_dtype=dtype))
+    marked = ListedMoe(
+        correction=True, router_dtype=dtype, lists=("moe_layer_freq",), only_listed=True
+    )
+    layer = Decoder(moe=marked)
     is_windowed = config.raw("hybrid_layer_pattern")[number] == 1
     return [
         *_mimo_v2_attention(config, is_windowed=is_windowed),
