@@ -1,40 +1,10 @@
 """One reader per model family; importing this package registers them.
 
-To add a family: write a module that calls `register`, and import it here.
+To add a family: write a module of this package that calls `register`.
 """
 
-from workbench.models.families import (
-    chunked,
-    compressed,
-    conv_windows,
-    dense_latent,
-    encoder_decoder,
-    linear,
-    mamba,
-    narrow_values,
-    padded_latent,
-    region_summaries,
-    searched,
-    shared_compressed,
-    shared_layers,
-    side_caches,
-    windows,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "chunked",
-    "compressed",
-    "conv_windows",
-    "dense_latent",
-    "encoder_decoder",
-    "linear",
-    "mamba",
-    "narrow_values",
-    "padded_latent",
-    "region_summaries",
-    "searched",
-    "shared_compressed",
-    "shared_layers",
-    "side_caches",
-    "windows",
-]
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
