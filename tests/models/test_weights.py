@@ -45,6 +45,16 @@ def model_of(line):
     return read_model(config, line["name"]) if config else load_model(line["name"])
 
 
+def paddings_of(answer):
+    """Return what kernels of experts round up: 9.0, on which most were recorded, has none."""
+    major = answer.get("capability", (9, 0))[0]
+    return tuple(
+        one
+        for one in RULE_SETS[answer["vllm"]].expert_paddings
+        if one.platform == "cuda" and major in one.majors
+    )
+
+
 @pytest.mark.parametrize("line", RECORDED, ids=lambda line: line["name"])
 def test_bytes_of_every_rank_are_vllms(line):
     model = model_of(line)
@@ -55,7 +65,8 @@ def test_bytes_of_every_rank_are_vllms(line):
             LENGTH: RECORDED_LENGTH,
             STEP: RECORDED_STEP,
         }
-        size = model.weights.size(Split(answer["tensor_parallel"]), "bfloat16", copies)
+        split = Split(answer["tensor_parallel"], paddings=paddings_of(answer))
+        size = model.weights.size(split, "bfloat16", copies)
         recorded = sum(answer[f"{part}_bytes"] for part in ("parameter", "buffer", "vision"))
         assert size == recorded, answer
 
@@ -99,7 +110,7 @@ def test_both_versions_and_several_ranks_are_recorded():
     answers = [answer for line in RECORDED for answer in line["answers"]]
     assert len(answers) > 700
     assert {answer["vllm"] for answer in answers} == {"0.23", "0.33"}
-    assert {answer["tensor_parallel"] for answer in answers} == {1, 2, 4, 8}
+    assert {answer["tensor_parallel"] for answer in answers} == {1, 2, 4, 8, 16}
 
 
 UNKNOWN = {"kimi-k3", "whisper-large-v3"}

@@ -11,9 +11,10 @@ from workbench.core.described import Description
 from workbench.core.draft_parts import Head, Mtp
 from workbench.core.pooling import Pooling
 from workbench.core.published import OUTSIDE_DIGEST
+from workbench.core.ranks import Tower
 from workbench.core.states import Ring, State
 from workbench.core.trace import Origin
-from workbench.core.weights import NO_WEIGHTS, Tower, UnreadWeights, Weights
+from workbench.core.weights import NO_WEIGHTS, UnreadWeights, Weights
 
 FULL = "full_attention"
 SLIDING = "sliding_attention"

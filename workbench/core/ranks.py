@@ -5,9 +5,12 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from workbench.core.platforms import gfx_of
+
 if TYPE_CHECKING:
     from workbench.core.model import Model
     from workbench.core.plan import Plan
+    from workbench.core.weights import Format
     from workbench.scenario.fields import Settings
 
 OF_ENGINE = ("tensor_parallel", "pipeline_parallel")
@@ -29,6 +32,50 @@ ONE_STAGE = "one stage"
 """Layers that are repeated like them, but not where there are pipeline stages."""
 
 
+class Tower(NamedTuple):
+    """The sizes of a tower for images or sound of which every rank has a share."""
+
+    heads: int
+    """0 where they are not cut."""
+    has_words: bool = True
+    """vLLM names both numbers where heads do not divide; else it only asserts."""
+    width: int = 0
+    """Elements of the MLP, where they may be what does not divide; else 0."""
+    has_gate: bool = False
+    """Of the MLP: vLLM then asserts that the elements divide, and names no numbers."""
+    widens: str = "MLP"
+    """What has `width` elements."""
+    rotated_size: int = 0
+    """Elements of a head, where they are rotated along three axes; else 0."""
+
+
+class Padding(NamedTuple):
+    """Sizes to which the kernel that a device has for routed experts rounds up what a rank has."""
+
+    inner: int
+    """Of the divided size."""
+    hidden: int = 1
+    format: Format | None = None
+    """None is plain experts."""
+    platform: str = "cuda"
+    majors: tuple[int, ...] = ()
+    """Of the compute capability of its devices; empty for all."""
+    gfx: tuple[str, ...] = ("",)
+    """How the architectures of its AMD devices begin."""
+    is_invariant: bool = True
+    """The kernel runs with batch invariance, too."""
+
+    def is_used(self, plan: Plan) -> bool:
+        """Return whether a device has such a kernel first."""
+        major = (plan.capability or (0, 0))[0]
+        return (
+            plan.platform.name == self.platform
+            and (major in self.majors or not self.majors)
+            and gfx_of(plan.settings).startswith(self.gfx)
+            and (self.is_invariant or not plan.settings.batch_invariant)
+        )
+
+
 class Split(NamedTuple):
     """Among how many ranks the layers of a model are divided."""
 
@@ -40,6 +87,8 @@ class Split(NamedTuple):
     """A rank has some routed experts whole, instead of a share of each (expert parallelism)."""
     repeated: frozenset[str] = frozenset()
     """Of `SHARED_EXPERT` and `ONE_STAGE`: layers that every rank has whole, for its own tokens."""
+    paddings: tuple[Padding, ...] = ()
+    """Of routed experts, on the device."""
 
     @property
     def of_experts(self) -> int:
@@ -63,7 +112,8 @@ def split_of(plan: Plan, **changes: Any) -> Split:
     if keeps and ranks > 1 and engines > 1:
         staged = of("pipeline_parallel") > 1
         repeated = plan.rules.repeated_layers - ({ONE_STAGE} if staged else set())
-    return Split(ranks, engines, keeps, repeated)
+    paddings = tuple(one for one in plan.rules.expert_paddings if one.is_used(plan))
+    return Split(ranks, engines, keeps, repeated, paddings)
 
 
 def ranks_of(settings: Settings) -> int:

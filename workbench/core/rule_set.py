@@ -18,7 +18,7 @@ from workbench.core.model import Attention, Model
 from workbench.core.offload.rules import OffloadRules
 from workbench.core.online import OnlineMethod
 from workbench.core.prefix.sparse import PrefillRules
-from workbench.core.ranks import SHARED_EXPERT
+from workbench.core.ranks import SHARED_EXPERT, Padding
 from workbench.core.registry import Registry
 from workbench.core.speculation import SpeculationRules
 from workbench.core.trace import Citation, Rule
@@ -205,6 +205,8 @@ class RuleSet:
     """Kind of a part of the weights -> how many a model keeps, where that is not one."""
     repeated_layers: frozenset[str] = frozenset({SHARED_EXPERT})
     """Layers that ranks have whole where each has tokens of its own: see `Split.repeated`."""
+    expert_paddings: tuple[Padding, ...] = ()
+    """The kernels of routed experts that round sizes up; the first that a device has is used."""
     words_of_context: Mapping[str, str] = field(default_factory=dict)
     """Problem of decode context parallelism -> how vLLM's text begins, with {ranks} of tensor
     parallelism and {heads} of keys and values."""

@@ -1,7 +1,7 @@
 """The parameters of a model, as one rank keeps them: shapes, shards, stored formats, bytes.
 
 Source: the `create_weights` of vLLM's linear layers, embeddings, experts and quantization methods.
-Nothing depends on a kernel: what a kernel repacks after loading keeps its size, up to padding.
+Kernels of routed experts round sizes up (`Split.paddings`); what others repack keeps its size.
 """
 
 from __future__ import annotations
@@ -112,6 +112,8 @@ class Part(NamedTuple):
     """What `Split.repeated` calls it, if ranks may have it whole."""
     least: int = 0
     """Of the divided size, what the ranks of one engine have at least, each a share of experts."""
+    runs_padded: bool = False
+    """Plain experts with an activation of kernels that round sizes up."""
 
     def ranks(self, split: Split) -> int:
         """Return among how many ranks it is divided."""
@@ -156,19 +158,28 @@ class Part(NamedTuple):
 
     def share(self, split: Split) -> tuple[list[int], int]:
         """Return the merged outputs and the inputs that a rank has."""
-        ranks = self.ranks(split)
+        ranks, (inner, hidden) = self.ranks(split), self._multiples(split)
         least = 0 if split.keeps_experts or split.ranks == 1 else self.least * split.ranks
         if self.shard == COLUMN:
             units = [(max(count, least), size) for count, size in self.outputs]
             outputs = [max(1, count // ranks) * size for count, size in units]
-            return [self._rounded(one) for one in outputs], self.inputs
-        outputs = [units * size for units, size in self.outputs]
+            return [rounded(one, inner) for one in outputs], rounded(self.inputs, hidden)
+        outputs = [rounded(units * size, hidden) for units, size in self.outputs]
         if self.shard != ROW:
             return outputs, self.inputs
-        return outputs, self._rounded(max(self.inputs, least) // ranks)
+        return outputs, rounded(max(self.inputs, least) // ranks, inner)
 
-    def _rounded(self, size: int) -> int:
-        return ceil(size / self.multiple) * self.multiple
+    def _multiples(self, split: Split) -> tuple[int, int]:
+        """Return what the divided size and the other one are rounded up to."""
+        for padding in split.paddings if self.experts > 1 else ():
+            if padding.format == self.stored and (self.stored or self.runs_padded):
+                return max(self.multiple, padding.inner), padding.hidden
+        return self.multiple, 1
+
+
+def rounded(size: int, multiple: int) -> int:
+    """Return a size rounded up to a multiple."""
+    return ceil(size / multiple) * multiple
 
 
 FIRST, LAST, EVERY, TOWER = -1, 2**30, -2, -3
@@ -176,23 +187,6 @@ FIRST, LAST, EVERY, TOWER = -1, 2**30, -2, -3
 first stage, or on every one in versions with more than one of `TOWERS`."""
 TOWERS = "towers"
 """Key of `RuleSet.weight_copies`: on how many stages a tower is."""
-
-
-class Tower(NamedTuple):
-    """The sizes of a tower for images or sound of which every rank has a share."""
-
-    heads: int
-    """0 where they are not cut."""
-    has_words: bool = True
-    """vLLM names both numbers where heads do not divide; else it only asserts."""
-    width: int = 0
-    """Elements of the MLP, where they may be what does not divide; else 0."""
-    has_gate: bool = False
-    """Of the MLP: vLLM then asserts that the elements divide, and names no numbers."""
-    widens: str = "MLP"
-    """What has `width` elements."""
-    rotated_size: int = 0
-    """Elements of a head, where they are rotated along three axes; else 0."""
 
 
 class Weights(NamedTuple):

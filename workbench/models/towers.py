@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from workbench.core.weights import Tower
+from workbench.core.ranks import Tower
 from workbench.models.architecture import listed_name
 from workbench.models.fields import Fields
 

@@ -1,6 +1,7 @@
 """What the encoders of images and sound refuse when their layers are built."""
 
-from workbench.core.weights import COLUMN, TOWER, Tower
+from workbench.core.ranks import Tower
+from workbench.core.weights import COLUMN, TOWER
 from workbench.core.working_plan import WorkingPlan
 
 SPLIT_TOWERS = frozenset({"qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"})

@@ -177,8 +177,8 @@ def _nemotron_experts(config: Config) -> list[Part]:
     parts = [
         whole(f"{name}.gate", count, inputs=config.hidden),
         whole(f"{name}.correction", count, dtype="float32"),
-        column(f"{name}.experts.w13", inner, inputs=width, experts=count),
-        row(f"{name}.experts.w2", inner, width, experts=count),
+        column(f"{name}.experts.w13", inner, inputs=width, experts=count, runs_padded=True),
+        row(f"{name}.experts.w2", inner, width, experts=count, runs_padded=True),
     ]
     if small:
         ends = (("fc1", config.hidden, small), ("fc2", small, config.hidden))

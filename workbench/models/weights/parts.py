@@ -11,6 +11,12 @@ from workbench.models.weights.stored import Scheme
 
 Unit = int | tuple[int, int]
 """Elements that may be cut anywhere, or (units, elements of a unit)."""
+ACTIVATIONS = ("mlp_hidden_act", "hidden_activation", "hidden_act")
+PADDED = frozenset({"silu", "swish", "relu2"})
+"""Activations of FlashInfer's kernels for plain experts (`TrtLlmBf16ExpertsBase`, 0.33)."""
+ROUTED_OTHERWISE = frozenset({"ernie4_5_moe", "jamba", "olmoe"})
+"""model_types whose scores are not normalized, or are softmax with a correction, which those
+kernels do not have (`get_routing_method_type`)."""
 VOCAB_MULTIPLE = 64
 """Rows to which an embedding is padded (`VocabParallelEmbedding`)."""
 
@@ -251,6 +257,7 @@ def experts(
     config: Config, name: str, count: int, inner: int, *, gated: bool = True, **more: Any
 ) -> list[Part]:
     """Return the routed experts, which every rank has a share of each of."""
+    more = {"runs_padded": _runs_padded(config), **more}
     return [
         column(
             f"{name}.w13",
@@ -261,6 +268,14 @@ def experts(
         ),
         row(f"{name}.w2", inner, config.hidden, experts=count, **more),
     ]
+
+
+def _runs_padded(config: Config) -> bool:
+    """Return whether kernels that round sizes up have the activation and the router of experts."""
+    named = (config.raw(key) for key in ACTIVATIONS)
+    is_routed = config.raw("norm_topk_prob") is not False
+    is_routed &= config.model.model_type not in ROUTED_OTHERWISE
+    return is_routed and next(filter(None, named), "silu") in PADDED
 
 
 def norms(config: Config, count: int, **more: Any) -> list[Part]:

@@ -34,7 +34,7 @@ from workbench.core.versions.v0_23.conditions import (
     backend_for_mixed_heads,
     step_cuts_mtp_layers,
 )
-from workbench.core.versions.v0_23.kernels import MISSING_KERNELS, UNREAD_DESCRIPTIONS
+from workbench.core.versions.v0_23.kernels import MISSING_KERNELS, PADDINGS, UNREAD_DESCRIPTIONS
 from workbench.core.versions.v0_23.mla import companions
 from workbench.core.versions.v0_23.narrow_values import flash_alone
 from workbench.core.versions.v0_23.online import FP8_ON_GFX, ONLINE_METHODS
@@ -206,6 +206,7 @@ V0_23 = RuleSet(
     ),
     version="0.23",
     weight_copies={TOWERS: 2, MROPE: 4, LATER: 0},
+    expert_paddings=PADDINGS,
     kv_cache_dtypes=(
         "auto",
         "float16",

@@ -19,7 +19,8 @@ from workbench.core.missing_kernels import (
     Stored,
     bytes_on_rocm,
 )
-from workbench.core.online import Place
+from workbench.core.online import MXFP4, Place
+from workbench.core.ranks import Padding
 from workbench.core.weights import ROW
 
 MARLIN_INPUTS = 64
@@ -47,6 +48,12 @@ def _fp4_alone(vllm_text: str, *, of_modelopt: bool) -> MissingKernel:
     return FP4_WITHOUT_INPUTS._replace(vllm_text=vllm_text, is_missing=is_missing)
 
 
+PADDINGS = (
+    # mxfp4_round_up_hidden_size_and_intermediate_size: Marlin, and FlashInfer's TRTLLM
+    Padding(inner=128, hidden=256, format=MXFP4, majors=(7, 8, 12)),
+    Padding(inner=256, hidden=256, format=MXFP4, majors=(10,)),
+    Padding(inner=256, hidden=256, format=MXFP4, platform="rocm"),
+)
 MISSING_KERNELS = (
     _fp4_alone(FP4_WITHOUT_INPUTS.vllm_text, of_modelopt=False),
     # ModelOptNvFp4W4A16LinearMethod makes Marlin's kernel without the question: a bare assertion

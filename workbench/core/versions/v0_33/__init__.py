@@ -31,7 +31,7 @@ from workbench.core.versions.v0_23 import V0_23
 from workbench.core.versions.v0_33.backends import BACKENDS, ignores_backend
 from workbench.core.versions.v0_33.bytes import gathered_keys, layer_token_bytes, token_bytes
 from workbench.core.versions.v0_33.conditions import backend_for_mixed_heads, step_lacks_heads
-from workbench.core.versions.v0_33.kernels import MISSING_KERNELS, UNREAD_DESCRIPTIONS
+from workbench.core.versions.v0_33.kernels import MISSING_KERNELS, PADDINGS, UNREAD_DESCRIPTIONS
 from workbench.core.versions.v0_33.layouts import LAYOUTS, NAMES
 from workbench.core.versions.v0_33.narrow_values import flash_or_triton
 from workbench.core.versions.v0_33.online import ONLINE_METHODS
@@ -156,6 +156,7 @@ SPECULATION = SpeculationRules(
 V0_33 = V0_23.successor(
     "0.33",
     weight_copies={EARLIER: 0},
+    expert_paddings=PADDINGS,
     repeated_layers=frozenset({SHARED_EXPERT, ONE_STAGE}),
     cache_modes=("none", "align"),
     ignores_backend=ignores_backend,

@@ -20,6 +20,8 @@ from workbench.core.missing_kernels import (
     Stored,
     bytes_on_rocm,
 )
+from workbench.core.online import MXFP4
+from workbench.core.ranks import Padding
 from workbench.core.stages.invariant_experts import WNA16, no_backend
 from workbench.core.versions.v0_33.online import SCALED_FP8_ON_GFX
 
@@ -29,6 +31,13 @@ def _in_bytes(stored: Stored) -> bool:
     return stored.method == GPTQ and found is not None and found.bits == 8
 
 
+PADDINGS = (
+    # unquantized_round_up_hidden_size_and_intermediate_size, FLASHINFER_TRTLLM
+    Padding(inner=128, majors=(10,), is_invariant=False),
+    # mxfp4_round_up_hidden_size_and_intermediate_size: Marlin, and FlashInfer's TRTLLM
+    Padding(inner=128, hidden=256, format=MXFP4, majors=(7, 8, 10, 12)),
+    Padding(inner=256, hidden=256, format=MXFP4, platform="rocm"),
+)
 MISSING_KERNELS = (
     FP4_WITHOUT_INPUTS,
     bytes_on_rocm(COMPRESSED, GPTQ),
