@@ -12,10 +12,14 @@ import inspect
 import json
 import re
 import sys
+from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import encoder_models
+import library_models
 
 ROOT = Path(__file__).parents[1]
 VERSIONS = ROOT / "workbench" / "core" / "versions"
@@ -65,12 +69,18 @@ def main() -> None:
         "with_state_dtype": with_state_dtype((package / HOOKS).read_text(encoding="utf-8")),
         **stages({*served, *drafters}, drafters),
     }
+    entry["encoders"] = encoder_models.encoders(tables)
     release = ".".join(version("vllm").split(".")[:2])
-    entry["run_by_transformers"] = run_by_transformers(entry, release)
-    through_library = [name for name, (module, _class) in served.items() if module == LIBRARY]
+    known = {name for table in tables.values() for name in table}
+    elsewhere, alone = in_library(entry, release, known)
+    through_library = {name for name, (module, _class) in served.items() if module == LIBRARY}
     source = (package / TRANSFORMERS).read_text(encoding="utf-8")
-    run = [*entry["run_by_transformers"], *through_library]
-    entry["without_plans"] = without_plans(run) if REFUSES_PLANS in source else []
+    # before any is built, which makes them classes of vLLM
+    queried = elsewhere | alone | through_library if REFUSES_PLANS in source else set()
+    without = library_models.without_plans(queried)
+    built = library_models.built(alone, importlib.import_module(LIBRARY), played())
+    entry["run_by_transformers"] = sorted({*elsewhere, *built})
+    entry["without_plans"] = sorted(without & {*elsewhere, *built, *through_library})
     text = json.dumps(entry, indent=1) + "\n"
     (folder_of(release) / FILE).write_text(text, encoding="utf-8")
 
@@ -172,17 +182,23 @@ def with_state_dtype(source: str) -> list[str]:
     )
 
 
+@cache
+def played() -> Any:
+    """Return the simulated machine."""
+    sys.path.append(str(ROOT / "workbench" / "verify"))
+    from vllm_probe import machine
+
+    machine.OPTIONAL_PACKAGES["cuda"] += ABSENT_PACKAGES
+    return machine.play({"platform": "cuda", "capability": [9, 0]})
+
+
 def stages(names: set[str], drafters: set[str]) -> dict[str, list[str]]:
     """Return the classes, drafters too, that vLLM does not cut into pipeline stages.
 
     And those that give hidden states to heads of drafters, also over stages (0.33); and those that
     assert that the two vocabularies are one, or are two.
     """
-    sys.path.append(str(ROOT / "workbench" / "verify"))
-    from vllm_probe import machine
-
-    machine.OPTIONAL_PACKAGES["cuda"] += ABSENT_PACKAGES
-    machine.play({"platform": "cuda", "capability": [9, 0]})
+    played()
     registry = importlib.import_module("vllm.model_executor.models.registry")
     interfaces = importlib.import_module("vllm.model_executor.models.interfaces")
     found: dict[str, list[str]] = {
@@ -230,42 +246,25 @@ def is_of(found: Any, kind: type) -> bool:
     return isinstance(found, type) and found.__module__ == kind.__module__
 
 
-def run_by_transformers(entry: dict[str, Any], release: str) -> list[str]:
-    """Return the models of other releases that this one runs through its Transformers library.
+def in_library(entry: dict[str, Any], release: str, known: set[str]) -> tuple[set[str], set[str]]:
+    """Return the models of other releases that the Transformers library has, and its own ones.
 
     The conditions are those of `_ModelRegistry._try_resolve_transformers`: the library has the
-    class, and its attention can be replaced.
+    class, and its attention can be replaced. Those of this release's registry are not among them.
     """
     own = folder_of(release)
     others = [path for path in VERSIONS.glob(f"*/{FILE}") if path.parent != own]
     elsewhere = {name for path in others for name in json.loads(path.read_text())["served"]}
-    library = importlib.import_module("transformers")
+    library = importlib.import_module(LIBRARY)
     source = (package_folder("vllm") / REGISTRY).read_text(encoding="utf-8")
     tests = [test for test in TESTS_OF_ATTENTION if f".{test}()" in source]
-    names = (elsewhere | set(entry["last_versions"])) - set(entry["served"])
-    kinds = {name: getattr(library, name, None) for name in names}
-    return sorted(
+    served = (elsewhere | set(entry["last_versions"])) - set(entry["served"])
+    alone = library_models.generating(package_folder(LIBRARY)) - known - served
+    kinds = {name: getattr(library, name, None) for name in served | alone}
+    fits = {
         name for name, kind in kinds.items() if any(getattr(kind, one)() for one in tests if kind)
-    )
-
-
-def without_plans(names: list[str]) -> list[str]:
-    """Return the classes of transformers that have no plan for ranks, nor for stages."""
-    library, torch = map(importlib.import_module, ("transformers", "torch"))
-    found = []
-    for name in sorted(names):
-        config = getattr(library, name).config_class
-        try:
-            with torch.device("meta"):
-                model = library.AutoModel.from_config(config())
-        except (AttributeError, TypeError, ValueError):  # its defaults are not those of a model
-            parts = (config, *config.sub_configs.values())
-            has_plan = any(getattr(part, "base_model_tp_plan", None) for part in parts)
-        else:
-            has_plan = model.tp_plan or model.supports_pp_plan
-        if not has_plan:
-            found.append(name)
-    return found
+    }
+    return fits & served, fits & alone
 
 
 def package_folder(name: str) -> Path:

@@ -217,6 +217,71 @@ def test_transformers_has_no_sparse_attention():
     assert resolve(scenario.replace(rules="0.33")).block_size == 128
 
 
+def of_library(name, model_type, **changes):
+    return {**llama(architectures=[name], model_type=model_type), **changes}
+
+
+@pytest.mark.parametrize("rules", list(RULE_SETS))
+@pytest.mark.parametrize(
+    "config",
+    [
+        of_library("HeliumForCausalLM", "helium"),
+        of_library("BitNetForCausalLM", "bitnet"),
+        # its class has words of its own for layers, which the library runs as attention
+        of_library("NanoChatForCausalLM", "nanochat", recurrent_words=[1], conv_dim=8),
+    ],
+    ids=lambda config: config["model_type"],
+)
+def test_what_only_the_library_has_keeps_plain_keys_and_values(config, rules):
+    (group,) = resolve(Scenario(model=config, rules=rules)).cache.groups
+    assert (group.kind, len(group.layers)) == ("FullAttentionSpec", 2)
+
+
+def test_a_word_that_the_library_does_not_ask_for_is_full_attention():
+    config = of_library("ZayaForCausalLM", "zaya", layer_types=["hybrid", "hybrid"])
+    assert {layer.kind for layer in read_model(config, "x").layers} == {"full_attention"}
+    assert refusal_of(config, "0.23").code == "architecture_not_served"
+
+
+def test_latents_of_the_library_are_expanded_in_the_older_release():
+    config = {
+        **deepseek_v3(architectures=["YoutuForCausalLM"], model_type="youtu", head_dim=64),
+        "num_attention_heads": 16,
+        "num_key_value_heads": 16,
+    }
+    old, new = (resolve(Scenario(model=config, rules=rules)) for rules in ("0.23", "0.33"))
+    # 16 tokens of 16 heads, a key and a value of 64 elements each; and of one latent
+    assert old.attention_page_size_bytes == 16 * 16 * 2 * 64 * 2
+    assert new.attention_page_size_bytes == 16 * (512 + 64) * 2
+    assert (old.num_kv_heads_per_rank, new.num_kv_heads_per_rank) == (16, 1)
+    assert old.head_size == new.head_size == 64
+
+
+def test_the_older_library_has_no_windows_in_a_text_part():
+    text = {**gemma3()["text_config"], "model_type": "x"}
+    text["layer_types"] = [("sliding", "full")[at % 2] + "_attention" for at in range(6)]
+    config = wrapped(text, "T5GemmaForConditionalGeneration")
+    (group,) = resolve(Scenario(model=config, rules="0.23")).cache.groups
+    assert (group.kind, len(group.layers)) == ("FullAttentionSpec", 6)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "bert", "architectures": ["BertModel"]},
+        {"model_type": "modernbert", "architectures": ["ModernBertForSequenceClassification"]},
+        llama(architectures=["LlamaForCausalLM"], is_causal=False),
+        gemma3(use_bidirectional_attention=True)["text_config"]
+        | {"architectures": ["Gemma3TextModel"]},
+    ],
+    ids=lambda config: config["architectures"][0],
+)
+def test_what_sees_later_tokens_keeps_no_cache(config):
+    with pytest.raises(ConfigError, match="one block") as caught:
+        read_model(config, "x")
+    assert caught.value.code == "keeps_no_cache"
+
+
 def test_the_registries_say_where_they_come_from():
     assert list(MODEL_REGISTRIES) == ["0.23", "0.33"]
     for version, known in MODEL_REGISTRIES.items():

@@ -63,6 +63,9 @@ class ModelRegistry:
     embedding_named_apart: frozenset[str]
     """Classes whose embedding drafters do not find by its name."""
 
+    encoders: frozenset[str]
+    """Classes that pool over tokens which see later ones: they keep no cache."""
+
 
 def _model_registry(version: str, entry: Mapping[str, Any]) -> ModelRegistry:
     return ModelRegistry(
@@ -82,6 +85,7 @@ def _model_registry(version: str, entry: Mapping[str, Any]) -> ModelRegistry:
         gives_hidden_states=frozenset(entry["gives_hidden_states"]),
         hands_on_states=frozenset(entry["hands_on_states"]),
         embedding_named_apart=frozenset(entry["embedding_named_apart"]),
+        encoders=frozenset(entry["encoders"]),
         only_tied=frozenset(entry["only_tied"]),
         never_tied=frozenset(entry["never_tied"]),
     )
@@ -101,9 +105,23 @@ def versions_with(architecture: str) -> tuple[str, ...]:
     )
 
 
+def is_encoder(architecture: str) -> bool:
+    """Return whether a version has the class as an encoder, which keeps no cache."""
+    return any(architecture in known.encoders for known in MODEL_REGISTRIES.values())
+
+
+def versions_running(architecture: str) -> tuple[str, ...]:
+    """Return the versions that run an architecture, although they do not serve it."""
+    return tuple(
+        version
+        for version, known in MODEL_REGISTRIES.items()
+        if architecture in known.run_by_transformers
+    )
+
+
 def is_run_by_transformers(architecture: str) -> bool:
     """Return whether a version runs an architecture that it does not serve."""
-    return any(architecture in known.run_by_transformers for known in MODEL_REGISTRIES.values())
+    return bool(versions_running(architecture))
 
 
 def is_left_to_transformers(architecture: str) -> bool:

@@ -29,6 +29,8 @@ def as_built(model: Model, settings: Settings, rules: RuleSet) -> Model:
     if model.stated is not None and not (model.stated.head_size or rules.counts_empty_heads):
         model = replace(model, stated=None)
     if model.architecture in rules.model_registry.run_by_transformers:
+        if not rules.library_knows_parts:
+            model = _as_older_library(model, model.unread_weights)
         model = _as_transformers_does(model, model.unread_weights)
     if model.architecture in rules.lists_blocks:
         model = _with_listed_blocks(model, model.unread_weights)
@@ -65,6 +67,21 @@ def _as_transformers_does(model: Model, _weights: UnreadWeights) -> Model:
     plain = replace(model.attention, own_backend=None, side_backends=(), full_spec="")
     layers = tuple(layer for layer in model.layers if layer.cache is None)
     return replace(model, attention=plain, layers=layers)
+
+
+@lru_cache(maxsize=64)
+def _as_older_library(model: Model, _weights: UnreadWeights) -> Model:
+    """Return the model with plain heads for latents, and without the windows of a text part."""
+    # create_attention_instances of transformers/base.py, 0.23: the heads of ModelConfig, and the
+    # `layer_types` of the whole file.
+    if model.attention is not None and model.attention.use_mla and model.stated is not None:
+        plain = replace(model.stated, use_mla=False)
+        model = replace(model, attention=plain, stated=None)
+    kinds = {layer.kind for layer in model.layers}
+    if model.whole_model_type and kinds == {FULL, SLIDING}:
+        layers = tuple(layer._replace(kind=FULL) for layer in model.layers)
+        model = replace(model, layers=layers)
+    return model
 
 
 @lru_cache(maxsize=16)

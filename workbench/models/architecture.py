@@ -7,15 +7,17 @@ model_type (Ling 2.5 and Ling 3). So a family reads only the architectures that 
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.core.architectures import MODEL_REGISTRIES, versions_with, wrapper_builds
-from workbench.core.errors import ConfigError, shown
+from workbench.core.architectures import MODEL_REGISTRIES, module_of, versions_with, wrapper_builds
+from workbench.core.errors import ConfigError
 from workbench.core.pooling import Pooling, pooling_of
 from workbench.models.family import FAMILIES, Family
 from workbench.models.fields import Fields
+from workbench.models.listed import KEY, listed_name
 
-KEY = "architectures"
 SEES_LATER = {"is_causal": False, "use_bidirectional_attention": True}
 """Fields of models that pool over tokens which see later ones: they keep no cache."""
+READS_DIRECTION = frozenset({"apertus", "gemma3", "llama", "qwen2", "qwen3"})
+"""Modules whose attention asks for `is_causal` of the file (0.23 and 0.33)."""
 
 
 def read_architecture(fields: Fields, family: Family, model_type: str) -> str:
@@ -41,24 +43,20 @@ def as_generating(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], Pooling
     """Return the object with a class that generates, and what it named if that only pools."""
     name = listed_name(config, "")
     pooling = None if name is None else pooling_of(name)
-    if pooling is None or any(config.get(key) is value for key, value in SEES_LATER.items()):
+    if pooling is None or sees_later(config):
         return config, None
     return {**config, KEY: [pooling.base]}, pooling
 
 
-def listed_name(config: Mapping[str, Any], place: str) -> str | None:
-    """Return the first entry that a version serves, else the first; None without any."""
-    listed = config.get(KEY)
-    if listed is None or listed == []:
-        return None
-    if not isinstance(listed, list | tuple) or not all(isinstance(name, str) for name in listed):
-        raise ConfigError(
-            "config_wrong_value",
-            f"Invalid {place}/{KEY} {shown(listed)}. Expected a list of names.",
-            field=f"{place}/{KEY}",
-        )
-    known: str = next((name for name in listed if versions_with(name)), listed[0])
-    return known
+def sees_later(config: Mapping[str, Any]) -> bool:
+    """Return whether a file says that tokens see later ones."""
+    return any(config.get(key) is value for key, value in SEES_LATER.items())
+
+
+def reads_direction(name: str) -> bool:
+    """Return whether a class, or what it pools with, builds layers as the file says."""
+    pooling = pooling_of(name)
+    return module_of(pooling.base if pooling else name) in READS_DIRECTION
 
 
 def _default(fields: Fields, declared: tuple[str, ...], model_type: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from workbench.core.model import Attention, Indexer
 from workbench.models.fields import MAX_INTEGER, Fields
+from workbench.models.listed import is_of_library
 
 KV_HEAD_FIELDS = (
     *("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num"),
@@ -52,7 +53,8 @@ ROPE_IS_HEAD_DIM = frozenset({"glm4_moe_lite", "minicpm3"})
 def read_attention(fields: Fields) -> Attention:
     """Return the attention layers' geometry, of the whole model."""
     heads = fields.integer("num_attention_heads", name="num_heads")
-    if fields.has("kv_lora_rank") and fields.model_type in MLA_MODEL_TYPES:
+    is_mla = fields.model_type in MLA_MODEL_TYPES or is_of_library(fields)
+    if is_mla and fields.has("kv_lora_rank"):
         return _read_mla(fields, heads)
     if all(map(fields.has, EXPANDED)):
         return _read_expanded(fields, heads)
@@ -70,6 +72,10 @@ def read_attention(fields: Fields) -> Attention:
 
 def stated_attention(fields: Fields) -> Attention | None:
     """Return the heads that vLLM counts where a class builds other ones; None for most."""
+    if fields.has("kv_lora_rank") and is_of_library(fields):
+        heads = fields.integer("num_attention_heads")
+        size = _head_size(fields, heads)
+        return Attention(heads, _kv_heads(fields, heads), head_size=size, use_mla=True)
     # ModelArchConfigConvertorBase, which does not know MiniCPM3's heads nor Sarvam's MLA.
     is_mla = fields.has("kv_lora_rank") and fields.model_type in MLA_MODEL_TYPES
     is_built_otherwise = (

@@ -2,9 +2,9 @@
 
 from workbench.core.architectures import architecture_of, language_models, versions_with
 from workbench.core.model import Attention
-from workbench.models.architecture import listed_name
 from workbench.models.attention import ROPE_IS_HEAD_DIM
 from workbench.models.fields import Fields
+from workbench.models.listed import listed_name
 
 HEAD_SIZE = "head_dim"
 

@@ -15,7 +15,6 @@ from workbench.core.draft_parts import Head
 from workbench.core.errors import ConfigError
 from workbench.core.model import FULL, SLIDING, Layer, Model
 from workbench.core.weights import UnreadWeights
-from workbench.models.architecture import listed_name
 from workbench.models.attention import read_attention
 from workbench.models.checkpoint import folder_of
 from workbench.models.config_defaults import PERIOD, class_defaults
@@ -23,6 +22,7 @@ from workbench.models.families.chunked import read_chunks
 from workbench.models.fields import Fields
 from workbench.models.json_file import plain_copy
 from workbench.models.lengths import read_lengths
+from workbench.models.listed import listed_name
 from workbench.models.load import labelled_config, load_model
 from workbench.models.mtp import read_mtp
 from workbench.models.read import model_dtype, read_model

@@ -10,8 +10,8 @@ from functools import partial
 
 from workbench.core.draft_parts import Mtp
 from workbench.core.model import FULL, SLIDING, Layer
-from workbench.models.architecture import listed_name
 from workbench.models.fields import MAX_LAYERS, Fields
+from workbench.models.listed import listed_name
 
 COUNT, QWEN_COUNT, M3_COUNT = "num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules"
 ATTENTION = frozenset({"*", "attention", "full_attention"})

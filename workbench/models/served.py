@@ -8,6 +8,7 @@ from workbench.core.architectures import (
     ANY_LANGUAGE_MODEL,
     MODEL_REGISTRIES,
     architecture_of,
+    is_encoder,
     is_run_by_transformers,
     language_models,
     module_of,
@@ -15,9 +16,16 @@ from workbench.core.architectures import (
 )
 from workbench.core.errors import ConfigError, unknown_name_message
 from workbench.core.package_data import package_data
-from workbench.models.architecture import KEY, listed_name, read_with, unknown, way_forward
+from workbench.models.architecture import (
+    read_with,
+    reads_direction,
+    sees_later,
+    unknown,
+    way_forward,
+)
 from workbench.models.family import FAMILIES
 from workbench.models.fields import Fields
+from workbench.models.listed import KEY, listed_name
 
 
 def read_served_architecture(fields: Fields, model_type: str, refusals: Mapping[str, str]) -> str:
@@ -36,6 +44,8 @@ def read_served_architecture(fields: Fields, model_type: str, refusals: Mapping[
         fields.note("architecture", name, f"the family's default ({KEY} is absent)")
     else:
         fields.note("architecture", name, KEY)
+    if is_encoder(name) or (sees_later(fields.top) and reads_direction(name)):
+        raise _without_cache(name)
     if not versions_with(name) and not is_run_by_transformers(name):
         raise _unserved(name, model_type)
     for place, one in ((f"/{KEY}/0", name), *_inner(fields, name, model_type)):
@@ -78,6 +88,18 @@ def _unserved(name: str, model_type: str) -> ConfigError:
         f"{way_forward(name, architecture_of(model_type) or 'LlamaForCausalLM')}",
         field=f"/{KEY}/0",
         vllm_text=_unsupported(name),
+    )
+
+
+def _without_cache(name: str) -> ConfigError:
+    return ConfigError(
+        "keeps_no_cache",
+        f"{name[:120]}: tokens see later ones here, so no layer keeps keys and values. vLLM "
+        "starts it with an empty cache of one block, and only without prefix caching: there are no "
+        "blocks, groups or pages to plan. Choose a model that generates (`workbench models`).",
+        field=f"/{KEY}/0",
+        # Raised by HybridKVCacheCoordinator.verify_and_split_kv_cache_groups
+        vllm_text="HybridKVCacheCoordinator requires at least ",
     )
 
 

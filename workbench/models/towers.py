@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from workbench.core.ranks import Tower
-from workbench.models.architecture import listed_name
 from workbench.models.fields import Fields
+from workbench.models.listed import listed_name
 
 BY_TYPE = {"clip_vision_model": 12, "pixtral": 16, "siglip_vision_model": 12}
 """model_type of a tower -> its heads by default."""

@@ -3,7 +3,7 @@
 Source: argument parsing, ModelConfig and VllmConfig checks of vLLM 0.23, in their order.
 """
 
-from workbench.core.architectures import versions_with
+from workbench.core.architectures import versions_running, versions_with
 from workbench.core.arithmetic import cdiv
 from workbench.core.backends import UNQUANTIZED
 from workbench.core.built import has_plain_kinds
@@ -177,7 +177,10 @@ def _require_served(run: WorkingPlan) -> None:
     """Refuse what this version's registry lacks and another one is known to have."""
     # What no registry knows comes from a reader that the user registered.
     name, registry = run.model.architecture, run.rules.model_registry
-    elsewhere, last = versions_with(name), registry.last_versions.get(name)
+    elsewhere = versions_with(name)
+    if not (elsewhere or _run_by_transformers(run)):
+        elsewhere = versions_running(name)
+    last = registry.last_versions.get(name)
     if name in registry.served or not elsewhere:
         return
     has = (

@@ -10,14 +10,12 @@ from dataclasses import replace
 
 from workbench.core.architectures import (
     MODEL_REGISTRIES,
-    is_left_to_transformers,
     module_of,
     versions_with,
 )
 from workbench.core.errors import ConfigError
 from workbench.core.groups.cache_spec import SINK_SPEC
 from workbench.core.model import CHUNKED, FULL, SLIDING, Attention, Layer
-from workbench.models.architecture import listed_name
 from workbench.models.attention import (
     MLA_MODEL_TYPES,
     has_window,
@@ -30,6 +28,7 @@ from workbench.models.config_defaults import PERIOD
 from workbench.models.family import Family
 from workbench.models.fields import Fields
 from workbench.models.layer_lists import NEITHER, Words, first_list, to_layers
+from workbench.models.listed import is_of_library, listed_name
 
 WORDS: Words = {**{kind: kind for kind in (FULL, SLIDING, CHUNKED)}, "mlp": NEITHER}
 MLA_WORDS: Words = {**WORDS, "deepseek_sparse_attention": FULL}
@@ -101,6 +100,10 @@ REFUSALS["voxtral_realtime"] = (
     "its audio encoder keeps keys and values, too, which are not here. For its decoder alone, set "
     'architectures to ["VoxtralForConditionalGeneration"].'
 )
+REFUSALS["Gemma4UnifiedForCausalLM"] = (
+    "the Transformers library runs it, with heads of one size in all layers, which are not here. "
+    'For its text alone set architectures to ["Gemma4ForCausalLM"].'
+)
 REFUSALS["GritLM"] = (
     "vLLM runs it as an embedding model, without a cache. For generation set architectures to "
     '["MistralForCausalLM"].'
@@ -128,7 +131,7 @@ def _check_words(fields: Fields) -> None:
 
 def _layers(fields: Fields) -> tuple[Layer, ...]:
     """Return full attention, or windows where the file says so and has one."""
-    if not is_left_to_transformers(_class_name(fields)):
+    if not is_of_library(fields):
         _check_words(fields)
     kinds = _kinds(fields)
     if not has_window(fields):
@@ -157,7 +160,7 @@ def _kinds(fields: Fields) -> Sequence[str]:
     if windows := window_list(fields):
         return [FULL if size is None else SLIDING for size in windows]
     words = MLA_WORDS if fields.model_type in MLA_MODEL_TYPES else WORDS
-    words = WORDS_OF.get(_class_name(fields), words)
+    words = _words_of_library(fields) or WORDS_OF.get(_class_name(fields), words)
     if fields.model_type in PADDED and fields.has(KINDS):
         padded = fields.layer_list(KINDS, words) or ()
         if len(padded) > (count := fields.layer_count()):
@@ -169,6 +172,14 @@ def _kinds(fields: Fields) -> Sequence[str]:
     # OAIAttention of gpt_oss.py, 0.23 and 0.33: every other layer slides, whatever is listed.
     takes_turns = fields.model_type == "gpt_oss" and set(kinds) != {SLIDING}
     return [(SLIDING, FULL)[at % 2] for at in range(len(kinds))] if takes_turns else kinds
+
+
+def _words_of_library(fields: Fields) -> Words:
+    """Return every word of the list as full attention but one, where the library runs the class."""
+    # create_attention_instances of transformers/base.py asks for windows alone.
+    listed = fields.raw(KINDS) if is_of_library(fields) else None
+    words = [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []
+    return {one: SLIDING if one == SLIDING else FULL for one in words}
 
 
 def _is_served_by_first_alone(fields: Fields) -> bool:

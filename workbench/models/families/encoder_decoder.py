@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from workbench.core.model import CROSS, FULL, Attention, Layer
-from workbench.models.architecture import listed_name
 from workbench.models.family import register
 from workbench.models.fields import MAX_INTEGER, MAX_LAYERS, Fields
+from workbench.models.listed import listed_name
 
 PREFIX = "RadioMBartPrefixForCausalLM"
 """The class without cross attention."""

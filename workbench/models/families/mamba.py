@@ -7,7 +7,6 @@ from functools import partial
 from workbench.core.dtypes import STATE_DTYPES
 from workbench.core.model import FULL, SSM, Attention, Layer
 from workbench.core.states import Mamba1, Mamba2, State
-from workbench.models.architecture import listed_name
 from workbench.models.attention import read_attention
 from workbench.models.family import Part, nothing, read_state, register
 from workbench.models.fields import Fields
@@ -20,6 +19,7 @@ from workbench.models.layer_lists import (
     listed,
     to_layers,
 )
+from workbench.models.listed import listed_name
 
 WORDS: Words = {"mamba": SSM, "attention": FULL}
 NEMOTRON_WORDS: Words = {**WORDS, "moe": NEITHER, "mlp": NEITHER}

@@ -1,0 +1,41 @@
+"""Which classes of a vLLM release pool over tokens that see later ones: for model_registries.py.
+
+A CUDA device is simulated before this is called.
+"""
+
+import importlib
+import sys
+from typing import Any
+
+TABLES = tuple(
+    f"_{kind}_MODELS"
+    for kind in ("EMBEDDING", "LATE_INTERACTION", "TOKEN_CLASSIFICATION", "SEQUENCE_CLASSIFICATION")
+)
+MODELS = "vllm.model_executor.models"
+LAYER = "EncoderOnlyAttention"
+
+
+def encoders(tables: dict[str, Any]) -> list[str]:
+    """Return the classes of these tables whose layers keep no cache."""
+    # ModelConfig.attn_type; models of later interaction pool at CLS over layers that generate, too
+    registry = importlib.import_module(f"{MODELS}.registry")
+    base = importlib.import_module(f"{MODELS}.interfaces_base")
+    found = []
+    for name in sorted({name for table in TABLES for name in tables[table]}):
+        try:
+            kind = registry.ModelRegistry.models[name].load_model_cls()
+        except (ImportError, OSError) as error:
+            print(f"{name}: {error}")
+            continue
+        at_start = base.get_default_seq_pooling_type(kind) == "CLS" and _has_layer(kind)
+        if at_start or base.get_attn_type(kind) == "encoder_only":
+            found.append(name)
+    return found
+
+
+def _has_layer(kind: type) -> bool:
+    """Return whether the module of a class, or one that it has classes of, has such layers."""
+    own = vars(sys.modules[kind.__module__])
+    places = {getattr(one, "__module__", None) for one in own.values()}
+    modules = (sys.modules[place] for place in places if place and place.startswith(MODELS))
+    return LAYER in own or any(hasattr(module, LAYER) for module in modules)
