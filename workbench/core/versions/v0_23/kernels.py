@@ -50,7 +50,7 @@ def _fp4_alone(vllm_text: str, *, of_modelopt: bool) -> MissingKernel:
 
 PADDINGS = (
     # mxfp4_round_up_hidden_size_and_intermediate_size: Marlin, and FlashInfer's TRTLLM
-    Padding(inner=128, hidden=256, format=MXFP4, majors=(7, 8, 12)),
+    Padding(inner=128, hidden=256, format=MXFP4, majors=(7, 8, 11, 12)),
     Padding(inner=256, hidden=256, format=MXFP4, majors=(10,)),
     Padding(inner=256, hidden=256, format=MXFP4, platform="rocm"),
 )
