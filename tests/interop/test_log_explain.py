@@ -90,6 +90,14 @@ EXPECTED = {
         {"platform": "cuda", "tensor_parallel": 2, "max_model_len": 8192},
         {"version": "known", "all_arguments": READ},
     ),
+    "glm_5_2_0_26": (
+        {"model": "nvidia/GLM-5.2-NVFP4", "compute_capability": "10.0"},
+        {"weights": "agrees", "backend": "agrees", "preferred_block": "agrees"},
+    ),
+    "qwen3_235b_0_27": (
+        {"tensor_parallel": 4, "kv_cache_memory_bytes": 29_903_709_798},
+        {"tokens": "agrees", "concurrency": "agrees", "weights": "unsure"},
+    ),
     "gpu_blocks_0_7": ({"max_model_len": 2048}, {"weights": "unsure", "num_blocks": "unsure"}),
     "stored_in_cache_0_6": (
         {"max_model_len": 29000},
@@ -427,3 +435,11 @@ def test_the_prefill_kernel_of_a_log_is_the_scenarios(line, expected):
     model = "" if line.startswith("non-default") else "non-default args: {'model': 'qwen3.5-4b'}\n"
     log = f"vLLM API server version 0.33.0\n{model}{line}"
     assert explain_log(log).reading.fields.get("gdn_flashinfer_prefill") is expected
+
+
+def test_the_keys_of_a_shared_indexer_explain_the_tokens_of_a_log():
+    """0.26 shares the choice of an indexer among layers, as 0.33 does; 0.23 does not."""
+    report = explained("glm_5_2_0_26")
+    tokens = line_of(report, "tokens")
+    assert tokens.verdict == "differs"
+    assert "With rules = 0.33 the rules give 64 tokens, 1,139,456 tokens" in tokens.candidates[0]

@@ -58,6 +58,9 @@ LINES = {
     "means we do not enable any optimizations for saving KV cache memory",
     "windows_as_full_attention": "KV cache page sizes cannot be unified; treating sliding-window "
     "layers as full attention for cache allocation.",
+    "expert_parallel": "[EP Rank 0/4] Expert parallelism is enabled. Expert placement strategy: "
+    "linear. Local/global number of experts: 64/256.",
+    "backend_layout": "Using HND KV cache layout for FLASHINFER_MLA_SPARSE backend.",
     "query_dtypes": "FlashInfer resolved query dtypes: prefill=torch.bfloat16, "
     "decode=torch.bfloat16, decode_backend=trtllm-gen, kv_cache_dtype=torch.bfloat16, arch=sm103",
     "whole_block_hits": "Disabling fine-grained prefix-cache hits because these KV cache managers "

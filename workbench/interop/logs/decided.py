@@ -75,6 +75,17 @@ DECIDED = (
         "every token.",
     ),
     message(
+        "expert_parallel",
+        r"`Expert parallelism is enabled`\.",
+        "Ranks have whole experts, instead of a share of every expert.",
+        fields={"enable_expert_parallel": True},
+    ),
+    message(
+        "backend_layout",
+        r"Using (?P<layout>[A-Z]+) `KV cache layout for` (?P<backend>\w+) backend",
+        "The order of heads and tokens in a block, as this backend requires it.",
+    ),
+    message(
         "query_dtypes",
         r"`FlashInfer resolved query dtypes: `.*?\barch=sm(?P<arch>\d{2,3})\b",
         "FlashInfer runs the attention, on a device of this compute capability.",
