@@ -32,7 +32,8 @@ def change(person: Person, count: int) -> None:
     for _ in range(count):
         person.change()
     person.settle()
-    assert person.door.session.errors == []
+    errors = person.door.session.errors
+    assert not errors, "\n".join(one.traceback for one in errors)
 
 
 @pytest.mark.parametrize("title", [DOOR, *LABS])
