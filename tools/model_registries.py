@@ -40,6 +40,8 @@ TEXT_CONFIGS = ("config.text_config", "config.get_text_config()", "self.text_con
 TESTS_OF_ATTENTION = ("is_backend_compatible", "_can_set_attn_implementation")
 """Methods of a class of transformers that say if its attention can be replaced; each release asks
 some of them."""
+KNOWS_PARTS = "MLAAttention"
+"""A layer that `transformers/base.py` builds since it looks at the text part, for latents."""
 REFUSES_PLANS = "does not support tensor parallel"
 """Said by `transformers/base.py` of 0.23 to a class that has no plan for ranks, nor for stages."""
 ABSENT_PACKAGES = ("cuda", "cutlass", "tiktoken", "timm", "torchaudio")
@@ -80,6 +82,7 @@ def main() -> None:
     without = library_models.without_plans(queried)
     built = library_models.built(alone, importlib.import_module(LIBRARY), played())
     entry["run_by_transformers"] = sorted({*elsewhere, *built})
+    entry["library_knows_parts"] = KNOWS_PARTS in source
     entry["without_plans"] = sorted(without & {*elsewhere, *built, *through_library})
     text = json.dumps(entry, indent=1) + "\n"
     (folder_of(release) / FILE).write_text(text, encoding="utf-8")

@@ -43,6 +43,8 @@ class ModelRegistry:
     """Architecture -> last release that had it."""
     run_by_transformers: frozenset[str]
     """Not served, but the Transformers library runs them, without states."""
+    library_knows_parts: bool
+    """What Transformers runs keeps latents, and the windows of a text part."""
     without_plans: frozenset[str]
     """Classes of Transformers that it refuses to split over ranks and stages."""
     with_state_dtype: frozenset[str]
@@ -79,6 +81,7 @@ def _model_registry(version: str, entry: Mapping[str, Any]) -> ModelRegistry:
         },
         last_versions=entry["last_versions"],
         run_by_transformers=frozenset(entry["run_by_transformers"]),
+        library_knows_parts=entry["library_knows_parts"],
         without_plans=frozenset(entry["without_plans"]),
         with_state_dtype=frozenset(entry["with_state_dtype"]),
         without_stages=frozenset(entry["without_stages"]),

@@ -29,7 +29,7 @@ def as_built(model: Model, settings: Settings, rules: RuleSet) -> Model:
     if model.stated is not None and not (model.stated.head_size or rules.counts_empty_heads):
         model = replace(model, stated=None)
     if model.architecture in rules.model_registry.run_by_transformers:
-        if not rules.library_knows_parts:
+        if not rules.model_registry.library_knows_parts:
             model = _as_older_library(model, model.unread_weights)
         model = _as_transformers_does(model, model.unread_weights)
     if model.architecture in rules.lists_blocks:

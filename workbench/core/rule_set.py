@@ -144,8 +144,6 @@ class RuleSet:
     all_backends: bool = False
     """Phase 1 queries all backends and the result suits all of them, instead of the first."""
     hybrid_prefix_caching: bool = False
-    library_knows_parts: bool = False
-    """What the Transformers library runs keeps latents, and the windows of a text part."""
     lists_blocks: frozenset[str] = frozenset()
     """Architectures with two layers in a block that are built of `Model.listed_blocks`."""
     linear_state_as_mla: bool = False

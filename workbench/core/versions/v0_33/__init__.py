@@ -261,7 +261,6 @@ V0_33 = V0_23.successor(
     # `is_vit_use_data_parallel(num_heads)` of its tower
     towers_left_whole=frozenset(f"Kimi{name}ForConditionalGeneration" for name in ("K25", "K3")),
     lists_blocks=frozenset(),
-    library_knows_parts=True,
     clamped_nvfp4=frozenset(),
     fp8_on_gfx=("gfx",),
     missing_kernels=MISSING_KERNELS,
