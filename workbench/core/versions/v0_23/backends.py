@@ -99,7 +99,8 @@ _ATTENTION = (
     Backend(
         "FLEX_ATTENTION",
         non_causal=True,
-        platforms=("cuda",),
+        # PyTorch's own kernel: ROCm takes it on request (RocmPlatform.get_attn_backend_cls)
+        platforms=("cuda", "rocm"),
         supported=M16,
         batch_invariant=True,
         dtypes=ALL_FLOATS,
