@@ -396,6 +396,31 @@ def test_a_model_chosen_for_a_log_is_compared_and_what_differs_is_said_first():
     assert "1 agrees with the rules, 0 not" in region(door, "understood")
 
 
+SETTINGS = {
+    "max_num_seqs 256": {"max_num_seqs": 256},
+    "gpu memory utilization 0.95": {"gpu_memory_utilization": 0.95},
+    "Max batched tokens 8192, Mamba cache mode align": {
+        "max_num_batched_tokens": 8192,
+        "mamba_cache_mode": "align",
+    },
+}
+
+
+@pytest.mark.parametrize("text", SETTINGS)
+def test_a_setting_is_set_by_its_label_or_its_name(panel, text):
+    before = panel.scenario
+    panel.submit(text)
+    assert panel.scenario == before.replace(**SETTINGS[text])
+    assert "Settings of nemotron-3-nano-30b-a3b" in region(panel, "understood")
+
+
+@pytest.mark.parametrize("text", ["tensor_parallel 1 2", "block size 528", "max_num_seqs"])
+def test_several_values_none_and_a_block_in_question_are_not_set(panel, text):
+    before = panel.scenario
+    panel.submit(text)
+    assert panel.scenario == before
+
+
 FATAL_LINE = (
     "ValueError: To serve at least one request with the models's max seq len (262144), (6.00 GiB "
     "KV cache is needed, which is larger than the available KV cache memory (3.83 GiB). Based on "

@@ -14,6 +14,7 @@ from workbench.interop.exchange import explain_log, from_vllm_command
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.questions import ANSWERED, Question, read_question
 from workbench.interop.said import MODEL_FIELD, said_words, words_of
+from workbench.interop.settings import read_settings
 from workbench.interop.understood import Understood
 from workbench.models import load_model
 from workbench.models.json_file import parse_config
@@ -54,7 +55,9 @@ def understand(text: str, present: Scenario, model: str | None = None) -> Unders
         raise ScenarioError("nothing_given", WANTED)
     found = (
         read(given, present)
-        for read in (_link, _json, _command, _comparison, _question, _word, _description)
+        for read in (
+            *(_link, _json, _command, _comparison, _setting, _question, _word, _description),
+        )
     )
     return next(filter(None, found), None) or _of_text(given, present, model)
 
@@ -95,6 +98,11 @@ def _command(text: str, present: Scenario) -> Understood | None:
     if not is_command(command):
         return None
     return _of_command(command, present, read_description(comment) or Description())
+
+
+def _setting(text: str, present: Scenario) -> Understood | None:
+    said = Description(read_settings(text))
+    return _described(_with(present, said), said, "Settings of") if said.fields else None
 
 
 def _comparison(text: str, present: Scenario) -> Understood | None:

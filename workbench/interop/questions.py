@@ -65,6 +65,7 @@ TOPICS = (
     BYTES,
     Topic(r"fields?|config(?:\.json)?|layers|heads?", "why", "Model fields"),
     Topic(r"backends?|kernels?|flash\w*|triton|flex\w*", "start", "Backends by TP"),
+    Topic(r"lmcache\w*|chunks?", "fits", "Chunks"),
     Topic(r"offload\w*|transfer\w*|connectors?|disaggregat\w*", "fits", "Offload and transfer"),
     Topic(
         r"0\.\d\d.*0\.\d\d|(?:chang|differ)\w+ .*0\.\d\d|versions?|releases?|upgrad\w+|update[sd]?",

@@ -1,0 +1,25 @@
+"""Read settings by their labels or names, each with one value: "max_num_seqs 256"."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.core.errors import ScenarioError
+from workbench.sweeps.language import parse_axes
+
+LONGEST = 200
+NOT_SET = {"model", "block_size"}
+"""A model has readers of its own; a block size is mostly one to explain: "block size 528"."""
+
+
+def read_settings(text: str) -> dict[str, Any]:
+    """Return field -> value; nothing for a text that is not only that."""
+    if "\n" in text or len(text) > LONGEST:
+        return {}
+    try:
+        axes = parse_axes(text)
+    except ScenarioError:
+        return {}
+    if NOT_SET & axes.keys() or any(len(values) != 1 for values in axes.values()):
+        return {}
+    return {name: value for name, (value,) in axes.items()}
