@@ -53,12 +53,8 @@ def understand(text: str, present: Scenario, model: str | None = None) -> Unders
     given = text.strip()
     if given.casefold() in HELP:
         raise ScenarioError("nothing_given", WANTED)
-    found = (
-        read(given, present)
-        for read in (
-            *(_link, _json, _command, _comparison, _setting, _question, _word, _description),
-        )
-    )
+    readers = (_link, _json, _command, _comparison, _setting, _question, _word, _description)
+    found = (read(given, present) for read in readers)
     return next(filter(None, found), None) or _of_text(given, present, model)
 
 
