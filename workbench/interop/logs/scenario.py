@@ -167,8 +167,9 @@ def resolved(reading: LogReading, resolve: Resolve) -> LogReading:
         try:
             plan = resolve(compared)
         except WorkbenchError as error:
-            is_other = reading.is_stand_in and error.field == "quantization"
-            if refusal is None and isinstance(error, Refused) and not is_other:
+            is_refused = isinstance(error, Refused)
+            is_other = is_refused and reading.is_stand_in and error.field == "quantization"
+            if refusal is None and is_refused and not is_other:
                 refusal = error
             if error.field not in compared or error.field in {"model", "rules"}:
                 refusal = refusal or error
@@ -178,7 +179,7 @@ def resolved(reading: LogReading, resolve: Resolve) -> LogReading:
             if is_other:
                 stand_in = f"{compared['model']} is quantized in another way, or not at all"
                 notes.append(f"Omitted {error.field} = {value} to compare sizes: {stand_in}.")
-            elif isinstance(error, Refused):
+            elif is_refused:
                 notes.append(f"Omitted {error.field} = {value} to compare sizes: {error.message}")
             else:
                 del fields[error.field]
