@@ -206,3 +206,12 @@ def test_prefix_ranges_of_each_request():
     assert part.error.value == ""
     assert part.cost.value == before
     assert shown.session.errors == []
+
+
+@pytest.mark.parametrize("device", ["MI300A", "Max 1550"])
+def test_a_device_of_another_platform_is_replaced_and_breaks_nothing(device):
+    shown = Shown(model="qwen3-8b", device=device, kv_cache_dtype="fp8")
+    assert shown.session.errors == []
+    for button in list(shown.panel._remedies.children):
+        button.click()
+        assert shown.session.errors == []

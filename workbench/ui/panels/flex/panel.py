@@ -35,7 +35,7 @@ OTHER_BACKEND = (
     "<p>These settings use another backend. Below is the same scenario with "
     "<b>FLEX_ATTENTION</b>; every button sets it as well.</p>"
 )
-WAYS_TO_FLEX = ({"kv_cache_dtype": "auto"}, {"platform": "cuda"}, {"model": "llama-3.1-8b"})
+WAYS_TO_FLEX = ({"kv_cache_dtype": "auto"}, {"device": "H100"}, {"model": "llama-3.1-8b"})
 """Single changes that lead to a plan of flex attention, nearest first."""
 NO_BLOCKS = "<p>No layer of this model uses a block size that FlexAttention supports.</p>"
 
@@ -173,7 +173,10 @@ class FlexPanel(Panel):
     def _ways_to_flex(self, plan: Plan) -> Iterator[widgets.Button]:
         """Yield buttons for single changes after which flex attention accepts the plan."""
         for changes in WAYS_TO_FLEX:
-            other = evaluate(plan.scenario.replace(backend=FLEX, **changes)).plan
+            try:
+                other = evaluate(plan.scenario.replace(backend=FLEX, **changes)).plan
+            except ScenarioError:  # it contradicts another field
+                continue
             if other is not None and self._as_flex(other)[0] is not None:
                 then = partial(self.session.replace, **changes)
                 yield self.apply_button(f"Apply {changes_text(changes)}", "Tested.", then)
