@@ -21,6 +21,8 @@ PART = re.compile(
     r",(?!\d{3}\b)|(?<!\s)\s+(?:on|with|and|at|using|for)\s+(?:(?:an?|the)\s+)?", re.IGNORECASE
 )
 """Between two parts; the comma of 32,768 is inside of one."""
+CONTINUED = "\\"
+"""The end of a line of a command that goes on in the next one."""
 MOST_WORDS, LONGEST_SPAN = 40, 6
 UNKNOWN = 100
 """Cost of a word in no span, next to 1 for a span."""
@@ -53,7 +55,7 @@ def read_description(text: str) -> Description | None:
 
     Errors: ScenarioError for words that are not understood next to others that are.
     """
-    if len(text.split()) > MOST_WORDS:
+    if len(text.split()) > MOST_WORDS or text.rstrip().endswith(CONTINUED):
         return None
     text = PRODUCT.sub(" ", text.strip())
     parts = [part for part in map(str.split, PART.split(text)) if part]
