@@ -107,4 +107,6 @@ class PointerPath(TablePath):
         return self._device([table.data_ptr() for table in tables], np.int64)
 
     def _device(self, values: ArrayLike, dtype: DTypeLike = np.int32) -> torch.Tensor:
-        return torch.from_numpy(np.asarray(values, dtype)).to(self.counts.device)
+        # A copy: an empty view has the address of its array, which another view may have as well,
+        # and Triton's interpreter knows storages by their addresses.
+        return torch.from_numpy(np.array(values, dtype)).to(self.counts.device)

@@ -192,3 +192,24 @@ def test_bug_13_context_parallel_slots_use_the_kernel_block_size(path, size, int
     kernel_blocks = (local[local >= 0] // 128).unique().tolist()
     assert kernel_blocks
     assert set(kernel_blocks) <= set(tables.model.row(0, 1))
+
+
+def test_a_write_without_ids_does_not_share_an_address(monkeypatch):
+    """Its ids are an empty view of what is staged, which begins where the first column does."""
+    tables = BlockTables(
+        table_groups([32], [32], [4]),
+        max_requests=2,
+        max_tokens=4,
+        num_blocks=50,
+        path="faithful-0.33",
+    )
+    tables.append(0, [[1, 2]])
+    tables.apply()
+    tables.clear(0)
+    staged = tables.staged
+    assert len(staged) == 1
+    assert len(staged.ids) == 0
+    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, _device: tensor)  # as on a CPU
+    columns = [tables._path._device(column) for column in (staged.group, staged.ids)]
+    group, ids = (column.untyped_storage().data_ptr() for column in columns)
+    assert group != ids
