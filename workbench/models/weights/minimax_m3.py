@@ -4,13 +4,13 @@ Source: `vllm/models/minimax_m3`, 0.33.
 """
 
 from workbench.core.weights import Part
+from workbench.models.weights.listed_experts import ListedMoe
 from workbench.models.weights.parts import (
     Config,
     Sizes,
     Unit,
     attention,
     column,
-    experts,
     mlp,
     norms,
     row,
@@ -23,15 +23,21 @@ BLOCK = tuple(
     for name in ("self_attn.qkv_proj", "self_attn.out_proj", "fc1", "fc2")
 )
 """As vLLM calls them: a checkpoint excludes them by these names."""
+EXPERTS = ListedMoe(
+    name="block_sparse_moe",
+    shared=("n_shared_experts",),
+    correction="use_routing_bias",
+    router_dtype="float32",
+    lists=("moe_layer_freq",),
+)
 AXES = 3
 """Of the angles: time, height and width."""
 
 
 def minimax_m3_layer(config: Config, number: int) -> list[Part]:
     """Return a layer, which may have experts, and an index of keys."""
-    listed = config.raw("moe_layer_freq")
-    if listed is None or listed[number] != 0:
-        feed = _experts(config)
+    if EXPERTS.has(config, number):
+        feed = EXPERTS.parts(config, number)
     else:
         feed = mlp(config, "mlp", config.size("dense_intermediate_size"))
     return [*_attention(config, number), *feed, *norms(config, 2)]
@@ -49,18 +55,6 @@ def _attention(config: Config, number: int) -> list[Part]:
     index = ((int(sparse["sparse_num_index_heads"]), each), (1, each))
     qkv = qkv._replace(outputs=(*qkv.outputs, *index))
     return [qkv, *rest, *2 * [whole("self_attn.index_norm", each)]]
-
-
-def _experts(config: Config) -> list[Part]:
-    count, inner = config.size("num_local_experts"), config.size("intermediate_size")
-    name, shared = "block_sparse_moe", config.size("n_shared_experts", default=0)
-    corrects = config.flag("use_routing_bias")
-    return [
-        whole(f"{name}.gate", count, inputs=config.hidden, dtype="float32"),
-        *[whole(f"{name}.correction", count, dtype="float32")] * corrects,
-        *(mlp(config, f"{name}.shared_experts", shared * inner) if shared else ()),
-        *experts(config, f"{name}.experts", count, inner),
-    ]
 
 
 def minimax_m3_tower(config: Config, size: Sizes) -> list[Part]:
