@@ -1,5 +1,6 @@
 """The messages about sizes of blocks, memory and what fits, in the order of a start."""
 
+from functools import partial
 from math import ceil, lcm
 from typing import Any
 
@@ -113,6 +114,14 @@ TOKENS = Compare(
     fits=fits_tokens,
     otherwise=_old_tokens,
 )
+
+_auto_fit = partial(
+    message,
+    compares=(Compare("max_model_len", rounded=True),),
+    fields={"max_model_len": -1},
+    is_explicit=True,
+)
+"""What vLLM says of --max-model-len -1."""
 
 SIZES = (
     message(
@@ -237,21 +246,15 @@ SIZES = (
         "The longest request that the cache holds, found by halving.",
         lambda values, _scenario: f"Set --max-model-len {values['estimated']}.",
     ),
-    message(
+    _auto_fit(
         "auto_fit_whole",
         r"`Auto-fit max_model_len: full model context length` (?P<max_model_len>\d+) fits",
         "--max-model-len -1: the longest request of the model fits, so nothing was cut.",
-        compares=(Compare("max_model_len", rounded=True),),
-        fields={"max_model_len": -1},
-        is_explicit=True,
     ),
-    message(
+    _auto_fit(
         "auto_fit",
         r"`Auto-fit max_model_len: reduced` from (?P<before>\d+) to (?P<max_model_len>\d+) to fit",
         "--max-model-len -1: the longest request was cut to what the memory holds.",
-        compares=(Compare("max_model_len", rounded=True),),
-        fields={"max_model_len": -1},
-        is_explicit=True,
     ),
 )
 """Messages about the cache, in the order of a start."""
