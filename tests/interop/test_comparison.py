@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from time import process_time
 
 import pytest
 
@@ -75,3 +76,10 @@ def test_a_side_that_is_refused_is_said_and_nothing_is_pinned():
     assert door.scenario.kv_cache_dtype == "fp8"
     door.set("tensor_parallel", json.dumps(2))
     assert door.session.errors == []
+
+
+@pytest.mark.parametrize("text", ["a vs " + "!" * 30_000 + "b", "a or " * 20_000 + "\nb"])
+def test_a_long_line_is_answered_in_time(text):
+    begun = process_time()
+    assert read_comparison(text) is None
+    assert process_time() - begun < 1  # a pattern that tries every end takes many seconds

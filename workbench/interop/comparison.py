@@ -15,12 +15,13 @@ LEAD = (
     r"what is better[:,]?|(?:should|would|can) (?:i|we) (?:use|take|run|choose)|is)"
 )
 BETWEEN = r"vs\.?|versus|against|or|instead of|compared (?:to|with)"
-PAIR = re.compile(rf"(?:{LEAD} )?(.+?),? (?:{BETWEEN}) (.+?)\W*", re.IGNORECASE)
+PAIR = re.compile(rf"(?:{LEAD} )?(.+?),? (?:{BETWEEN}) (.+)", re.IGNORECASE)
 NAMED_PAIR = re.compile(
-    r"(?:compare|(?:what is )?the difference between) (.+?) (?:and|with|to) (.+?)\W*",
+    r"(?:compare|(?:what is )?the difference between) (.+?) (?:and|with|to) (.+)",
     re.IGNORECASE,
 )
 """Pairs with words that have other meanings, too, where nothing is compared."""
+WORD = re.compile(r"\w")
 SHARED = ("model", "device", "rules", "platform")
 """Fields that are said once for both: "TP 4 vs TP 8 on H100"."""
 RANKS = frozenset(SHORT)
@@ -35,12 +36,22 @@ class Compared(NamedTuple):
 
 def read_comparison(text: str) -> Compared | None:
     """Return what a line compares; None if it is not two descriptions with something between."""
+    text = _without_end(text.strip())
+    if "\n" in text:
+        return None
     for pattern in (PAIR, NAMED_PAIR):
-        if found := pattern.fullmatch(text.strip()):
+        if found := pattern.fullmatch(text):
             first, second = map(_description, found.groups())
             if first and second and not _are_releases(first, second):
                 return _shared_out(first, second)
     return None
+
+
+def _without_end(text: str) -> str:
+    """Return a text without the marks after its last word."""
+    # not in the pattern, where many marks inside of a text would take a time that grows as n * n
+    last = next((at for at in range(len(text), 0, -1) if WORD.match(text[at - 1])), 0)
+    return text[:last]
 
 
 def _description(text: str) -> Description | None:
