@@ -33,7 +33,7 @@ DECIDED = (
     ),
     message(
         "gemma_heads",
-        r"`Gemma4 model has heterogeneous head dimensions` .*?(?:\.|\)) "
+        r"`Gemma4 model has heterogeneous head dimensions` .{0,200}?(?:\.|\)) "
         r"(?:FA4 not available, forcing|Forcing) TRITON_ATTN backend",
         "Layers have heads of two sizes, and one backend computes all of them.",
     ),
@@ -87,7 +87,7 @@ DECIDED = (
     ),
     message(
         "query_dtypes",
-        r"`FlashInfer resolved query dtypes: `.*?\barch=sm(?P<arch>\d{2,3})\b",
+        r"`FlashInfer resolved query dtypes: `.{0,300}?\barch=sm(?P<arch>\d{2,3})\b",
         "FlashInfer runs the attention, on a device of this compute capability.",
         fields=_capability_field,
         is_distinct=False,

@@ -139,9 +139,9 @@ MEMORY = (
         "memory_summary",
         r"Free memory on device \((?P<free_gib>[\d.]+)/(?P<total_gib>[\d.]+) GiB\) on startup\. "
         r"`Desired GPU memory utilization is` \((?P<gpu_memory_utilization>[\d.]+), "
-        r"(?P<requested_gib>[\d.]+) GiB\)\. Actual usage is .*? GiB for CUDAGraph memory\. "
+        r"(?P<requested_gib>[\d.]+) GiB\)\. Actual usage is .{0,300}? GiB for CUDAGraph memory\. "
         r"Replace gpu_memory_utilization config with \x60?--kv-cache-memory=(?P<share_bytes>-?\d+)"
-        r"\b.*?--kv-cache-memory=(?P<device_bytes>-?\d+)\b.*?"
+        r"\b.{0,200}?--kv-cache-memory=(?P<device_bytes>-?\d+)\b.{0,200}?"
         r"Current kv cache memory in use is "
         r"(?:(?P<available_gib>[\d.]+) GiB|(?P<available_bytes>\d+) bytes)",
         "What the device's memory was spent on, after the graphs were captured.",
