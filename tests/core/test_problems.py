@@ -431,6 +431,17 @@ PROBLEMS = [
         id="fp8-blocks-with-float16",
     ),
     pytest.param(
+        {
+            "model": bamba(vocab_size=1000),
+            "draft_model": llama(vocab_size=1000, max_position_embeddings=512),
+            "num_speculative_tokens": 1,
+        },
+        "state_block_exceeds_draft",
+        "--mamba-block-size can only be set with --enable-prefix-caching",
+        {"enable_prefix_caching": True},
+        id="draft-model-shorter-than-a-state-block",
+    ),
+    pytest.param(
         {"model": granitemoehybrid(), "num_speculative_tokens": 3},
         "drafted_states_outgrow_page",
         None,

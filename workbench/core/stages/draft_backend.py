@@ -19,6 +19,8 @@ from workbench.core.stages.backend_requests import (
 )
 from workbench.core.stages.float_caches import mismatched_float
 from workbench.core.stages.layer_backends import refuse_unbuilt
+from workbench.core.stages.refusals import state_block_of_draft
+from workbench.core.stages.speculation import followed_length
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -65,6 +67,8 @@ def draft_backend(run: WorkingPlan) -> None:
     drafter = run.drafter
     if drafter is None:
         return
+    if (longest := followed_length(run)) is not None:  # V2 has shortened the target's
+        state_block_of_draft(run, longest)
     attention, query = drafter.attention, _query(run, drafter)
     run.draft_kv_cache_dtype = dtype = query.kv_cache_dtype
     if keeps_drafts_whole(run):

@@ -54,29 +54,38 @@ def xpu_batch_invariance(run: WorkingPlan) -> None:
 
 def max_model_len(run: WorkingPlan) -> None:
     """Resolve L and refuse one that is longer than the model."""
-    explicit, model = run.settings.max_model_len, run.model
-    stretched = run.rules.yarn_stretches
-    derived = model.derived_max_model_len if stretched else model.yarn_as_written
-    if (model.whole_model_type or model.model_type) in run.rules.completes_lengths:
-        derived = model.class_max_model_len or derived
+    explicit, derived = run.settings.max_model_len, _derived_length(run)
     if explicit == -1 and derived is None:
         raise run.refusal(
             "max_model_len_not_limited",
             operands={"max_model_len": explicit},
             default_max_model_len=DEFAULT_MAX_MODEL_LEN,
         )
-    if explicit in (None, -1):
-        run.max_model_len = model.default_max_model_len or derived or DEFAULT_MAX_MODEL_LEN
-    else:
-        assert explicit is not None
-        run.max_model_len = explicit
-        if derived is not None and explicit > derived:
-            raise run.refusal(
-                "max_model_len_too_long",
-                operands={"max_model_len": explicit, "derived_max_model_len": derived},
-                candidates=[{"max_model_len": derived}],
-            )
+    run.max_model_len = _own_length(run)
+    if explicit is not None and derived is not None and explicit > derived:
+        raise run.refusal(
+            "max_model_len_too_long",
+            operands={"max_model_len": explicit, "derived_max_model_len": derived},
+            candidates=[{"max_model_len": derived}],
+        )
     run.step(MAX_MODEL_LEN, run.max_model_len, explicit=explicit, derived=derived)
+
+
+def _derived_length(run: WorkingPlan) -> int | None:
+    """Return the longest request that the model's config.json allows."""
+    model, stretched = run.model, run.rules.yarn_stretches
+    derived = model.derived_max_model_len if stretched else model.yarn_as_written
+    if (model.whole_model_type or model.model_type) in run.rules.completes_lengths:
+        derived = model.class_max_model_len or derived
+    return derived
+
+
+def _own_length(run: WorkingPlan) -> int:
+    """Return the longest request, before a draft model limits it."""
+    explicit = run.settings.max_model_len
+    if explicit is not None and explicit != -1:
+        return explicit
+    return run.model.default_max_model_len or _derived_length(run) or DEFAULT_MAX_MODEL_LEN
 
 
 def kv_cache_dtype(run: WorkingPlan) -> None:
@@ -217,10 +226,30 @@ def _registry_text(name: str, last: str | None) -> str:
 def mamba_block_size(run: WorkingPlan) -> None:
     """Refuse a mamba block size without prefix caching, unless it is the longest request."""
     explicit = run.settings.mamba_block_size
-    if explicit is None or explicit == run.max_model_len or run.enable_prefix_caching:
+    if explicit in (None, run.max_model_len) or run.enable_prefix_caching:
+        state_block_of_draft(run, run.max_model_len)
         return
     raise run.refusal(
         "mamba_block_size_without_prefix_caching",
         operands={"mamba_block_size": explicit, "max_model_len": run.max_model_len},
+        vllm_text=BLOCK_WITHOUT_CACHING,
+    )
+
+
+def state_block_of_draft(run: WorkingPlan, draft_length: int) -> None:
+    """Stop at a state block of the target's longest request where a draft model follows less.
+
+    draft_length: the longest request of the configuration that vLLM checks, in tokens.
+    """
+    # MambaModelConfig sets the block before `_limit_max_model_len_to_draft` (0.33), and
+    # DraftModelProposer of the V1 runner puts the draft model into a copy of the configuration.
+    model, block = run.model, run.settings.mamba_block_size or _own_length(run)
+    has_block = model.is_hybrid or model.is_attention_free
+    if not has_block or run.enable_prefix_caching or draft_length == block:
+        return
+    run.problem(
+        "state_block_exceeds_draft",
+        operands={"mamba_block_size": block, "draft_max_model_len": draft_length},
+        candidates=({"enable_prefix_caching": True}, {"max_model_len": draft_length}),
         vllm_text=BLOCK_WITHOUT_CACHING,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from workbench.core.errors import Refused, unknown_name_message
 from workbench.core.model import Model
 from workbench.core.rule_set import RULE_SETS
+from workbench.core.runner import model_runner
 from workbench.core.speculation import (
     DRAFT_MODEL,
     HIDDEN_STATES,
@@ -80,7 +81,7 @@ def speculative_method(run: WorkingPlan) -> None:
         mtp_layers=len(run.model.mtp.layers) if run.model.mtp is not None else 0,
         drafter_layers=0 if run.drafter is None else len(run.drafter.layers),
     )
-    _limit_length(run, method)
+    _limit_length(run)
     _not_counted(run, method)
 
 
@@ -100,18 +101,25 @@ def method_for(model: Model, settings: Settings, rules: SpeculationRules) -> str
     return rules.detected(draft, explicit or DRAFT_MODEL)
 
 
-def _limit_length(run: WorkingPlan, method: str) -> None:
-    """Shorten the longest request to the draft model's, which cannot draft beyond it (0.33)."""
+def followed_length(run: WorkingPlan) -> int | None:
+    """Return the longest request that a draft model follows, None without a limit below L."""
     draft = run.model.drafter
-    if draft is None or method != DRAFT_MODEL or not run.rules.speculation.limits_length:
-        return
-    # VllmConfig._limit_max_model_len_to_draft; heads share the target's positions.
+    if draft is None or run.speculative_method != DRAFT_MODEL:  # heads share the target's positions
+        return None
     as_written = draft.derived_max_model_len if run.rules.yarn_stretches else draft.yarn_as_written
     derived = as_written or draft.derived_max_model_len
     if derived is None:  # it takes the target's
-        return
+        return None
     longest = draft.default_max_model_len or derived
-    if longest >= run.max_model_len:
+    return longest if longest < run.max_model_len else None
+
+
+def _limit_length(run: WorkingPlan) -> None:
+    """Shorten the longest request to the draft model's, which cannot draft beyond it (0.33)."""
+    # VllmConfig._limit_max_model_len_to_draft
+    draft, longest = run.model.drafter, followed_length(run)
+    limits = run.rules.speculation.limits_length and model_runner(run) == "v2"
+    if draft is None or longest is None or not limits:
         return
     run.step(DRAFT_LENGTH, longest, max_model_len=run.max_model_len, draft_model=draft.name)
     run.log(
