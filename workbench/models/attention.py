@@ -127,8 +127,7 @@ def _has_sinks(fields: Fields) -> bool:
 
 def _read_mla(fields: Fields, heads: int) -> Attention:
     rank = fields.integer("kv_lora_rank")
-    named = fields.model_type in ROPE_IS_HEAD_DIM and fields.has("head_dim")
-    rope = fields.integer("head_dim" if named else "qk_rope_head_dim")
+    rope = fields.integer(_rope_field(fields))
     fields.note("head_size", rank + rope, "kv_lora_rank + qk_rope_head_dim (MLA)")
     return Attention(
         num_heads=heads,
@@ -142,6 +141,17 @@ def _read_mla(fields: Fields, heads: int) -> Attention:
         v_head_dim=fields.integer("v_head_dim"),
         indexer=_indexer(fields) if fields.has("index_topk") else None,
     )
+
+
+def _rope_field(fields: Fields) -> str:
+    """Return the field with the size of the rotary part of a head."""
+    if fields.model_type not in ROPE_IS_HEAD_DIM or not fields.has("head_dim"):
+        return "qk_rope_head_dim"
+    # _get_qk_rope_head_dim, 0.23 and 0.33: two equal parts are taken for a file that the class
+    # wrote, and the part is read from the file itself.
+    equals_rest = fields.integer("head_dim") == fields.integer("qk_nope_head_dim")
+    is_read_again = equals_rest and not fields.prefix and fields.has("qk_rope_head_dim")
+    return "qk_rope_head_dim" if is_read_again else "head_dim"
 
 
 def _read_expanded(fields: Fields, heads: int) -> Attention:
