@@ -136,7 +136,7 @@ def test_a_model_that_is_not_known_is_not_answered_for_another(text, unknown):
     question = read_question(text)
     assert question is not None
     assert question.unknown == unknown
-    notice = f"{unknown} is not in the catalog, so this is not about it."
+    notice = f"{unknown} is not known here, so this is not about it."
     assert (notice in answer(text)[1]) == bool(unknown)
 
 

@@ -6,6 +6,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.prefix.hits import reason_without_hits, shortest_prompt_with_hit
 from workbench.core.what_if.answers import answers
+from workbench.core.what_if.reach import longest_fit
 from workbench.interop.questions import Question
 from workbench.views.offload.break_even import links_text, loaded_text
 from workbench.views.settings import changes_text, in_labels
@@ -24,7 +25,7 @@ def lab_answer(question: Question, plan: Plan, length_tokens: int) -> str:
     """
     if question.concurrency is not None:
         return in_labels(concurrency_answer(question.concurrency, plan, length_tokens))
-    answer = ANSWERS.get(question.topic.lab)
+    answer = ANSWERS.get(question.special or question.topic.lab)
     if answer is None or question.term is not None:
         return ""
     try:
@@ -90,6 +91,30 @@ def _hits(question: Question, plan: Plan, length: int) -> str:
     )
 
 
+def _longest(_question: Question, plan: Plan, _length: int) -> str:
+    found, most = longest_fit(plan), tokens_text(plan.max_model_len)
+    if found is None or not found[1]:
+        return ""
+    if found[0] == plan.max_model_len:
+        return f"A request may have all {most} of the max model length: the cache holds it."
+    least, longest = found[0], tokens_text(found[1])
+    range_text = longest if least == found[1] else f"{least:,} to {longest}"
+    flag = f"--max-model-len {least}" if least else "a device with more memory"
+    return (
+        f"The longest request that fits has {range_text}, of {most} that are allowed. vLLM starts "
+        f"for sure with {flag}."
+    )
+
+
+def _request(_question: Question, plan: Plan, length: int) -> str:
+    found = answers(plan, length)
+    if found.request_bytes is None:
+        return ""
+    engine = "" if plan.settings.tensor_parallel == 1 else ", of all GPUs of its engine together"
+    size = short_bytes_text(found.request_bytes)
+    return f"One request of {tokens_text(length)} takes {size} of the KV cache{engine}."
+
+
 def concurrency_answer(times: float, plan: Plan, length: int) -> str:
     """Return what a printed concurrency means: the cache that it is of, and shorter requests."""
     longest, shorter = answers(plan, plan.max_model_len), answers(plan, length)
@@ -116,5 +141,7 @@ ANSWERS: dict[str, Callable[[Question, Plan, int], str]] = {
     "Prefix hits": _hits,
     "Backends by TP": _backends,
     "Offload and transfer": _offload,
+    "longest": _longest,
+    "request": _request,
 }
-"""Title of a lab -> its answer."""
+"""Title of a lab, or kind of a question -> its answer."""

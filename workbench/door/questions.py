@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from workbench.core.devices import DEVICES
 from workbench.core.plan import Plan
 from workbench.core.what_if.answers import Answers
-from workbench.core.what_if.next_steps import next_step, single_changes
+from workbench.core.what_if.next_steps import MOST_DEVICES, next_step, single_changes
+from workbench.core.what_if.reach import machines
 from workbench.door.lab_answers import lab_answer
 from workbench.door.labs import LABS
 from workbench.door.models import models_html
@@ -17,7 +19,7 @@ from workbench.interop.understood import Understood
 from workbench.scenario import FIELDS
 from workbench.views.door.buttons import button, data_button
 from workbench.views.door.next_cards import gains_and_costs
-from workbench.views.door.tiles import answer_to
+from workbench.views.door.tiles import STARTS, answer_to
 from workbench.views.door.trial import tried_words
 from workbench.views.html import Html, bullets, fold, join, prose, tag
 from workbench.views.settings import changes_text
@@ -33,7 +35,7 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
         return Html()
     topic, parts = question.topic, []
     if question.unknown:
-        words = f"{question.unknown} is not in the catalog, so this is not about it."
+        words = f"{question.unknown} is not known here, so this is not about it."
         parts.append(tag("p", words, class_="wb-error"))
     if question.term is not None:
         parts.append(tag("p", prose(question.term.meaning)))
@@ -52,7 +54,7 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
         parts.append(use_buttons(found.scenes, {}))
     if topic.is_of_catalog:
         parts.append(models_html())
-    choices = list(_choices(question, plan, answers))
+    choices = [*_machines(question, plan), *_choices(question, plan, answers)]
     if choices:
         parts.append(bullets(choices))
     elif topic.view == "what_if":
@@ -75,11 +77,25 @@ def _use(scene: CandidateScenario, known: Mapping[str, Any]) -> Html:
     return data_button(", ".join(named), "use", scene.fields)
 
 
+def _machines(question: Question, plan: Plan) -> Iterator[Html]:
+    """Yield the fewest devices on which it starts: of the device that is set, else of the first."""
+    if question.special != "devices":
+        return
+    device = plan.settings.device
+    found = machines(plan, DEVICES if device is None else (device,))
+    for one in found[:LISTED]:
+        label = f"{one.answers.devices} x {one.changes['device']}"
+        words = join(f" {STARTS[one.answers.starts]}: ", answer_to("fits", one.answers), ".")
+        yield join(data_button(label, "apply", one.changes), words)
+    if not found:
+        on = f"number of {device}" if device else "device"
+        yield Html(f"No {on} up to {MOST_DEVICES} GPUs is known to start it.")
+
+
 def _choices(question: Question, plan: Plan, before: Answers) -> Iterator[Html]:
     """Yield every change of the fields in question, with what it gains and what it costs."""
-    for changes in single_changes(plan):
-        if next(iter(changes)) not in question.choices:
-            continue
+    single = (one for one in single_changes(plan) if next(iter(one)) in question.choices)
+    for changes in (*single, *({"rules": name} for name in question.releases)):
         step = next_step(plan, before, changes)
         if step is not None:
             apply = data_button(f"Apply {changes_text(step.changes)}", "apply", dict(step.changes))

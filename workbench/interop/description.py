@@ -180,9 +180,14 @@ def _known() -> Mapping[str, tuple[str, list[str]]]:
 
 
 def _has_in_order(name: Sequence[str], words: Sequence[str]) -> bool:
-    """Return whether a name begins with the first word and has all others, in their order."""
+    """Return whether a name begins with the first word and has all others, in their order.
+
+    People write 4 for 4.0.
+    """
     rest = iter(name[1:])
-    return name[0] == words[0] and all(word in rest for word in words[1:])
+    return name[0] == words[0] and all(
+        any(one in {word, f"{word}.0"} for one in rest) for word in words[1:]
+    )
 
 
 def _letters(name: str) -> str:
@@ -192,7 +197,7 @@ def _letters(name: str) -> str:
 NUMBERS = {"one": 1, "two": 2, "four": 4, "eight": 8, "sixteen": 16}
 SHORT_DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
 HOW_MANY = rf"\d{{1,4}}|{'|'.join(NUMBERS)}"
-DEVICE = r"[a-z]\w*(?:[ -]\w+)*"
+DEVICE = r"(?:[a-z]\w*|(?<!\d)\d{4})(?:[ -]\w+)*"
 SAID: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
     (rf"(?:({HOW_MANY}) ?[x*\u00d7]? ?)?({DEVICE}?)(?: gpus?)?", _devices),
     (rf"({DEVICE}?) ?[x*\u00d7] ?(\d{{1,4}})", lambda name, count: _devices(count, name)),

@@ -34,9 +34,15 @@ def glossary() -> Mapping[str, tuple[Term, ...]]:
 
 
 def defined(text: str) -> Term | None:
-    """Return the word that a line asks the meaning of; None for anything else."""
+    """Return the word that a line asks the meaning of; None for anything else.
+
+    The size of a unit is declared with the unit: hash block size with hash block.
+    """
     found = DEFINES.fullmatch(text.strip())
-    return _by_name().get(_name(found["word"])) if found else None
+    if found is None:
+        return None
+    name, terms = _name(found["word"]), _by_name()
+    return terms.get(name) or terms.get(name.removesuffix(" size"))
 
 
 @cache

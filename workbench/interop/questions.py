@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from workbench.core.versions import RULE_SETS
 from workbench.interop.description import Description, read_words
 from workbench.interop.glossary import Term, defined
 from workbench.scenario.sizes import integer_value
@@ -22,6 +23,11 @@ ASKS = re.compile(
 )
 NO_QUESTION = re.compile(r"[\n{}=/]|:(?! )|.{161}")
 """In a log, a link, a path or a command; a colon in a sentence has a space after it."""
+DEVICE = re.compile(
+    r"(?:[RG]TX|TPU|Gaudi|Radeon|Quadro|Arc)[ -]?(?:[A-Z]{1,3}[ -]?)?\w*\d\w*|MI\d{2,3}\w?|"
+    r"\b[A-Z]\d{3}\b|\bT4\b"
+)
+"""Words that look like the name of a device."""
 NAME = re.compile(r"[a-z]\w*-[\w.-]*\d[\w.-]*", re.IGNORECASE)
 """A word that looks like the name of a model, such as whisper-large-v3."""
 LONGEST_PHRASE = 4
@@ -60,6 +66,11 @@ BARE_WHY = (
 """A why about what is on the screen, and not about something else in the world."""
 WHY = Topic(rf"{BARE_WHY}|blocks?|sizes?|padding|page\w*|align\w*|state|{NUMBER}", "why")
 BYTES = Topic(r"bytes?|address|offset", "why", "Page bytes")
+VERSIONS = Topic(
+    r"0\.\d\d.*0\.\d\d|(?:chang|differ)\w+ .*0\.\d\d|versions?|releases?|upgrad\w+|update[sd]?",
+    "versions",
+    "Versions",
+)
 TOPICS = (
     Topic(MODELS, is_of_catalog=True),
     BYTES,
@@ -67,21 +78,22 @@ TOPICS = (
     Topic(r"backends?|kernels?|flash\w*|triton|flex\w*", "start", "Backends by TP"),
     Topic(r"lmcache\w*|chunks?", "fits", "Chunks"),
     Topic(r"offload\w*|transfer\w*|connectors?|disaggregat\w*", "fits", "Offload and transfer"),
-    Topic(
-        r"0\.\d\d.*0\.\d\d|(?:chang|differ)\w+ .*0\.\d\d|versions?|releases?|upgrad\w+|update[sd]?",
-        "versions",
-        "Versions",
-    ),
+    VERSIONS,
     Topic(r"sweeps?|sweeping|pareto|grid search", "what_if", "Sweeps"),
     Topic(r"hits?|hitting|prefix\w*|(?<!kv[ -])cach(?:e|es|ed|ing)|reus\w+", "hits", "Prefix hits"),
     Topic(r"how (?:many|much)", "fits", "Groups and capacity"),
-    Topic(r"or|vs|versus|better|best|improve|instead|faster|cheaper", "what_if", "Sweeps"),
+    Topic(
+        r"or|vs|versus|better|best|improve|instead|faster|cheaper|worth|costs?|overhead|benefits?|"
+        r"difference between",
+        "what_if",
+        "Sweeps",
+    ),
     Topic(
         r"start\w*|support\w*|boot\w*|launch\w*|runs?|crash\w*|oom|fails?|errors?|work\w*", "start"
     ),
     Topic(
-        r"fits?|memory|concurren\w+|requests?|users?|capacity|gpus?|"
-        r"(?:max\w*|longest) (?:context|length|model len\w*|prompts?)",
+        r"fits?|memory|concurren\w+|requests?|prompts?|users?|capacity|gpus?|batch size|context|"
+        r"(?:max\w*|longest) length|max\w*[-_ ]model[-_ ]len\w*",
         "fits",
     ),
     WHY,
@@ -89,8 +101,21 @@ TOPICS = (
 )
 """The first that fits is taken: the special ones, the four answers, then any other change."""
 
-LENGTH = re.compile(r"(?<![\w.,])(?:(\d[\d,.]*k)\b|(\d[\d,]*)[ -]tokens?\b)", re.IGNORECASE)
-"""A request length in a question that is not about a block."""
+LENGTH = re.compile(r"(?<![\w.,])(?:(\d[\d,.]*k)\b|(\d[\d,]{2,})[ -]tokens?\b)", re.IGNORECASE)
+"""A request length in a question that is not about a block; drafts are fewer tokens."""
+OF_LENGTH = r"context|length|model len\w*|prompts?|requests?"
+NOT_DEVICES = r"requests|prompts|tokens|users|blocks|bytes|layers"
+SPECIAL = {
+    "longest": rf"(?:max\w*|longest|largest|full) (?:\w+ )?(?:{OF_LENGTH})|"
+    rf"max\w*[-_]model[-_]len\w*|how (?:long|large|big) (?:can|may|could) .*(?:{OF_LENGTH})",
+    "devices": r"(?:how many|fewest|minimum|smallest|cheapest|least|which|what) (?:\w+ )?"
+    r"(?:gpus?(?! memory)|devices?|cards?|hardware)|"
+    rf"how many (?!{NOT_DEVICES})(?:\w+ ){{1,3}}(?:for|do|to|are)|"
+    r"(?:memory|vram) (?:do|does|is|i|we|to) .*(?:need|run|serve)",
+    "request": r"(?:memory|bytes|gib|gb|vram|size|cache) .*(?:requests?|prompts?|users?|context)|"
+    r"(?:requests?|prompts?|users?) (?:use|takes?|needs?|costs?)",
+}
+"""Kind of question -> words for it; each has an answer of its own."""
 CHOICES = {
     "tensor_parallel": r"tp|tensor|gpus?",
     "kv_cache_dtype": r"fp8|dtype|quanti\w+|8.?bit",
@@ -106,6 +131,8 @@ WEIGHED = frozenset({"kv_cache_dtype", "num_speculative_tokens", "speculative_me
 SETS = r"set|use|force|choose|pick|try|get|have|make|take|lower|reduce|--block-size"
 """Words for a block size that is wanted, in a question about blocks."""
 
+OF_VLLM = r"^why (?:does|did|has|is)"
+"""Words for a block size that vLLM has chosen."""
 OF_MODELS = r"(?:which|what) models?"
 """Words for models with a block size: it is then not wanted of the present one."""
 
@@ -134,7 +161,11 @@ class Question:
     term: Term | None = None
     """The word whose meaning is in question."""
     unknown: str = ""
-    """A word that looks like the name of a model, and is not one that is known."""
+    """What looks like the name of a model or a device, and is not one that is known."""
+    releases: tuple[str, ...] = ()
+    """The versions of vLLM in question: those that it names, else the newest."""
+    special: str = ""
+    """The kind of a question that has an answer of its own; empty: the tiles answer it."""
     concurrency: float | None = None
     """What vLLM printed as the maximum concurrency, such as 1.9 for "1.9x"."""
     byte: int | None = None
@@ -168,11 +199,12 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
     if weighs:  # what is weighed is not set
         fields = {name: value for name, value in fields.items() if name not in WEIGHED}
     said = Description(fields, None if topic == WHY else _length(text))
-    choices = tuple(name for name, words in CHOICES.items() if weighs and _has(words, text))
+    is_tried = any(one.view == "what_if" for one in topics)
+    choices = tuple(name for name, words in CHOICES.items() if is_tried and _has(words, text))
     numbers = [int(one.replace(",", "")) for one in re.findall(NUMBER, text) if topic == WHY]
     sizes = [one for one in numbers if one not in said.fields.values()]
     tokens = sizes[0] if sizes else None
-    is_wanted = tokens is not None and _has(SETS, text) and not _has(OF_MODELS, text)
+    is_wanted = tokens is not None and _has(SETS, text) and not _has(f"{OF_MODELS}|{OF_VLLM}", text)
     return Question(
         topic,
         said=said,
@@ -180,6 +212,8 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
         choices=choices,
         block_tokens=tokens,
         is_wanted=is_wanted,
+        releases=_releases(text) if topic == VERSIONS else (),
+        special=_special(text) if topic.view == "fits" else "",
         byte=_byte(text) if topic == BYTES else None,
         concurrency=_concurrency(text),
         views=tuple(dict.fromkeys(one.view for one in topics if one.view)),
@@ -188,6 +222,14 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
 
 def _has(words: str, text: str) -> bool:
     return re.search(rf"(?<![\w.-])(?:{words})(?![\w-])", text, re.IGNORECASE) is not None
+
+
+def _releases(text: str) -> tuple[str, ...]:
+    return tuple(name for name in RULE_SETS if _has(re.escape(name), text)) or (RULE_SETS.newest,)
+
+
+def _special(text: str) -> str:
+    return next((kind for kind, words in SPECIAL.items() if _has(words, text)), "")
 
 
 def _byte(text: str) -> int | None:
@@ -209,7 +251,7 @@ def _length(text: str) -> int | None:
 
 
 def _said(text: str) -> tuple[dict[str, Any], str]:
-    """Return the devices, the model and the version that the words name, and an unknown model."""
+    """Return the devices, the model and the version that the words name, and an unknown name."""
     words = re.findall(r"[\w./-]*\w", text)
     fields: dict[str, Any] = {}
     unknown = [one for one in words if NAME.fullmatch(one)]
@@ -217,7 +259,11 @@ def _said(text: str) -> tuple[dict[str, Any], str]:
         if found := read_words(phrase):
             fields = {**found, **fields}
             unknown = [one for one in unknown if one not in phrase.split()]
-    return fields, unknown[0] if unknown and "model" not in fields else ""
+    if "model" in fields:
+        unknown = []
+    if "device" not in fields and (device := DEVICE.search(text)):
+        unknown.append(device[0])
+    return fields, unknown[0] if unknown else ""
 
 
 def _phrases(words: list[str]) -> Iterator[str]:

@@ -40,6 +40,10 @@ def said_words(
 
 
 def set_fields(scenario: Scenario) -> dict[str, Any]:
-    """Return the fields that differ from their default, without the model."""
-    values = ((one, getattr(scenario, one)) for one in FIELDS if one != MODEL_FIELD)
+    """Return the fields that differ from their default, without the model.
+
+    A device says which platform it is of.
+    """
+    omitted = {MODEL_FIELD} if scenario.device is None else {MODEL_FIELD, "platform"}
+    values = ((one, getattr(scenario, one)) for one in FIELDS if one not in omitted)
     return {one: value for one, value in values if value != FIELDS[one].default}

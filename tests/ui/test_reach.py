@@ -1,0 +1,136 @@
+"""How far a scenario reaches is answered in a sentence: lengths, devices, bytes of a request."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import workbench as wb
+from tests.ui.panels import region
+from tests.ui.test_questions import answer
+from workbench.core.capacity.blocks import needed_bytes
+from workbench.core.devices import DEVICES
+from workbench.core.what_if.answers import answers
+from workbench.core.what_if.reach import longest_fit, machines
+from workbench.interop.description import read_description
+from workbench.interop.glossary import defined
+from workbench.interop.questions import read_question
+from workbench.models import catalog_names
+
+
+@given(
+    st.sampled_from(catalog_names()), st.sampled_from(["0.23", "0.33"]), st.integers(1, 40 * 2**30)
+)
+def test_the_longest_request_fits_and_no_longer_one_does(model, rules, size):
+    plan = wb.explore(model=model, rules=rules, kv_cache_memory_bytes=size).plan
+    found = None if plan is None else longest_fit(plan)
+    if plan is None or plan.cache is None or found is None:
+        return
+    least, most = found
+    assert least == most
+    usable = plan.cache.checked_bytes
+    assert not least or needed_bytes(plan, plan.cache.grouping, least) <= usable
+    if least < plan.max_model_len:
+        assert needed_bytes(plan, plan.cache.grouping, least + 1) > usable
+
+
+def test_the_longest_request_of_an_estimate_is_a_range_that_holds_the_fitted_length():
+    plan = wb.resolve("gpt-oss-120b", device="H100")
+    least, most = longest_fit(plan)
+    fitted = wb.resolve("gpt-oss-120b", device="H100", max_model_len=-1).max_model_len
+    assert least < fitted <= most <= plan.max_model_len
+
+
+@pytest.mark.parametrize("model", ["qwen3.5-27b", "gpt-oss-120b", "kimi-k2", "falcon-mamba-7b"])
+def test_the_fewest_devices_start_and_fewer_do_not(model):
+    plan = wb.resolve(model)
+    found = machines(plan)
+    assert [one.answers.devices for one in found] == sorted(one.answers.devices for one in found)
+    assert {one.changes["device"] for one in found} <= DEVICES.keys()
+    for one in found[:4]:
+        size = one.changes["tensor_parallel"]
+        on = {"device": one.changes["device"], "tensor_parallel": size}
+        assert answers(wb.resolve(model, **on)) == one.answers
+        assert one.answers.starts in {"yes", "perhaps"}
+        if size > 1 and size % 2 == 0:
+            half = answers(wb.resolve(model, **on | {"tensor_parallel": size // 2}))
+            assert half.starts != "yes"
+
+
+def test_the_number_of_devices_is_answered_with_a_button_that_sets_them():
+    door, said = answer("how many H200 for kimi-k2?")
+    assert "16 x H200 ✓ would start:" in said
+    sent = re.findall(r'data-arg="([^"]+)"', region(door, "understood"))
+    fields = json.loads(unescape(next(one for one in sent if "device" in one)))
+    door.apply(**fields)
+    assert (door.plan.settings.device, door.plan.settings.tensor_parallel) == ("H200", 16)
+
+
+def test_no_device_is_said_where_none_starts():
+    _door, said = answer("how many RTX 3090 do I need for kimi-k2?")
+    assert "No number of RTX 3090 up to 16 GPUs is known to start it." in said
+
+
+def test_the_longest_context_is_answered():
+    _door, said = answer("what is the longest context for Qwen3-Next-80B on 4 x H100?")
+    assert "A request may have all 262,144 tokens of the max model length" in said
+    door, said = answer("maximum context length for gpt-oss-120b on one H100")
+    least, most = longest_fit(door.plan)
+    assert f"The longest request that fits has {least:,} to {most:,} tokens" in said
+    assert f"--max-model-len {least}." in said
+
+
+def test_what_a_request_takes_is_answered_without_a_device():
+    door, said = answer("how much memory does a request of 100k tokens use for Qwen3-Next?")
+    size = answers(door.plan, 100_000).request_bytes / 2**30
+    assert f"One request of 100,000 tokens takes {size:.2f} GiB of the KV cache." in said
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("is fp8 kv cache worth it on qwen3-next with 4 H100?", "Apply KV-cache dtype fp8 Gain:"),
+        ("how do I turn on prefix caching?", "Apply Prefix caching on Gain: prefix hits from"),
+        ("upgrade kimi-linear on 8 H100 to 0.33?", "Apply vLLM version 0.33 Gain:"),
+        ("cost of MTP with 3 tokens on qwen3.5-35b-a3b", "Speculative method mtp Gain:"),
+        ("batch size for llama 3.3 70b on 4 H100 at 8k", "requests of 8,000 tokens fit on 4 GPUs"),
+        ("why does vllm set the attention block size to 528?", "A block of 528 tokens has:"),
+        ("does qwen3.5-9b run on an RTX 4080?", "RTX 4080 is not known here"),
+        ("will qwen3.5-9b start on a V100?", "V100 is not known here"),
+    ],
+)
+def test_words_of_every_day_lead_to_the_answer(text, words):
+    assert words in answer(text)[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("qwen3.6 27b 2 x 5090", {"device": "5090", "tensor_parallel": 2}),
+        ("qwen3.6-27b, 4090, 16k", {"device": "4090"}),
+        ("granite 4 h small, 14090 tokens", {"model": "granite-4.0-h-small"}),
+    ],
+)
+def test_numbers_that_people_say_are_understood(text, fields):
+    said = read_description(text)
+    assert fields.items() <= said.fields.items()
+    assert ("device" in said.fields) == ("device" in fields)
+
+
+def test_the_platform_of_a_device_is_not_said_again():
+    _door, said = answer("granite-4.0-h-small on MI300X")
+    assert "Device MI300X" in said
+    assert "Platform" not in said
+
+
+def test_the_size_of_a_unit_is_defined_with_the_unit():
+    assert defined("what is a hash block size?") == defined("what is a hash block?")
+
+
+def test_a_memory_share_is_no_question_about_devices():
+    assert read_question("which gpu memory utilization for qwen3-32b?").special == ""

@@ -1,0 +1,82 @@
+"""How far a scenario reaches: the longest request that fits, and the devices on which it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from workbench.core.capacity.blocks import longest_request
+from workbench.core.capacity.memory_answer import PERHAPS, UNKNOWN, YES, memory_answer
+from workbench.core.devices import DEVICES
+from workbench.core.what_if.answers import Answers, answers
+from workbench.core.what_if.choices import tensor_parallel_sizes
+from workbench.core.what_if.next_steps import MOST_DEVICES
+from workbench.core.what_if.outcomes import outcome_of
+
+if TYPE_CHECKING:
+    from workbench.core.capacity.cache_plan import CachePlan
+    from workbench.core.plan import Plan
+
+
+class Machine(NamedTuple):
+    """Devices of one kind on which a scenario starts."""
+
+    changes: Mapping[str, object]
+    """The fields that name them."""
+    answers: Answers
+
+
+def longest_fit(plan: Plan) -> tuple[int, int] | None:
+    """Return the tokens of the longest request that fits, with the least and the most memory.
+
+    Not above `max_model_len`; equal where nothing is estimated. None while the memory is not known.
+    """
+    cache, sizes = plan.cache, memory_answer(plan).cache_bytes
+    if cache is None or sizes is None or cache.available_bytes is None:
+        return None
+    available = cache.available_bytes
+    least, most = (_longest(plan, cache, size - available) for size in sizes)
+    return least, most
+
+
+def _longest(plan: Plan, cache: CachePlan, more_bytes: int) -> int:
+    """Return the longest request where every rank has so many bytes more: all stages hold it."""
+    pool = cache.with_more(more_bytes)
+    stages = pool.stages or (pool,)
+    return min(longest_request(plan, one.grouping, one.available_bytes or 0) for one in stages)
+
+
+def machines(plan: Plan, names: Iterable[str] = DEVICES) -> tuple[Machine, ...]:
+    """Return for each named device the fewest on which the scenario starts, the fewest first.
+
+    Tensor-parallel sizes up to 16 are tried; devices on which none starts are omitted.
+    """
+    found = [one for name in names if (one := _fewest(plan, name)) is not None]
+    return tuple(sorted(found, key=lambda one: (one.answers.devices, _memory(one))))
+
+
+def _memory(machine: Machine) -> int:
+    return DEVICES[str(machine.changes["device"])].memory_bytes
+
+
+def _fewest(plan: Plan, name: str) -> Machine | None:
+    """Return the fewest of a device: those that start for sure, else those that may."""
+    tried = list(_tried(plan, name))
+    for wanted in (YES, PERHAPS):
+        if found := next((one for one in tried if one.answers.starts == wanted), None):
+            return found
+    return None
+
+
+def _tried(plan: Plan, name: str) -> Iterator[Machine]:
+    # what an explicit capability or memory says is of the present device
+    platform = DEVICES[name].platform
+    free = {"device": name, "platform": platform, "compute_capability": None}
+    for size in tensor_parallel_sizes(plan.model, MOST_DEVICES):
+        changes = {**free, "device_memory_bytes": None, "tensor_parallel": size}
+        other = outcome_of(plan.model, plan.settings, trace=False, **changes).plan
+        if other is not None:
+            machine = Machine(changes, answers(other))
+            yield machine
+            if machine.answers.starts in {YES, UNKNOWN}:
+                return
