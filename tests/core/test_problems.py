@@ -442,6 +442,18 @@ PROBLEMS = [
         id="draft-model-shorter-than-a-state-block",
     ),
     pytest.param(
+        {
+            "model": "granite-4.0-h-tiny",
+            "rules": "0.33",
+            "draft_model": "granite-4.0-h-small",
+            "num_speculative_tokens": 2,
+        },
+        "draft_states_outgrow_page",
+        None,
+        {"speculative_method": "ngram", "draft_model": None},
+        id="states-of-a-large-draft-model",
+    ),
+    pytest.param(
         {"model": granitemoehybrid(), "num_speculative_tokens": 3},
         "drafted_states_outgrow_page",
         None,

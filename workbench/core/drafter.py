@@ -49,13 +49,12 @@ def decoder(model: Model) -> Drafter | None:
     layers = tuple(
         layer._replace(number=model.num_hidden_layers + layer.number, drafted=DECODER)
         for layer in draft.layers
-        if layer.kind != SSM
     )
     # One window for all layers is a field of the whole engine's cache, which is the target's
     # (EngineArgs.create_engine_config); only layers with a kind of their own bring theirs.
     listed = draft.head is not None and SLIDING in draft.head.kinds
-    if all(layer.kind == SLIDING for layer in layers) and not listed:
-        layers = tuple(layer._replace(kind=FULL) for layer in layers)
+    if not listed and all(layer.kind in {SLIDING, SSM} for layer in layers):
+        layers = _of_kind(layers, FULL)
     return _windowed(model, Drafter(layers, draft.attention, 0))
 
 
@@ -114,9 +113,13 @@ def _windowed(model: Model, drafter: Drafter) -> Drafter:
     if own is None or own.window_tokens is None or own.use_mla:
         return drafter
     others = (layer.kind for layer in model.layers if layer.kind not in {SLIDING, SSM})
-    kinds = (layer.kind for layer in drafter.layers if layer.kind != FULL)
+    kinds = (layer.kind for layer in drafter.layers if layer.kind not in {FULL, SSM})
     if drafter.attention.use_mla or any(others) or any(kinds):
         return drafter
-    layers = tuple(layer._replace(kind=SLIDING) for layer in drafter.layers)
     window = replace(drafter.attention, window_tokens=own.window_tokens)
-    return replace(drafter, layers=layers, attention=window)
+    return replace(drafter, layers=_of_kind(drafter.layers, SLIDING), attention=window)
+
+
+def _of_kind(layers: tuple[Layer, ...], kind: str) -> tuple[Layer, ...]:
+    """Return the layers with attention of this kind."""
+    return tuple(one if one.kind == SSM else one._replace(kind=kind) for one in layers)

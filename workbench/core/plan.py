@@ -21,7 +21,7 @@ from workbench.core.problems import ERROR, Problem, PublishedProblem
 from workbench.core.published import Published, decided, digest, frozen_record, published
 from workbench.core.rule_set import RuleSet
 from workbench.core.speculation import SpeculativeMethod
-from workbench.core.states import Shape
+from workbench.core.states import LayerStates, Shape
 from workbench.core.trace import Step, Trace
 
 if TYPE_CHECKING:
@@ -178,6 +178,7 @@ class Plan(PlanAnswers, Published):
     draft_supported: tuple[BlockSize, ...] = decided(
         "kernel block sizes of the drafter's backend", "tokens", published=False, default=()
     )
+    draft_states: LayerStates | None = decided("of an SSM layer of the drafter", published=False)
     skip_page_size_padded: int | None = decided(
         "to which windows outside a quantized cache are padded (0.33)", "bytes", published=False
     )

@@ -5,10 +5,11 @@ a dimension that the tensor-parallel size does not divide is refused, as vLLM re
 """
 
 from dataclasses import dataclass
-from math import gcd
-from typing import ClassVar
+from math import gcd, prod
+from typing import ClassVar, NamedTuple
 
 from workbench.core.arithmetic import cdiv, next_power_of_2
+from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.errors import Refused
 
 Shape = tuple[int, ...]
@@ -220,6 +221,26 @@ class Ring:
         if self.is_power_of_two:
             units = next_power_of_2(units)
         return max(self.least_tokens, units * self.unit_tokens)
+
+
+DRAFTED_STATES = "a drafter's state"
+"""How the cache names what SSM layers of a drafter keep."""
+
+
+class LayerStates(NamedTuple):
+    """What one SSM layer keeps of one request, per rank: states of a kind, a dtype for each."""
+
+    kind: str
+    shapes: tuple[Shape, ...]
+    dtypes: tuple[str, ...]
+    stored: str = ""
+    """DRAFTED_STATES where the target's layers keep others."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the bytes of all of them."""
+        sized = zip(self.shapes, self.dtypes, strict=True)
+        return sum([prod(shape) * FLOAT_BYTES[dtype] for shape, dtype in sized])
 
 
 State = Mamba1 | Mamba2 | ShortConv | GatedDeltaNet | KimiDeltaAttention | LinearAttention

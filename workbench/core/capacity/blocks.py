@@ -30,6 +30,7 @@ from workbench.core.model import CHUNKED
 from workbench.core.plan import Plan
 from workbench.core.runner import concurrent_batches, lookahead_tokens
 from workbench.core.stages.gdn_prefill import flashinfer_prefill, flashkda_prefill
+from workbench.core.states import DRAFTED_STATES
 
 if TYPE_CHECKING:
     from workbench.scenario.fields import Settings
@@ -114,7 +115,7 @@ def blocks_of_group(plan: Plan, spec: CacheSpec, length: int) -> int:
         states = STATES_PER_REQUEST.get(plan.mamba_cache_mode)
         if states is None:
             return cdiv(length, spec.block_size) + drafts
-        return states + drafts + checkpoint_blocks(plan)
+        return states + drafts + checkpoint_blocks(plan, spec)
     if spec.kind == RING_SPEC:
         return 1
     budget, window = tokens_in_flight(plan), spec.window_tokens
@@ -145,10 +146,17 @@ def tokens_in_flight(plan: Plan) -> int:
     return plan.max_num_batched_tokens * batches
 
 
-def checkpoint_blocks(plan: Plan) -> int:
-    """Return the blocks of a request for checkpoints inside a prefill: align mode from 0.33 on."""
-    state = plan.model.state
-    if state is None or plan.mamba_cache_mode != "align":
+def checkpoint_blocks(plan: Plan, spec: CacheSpec | None = None) -> int:
+    """Return the blocks of a request for checkpoints inside a prefill: align mode from 0.33 on.
+
+    spec: of the group that has them; None for the first one with states.
+    """
+    state, drafted = plan.model.state, plan.draft_states
+    if plan.mamba_cache_mode != "align":
+        return 0
+    if drafted is not None and (state is None or (spec and spec.stored == DRAFTED_STATES)):
+        return plan.rules.groups.checkpoint_blocks.get(drafted.kind, 0)
+    if state is None:
         return 0
     # Mamba-2 always has one, others where a kernel that keeps it runs their prefill.
     kernel = ":flashinfer" * flashinfer_prefill(plan) + ":flashkda" * flashkda_prefill(plan)

@@ -78,7 +78,7 @@ def request_blocks(plan: Plan, group: Group, prompt_tokens: int) -> int:
     if plan.mamba_cache_mode != "align" or prompt_tokens <= size:
         # Before the first block is full there is no earlier state to keep.
         return 1 + drafts
-    return 2 + checkpoint_blocks(plan) + drafts
+    return 2 + checkpoint_blocks(plan, group.spec) + drafts
 
 
 def tokens_on_rank(spec: CacheSpec, tokens: int, blocks: int) -> int:

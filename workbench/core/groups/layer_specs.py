@@ -140,17 +140,19 @@ def _part(plan: Plan, layer: Layer, *, unquantized: bool) -> _Part | None:
 def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
     if layer.kind == SSM:
         assert plan.mamba_block_size is not None
-        own = plan.layer_state_bytes
+        own, stored = plan.layer_state_bytes, ""
+        if layer.drafted and plan.draft_states is not None:
+            own, stored = plan.draft_states.size_bytes, plan.draft_states.stored
         assert own is not None
         state = plan.mamba_page_size_padded or own
         if layer.state is not None:
-            own = own_state_bytes(plan, layer.state)
+            own, stored = own_state_bytes(plan, layer.state), layer.state.kind
         return CacheSpec(
             kind=MAMBA_SPEC,
             block_size=plan.mamba_block_size,
             page_size_bytes=state,
             padding_bytes=max(0, state - own),
-            stored="" if layer.state is None else layer.state.kind,
+            stored=stored,
         )
     assert part is not None
     whole, dtype = part.attention, part.dtype

@@ -1,6 +1,7 @@
 """Prefix caching and the cache mode: what vLLM makes of them when it verifies the model."""
 
 from workbench.core.batch_defaults import chunks_prompts
+from workbench.core.model import Model
 from workbench.core.stages.refusals import BLOCK_WITHOUT_CACHING
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
@@ -43,14 +44,19 @@ def enable_prefix_caching(run: WorkingPlan) -> None:
 
 def cache_mode(run: WorkingPlan) -> None:
     """Resolve the cache mode and the mamba block size that alignment starts from."""
-    explicit = run.settings.mamba_cache_mode or "none"
-    model = run.model
-    if not (model.is_hybrid or model.is_attention_free):
-        # 0.23 leaves the field as it is for models without states, where nothing reads it
-        run.mamba_cache_mode = explicit if run.rules.reads_cache_mode else "none"
-        if run.mamba_cache_mode != explicit:
-            run.step(ALIGN_MODE_ONLY, "none", "the model keeps no states", explicit=explicit)
+    explicit, model = run.settings.mamba_cache_mode or "none", run.model
+    if model.is_hybrid or model.is_attention_free:
+        resolve_cache_mode(run, model)
         return
+    # 0.23 leaves the field as it is for models without states, where nothing reads it
+    run.mamba_cache_mode = explicit if run.rules.reads_cache_mode else "none"
+    if run.mamba_cache_mode != explicit:
+        run.step(ALIGN_MODE_ONLY, "none", "the model keeps no states", explicit=explicit)
+
+
+def resolve_cache_mode(run: WorkingPlan, model: Model) -> None:
+    """Resolve the mode and the block of a cache that has states of this model."""
+    explicit = run.settings.mamba_cache_mode or "none"
     modes = run.rules.cache_modes
     # SupportsMambaPrefixCaching of the model class; 0.33 has align mode alone
     able = model.supports_all_mode and "all" in modes

@@ -149,8 +149,8 @@ def _check_decoder(run: WorkingPlan, draft: Model) -> None:
             draft=draft,
         )
     known = draft.architecture in run.rules.model_registry.served
-    if not known or draft.attention is None or draft.state is not None:
-        why = "it has no attention" if draft.attention is None else "it keeps states"
+    if not known or draft.attention is None:
+        why = "it has no attention, and layers of states alone are not modelled in a drafter"
         if not known:
             why = f"{cut(draft.architecture)} is not a model class that generates"
         raise run.refusal(

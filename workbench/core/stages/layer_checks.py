@@ -38,6 +38,8 @@ def group_replication(run: WorkingPlan) -> None:
 def drafted_states(run: WorkingPlan) -> None:
     """Refuse states that draft tokens or their dtype enlarge beyond the page made for them."""
     page, needed = run.mamba_page_size_padded, run.layer_state_bytes
+    if run.draft_states is not None and needed is not None:
+        _states_of_draft_model(run, run.draft_states.size_bytes)
     # The layer counts the drafts in its convolution, or keeps float32, and MambaSpec asserts that
     # it fits; the alignment asks the model's class, which forgets them for some families.
     if page is None or needed is None or needed <= page:
@@ -51,6 +53,16 @@ def drafted_states(run: WorkingPlan) -> None:
         if is_drafted
         else ({"mamba_ssm_cache_dtype": "auto"},),
     )
+
+
+def _states_of_draft_model(run: WorkingPlan, needed: int) -> None:
+    """Refuse a draft model whose states need more than the page made for the target's."""
+    page = run.mamba_page_size_padded
+    if page is not None and needed > page:
+        run.problem(
+            "draft_states_outgrow_page",
+            operands={"needed_bytes": needed, "mamba_page_size_padded": page},
+        )
 
 
 def nvfp4_generation(run: WorkingPlan) -> None:

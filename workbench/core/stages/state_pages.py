@@ -1,10 +1,17 @@
 """State dtypes and the bytes of the states of one SSM layer."""
 
 from dataclasses import replace
-from math import prod
 
-from workbench.core.dtypes import FLOAT_BYTES
-from workbench.core.states import KimiDeltaAttention, LinearAttention, Shape
+from workbench.core.model import Model
+from workbench.core.speculation import DRAFT_MODEL
+from workbench.core.stages.cache_mode import resolve_cache_mode
+from workbench.core.states import (
+    DRAFTED_STATES,
+    KimiDeltaAttention,
+    LayerStates,
+    LinearAttention,
+    State,
+)
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -35,6 +42,12 @@ CALLED_LINEAR_ATTENTION = frozenset(
 STATE_PAGE = Rule(
     "mamba_page_size_bytes", "Mamba page", "sum over states of prod(shape) * bytes(dtype)", "bytes"
 )
+DRAFT_STATES = Rule(
+    "draft_state_bytes",
+    "States of a draft model's layer",
+    "sum over states of prod(shape) * bytes(dtype), drafts included",
+    "bytes",
+)
 
 
 def state_dtype_field(run: WorkingPlan) -> None:
@@ -42,15 +55,20 @@ def state_dtype_field(run: WorkingPlan) -> None:
     # NemotronH, for one, gets float32 where its config.json names none: vLLM knows of no other
     # dtype without accuracy issues (NemotronHForCausalLMConfig). MODELS_CONFIG_MAP has it for some
     # of the classes around such layers only.
-    own, model = run.model.ssm_cache_dtype, run.model
-    has_hook = model.architecture in run.rules.model_registry.with_state_dtype
-    if run.mamba_ssm_cache_dtype == "auto" and own is not None and has_hook:
-        run.mamba_ssm_cache_dtype = own
-        run.step(STATE_DTYPE_FIELD, run.mamba_ssm_cache_dtype, explicit="auto", family=model.family)
+    write_state_dtype(run, run.model)
     run.float32_state = run.model.is_hybrid and "float32" in (
         run.mamba_cache_dtype,
         run.mamba_ssm_cache_dtype,
     )
+
+
+def write_state_dtype(run: WorkingPlan, model: Model) -> None:
+    """Replace an auto `mamba_ssm_cache_dtype` by what the model's class writes."""
+    has_hook = model.architecture in run.rules.model_registry.with_state_dtype
+    own = model.ssm_cache_dtype if has_hook else None
+    if run.mamba_ssm_cache_dtype == "auto" and own is not None:
+        run.mamba_ssm_cache_dtype = own
+        run.step(STATE_DTYPE_FIELD, run.mamba_ssm_cache_dtype, explicit="auto", family=model.family)
 
 
 def cpu_state_dtype(run: WorkingPlan) -> None:
@@ -77,24 +95,17 @@ def states(run: WorkingPlan) -> None:
     if state is None:
         return
     tp = run.settings.tensor_parallel
-    counts, keeps = run.rules.drafts_in_states(state.kind, model.family)
+    counts, _keeps = run.rules.drafts_in_states(state.kind, model.family)
     drafts = run.settings.num_speculative_tokens if counts else 0
-    if isinstance(state, LinearAttention) and run.rules.linear_state_as_mla:
-        state = replace(state, head_dim=state.mla_head_dim or state.head_dim)
-    run.mamba_state_shapes = state.shapes(tp, drafts)
-    conv = run.model_dtype if run.mamba_cache_dtype == "auto" else run.mamba_cache_dtype
-    recurrent, pair = _recurrent_dtype(run, conv), len(run.mamba_state_shapes) == 2
-    run.mamba_state_dtypes = (conv, recurrent) if pair else (conv,)
     # The alignment asks the model's class, the layer itself: where only one of them counts drafts
     # or reads the dtype, the two sizes differ (get_mamba_state_shape_from_config, get_state_shape).
-    total = run.mamba_page_size_bytes = _state_bytes(run, run.mamba_state_shapes)
-    if model.architecture in run.rules.float32_in_layers and pair:
-        run.mamba_state_dtypes = (conv, "float32")
-    run.layer_state_shapes = run.mamba_state_shapes
-    run.layer_state_bytes = _state_bytes(run, run.layer_state_shapes)
-    if keeps and not counts and run.settings.num_speculative_tokens:
-        run.layer_state_shapes = state.shapes(tp, run.settings.num_speculative_tokens)
-        run.layer_state_bytes = _state_bytes(run, run.layer_state_shapes)
+    run.mamba_state_shapes = _as_built(run, state).shapes(tp, drafts)
+    dtypes = _dtypes(run, model, len(run.mamba_state_shapes))
+    total = LayerStates(state.kind, run.mamba_state_shapes, dtypes).size_bytes
+    run.mamba_page_size_bytes = total
+    kept = _of_layer(run, model, state)
+    run.layer_state_shapes, run.mamba_state_dtypes = kept.shapes, kept.dtypes
+    run.layer_state_bytes = kept.size_bytes
     run.step(
         STATE_PAGE,
         total,
@@ -108,16 +119,61 @@ def states(run: WorkingPlan) -> None:
     )
 
 
-def _state_bytes(run: WorkingPlan, shapes: tuple[Shape, ...]) -> int:
-    sized = zip(shapes, run.mamba_state_dtypes, strict=True)
-    return sum([prod(shape) * FLOAT_BYTES[dtype] for shape, dtype in sized])
+def draft_states(run: WorkingPlan) -> None:
+    """Set what an SSM layer of a draft model keeps, and how the cache of both models has states."""
+    draft = run.model.drafter
+    if run.speculative_method != DRAFT_MODEL or draft is None or not draft.is_hybrid:
+        return
+    # Building it verifies its configuration, which has the target's cache; that of a hybrid target
+    # is verified already (MambaModelConfig.verify_and_update_config, 0.23 and 0.33).
+    loses_all = run.mamba_cache_mode == "all" and not draft.supports_all_mode
+    if not run.model.is_hybrid or loses_all:
+        resolve_cache_mode(run, draft)
+        write_state_dtype(run, draft)
+    if draft.state is None:
+        return
+    found = _of_layer(run, draft, draft.state)
+    own = run.model.state and run.model.state.kind
+    same = found == (own, run.layer_state_shapes, run.mamba_state_dtypes, "")
+    run.draft_states = found if same else found._replace(stored=DRAFTED_STATES)
+    run.step(
+        DRAFT_STATES,
+        found.size_bytes,
+        kind=found.kind,
+        state_shapes=found.shapes,
+        state_dtypes=found.dtypes,
+        tensor_parallel=run.settings.tensor_parallel,
+    )
 
 
-def _recurrent_dtype(run: WorkingPlan, conv: str) -> str:
+def _as_built(run: WorkingPlan, state: State) -> State:
+    if isinstance(state, LinearAttention) and run.rules.linear_state_as_mla:
+        return replace(state, head_dim=state.mla_head_dim or state.head_dim)
+    return state
+
+
+def _of_layer(run: WorkingPlan, model: Model, state: State) -> LayerStates:
+    """Return what an SSM layer of the model keeps, drafts included."""
+    of_drafts = any(run.rules.drafts_in_states(state.kind, model.family))
+    drafts = run.settings.num_speculative_tokens if of_drafts else 0
+    shapes = _as_built(run, state).shapes(run.settings.tensor_parallel, drafts)
+    dtypes = _dtypes(run, model, len(shapes))
+    if model.architecture in run.rules.float32_in_layers:
+        dtypes = (*dtypes[:1], *("float32" for _ in dtypes[1:]))
+    return LayerStates(state.kind, shapes, dtypes)
+
+
+def _dtypes(run: WorkingPlan, model: Model, parts: int) -> tuple[str, ...]:
+    """Return the dtype of each state of a layer, of which there are so many parts."""
+    conv = run.model_dtype if run.mamba_cache_dtype == "auto" else run.mamba_cache_dtype
+    return (conv, _recurrent_dtype(run, model, conv))[:parts]
+
+
+def _recurrent_dtype(run: WorkingPlan, model: Model, conv: str) -> str:
     explicit, allowed = run.mamba_ssm_cache_dtype, run.rules.kda_dtypes
-    if not isinstance(run.model.state, KimiDeltaAttention):
+    if not isinstance(model.state, KimiDeltaAttention):
         return conv if explicit == "auto" else explicit
-    if run.model.architecture in run.rules.float32_states:
+    if model.architecture in run.rules.float32_states:
         return "float32"
     if explicit == "auto" or len(allowed) == 1:
         return allowed[0]

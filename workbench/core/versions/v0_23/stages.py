@@ -88,6 +88,7 @@ RESOLVE_CONFIGURATION = (
 """Steps 1 and 2 of the start: arguments, then the model-specific verification."""
 
 BUILD_LAYERS = (
+    state_pages.draft_states,
     backend_choice.backend_choice,
     weight_checks.expert_split,
     layer_backends.layer_backends,
