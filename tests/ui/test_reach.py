@@ -132,5 +132,5 @@ def test_the_size_of_a_unit_is_defined_with_the_unit():
     assert defined("what is a hash block size?") == defined("what is a hash block?")
 
 
-def test_a_memory_share_is_no_question_about_devices():
+def test_a_memory_share_does_not_ask_for_devices():
     assert read_question("which gpu memory utilization for qwen3-32b?").special == ""
