@@ -251,6 +251,18 @@ PROBLEMS = [
     ),
     pytest.param(
         {
+            "model": jamba(),
+            "rules": "0.33",
+            "pipeline_parallel": 2,
+            "compute_capability": "10.0",
+        },
+        "stages_differ_in_layouts",
+        "Workers disagree on supported KV cache layouts: [[",
+        {"pipeline_parallel": 1},
+        id="stage-without-attention-reads-any-layout",
+    ),
+    pytest.param(
+        {
             "model": qwen3_next(),
             "rules": "0.33",
             "pipeline_parallel": 2,

@@ -8,6 +8,7 @@ from typing import Any
 
 from workbench.core.groups.built_layers import cache_layers, unquantized_layers
 from workbench.core.groups.layer_classes import layer_classes
+from workbench.core.groups.of_plan import common_layouts
 from workbench.core.groups.pipeline import ALL, Stage, layers_of_stages
 from workbench.core.model import SSM, Layer
 from workbench.core.plan import Plan
@@ -48,6 +49,8 @@ def pipeline_stages(run: WorkingPlan) -> None:
     run.stages = tuple(found)
     if empty:
         _without_cache(run, empty)
+    elif run.rules.groups.layouts:
+        _layouts(run, found)
 
 
 def _kinds(run: WorkingPlan, layers: tuple[Layer, ...]) -> tuple[Any, ...]:
@@ -65,6 +68,25 @@ def _decided(run: WorkingPlan, part: range) -> Plan:
     for stage in run.rules.stages[: run.rules.stages.index(pipeline_stages)]:
         stage(own)
     return own
+
+
+def _layouts(run: WorkingPlan, stages: list[Stage]) -> None:
+    """Check that all stages read the same orders: a layer without attention reads any."""
+    # resolve_kv_cache_layout, 0.33: each worker reports those that its own layers read.
+    lists = [list(common_layouts(stage.own or run)) for stage in stages]
+    different = next((at for at, orders in enumerate(lists) if orders != lists[0]), None)
+    if different is None:
+        return
+    count = len(stages)
+    run.problem(
+        "stages_differ_in_layouts",
+        operands={"pipeline_parallel": count, "layouts": lists},
+        candidates=[{"pipeline_parallel": n} for n in range(count - 1, 0, -1)],
+        first=", ".join(lists[0]),
+        other=", ".join(lists[different]),
+        different=different,
+        lists=lists,
+    )
 
 
 def _without_cache(run: WorkingPlan, empty: list[int]) -> None:
