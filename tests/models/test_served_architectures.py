@@ -55,6 +55,17 @@ def test_ling_3_is_not_read_as_lightning_attention():
     with pytest.raises(ConfigError, match="BailingMoeV2_5ForCausalLM") as caught:
         read_model(bailing_hybrid(architectures=["BailingMoeV2ForCausalLM"]), "x")
     assert (caught.value.code, caught.value.field) == ("unknown_architecture", "/architectures/0")
+    assert caught.value.vllm_text is None
+    with pytest.raises(ConfigError, match="BailingMoeV2_5ForCausalLM") as caught:
+        read_model(bailing_hybrid(architectures=["BailingMoeV9ForCausalLM"]), "x")
+    assert caught.value.vllm_text == "Model architectures ['BailingMoeV9ForCausalLM'"
+
+
+def test_a_file_without_a_type_is_refused_in_the_words_of_the_library():
+    with pytest.raises(ConfigError) as caught:
+        read_model({"architectures": ["LlamaForCausalLM"]}, "x")
+    assert caught.value.field == "/model_type"
+    assert caught.value.vllm_text == "Should have a `model_type` key in its config.json."
 
 
 def test_an_architecture_that_is_read_under_another_type_names_it():

@@ -89,7 +89,16 @@ def unknown(place: str, name: str, model_type: str, declared: tuple[str, ...]) -
         f"Invalid architecture {name[:120]!r} for model_type {model_type[:80]!r}. Expected "
         f"{' or '.join(declared)}. {way_forward(name, declared[0])}",
         field=place,
+        vllm_text=None if versions_with(name) else unsupported_text(name),
     )
+
+
+def unsupported_text(name: str) -> str:
+    """Return what `_ModelRegistry._raise_for_unsupported` says of an unserved architecture."""
+    until = {release.last_versions.get(name) for release in MODEL_REGISTRIES.values()}
+    if len(until) == 1 and None not in until:
+        return f"Model architecture {name} was supported in vLLM until v{until.pop()}"
+    return f"Model architectures ['{name[:120]}'"  # it names all that are listed
 
 
 def read_with(name: str) -> str:

@@ -118,5 +118,6 @@ def find_family(fields: Fields, default: Family) -> tuple[Family, str]:
             "config_missing_field",
             "/model_type is missing; it decides which family's fields are read.",
             field="/model_type",
+            vllm_text="Should have a `model_type` key in its config.json.",
         )
     return default, tried[-1]

@@ -21,6 +21,7 @@ from workbench.models.architecture import (
     reads_direction,
     sees_later,
     unknown,
+    unsupported_text,
     way_forward,
 )
 from workbench.models.family import FAMILIES
@@ -87,7 +88,7 @@ def _unserved(name: str, model_type: str) -> ConfigError:
         f"Invalid architecture {name[:120]!r} for model_type {model_type[:80]!r}. "
         f"{way_forward(name, architecture_of(model_type) or 'LlamaForCausalLM')}",
         field=f"/{KEY}/0",
-        vllm_text=_unsupported(name),
+        vllm_text=unsupported_text(name),
     )
 
 
@@ -101,14 +102,6 @@ def _without_cache(name: str) -> ConfigError:
         # Raised by HybridKVCacheCoordinator.verify_and_split_kv_cache_groups
         vllm_text="HybridKVCacheCoordinator requires at least ",
     )
-
-
-def _unsupported(name: str) -> str:
-    """Return what `_ModelRegistry._raise_for_unsupported` says of an unserved architecture."""
-    until = {release.last_versions.get(name) for release in MODEL_REGISTRIES.values()}
-    if len(until) == 1 and None not in until:
-        return f"Model architecture {name} was supported in vLLM until v{until.pop()}"
-    return f"Model architectures ['{name[:120]}'"  # it names all that are listed
 
 
 def _unread(place: str, name: str, why: str) -> ConfigError:
