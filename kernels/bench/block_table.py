@@ -3,20 +3,13 @@
 import os
 from collections.abc import Sequence
 
-from workbench.kernels.bench import dry_side, gpu_clock
+from workbench.kernels.bench import dry_side, gpu_clock, results
 from workbench.kernels.bench.gpu_clock import Limits
 from workbench.kernels.bench.host_side import expansion_rows, host_step_rows
 from workbench.kernels.bench.inputs import SETS, expected, step_input
 from workbench.kernels.bench.machine import Machine, this_machine
 from workbench.kernels.bench.peers import FAST, Manner, PeerKind, TablesPeer, TorchPeer, ours
 from workbench.kernels.bench.ratios import scores
-from workbench.kernels.bench.results import (
-    TABLES_GATE,
-    CountRow,
-    FloorRow,
-    StepRow,
-    TablesResult,
-)
 from workbench.kernels.bench.run import GateModule, Plan, Run, has_fast
 from workbench.kernels.bench.timing import CaseTimes, time_cases
 from workbench.kernels.bench.vllm_source import VllmSource
@@ -30,13 +23,15 @@ LAUNCHES = 2
 """The fewest that are known for a step: apply, and everything that reads what it wrote."""
 CASES = WORKLOADS
 
-TablesRun = Run[TablesResult]
+TablesRun = Run[results.TablesResult]
 
 
-def run(plan: Plan) -> TablesResult:
+def run(plan: Plan) -> results.TablesResult:
     """Run the whole benchmark. A peer with wrong results is in `verdicts` and is not timed."""
     machine = this_machine("block_table")
-    run = TablesRun(plan, TablesResult(machine=machine, quick=plan.quick, rounds=plan.rounds))
+    run = TablesRun(
+        plan, results.TablesResult(machine=machine, quick=plan.quick, rounds=plan.rounds)
+    )
     if os.getloadavg()[0] > (os.cpu_count() or 1):
         run.open("Other work kept these cores busy: host ratios are noisy.")
     sources = run.in_every_vllm(find_vllm)
@@ -53,7 +48,7 @@ def run(plan: Plan) -> TablesResult:
     run.open(f"GPU times are open: {machine['device']}. {again}")
     check_in_interpreter(run)
     modules: list[GateModule] = [(name, TARGETS, {}) for name in INSPECTED_MODULES["block-table"]]
-    run.gate(modules, TARGETS[:1] if plan.quick else TARGETS, TABLES_GATE)
+    run.gate(modules, TARGETS[:1] if plan.quick else TARGETS, results.TABLES_GATE)
     host_side(run, peer_kinds(machine, sources, launches=False))
     plan.save(run.result)
     return run.result
@@ -114,11 +109,11 @@ def _step_s(peers: Sequence[TablesPeer]) -> float:
     return gpu_clock.wall_s(peers, lambda peer: peer.step(), before)
 
 
-def floor(workload: Workload, row: StepRow, limits: Limits) -> FloorRow:
+def floor(workload: Workload, row: results.StepRow, limits: Limits) -> results.FloorRow:
     """Compare the fast path's time of a piece with what no implementation can beat."""
     moved = workload.moved_bytes(row.piece)
     launches = LAUNCHES if row.piece == "step" else 1
-    return FloorRow(
+    return results.FloorRow(
         workload=workload.name,
         piece=row.piece,
         bytes=moved,
@@ -139,13 +134,13 @@ def check_in_interpreter(run: TablesRun) -> None:
                 run.result.counts.append(counts)
 
 
-def counted_step(workload: str, name: str, peer: TablesPeer) -> CountRow:
+def counted_step(workload: str, name: str, peer: TablesPeer) -> results.CountRow:
     """Count the accesses of one whole step of a filled peer; interpreter only."""
     peer.rewind()
     with counted_traffic() as traffic:
         peer.step()
     names = ("launches", "programs", "loads", "stores", "bytes")
-    return CountRow(
+    return results.CountRow(
         workload=workload, peer=name, **{name: getattr(traffic, name) for name in names}
     )
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from workbench.kernels.bench import flex_cases, gpu_clock
+from workbench.kernels.bench import flex_cases, gpu_clock, results
 from workbench.kernels.bench.flex_cases import FlexCase
 from workbench.kernels.bench.flex_inputs import (
     NOT_FINITE,
@@ -21,13 +21,6 @@ from workbench.kernels.bench.library_peers import library_kinds
 from workbench.kernels.bench.machine import this_machine
 from workbench.kernels.bench.peers import FAST, PeerKind
 from workbench.kernels.bench.ratios import AGAIN
-from workbench.kernels.bench.results import (
-    FLEX_GATE,
-    BitsRow,
-    FlexResult,
-    MetadataRow,
-    RateRow,
-)
 from workbench.kernels.bench.run import Plan, Run, has_fast, ran
 from workbench.kernels.bench.timing import CaseTimes, time_cases
 from workbench.kernels.bench.vllm_attention import vllm_attention
@@ -55,12 +48,12 @@ MODULES = (
 """The kernels, and the targets that are given their tiles; vLLM's where VLLM_SRC names one."""
 
 
-class FlexRun(Run[FlexResult]):
+class FlexRun(Run[results.FlexResult]):
     """One run of this benchmark."""
 
     def __init__(self, plan: Plan) -> None:
         machine = this_machine("paged_flex")
-        result = FlexResult(machine=machine, quick=plan.quick, rounds=plan.rounds)
+        result = results.FlexResult(machine=machine, quick=plan.quick, rounds=plan.rounds)
         super().__init__(plan, result, own_kinds(str(machine["source_hash"])))
 
     def check(self, given: FlexInput) -> tuple[dict[PeerKind, list[Any]], Any]:
@@ -82,7 +75,7 @@ class FlexRun(Run[FlexResult]):
         self.result.bits += bits_rows(given)
 
 
-def run(plan: Plan) -> FlexResult:
+def run(plan: Plan) -> results.FlexResult:
     """Run the whole benchmark. A peer with wrong results is in `verdicts` and is not timed."""
     run = FlexRun(plan)
     machine = run.result.machine
@@ -103,7 +96,7 @@ def run(plan: Plan) -> FlexResult:
             plan.say("Correctness at reduced size, in the interpreter, which has no times ...")
             check_cases(run)
     modules = MODULES if vllms else MODULES[:-1]
-    run.gate(modules, QUICK_TARGETS if plan.quick else tuple(TARGETS), FLEX_GATE)
+    run.gate(modules, QUICK_TARGETS if plan.quick else tuple(TARGETS), results.FLEX_GATE)
     plan.save(run.result)
     return run.result
 
@@ -152,7 +145,7 @@ def time_case(run: FlexRun, case: FlexCase) -> None:
     rows = times.kept()
     run.result.steps += rows
     run.result.rates += [
-        RateRow(
+        results.RateRow(
             case=case.name,
             peer=row.peer,
             us=row.us.median,
@@ -179,7 +172,7 @@ def _steps_of_graph(peers: Sequence[AttentionPeer]) -> int:
 
 def metadata_row(
     kind: PeerKind, peer: AttentionPeer, given: FlexInput, larger: FlexInput
-) -> MetadataRow:
+) -> results.MetadataRow:
     """Return the bytes that a built peer holds, also for the same batch in a larger pool."""
     again = None
     # without pages there is no pool that could be larger
@@ -187,10 +180,10 @@ def metadata_row(
         other = kind.make(larger)
         other.ready()
         again = other.metadata_bytes
-    return MetadataRow(given.case.name, kind.name, peer.metadata_bytes, again)
+    return results.MetadataRow(given.case.name, kind.name, peer.metadata_bytes, again)
 
 
-def bits_rows(given: FlexInput) -> list[BitsRow]:
+def bits_rows(given: FlexInput) -> list[results.BitsRow]:
     """Compare the last request's bits alone, and in a step of its last queries, in both modes."""
     paged = given.paged
     own = paged.tokens_of(paged.batch.num_requests - 1)
@@ -210,7 +203,7 @@ def bits_rows(given: FlexInput) -> list[BitsRow]:
         for kind, way, queries in ways:
             again = last_queries(given, queries, fit)
             trial = compare_bits(kind, way, whole[own.stop - queries : own.stop], again)
-            row = BitsRow(
+            row = results.BitsRow(
                 case=given.case.name,
                 peer=mode,
                 way=way,

@@ -4,19 +4,12 @@ from collections.abc import Callable
 
 import torch
 
+from workbench.kernels.bench import vllm_source
 from workbench.kernels.bench.flex_inputs import FlexInput
 from workbench.kernels.bench.flex_peers import AttentionPeer
 from workbench.kernels.bench.library_peers import check_flash_case, varlen_arguments
 from workbench.kernels.bench.peers import PeerKind
 from workbench.kernels.bench.results import Piece
-from workbench.kernels.bench.vllm_source import (
-    VARIABLE,
-    VllmSkipped,
-    found_files,
-    modules_of,
-    run_file,
-    source_of,
-)
 
 FOLDER = "vllm_flash_attn"
 FILES = (f"{FOLDER}/__init__.py", f"{FOLDER}/flash_attn_interface.py")
@@ -44,17 +37,19 @@ class VllmFlashPeer(AttentionPeer):
 
 def vllm_flash(folder: str) -> PeerKind:
     """Return FlashAttention 3 of the vLLM in a folder as a peer. VllmSkipped says why not."""
-    root, texts = found_files(folder, FILES)
-    source = source_of(root, texts, newer=True)
+    root, texts = vllm_source.found_files(folder, FILES)
+    source = vllm_source.source_of(root, texts, newer=True)
     if torch.version.cuda is None:
-        raise VllmSkipped(f"{VARIABLE}: {FOLDER} needs a torch with CUDA")
-    modules = modules_of({f"vllm.{FOLDER}": {}})
+        raise vllm_source.VllmSkipped(f"{vllm_source.VARIABLE}: {FOLDER} needs a torch with CUDA")
+    modules = vllm_source.modules_of({f"vllm.{FOLDER}": {}})
     # its compiled parts are in the same folder and are imported from there
     modules[f"vllm.{FOLDER}"].__path__ = [str(root / FOLDER)]
-    names = vars(run_file(source, FILES[1], modules))
+    names = vars(vllm_source.run_file(source, FILES[1], modules))
     if not names.get(f"FA{VERSION}_AVAILABLE"):
         reason = names.get(f"FA{VERSION}_UNAVAILABLE_REASON", "it has none")
-        raise VllmSkipped(f"{VARIABLE}: FlashAttention {VERSION} of {source.name}: {reason}")
+        raise vllm_source.VllmSkipped(
+            f"{vllm_source.VARIABLE}: FlashAttention {VERSION} of {source.name}: {reason}"
+        )
     attend = names["flash_attn_varlen_func"]
     name = f"{source.name} FlashAttention {VERSION}"
     return PeerKind(name, lambda given: VllmFlashPeer(attend, given), source.label)

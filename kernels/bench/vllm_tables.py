@@ -10,20 +10,10 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
+from workbench.kernels.bench import vllm_source
 from workbench.kernels.bench.inputs import IdLists, StepInput
 from workbench.kernels.bench.peers import PeerKind, TablesPeer
 from workbench.kernels.bench.results import Piece
-from workbench.kernels.bench.vllm_source import (
-    VARIABLE,
-    VllmSkipped,
-    VllmSource,
-    definition,
-    found_files,
-    importable,
-    modules_of,
-    run_file,
-    source_of,
-)
 
 FILES = ("v1/worker/gpu/buffer_utils.py", "v1/worker/gpu/block_table.py")
 COPY = "async_tensor_h2d"
@@ -32,16 +22,16 @@ Launches = bool | Literal["dry"]
 """Whether kernels are launched: really, not at all, or dry, which computes nothing."""
 
 
-def find_vllm(folder: str) -> VllmSource:
+def find_vllm(folder: str) -> vllm_source.VllmSource:
     """Find the vLLM in a folder, or in `vllm` below it. VllmSkipped says why there is none."""
-    root, texts = found_files(folder, FILES)
+    root, texts = vllm_source.found_files(folder, FILES)
     fused = "class FusedStagedWriter" in texts[0]
     if not fused and "kernel_block_sizes" not in texts[1]:
-        raise VllmSkipped(
-            f"{VARIABLE}: neither the block tables of vLLM 0.33 nor 0.23 (no FusedStagedWriter, no "
-            "kernel_block_sizes)"
+        raise vllm_source.VllmSkipped(
+            f"{vllm_source.VARIABLE}: neither the block tables of vLLM 0.33 nor 0.23 (no "
+            "FusedStagedWriter, no kernel_block_sizes)"
         )
-    return source_of(root, texts, newer=fused)
+    return vllm_source.source_of(root, texts, newer=fused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +41,25 @@ class LoadedVllm:
     modules: what has to be importable while a class of theirs is made.
     """
 
-    source: VllmSource
+    source: vllm_source.VllmSource
     buffers: ModuleType
     tables: ModuleType
     expand: Any
     modules: dict[str, ModuleType]
 
 
-def load_vllm(source: VllmSource, device: str, *, launches: bool = True) -> LoadedVllm:
+def load_vllm(source: vllm_source.VllmSource, device: str, *, launches: bool = True) -> LoadedVllm:
     """Run the files; every call gives modules of its own.
 
     Without a GPU there is no pinned memory, and ordinary memory takes its place. `launches=False`
     omits their kernels, so that the rest is what the host does.
     """
     gpu = torch.device(device).type == "cuda"
-    copy = definition(
+    copy = vllm_source.definition(
         source.root / "utils/torch_utils.py", COPY, PIN_MEMORY=gpu, torch=torch, np=np
     )
     platform = SimpleNamespace(device_type="cuda" if gpu else "cpu")
-    modules = modules_of(
+    modules = vllm_source.modules_of(
         {
             "vllm.platforms": {"current_platform": platform},
             "vllm.utils.platform_utils": {"is_uva_available": lambda: True},
@@ -81,10 +71,10 @@ def load_vllm(source: VllmSource, device: str, *, launches: bool = True) -> Load
             "vllm.v1.worker.gpu": {},
         }
     )
-    buffers = run_file(source, FILES[0], modules)
+    buffers = vllm_source.run_file(source, FILES[0], modules)
     if not gpu:
         vars(buffers)["UvaBuffer"] = _ordinary_memory(vars(buffers)["UvaBuffer"])
-    tables = run_file(source, FILES[1], modules)
+    tables = vllm_source.run_file(source, FILES[1], modules)
     if not launches:
         for module in (buffers, tables):
             kernels = [name for name in vars(module) if name.endswith("_kernel")]
@@ -92,7 +82,7 @@ def load_vllm(source: VllmSource, device: str, *, launches: bool = True) -> Load
     expand = None
     if source.newer:
         file = source.root / "v1/worker/utils.py"
-        expand = definition(file, "map_to_kernel_block_table", torch=torch, np=np)
+        expand = vllm_source.definition(file, "map_to_kernel_block_table", torch=torch, np=np)
     return LoadedVllm(source, buffers, tables, expand, modules)
 
 
@@ -133,7 +123,9 @@ def _device_view(memory: torch.Tensor) -> torch.Tensor:
     view = torch.as_tensor(owner, device="cuda")
     # torch copies what it cannot share, and a copy would not see what the host writes.
     if view.data_ptr() != memory.data_ptr():
-        raise VllmSkipped("pinned host memory has no address on this GPU, so vLLM cannot run")
+        raise vllm_source.VllmSkipped(
+            "pinned host memory has no address on this GPU, so vLLM cannot run"
+        )
     return view
 
 
@@ -150,7 +142,9 @@ class VllmPeer(TablesPeer):
         self._expanded_rows = 1 if launches == DRY else None
         workload, groups = given.workload, given.workload.groups
         sizes = {"kernel_block_sizes": [group.kernel_block_size for group in groups]}
-        with importable(loaded.modules):  # some of their classes import when they are made
+        with vllm_source.importable(
+            loaded.modules
+        ):  # some of their classes import when they are made
             self._theirs = vars(loaded.tables)["BlockTables"](
                 block_sizes=[group.block_size for group in groups],
                 max_num_reqs=workload.max_requests,
@@ -248,7 +242,7 @@ class VllmPeer(TablesPeer):
         )
 
 
-def vllm(source: VllmSource, *, launches: Launches = True) -> PeerKind:
+def vllm(source: vllm_source.VllmSource, *, launches: Launches = True) -> PeerKind:
     """Return a vLLM as a peer; `launches=False` or "dry" for the host's share only."""
     load = functools.cache(lambda device: load_vllm(source, device, launches=bool(launches)))
 

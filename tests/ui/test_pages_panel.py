@@ -408,7 +408,7 @@ def test_an_unforeseen_error_is_shown_in_the_tab(monkeypatch):
     def planted(*_args: Any, **_kwargs: Any) -> Any:
         raise RuntimeError("planted by a test")
 
-    monkeypatch.setattr("workbench.ui.panels.pages.map_picture", planted)
+    monkeypatch.setattr("workbench.views.bytes.rows.map_picture", planted)
     panel.level.value = "tensor"
     assert [error.summary for error in panel.session.errors] == ["RuntimeError: planted by a test"]
     assert "planted by a test" in panel._error.value

@@ -17,15 +17,7 @@ from typer.core import TyperGroup
 
 from workbench.access.files import FileUse, read_text, reason_of
 from workbench.access.json_text import parse_json
-from workbench.core.errors import (
-    Refused,
-    ScenarioError,
-    Unusable,
-    WorkbenchError,
-    cut,
-    internal_error,
-    shown,
-)
+from workbench.core import errors
 from workbench.extras import missing_package
 
 if TYPE_CHECKING:
@@ -99,22 +91,22 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     def run(*args: Any, **options: Any) -> None:
         try:
             command(*args, **options)
-        except WorkbenchError as error:
+        except errors.WorkbenchError as error:
             said = f"\nvLLM says: {error.vllm_text}..." if error.vllm_text else ""
-            kind = "refused" if isinstance(error, Refused) else "error"
+            kind = "refused" if isinstance(error, errors.Refused) else "error"
             fail(f"{kind} [{error.code}] {error.message}{said}")
         except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
             raise  # typer's own
-        except Unusable as error:
+        except errors.Unusable as error:
             fail(str(error))
         except OSError as error:
-            fail(f"{cut(str(error.filename or ''))}: {reason_of(error)}".removeprefix(": "))
+            fail(f"{errors.cut(str(error.filename or ''))}: {reason_of(error)}".removeprefix(": "))
         except Exception as error:
             if isinstance(error, ModuleNotFoundError) and (lacks := missing_package(error.name)):
                 fail(f"error [{lacks.code}] {lacks.message}")
             if os.environ.get("WORKBENCH_TRACEBACK"):
                 raise
-            found = internal_error(error)
+            found = errors.internal_error(error)
             more = "The traceback: WORKBENCH_TRACEBACK=1 before the command."
             typer.echo(f"error [{found.code}] {found.message} {more}", err=True)
             raise typer.Exit(FAULT) from None
@@ -146,8 +138,8 @@ def _short_errors() -> Iterator[None]:
         if hasattr(error, "format_message") and not usage.message.startswith("Usage:"):
             # the name of an unknown option is neither in quotes nor one word
             option = getattr(error, "option_name", None) or ""
-            message = usage.message.replace(option, cut(option)) if option else usage.message
-            usage.message = LONG_WORD.sub(lambda word: cut(word[0]), message)[:300]
+            message = usage.message.replace(option, errors.cut(option)) if option else usage.message
+            usage.message = LONG_WORD.sub(lambda word: errors.cut(word[0]), message)[:300]
         raise
 
 
@@ -198,7 +190,7 @@ def named_values(items: Iterable[str] | None, option: str, what: str = "name") -
     """Return name -> text of `name=value` texts; exit with 2 for another form."""
     for item in items or ():
         if "=" not in item:
-            fail(f"Invalid {option} {shown(item)}. Expected {what}=value.")
+            fail(f"Invalid {option} {errors.shown(item)}. Expected {what}=value.")
     return {name: text for name, _, text in (item.partition("=") for item in items or ())}
 
 
@@ -232,7 +224,7 @@ def _fields_of_text(text: str) -> dict[str, Any]:
 
     try:
         found = understand(text, Scenario())
-    except ScenarioError as error:
+    except errors.ScenarioError as error:
         if error.code != "log_not_recognised":
             raise
         return {"model": text}

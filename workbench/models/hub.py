@@ -11,14 +11,8 @@ from typing import Any, Final
 from urllib.parse import SplitResult
 
 from workbench.core.errors import ConfigError, cut
+from workbench.models import hub_file
 from workbench.models.hub_address import AddressError, proxy_address
-from workbench.models.hub_file import (
-    StatusError,
-    cached_config,
-    endpoint,
-    fetched_config,
-    is_offline,
-)
 from workbench.models.json_file import parse_config, read_config
 from workbench.models.names import same_model
 
@@ -54,8 +48,8 @@ def download_config(hub_id: str) -> dict[str, Any]:
     """
     if hub_id in _configs:
         return _configs[hub_id]
-    endpoint()
-    cached = cached_config(hub_id)
+    hub_file.endpoint()
+    cached = hub_file.cached_config(hub_id)
     try:
         config = _ask_hub(hub_id)
     except AddressError:
@@ -66,7 +60,7 @@ def download_config(hub_id: str) -> dict[str, Any]:
         if cached is None:
             raise _not_fetched(hub_id, str(error)) from None
         config = read_config(cached)
-    except StatusError as error:
+    except hub_file.StatusError as error:
         raise _not_fetched(hub_id, f"{error} of {_tried()}") from error
     _configs[hub_id] = config
     return config
@@ -82,17 +76,17 @@ def _ask_hub(hub_id: str) -> dict[str, Any]:
     hub, _ = _way()
     at, how = _failures.get(hub.geturl(), (0.0, ""))
     rest = at + REST_SECONDS - monotonic()
-    if how and rest > 0 and not is_offline():
+    if how and rest > 0 and not hub_file.is_offline():
         raise _NoAnswerError(f"{how}, and no request is sent again for {rest:.0f} seconds")
 
     def download() -> Path | bytes:
         if not hub_answers():
             raise _NoAnswerError(f"no connection to {_tried()}")
-        return fetched_config(hub_id, HUB_SECONDS)
+        return hub_file.fetched_config(hub_id, HUB_SECONDS)
 
     try:
         found = _within(HUB_SECONDS, download)
-    except StatusError as error:
+    except hub_file.StatusError as error:
         if error.status in ANSWERS:
             raise
         how = f"status {error.status} of {_tried()}"
@@ -102,7 +96,7 @@ def _ask_hub(hub_id: str) -> dict[str, Any]:
         how = f"{type(error).__name__} of {_tried()}"
     else:
         return read_config(found) if isinstance(found, Path) else parse_config(found, hub_id)
-    if is_offline():
+    if hub_file.is_offline():
         how = "HF_HUB_OFFLINE is set, and the hub's cache lacks it"
     _failures[hub.geturl()] = (monotonic(), how)
     raise _NoAnswerError(how)
@@ -140,7 +134,7 @@ def _is_not_of_worker(record: logging.LogRecord) -> bool:
 
 def hub_answers() -> bool:
     """Return whether the hub's host, or the proxy on the way to it, takes a connection."""
-    if is_offline():
+    if hub_file.is_offline():
         return True
     hub, proxy = _way()
     host = proxy or hub
@@ -154,8 +148,8 @@ def hub_answers() -> bool:
 
 def _way() -> tuple[SplitResult, SplitResult | None]:
     """Return the hub's address, and the proxy that a request to it passes. Errors: AddressError."""
-    hub = endpoint()
-    return hub, None if is_offline() else proxy_address(hub)
+    hub = hub_file.endpoint()
+    return hub, None if hub_file.is_offline() else proxy_address(hub)
 
 
 def _tried() -> str:

@@ -8,22 +8,15 @@ from workbench.core.ranks import context_sizes
 from workbench.core.versions import DEFAULT, RULE_SETS
 from workbench.core.what_if.choices import pipeline_sizes, tensor_parallel_sizes
 from workbench.models import catalog_names
-from workbench.scenario import examples
+from workbench.scenario import examples, kinds
 from workbench.scenario.field import Field, any_word, declare, dtype_field
-from workbench.scenario.kinds import (
-    DeviceName,
-    ModelReference,
-    Switch,
-    Words,
-    enum_member,
-)
 from workbench.scenario.numbers import Bytes, Integer, Tokens
 
 DEFAULT_MODEL = "nemotron-3-nano-30b-a3b"
 MODEL = Field(
     name="model",
     default=DEFAULT_MODEL,
-    kind=ModelReference(),
+    kind=kinds.ModelReference(),
     label="Model",
     tip="Model of the catalog (`workbench models`)",
     flag="--model",
@@ -40,7 +33,7 @@ class EngineFields:
 
     platform: str = declare(
         "cuda",
-        Words(tuple(PLATFORMS), normal=lambda text: text if text in PLATFORMS else None),
+        kinds.Words(tuple(PLATFORMS), normal=lambda text: text if text in PLATFORMS else None),
         "Platform",
         "Platform that vLLM runs on",
         also=("device_config",),
@@ -48,7 +41,7 @@ class EngineFields:
     )
     device: str | None = declare(
         None,
-        DeviceName(tuple(DEVICES)),
+        kinds.DeviceName(tuple(DEVICES)),
         "Device",
         "Name of the device, for example H100: sets platform, capability and memory",
         also=("device_name", "gpu", "gpu_name"),
@@ -57,9 +50,9 @@ class EngineFields:
     )
     backend: str | None = declare(
         None,
-        Words(
+        kinds.Words(
             lambda rules: tuple(n for n, one in rules.backends.items() if one.is_selectable),
-            normal=enum_member,
+            normal=kinds.enum_member,
         ),
         "Backend",
         "{flag}",
@@ -106,7 +99,7 @@ class EngineFields:
     )
     enable_expert_parallel: bool = declare(
         False,
-        Switch(),
+        kinds.Switch(),
         "Expert parallel",
         "{flag}: every rank has some of the routed experts whole, not a share of each",
         only_legal=True,
@@ -139,7 +132,7 @@ class EngineFields:
     )
     enable_prefix_caching: bool | None = declare(
         None,
-        Switch(),
+        kinds.Switch(),
         "Prefix caching",
         "{flag}, or --no-enable-prefix-caching",
         only_legal=True,
@@ -148,7 +141,7 @@ class EngineFields:
     )
     mamba_cache_mode: str | None = declare(
         None,
-        Words(lambda rules: rules.cache_modes),
+        kinds.Words(lambda rules: rules.cache_modes),
         "Mamba cache mode",
         "{flag}: which states prefix caching keeps",
         only_legal=True,
@@ -172,7 +165,7 @@ class EngineFields:
     )
     rules: str = declare(
         DEFAULT,
-        Words(lambda _rules: tuple(RULE_SETS)),
+        kinds.Words(lambda _rules: tuple(RULE_SETS)),
         "vLLM version",
         "vLLM version whose rules decide",
         also=("vllm",),

@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.core.arithmetic import cdiv
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.errors import ScenarioError
-from workbench.core.flex.sizes import (
-    FLEX_FIELDS,
-    FlexFields,
-    FlexRefusal,
-    MaskBlocks,
-    mask_blocks,
-    small_blocks,
-    too_large_for_cache_block,
-)
+from workbench.core.flex import sizes
 from workbench.core.flex.tiles import (
     LARGEST_SHARED_MEMORY_BYTES,
     Tiles,
@@ -52,7 +44,7 @@ TILES = Rule(
 class FlexPlan:
     """Sizes in tokens of the three nested grids: tile in mask block in cache block."""
 
-    fields: FlexFields
+    fields: sizes.FlexFields
     cache_block_size: int
     """The kernel block."""
     configured_block_size: int
@@ -67,9 +59,9 @@ class FlexPlan:
     """What the tiles are chosen for, None without a limit."""
 
     @cached_property
-    def mask(self) -> MaskBlocks:
+    def mask(self) -> sizes.MaskBlocks:
         """Return the mask block, and why it is refused."""
-        return mask_blocks(self.fields, self.cache_block_size, small=self.small)
+        return sizes.mask_blocks(self.fields, self.cache_block_size, small=self.small)
 
     @property
     def is_direct(self) -> bool:
@@ -98,12 +90,12 @@ class FlexPlan:
         )
 
     @cached_property
-    def refusals(self) -> tuple[FlexRefusal, ...]:
+    def refusals(self) -> tuple[sizes.FlexRefusal, ...]:
         """Return what stops the start, in the engine's order."""
         # While layers are built, while the metadata builder is, while the kernel is compiled.
         found = []
         if self.batch_invariant:
-            found.append(too_large_for_cache_block(self.fields, self.configured_block_size))
+            found.append(sizes.too_large_for_cache_block(self.fields, self.configured_block_size))
         found.append(self.mask.refusal)
         if self.tiles is not None:
             found.append(illegal_tile(self.tiles, self.mask.q_block_size, self.mask.kv_block_size))
@@ -151,9 +143,9 @@ class FlexPlan:
         return flex_html(self)
 
 
-def fields_of(settings: Settings) -> FlexFields:
+def fields_of(settings: Settings) -> sizes.FlexFields:
     """Return the four explicit fields."""
-    return FlexFields(*(getattr(settings, name) for name in FLEX_FIELDS))
+    return sizes.FlexFields(*(getattr(settings, name) for name in sizes.FLEX_FIELDS))
 
 
 def flex_plan(plan: Plan, shared_memory_bytes: int | None = None) -> FlexPlan | None:
@@ -166,7 +158,7 @@ def flex_plan(plan: Plan, shared_memory_bytes: int | None = None) -> FlexPlan | 
         fields_of(settings),
         cache_block_size=plan.kernel_block_size,
         configured_block_size=settings.block_size or plan.rules.default_block_size,
-        small=small_blocks(settings.torch_version),
+        small=sizes.small_blocks(settings.torch_version),
         batch_invariant=settings.batch_invariant,
         dtype=plan.model_dtype,
         head_size=attention.head_size,

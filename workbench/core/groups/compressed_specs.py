@@ -6,13 +6,7 @@ from math import gcd, lcm
 from workbench.core.arithmetic import round_up
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.errors import Refused
-from workbench.core.groups.cache_spec import (
-    ATTENTION_SPECS,
-    MLA_SPEC,
-    RING_SPEC,
-    SLIDING_MLA_SPEC,
-    CacheSpec,
-)
+from workbench.core.groups import cache_spec
 from workbench.core.model import FULL, INDEX_KEY, LATENT, SLIDING, V41, CompressedCache
 from workbench.core.packing import FP8_DS_ALIGNMENT_BYTES, RECORD_DTYPES, record_bytes
 from workbench.core.plan import Plan
@@ -20,7 +14,7 @@ from workbench.core.platforms import SM10X
 from workbench.core.states import Ring
 
 
-def compressed_spec(plan: Plan, cache: CompressedCache, dtype: str) -> CacheSpec:
+def compressed_spec(plan: Plan, cache: CompressedCache, dtype: str) -> cache_spec.CacheSpec:
     """Return the spec of a cache that layers keep alongside, or of compressed attention.
 
     dtype: the KV-cache dtype of the layer.
@@ -37,7 +31,7 @@ def compressed_spec(plan: Plan, cache: CompressedCache, dtype: str) -> CacheSpec
     heads = _heads(plan, cache)
     content = block // cache.tokens_per_state * heads * _vector_bytes(plan, cache, dtype)
     unit = 1 if cache.ring or cache.backend else _page_unit(plan, cache, dtype)
-    spec = CacheSpec(
+    spec = cache_spec.CacheSpec(
         kind=_kind(cache),
         block_size=block,
         page_size_bytes=content,
@@ -94,9 +88,9 @@ def _check_ring(plan: Plan, ring: Ring, tokens: int) -> None:
 
 def _kind(cache: CompressedCache) -> str:
     if cache.is_plain:
-        return ATTENTION_SPECS[FULL if cache.window_tokens is None else SLIDING]
-    kind = RING_SPEC if cache.ring else MLA_SPEC
-    return kind if cache.window_tokens is None else SLIDING_MLA_SPEC
+        return cache_spec.ATTENTION_SPECS[FULL if cache.window_tokens is None else SLIDING]
+    kind = cache_spec.RING_SPEC if cache.ring else cache_spec.MLA_SPEC
+    return kind if cache.window_tokens is None else cache_spec.SLIDING_MLA_SPEC
 
 
 def _heads(plan: Plan, cache: CompressedCache) -> int:
@@ -127,7 +121,7 @@ def _heads(plan: Plan, cache: CompressedCache) -> int:
     return cache.num_heads // ranks
 
 
-def _page_ring(plan: Plan, cache: CompressedCache, ring: Ring) -> CacheSpec:
+def _page_ring(plan: Plan, cache: CompressedCache, ring: Ring) -> cache_spec.CacheSpec:
     """Return a ring of as many vectors as a page of the attention has place for."""
     # Step5CSATailRing, 0.33.
     page, block = plan.attention_page_size_bytes, plan.block_size
@@ -146,8 +140,8 @@ def _page_ring(plan: Plan, cache: CompressedCache, ring: Ring) -> CacheSpec:
             vllm_text=f"Step5 CSA tail ring needs {needed} rows of {row} bytes in one {page}-byte "
             "KV page; increase --block-size.",
         )
-    return CacheSpec(
-        kind=RING_SPEC,
+    return cache_spec.CacheSpec(
+        kind=cache_spec.RING_SPEC,
         block_size=block,
         page_size_bytes=page,
         num_kv_heads=1,

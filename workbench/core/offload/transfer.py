@@ -15,14 +15,8 @@ from typing import Any
 from workbench.core.errors import ScenarioError
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.packed import named_layout
+from workbench.core.offload import transfer_ranks
 from workbench.core.offload.checks import stops
-from workbench.core.offload.transfer_ranks import (
-    page_problems,
-    ratio_problem,
-    replicated_problem,
-    state_problem,
-    unequal_states,
-)
 from workbench.core.plan import Plan
 from workbench.core.problems import WARNING, Problem, has_error
 from workbench.core.ranks import shared_tokens_text
@@ -75,16 +69,16 @@ def transfer(prefill: Plan, decode: Plan) -> Transfer:
     remote, local = _kernel_block(prefill), _kernel_block(decode)
     ratio = None if local % remote else local // remote
     found = (
-        state_problem(decode),
+        transfer_ranks.state_problem(decode),
         _version_problem(prefill, decode),
         _fingerprint_problem(prefill, decode),
-        ratio_problem(prefill, decode),
+        transfer_ranks.ratio_problem(prefill, decode),
         _kernel_problem(prefill, decode, remote, local),
-        replicated_problem(prefill, decode),
+        transfer_ranks.replicated_problem(prefill, decode),
         *_size_problems(prefill, decode, remote, local),
         _layout_problem(prefill, decode),
-        *page_problems(prefill, decode, ratio),
-        unequal_states(prefill, decode),
+        *transfer_ranks.page_problems(prefill, decode, ratio),
+        transfer_ranks.unequal_states(prefill, decode),
     )
     return Transfer(
         prefill=prefill,

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from workbench.core import speculation
 from workbench.core.errors import Refused, cut
 from workbench.core.model import Model
 from workbench.core.problems import ERROR, WARNING
 from workbench.core.runner import model_runner
-from workbench.core.speculation import (
-    DRAFT_MODEL,
-    HIDDEN_STATES,
-    MTP,
-    NGRAM,
-    OF_SEVERAL_LAYERS,
-    class_of_head,
-)
 from workbench.core.stages.mtp_checks import check_mtp
 from workbench.core.stages.refusals import heads_text
 from workbench.core.working_plan import WorkingPlan
 
-WITHOUT: dict[str, Any] = {"speculative_method": NGRAM, "draft_model": None}
+WITHOUT: dict[str, Any] = {"speculative_method": speculation.NGRAM, "draft_model": None}
 """The change that drafts without a second checkpoint."""
-HEADS = OF_SEVERAL_LAYERS - {HIDDEN_STATES} | {"eagle"}
+HEADS = speculation.OF_SEVERAL_LAYERS - {speculation.HIDDEN_STATES} | {"eagle"}
 """Methods whose drafter may have the embedding of its target."""
 
 
@@ -31,7 +24,7 @@ def check_drafter(run: WorkingPlan, method: str) -> None:
     draft, record = run.model.drafter, run.rules.speculation.methods[method]
     if method in run.rules.speculation.v2_only and model_runner(run) == "v1":
         raise _without_runner(run, method)
-    if method == MTP:
+    if method == speculation.MTP:
         check_mtp(run, draft or run.model)
     elif draft is None and record.needs_model and not (record.unknown_layers or run.drafter):
         _without_model(run, method)
@@ -41,7 +34,7 @@ def check_drafter(run: WorkingPlan, method: str) -> None:
         _check_head(run, method, draft)
     if draft is not None and record.layers is not None:
         _check_ranks(run, draft)
-    if draft is not None and method == DRAFT_MODEL:
+    if draft is not None and method == speculation.DRAFT_MODEL:
         _check_decoder(run, draft)
 
 
@@ -50,7 +43,7 @@ def _without_runner(run: WorkingPlan, method: str) -> Refused:
         "method_without_runner",
         operands={"speculative_method": method, "platform": run.platform.name},
         candidates=(WITHOUT,),
-        ngram=NGRAM,
+        ngram=speculation.NGRAM,
     )
 
 
@@ -66,7 +59,7 @@ def check_hidden_states(run: WorkingPlan, method: str) -> None:
         "target_gives_no_hidden_states",
         operands={"speculative_method": method, "architecture": name},
         candidates=(WITHOUT | {"hidden_state_layers": 0},),
-        ngram=NGRAM,
+        ngram=speculation.NGRAM,
     )
 
 
@@ -86,14 +79,14 @@ def check_embedding(run: WorkingPlan, method: str) -> None:
         vllm_text="Target model does not have '" if always else "needs the target input embedding",
         why=why,
         who="it" if always else "then it",
-        ngram=NGRAM,
+        ngram=speculation.NGRAM,
     )
 
 
 def _reads_hidden_states(run: WorkingPlan, method: str) -> bool:
     head, rules = run.model.draft_head, run.rules.speculation
     if method != "eagle3" or head is None or head.reads_hidden_states:
-        return method in OF_SEVERAL_LAYERS
+        return method in speculation.OF_SEVERAL_LAYERS
     return rules.asks_every_eagle3 and model_runner(run) == "v2"
 
 
@@ -115,7 +108,7 @@ def _not_read(run: WorkingPlan, method: str, draft: Model) -> None:
 
 def _check_head(run: WorkingPlan, method: str, draft: Model) -> None:
     rules = run.rules.speculation
-    name = class_of_head(draft, rules.methods[method], rules)
+    name = speculation.class_of_head(draft, rules.methods[method], rules)
     fits = {draft.model_type, run.model.model_type} <= rules.heads_for.get(name, frozenset())
     if (name in rules.heads or fits) and draft.attention is not None:
         return
@@ -135,7 +128,8 @@ def _other_methods(run: WorkingPlan, draft: Model) -> list[dict[str, Any]]:
     return [
         {"speculative_method": name}
         for name, one in rules.methods.items()
-        if one.class_name is not None and class_of_head(draft, one, rules) in rules.heads
+        if one.class_name is not None
+        and speculation.class_of_head(draft, one, rules) in rules.heads
     ]
 
 

@@ -4,17 +4,7 @@ from workbench.core.capacity.blocks import cache_plan, longest_request, measured
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.memory_budget import NEEDED, MemoryBudget, explicit_bytes
 from workbench.core.capacity.memory_estimate import budget_of, estimate_margin
-from workbench.core.stages.memory_checks import (
-    above_device,
-    by_estimate,
-    cannot_auto_fit,
-    gib,
-    no_memory,
-    not_enough_memory,
-    null_block,
-    ranks_mismatch,
-    too_many_sequences,
-)
+from workbench.core.stages import memory_checks
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -69,8 +59,8 @@ def budget(run: WorkingPlan) -> None:
     """Set what the device leaves for the cache, if known; an incomplete budget is a warning."""
     # vLLM measures the same parts while it starts.
     settings = run.settings
-    ranks_mismatch(run)
-    above_device(run)
+    memory_checks.ranks_mismatch(run)
+    memory_checks.above_device(run)
     if explicit_bytes(settings) or settings.num_gpu_blocks_override is not None:
         return
     given = [field for field in NEEDED if getattr(settings, field) is not None]
@@ -92,7 +82,7 @@ def budget(run: WorkingPlan) -> None:
         activation_bytes=found.activation_bytes,
         cuda_graph_bytes=found.cuda_graph_bytes,
     )
-    run.log(f"Available KV cache memory: {gib(found.available_bytes)} GiB")
+    run.log(f"Available KV cache memory: {memory_checks.gib(found.available_bytes)} GiB")
 
 
 def _estimated(run: WorkingPlan, found: MemoryBudget) -> None:
@@ -101,7 +91,8 @@ def _estimated(run: WorkingPlan, found: MemoryBudget) -> None:
     run.step(
         ESTIMATE,
         found.available_bytes,
-        f"an estimate: between {gib(least)} and {gib(most)} GiB; vLLM measures it at the start",
+        f"an estimate: between {memory_checks.gib(least)} and {memory_checks.gib(most)} GiB; "
+        "vLLM measures it at the start",
         device_memory_bytes=found.device_bytes,
         gpu_memory_utilization=found.utilization,
         weights_bytes=found.weights_bytes,
@@ -138,7 +129,7 @@ def auto_fit(run: WorkingPlan) -> None:
         return
     longest = longest_request(run, cache.grouping, available)
     if not longest:
-        cannot_auto_fit(run, cache, available)
+        memory_checks.cannot_auto_fit(run, cache, available)
         return
     before = run.max_model_len
     run.step(AUTO_FIT, longest, longest_of_the_model=before, available_bytes=available)
@@ -165,17 +156,19 @@ def memory(run: WorkingPlan) -> None:
     stages = cache.stages or (cache,)
     short = next((one for one in stages if one.is_too_small), None)
     if short is not None and (checked := short.checked_bytes or 0) <= 0:
-        no_memory(run, short, checked)
+        memory_checks.no_memory(run, short, checked)
     elif short is not None:
-        not_enough_memory(run, short, short.checked_bytes or 0)
+        memory_checks.not_enough_memory(run, short, short.checked_bytes or 0)
     elif cache.max_concurrency is not None:
         if margin is None:  # what vLLM prints is not estimated
             run.log(*printed_lines(run, cache))
-        null_block(run, cache)
-        too_many_sequences(run, cache)
+        memory_checks.null_block(run, cache)
+        memory_checks.too_many_sequences(run, cache)
     if margin is not None:
         found = run.problems[len(before) :]
-        run.problems = before + tuple(by_estimate(one, cache, margin) for one in found)
+        run.problems = before + tuple(
+            memory_checks.by_estimate(one, cache, margin) for one in found
+        )
 
 
 def _record(run: WorkingPlan, cache: CachePlan) -> None:
@@ -251,5 +244,5 @@ def _auto_fit_line(
 ) -> str:
     start = f"Auto-fit max_model_len: reduced from {before} to {longest} to fit in available "
     if run.rules.groups.joins_printed_lines:
-        return f"{start}KV cache memory ({gib(checked)} GiB {device_name(run)})"
-    return f"{start}GPU memory ({gib(available)} GiB available for KV cache)"
+        return f"{start}KV cache memory ({memory_checks.gib(checked)} GiB {device_name(run)})"
+    return f"{start}GPU memory ({memory_checks.gib(available)} GiB available for KV cache)"

@@ -14,13 +14,7 @@ from workbench.core.remedies import Remedy
 from workbench.core.resolve import resolve as decide
 from workbench.core.trace import show
 from workbench.core.weights import UnreadWeights
-from workbench.interop.logs.candidates import (
-    FEW,
-    KEPT,
-    LIKELY,
-    OF_THE_MACHINE,
-    CandidateScenario,
-)
+from workbench.interop.logs import candidates
 from workbench.interop.logs.failure import Error, FatalEntry, errors_of
 from workbench.interop.logs.report import DIFFERS, Failure, LogReport
 from workbench.interop.logs.scenario import LogReading, Resolve, resolved
@@ -82,7 +76,7 @@ def _summary(report: LogReport, ending: FatalEntry, code: str | None) -> str:
 
 def missing(
     report: LogReport, ending: FatalEntry, resolve: Resolve
-) -> tuple[tuple[str, ...], tuple[CandidateScenario, ...]]:
+) -> tuple[tuple[str, ...], tuple[candidates.CandidateScenario, ...]]:
     """Return what the log does not state, and the scenarios that give its error with it."""
     reading, found = report.reading, ending.found
     if found is not None and found.values is None:
@@ -106,14 +100,14 @@ def missing(
 
 def _scenes(
     reading: LogReading, ending: FatalEntry, resolve: Resolve
-) -> Iterator[CandidateScenario]:
+) -> Iterator[candidates.CandidateScenario]:
     """Yield scenarios with one fact added that give the error, at most one for every field."""
     is_worth_it = _quick_check(reading, ending)
     found = (
         _scene(reading, ending, resolve, name, (one for one in values if is_worth_it(name, one)))
         for name, values in _values(reading, ending).items()
     )
-    return islice(filter(None, found), FEW)
+    return islice(filter(None, found), candidates.FEW)
 
 
 def _quick_check(reading: LogReading, ending: FatalEntry) -> Callable[[str, Any], bool]:
@@ -141,7 +135,7 @@ def _quick_check(reading: LogReading, ending: FatalEntry) -> Callable[[str, Any]
     return gives_error
 
 
-@lru_cache(maxsize=KEPT * MOST_VALUES)
+@lru_cache(maxsize=candidates.KEPT * MOST_VALUES)
 def _errors(
     model: Model, _weights: UnreadWeights, _registered: int, settings: Settings
 ) -> tuple[Error, ...]:
@@ -153,19 +147,19 @@ def _errors(
 
 def _scene(
     reading: LogReading, ending: FatalEntry, resolve: Resolve, name: str, values: Iterable[Any]
-) -> CandidateScenario | None:
+) -> candidates.CandidateScenario | None:
     for value in values:
         tried = resolved(replace(reading, fields={**reading.fields, name: value}), resolve)
         if tried.fields.get(name) == value and ending.problem_of(tried) is not None:
             words = f"{name} = {show(value)}"
             text = f"{name}: the log does not state it; with {words} the rules give this error"
-            return CandidateScenario(tried.fields, words, text)
+            return candidates.CandidateScenario(tried.fields, words, text)
     return None
 
 
 def _is_free(name: str, reading: LogReading) -> bool:
     """Return whether the log leaves a field open: its arguments are known only where printed."""
-    is_printed = FIELDS[name].flag.startswith("--") and name not in OF_THE_MACHINE
+    is_printed = FIELDS[name].flag.startswith("--") and name not in candidates.OF_THE_MACHINE
     is_known = name in reading.from_lines or name in {"model", "rules"}
     return not is_known and not (is_printed and reading.has_arguments)
 
@@ -189,5 +183,5 @@ def _values(reading: LogReading, ending: FatalEntry) -> Mapping[str, tuple[Any, 
         for name, value in given.items()
         if name in tried and value is not None
     }
-    likely = {name: tried[name] for name in LIKELY if name in tried}
+    likely = {name: tried[name] for name in candidates.LIKELY if name in tried}
     return {name: values for name, values in {**own, **likely, **tried, **own}.items() if values}

@@ -15,15 +15,7 @@ import torch
 from torch import Tensor
 
 from workbench.core.errors import ScenarioError
-from workbench.core.flex.lab import (
-    AS_PLANNED,
-    BitLab,
-    BitPlace,
-    BitRun,
-    BitTrial,
-    FlexPlace,
-    FlexShape,
-)
+from workbench.core.flex import lab
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest
 from workbench.kernels.paged_flex.api import paged_attention
@@ -33,18 +25,7 @@ from workbench.kernels.paged_flex.fitting import fitted
 from workbench.kernels.paged_flex.layout import PagedInputs, Request, lay_out
 from workbench.kernels.paged_flex.masks import Mask
 from workbench.kernels.paged_flex.settings import Settings, Tile
-from workbench.labs.flex.inputs import (
-    INTERPRETER_STEPS,
-    Machine,
-    check_size,
-    kernel_errors_as_scenario_errors,
-    kernel_mask,
-    machine_for,
-    random_requests,
-    shape_of,
-    tile_steps,
-    tile_text,
-)
+from workbench.labs.flex import inputs
 from workbench.labs.jobs import Job
 
 BITWISE_MODE, FAST_MODE, BY_SIZE_MODE = MODES = (
@@ -144,11 +125,11 @@ def bit_lab(
     subject: int,
     mask: str = "causal",
     mask_tokens: int = 64,
-    dtype: str = AS_PLANNED,
+    dtype: str = lab.AS_PLANNED,
     batches: int = 4,
     seed: int = 0,
     job: Job | None = None,
-) -> BitLab:
+) -> lab.BitLab:
     """Run request `subject` of a batch alone, then with other requests, on other pages, in chunks.
 
     On a GPU with all heads of the plan; interpreted with one KV head and its group, since heads
@@ -161,37 +142,37 @@ def bit_lab(
             f"The batch has requests 0 to {len(batch) - 1}; got {subject}.",
             field="request",
         )
-    whole = shape_of(plan)
-    machine = machine_for(whole.dtype, dtype)
+    whole = inputs.shape_of(plan)
+    machine = inputs.machine_for(whole.dtype, dtype)
     shape = whole if machine.is_gpu else replace(whole, heads=whole.group, kv_heads=1)
     ways = {name: _settings(name, shape, machine) for name in MODES}
-    steps = max(tile_steps(batch, shape, ways[name](9)) for name in MODES)
+    steps = max(inputs.tile_steps(batch, shape, ways[name](9)) for name in MODES)
     # a trial has a batch on average half as long, under three ways to choose tiles
-    check_size(batch, machine, steps, most=INTERPRETER_STEPS // 4)
+    inputs.check_size(batch, machine, steps, most=inputs.INTERPRETER_STEPS // 4)
     chosen = batch[subject]
     queries, total = chosen.query_tokens, chosen.sequence_tokens
     # two extra requests, so that no random batch is a single request
     extra = (BatchRequest(1, total + 7), BatchRequest(min(5, total), total))
-    with kernel_errors_as_scenario_errors(f"This lab ({shape})"):
-        numbers = random_requests(batch, shape, machine.dtype, seed)
+    with inputs.kernel_errors_as_scenario_errors(f"This lab ({shape})"):
+        numbers = inputs.random_requests(batch, shape, machine.dtype, seed)
         others = tuple(request for i, request in enumerate(numbers) if i != subject)
         scene = _Scene(
             subject=numbers[subject],
-            companions=(*others, *random_requests(extra, shape, machine.dtype, seed + 99)),
+            companions=(*others, *inputs.random_requests(extra, shape, machine.dtype, seed + 99)),
             block_size=shape.block_size,
             ratio=shape.page_tokens // shape.block_size,
             batches=batches,
             seed=seed,
             in_chunks=mask in CHUNK_MASKS,
         )
-        found = _compared(scene, ways, partial(kernel_mask, mask, mask_tokens), job)
+        found = _compared(scene, ways, partial(inputs.kernel_mask, mask, mask_tokens), job)
     notes = [machine.note] if machine.note else []
     if shape != whole:
         notes.append(f"1 of {whole.kv_heads} KV heads, with its {shape.group} query heads")
-    return BitLab(
+    return lab.BitLab(
         plan=plan,
         shape=shape,
-        place=FlexPlace("our kernel", machine.mode.mode, machine.device, "; ".join(notes)),
+        place=lab.FlexPlace("our kernel", machine.mode.mode, machine.device, "; ".join(notes)),
         request=f"request {subject}: {queries:,} queries over {total:,} keys",
         first_token=total - queries,
         tokens=queries,
@@ -199,14 +180,14 @@ def bit_lab(
     )
 
 
-def _run(name: str, way: Way, trials: Sequence[BitTrial]) -> BitRun:
+def _run(name: str, way: Way, trials: Sequence[lab.BitTrial]) -> lab.BitRun:
     if name == BY_SIZE_MODE:
-        tiles = f"alone {tile_text(way(1))}; in a batch {tile_text(way(2))}"
-        return BitRun(name, tiles, True, ("pages", "page size"), tuple(trials))
-    return BitRun(name, tile_text(way(1)), False, tuple(promised(way(1))), tuple(trials))
+        tiles = f"alone {inputs.tile_text(way(1))}; in a batch {inputs.tile_text(way(2))}"
+        return lab.BitRun(name, tiles, True, ("pages", "page size"), tuple(trials))
+    return lab.BitRun(name, inputs.tile_text(way(1)), False, tuple(promised(way(1))), tuple(trials))
 
 
-def _settings(name: str, shape: FlexShape, machine: Machine) -> Way:
+def _settings(name: str, shape: lab.FlexShape, machine: inputs.Machine) -> Way:
     """Return the way to choose settings; only the control depends on the number of requests."""
     device = torch.device(machine.mode.torch_device)
 
@@ -228,7 +209,7 @@ def _settings(name: str, shape: FlexShape, machine: Machine) -> Way:
 
 def _compared(
     scene: _Scene, ways: dict[str, Way], mask: Callable[[int], Mask], job: Job
-) -> dict[str, list[BitTrial]]:
+) -> dict[str, list[lab.BitTrial]]:
     """Run every trial under every way, in turn. mask: of a number of requests."""
 
     def run(paged: PagedInputs, place: int, way: Way) -> Tensor:
@@ -239,7 +220,7 @@ def _compared(
         return out[paged.tokens_of(place)].cpu()
 
     alone = {name: run(scene.laid_out(scene.subject), 0, way) for name, way in ways.items()}
-    found: dict[str, list[BitTrial]] = {name: [] for name in ways}
+    found: dict[str, list[lab.BitTrial]] = {name: [] for name in ways}
     for done, surrounding in enumerate(scene.surroundings()):
         job.report(f"Trial {done + 1} of {scene.trials} ...")
         for name, way in ways.items():
@@ -248,21 +229,21 @@ def _compared(
     return found
 
 
-def _trial(surrounding: _Surrounding, alone: Tensor, other: Tensor, me: Request) -> BitTrial:
+def _trial(surrounding: _Surrounding, alone: Tensor, other: Tensor, me: Request) -> lab.BitTrial:
     """Count and locate what differs; tokens are positions in the request."""
     counted = compare_bits(surrounding.kind, surrounding.detail, alone, other)
     word = torch.int16 if alone.element_size() == 2 else torch.int32
     differs = alone.contiguous().view(word) != other.contiguous().view(word)
     offset = len(me.keys) - len(me.queries)
     places = map(tuple, differs.nonzero()[:MOST_PLACES].tolist())
-    return BitTrial(
+    return lab.BitTrial(
         kind=counted.kind,
         detail=counted.detail,
         elements=counted.elements,
         differing=counted.differing,
         largest=counted.largest,
         first=tuple(
-            BitPlace(offset + at[0], at[1], at[2], float(alone[at]), float(other[at]))
+            lab.BitPlace(offset + at[0], at[1], at[2], float(alone[at]), float(other[at]))
             for at in places
         ),
         per_token=tuple(differs.flatten(1).sum(1).tolist()),

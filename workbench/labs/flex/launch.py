@@ -10,17 +10,8 @@ import torch
 from torch import Tensor
 
 from workbench.core.errors import ScenarioError
+from workbench.core.flex import lab
 from workbench.core.flex.batch import CAUSAL
-from workbench.core.flex.lab import (
-    AS_PLANNED,
-    ENGINE,
-    OURS_BITWISE,
-    OURS_FAST,
-    FlexPlace,
-    FlexRun,
-    FlexShape,
-    FlexSpeed,
-)
 from workbench.core.flex.plan import FlexPlan
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest
@@ -32,20 +23,7 @@ from workbench.kernels.paged_flex.layout import PagedInputs, lay_out
 from workbench.kernels.paged_flex.masks import Mask
 from workbench.kernels.paged_flex.reference import agreement
 from workbench.kernels.paged_flex.settings import Settings
-from workbench.labs.flex.inputs import (
-    Machine,
-    check_size,
-    kernel_errors_as_scenario_errors,
-    kernel_mask,
-    machine_for,
-    random_requests,
-    shape_of,
-    sizes_of,
-    tile_sizes,
-    tile_steps,
-    tile_text,
-    with_tile,
-)
+from workbench.labs.flex import inputs
 from workbench.labs.jobs import Job
 
 Attend = Callable[[PagedInputs], Tensor]
@@ -66,14 +44,14 @@ def launch_flex(
     plan: Plan,
     batch: Sequence[BatchRequest],
     *,
-    kernel: str = OURS_FAST,
+    kernel: str = lab.OURS_FAST,
     mask: str = CAUSAL,
     mask_tokens: int = 64,
-    dtype: str = AS_PLANNED,
+    dtype: str = lab.AS_PLANNED,
     tile: str = "",
     custom_mask: Mask | None = None,
     job: Job | None = None,
-) -> FlexRun:
+) -> lab.FlexRun:
     """Run a batch over pages of this plan: on a GPU if there is one, else interpreted or eager.
 
     The batch is run twice, over a cache that holds zeros and over one that holds NaN in all slots
@@ -82,12 +60,12 @@ def launch_flex(
     kernel refuses, or if memory runs out; Stopped.
     """
     job = job or Job()
-    shape = shape_of(plan)
-    machine = machine_for(shape.dtype, dtype)
-    with kernel_errors_as_scenario_errors(f"This launch ({shape})", custom_mask):
-        seen = custom_mask or kernel_mask(mask, mask_tokens, len(batch))
+    shape = inputs.shape_of(plan)
+    machine = inputs.machine_for(shape.dtype, dtype)
+    with inputs.kernel_errors_as_scenario_errors(f"This launch ({shape})", custom_mask):
+        seen = custom_mask or inputs.kernel_mask(mask, mask_tokens, len(batch))
         path = _path(plan, batch, kernel, tile, shape, machine, seen, job)
-        requests = random_requests(batch, shape, machine.dtype)
+        requests = inputs.random_requests(batch, shape, machine.dtype)
         ratio = shape.page_tokens // shape.block_size
         clean = lay_out(requests, shape.block_size, ratio=ratio, poison=0.0)
         result = path.attend(clean)
@@ -100,7 +78,7 @@ def launch_flex(
         job.check()
         # the interpreter's times are meaningless
         speed = _speed(path.timed(clean), clean, seen) if machine.is_gpu else None
-    return FlexRun(
+    return lab.FlexRun(
         shape=replace(shape, dtype=machine.dtype),  # as it ran, not as planned
         place=_place(kernel, machine),
         tile=path.tile,
@@ -116,13 +94,13 @@ def launch_flex(
     )
 
 
-def _place(kernel: str, machine: Machine) -> FlexPlace:
+def _place(kernel: str, machine: inputs.Machine) -> lab.FlexPlace:
     path, mode, note = kernel, "gpu" if machine.is_gpu else "interpreter", machine.note
-    if kernel == ENGINE and machine.is_gpu:
+    if kernel == lab.ENGINE and machine.is_gpu:
         path = f"{kernel}, compiled by torch"
-    elif kernel == ENGINE:
+    elif kernel == lab.ENGINE:
         path, mode, note = f"{kernel}, eager: dense", "eager", ""
-    return FlexPlace(path, mode, machine.device, note)
+    return lab.FlexPlace(path, mode, machine.device, note)
 
 
 def _path(
@@ -130,15 +108,15 @@ def _path(
     batch: Sequence[BatchRequest],
     kernel: str,
     tile: str,
-    shape: FlexShape,
-    machine: Machine,
+    shape: lab.FlexShape,
+    machine: inputs.Machine,
     mask: Mask,
     job: Job,
 ) -> _Path:
-    if kernel == ENGINE:
+    if kernel == lab.ENGINE:
         return _engine(plan, batch, tile, machine, mask)
     device = torch.device(machine.mode.torch_device)
-    shipped = with_tile(default_settings(device, bitwise=kernel == OURS_BITWISE), tile)
+    shipped = inputs.with_tile(default_settings(device, bitwise=kernel == lab.OURS_BITWISE), tile)
     settings = fitted(
         shipped,
         head_dim=shape.head_size,
@@ -146,7 +124,7 @@ def _path(
         dtype=machine.dtype,
         limits=limits_of(device),
     )
-    check_size(batch, machine, tile_steps(batch, shape, settings))
+    inputs.check_size(batch, machine, inputs.tile_steps(batch, shape, settings))
 
     def attend(paged: PagedInputs) -> Tensor:
         if not machine.is_gpu:
@@ -159,7 +137,7 @@ def _path(
         planned = plan_attention(paged.batch, *layer, mask=mask, settings=settings)
         return partial(planned.run, *layer)
 
-    return _Path(attend, tile_text(settings), timed)
+    return _Path(attend, inputs.tile_text(settings), timed)
 
 
 def head_by_head(paged: PagedInputs, mask: Mask, settings: Settings, job: Job) -> Tensor:
@@ -177,13 +155,13 @@ def head_by_head(paged: PagedInputs, mask: Mask, settings: Settings, job: Job) -
 
 
 def _engine(
-    plan: Plan, batch: Sequence[BatchRequest], tile: str, machine: Machine, mask: Mask
+    plan: Plan, batch: Sequence[BatchRequest], tile: str, machine: inputs.Machine, mask: Mask
 ) -> _Path:
     """Return the engine's path with the plan's mask blocks and tiles; refuse what vLLM refuses."""
-    flex = sizes_of(plan)
+    flex = inputs.sizes_of(plan)
     q, kv = flex.mask.q_block_size, flex.mask.kv_block_size
     m, n = _tile_of(tile, flex)
-    check_size(batch, machine, 0)
+    inputs.check_size(batch, machine, 0)
 
     compute = partial(
         engine_attention,
@@ -210,7 +188,7 @@ def _engine(
 def _tile_of(text: str, flex: FlexPlan) -> tuple[int, int]:
     """Return the explicit tile, or the plan's; both must divide the mask block."""
     assert flex.tiles is not None
-    m, n = tile_sizes(text) or (flex.tiles.block_m, flex.tiles.block_n)
+    m, n = inputs.tile_sizes(text) or (flex.tiles.block_m, flex.tiles.block_n)
     blocks = (flex.mask.q_block_size, flex.mask.kv_block_size)
     for name, tile, block in zip(("queries", "keys"), (m, n), blocks, strict=True):
         if tile > 0 and block % tile == 0:
@@ -226,7 +204,7 @@ def _tile_of(text: str, flex: FlexPlan) -> tuple[int, int]:
     return m, n
 
 
-def _speed(attend: Callable[[], object], paged: PagedInputs, mask: Mask) -> FlexSpeed:
+def _speed(attend: Callable[[], object], paged: PagedInputs, mask: Mask) -> lab.FlexSpeed:
     """Measure median GPU times with a cold L2: the launch, a large product, a large copy."""
     query, side = paged.query, MATMUL_SIDE
     tokens = int(paged.batch.seq_lens.sum())
@@ -234,7 +212,7 @@ def _speed(attend: Callable[[], object], paged: PagedInputs, mask: Mask) -> Flex
     left, right = (torch.randn(side, side, device="cuda").to(query.dtype) for _ in range(2))
     source = torch.zeros(COPY_BYTES, dtype=torch.int8, device="cuda")
     target = torch.empty_like(source)
-    return FlexSpeed(
+    return lab.FlexSpeed(
         seconds=_seconds(attend),
         flops=seen_pairs(paged, mask) * 4 * query.shape[1] * query.shape[2],
         moved_bytes=moved * query.element_size(),

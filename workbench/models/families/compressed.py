@@ -8,23 +8,13 @@ compresses, too. Sources: `DeepseekV4Attention`, `DeepseekV4Indexer` and `Compre
 from collections.abc import Iterable
 from functools import partial
 
-from workbench.core.model import (
-    FLOAT32_STATE,
-    FULL,
-    INDEX_KEY,
-    INDEXER_KEYS,
-    SLIDING,
-    V4,
-    Attention,
-    CompressedCache,
-    Layer,
-)
+from workbench.core import model
 from workbench.models.family import register
 from workbench.models.fields import MAX_LAYERS, Fields
 from workbench.models.mtp import READERS, one_each
 
 RATIOS, RATES, KINDS = "compress_ratios", "compress_rates", "layer_types"
-LITTLE, MUCH, NOT = "compressed_sparse_attention", "heavily_compressed_attention", SLIDING
+LITTLE, MUCH, NOT = "compressed_sparse_attention", "heavily_compressed_attention", model.SLIDING
 RATE_OF_KIND = {LITTLE: 4, MUCH: 128, NOT: 0}
 WITH_INDEXER = 4
 """Tokens in one vector of the layers that choose what they read."""
@@ -65,24 +55,24 @@ def _rate(rates: Fields | None, kind: str) -> int:
     return rate
 
 
-def _states(part: str, elements: int, ratio: int) -> CompressedCache:
+def _states(part: str, elements: int, ratio: int) -> model.CompressedCache:
     """Return the values and scores that one vector is made of, in float32.
 
     With four tokens in one vector two runs of them overlap, so there are twice as many.
     """
     runs = 2 if ratio == WITH_INDEXER else 1
-    return CompressedCache(
+    return model.CompressedCache(
         part=f"{part}.compressor.state_cache",
         elements=2 * runs * elements,
-        stored=FLOAT32_STATE,
+        stored=model.FLOAT32_STATE,
         window_tokens=runs * ratio,
         block_size=STATE_BLOCKS[ratio],
     )
 
 
-def window(fields: Fields) -> CompressedCache:
+def window(fields: Fields) -> model.CompressedCache:
     """Return the cache of the last tokens, which every layer has and a drafter's has alone."""
-    return CompressedCache(
+    return model.CompressedCache(
         part=".swa_cache",
         elements=fields.integer("head_dim"),
         window_tokens=fields.integer("sliding_window"),
@@ -90,11 +80,11 @@ def window(fields: Fields) -> CompressedCache:
     )
 
 
-def _drafted(fields: Fields) -> Layer:
-    return Layer(number=0, kind=SLIDING, cache=window(fields))
+def _drafted(fields: Fields) -> model.Layer:
+    return model.Layer(number=0, kind=model.SLIDING, cache=window(fields))
 
 
-def _dspark(fields: Fields) -> tuple[Layer, ...]:
+def _dspark(fields: Fields) -> tuple[model.Layer, ...]:
     """Return the layers of `DSparkDeepseekV4Model`, which reads hidden states of these layers."""
     if not all(map(fields.has, ("dspark_target_layer_ids", "dspark_noise_token_id"))):
         return ()
@@ -102,33 +92,35 @@ def _dspark(fields: Fields) -> tuple[Layer, ...]:
     return (_drafted(fields),) * (count or DSPARK_LAYERS)
 
 
-def index_keys(fields: Fields, ratio: int) -> CompressedCache:
+def index_keys(fields: Fields, ratio: int) -> model.CompressedCache:
     """Return the keys of the indexer, which chooses what a query reads."""
     key = fields.integer("index_head_dim")
-    return CompressedCache(
-        part=INDEXER_KEYS,
+    return model.CompressedCache(
+        part=model.INDEXER_KEYS,
         elements=key + key // 128 * SCALES,
-        stored=INDEX_KEY,
+        stored=model.INDEX_KEY,
         tokens_per_state=ratio,
     )
 
 
-def to_caches(caches: Iterable[Iterable[CompressedCache]]) -> tuple[Layer, ...]:
+def to_caches(caches: Iterable[Iterable[model.CompressedCache]]) -> tuple[model.Layer, ...]:
     """Return a layer per cache; caches: of every layer of the model, in the order of building."""
     return tuple(
-        Layer(number=number, kind=SLIDING if cache.window_tokens else FULL, cache=cache)
+        model.Layer(
+            number=number, kind=model.SLIDING if cache.window_tokens else model.FULL, cache=cache
+        )
         for number, own in enumerate(caches)
         for cache in own
     )
 
 
-def _caches(fields: Fields, ratio: int) -> tuple[CompressedCache, ...]:
+def _caches(fields: Fields, ratio: int) -> tuple[model.CompressedCache, ...]:
     """Return the caches of a layer, in the order in which they are built."""
     last = window(fields)
     if not ratio:
         return (last,)
     size = last.elements
-    whole = CompressedCache(part="", elements=size, tokens_per_state=ratio)
+    whole = model.CompressedCache(part="", elements=size, tokens_per_state=ratio)
     own = (last, whole, _states("", size, ratio))
     if ratio != WITH_INDEXER:
         return own
@@ -139,21 +131,21 @@ def _caches(fields: Fields, ratio: int) -> tuple[CompressedCache, ...]:
     )
 
 
-def _layers(fields: Fields) -> tuple[Layer, ...]:
+def _layers(fields: Fields) -> tuple[model.Layer, ...]:
     ratios = _ratios(fields)
     caches = {ratio: _caches(fields, ratio) for ratio in set(ratios)}
     return to_caches(caches[ratio] for ratio in ratios)
 
 
-def read_compressed(fields: Fields) -> Attention:
+def read_compressed(fields: Fields) -> model.Attention:
     """Return the geometry of compressed attention: of DeepSeek-V4, unless replaced."""
-    return Attention(
+    return model.Attention(
         num_heads=fields.integer("num_attention_heads", name="num_heads"),
         num_kv_heads=1,
         head_size=fields.integer("head_dim", name="head_size"),
         use_mla=True,
         is_sparse=True,
-        compression=V4,
+        compression=model.V4,
         has_sinks=True,
         window_tokens=fields.integer("sliding_window", name="window_tokens"),
         qk_rope_head_dim=fields.integer("qk_rope_head_dim"),

@@ -16,13 +16,7 @@ from workbench.core.architectures import (
 from workbench.core.errors import ConfigError
 from workbench.core.groups.cache_spec import SINK_SPEC
 from workbench.core.model import CHUNKED, FULL, SLIDING, Attention, Layer
-from workbench.models.attention import (
-    MLA_MODEL_TYPES,
-    has_window,
-    read_attention,
-    stated_attention,
-    window_list,
-)
+from workbench.models import attention
 from workbench.models.built_heads import layer_class
 from workbench.models.config_defaults import PERIOD
 from workbench.models.family import Family
@@ -134,7 +128,7 @@ def _layers(fields: Fields) -> tuple[Layer, ...]:
     if not is_of_library(fields):
         _check_words(fields)
     kinds = _kinds(fields)
-    if not has_window(fields):
+    if not attention.has_window(fields):
         kinds = [FULL if kind == SLIDING else kind for kind in kinds]
     elif set(kinds) == {FULL} and _is_served_by_first_alone(fields):
         kinds = [SLIDING] * len(kinds)
@@ -157,9 +151,9 @@ def _check_mixture(fields: Fields, kinds: Sequence[str]) -> None:
 
 
 def _kinds(fields: Fields) -> Sequence[str]:
-    if windows := window_list(fields):
+    if windows := attention.window_list(fields):
         return [FULL if size is None else SLIDING for size in windows]
-    words = MLA_WORDS if fields.model_type in MLA_MODEL_TYPES else WORDS
+    words = MLA_WORDS if fields.model_type in attention.MLA_MODEL_TYPES else WORDS
     words = _words_of_library(fields) or WORDS_OF.get(_class_name(fields), words)
     if fields.model_type in PADDED and fields.has(KINDS):
         padded = fields.layer_list(KINDS, words) or ()
@@ -208,7 +202,7 @@ def _unlisted(fields: Fields) -> list[str]:
 def _attention(fields: Fields) -> Attention:
     """Return the attention layers' geometry, with the sinks that a class of Pangu's has."""
     # OpenPanguSinkAttention of openpangu.py, SinkFullAttentionManager, 0.23 and 0.33.
-    found, sinks = read_attention(fields), 0
+    found, sinks = attention.read_attention(fields), 0
     if _class_name(fields) == STATIC_SINKS:
         sinks = fields.integer("param_sink_number", 0, minimum=0)
     if not sinks:
@@ -240,7 +234,7 @@ DEFAULT = Family(
     model_types=(),
     layers=_layers,
     attention=_attention,
-    stated=stated_attention,
+    stated=attention.stated_attention,
     is_hybrid=False,
     largest_item_tokens=_largest_item,
 )

@@ -14,30 +14,14 @@ from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.core.layouts.layer_views import RUNNERS
 from workbench.core.plan import Plan
 from workbench.door.session import Session, guarded
+from workbench.ui import pieces
 from workbench.ui.live_figure import ZOOMABLE, LiveFigure, Reading
 from workbench.ui.panels.panel import Panel, Shown
 from workbench.ui.panels.pool import NARROWEST_PX, POOL_SIZE, PoolRaster, entered_blocks
-from workbench.ui.pieces import (
-    button,
-    count_box,
-    display,
-    dropdown,
-    grid,
-    integer_of,
-    line,
-    text_box,
-)
+from workbench.views.bytes import rows
 from workbench.views.bytes.inspector import byte_inspector
 from workbench.views.bytes.map import DEFAULT_BLOCKS, map_layout, map_traces
 from workbench.views.bytes.places import LEVELS, MapPlace, opened, place_limits, reference_group
-from workbench.views.bytes.rows import (
-    COMPARISONS,
-    MAX_TENSORS,
-    Comparison,
-    MapPicture,
-    compared,
-    map_picture,
-)
 from workbench.views.bytes.text import byte_words
 from workbench.views.html import document, note, refusal_html, stacked
 
@@ -53,8 +37,8 @@ class PagesPanel(Panel):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self.pool: ByteMap | None = None
-        self._picture: MapPicture | None = None
-        self._other: Comparison | None = None
+        self._picture: rows.MapPicture | None = None
+        self._other: rows.Comparison | None = None
         self._window: tuple[int, int] | None = None
         self._clicked_byte: int | None = None
         self._found: MapPlace | None = None
@@ -69,11 +53,11 @@ class PagesPanel(Panel):
         inspector.layout.flex = "0 1 270px"
         self.raster = PoolRaster(session)
         self.fill(
-            line(self.level, self.reset_zoom),
+            pieces.line(self.level, self.reset_zoom),
             self._message,
-            line(self.map.widget, inspector),
-            grid([*self.numbers.values(), self.states, self.part], NARROWEST_PX),
-            grid([self.blocks, self.layout, self.runner, self.compare], NARROWEST_PX),
+            pieces.line(self.map.widget, inspector),
+            pieces.grid([*self.numbers.values(), self.states, self.part], NARROWEST_PX),
+            pieces.grid([self.blocks, self.layout, self.runner, self.compare], NARROWEST_PX),
             widgets.HTML(document("<h4>The whole pool</h4>")),
             self.raster,
         )
@@ -86,17 +70,21 @@ class PagesPanel(Panel):
             value="block",
             style={"button_width": "auto"},
         )
-        self.numbers = {name: count_box(name.replace("_", " ").capitalize(), 0) for name in NUMBERS}
-        self.states = dropdown("Count", (("attention", False), ("states", True)), False)
-        self.part = dropdown("Part", [("first", USUAL)])
-        self.layout = dropdown("Layout", [("not set", USUAL)])
-        self.runner = dropdown("Model runner", [(name.upper(), name) for name in RUNNERS], "v1")
-        rules = [(name, rule) for rule, name in COMPARISONS.items()]
-        self.compare = dropdown("Compare with", [("nothing", USUAL), *rules])
-        self.blocks = text_box(POOL_SIZE, hint="the plan's")
-        self.byte = text_box("Look up byte", hint="offset, Enter")
+        self.numbers = {
+            name: pieces.count_box(name.replace("_", " ").capitalize(), 0) for name in NUMBERS
+        }
+        self.states = pieces.dropdown("Count", (("attention", False), ("states", True)), False)
+        self.part = pieces.dropdown("Part", [("first", USUAL)])
+        self.layout = pieces.dropdown("Layout", [("not set", USUAL)])
+        self.runner = pieces.dropdown(
+            "Model runner", [(name.upper(), name) for name in RUNNERS], "v1"
+        )
+        rules = [(name, rule) for rule, name in rows.COMPARISONS.items()]
+        self.compare = pieces.dropdown("Compare with", [("nothing", USUAL), *rules])
+        self.blocks = pieces.text_box(POOL_SIZE, hint="the plan's")
+        self.byte = pieces.text_box("Look up byte", hint="offset, Enter")
         self.byte.style.description_width = "auto"
-        self.reset_zoom = button("Reset zoom", "Show the whole level again.")
+        self.reset_zoom = pieces.button("Reset zoom", "Show the whole level again.")
         self.watch(self.blocks, self.layout, self.runner, self.compare, then=self._rebuild)
         places = (self.level, self.states, self.part, *self.numbers.values())
         self.watch(*places, then=self._redraw_whole)
@@ -176,7 +164,7 @@ class PagesPanel(Panel):
         if self._picture is None or row >= len(self._picture.rows):
             return place
         if place.level == "pool":
-            return replace(place, tensor=place.tensor - place.tensor % MAX_TENSORS + row)
+            return replace(place, tensor=place.tensor - place.tensor % rows.MAX_TENSORS + row)
         states = self._picture.rows[row].states
         return place if states is None else replace(place, states=states)
 
@@ -196,10 +184,10 @@ class PagesPanel(Panel):
         if self.pool is None:
             self.pool = self._laid_out(plan)
         self._offer(self.pool)
-        self._picture = drawn = map_picture(self.pool, self.place, self._other)
+        self._picture = drawn = rows.map_picture(self.pool, self.place, self._other)
         layout = map_layout(drawn, marked=self._byte())
         yield self.map, go.Figure(map_traces(drawn), layout=layout)
-        display(self.reset_zoom, shown=self._window is not None)
+        pieces.display(self.reset_zoom, shown=self._window is not None)
         yield self._answer, self._byte_html()
         yield self._cursor, document(note(HINT))
 
@@ -210,7 +198,7 @@ class PagesPanel(Panel):
             "layout": self.layout.value or None,
         }
         pool, rule = byte_map(plan, **options), self.compare.value
-        self._other = compared(plan, rule, **options) if rule else None
+        self._other = rows.compared(plan, rule, **options) if rule else None
         return pool
 
     def _byte(self) -> int | None:
@@ -218,7 +206,7 @@ class PagesPanel(Panel):
         if not self.byte.value.strip():
             return self._clicked_byte
         try:
-            return integer_of(self.byte.value, "byte", 0, low=0)
+            return pieces.integer_of(self.byte.value, "byte", 0, low=0)
         except ScenarioError:
             return None
 
@@ -246,7 +234,7 @@ class PagesPanel(Panel):
             if not self.byte.value.strip():
                 byte = self._clicked_byte
             else:
-                byte = integer_of(self.byte.value, "byte", 0, low=0)
+                byte = pieces.integer_of(self.byte.value, "byte", 0, low=0)
             return "" if byte is None else document(byte_inspector(self.pool, tensor, byte))
         except WorkbenchError as error:
             return document(refusal_html(error))

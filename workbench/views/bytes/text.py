@@ -1,15 +1,7 @@
 """Descriptions of a byte, a segment and a place in the page map."""
 
+from workbench.core.byte_map import segments
 from workbench.core.byte_map.groups import GroupBytes, Meaning
-from workbench.core.byte_map.segments import (
-    BLOCK,
-    HEAD,
-    KERNEL_BLOCK,
-    PART,
-    STRETCH,
-    VALUE,
-    Segment,
-)
 from workbench.core.byte_map.tensors import ByteMap
 from workbench.core.groups.layer_classes import layer_number
 
@@ -63,20 +55,20 @@ def meaning_words(meaning: Meaning) -> str:
     return ", ".join(words) + place
 
 
-def segment_words(segment: Segment) -> str:
+def segment_words(segment: segments.Segment) -> str:
     """Describe what all bytes of a segment have in common, for a hover text."""
     first, last, detail = segment.first, segment.last, segment.detail
     blocks = _span("block", first.block, last.block)
     parts = first.part if first.part == last.part else f"{first.part} to {last.part}"
     words = [f"<b>{parts}</b> of {blocks}"]
-    if detail not in {BLOCK, STRETCH}:
+    if detail not in {segments.BLOCK, segments.STRETCH}:
         if first.kernel_block is not None:
             words.append(_span("kernel block", first.kernel_block, last.kernel_block))
         if first.token is not None:
             words.append(_span("token", first.token, last.token))
         if first.head is not None and last.head is not None:
             words.append(_span("head", first.head, last.head))
-        if detail == VALUE and first.value is not None:
+        if detail == segments.VALUE and first.value is not None:
             words.append(_span("value", first.value, last.last_value))
         if first.state_index:
             words.append(f"from {list(first.state_index)}")
@@ -87,7 +79,7 @@ def segment_words(segment: Segment) -> str:
     return "<br>".join([", ".join(words), span])
 
 
-def label(segment: Segment, *, with_block: bool) -> str:
+def label(segment: segments.Segment, *, with_block: bool) -> str:
     """Return the few letters inside a bar."""
     first, detail = segment.first, segment.detail
     if segment.is_padding:
@@ -95,18 +87,18 @@ def label(segment: Segment, *, with_block: bool) -> str:
     kernel = "state" if first.kernel_block is None else f"kernel block {first.kernel_block}"
     block = f" {first.block}" if with_block else ""
     coarse = {
-        STRETCH: "",
-        BLOCK: f"block {first.block}",
-        KERNEL_BLOCK: kernel,
-        PART: f"{first.part}{block}",
-        VALUE: f"{first.value}",
+        segments.STRETCH: "",
+        segments.BLOCK: f"block {first.block}",
+        segments.KERNEL_BLOCK: kernel,
+        segments.PART: f"{first.part}{block}",
+        segments.VALUE: f"{first.value}",
     }
     if detail in coarse:
         return coarse[detail]
     if first.state_index:
         outer = "row" if first.head is None else "head"
         return f"{first.part} {outer} {first.state_index[0]}"
-    if detail == HEAD and first.head is not None:
+    if detail == segments.HEAD and first.head is not None:
         return f"t{first.kernel_token} h{first.head}"
     return f"{first.part} {first.kernel_token}"
 

@@ -3,15 +3,7 @@
 from itertools import chain, islice, pairwise
 
 from workbench.core.plan import Plan
-from workbench.core.prefix.hits import (
-    Caching,
-    Hit,
-    caching_of,
-    prefix_hit,
-    reason_without_hits,
-    shortest_prompt_with_hit,
-    smallest_prefix,
-)
+from workbench.core.prefix import hits
 from workbench.core.prefix.prefill import Prefill
 from workbench.core.prefix.workload import WorkloadHits
 from workbench.views.html import Html, document, fold, join, note, table, tag
@@ -27,31 +19,31 @@ def hits_html(plan: Plan) -> Html:
     """Return the smallest cacheable prefix and one prompt's steps, or why nothing can hit."""
     if plan.cache is None:
         return document(tag("p", "The pages cannot be made equal, so nothing is cached."))
-    caching = caching_of(plan)
+    caching = hits.caching_of(plan)
     reason = no_hits_text(caching)
     if reason:
         return document(tag("p", "! " if plan.enable_prefix_caching else "", reason))
-    smallest = tag("b", tokens_text(smallest_prefix(caching)))
+    smallest = tag("b", tokens_text(hits.smallest_prefix(caching)))
     prompt = min(BLOCKS_IN_EXAMPLE * caching.alignment_tokens + 1, plan.max_model_len - 1)
     lead = document(tag("p", "Smallest prefix that can hit: ", smallest, ". ", _shortest(caching)))
     return join(lead, checkpoint_table(plan, prompt))
 
 
-def no_hits_text(caching: Caching) -> str:
+def no_hits_text(caching: hits.Caching) -> str:
     """Return why no request can have a hit, with the labels of the controls; empty if one can."""
-    return in_labels(reason_without_hits(caching) or "")
+    return in_labels(hits.reason_without_hits(caching) or "")
 
 
-def _shortest(caching: Caching) -> str:
+def _shortest(caching: hits.Caching) -> str:
     # longer than its prefix: vLLM always computes the last token of a prompt
-    shortest = tokens_text(shortest_prompt_with_hit(caching))
+    shortest = tokens_text(hits.shortest_prompt_with_hit(caching))
     return f"The shortest prompt of any length that can hit has {shortest}."
 
 
 def threshold_html(plan: Plan, prompt_tokens: int) -> Html:
     """Return how much a prompt of this length has to share for a hit, in one sentence."""
-    caching = caching_of(plan)
-    smallest, reason = smallest_prefix(caching, prompt_tokens), no_hits_text(caching)
+    caching = hits.caching_of(plan)
+    smallest, reason = hits.smallest_prefix(caching, prompt_tokens), no_hits_text(caching)
     if smallest is None:
         number, words = (
             "no hit",
@@ -92,7 +84,7 @@ def checkpoint_table(plan: Plan, prompt_tokens: int, shared_tokens: int | None =
             f"prompt_tokens must be from 1 to max_model_len ({plan.max_model_len}); "
             f"got {prompt_tokens}."
         )
-    caching = caching_of(plan)
+    caching = hits.caching_of(plan)
     done = caching.prefill(prompt_tokens)
     if not done.is_scheduled:
         return document(tag("p", no_hits_text(caching) or "Never scheduled."))
@@ -102,7 +94,9 @@ def checkpoint_table(plan: Plan, prompt_tokens: int, shared_tokens: int | None =
         for number, (start, stop) in enumerate(pairwise((0, *ends)), 1)
     ]
     left = done.step_count - len(rows)
-    shared = [] if shared_tokens is None else [prefix_hit(caching, prompt_tokens, shared_tokens)]
+    shared = (
+        [] if shared_tokens is None else [hits.prefix_hit(caching, prompt_tokens, shared_tokens)]
+    )
     return document(
         tag("p", setting_text(caching)),
         table(("step", "tokens", "up to", "checkpoint saved"), rows),
@@ -112,7 +106,7 @@ def checkpoint_table(plan: Plan, prompt_tokens: int, shared_tokens: int | None =
     )
 
 
-def hit_text(hit: Hit) -> str:
+def hit_text(hit: hits.Hit) -> str:
     """Describe what a request reuses, with what is lost or read wrongly."""
     words = [
         f"Of {tokens_text(hit.shared_tokens)} shared, {tokens_text(hit.cached_tokens)} are reused."
@@ -129,7 +123,7 @@ def hit_text(hit: Hit) -> str:
     return " ".join(words)
 
 
-def _kept(caching: Caching, done: Prefill, start: int, stop: int) -> Html | str:
+def _kept(caching: hits.Caching, done: Prefill, start: int, stop: int) -> Html | str:
     if caching.state_block is None:
         return "full blocks of keys and values" if caching.is_on else "no"
     inside = done.kept_between(start, stop)
@@ -142,15 +136,15 @@ def _kept(caching: Caching, done: Prefill, start: int, stop: int) -> Html | str:
     return join("state at ", positions, more)
 
 
-def setting_text(caching: Caching) -> str:
+def setting_text(caching: hits.Caching) -> str:
     """Describe mode, block and budget of a cache in one sentence."""
     block = caching.state_block or caching.alignment_tokens
     words = f"Mode {caching.mode}, block {block:,}, budget {caching.budget_tokens:,} tokens a step"
     return words + (", with drafts (EAGLE-like)." if caching.drafts else ".")
 
 
-def _smallest_text(caching: Caching, prompt_tokens: int) -> str:
-    smallest = smallest_prefix(caching, prompt_tokens)
+def _smallest_text(caching: hits.Caching, prompt_tokens: int) -> str:
+    smallest = hits.smallest_prefix(caching, prompt_tokens)
     if smallest is None:
         return no_hits_text(caching) or "No prefix of this prompt can hit."
     shared = tokens_text(smallest)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 from types import MappingProxyType
 
-from workbench.core import drafter
+from workbench.core import drafter, speculation
 from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.arithmetic import GIB
 from workbench.core.batch_defaults import A100, GB10, SMALL, BatchSizes, BatchTier
@@ -17,14 +17,6 @@ from workbench.core.offload.rules import LAST, OffloadRules
 from workbench.core.packing import NVFP4_DS
 from workbench.core.prefix.sparse import PrefillRules
 from workbench.core.ranks import ONE_STAGE, SHARED_EXPERT
-from workbench.core.speculation import (
-    DRAFT_MODEL,
-    ON_V2,
-    OWN_OR_TARGETS,
-    TARGETS,
-    SpeculationRules,
-    dspark_class,
-)
 from workbench.core.stages.invariant_experts import FP8, MXFP4, PLAIN_EXPERTS, WNA16, no_backend
 from workbench.core.versions.citations import citations_of
 from workbench.core.versions.v0_23 import V0_23
@@ -93,7 +85,7 @@ OFFLOAD = OffloadRules(
 )
 QSA = "QWEN4_EXP_QSA_TRITON"
 INKLING = ("InklingForCausalLM", "InklingForConditionalGeneration")
-_V2 = {ON_V2: OWN_OR_TARGETS}
+_V2 = {speculation.ON_V2: speculation.OWN_OR_TARGETS}
 _OLD = {
     name: replace(method, backend=_V2.get(method.backend, method.backend))
     for name, method in V0_23.speculation.methods.items()
@@ -103,16 +95,18 @@ _DFLASH = replace(
     _OLD["dflash"], reads_next_token=False, layers=drafter.flash_head, keeps_tokens_whole=True
 )
 # `SpeculativeMethod`, `needs_eagle_block_drop` and `hf_config_override` in config/speculative.py.
-SPECULATION = SpeculationRules(
+SPECULATION = speculation.SpeculationRules(
     # Both new ones build their keys and values from the target's hidden states alone.
     methods=MappingProxyType(
         {
             **_OLD,
-            DRAFT_MODEL: replace(_OLD[DRAFT_MODEL], backend=TARGETS),
+            speculation.DRAFT_MODEL: replace(
+                _OLD[speculation.DRAFT_MODEL], backend=speculation.TARGETS
+            ),
             "dflash": _DFLASH,
             "dspark": replace(
                 _DFLASH,
-                class_name=dspark_class,
+                class_name=speculation.dspark_class,
                 without_model="Model config must specify `dflash_config.mask_token_id`",
             ),
         }

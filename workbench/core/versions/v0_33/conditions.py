@@ -8,15 +8,7 @@ from workbench.core.backends import FP8_E4M3, UNQUANTIZED, LayerQuery
 from workbench.core.dtypes import FP8_DTYPES, NVFP4_DTYPES
 from workbench.core.model import FULL, SLIDING, Model
 from workbench.core.packing import NVFP4_DS
-from workbench.core.versions.v0_23.conditions import (
-    FEW_HEADS,
-    dense_on_xpu,
-    float32_on_xpu,
-    has_flash_attention_4,
-    packed_by_turboquant,
-    plain_on_xpu,
-    reads_all_tokens,
-)
+from workbench.core.versions.v0_23 import conditions
 
 FP8_TYPES = frozenset((*FP8_DTYPES, "fp8_ds_mla"))
 QUANTIZED_LATENTS = FP8_TYPES | {NVFP4_DS}
@@ -95,46 +87,46 @@ def wide_before_sm10x(query: LayerQuery) -> bool:
 def few_unquantized_heads(query: LayerQuery) -> bool:
     """Return whether an SM10x has an unquantized cache and at most 16 heads per rank."""
     unquantized = query.kv_cache_dtype in UNQUANTIZED
-    return query.major == 10 and unquantized and query.heads_per_rank <= FEW_HEADS
+    return query.major == 10 and unquantized and query.heads_per_rank <= conditions.FEW_HEADS
 
 
 def flashinfer_before_flashmla(query: LayerQuery) -> bool:
     """Return whether an SM10x has a quantized cache or at most 16 heads per rank."""
-    few = query.kv_cache_dtype not in UNQUANTIZED or query.heads_per_rank <= FEW_HEADS
+    few = query.kv_cache_dtype not in UNQUANTIZED or query.heads_per_rank <= conditions.FEW_HEADS
     return query.major == 10 and few
 
 
 def dense_and_variant_on_xpu(query: LayerQuery) -> bool:
     """Return whether dense attention runs on XPU without TurboQuant and batch invariance."""
-    return dense_on_xpu(query) and not query.batch_invariant
+    return conditions.dense_on_xpu(query) and not query.batch_invariant
 
 
 def dense_for_request_on_xpu(query: LayerQuery) -> bool:
     """Return whether XPU runs dense MLA without TurboQuant, batch-invariant or not."""
-    return query.platform == "xpu" and query.attention.use_mla and dense_on_xpu(query)
+    return query.platform == "xpu" and query.attention.use_mla and conditions.dense_on_xpu(query)
 
 
 def causal_on_xpu(query: LayerQuery) -> bool:
     """Return whether XPU runs half precision, causal masks only, without batch invariance."""
-    plain = plain_on_xpu(query) and not query.batch_invariant
+    plain = conditions.plain_on_xpu(query) and not query.batch_invariant
     return plain and not query.attention.has_mm_prefix
 
 
 def invariant_on_xpu(query: LayerQuery) -> bool:
     """Return whether XPU runs half precision batch-invariantly."""
-    return plain_on_xpu(query) and query.batch_invariant
+    return conditions.plain_on_xpu(query) and query.batch_invariant
 
 
 def sees_images_whole_on_xpu(query: LayerQuery) -> bool:
     """Return whether XPU runs half precision with masks that are bidirectional over images."""
-    plain = plain_on_xpu(query) and not query.batch_invariant
+    plain = conditions.plain_on_xpu(query) and not query.batch_invariant
     return plain and query.attention.has_mm_prefix
 
 
 def triton_on_xpu(query: LayerQuery) -> bool:
     """Return whether XPU needs Triton: float32, batch invariance, or other heads over images."""
     whole = sees_images_whole_on_xpu(query) and not composite_on_xpu(query)
-    return float32_on_xpu(query) or invariant_on_xpu(query) or whole
+    return conditions.float32_on_xpu(query) or invariant_on_xpu(query) or whole
 
 
 def composite_on_xpu(query: LayerQuery) -> bool:
@@ -146,7 +138,7 @@ def honoured_on_xpu(query: LayerQuery) -> bool:
     """Return whether XPU takes what is requested, even where it warns of wrong masks or bits."""
     if query.platform != "xpu" or query.attention.use_mla:
         return False
-    if packed_by_turboquant(query):
+    if conditions.packed_by_turboquant(query):
         return False
     special = query.batch_invariant or query.attention.has_mm_prefix
     return special or query.model_dtype != "float32"
@@ -160,7 +152,7 @@ def mla_on_cpu(query: LayerQuery) -> bool:
 def backend_for_mixed_heads(query: LayerQuery) -> str | None:
     """Return Triton for heads of several sizes without FlashAttention 4, except on XPU and CPU."""
     # Gemma4Config.verify_and_update_config, 0.33; the CPU ignores a backend that is set.
-    flash = has_flash_attention_4(query) and query.attention.head_size <= WIDE_HEAD
+    flash = conditions.has_flash_attention_4(query) and query.attention.head_size <= WIDE_HEAD
     return None if flash or query.platform in {"xpu", "cpu"} else "TRITON_ATTN"
 
 
@@ -258,7 +250,7 @@ def fp8_needs_version(query: LayerQuery) -> str | None:
 
 def reads_large_heads(query: LayerQuery) -> bool:
     """Return whether heads above 256 work: where version 4 is built; XPU has its own rule."""
-    return query.platform == "xpu" or has_flash_attention_4(query)
+    return query.platform == "xpu" or conditions.has_flash_attention_4(query)
 
 
 def needs_newer_version(query: LayerQuery) -> str | None:
@@ -284,7 +276,7 @@ def step_lacks_heads(model: Model) -> bool:
 def decodes_alone_on_rocm(query: LayerQuery) -> bool:
     """Return whether attention is dense, of a model without an encoder: their layouts differ."""
     # RocmPlatform.get_valid_backends, 0.33
-    return reads_all_tokens(query) and not query.encoder_decoder
+    return conditions.reads_all_tokens(query) and not query.encoder_decoder
 
 
 def causal_on_sm10x(query: LayerQuery) -> bool:

@@ -4,31 +4,16 @@ Source: the lists of `model_executor/kernels/linear/__init__.py` and what their 
 `is_supported`; `XPUExpertsWNA16`.
 """
 
-from workbench.core.described import (
-    COMPRESSED,
-    COMPRESSED_ORDER,
-    GPTQ,
-    GPTQ_INTEGERS,
-    GPTQ_ORDER,
-    MISSING_KEY,
-    awq_integers,
-)
-from workbench.core.missing_kernels import (
-    FP4_WITHOUT_INPUTS,
-    NO_SCALED_LINEAR,
-    MissingKernel,
-    Stored,
-    bytes_on_rocm,
-)
+from workbench.core import described, missing_kernels
 from workbench.core.online import MXFP4
 from workbench.core.ranks import Padding
 from workbench.core.stages.invariant_experts import WNA16, no_backend
 from workbench.core.versions.v0_33.online import SCALED_FP8_ON_GFX
 
 
-def _in_bytes(stored: Stored) -> bool:
+def _in_bytes(stored: missing_kernels.Stored) -> bool:
     found = stored.part.stored
-    return stored.method == GPTQ and found is not None and found.bits == 8
+    return stored.method == described.GPTQ and found is not None and found.bits == 8
 
 
 PADDINGS = (
@@ -39,26 +24,26 @@ PADDINGS = (
     Padding(inner=256, hidden=256, format=MXFP4, platform="rocm"),
 )
 MISSING_KERNELS = (
-    FP4_WITHOUT_INPUTS,
-    bytes_on_rocm(COMPRESSED, GPTQ),
-    MissingKernel(
+    missing_kernels.FP4_WITHOUT_INPUTS,
+    missing_kernels.bytes_on_rocm(described.COMPRESSED, described.GPTQ),
+    missing_kernels.MissingKernel(
         platforms=("rocm",),
         what="in fp8 without blocks",
         devices=f"{', '.join(f'{one}*' for one in SCALED_FP8_ON_GFX)} or another platform",
-        vllm_text=NO_SCALED_LINEAR,
+        vllm_text=missing_kernels.NO_SCALED_LINEAR,
         is_missing=lambda place, stored: (
             stored.is_fp8_linear and not place.is_gfx(*SCALED_FP8_ON_GFX)
         ),
         candidates=({"device": "MI300X"},),
     ),
-    MissingKernel(
+    missing_kernels.MissingKernel(
         platforms=("xpu",),
         what="in integers of 8 bits of GPTQ",
         devices="CUDA or ROCm",
         vllm_text="Marlin does not support weight_bits = uint8b128.",
         is_missing=lambda _place, stored: _in_bytes(stored),
     ),
-    MissingKernel(
+    missing_kernels.MissingKernel(
         platforms=("xpu",),
         what="in integers with zero points of compressed-tensors",
         devices="CUDA or ROCm",
@@ -67,9 +52,9 @@ MISSING_KERNELS = (
     ),
 )
 UNREAD_DESCRIPTIONS = (
-    MISSING_KEY,
-    GPTQ_ORDER,
-    GPTQ_INTEGERS,
-    COMPRESSED_ORDER,
-    awq_integers("Unsupported num_bits = "),
+    described.MISSING_KEY,
+    described.GPTQ_ORDER,
+    described.GPTQ_INTEGERS,
+    described.COMPRESSED_ORDER,
+    described.awq_integers("Unsupported num_bits = "),
 )

@@ -13,20 +13,11 @@ from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import parse_batch
 from workbench.door.session import Session, evaluate
 from workbench.labs.flex.labs import FLEX_LABS, Lab, LabInput
+from workbench.ui import pieces
 from workbench.ui.jobs import Done, JobRunner, Work
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.flex.pictures import BatchInput, MaskPart, Part, SizesPart
 from workbench.ui.panels.panel import Panel, put
-from workbench.ui.pieces import (
-    button,
-    count_box,
-    display,
-    dropdown,
-    grid,
-    line,
-    mark_stale,
-    text_box,
-)
 from workbench.views.flex.lab import lab_figure, lab_html
 from workbench.views.html import document, problem_html, refusal_html
 from workbench.views.settings import changes_text
@@ -48,13 +39,13 @@ class LabPart(Part):
         self.lab, self._batch, self.takes_batch = lab, batch, lab.takes_batch
         self.inputs = {one.name: _control(one) for one in lab.inputs}
         self.jobs = JobRunner(self, on_refusal=self._mark_stale)
-        self.button = button(lab.button, lab.tip)
+        self.button = pieces.button(lab.button, lab.tip)
         self.result, self.figure = widgets.HTML(), LiveFigure()
         self.figure.hide()
         self.fill(
             widgets.HTML(document(f"<p>{escape(lab.explained)}</p>") if lab.explained else ""),
-            grid(self.inputs.values()),
-            line(self.button, self.jobs.stop_button),
+            pieces.grid(self.inputs.values()),
+            pieces.line(self.button, self.jobs.stop_button),
             self.jobs.status,
             self.result,
             self.figure,
@@ -80,7 +71,7 @@ class LabPart(Part):
         self.jobs.cancel()
 
     def _mark_stale(self) -> None:
-        mark_stale(True, self.result, self.figure)
+        pieces.mark_stale(True, self.result, self.figure)
 
     def _offer(self) -> None:
         """Offer the requests of the batch; one that cannot be read keeps those of the last."""
@@ -105,17 +96,17 @@ class LabPart(Part):
 
     def _show(self, result: LabResult) -> None:
         self.result.value = lab_html(result)
-        mark_stale(False, self.result)
+        pieces.mark_stale(False, self.result)
         if (figure := lab_figure(result)) is not None:
             self.figure.show(figure)
 
 
 def _control(one: LabInput) -> widgets.ValueWidget:
     if one.choices or one.of_batch is not None:
-        return dropdown(one.label, one.choices, tip=one.tip)
+        return pieces.dropdown(one.label, one.choices, tip=one.tip)
     if one.most:
-        return count_box(one.label, one.most, one.tip, least=1, value=one.default)
-    return text_box(one.label, one.default, tip=one.tip)
+        return pieces.count_box(one.label, one.most, one.tip, least=1, value=one.default)
+    return pieces.text_box(one.label, one.default, tip=one.tip)
 
 
 class FlexPanel(Panel):
@@ -132,8 +123,8 @@ class FlexPanel(Panel):
             options=[(title, index) for index, title in enumerate(titles)],
             style={"button_width": "auto"},
         )
-        self._batch = grid(self.batch_input.controls)
-        self._note, self._remedies = widgets.HTML(), line()
+        self._batch = pieces.grid(self.batch_input.controls)
+        self._note, self._remedies = widgets.HTML(), pieces.line()
         # hidden, not taken out: a figure that is put in anew takes seconds to find its width
         self._all = widgets.VBox([self.part, self._batch, *(p.widget for p in self.parts)])
         self.fill(self._note, self._remedies, self._all)
@@ -146,7 +137,7 @@ class FlexPanel(Panel):
         """See `Panel.show`. Another backend is shown as if it were flex attention."""
         with self._lock:
             self._plan, self._note.value = self._as_flex(plan)
-            display(self._all, shown=self._plan is not None)
+            pieces.display(self._all, shown=self._plan is not None)
             put(self._remedies, () if self._plan is not None else self._ways_to_flex(plan))
             if self._plan is None:
                 for part in self.parts:
@@ -184,9 +175,9 @@ class FlexPanel(Panel):
     def _show_open(self) -> None:
         """Show the open part, with the batch above it if it has one."""
         opened = self.parts[self.part.value]
-        display(self._batch, shown=opened.takes_batch)
+        pieces.display(self._batch, shown=opened.takes_batch)
         for part in self.parts:
-            display(part.widget, shown=part is opened)
+            pieces.display(part.widget, shown=part is opened)
         if self._plan is not None:
             opened.show(self._plan)
             self.clear_error()

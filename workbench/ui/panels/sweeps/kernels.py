@@ -22,13 +22,7 @@ from workbench.sweeps.store import ResultStore, Row, StoreError
 from workbench.ui.jobs import Done, JobRunner, Work
 from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import button, display, dropdown, grid, line, text_box
-from workbench.views.sweeps.progress import (
-    export_hint,
-    measured_html,
-    note_html,
-    progress_text,
-    winners_html,
-)
+from workbench.views.sweeps import progress
 
 REFRESH_S = 0.25
 AHEAD = "Varies {}. Legal configurations are counted before the first one is measured."
@@ -105,7 +99,7 @@ class KernelTuning(Panel):
         try:
             with ResultStore(output_path(request.path, ".db")) as store:
                 notes = (*store.notes, READ_ONLY) if store.read_only else store.notes
-                self._notes.value = note_html(notes)
+                self._notes.value = progress.note_html(notes)
                 if not store.read_only:
                     self._measure(store, request, job)
                 return list(request.kernel.rows(store))
@@ -148,19 +142,19 @@ class KernelTuning(Panel):
         at = sweep.progress
         self.bar.max, self.bar.value = max(1, at.total), at.done
         left = None if state else at.remaining_s
-        text = progress_text(at.done, at.total, at.per_second, left, at.failed)
+        text = progress.progress_text(at.done, at.total, at.per_second, left, at.failed)
         resumed = f", {at.resumed:,} of them from before" if at.resumed else ""
         self._text.value = state + text + resumed + escape(notes)
-        self._table.value = measured_html(self._rows, ("bucket", *kernel.fields))
+        self._table.value = progress.measured_html(self._rows, ("bucket", *kernel.fields))
 
     def _show_stored(self, request: _Request, rows: list[Row]) -> None:
         """Everything that the file holds of this kernel, newest first, and who wins."""
         stored, kernel = sorted(rows, key=lambda row: row.measured_at), request.kernel
-        self._table.value = measured_html(
+        self._table.value = progress.measured_html(
             [row.to_dict() for row in stored], ("bucket", *kernel.fields)
         )
         shown = [
-            winners_html(
+            progress.winners_html(
                 f"{one.device}, kernel {one.kernel_hash}",
                 {bucket: asdict(found) for bucket, found in one.winners.items()},
                 kernel.fields,
@@ -168,7 +162,7 @@ class KernelTuning(Panel):
             for one in kernel.winners(stored, bitwise=request.bitwise)
         ]
         if shown and kernel.name == "flex":
-            shown.append(export_hint(request.path, bitwise=request.bitwise))
+            shown.append(progress.export_hint(request.path, bitwise=request.bitwise))
         self._winners.value = "".join(shown)
 
 

@@ -24,14 +24,7 @@ from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import CopyBox, button, display, dropdown, grid, line, mark_stale
 from workbench.views import html
 from workbench.views.settings import in_labels
-from workbench.views.sweeps.rows import (
-    GOALS_IN_WORDS,
-    MEASURES,
-    TRADE_OFFS,
-    counts_html,
-    notes_html,
-    sweep_table_html,
-)
+from workbench.views.sweeps import rows
 
 TRADE_OFF, LINES = "trade-off", "parallel coordinates"
 AXES = {"x": "waste_share", "y": "concurrency_per_gpu"}
@@ -85,14 +78,14 @@ class SweepsPanel(Panel):
         self.goals = {
             name: widgets.Checkbox(
                 value=name in USUAL_GOALS,
-                description=GOALS_IN_WORDS[name],
+                description=rows.GOALS_IN_WORDS[name],
                 indent=False,
                 layout={"width": "auto"},
             )
             for name in GOALS
         }
         self.picture = dropdown("Picture", (TRADE_OFF, LINES))
-        named = [(MEASURES[name], name) for name in TRADE_OFFS]
+        named = [(rows.MEASURES[name], name) for name in rows.TRADE_OFFS]
         labels = {"x": "Across", "y": "Up"}
         self.measures = {one: dropdown(labels[one], named, AXES[one]) for one in AXES}
         self.point = dropdown("Point", ())
@@ -224,10 +217,10 @@ class SweepsPanel(Panel):
 
     def _show_found(self, found: SweepResult) -> None:
         display(self._outcome, shown=True)
-        counts = counts_html(found.table.counts, found.table.reasons)
-        self._counts.value = counts + notes_html(found.notes)
+        counts = rows.counts_html(found.table.counts, found.table.reasons)
+        self._counts.value = counts + rows.notes_html(found.notes)
         points = found.shown_points()[:MAX_CHOICES]
-        self._table.value = sweep_table_html(found.rows(points), found.front)
+        self._table.value = rows.sweep_table_html(found.rows(points), found.front)
         self._draw_picture()
         with self.by_program:
             self.point.options = [(_label(found, point), point) for point in points]
