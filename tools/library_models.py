@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from record_cache_groups import probe_question
+
 TABLES = "_MAPPING_NAMES"
 GENERATE = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
 MEMORY = 2**44
@@ -44,7 +46,8 @@ def _is_built(name: str, kind: Any, machine: Any) -> bool:
     try:
         text = kind.config_class().to_json_string(use_diff=False)
         config = {**json.loads(text), "architectures": [name], "dtype": "bfloat16"}
-        found = answer(_question(config), machine)
+        question = {"config": config, "arguments": {}, "device_memory_bytes": 80 * 2**30}
+        found = answer({**probe_question(question), "ranks_bytes": [MEMORY]}, machine)
     except Exception as error:  # noqa: BLE001  (whatever a default is refused with)
         print(f"{name}: {error}")
         return False
@@ -68,16 +71,3 @@ def without_plans(names: set[str]) -> set[str]:
         if not has_plan:
             found.add(name)
     return found
-
-
-def _question(config: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "words": [],
-        "environment": {},
-        "usage_context": "OPENAI_API_SERVER",
-        "device_memory_bytes": 80 * 2**30,
-        "device_name": None,
-        "ranks_bytes": [MEMORY],
-        "config": config,
-        "draft_config": None,
-    }

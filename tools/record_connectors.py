@@ -8,40 +8,19 @@ tools/record_cache_groups.py, with "connector" in addition. The real `KVConnecto
 `build_offloading_config`, `MooncakeStoreConnector` and LMCache's functions answer.
 """
 
-import json
-import os
 import sys
+from functools import cache
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
-TOOLS = Path(__file__).parent
+import record_cache_groups as groups
+
 COMPILED = ("lmcache.lmcache_native", "lmcache.cuda_ops", "lmcache.lmcache_redis")
 NOT_NEEDED = ("sortedcontainers", "msgpack", "uvicorn", "orjson", "cupy", "mooncake", "numba")
 PLACE = "vllm.distributed.kv_transfer.kv_connector"
-
-
-def main() -> int:
-    """Answer every line of standard input."""
-    channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    questions = [json.loads(line) for line in sys.stdin if line.strip()]
-    sys.path.append(str(TOOLS))
-    record = import_module("record_cache_groups")
-    machine = record.simulated_machine(questions[0])
-    for folder in sys.argv[1:]:
-        _replace_compiled(folder)
-    for question in questions:
-        try:
-            answer = _answer(record, question, machine)
-        except Exception as error:  # noqa: BLE001  (a refusal is also an answer)
-            answer = {"refused": f"{type(error).__name__}: {error}"}
-        channel.write(json.dumps({**question, **answer}) + "\n")
-        channel.flush()
-    return 0
 
 
 class _Absent(MetaPathFinder, Loader):
@@ -60,57 +39,55 @@ class _Absent(MetaPathFinder, Loader):
         """Do nothing."""
 
 
-def _replace_compiled(folder: str) -> None:
-    sys.meta_path.append(_Absent())  # after those that find what is installed
-    sys.path.append(folder)
-    for name in COMPILED:
-        import_module("lmcache")
-        sys.modules[name] = MagicMock()
-    lmcache = import_module("lmcache")
-    for name in ("device_ops", "c_ops"):
-        if not hasattr(lmcache, name):
-            setattr(lmcache, name, MagicMock())
+@cache
+def _replace_compiled() -> None:
+    """Let the packages of the command line be imported, once a platform is played."""
+    if sys.argv[1:]:
+        sys.meta_path.append(_Absent())  # after those that find what is installed
+        sys.path += sys.argv[1:]
+        lmcache = import_module("lmcache")
+        sys.modules.update({name: MagicMock() for name in COMPILED})
+        for name in ("device_ops", "c_ops"):
+            if not hasattr(lmcache, name):
+                setattr(lmcache, name, MagicMock())
 
 
-def _answer(record: Any, question: dict[str, Any], machine: Any) -> dict[str, Any]:
-    """Build the engine with the connector, and ask what belongs to it."""
-    import vllm
-    from vllm.config import set_current_vllm_config
-    from vllm_probe import configuration, models, planning
-
-    arguments, name = dict(question["arguments"]), question["connector"]
-    transfer = {"kv_connector": name, "kv_role": "kv_both"}
-    transfer["kv_connector_extra_config"] = question.get("extra_config", {})
-    arguments["kv_transfer_config"] = transfer
-    wanted = record.probe_question({**question, "arguments": arguments})
-    config = configuration.build(wanted, machine)
-    scheduler = config.scheduler_config
-    answer: dict[str, Any] = {
-        "vllm": vllm.__version__,
-        "hybrid_manager": not scheduler.disable_hybrid_kv_cache_manager,
-    }
-    [rank] = models.ranks(config)
-    machine.platform.update_block_size_for_backend(config)
-    with set_current_vllm_config(config):
-        rank.specs = models.specs_of(rank)
-    cache, _own = planning.caches(config, [rank], wanted["ranks_bytes"])
-    answer["blocks"] = [group.kv_cache_spec.block_size for group in cache.kv_cache_groups]
+def _answer(question: dict[str, Any], machine: Any) -> dict[str, Any]:
+    """Build the engine with the connector, and ask what belongs to it; a refusal is an answer."""
+    answer: dict[str, Any] = {}
     try:
-        answer |= ANSWERS[name](config, cache)
+        _replace_compiled()
+        _ask(question, machine, answer)
     except Exception as error:  # noqa: BLE001
         answer["refused"] = f"{type(error).__name__}: {error}"
     return answer
 
 
+def _ask(question: dict[str, Any], machine: Any, answer: dict[str, Any]) -> None:
+    import vllm
+    from vllm_probe import planning
+
+    name = question["connector"]
+    transfer = {"kv_connector": name, "kv_role": "kv_both"}
+    transfer["kv_connector_extra_config"] = question.get("extra_config", {})
+    arguments = {**question["arguments"], "kv_transfer_config": transfer}
+    config, rank, ranks_bytes = groups.only_rank({**question, "arguments": arguments}, machine)
+    cache, _own = planning.caches(config, [rank], ranks_bytes)
+    hybrid_manager = not config.scheduler_config.disable_hybrid_kv_cache_manager
+    answer |= {"vllm": vllm.__version__, "hybrid_manager": hybrid_manager}
+    answer["blocks"] = [group.kv_cache_spec.block_size for group in cache.kv_cache_groups]
+    answer |= ANSWERS[name](config, cache)
+
+
 def _of_server(config: Any, cache: Any) -> dict[str, Any]:
     connector = import_module("lmcache.integration.vllm.lmcache_mp_connector")
-    groups = import_module("lmcache.integration.vllm.kv_cache_groups")
+    sliding = import_module("lmcache.integration.vllm.kv_cache_groups")
     edits = import_module("lmcache.integration.vllm.kv_cache_group_edits")
     edits.validate_kv_cache_groups(cache)
     connector.validate_mamba_step_alignment(config, cache)
     names = [name for group in cache.kv_cache_groups for name in group.layer_names]
     places = {name: number for number, name in enumerate(names)}
-    windows = groups._resolve_per_layer_sw_sizes(  # noqa: SLF001
+    windows = sliding._resolve_per_layer_sw_sizes(  # noqa: SLF001
         cache.kv_cache_groups, places, len(names)
     )
     return {
@@ -160,4 +137,4 @@ ANSWERS = {
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(groups.answer_questions(_answer))
