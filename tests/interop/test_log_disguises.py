@@ -11,7 +11,8 @@ import pytest
 
 from tests.interop.test_log_messages import LINES
 from workbench.interop.exchange import explain_log
-from workbench.interop.logs.find import MESSAGES, find_messages
+from workbench.interop.logs.find import find_messages
+from workbench.interop.logs.messages import MESSAGES
 from workbench.interop.logs.text import lines_of
 
 HEAD = "(EngineCore_DP0 pid=1937911) ERROR 10-11 10:42:14 [core.py:708] "

@@ -9,10 +9,10 @@ from tests.interop.test_log_explain import LOGS
 from tests.interop.test_log_messages import LINES
 from workbench.interop.exchange import explain_log
 from workbench.interop.logs import missing
-from workbench.interop.logs.errors import ERRORS
+from workbench.interop.logs.messages import MESSAGES
 from workbench.views.logs.table import log_html, log_text
 
-FATAL = [message.name for message in ERRORS]
+FATAL = [message.name for message in MESSAGES.values() if message.is_fatal]
 START = (
     "vLLM API server version {}\n"
     "Automatically detected platform cuda.\n"

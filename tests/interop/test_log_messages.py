@@ -6,7 +6,8 @@ from time import process_time
 
 import pytest
 
-from workbench.interop.logs.find import MESSAGES, find_messages
+from workbench.interop.logs.find import find_messages
+from workbench.interop.logs.messages import MESSAGES
 from workbench.interop.logs.text import bare, lines_of
 
 LINES = {

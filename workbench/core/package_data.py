@@ -1,4 +1,4 @@
-"""The JSON files that come with the package: one of a folder, or one of every release."""
+"""The data files that come with the package: one of a folder, or one of every release."""
 
 import json
 from importlib import resources
@@ -6,8 +6,13 @@ from typing import Any
 
 
 def package_data(package: str, file: str) -> Any:
-    """Return what a JSON file in the folder of a package holds."""
-    return json.loads((resources.files(package) / file).read_text(encoding="utf-8"))
+    """Return what a JSON or a TOML file in the folder of a package holds."""
+    text = (resources.files(package) / file).read_text(encoding="utf-8")
+    if file.endswith(".toml"):
+        import tomllib  # few need it
+
+        return tomllib.loads(text)
+    return json.loads(text)
 
 
 def release_data(file: str) -> dict[str, dict[str, Any]]:

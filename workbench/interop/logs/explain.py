@@ -12,8 +12,9 @@ from workbench.interop.logs.failure import (
     ending_of,
     reproduced,
 )
-from workbench.interop.logs.find import MESSAGES, LoggedMessage, find_messages
+from workbench.interop.logs.find import LoggedMessage, find_messages
 from workbench.interop.logs.large import LARGE_CHARACTERS, Progress, kept_lines
+from workbench.interop.logs.messages import MESSAGES
 from workbench.interop.logs.missing import with_failure
 from workbench.interop.logs.report import (
     LogReport,
@@ -29,11 +30,6 @@ from workbench.interop.logs.text import (
     other_engine,
 )
 from workbench.interop.logs.tries import Target
-
-NAMES_THE_MODEL = (
-    "the model: the line `non-default args: {...}` or `Initializing a V1 LLM engine` names it; "
-    "paste it too, or pick a "
-)
 
 
 def explain_log(
@@ -98,20 +94,26 @@ def _explained(
 def _missing(reading: LogReading, targets: tuple[Target, ...], search: ModelSearch) -> str:
     if "model" in reading.fields:
         return f"a config.json for {reading.fields['model']}"
+    lacks = search.scenes[0].lacks if search.scenes else ()
     if not search.tried:
-        return NAMES_THE_MODEL + "model: this log has too few numbers to find one by"
-    if search.scenes and (lacks := search.scenes[0].lacks):
-        return (
-            f"{NAMES_THE_MODEL}candidate. They have the block sizes of the log, but not its "
+        pick = "model: this log has too few numbers to find one by"
+    elif lacks:
+        pick = (
+            "candidate. They have the block sizes of the log, but not its "
             f"{' and '.join(lacks)}: a drafter with layers of its own, context parallelism or a "
             "patched build changes what a block holds"
         )
-    if search.scenes:
-        return NAMES_THE_MODEL + "candidate" + search.stop
-    sizes = ", ".join(f"{one.compare.value} {show(one.said)}" for one in targets)
+    elif search.scenes:
+        pick = f"candidate{search.stop}"
+    else:
+        sizes = ", ".join(f"{one.compare.value} {show(one.said)}" for one in targets)
+        return (
+            f"the model: none in the catalog has {sizes} {search.words} Paste the line "
+            "`non-default args: {...}`, or give the model's config.json"
+        )
     return (
-        f"the model: none in the catalog has {sizes} {search.words} Paste the line "
-        "`non-default args: {...}`, or give the model's config.json"
+        "the model: the line `non-default args: {...}` or `Initializing a V1 LLM engine` names it; "
+        f"paste it too, or pick a {pick}"
     )
 
 

@@ -3,22 +3,10 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from workbench.core.registry import Registry
-from workbench.interop.logs.decided import DECIDED
-from workbench.interop.logs.errors import ERRORS
-from workbench.interop.logs.memory import MEMORY
 from workbench.interop.logs.message import Message
-from workbench.interop.logs.setting_errors import SETTING_ERRORS
-from workbench.interop.logs.sizes import SIZES
-from workbench.interop.logs.start import START
+from workbench.interop.logs.messages import MESSAGES
 from workbench.interop.logs.text import MAX_REPEATS, Line, bare, is_begun, short
 from workbench.interop.logs.wrapped import command_at, continuation, dumps, width_of, windows
-
-MESSAGES: Registry[Message] = Registry("message", "log")
-"""Name -> message that is recognised."""
-
-for _message in (*START, *DECIDED, *SIZES, *MEMORY, *ERRORS, *SETTING_ERRORS):
-    MESSAGES.add(_message.name, _message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -22,7 +21,6 @@ NUMBER = re.compile(r"-?[\d,]{0,23}\d(?:\.\d{1,18})?")
 NUMBER_LIKE = re.compile(r"[-\d.,]+|[\[(][\d,\s]*[\])]")
 SIZES = re.compile(r"[\[(]\d{1,18}(?:,\s*\d{1,18})*,?[\])]")
 """A printed list or tuple of integers."""
-KEY_WORDS = re.compile(r"`([^`]+)`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +91,6 @@ class Compare:
         ]
 
 
-BACKEND = Compare("backend")
-
-
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message of vLLM: an entry of the registry."""
@@ -109,7 +104,7 @@ class Message:
     """In our own words, like `advice`."""
     advice: str | Callable[[Values, Values], str] = ""
     """What to change; a function of the values and of what the scenario decides."""
-    fields: Mapping[str, Any] | Callable[[Values], Mapping[str, Any]] = field(default_factory=dict)
+    fields: Callable[[Values], Mapping[str, Any]] = lambda _values: {}
     """Scenario fields that the line gives in addition to the values that are named like one; None
     is nothing."""
     compares: tuple[Compare, ...] = ()
@@ -167,35 +162,8 @@ class Message:
             for name, value in values.items()
             if name in FIELDS and name not in OUTCOMES
         }
-        more = self.fields(values) if callable(self.fields) else self.fields
-        return {name: value for name, value in {**named, **more}.items() if value is not None}
-
-
-def message(
-    name: str,
-    pattern: str,
-    means: str,
-    advice: str | Callable[[Values, Values], str] = "",
-    **more: Any,
-) -> Message:
-    """Return a message whose pattern has the words that find it in backticks.
-
-    The pattern has single spaces: any white space matches them.
-    """
-    words = KEY_WORDS.search(pattern)
-    assert words is not None
-    return Message(
-        name=name,
-        begins=re.sub(r"\\(.)", r"\1", words[1]),
-        pattern=re.compile(KEY_WORDS.sub(r"\1", pattern).replace(" ", r"\s+")),
-        means=means,
-        advice=advice,
-        **more,
-    )
-
-
-fatal = partial(message, is_fatal=True)
-"""A message with which a start ends."""
+        both = {**named, **self.fields(values)}
+        return {name: value for name, value in both.items() if value is not None}
 
 
 def _rounded_blocks(plan: Plan) -> int:
