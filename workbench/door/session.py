@@ -66,7 +66,6 @@ class Session:
         self._lock = threading.Lock()
         self._scenario = scenario
         self._wanted: Scenario | None = None
-        self._known_failure = (scenario, "")
         self._showing = False
         self._show = show
         self._legal: LegalValues | None = None
@@ -79,12 +78,8 @@ class Session:
         with self._lock:
             return self._scenario
 
-    def request(self, scenario: Scenario, failure: str = "") -> None:
-        """Request `scenario` to be shown; while another thread shows, that thread takes it over.
-
-        failure: HTML of the error with which vLLM did not start with exactly this scenario.
-        """
-        self._known_failure = (scenario, failure)
+    def request(self, scenario: Scenario) -> None:
+        """Request `scenario` to be shown; while another thread shows, that thread takes it over."""
         self.change(lambda _present: scenario)
 
     def legal_values(self, model: Model) -> LegalValues:
@@ -100,11 +95,6 @@ class Session:
         if known is None or known.scenario is not scenario:
             self._evaluated = known = evaluate(scenario)
         return known
-
-    def failure_of(self, scenario: Scenario) -> str:
-        """Return the HTML of the error that is known of exactly this scenario; else nothing."""
-        known, failure = self._known_failure
-        return failure if known == scenario else ""
 
     def replace(self, **changes: Any) -> None:
         """Request the newest scenario with these fields."""

@@ -34,10 +34,6 @@ class LoadedPrefix:
         """Return the rate of a prefill below which loading is quicker than computing."""
         return self.tokens / self.seconds(link_bytes_per_s)
 
-    def least_link_bytes_per_s(self, prefill_tokens_per_s: float) -> float:
-        """Return the rate of a link above which loading is quicker than computing."""
-        return self.bytes_per_rank * prefill_tokens_per_s / self.tokens
-
 
 def loaded_prefix(plan: Plan, found: Offload, tokens: int) -> LoadedPrefix:
     """Return what is loaded for a prefix, cut to whole offloaded blocks.

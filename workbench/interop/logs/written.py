@@ -139,7 +139,6 @@ def start_log(
     plan: Plan | None = None,
     *,
     arguments: bool = True,
-    settled: bool = True,
 ) -> str:
     """Return the lines of a start that ends with `problem`; `plan`: as far as there is one."""
     lines = [
@@ -153,7 +152,7 @@ def start_log(
     if budget is not None:
         lines.append(f"Chunked prefill is enabled with max_num_batched_tokens={budget}.")
     if plan is not None:
-        lines += [settled_of(scenario, plan)] if settled else []
+        lines.append(settled_of(scenario, plan))
         lines.append(f"Starting to load model {repository(scenario.model) or scenario.model}...")
         lines.append("Loading weights took 12.34 seconds")
         sizes = [line for line in plan.log_lines if not line.startswith("Available")]
