@@ -14,7 +14,7 @@ from workbench.cli import app
 from workbench.core.chunks.connectors import CONNECTORS
 from workbench.core.chunks.request import chunks
 from workbench.views.chunks.html import chunks_html
-from workbench.views.chunks.published import chunks_dict
+from workbench.views.chunks.rows import chunks_dict
 
 CACHED = ("-s", "enable_prefix_caching=true", "-s", "max_num_batched_tokens=8192")
 

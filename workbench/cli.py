@@ -5,8 +5,7 @@ from typing import Any
 import typer
 
 from workbench.commands.chunks import chunks
-from workbench.commands.coverage import coverage
-from workbench.commands.diff import backends, diff, verify
+from workbench.commands.diff import backends, coverage, diff, verify
 from workbench.commands.inspect import inspect
 from workbench.commands.lab import app as serve_app
 from workbench.commands.lab import info, lab

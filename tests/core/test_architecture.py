@@ -57,7 +57,7 @@ SHOWS_ITSELF = {
     },
     "core/byte_map/tensors.py": {"describe": {"workbench.views.bytes.text"}},
     "core/chunks/answer.py": {
-        "__repr__": {"workbench.views.chunks.text"},
+        "__repr__": {"workbench.views.chunks.html"},
         "_repr_html_": {"workbench.views.chunks.html"},
     },
     "core/flex/picture.py": {

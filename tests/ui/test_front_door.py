@@ -24,8 +24,8 @@ from workbench.models import catalog_names
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.links import link_of
 from workbench.scenario.scenario import random_scenarios
+from workbench.views.door.inspector import MADE_BY
 from workbench.views.door.scenario_bar import ALL
-from workbench.views.door.step_links import MADE_BY
 from workbench.views.door.tiles import COMMON_DEVICES, TILES
 from workbench.views.door.visits import HISTORY
 from workbench.views.settings import in_labels

@@ -12,11 +12,10 @@ import workbench as wb
 from workbench.core.byte_map.of_plan import byte_map
 from workbench.door.session import Session
 from workbench.ui.panels.pages import PagesPanel
-from workbench.views.bytes.inspector import byte_inspector
 from workbench.views.bytes.map import map_layout, map_traces
 from workbench.views.bytes.places import LEVELS
 from workbench.views.bytes.rows import map_picture
-from workbench.views.bytes.text import byte_words
+from workbench.views.bytes.text import byte_inspector, byte_words
 from workbench.views.html import stacked
 
 FIRST = wb.Scenario(model="qwen3.5-4b")

@@ -32,7 +32,7 @@ def chunks(
     """
     from workbench.core.chunks.request import chunks as answer
     from workbench.core.chunks.request import labelled
-    from workbench.views.chunks.published import chunks_dict
+    from workbench.views.chunks.rows import chunks_dict
 
     plans = [_engine(text, setting) for text in engines]
     found = answer(labelled(plans), connector=connector, chunk_tokens=chunk, prompt_tokens=prompt)

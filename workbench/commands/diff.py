@@ -1,4 +1,4 @@
-"""The commands `workbench backends`, `diff` and `verify`: what versions of vLLM decide."""
+"""The commands `backends`, `coverage`, `diff` and `verify`: what versions of vLLM decide."""
 
 import json
 
@@ -93,3 +93,16 @@ def verify(
     typer.echo(json.dumps(report.to_dict(), indent=2) if as_json else verification_text(report))
     if report.differing or report.failed:
         raise typer.Exit(1 if report.differing else 2)
+
+
+def coverage(
+    rules: str | None = option("The release; default: that of a scenario.", "--rules"),
+    status: str | None = option("Only those that are exact, read, or refused."),
+    as_json: AsJson = False,
+) -> None:
+    """List every architecture of a release: exact, read, or refused, and how it was checked."""
+    from workbench.core.versions import DEFAULT
+    from workbench.models.coverage import coverage as of_release
+
+    found = of_release(rules or DEFAULT).only(status)
+    typer.echo(json.dumps(found.to_dict(), indent=2) if as_json else str(found))

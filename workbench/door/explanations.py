@@ -19,7 +19,7 @@ from workbench.views import html
 from workbench.views.capacity.html import pool_html
 from workbench.views.capacity.memory_answer import answer_html
 from workbench.views.door.buttons import button, change_button, data_button
-from workbench.views.door.step_links import step_links, step_list
+from workbench.views.door.inspector import step_links, step_list
 from workbench.views.door.trial import slider
 from workbench.views.hits.html import hits_html
 from workbench.views.html import Html, join, tag

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,10 +13,10 @@ from workbench.core.what_if.next_steps import MOST_DEVICES, next_step, single_ch
 from workbench.core.what_if.reach import machines
 from workbench.door.lab_answers import lab_answer
 from workbench.door.labs import LABS
-from workbench.door.models import models_html
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.questions import Question
 from workbench.interop.understood import Understood
+from workbench.models.load import hybrids_first, is_of_hybrids
 from workbench.scenario import FIELDS
 from workbench.views.door.buttons import button, data_button
 from workbench.views.door.next_cards import gains_and_costs
@@ -100,3 +101,27 @@ def _choices(question: Question, plan: Plan, before: Answers) -> Iterator[Html]:
         if step is not None:
             apply = data_button(f"Apply {changes_text(step.changes)}", "apply", dict(step.changes))
             yield join(apply, *gains_and_costs(step))
+
+
+OTHERS = (
+    "Any other model: enter the path of its config.json, its content, or its Hub id. "
+    "`workbench coverage` lists every architecture of a vLLM release: read, compared, or refused."
+)
+
+
+def models_html() -> Html:
+    """Return the catalog, hybrids first; a click takes the model."""
+    names = hybrids_first()
+    hybrids = [name for name in names if is_of_hybrids(name)]
+    others = names[len(hybrids) :]
+    return join(
+        tag("p", tag("b", f"{len(hybrids)} of families with hybrids:")),
+        _links(hybrids),
+        fold(f"{len(others)} others", _links(others)),
+        tag("p", prose(OTHERS)),
+    )
+
+
+def _links(names: list[str] | tuple[str, ...]) -> Html:
+    links = (button(one, "apply", json.dumps({"model": one}), class_="wb-link") for one in names)
+    return tag("div", join(*links, between=" "), class_="wb-from")

@@ -1,15 +1,20 @@
-"""Grade a learner's function over the hidden inputs, or a value against the one answer."""
+"""Grade a learner's function over the hidden inputs, or a value against the one answer.
+
+What an answer may compute is limited: an endless loop becomes an error with its line.
+"""
 
 import inspect
+import signal
+import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
 from workbench.core.trace import show
 from workbench.exercises.compare import described, difference, kind_of, plain, same
 from workbench.exercises.exercise import Exercise, Grade
-from workbench.exercises.time_limit import MOST_SECONDS, limited
 
 
 def grade(exercise: Exercise, answer: Any, case: Any = None) -> Grade:
@@ -107,3 +112,33 @@ def own_line(error: BaseException, answer: Callable[..., Any]) -> tuple[tuple[st
     if not lines:
         return ()
     return (("your line", f"{lines[-1].lineno}: {lines[-1].line}".removesuffix(": ")),)
+
+
+MOST_SECONDS = 60.0
+"""Of computing, not of waiting: a busy machine does not shorten it. Answers take a few at most."""
+AGAIN_SECONDS = 1.0
+"""Until it is raised again, for a loop that catches every error."""
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in the answer after so many seconds of computing.
+
+    Only the main thread can be interrupted, and not on Windows: without a limit otherwise.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(
+        signal, "setitimer"
+    ):
+        yield
+        return
+
+    def stop(_number: int, _frame: object) -> None:
+        raise TimeoutError(f"no end after {seconds:g} seconds of computing: an endless loop?")
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds, AGAIN_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import anywidget
 import ipywidgets as widgets
+from traitlets import Bool, Dict, Unicode
 
+from workbench.core.errors import WorkbenchError
 from workbench.door.door import Door
 from workbench.door.labs import LABS
 from workbench.door.regions import lab_links
 from workbench.door.session import Outcome, RecordedError, error_html, guarded
+from workbench.interop.omnibox import hub_ids
+from workbench.labs.jobs import HUB, launch
+from workbench.models.load import load_model
 from workbench.scenario import Scenario
 from workbench.scenario.start import Start, is_words, scenario_from
-from workbench.ui.door_view import DoorView
-from workbench.ui.hub_first import HubFirst
 from workbench.ui.labs import Labs
 from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import mark_stale
@@ -113,3 +120,57 @@ class FrontDoor(Door, SavedPicture):
         """Close the lab below the front door: it has a cell of its own now."""
         if self.labs.title:
             self.receive({"do": "lab", "arg": self.labs.title})
+
+
+FOLDER = Path(__file__).parents[1] / "door"
+
+
+class DoorView(anywidget.AnyWidget):
+    """The drawing: regions of HTML that Python made, and the messages of what was clicked."""
+
+    _esm = FOLDER / "front_door.js"
+    _css = FOLDER / "front_door.css"
+    regions = Dict().tag(sync=True)
+    """Name of a region -> its HTML."""
+    plan = Unicode().tag(sync=True)
+    """Fingerprint of the plan that the regions show."""
+    announced = Unicode().tag(sync=True)
+    """The answers in a sentence, for screen readers."""
+    stale = Bool().tag(sync=True)
+    """Whether the answers are those of an older scenario."""
+    arrives = Bool(True).tag(sync=True)
+    """Whether it was never shown: its first view is scrolled to."""
+
+
+Message = Mapping[str, Any]
+
+
+class HubFirst:
+    """Passes messages of the browser on; one that names a model of the hub after it was read.
+
+    do: takes a message. look: shows an HTML `complaint`.
+    """
+
+    def __init__(self, do: Callable[[Message], None], look: Callable[..., None]) -> None:
+        self._do, self._look = do, look
+        self._newest: Message = {}
+
+    def take(self, message: Message) -> None:
+        """Do what a message says, now or later; a newer entry takes the place of a waiting one."""
+        entered = {"submit": message.get("arg"), "set": message.get("text")}
+        text = entered.get(str(message.get("do")))
+        if text is not None:
+            self._newest = message
+        if named := hub_ids(str(text or "")):
+            waiting = f"Reading config.json of {' and '.join(named)} from the hub ..."
+            self._look(complaint=html.note(waiting))
+            launch(partial(self._read, named, message), HUB)
+        else:
+            self._do(message)
+
+    def _read(self, named: tuple[str, ...], message: Message) -> None:
+        for hub_id in named:
+            with suppress(WorkbenchError):  # it occurs again below, and is shown
+                load_model(hub_id)
+        if self._newest is message:
+            self._do(message)

@@ -136,7 +136,7 @@ class Chunks:
         return pairs_of(self.members)
 
     def __repr__(self) -> str:
-        from workbench.views.chunks.text import chunks_text
+        from workbench.views.chunks.html import chunks_text
 
         return chunks_text(self)
 

@@ -1,5 +1,7 @@
 """Explain a pasted start-up log line by line against the rules."""
 
+import re
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -20,11 +22,12 @@ from workbench.interop.logs.report import (
     LogReport,
 )
 from workbench.interop.logs.scenario import LogReading, Resolve, reconstruct
-from workbench.interop.logs.servers import servers_of
 from workbench.interop.logs.text import (
+    COMPOSED,
     ENGINES,
     PASTED,
     Line,
+    bare,
     lines_of,
     numbered_lines,
     other_engine,
@@ -138,3 +141,50 @@ def _nothing_known(engine: str | None, count: int) -> ScenarioError:
         f"as {known}. Paste the part from {PASTED}."
     )
     return ScenarioError("log_not_recognised", message, field="log")
+
+
+ARGUMENTS = ("non-default args: ", "args: Namespace(")
+CONFIGURATION = ("LLM engine (v",)
+"""What names the settings of a start; the configuration counts where no arguments are printed."""
+BEGINNING = re.compile(
+    r"server version|█|Automatically detected platform|vllm serve|vllm-openai|vllm\.entrypoints"
+)
+"""Lines of a start before its settings."""
+BEFORE_SETTINGS = 12
+"""Lines within which they are looked for."""
+COMPARED_CHARACTERS = 400
+
+
+def servers_of(lines: list[Line]) -> list[list[Line]]:
+    """Return the lines of every server, in the order of their first lines; one if in doubt."""
+    services: dict[str, list[Line]] = {}
+    for line in lines:
+        found = COMPOSED.match(line.text)
+        services.setdefault("" if found is None else found[1] or found[2], []).append(line)
+    starting = [name for name, own in services.items() if _settings_at(own)]
+    if len(starting) < 2:
+        return _starts(lines)
+    return [part for name in starting for part in _starts(services[name])]
+
+
+def _starts(lines: list[Line]) -> list[list[Line]]:
+    """Return the lines of every start with settings of its own; a repeated one is a restart."""
+    begins, last, before = [0], "", 0
+    for at in _settings_at(lines):
+        settings = bare(lines[at].text)[:COMPARED_CHARACTERS]
+        if last and settings != last:
+            near = range(max(before + 1, at - BEFORE_SETTINGS), at)
+            begins.append(next((to for to in near if BEGINNING.search(lines[to].text)), at))
+        last, before = settings, at
+    return [lines[start:end] for start, end in zip(begins, [*begins[1:], None], strict=True)]
+
+
+def _settings_at(lines: list[Line]) -> list[int]:
+    for words in (ARGUMENTS, CONFIGURATION):
+        if found := [at for at, line in enumerate(lines) if _has(line, words)]:
+            return found
+    return []
+
+
+def _has(line: Line, words: Iterable[str]) -> bool:
+    return any(word in line.text for word in words)

@@ -19,10 +19,9 @@ from workbench.ui.live_figure import ZOOMABLE, LiveFigure, Reading
 from workbench.ui.panels.panel import Panel, Shown
 from workbench.ui.panels.pool import NARROWEST_PX, POOL_SIZE, PoolRaster, entered_blocks
 from workbench.views.bytes import rows
-from workbench.views.bytes.inspector import byte_inspector
 from workbench.views.bytes.map import DEFAULT_BLOCKS, map_layout, map_traces
 from workbench.views.bytes.places import LEVELS, MapPlace, opened, place_limits, reference_group
-from workbench.views.bytes.text import byte_words
+from workbench.views.bytes.text import byte_inspector, byte_words
 from workbench.views.html import document, note, refusal_html, stacked
 
 NUMBERS = ("tensor", "block", "kernel_block", "token", "head")

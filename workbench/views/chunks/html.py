@@ -1,4 +1,4 @@
-"""Chunk sizes and pairs as HTML."""
+"""Chunk sizes and pairs, as HTML and for a terminal."""
 
 from workbench.core.chunks.answer import Chunks
 from workbench.core.chunks.engines import member_remedies
@@ -18,6 +18,7 @@ from workbench.views.chunks.rows import (
 from workbench.views.html import Html, bullets, document, fold, join, note, table, tag, wide_table
 from workbench.views.offload.transfer import COMPARED_HEAD
 from workbench.views.settings import remedy_words
+from workbench.views.text import aligned, problem_lines
 
 
 def chunks_html(found: Chunks) -> str:
@@ -80,3 +81,41 @@ def _pair(pair: Pair) -> Html:
         html.remedies_html(pair.remedies()),
         table(COMPARED_HEAD, compared_rows(pair)),
     )
+
+
+def chunks_text(found: Chunks) -> str:
+    """Return the answer in full: legal sizes, problems, sizes to take, costs, pairs."""
+    connector = found.connector
+    lines = [f"{connector.name}: {connector.purpose}", "", verdict(found), legal_text(found)]
+    lines += problem_lines(found.problems)
+    for member in found.members:
+        for remedy in member_remedies(member):
+            lines.append(f"  tested remedy for {member.label}: {remedy}")
+    lines += ["", *aligned(engine_rows(found), "  ")]
+    if connector.stores and found.recommended:
+        lines += ["", "Sizes to take:"]
+        lines += [f"  {one.tokens:,} tokens: {one.reason}" for one in found.recommended]
+    if rows := cost_rows(found):
+        lines += ["", f"A prompt of {found.prompt_tokens:,} tokens:"]
+        lines += aligned(rows, "  ")
+    if matters(found):
+        lines += ["", "Prefill on one engine, decode on another (NIXL):", *pairs_lines(found)]
+    return "\n".join([*lines, "", *notes(found)])
+
+
+def pairs_lines(found: Chunks) -> list[str]:
+    """Return the matrix of pairs, then what the refused ones compare and what helps."""
+    pairs = found.pairs()
+    short = [row[:3] for row in pair_rows(pairs)]
+    lines = aligned([("prefill", "decode", ""), *short], "  ")
+    for pair in pairs:
+        if not pair.is_legal and pair.transfer is not None:
+            lines += ["", *pair_lines(pair)]
+    return lines
+
+
+def pair_lines(pair: Pair) -> list[str]:
+    """Return one refused pair: the reason, both sides, tested remedies."""
+    lines = [f"{pair.prefill.label} -> {pair.decode.label}: {pair.reason}"]
+    lines += [f"  tested remedy: {remedy}" for remedy in pair.remedies()]
+    return [*lines, *aligned([COMPARED_HEAD, *compared_rows(pair)], "  ")]
