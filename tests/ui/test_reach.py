@@ -14,6 +14,7 @@ import workbench as wb
 from tests.ui.panels import region
 from tests.ui.test_questions import answer
 from workbench.core.capacity.blocks import needed_bytes
+from workbench.core.capacity.memory_answer import memory_answer
 from workbench.core.devices import DEVICES
 from workbench.core.what_if.answers import answers
 from workbench.core.what_if.reach import longest_fit, machines
@@ -134,3 +135,38 @@ def test_the_size_of_a_unit_is_defined_with_the_unit():
 
 def test_a_memory_share_does_not_ask_for_devices():
     assert read_question("which gpu memory utilization for qwen3-32b?").special == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("which block size does FlashMLA need?", "FLASHMLA in vLLM 0.23 has kernel blocks by def"),
+        ("what did PR 37467 change?", "Apply vLLM version before-37467"),
+        ("can I run nemotron-3-nano with a 1M context?", "more than the max model length allows"),
+        ("turn on prefix caching", "Set: nemotron-3-nano-30b-a3b, Prefix caching on."),
+        ("disable prefix caching", "Set: nemotron-3-nano-30b-a3b, Prefix caching off."),
+        ("use 0.33", "Set: nemotron-3-nano-30b-a3b, vLLM version 0.33."),
+        ("without speculation", "Speculative tokens 0"),
+        ("does it start in 0.33?", "vLLM version 0.33"),
+        ("https://huggingface.co/Qwen/Qwen3.5-4B/tree/main", "A model: qwen3.5-4b."),
+        ("what is GDN?", "The meaning of GDN"),
+        ("what does align mode do?", "The meaning of align"),
+        ("what happens with --enable-prefix-caching?", "Apply Prefix caching on"),
+    ],
+)
+def test_what_people_say_is_done_or_answered(text, words):
+    assert words in answer(text)[1]
+
+
+def test_what_a_token_takes_is_what_the_block_takes_of_every_layer_that_grows():
+    door, said = answer("KV cache size per token of llama-3.3-70b with TP 2?")
+    [group] = door.plan.cache.groups
+    size = group.layers_bytes // group.spec.block_size
+    assert f"Each token of a request takes {size:,} B" in said
+    assert "on each GPU, in 80 layers" in said
+
+
+def test_what_the_cache_gets_is_the_range_of_the_estimate():
+    door, said = answer("how much KV cache do I get on 8xH200 with deepseek v3.2?")
+    least, most = memory_answer(door.plan).tokens
+    assert f"vLLM would print a size of {least:,} to {most:,} tokens." in said

@@ -1,16 +1,22 @@
 """Questions that a lab is about, answered in sentences of their own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from math import ceil
 
+from workbench.core.capacity.memory_answer import memory_answer
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.prefix.hits import reason_without_hits, shortest_prompt_with_hit
+from workbench.core.rule_set import RuleSet
+from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.answers import answers
 from workbench.core.what_if.reach import longest_fit
 from workbench.interop.questions import Question
+from workbench.views.backends import backend_record
 from workbench.views.offload.break_even import links_text, loaded_text
 from workbench.views.settings import changes_text, in_labels
-from workbench.views.units import short_bytes_text, tokens_text
+from workbench.views.units import bytes_text, counted, short_bytes_text, tokens_text
 
 HOST_BYTES = 64 * 2**30
 """The host memory that the lab of offload starts with."""
@@ -44,7 +50,10 @@ def _byte(question: Question, plan: Plan, _length: int) -> str:
     return f"In a pool of {blocks:,} blocks: {' '.join(words)}"
 
 
-def _backends(_question: Question, plan: Plan, _length: int) -> str:
+def _backends(question: Question, plan: Plan, _length: int) -> str:
+    rules = RULE_SETS[plan.settings.rules]
+    if question.backend in rules.backends:
+        return _block_sizes(rules, question.backend)
     if plan.model.attention is None:
         return "The model has no attention layer, so it has no attention backend."
     step = plan.trace.step("backend")
@@ -56,6 +65,16 @@ def _backends(_question: Question, plan: Plan, _length: int) -> str:
         return f"{plan.backend} is set.{reasons}"
     order = "comes after what was ruled out" if refused else "comes first in vLLM's order here"
     return f"vLLM chooses {plan.backend}, which {order}.{reasons} The lab tries all others."
+
+
+def _block_sizes(rules: RuleSet, name: str) -> str:
+    """Return which kernel blocks a backend takes, and what they depend on."""
+    record = backend_record(rules, name)
+    sizes = record.get("kernel block sizes") or {}
+    found = "; ".join(f"{where}: {', '.join(map(str, one))}" for where, one in sizes.items())
+    kernels = f"kernel blocks {found}" if found else "no kernel blocks of its own"
+    platforms = ", ".join(record.get("platforms", ()))
+    return f"{name} in {rules.title} has {kernels}. It runs on {platforms}."
 
 
 def _offload(_question: Question, plan: Plan, length: int) -> str:
@@ -97,8 +116,7 @@ def _longest(_question: Question, plan: Plan, _length: int) -> str:
         return ""
     if found[0] == plan.max_model_len:
         return f"A request may have all {most} of the max model length: the cache holds it."
-    least, longest = found[0], tokens_text(found[1])
-    range_text = longest if least == found[1] else f"{least:,} to {longest}"
+    least, range_text = found[0], f"{_range_text([f'{one:,}' for one in found])} tokens"
     flag = f"--max-model-len {least}" if least else "a device with more memory"
     return (
         f"The longest request that fits has {range_text}, of {most} that are allowed. vLLM starts "
@@ -113,6 +131,43 @@ def _request(_question: Question, plan: Plan, length: int) -> str:
     engine = "" if plan.settings.tensor_parallel == 1 else ", of all GPUs of its engine together"
     size = short_bytes_text(found.request_bytes)
     return f"One request of {tokens_text(length)} takes {size} of the KV cache{engine}."
+
+
+def _token(_question: Question, plan: Plan, _length: int) -> str:
+    """Return what one more token takes on a GPU; windows and states do not grow for ever."""
+    if plan.cache is None:
+        return ""
+    growing = [
+        (spec, layers)
+        for group in plan.cache.groups
+        for spec, layers in group.layers_by_spec
+        if not spec.is_mamba and spec.window_tokens is None
+    ]
+    size = sum(Fraction(spec.content_bytes * layers, spec.span_tokens) for spec, layers in growing)
+    layers = counted(sum(count for _spec, count in growing), "layer")
+    return (
+        f"Each token of a request takes {bytes_text(ceil(size))} on each GPU, in {layers}. States "
+        f"and windows do not grow with it; blocks are given whole, {tokens_text(plan.block_size)} "
+        "each."
+    )
+
+
+def _cache(_question: Question, plan: Plan, _length: int) -> str:
+    found = memory_answer(plan)
+    if found.cache_bytes is None or found.tokens is None:
+        return ""
+    sizes, tokens = found.cache_bytes, found.tokens
+    ranges = [
+        _range_text([short_bytes_text(max(one, 0)) for one in sizes]),
+        _range_text([f"{one:,}" for one in tokens]),
+    ]
+    return (
+        f"The KV cache gets {ranges[0]} on each GPU; vLLM would print a size of {ranges[1]} tokens."
+    )
+
+
+def _range_text(ends: Sequence[str]) -> str:
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
 
 
 def concurrency_answer(times: float, plan: Plan, length: int) -> str:
@@ -143,5 +198,7 @@ ANSWERS: dict[str, Callable[[Question, Plan, int], str]] = {
     "Offload and transfer": _offload,
     "longest": _longest,
     "request": _request,
+    "token": _token,
+    "cache": _cache,
 }
 """Title of a lab, or kind of a question -> its answer."""

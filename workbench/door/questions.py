@@ -24,6 +24,7 @@ from workbench.views.door.tiles import STARTS, answer_to
 from workbench.views.door.trial import tried_words
 from workbench.views.html import Html, bullets, fold, join, prose, tag
 from workbench.views.settings import changes_text
+from workbench.views.units import tokens_text
 
 LISTED = 7
 """Candidates that are shown without unfolding."""
@@ -34,10 +35,9 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
     question = found.question
     if question is None:
         return Html()
-    topic, parts = question.topic, []
-    if question.unknown:
-        words = f"{question.unknown} is not known here, so this is not about it."
-        parts.append(tag("p", words, class_="wb-error"))
+    topic = question.topic
+    parts: list[Html] = []
+    parts += (tag("p", words, class_="wb-error") for words in _warnings(question, plan))
     if question.term is not None:
         parts.append(tag("p", prose(question.term.meaning)))
     if topic.lab:
@@ -61,6 +61,16 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
     elif topic.view == "what_if":
         parts.append(tag("p", "One change at a time is below; Next has gain and cost of each."))
     return join(*parts)
+
+
+def _warnings(question: Question, plan: Plan) -> Iterator[str]:
+    """Yield what the answer is not about, although the words name it."""
+    if question.unknown:
+        yield f"{question.unknown} is not known here, so this is not about it."
+    length = question.said.length_tokens or 0
+    if length > plan.max_model_len:
+        most = tokens_text(plan.max_model_len)
+        yield f"{tokens_text(length)} are more than the max model length allows: {most}."
 
 
 def use_buttons(scenes: Sequence[CandidateScenario], known: Mapping[str, Any]) -> Html:

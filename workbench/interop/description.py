@@ -126,9 +126,9 @@ def _shared_out(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _devices(count: str | None, name: str) -> Fields | None:
-    if device_named(name) is None:
-        return None
-    return {"device": name.strip(), **_count(count)}
+    names = (name.strip(), name.strip().removesuffix("s"))  # two H100s
+    found = next((one for one in names if device_named(one) is not None), None)
+    return None if found is None else {"device": found, **_count(count)}
 
 
 def _count(text: str | None) -> Fields:
@@ -147,6 +147,10 @@ def _mtp(count: str | None) -> Fields:
 
 def _caching(no: str | None, off: str | None) -> Fields:
     return {"enable_prefix_caching": not (no or off)}
+
+
+def _no_drafter() -> Fields:
+    return {"num_speculative_tokens": 0, "speculative_method": None, "draft_model": None}
 
 
 def _length(text: str) -> Fields | None:
@@ -207,9 +211,10 @@ SAID: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
     (r"kv (\w+)|(\w+) kv", lambda first, last: _dtype(first or last)),
     (r"(?!bf16|fp16)(\w+)", _dtype),
     (r"mtp ?(\d{1,3})?", _mtp),
-    (r"(no )?prefix caching(?: (?:on|enabled)| (off|disabled))?", _caching),
+    (r"(?:no|without) (?:speculat\w+(?: decoding)?|mtp|drafter|drafts?)", _no_drafter),
+    (r"(no |without )?prefix caching(?: (?:on|enabled)| (off|disabled))?", _caching),
     (r"vllm ?v?(\S+)", _version),
-    (r"([\d,.]+k?)(?:[ -](?:tokens?|requests?|prompts?|context))?", _length),
+    (r"([\d,.]+[km]?)(?:[ -](?:tokens?|requests?|prompts?|context))?", _length),
     (r"([\w./-]+(?: [\w.-]+){0,4})", _model),
 )
 """Pattern of words -> the fields that they set, None if the words inside are something else."""
@@ -219,6 +224,7 @@ IN_A_SENTENCE: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
     *((pattern, read) for pattern, read in SAID if pattern not in WORDS_ALONE),
     (r"mtp ?(\d{1,3})", _mtp),
     (r"(?:with|using) (\w+)", _dtype),
+    (r"(?:in|on|under|with) v?(\d+\.\d+)", _version),
 )
 DESCRIBED = (*SAID, (r"v?(\d+\.\d+)", _version))
 """In a question, a version alone is one to compare with."""

@@ -12,9 +12,11 @@ from workbench.scenario import FIELDS
 
 DEFINES = re.compile(
     r"(?:what(?:'s| is| are| does| do)|define|explain|(?:the )?(?:meaning|definition) of)\s+"
-    r"(?P<word>.+?)(?:\s+means?)?[\s?.!]*",
+    r"(?P<word>.+?)(?:\s+(?:means?|do))?[\s?.!]*",
     re.IGNORECASE,
 )
+LONGER = (" size", " mode", " layer")
+"""What people add to a word: a size of a unit, a mode by its value."""
 ARTICLES = frozenset({"a", "an", "the"})
 
 
@@ -36,13 +38,14 @@ def glossary() -> Mapping[str, tuple[Term, ...]]:
 def defined(text: str) -> Term | None:
     """Return the word that a line asks the meaning of; None for anything else.
 
-    The size of a unit is declared with the unit: hash block size with hash block.
+    Words are also found under a longer name: a hash block size with hash block.
     """
     found = DEFINES.fullmatch(text.strip())
     if found is None:
         return None
     name, terms = _name(found["word"]), _by_name()
-    return terms.get(name) or terms.get(name.removesuffix(" size"))
+    shorter = next((name.removesuffix(end) for end in LONGER if name.endswith(end)), name)
+    return terms.get(name) or terms.get(shorter)
 
 
 @cache

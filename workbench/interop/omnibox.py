@@ -12,6 +12,7 @@ from workbench.interop.comparison import read_comparison
 from workbench.interop.description import Description, not_understood, read_description
 from workbench.interop.exchange import explain_log, from_vllm_command
 from workbench.interop.logs.candidates import CandidateScenario
+from workbench.interop.orders import read_order
 from workbench.interop.questions import ANSWERED, Question, read_question
 from workbench.interop.said import MODEL_FIELD, said_words, words_of
 from workbench.interop.settings import read_settings
@@ -19,7 +20,7 @@ from workbench.interop.understood import Understood
 from workbench.models import load_model
 from workbench.models.json_file import parse_config
 from workbench.models.load import needs_hub
-from workbench.models.names import similar_model
+from workbench.models.names import named_by_page, similar_model
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.links import LINK, read_link
 from workbench.scenario.resolution import resolve
@@ -50,17 +51,19 @@ def understand(text: str, present: Scenario, model: str | None = None) -> Unders
     present: whose machine and version stay where the text does not say. model: for a log, the model
     to compare with. Errors: ScenarioError and ConfigError with the nearest valid value.
     """
-    given = text.strip()
+    given = named_by_page(text.strip())
     if given.casefold() in HELP:
         raise ScenarioError("nothing_given", WANTED)
-    readers = (_link, _json, _command, _comparison, _setting, _question, _word, _description)
+    readers = (
+        *(_link, _json, _command, _comparison, _setting, _order, _question, _word, _description),
+    )
     found = (read(given, present) for read in readers)
     return next(filter(None, found), None) or _of_text(given, present, model)
 
 
 def hub_ids(text: str) -> tuple[str, ...]:
     """Return the models of a name or a command that only the hub describes."""
-    given = text.strip()
+    given = named_by_page(text.strip())
     named: Iterable[Any] = (given,)
     if len(given.split()) > 1:
         fields = read_command(given).fields if is_command(given) else {}
@@ -99,6 +102,11 @@ def _command(text: str, present: Scenario) -> Understood | None:
 def _setting(text: str, present: Scenario) -> Understood | None:
     said = Description(read_settings(text))
     return _described(_with(present, said), said, "Settings of") if said.fields else None
+
+
+def _order(text: str, present: Scenario) -> Understood | None:
+    said = read_order(text)
+    return None if said is None else _described(_with_model(present, said), said, "Set:")
 
 
 def _comparison(text: str, present: Scenario) -> Understood | None:

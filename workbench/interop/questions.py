@@ -13,6 +13,23 @@ from typing import Any
 from workbench.core.versions import RULE_SETS
 from workbench.interop.description import Description, read_words
 from workbench.interop.glossary import Term, defined
+from workbench.interop.topics import (
+    BYTE,
+    BYTES,
+    CHOICES,
+    CONCURRENCY,
+    LENGTH,
+    NUMBER,
+    OF_MODELS,
+    OF_VLLM,
+    SETS,
+    SPECIAL,
+    TOPICS,
+    VERSIONS,
+    WEIGHED,
+    WHY,
+    Topic,
+)
 from workbench.scenario.sizes import integer_value
 
 ASKS = re.compile(
@@ -28,113 +45,12 @@ DEVICE = re.compile(
     r"\b[A-Z]\d{3}\b|\bT4\b"
 )
 """Words that look like the name of a device."""
+FLAG = re.compile(r"(?<!\S)--(?!block-size)([a-z][a-z-]*)")
+"""A flag of vLLM inside a sentence: its words are those of a question."""
 NAME = re.compile(r"[a-z]\w*-[\w.-]*\d[\w.-]*", re.IGNORECASE)
 """A word that looks like the name of a model, such as whisper-large-v3."""
 LONGEST_PHRASE = 4
 """Words of a device or a model."""
-
-
-@dataclass(frozen=True)
-class Topic:
-    """What questions are about. words: a pattern; one of them is enough."""
-
-    words: str
-    view: str = ""
-    """The explanation that answers, or that is nearest to the lab; empty: the one that is open."""
-    lab: str = ""
-    is_of_catalog: bool = False
-    """Whether the models are listed."""
-
-
-MODELS = (
-    r"^(?:(?:which|what|list|show|me|all|the|of|hybrid|supported|known|available) )*models?"
-    r"(?: list)?\W*$|^list (?:.* )?models\b.*|^(?:which|what|how many) (?:\w+ )?models?\b.* (?:sup"
-    r"port(?:ed)?|know|there|hybrids?|catalog|have|use|choose|pick)\W*$|models? (?:is|are) (?:sup"
-    r"ported|known|available)|supported models"
-)
-"""Words for all models of the catalog, and not for the present one."""
-BYTE = r"bytes? (?:number |no\.? ?)?(\d[\d,]*)"
-NUMBER = r"(?<![\w.,])\d[\d,]{1,6}\b"
-CONCURRENCY = re.compile(
-    r"concurren\w+.*?(?<![\w.])(\d[\d,]*(?:\.\d+)?) ?(?:x|times)\b", re.IGNORECASE
-)
-"""What vLLM prints of the longest requests: "Maximum concurrency ...: 1.90x"."""
-BARE_WHY = (
-    r"^why(?:\W+(?:is|are|was|does|do|not|so|this|that|it|these|the|my|exactly|numbers?|values?|"
-    r"results?|big|large|high|much|many|small|low|few))*\W*$"
-)
-"""A why about what is on the screen, and not about something else in the world."""
-WHY = Topic(rf"{BARE_WHY}|blocks?|sizes?|padding|page\w*|align\w*|state|{NUMBER}", "why")
-BYTES = Topic(r"bytes?|address|offset", "why", "Page bytes")
-VERSIONS = Topic(
-    r"0\.\d\d.*0\.\d\d|(?:chang|differ)\w+ .*0\.\d\d|versions?|releases?|upgrad\w+|update[sd]?",
-    "versions",
-    "Versions",
-)
-TOPICS = (
-    Topic(MODELS, is_of_catalog=True),
-    BYTES,
-    Topic(r"fields?|config(?:\.json)?|layers|heads?", "why", "Model fields"),
-    Topic(r"backends?|kernels?|flash\w*|triton|flex\w*", "start", "Backends by TP"),
-    Topic(r"lmcache\w*|chunks?", "fits", "Chunks"),
-    Topic(r"offload\w*|transfer\w*|connectors?|disaggregat\w*", "fits", "Offload and transfer"),
-    VERSIONS,
-    Topic(r"sweeps?|sweeping|pareto|grid search", "what_if", "Sweeps"),
-    Topic(r"hits?|hitting|prefix\w*|(?<!kv[ -])cach(?:e|es|ed|ing)|reus\w+", "hits", "Prefix hits"),
-    Topic(r"how (?:many|much)", "fits", "Groups and capacity"),
-    Topic(
-        r"or|vs|versus|better|best|improve|instead|faster|cheaper|worth|costs?|overhead|benefits?|"
-        r"difference between",
-        "what_if",
-        "Sweeps",
-    ),
-    Topic(
-        r"start\w*|support\w*|boot\w*|launch\w*|runs?|crash\w*|oom|fails?|errors?|work\w*", "start"
-    ),
-    Topic(
-        r"fits?|memory|concurren\w+|requests?|prompts?|users?|capacity|gpus?|batch size|context|"
-        r"(?:max\w*|longest) length|max\w*[-_ ]model[-_ ]len\w*",
-        "fits",
-    ),
-    WHY,
-    Topic(r"what if|can (?:i|we|you)|enabl\w+|disabl\w+|turn|us(?:e|ing)", "what_if", "Sweeps"),
-)
-"""The first that fits is taken: the special ones, the four answers, then any other change."""
-
-LENGTH = re.compile(r"(?<![\w.,])(?:(\d[\d,.]*k)\b|(\d[\d,]{2,})[ -]tokens?\b)", re.IGNORECASE)
-"""A request length in a question that is not about a block; drafts are fewer tokens."""
-OF_LENGTH = r"context|length|model len\w*|prompts?|requests?"
-NOT_DEVICES = r"requests|prompts|tokens|users|blocks|bytes|layers"
-SPECIAL = {
-    "longest": rf"(?:max\w*|longest|largest|full) (?:\w+ )?(?:{OF_LENGTH})|"
-    rf"max\w*[-_]model[-_]len\w*|how (?:long|large|big) (?:can|may|could) .*(?:{OF_LENGTH})",
-    "devices": r"(?:how many|fewest|minimum|smallest|cheapest|least|which|what) (?:\w+ )?"
-    r"(?:gpus?(?! memory)|devices?|cards?|hardware)|"
-    rf"how many (?!{NOT_DEVICES})(?:\w+ ){{1,3}}(?:for|do|to|are)|"
-    r"(?:memory|vram) (?:do|does|is|i|we|to) .*(?:need|run|serve)",
-    "request": r"(?:memory|bytes|gib|gb|vram|size|cache) .*(?:requests?|prompts?|users?|context)|"
-    r"(?:requests?|prompts?|users?) (?:use|takes?|needs?|costs?)",
-}
-"""Kind of question -> words for it; each has an answer of its own."""
-CHOICES = {
-    "tensor_parallel": r"tp|tensor|gpus?",
-    "kv_cache_dtype": r"fp8|dtype|quanti\w+|8.?bit",
-    "mamba_ssm_cache_dtype": r"ssm|states?|float32|bfloat16",
-    "num_speculative_tokens": r"mtp|specul\w+|draft\w*|eagle",
-    "enable_prefix_caching": r"caching|prefix",
-    "mamba_cache_mode": r"align|modes?",
-    "max_num_batched_tokens": r"budget|batch\w*",
-}
-"""Field -> words for a change of it, in a question about what is better."""
-WEIGHED = frozenset({"kv_cache_dtype", "num_speculative_tokens", "speculative_method"})
-"""Fields that a question names to compare their values."""
-SETS = r"set|use|force|choose|pick|try|get|have|make|take|lower|reduce|--block-size"
-"""Words for a block size that is wanted, in a question about blocks."""
-
-OF_VLLM = r"^why (?:does|did|has|is)"
-"""Words for a block size that vLLM has chosen."""
-OF_MODELS = r"(?:which|what) models?"
-"""Words for models with a block size: it is then not wanted of the present one."""
 
 
 QUESTIONS = (
@@ -143,6 +59,8 @@ QUESTIONS = (
     "which models are supported?",
 )
 """Examples for someone whose words lead nowhere."""
+BEFORE = "before-"
+"""The beginning of a rule set that is named by the change that ended it."""
 ANSWERED = f"Questions that are answered: {', '.join(f'{one!r}' for one in QUESTIONS)}."
 
 
@@ -162,6 +80,8 @@ class Question:
     """The word whose meaning is in question."""
     unknown: str = ""
     """What looks like the name of a model or a device, and is not one that is known."""
+    backend: str = ""
+    """The backend that is named."""
     releases: tuple[str, ...] = ()
     """The versions of vLLM in question: those that it names, else the newest."""
     special: str = ""
@@ -188,6 +108,7 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
     """
     if NO_QUESTION.search(text) or not (loosely or ASKS.fullmatch(text)):
         return None
+    text = FLAG.sub(lambda flag: flag[1].replace("-", " "), text)
     topics = [one for one in TOPICS if _has(one.words, text)]
     topic = next(iter(topics), None)
     if term := defined(text):
@@ -198,6 +119,8 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
     weighs = topic.view == "what_if"
     if weighs:  # what is weighed is not set
         fields = {name: value for name, value in fields.items() if name not in WEIGHED}
+    if topic == VERSIONS:
+        fields.pop("rules", None)
     said = Description(fields, None if topic == WHY else _length(text))
     is_tried = any(one.view == "what_if" for one in topics)
     choices = tuple(name for name, words in CHOICES.items() if is_tried and _has(words, text))
@@ -212,6 +135,7 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
         choices=choices,
         block_tokens=tokens,
         is_wanted=is_wanted,
+        backend=_backend(text),
         releases=_releases(text) if topic == VERSIONS else (),
         special=_special(text) if topic.view == "fits" else "",
         byte=_byte(text) if topic == BYTES else None,
@@ -225,7 +149,15 @@ def _has(words: str, text: str) -> bool:
 
 
 def _releases(text: str) -> tuple[str, ...]:
-    return tuple(name for name in RULE_SETS if _has(re.escape(name), text)) or (RULE_SETS.newest,)
+    named = (name for name in RULE_SETS if _has(rf"#?{re.escape(name.removeprefix(BEFORE))}", text))
+    return tuple(named) or (RULE_SETS.newest,)
+
+
+def _backend(text: str) -> str:
+    """Return the backend of the newest version that the words name, the longest name first."""
+    names = sorted(RULE_SETS[RULE_SETS.newest].backends, key=len, reverse=True)
+    words = (re.escape(one).replace("_", "[ _-]?") for one in names)
+    return next((one for one, form in zip(names, words, strict=True) if _has(form, text)), "")
 
 
 def _special(text: str) -> str:

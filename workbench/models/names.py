@@ -12,6 +12,9 @@ from workbench.models.catalog import (
     catalog_names,
 )
 
+HUB_PAGE = re.compile(
+    r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)(?:[/?#]\S*)?"
+)
 HUB_CACHE = re.compile(r"models--([^/\\]+?)--([^/\\]+)")
 WORDS = re.compile(r"[-_\s]+")
 QUANTIZED = re.compile(
@@ -95,3 +98,9 @@ def _core(reference: str, *omitted: re.Pattern[str]) -> str:
 
 def _is_any(patterns: tuple[re.Pattern[str], ...], word: str) -> bool:
     return any(pattern.fullmatch(word) for pattern in patterns)
+
+
+def named_by_page(text: str) -> str:
+    """Return the hub id in the address of a model's page; any other text unchanged."""
+    found = HUB_PAGE.fullmatch(text)
+    return found[1] if found else text

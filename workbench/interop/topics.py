@@ -1,0 +1,118 @@
+"""What questions are about: the words of each topic, and of the choices and kinds inside it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Topic:
+    """What questions are about. words: a pattern; one of them is enough."""
+
+    words: str
+    view: str = ""
+    """The explanation that answers, or that is nearest to the lab; empty: the one that is open."""
+    lab: str = ""
+    is_of_catalog: bool = False
+    """Whether the models are listed."""
+
+
+MODELS = (
+    r"^(?:(?:which|what|list|show|me|all|the|of|hybrid|supported|known|available) )*models?"
+    r"(?: list)?\W*$|^list (?:.* )?models\b.*|^(?:which|what|how many) (?:\w+ )?models?\b.* (?:sup"
+    r"port(?:ed)?|know|there|hybrids?|catalog|have|use|choose|pick)\W*$|models? (?:is|are) (?:sup"
+    r"ported|known|available)|supported models"
+)
+"""Words for all models of the catalog, and not for the present one."""
+BYTE = r"bytes? (?:number |no\.? ?)?(\d[\d,]*)"
+NUMBER = r"(?<![\w.,])\d[\d,]{1,6}\b"
+CONCURRENCY = re.compile(
+    r"concurren\w+.*?(?<![\w.])(\d[\d,]*(?:\.\d+)?) ?(?:x|times)\b", re.IGNORECASE
+)
+"""What vLLM prints of the longest requests: "Maximum concurrency ...: 1.90x"."""
+BARE_WHY = (
+    r"^why(?:\W+(?:is|are|was|does|do|not|so|this|that|it|these|the|my|exactly|numbers?|values?|"
+    r"results?|big|large|high|much|many|small|low|few))*\W*$"
+)
+"""A why about what is on the screen, and not about something else in the world."""
+WHY = Topic(rf"{BARE_WHY}|blocks?|sizes?|padding|page\w*|align\w*|state|{NUMBER}", "why")
+BYTES = Topic(r"bytes?(?! per )|address|offset", "why", "Page bytes")
+VERSIONS = Topic(
+    r"0\.\d\d.*0\.\d\d|(?:chang|differ)\w+ .*0\.\d\d|versions?|releases?|upgrad\w+|update[sd]?|"
+    r"#?37467.* chang\w+|chang\w+ .*#?37467",
+    "versions",
+    "Versions",
+)
+TOPICS = (
+    Topic(MODELS, is_of_catalog=True),
+    BYTES,
+    Topic(r"fields?|config(?:\.json)?|layers|heads?", "why", "Model fields"),
+    Topic(r"backends?|kernels?|flash\w*|triton|flex\w*", "start", "Backends by TP"),
+    Topic(r"lmcache\w*|chunks?", "fits", "Chunks"),
+    Topic(r"offload\w*|transfer\w*|connectors?|disaggregat\w*", "fits", "Offload and transfer"),
+    VERSIONS,
+    Topic(r"sweeps?|sweeping|pareto|grid search", "what_if", "Sweeps"),
+    Topic(r"hits?|hitting|prefix\w*|(?<!kv[ -])cach(?:e|es|ed|ing)|reus\w+", "hits", "Prefix hits"),
+    Topic(
+        r"how (?:many|much)|kv[ -]cache (?:size|memory)|tokens? of (?:the )?(?:kv[ -]?)?cache|"
+        r"per token",
+        "fits",
+        "Groups and capacity",
+    ),
+    Topic(
+        r"or|vs|versus|better|best|improve|instead|faster|cheaper|worth|costs?|benefits?|"
+        r"difference between",
+        "what_if",
+        "Sweeps",
+    ),
+    Topic(
+        r"start\w*|support\w*|boot\w*|launch\w*|runs?|crash\w*|oom|fails?|errors?|work\w*", "start"
+    ),
+    Topic(
+        r"fits?|memory|concurren\w+|requests?|prompts?|users?|capacity|gpus?|batch size|context|"
+        r"(?:max\w*|longest) length|max\w*[-_ ]model[-_ ]len\w*",
+        "fits",
+    ),
+    WHY,
+    Topic(r"what if|can (?:i|we|you)|enabl\w+|disabl\w+|turn|us(?:e|ing)", "what_if", "Sweeps"),
+)
+"""The first that fits is taken: the special ones, the four answers, then any other change."""
+
+LENGTH = re.compile(r"(?<![\w.,])(?:(\d[\d,.]*[km])\b|(\d[\d,]{2,})[ -]tokens?\b)", re.IGNORECASE)
+"""A request length in a question that is not about a block; drafts are fewer tokens."""
+OF_LENGTH = r"context|length|model len\w*|prompts?|requests?"
+NOT_DEVICES = r"requests|prompts|tokens|users|blocks|bytes|layers"
+SPECIAL = {
+    "token": r"per (?:one |single )?token",
+    "cache": r"(?:how much|how big|how large|size of|tokens? of) .*cache|"
+    r"cache (?:size|memory)|how many tokens",
+    "longest": rf"(?:max\w*|longest|largest|full) (?:\w+ )?(?:{OF_LENGTH})|"
+    rf"max\w*[-_]model[-_]len\w*|how (?:long|large|big) (?:can|may|could) .*(?:{OF_LENGTH})",
+    "devices": r"(?:how many|fewest|minimum|smallest|cheapest|least|which|what) (?:\w+ )?"
+    r"(?:gpus?(?! memory)|devices?|cards?|hardware)|(?:which|what) (?:tp|tensor[ -]parallel\w*)|"
+    rf"how many (?!{NOT_DEVICES})(?:\w+ ){{1,3}}(?:for|do|to|are)|"
+    r"(?:memory|vram) (?:do|does|is|i|we|to) .*(?:need|run|serve)",
+    "request": r"(?:memory|bytes|gib|gb|vram|size|cache) .*(?:requests?|prompts?|users?|context)|"
+    r"(?:requests?|prompts?|users?) (?:use|takes?|needs?|costs?)",
+}
+"""Kind of question -> words for it; each has an answer of its own."""
+CHOICES = {
+    "tensor_parallel": r"tp|tensor|gpus?",
+    "kv_cache_dtype": r"fp8|dtype|quanti\w+|8.?bit",
+    "mamba_ssm_cache_dtype": r"ssm|states?|float32|bfloat16",
+    "num_speculative_tokens": r"mtp|specul\w+|draft\w*|eagle",
+    "enable_prefix_caching": r"caching|prefix",
+    "mamba_cache_mode": r"align|modes?",
+    "max_num_batched_tokens": r"budget|batch\w*",
+}
+"""Field -> words for a change of it, in a question about what is better."""
+WEIGHED = frozenset({"kv_cache_dtype", "num_speculative_tokens", "speculative_method"})
+"""Fields that a question names to compare their values."""
+SETS = r"set|use|force|choose|pick|try|get|have|make|take|lower|reduce|--block-size"
+"""Words for a block size that is wanted, in a question about blocks."""
+
+OF_VLLM = r"^why (?:does|did|has|is)"
+"""Words for a block size that vLLM has chosen."""
+OF_MODELS = r"(?:which|what) models?"
+"""Words for models with a block size: it is then not wanted of the present one."""
