@@ -677,6 +677,22 @@ PROBLEMS = [
     ),
     pytest.param(
         {
+            "model": "deepseek-v2-lite",
+            "device": "MI300X",
+            "rules": "0.33",
+            "tensor_parallel": 2,
+            "decode_context_parallel": 2,
+            "num_speculative_tokens": 1,
+            "speculative_method": "dflash",
+            "draft_model": {**DRAFT, "architectures": ["DFlashDraftModel"]},
+        },
+        "whole_drafts_not_packed",
+        "DCP with a replicated draft and mixed KV page sizes requires",
+        {"decode_context_parallel": 1},
+        id="a-whole-drafter-among-shared-tokens",
+    ),
+    pytest.param(
+        {
             "model": nemotron_h(),
             "rules": "0.33",
             "backend": "FLASHINFER",

@@ -1,9 +1,14 @@
 """Errors that a person can act on: what was given, what is allowed, the nearest valid value."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher
 from reprlib import Repr
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from workbench.core.problems import Problem
 
 SHOWN_CHARACTERS = 80
 """Most characters of a value that a message repeats."""
@@ -130,7 +135,8 @@ class Refused(WorkbenchError):  # noqa: N818  (what vLLM does, not a mistake of 
     """vLLM refuses this configuration before any block size exists.
 
     `candidates` are changes of scenario fields that may lift the refusal, best first;
-    `workbench.core.remedies` tries them.
+    `workbench.core.remedies` tries them. `problems` are those that a traced resolution had found
+    before: vLLM stops at the first one.
 
     >>> wb.resolve(model="bamba-9b", tensor_parallel=3)
     Traceback (most recent call last):
@@ -142,6 +148,7 @@ class Refused(WorkbenchError):  # noqa: N818  (what vLLM does, not a mistake of 
     ) -> None:
         super().__init__(code, message, **more)
         self.candidates = tuple(map(dict, candidates))
+        self.problems: tuple[Problem, ...] = ()
 
 
 class Unusable(RuntimeError):  # noqa: N818  (what it is, not a mistake of ours)

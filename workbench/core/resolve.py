@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from workbench.core.built import as_built
+from workbench.core.errors import Refused
 from workbench.core.model import Model
 from workbench.core.phases import phases
 from workbench.core.plan import Plan
@@ -27,8 +28,12 @@ def resolve(model: Model, settings: Settings, *, trace: bool = True) -> Plan:
     rules = RULE_SETS[settings.rules]
     model = as_built(model, settings, rules)
     working = (WorkingPlan if trace else UntracedPlan)(model, settings, rules)
-    for stage in rules.stages if trace else phases(model, rules):
-        stage(working)
+    try:
+        for stage in rules.stages if trace else phases(model, rules):
+            stage(working)
+    except Refused as refusal:
+        refusal.problems = working.problems
+        raise
     return working.finished()
 
 

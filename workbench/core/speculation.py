@@ -101,6 +101,8 @@ class SpeculationRules:
     """The tables of a head's positions are as long as the target's requests."""
     cuts_drafters: bool = False
     """Pipeline stages are refused for drafters whose class cannot be cut, as for a target."""
+    without_hidden_states: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Platform -> architectures whose class there (models/*/amd) gives none, unlike CUDA's."""
     mtp_with_stages: frozenset[str] = frozenset()
     """Model types whose class of MTP layers can."""
     mtp_without_cache_settings: frozenset[str] = frozenset()

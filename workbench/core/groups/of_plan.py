@@ -1,8 +1,9 @@
 """The groups of a resolved model: its specs, the layout of the cache, and the decision list."""
 
+from collections.abc import Collection
 from functools import lru_cache
 
-from workbench.core.groups.cache_spec import CacheSpec, GroupRules
+from workbench.core.groups.cache_spec import RING_SPEC, CacheSpec, GroupRules
 from workbench.core.groups.decision import group_layers
 from workbench.core.groups.grouping import Grouping
 from workbench.core.groups.layer_specs import LayerSpecs, layer_specs
@@ -74,8 +75,18 @@ def _suiting(orders: tuple[str, ...], specs: tuple[CacheSpec, ...]) -> tuple[str
     """Return the orders in which pages that differ are one run of bytes each."""
     shapes = {(*spec.view_shape[:2], spec.page_size_bytes) for spec in specs}
     if len(shapes) > 1:
-        return tuple(order for order in orders if order[:2] in {"LB", "BL"})
-    return orders
+        orders = tuple(order for order in orders if order[:2] in {"LB", "BL"})
+    # Where there are none of these vLLM stops, which `cache_layout_choice` reports.
+    packed = tuple(order for order in orders if order[0] == "B")
+    return packed or orders if packs_whole_drafts(specs) else orders
+
+
+def packs_whole_drafts(specs: Collection[CacheSpec]) -> bool:
+    """Return whether layers that each rank has whole need pages of their own size (0.33)."""
+    # resolve_kv_cache_layout: their groups are apart from those that ranks share
+    tokens = [spec for spec in specs if not (spec.is_mamba or spec.kind == RING_SPEC)]
+    pages = {spec.page_size_bytes for spec in specs}
+    return len({spec.context_ranks for spec in tokens}) > 1 and len(pages) > 1
 
 
 def layouts_read_by(plan: Plan, backend: str) -> tuple[str, ...]:

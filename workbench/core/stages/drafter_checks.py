@@ -52,8 +52,9 @@ def check_hidden_states(run: WorkingPlan, method: str) -> None:
     # set_eagle3_aux_hidden_state_layers, and _setup_eagle3_aux_hidden_state_outputs of the V1
     # runner, 0.23 and 0.33.
     registry, name = run.rules.model_registry, run.model.architecture
-    known = name in registry.served and name not in registry.gives_hidden_states
-    if not known or not _reads_hidden_states(run, method):
+    own = run.rules.speculation.without_hidden_states.get(run.platform.name, frozenset())
+    gives_none = name in registry.served and name not in registry.gives_hidden_states - own
+    if not gives_none or not _reads_hidden_states(run, method):
         return
     run.problem(
         "target_gives_no_hidden_states",

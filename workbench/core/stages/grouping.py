@@ -11,6 +11,7 @@ from workbench.core.groups.of_plan import (
     grouping_of,
     layout_refusal_text,
     layouts_read_by,
+    packs_whole_drafts,
     possible_layouts,
 )
 from workbench.core.groups.unification import PagesNotUnifiableError
@@ -102,10 +103,15 @@ def cache_layout_choice(run: WorkingPlan) -> None:
     """Refuse an explicit layout that the backend cannot read or that some layer excludes (0.33)."""
     if len(run.attention_backends) > 1 and run.rules.groups.layouts and not common_layouts(run):
         _no_common_layout(run)
-    requested = run.settings.kv_cache_layout
+    requested, possible = run.settings.kv_cache_layout, possible_layouts(run)
+    if possible and possible[0][0] != "B" and packs_whole_drafts(layer_specs(run).different):
+        run.problem(
+            "whole_drafts_not_packed",
+            operands={"decode_context_parallel": run.settings.decode_context_parallel},
+            allowed=", ".join(possible),
+        )
     if requested is None:
         return
-    possible = possible_layouts(run)
     if not possible or OLD_NAMES.get(requested, requested) in possible:
         return
     run.problem(

@@ -1,6 +1,7 @@
 """What layers, scheduler and platform say once the sizes are known: refusals and advice."""
 
 from workbench.core.batch_defaults import depends_on_device
+from workbench.core.model import Attention
 from workbench.core.online import scale_methods
 from workbench.core.problems import ERROR, WARNING
 from workbench.core.rule_set import RULE_SETS
@@ -97,8 +98,18 @@ def e5m2_with_scales(run: WorkingPlan) -> None:
 
 def kv_head_split(run: WorkingPlan) -> None:
     """Check that KV heads are split or replicated evenly, and shared evenly by the query heads."""
-    attention, tp = run.model.attention, run.settings.tensor_parallel
-    if attention is None or attention.use_mla:
+    own, drafter = run.model.attention, run.drafter
+    if own is not None:
+        _check_heads(run, own, {}, replicates=run.model.architecture not in NEVER_REPLICATED)
+    if drafter is not None and drafter.attention != own:
+        _check_heads(run, drafter.attention, {"field": "draft_model"}, replicates=True)
+
+
+def _check_heads(
+    run: WorkingPlan, attention: Attention, more: dict[str, str], *, replicates: bool
+) -> None:
+    tp = run.settings.tensor_parallel
+    if attention.use_mla:
         return
     heads, kv_heads = attention.num_heads, attention.num_kv_heads
     if heads % kv_heads:
@@ -106,8 +117,9 @@ def kv_head_split(run: WorkingPlan) -> None:
             "query_heads_not_divisible",
             operands={"num_heads": heads, "num_kv_heads": kv_heads},
             left=heads % kv_heads,
+            **more,
         )
-    if kv_heads < tp and run.model.architecture in NEVER_REPLICATED:
+    if kv_heads < tp and not replicates:
         run.problem(
             "kv_heads_not_replicated",
             operands={"num_kv_heads": kv_heads, "tensor_parallel": tp},
@@ -127,6 +139,7 @@ def kv_head_split(run: WorkingPlan) -> None:
                 for n in range(tp - 1, 0, -1)
                 if max(kv_heads, n) % min(kv_heads, n) == 0
             ),
+            **more,
         )
 
 

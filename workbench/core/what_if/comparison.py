@@ -43,11 +43,12 @@ LATER = frozenset(
         *("max_num_seqs_above_blocks", "draft_model_over_stages"),
         *("flex_tile_exceeds_cache_block", "flex_block_not_power_of_2", "flex_tile_is_zero"),
         *("flex_block_not_divisible", "nvfp4_needs_sm100", "prefix_caching_of_encoder"),
-        "layers_without_weights",
+        *("layers_without_weights", "packed_block_not_split"),
     }
 )
-"""What a worker raises when it loads weights, builds metadata, runs the model or captures graphs,
-and what the scheduler raises at the first request: no question goes so far."""
+"""What a worker raises when it loads weights, makes the views of a cache, builds metadata, runs the
+model or captures graphs, and what the scheduler raises at the first request: no question goes so
+far."""
 BLOCK_PROBLEMS = ("block_exceeds_token_budget", "items_not_cut")
 OF_FIELDS = {
     **dict.fromkeys(BLOCK_PROBLEMS, "validate_block_size_error"),
@@ -86,7 +87,7 @@ def compare(
     """
     reasons: Sequence[Problem | WorkbenchError]
     if isinstance(outcome, WorkbenchError):
-        rows, reasons = [], (outcome,)
+        rows, reasons = [], (*_before(outcome), outcome)
     else:
         answers = _decided(outcome, answers, refusal)
         ours, theirs = _ours(outcome), _theirs(answers)
@@ -96,6 +97,12 @@ def compare(
     if not reasons and refusal is None:
         return tuple(rows)
     return (_refusal_row(reasons, refusal), *rows)
+
+
+def _before(refusal: WorkbenchError) -> tuple[Problem, ...]:
+    """Return what stops vLLM before it comes to a refusal, as far as the questions go."""
+    found = refusal.problems if isinstance(refusal, Refused) else ()
+    return tuple(one for one in found if one.severity == ERROR and one.code not in LATER)
 
 
 def _decided(

@@ -139,6 +139,7 @@ SPECULATION = speculation.SpeculationRules(
     reaches_positions=True,
     mtp_without_cache_settings=frozenset({"exaone_moe"}),  # ExaoneMoeMultiTokenPredictor
     hidden_state_readers=frozenset({"eagle3", "dflash", "dspark"}),
+    without_hidden_states=dict.fromkeys(("rocm", "xpu"), frozenset({"KimiLinearForCausalLM"})),
     numbers_from_stage=frozenset({"eagle"}),
     stages_wait=True,
     # The V2 runner, which is the default wherever Triton is, overlaps steps with every method.
@@ -207,8 +208,7 @@ V0_33 = V0_23.successor(
     mla_granule=128,
     prefill_checkpoint_tokens=64,
     kda_dtypes=("float32", "bfloat16"),
-    # get_mamba_state_dtype_from_config of these classes; get_state_dtype of
-    # KimiGatedDeltaNetAttention, which no other class of the release has.
+    # get_mamba_state_dtype_from_config; get_state_dtype of KimiGatedDeltaNetAttention, their own
     float32_states=frozenset(
         {
             *("AliceAIForCausalLM", "BailingMoeV3ForCausalLM"),

@@ -173,7 +173,7 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     "FLASH_ATTN_MLA": {
         "platforms": ("cuda", "xpu"),
         "supported_on": {"xpu": M64},
-        "fails_when_built": context.latents_on_xpu,
+        "own_reason": context.latents_on_xpu,
         "ranks": (Rank("cuda", 40, conditions.not_on_sm12x), Rank("xpu", 10, tried_on_xpu)),
         "on_request": fits_on_xpu,
     },

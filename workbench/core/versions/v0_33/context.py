@@ -1,6 +1,7 @@
 """What stops backends of 0.33 where ranks share the tokens of a block.
 
-Source: `FlashMLASparseImpl`, `FlashMLASparseMetadataBuilder` and `XPUFlashAttnMLAImpl`.
+Source: `FlashMLASparseImpl`, `FlashMLASparseMetadataBuilder` and
+`XPUFlashAttnMLAImpl`.
 """
 
 from workbench.core.backends import UNQUANTIZED, LayerQuery
@@ -31,10 +32,9 @@ def sparse_latents(query: LayerQuery) -> str | None:
 
 
 def latents_on_xpu(query: LayerQuery) -> str | None:
-    """Return what stops FlashAttention's MLA on XPU."""
-    if query.platform != "xpu" or query.context_ranks == 1:
-        return None
-    return "FlashAttnMLA on XPU does not support decode context parallelism"
+    """Return why FlashAttention's MLA on XPU is not chosen."""
+    # supports_dcp of XPUFlashAttnMLAImpl
+    return "DCP not supported" if query.platform == "xpu" and query.tests_context else None
 
 
 def nvfp4_scales(query: LayerQuery) -> str | None:
