@@ -27,12 +27,8 @@ def generating(library: Path) -> set[str]:
         for node in ast.parse(source).body
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).endswith(TABLES)
     )
-    words = (one.value for value in values for one in ast.walk(value) if _is_word(one))
-    return {word for word in words if word.endswith(GENERATE)}
-
-
-def _is_word(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+    nodes = (one for value in values for one in ast.walk(value) if isinstance(one, ast.Constant))
+    return {one.value for one in nodes if str(one.value).endswith(GENERATE)}
 
 
 def built(names: Iterable[str], library: Any, machine: Any) -> list[str]:

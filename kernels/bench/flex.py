@@ -1,6 +1,7 @@
 """The paged-attention benchmark: correctness first, then whatever this machine can measure."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,7 @@ def run(plan: Plan) -> results.FlexResult:
     machine = run.result.machine
     with torch.no_grad():
         vllms = run.in_every_vllm(vllm_attention)
-        invariant = run.in_every_vllm(invariant_vllm) if vllms else []
+        invariant = run.in_every_vllm(partial(vllm_attention, invariant=True)) if vllms else []
         flash = run.in_every_vllm(vllm_flash) if vllms else []
         run.kinds += (*vllms, *invariant, *flash, *library_kinds(run.open))
         if machine["mode"] == "gpu" and not plan.compile_only:
@@ -99,11 +100,6 @@ def run(plan: Plan) -> results.FlexResult:
     run.gate(modules, QUICK_TARGETS if plan.quick else tuple(TARGETS), results.FLEX_GATE)
     plan.save(run.result)
     return run.result
-
-
-def invariant_vllm(folder: str) -> PeerKind:
-    """Return the vLLM in a folder, in its batch-invariant mode."""
-    return vllm_attention(folder, invariant=True)
 
 
 def check_cases(run: FlexRun) -> None:

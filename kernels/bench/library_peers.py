@@ -6,6 +6,7 @@ every peer's is. vLLM's own FlashAttention 3 is in `vllm_flash`.
 """
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
@@ -225,17 +226,14 @@ def library_kinds(absent: Callable[[str], None]) -> tuple[PeerKind, ...]:
             why = f"{one.module} cannot be imported ({error})"
             absent(f"No {one.title} to compare with: {why}; {one.hint}.")
             continue
-        kinds.append(PeerKind(one.title, _maker(one, library), f"{one.title} {_version(one)}"))
+        peer = partial(one.peer, library)
+        kinds.append(PeerKind(one.title, peer, f"{one.title} {_version(one)}"))
     number = torch.backends.cudnn.version()
     if number is None:
         absent("No cuDNN to compare with: this torch is built without it.")
     else:
         kinds.append(PeerKind("cudnn dense", CudnnPeer, f"cuDNN {number} of torch"))
     return tuple(kinds)
-
-
-def _maker(one: Library, library: ModuleType) -> Callable[[Any], Any]:
-    return lambda given: one.peer(library, given)
 
 
 def _version(one: Library) -> str:

@@ -186,16 +186,13 @@ def _as_a_whole(record: Backend, right: Backend) -> Grade:
                 others = [
                     _look_at(record, field.name)
                     for field in fields(Backend)
-                    if field.name not in known and not _same(record, right, field.name)
+                    if field.name not in known
+                    and getattr(record, field.name) != getattr(right, field.name)
                 ]
                 rows = (*_rows(fact, scenario, wanted, found), *others)
                 return Grade(False, "The record says more than the data sheet.", rows)
     count = sum(len(fact.scenarios) for fact in FACTS)
     return Grade(True, f"Right: {count} scenarios come to what the data sheet says.")
-
-
-def _same(record: Backend, right: Backend, name: str) -> bool:
-    return bool(getattr(record, name) == getattr(right, name))
 
 
 def _look_at(record: Backend, name: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """The scenario as chips: what most people set, what differs from the default, and all the rest."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -136,22 +136,15 @@ def _every_field(bar: Bar) -> Html:
         data_filter="",
         data_key="search",
     )
+    controls: dict[str, list[Html]] = {title: [] for title in SECTIONS}
+    for name, field in FIELDS.items():
+        controls[field.section].append(_control(field, bar, f"all-{name}"))
     sections = (
-        tag("fieldset", tag("legend", title or "Engine"), *_controls(names, bar))
-        for title, names in _sections()
+        tag("fieldset", tag("legend", title or "Engine"), *fields)
+        for title, fields in controls.items()
     )
     pop = tag("div", search, *sections, class_="wb-pop wb-all")
     return opening(ALL, "+", "All settings", pop)
-
-
-def _sections() -> Iterable[tuple[str, Sequence[str]]]:
-    for title in SECTIONS:
-        yield title, [name for name, field in FIELDS.items() if field.section == title]
-
-
-def _controls(names: Iterable[str], bar: Bar) -> Iterable[Html]:
-    for name in names:
-        yield _control(FIELDS[name], bar, f"all-{name}")
 
 
 def _control(field: Field, bar: Bar, key: str) -> Html:

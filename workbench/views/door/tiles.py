@@ -1,6 +1,6 @@
 """The four answers as tiles, alone or compared with those of a pinned scenario."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -57,14 +57,6 @@ def _block_words(one: Answers) -> str:
     return "KV block, no states to align with"
 
 
-def _hit(one: Answers) -> str:
-    return "no hit" if one.hit_tokens is None else f"{one.hit_tokens:,} tokens"
-
-
-def _hit_words(one: Answers) -> str:
-    return in_labels(one.no_hit_reason or "shortest prompt that can hit")
-
-
 def _requests(one: Answers) -> str:
     if one.requests is None:
         return "?"
@@ -84,10 +76,6 @@ def _requests_words(one: Answers) -> str:
 
 def _needed(one: Answers) -> str:
     return FIELDS[one.needs].label if one.needs else ""
-
-
-def _hit_link(one: Answers) -> Link:
-    return Link("fix" if one.hit_tokens is None else "shorten", "goal", "hits")
 
 
 COMMON_DEVICES = ("H100", "H200", "B200", "MI300X")
@@ -126,10 +114,13 @@ TILES = (
     Tile(
         view="hits",
         label="Prefix hits",
-        value=_hit,
-        words=_hit_words,
+        value=lambda one: "no hit" if one.hit_tokens is None else f"{one.hit_tokens:,} tokens",
+        words=lambda one: in_labels(one.no_hit_reason or "shortest prompt that can hit"),
         number=lambda one: one.hit_tokens,
-        links=lambda one: [_hit_link(one), Link("your workload", "show_lab", "Prefix hits")],
+        links=lambda one: [
+            Link("fix" if one.hit_tokens is None else "shorten", "goal", "hits"),
+            Link("your workload", "show_lab", "Prefix hits"),
+        ],
     ),
     Tile(
         view="fits",
@@ -196,7 +187,7 @@ def _difference(old: float, new: float, per: str) -> str:
 
 def announcement(now: Answers) -> str:
     """Return the answers in one sentence, for a screen reader."""
-    return "; ".join(_sentences(now)) + "."
+    return "; ".join(f"{tile.label}: {_phrase(tile, now, ', ')}" for tile in TILES) + "."
 
 
 def capacity(now: Answers, *, has_states: bool) -> Html:
@@ -212,11 +203,6 @@ def capacity(now: Answers, *, has_states: bool) -> Html:
 def answer_to(view: str, now: Answers) -> str:
     """Return the answer that a view explains; nothing for the other views."""
     return "; ".join(_phrase(one, now, ": ") for one in TILES if one.view == view)
-
-
-def _sentences(now: Answers) -> Iterable[str]:
-    for tile in TILES:
-        yield f"{tile.label}: {_phrase(tile, now, ', ')}"
 
 
 def _phrase(tile: Tile, now: Answers, between: str) -> str:

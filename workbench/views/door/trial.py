@@ -44,7 +44,8 @@ def tried_html(tokens: int, step: NextStep | None, present: Plan) -> Html:
         return words
     own = longest_page(present)
     other = max(own, longest_page(step.plan))
-    title = f"With a block of {tokens_text(step.plan.block_size)}{_scale(other, own)}"
+    scale = "" if other == own else f", drawn at {own / other:.0%} of the scale above"
+    title = f"With a block of {tokens_text(step.plan.block_size)}{scale}"
     return join(words, other_page(title, step.plan, other))
 
 
@@ -59,7 +60,3 @@ def tried_words(tokens: int, step: NextStep | None) -> Html:
         size = f"vLLM makes {tokens_text(taken)} of it, since the page has to hold a state. "
     use = data_button(f"Use --block-size {tokens}", "apply", step.changes)
     return join(lead, size, *gains_and_costs(step), " ", use)
-
-
-def _scale(longest: int, present: int) -> str:
-    return "" if longest == present else f", drawn at {present / longest:.0%} of the scale above"
