@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import SequenceMatcher
 from reprlib import Repr
 from typing import TYPE_CHECKING, Any
@@ -190,6 +190,14 @@ def _closest(text: str, names: Iterable[str], count: int) -> list[str]:
         best.append((matcher.ratio(), name))
         best = sorted((one for one in best if one[0] >= NEAR_ENOUGH), reverse=True)[:count]
     return [name for _, name in best]
+
+
+def check_name(
+    what: str, name: object, allowed: Collection[str], field: str, code: str = "unknown_name"
+) -> None:
+    """Raise ScenarioError, with the nearest names, unless `name` is one of `allowed`."""
+    if name not in allowed:
+        raise ScenarioError(code, unknown_name_message(what, name, allowed), field=field)
 
 
 def unknown_name_message(what: str, given: object, allowed: Iterable[str]) -> str:

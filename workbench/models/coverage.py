@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 from workbench.core.architectures import MODEL_REGISTRIES, ModelRegistry, wrapper_builds
-from workbench.core.errors import ScenarioError, unknown_name_message
+from workbench.core.errors import check_name
 from workbench.models import read  # noqa: F401  (registers every family)
 from workbench.models.families.decoder import REFUSALS
 from workbench.models.family import FAMILIES
@@ -42,18 +42,14 @@ class Coverage:
     def find(self, architecture: str) -> CoveredArchitecture:
         """Return one architecture. Errors: ScenarioError for a name outside of the release."""
         rows = {row.architecture: row for row in self.rows}
-        if architecture not in rows:
-            message = unknown_name_message("Architecture", architecture, rows)
-            raise ScenarioError("unknown_architecture", message, field="architecture")
+        check_name("Architecture", architecture, rows, "architecture", "unknown_architecture")
         return rows[architecture]
 
     def only(self, status: str | None) -> Self:
         """Return those with one status; None keeps all. Errors: ScenarioError for any other."""
         if status is None:
             return self
-        if status not in STATUSES:
-            message = unknown_name_message("Status", status, STATUSES)
-            raise ScenarioError("unknown_status", message, field="status")
+        check_name("Status", status, STATUSES, "status", "unknown_status")
         return replace(self, rows=tuple(row for row in self.rows if row.status == status))
 
     def count(self, status: str) -> int:
@@ -85,9 +81,7 @@ def coverage(rules: str = NEWEST) -> Coverage:
     >>> wb.coverage("0.33").count("exact") > 100
     True
     """
-    if rules not in MODEL_REGISTRIES:
-        message = unknown_name_message("Release", rules, MODEL_REGISTRIES)
-        raise ScenarioError("unknown_rules", message, field="rules")
+    check_name("Release", rules, MODEL_REGISTRIES, "rules", "unknown_rules")
     checked = compared()[rules]
     found = (_covered(name, MODEL_REGISTRIES[rules], checked) for name in _names(rules))
     return Coverage(rules, checked["origin"], tuple(found))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from workbench.core.devices import device_named
-from workbench.core.errors import ScenarioError, shown, unknown_name_message
+from workbench.core.errors import ScenarioError, check_name, shown
 from workbench.core.groups.built_layers import WINDOWS
 from workbench.core.versions import RULE_SETS, RuleSet
 from workbench.scenario.sizes import invalid
@@ -104,9 +104,7 @@ class Words(Kind):
     def check(self, name: str, value: Any, rules: str) -> None:
         """See `Kind.check`."""
         allowed = self.all_words() if self.of_any_version else self.candidates(rules)
-        if value not in allowed:
-            message = unknown_name_message(name, value, allowed)
-            raise ScenarioError("unknown_name", message, field=name)
+        check_name(name, value, allowed, name)
 
     def schema(self, *, nullable: bool) -> JsonSchema:
         """See `Kind.schema`."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.core.errors import ScenarioError, unknown_name_message
+from workbench.core.errors import check_name
 from workbench.exercises.exercise import EXERCISES, Grade
 from workbench.exercises.kernels.case import GARBAGE, UNWRITTEN, Array, KernelTask, Place
 from workbench.exercises.kernels.gather import TASK as GATHER
@@ -64,9 +64,7 @@ def memory_view(kernel: Any, name: str, *, solve: bool = False) -> MemoryView:
     >>> wb.memory_view(None, "map_slots", solve=True).arrays[-1].name
     'pool'
     """
-    if name not in TASKS:
-        message = unknown_name_message("Kernel exercise", name, TASKS)
-        raise ScenarioError("unknown_name", message, field="exercise")
+    check_name("Kernel exercise", name, TASKS, "exercise")
     task = TASKS[name]
     kernel = EXERCISES[name].solution() if solve else kernel
     if (fault := not_a_kernel(task, kernel)) is not None:

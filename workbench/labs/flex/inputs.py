@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from workbench.core.arithmetic import cdiv
-from workbench.core.errors import ScenarioError, unknown_name_message
+from workbench.core.errors import ScenarioError, check_name
 from workbench.core.flex.batch import CAUSAL, CHUNKED, DOCUMENT, KINDS, PREFIX, WINDOW, mask_rule
 from workbench.core.flex.lab import AS_PLANNED, DTYPES, FlexShape
 from workbench.core.flex.plan import FlexPlan, required_flex_plan
@@ -98,16 +98,13 @@ def machine_for(planned: str, requested: str) -> Machine:
     if mode.mode == "unavailable":
         raise ScenarioError("no_kernel_can_run", f"No kernel can run here: {mode.reason}.")
     dtype = planned if requested == AS_PLANNED else requested
-    if dtype not in DTYPES:
-        message = unknown_name_message("Dtype", dtype, DTYPES)
-        raise ScenarioError("unknown_name", message, field="dtype")
+    check_name("Dtype", dtype, DTYPES, "dtype")
     return Machine(mode, dtype)
 
 
 def kernel_mask(kind: str, size: int, requests: int) -> Mask:
     """Return the device mask of a kind of `core.flex.batch`; all `requests` share its size."""
-    if kind not in KINDS:
-        raise ScenarioError("unknown_name", unknown_name_message("Mask", kind, KINDS), field="mask")
+    check_name("Mask", kind, KINDS, "mask")
     mask_rule(kind, size)  # refuses the same sizes as the mask's picture
     if kind == PREFIX:
         return masks.prefix_lm([[(0, size - 1)]] * requests)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from workbench.core.errors import ScenarioError, unknown_name_message
+from workbench.core.errors import ScenarioError, check_name
 from workbench.core.flex.lab import ENGINE, FlexMistake, FlexRun
 from workbench.core.flex.plan import FLEX, flex_plan
 from workbench.core.plan import Plan
@@ -27,9 +27,7 @@ def make_flex_mistake(plan: Plan, *, mistake: str, job: Job | None = None) -> Fl
 
     Errors: ScenarioError for an unknown name; whatever the launch after the mistake raises.
     """
-    if mistake not in FLEX_MISTAKES:
-        message = unknown_name_message("failure demo", mistake, FLEX_MISTAKES)
-        raise ScenarioError("unknown_name", message, field="mistake")
+    check_name("failure demo", mistake, FLEX_MISTAKES, "mistake")
     job = job or Job()
     tried, message = FLEX_MISTAKES[mistake](plan)
     job.check()

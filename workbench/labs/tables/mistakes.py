@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workbench.core.errors import ScenarioError, unknown_name_message
+from workbench.core.errors import ScenarioError, check_name
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest
 from workbench.labs.tables.blocks import Growth, HeldBlocks, check_lengths, table_groups
@@ -56,9 +56,7 @@ def make_mistake(plan: Plan, batch: Requests, name: str) -> TableMistake:
     Errors: ScenarioError for an unknown name, or a batch of more than MAX_TOKENS tokens; as
     `TableSession.launch` for a batch that the plan's pool or its rows cannot hold.
     """
-    if name not in MISTAKES:
-        message = unknown_name_message("failure demo", name, MISTAKES)
-        raise ScenarioError("unknown_name", message, field="mistake")
+    check_name("failure demo", name, MISTAKES, "mistake")
     tokens = sum(request.sequence_tokens for request in batch)
     if tokens > MAX_TOKENS:
         raise ScenarioError(

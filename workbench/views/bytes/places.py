@@ -6,8 +6,7 @@ from typing import Final
 from workbench.core.byte_map.groups import GroupBytes
 from workbench.core.byte_map.segments import HEAD, PART, TOKEN, VALUE
 from workbench.core.byte_map.tensors import ByteMap
-from workbench.core.errors import unknown_name_message
-from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.error import LayoutError, require_known
 
 LEVELS: Final = ("pool", "tensor", "block", "kernel block", "token", "head")
 """From the whole pool down to the values of one head."""
@@ -84,14 +83,11 @@ def opened(pool: ByteMap, place: MapPlace, byte: int, level: str | None = None) 
 
 def checked(pool: ByteMap, place: MapPlace) -> MapPlace:
     """Return `place` with a part. Errors: LayoutError names the nearest valid place."""
-    if place.level not in LEVELS:
-        message = unknown_name_message("level", place.level, LEVELS)
-        raise LayoutError("unknown_level", message, field="level")
+    require_known("level", place.level, LEVELS, "level")
     group = reference_group(pool, place)
     names = [part.name for part in group.parts]
-    if place.part is not None and place.part not in names:
-        message = unknown_name_message("part", place.part, names)
-        raise LayoutError("unknown_part", message, field="part")
+    if place.part is not None:
+        require_known("part", place.part, names, "part")
     place = replace(place, part=place.part or names[0])
     limits = place_limits(pool, place)
     for field, count in limits.items():

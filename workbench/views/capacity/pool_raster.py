@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from workbench.core.arithmetic import cdiv
 from workbench.core.capacity.occupancy import NULL_BLOCKS
-from workbench.core.errors import unknown_name_message
-from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.error import require_known
 from workbench.core.plan import Plan
 from workbench.views import palette
 from workbench.views.capacity.pool_fill import FREE, NULL, OWNERS, Ints, PoolFill, fill_pool
@@ -91,8 +90,7 @@ def raster_parts(
     so that the raster as a whole has the right shares. A request or group is that of its middle
     block. Errors: LayoutError for an unknown view.
     """
-    if by not in VIEWS:
-        raise LayoutError("unknown_view", unknown_name_message("view", by, VIEWS), field="by")
+    require_known("view", by, VIEWS, "by")
     start, stop = window or (0, filled.num_blocks)
     start, stop = max(0, start), min(stop, filled.num_blocks)
     step = max(1, cdiv(stop - start, COLUMNS * ROWS))
