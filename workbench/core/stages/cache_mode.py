@@ -12,19 +12,16 @@ PREFIX_CACHING = Rule(
     "the explicit choice, else off for hybrid, attention-free and encoder-decoder models, on for "
     "others",
 )
-PREFIX_CACHING_OF_MODEL = Rule(
-    "enable_prefix_caching",
-    "Prefix caching",
-    "the explicit choice, else off for attention-free and encoder-decoder models, on for others",
+PREFIX_CACHING_OF_MODEL = PREFIX_CACHING._replace(
+    formula="the explicit choice, else off for attention-free and encoder-decoder models, on for "
+    "others"
 )
 ALIGN_MODE_ONLY = Rule(
     "mamba_cache_mode", "Mamba cache mode", 'prefix caching off: none; on and none: "align"'
 )
 CPU_MLA_PREFIX_CACHING = Rule("cpu_mla_prefix_caching", "Prefix caching of CPU_MLA", "off")
-CACHE_MODE = Rule(
-    "mamba_cache_mode",
-    "Mamba cache mode",
-    'prefix caching off: none; on and none: "all" if the model can, else "align"',
+CACHE_MODE = ALIGN_MODE_ONLY._replace(
+    formula='prefix caching off: none; on and none: "all" if the model can, else "align"'
 )
 
 

@@ -19,19 +19,13 @@ GRANULARITY = Rule(
     "max(smallest supported kernel block, block_size)",
     "tokens",
 )
-GRANULARITY_FOR_ALL = Rule(
-    "alignment_granule",
-    "Alignment granularity A",
-    "max(smallest supported kernel block, block_size), at least 128 for MLA; align mode: the lcm "
-    "with the tokens between prefill checkpoints",
-    "tokens",
+GRANULARITY_FOR_ALL = GRANULARITY._replace(
+    formula="max(smallest supported kernel block, block_size), at least 128 for MLA; align mode: "
+    "the lcm with the tokens between prefill checkpoints"
 )
-GRANULARITY_BEFORE_37467 = Rule(
-    "alignment_granule",
-    "Alignment granularity A",
-    "a constant: 16; 32 where FlashInfer may take heads of 256 on SM10x; MLA: 64, explicit "
-    "FLASH_ATTN_MLA 32, explicit CUTLASS_MLA 128",
-    "tokens",
+GRANULARITY_BEFORE_37467 = GRANULARITY._replace(
+    formula="a constant: 16; 32 where FlashInfer may take heads of 256 on SM10x; MLA: 64, explicit "
+    "FLASH_ATTN_MLA 32, explicit CUTLASS_MLA 128"
 )
 MLA_CONSTANTS = {"FLASH_ATTN_MLA": 32, "CUTLASS_MLA": 128}
 """Explicit backend -> granularity of MLA before #37467, in tokens."""
@@ -49,12 +43,9 @@ ALIGNED = Rule(
     "A * ceil(mamba_page / (A * attention_bytes_per_token))",
     "tokens",
 )
-ALIGNED_FOR_ALL = Rule(
-    "aligned_block_size",
-    "Aligned block size N",
-    "A * ceil(mamba_page / (A * attention_bytes_per_token)), rounded up to a multiple of the "
-    "smallest kernel block of every backend",
-    "tokens",
+ALIGNED_FOR_ALL = ALIGNED._replace(
+    formula=f"{ALIGNED.formula}, rounded up to a multiple of the smallest kernel block of every "
+    "backend"
 )
 ALIGNED_TO_CHUNKS = Rule(
     "aligned_block_size",

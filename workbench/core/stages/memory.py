@@ -29,12 +29,8 @@ AUTO_FIT = Rule(
 NUM_BLOCKS = Rule(
     "num_blocks", "Blocks in the pool", "available bytes // page // slots of a group", "blocks"
 )
-
-IN_ONE_ALLOCATION = Rule(
-    "num_blocks",
-    "Blocks in the pool",
-    "available bytes // bytes of one block: the largest group's pages",
-    "blocks",
+IN_ONE_ALLOCATION = NUM_BLOCKS._replace(
+    formula="available bytes // bytes of one block: the largest group's pages"
 )
 LEAST_OF_RANKS = Rule(
     "least_of_ranks",
