@@ -6,7 +6,7 @@ from typing import Final
 from workbench.core.byte_map.groups import GroupBytes
 from workbench.core.byte_map.segments import HEAD, PART, TOKEN, VALUE
 from workbench.core.byte_map.tensors import ByteMap
-from workbench.core.layouts.error import LayoutError, require_known
+from workbench.core.layouts.error import LayoutError, require_index, require_known
 
 LEVELS: Final = ("pool", "tensor", "block", "kernel block", "token", "head")
 """From the whole pool down to the values of one head."""
@@ -91,15 +91,7 @@ def checked(pool: ByteMap, place: MapPlace) -> MapPlace:
     place = replace(place, part=place.part or names[0])
     limits = place_limits(pool, place)
     for field, count in limits.items():
-        number = getattr(place, field)
-        if not 0 <= number < count:
-            nearest = 0 if number < 0 else count - 1
-            raise LayoutError(
-                "index_outside",
-                f"{field} = {number} does not exist: there are {count:,}, counted from 0. "
-                f"Nearest valid: {nearest}.",
-                field=field,
-            )
+        require_index(field, getattr(place, field), count)
     if place.window is not None:
         start, stop = place.window
         if not 0 <= start < stop <= group.raw_bytes:
