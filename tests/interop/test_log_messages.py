@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from time import process_time
-
 import pytest
 
 from workbench.interop.logs.find import find_messages
@@ -197,14 +195,6 @@ def test_a_line_matches_only_its_message_with_any_prefix(name, head):
         "memory_summary",
         "prefix_caching_off",
     }
-
-
-@pytest.mark.parametrize("name", ["query_dtypes", "gemma_heads", "memory_summary"])
-def test_a_message_that_begins_again_and_again_is_searched_in_time(name):
-    """Without its end, so that no place of it matches."""
-    begun, text = process_time(), LINES[name][:-64] * 400
-    assert MESSAGES[name].read(text) is None
-    assert process_time() - begun < 1
 
 
 DUMPS = {

@@ -24,7 +24,7 @@ from workbench.interop.logs.numbers import NUMBERS
 
 FILES = ("start", "sizes", "errors")
 KEY_WORDS = re.compile(r"`([^`]+)`")
-COMMAND = r"(?<![^\s\x60'\"])(?P<command>(?:[A-Z_][A-Z0-9_]*=\S* ){{0,40}}+{})"
+COMMAND = r"(?<![^\s\x60'\"])(?P<command>(?:[A-Z_][A-Z0-9_]*=\S{{0,999}} ){{0,40}}+{})"
 
 
 def _declared() -> Iterator[Message]:

@@ -16,7 +16,9 @@ PASTED = "`non-default args` to `Maximum concurrency` or to the error"
 MAX_REPEATS = 40
 """One message is explained at most this often with different numbers; ranks repeat messages."""
 
-COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|(?:\^\[)?\[\d{1,3}(?:;\d{1,3})*m")
+COLOUR = re.compile(
+    r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|(?:\^\[)?\[\d{1,3}(?:;\d{1,3})*m"
+)
 COMPOSED = re.compile(r"\s*(?:([\w.@/-]+)\s+\||\[(?=pod/)([^\]]+)\])")
 """The service before a line of docker compose, and the pod before one of kubectl."""
 CARRIER = re.compile(
