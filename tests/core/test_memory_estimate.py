@@ -8,6 +8,7 @@ import pytest
 import workbench as wb
 from tests.core.conformance import DATA
 from tests.models.configs import llama
+from workbench.core.capacity import memory_estimate
 from workbench.core.capacity.memory_answer import YES, memory_answer
 from workbench.core.capacity.memory_estimate import estimate, weights_of
 from workbench.core.devices import DEVICES
@@ -219,3 +220,16 @@ def test_the_keys_that_a_sparse_indexer_gathers_are_part_of_a_step():
     assert sizes[819_200][1] < sizes[819_200][0]  # 0.33 gathers less of such a length
     keys = 40 * 819_200 * (128 + 4)
     assert keys < sizes[819_200][0] < keys + sizes[1024][0]
+
+
+@pytest.mark.parametrize("fields", [{}, {"pipeline_parallel": 2}, {"max_model_len": -1}])
+def test_the_memory_is_estimated_once_for_every_stage(monkeypatch, fields):
+    """vLLM measures once, before it fits the length; an estimate is most of a resolution."""
+    made = []
+    monkeypatch.setattr(
+        memory_estimate, "estimate", lambda *plan: made.append(plan) or estimate(*plan)
+    )
+    plan = wb.resolve("deepseek-v3.2", device="H200", tensor_parallel=8, **fields)
+    assert plan.cache.num_blocks
+    assert len(made) == plan.settings.pipeline_parallel
+    assert plan.estimates == memory_estimate.estimates_of(plan)

@@ -41,7 +41,9 @@ STARTS = frozenset(
     }
 )
 """Stages that begin a phase: what comes before them reads other fields, or fewer."""
-OF_THE_POOL = frozenset({memory.capacity, memory.auto_fit, memory.budget, memory.memory})
+OF_THE_POOL = frozenset(
+    {memory.estimates, memory.capacity, memory.auto_fit, memory.budget, memory.memory}
+)
 """Stages that read the bytes of the pool, which have too many values to remember."""
 FIRST = ("settings.rules", "platform")
 """What every key begins with: `attrgetter` makes a tuple of two names or more."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from workbench.core.backends import Backend
 from workbench.core.block_sizes import BlockSize
 from workbench.core.capacity.cache_plan import CachePlan
+from workbench.core.capacity.memory_budget import MemoryBudget
 from workbench.core.devices import Device, device_memory_of, device_of, platform_of
 from workbench.core.drafter import Drafter
 from workbench.core.groups.cache_spec import GroupingError
@@ -193,6 +194,9 @@ class Plan(PlanAnswers, Published):
     stages: tuple[Stage, ...] = decided("pipeline stages, if several", published=False, default=())
     grouping: Grouping | None = decided("which layers share a block table", published=False)
     grouping_error: GroupingError | None = decided("why none do", published=False, compare=False)
+    estimates: tuple[MemoryBudget, ...] = decided(
+        "the memory of every pipeline stage, where none is explicit", published=False, default=()
+    )
     cache: CachePlan | None = decided("groups, tensors and capacity", parts=CachePlan)
     log_lines: tuple[str, ...] = decided("what vLLM prints, to the character", default=())
     problems: tuple[Problem, ...] = decided("what goes wrong", published=False, default=())

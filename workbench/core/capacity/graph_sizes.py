@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from workbench.core.arithmetic import round_up
+from workbench.core.arithmetic import GIB, round_up
 from workbench.core.platforms import SM10X
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
 
+PER_GRAPH_AND_LAYER = int(0.00027 * GIB)
 LARGEST = 512
 EVERY_EIGHTH = 256
 """Up to here every eighth size has a graph, then every sixteenth."""
@@ -51,3 +52,8 @@ def _grid(largest: int) -> Iterator[int]:
     yield from (one for one in (1, 2, 4) if one <= largest)
     yield from range(8, min(largest + 1, EVERY_EIGHTH), 8)
     yield from range(EVERY_EIGHTH, largest + 1, 16)
+
+
+def graph_bytes(plan: Plan) -> int:
+    """Return what the graphs of mixed batches and of decoding take, as vLLM estimates them."""
+    return count_graphs(plan) * plan.model.num_hidden_layers * PER_GRAPH_AND_LAYER

@@ -18,7 +18,7 @@ from workbench.core.capacity.draft_weights import (
     draft_weights,
     split_of_drafter,
 )
-from workbench.core.capacity.graph_sizes import count_graphs
+from workbench.core.capacity.graph_sizes import graph_bytes
 from workbench.core.capacity.memory_budget import (
     DEFAULT_GPU_MEMORY_UTILIZATION,
     MemoryBudget,
@@ -53,7 +53,6 @@ FLOAT_LOGITS = 3.3
 OUTSIDE_TORCH = int(0.25 * GIB)
 OF_RANKS = int(1.85 * GIB)
 """What ranks need to talk to each other."""
-PER_GRAPH_AND_LAYER = int(0.00027 * GIB)
 PADDING = 0.055
 """Of all weights, what kernels add to experts that are padded for them."""
 
@@ -89,10 +88,18 @@ def budget_of(plan: Plan) -> MemoryBudget | None:
 def budgets_of(plan: Plan) -> tuple[MemoryBudget, ...]:
     """Return the budget of every pipeline stage, one where all are equal; none while unknown."""
     explicit = memory_budget(plan.settings)
-    if explicit is not None or plan.device is None or plan.settings.weights_bytes is not None:
-        return () if explicit is None else (explicit,)
-    found = [estimate(plan, stage.layers) for stage in plan.stages] or [estimate(plan)]
+    return plan.estimates if explicit is None else (explicit,)
+
+
+def estimates_of(plan: Plan) -> tuple[MemoryBudget, ...]:
+    """Return the estimate of every pipeline stage; none without a device, or where it is moot."""
+    is_moot = plan.device is None or plan.settings.weights_bytes is not None
+    found = [] if is_moot else [estimate(plan, layers) for layers in _layers_of_stages(plan)]
     return tuple(one for one in found if one is not None)
+
+
+def _layers_of_stages(plan: Plan) -> Sequence[range | None]:
+    return [stage.layers for stage in plan.stages] or [None]
 
 
 def estimate_margin(plan: Plan) -> int | None:
@@ -139,9 +146,8 @@ def loaded_weights(plan: Plan) -> tuple[int, ...]:
 
     With the drafter, which is loaded at the same time.
     """
-    stages: Sequence[range | None] = [stage.layers for stage in plan.stages] or [None]
     found = []
-    for layers in stages:
+    for layers in _layers_of_stages(plan):
         weights = weights_of(plan, layers)
         drafter = _drafter_of(plan) if _samples(plan, layers) else DraftBytes()
         if weights is None or drafter is None:
@@ -248,9 +254,8 @@ def _gathered_keys(plan: Plan) -> int:
     caches = [layer.cache for layer in plan.model.layers if layer.cache is not None]
     keys = [one for one in caches if (one.part, one.stored) == (INDEXER_KEYS, INDEX_KEY)]
     sizes = [key.elements / key.tokens_per_state for key in keys]
-    if attention.indexer is not None:
-        sizes.append(key_bytes(attention.indexer))
-    return int(plan.rules.gathered_keys(plan.max_model_len) * max(sizes, default=0))
+    own = 0 if attention.indexer is None else key_bytes(attention.indexer)
+    return int(plan.rules.gathered_keys(plan.max_model_len) * max(own, *sizes, 0))
 
 
 def _widest(plan: Plan, *, of_experts: bool) -> int:
@@ -271,14 +276,9 @@ def _is_first(part: Part, of_experts: bool) -> bool:
 
 
 def _sampler(plan: Plan) -> int:
-    element = FLOAT_BYTES[plan.model_dtype]
     logits = plan.max_num_seqs * plan.model.weights.vocabulary
-    return int(logits * (element + FLOAT_LOGITS * FLOAT_BYTES["float32"]))
-
-
-def graph_bytes(plan: Plan) -> int:
-    """Return what the graphs of mixed batches and of decoding take, as vLLM estimates them."""
-    return count_graphs(plan) * plan.model.num_hidden_layers * PER_GRAPH_AND_LAYER
+    copies = FLOAT_BYTES[plan.model_dtype] + FLOAT_LOGITS * FLOAT_BYTES["float32"]
+    return int(logits * copies)
 
 
 def _other(plan: Plan, share: float) -> int:

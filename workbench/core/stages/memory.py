@@ -3,7 +3,7 @@
 from workbench.core.capacity.blocks import cache_plan, longest_request, measured_bytes, rank_bytes
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.memory_budget import NEEDED, MemoryBudget, explicit_bytes
-from workbench.core.capacity.memory_estimate import budget_of, estimate_margin
+from workbench.core.capacity.memory_estimate import budget_of, estimate_margin, estimates_of
 from workbench.core.stages import memory_checks
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
@@ -102,6 +102,11 @@ def _estimated(run: WorkingPlan, found: MemoryBudget) -> None:
 def requests(run: WorkingPlan) -> None:
     """Set what the cache is made of, and what a request takes of it."""
     run.cache = cache_plan(run)
+
+
+def estimates(run: WorkingPlan) -> None:
+    """Set what the device leaves for the cache by estimate: once, as vLLM measures it once."""
+    run.estimates = estimates_of(run)
 
 
 def capacity(run: WorkingPlan) -> None:

@@ -133,6 +133,7 @@ LOAD_WEIGHTS = (
 FIT_MEMORY = (
     context_parallel.spread_layers,
     memory.requests,
+    memory.estimates,
     memory.capacity,
     memory.auto_fit,
     # After the fit of the length, which may be too short for any hit.
