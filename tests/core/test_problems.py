@@ -746,9 +746,9 @@ PROBLEMS = [
         id="backend-not-valid",
     ),
     pytest.param(
-        {"model": llama(), "platform": "rocm", "backend": "FLASH_ATTN"},
+        {"model": llama(), "platform": "rocm", "backend": "FLASHINFER"},
         "backend_not_valid",
-        "Selected backend AttentionBackendEnum.FLASH_ATTN is not valid",
+        "Selected backend AttentionBackendEnum.FLASHINFER is not valid",
         {"backend": None},
         id="backend-of-another-platform",
     ),

@@ -38,7 +38,8 @@ _ATTENTION = (
         cross_attention=True,
         non_causal=True,
         returns_lse=True,
-        platforms=("cuda", "xpu"),
+        # ROCm takes it on request (RocmPlatform.get_attn_backend_cls), with a package of its own
+        platforms=("cuda", "xpu", "rocm"),
         # with float32 states only sizes that keep NaN from spreading: flash-attention#1974
         supported=M16,
         with_float32_state=(16, 32, 64),

@@ -18,9 +18,8 @@ def flash_or_triton(query: LayerQuery) -> tuple[str, ...]:
     """Return the backends, the one that is set first; one of both may be requested."""
     if query.platform == "cpu":
         return ()
-    if query.platform != "cuda":
-        return (TRITON,)
-    return (FLASH, TRITON) if _flash_reads(query) else (TRITON, FLASH)
+    reads = query.platform == "cuda" and _flash_reads(query)
+    return (FLASH, TRITON) if reads else (TRITON, FLASH)
 
 
 def _flash_reads(query: LayerQuery) -> bool:
@@ -38,6 +37,7 @@ def flash_is_not_built(query: LayerQuery) -> str | None:
     """Return why layers of FlashAttention cannot be built."""
     dtype, small = query.kv_cache_dtype, query.attention.head_size <= ON_SM10X
     reads = query.major == 9 or (query.major == 10 and small and not query.batch_invariant)
+    reads |= query.platform == "xpu"
     if dtype not in UNQUANTIZED and (dtype == "fp8_e5m2" or not reads):
         return f"FlashAttention does not support {dtype} kv-cache on this device."
     return needs_newer_flash(query)
