@@ -1,21 +1,24 @@
 """The default reader, of every architecture without a reader of its own.
 
 It reads the fields that mean the same in every model, and refuses a file that has words which may
-speak of the cache and that it does not know.
+speak of the cache, that vLLM reads for that class and that it does not know.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from workbench.core.architectures import (
     MODEL_REGISTRIES,
+    architecture_of,
     module_of,
     versions_with,
 )
 from workbench.core.errors import ConfigError
 from workbench.core.groups.cache_spec import SINK_SPEC
 from workbench.core.model import CHUNKED, FULL, SLIDING, Attention, Layer
+from workbench.core.package_data import package_data
 from workbench.models import attention
 from workbench.models.built_heads import layer_class
 from workbench.models.config_defaults import PERIOD
@@ -113,7 +116,7 @@ def _check_words(fields: Fields) -> None:
             continue
         if key in SWITCHED and not fields.raw(SWITCHED[key]):
             continue
-        if key not in KNOWN_WORDS and CACHE_WORDS.search(key[:200]):
+        if key not in KNOWN_WORDS and CACHE_WORDS.search(key[:200]) and _is_read(fields, key):
             raise ConfigError(
                 "unread_field",
                 f"{fields.pointer(key[:80])} may change what a layer caches, and the default "
@@ -121,6 +124,27 @@ def _check_words(fields: Fields) -> None:
                 "(CONTRIBUTING.md), or remove the field if it changes no cache.",
                 field=fields.pointer(key[:80]),
             )
+
+
+def _is_read(fields: Fields, key: str) -> bool:
+    """Return whether sources of a release read a field for this class, or for one that is unknown.
+
+    They are those of its module, of the type's configuration class, and of vLLM besides its models.
+    """
+    inner = architecture_of(fields.model_type) or listed_name(fields.text, f"/{fields.prefix}")
+    served = [known.served for known in MODEL_REGISTRIES.values()]
+    named = {*filter(None, (inner, listed_name(fields.top, "")))}
+    modules = {one[name] for name in named for one in served if name in one}
+    words = _read_words()
+    is_known = bool(inner and modules)
+    return not is_known or any(key in words.get(module, ()) for module in {"", *modules})
+
+
+@lru_cache(maxsize=1)
+def _read_words() -> Mapping[str, Sequence[str]]:
+    """Return module of vLLM -> the words that it reads, as tools/cache_words.py found them."""
+    found: Mapping[str, Sequence[str]] = package_data("workbench.models", "cache_words.json")
+    return found
 
 
 def _layers(fields: Fields) -> tuple[Layer, ...]:
