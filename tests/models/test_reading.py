@@ -90,6 +90,21 @@ def test_the_pointer_leads_into_nested_objects():
     )
 
 
+@pytest.mark.parametrize(
+    ("config", "layers", "remark"),
+    [
+        (nemotron_h(num_hidden_layers=5), 4, "num_hidden_layers = 5 is ignored"),
+        (nemotron_h(num_hidden_layers=4), 4, None),
+        (kimi_linear(num_hidden_layers=6), 6, "goes by kda_layers alone"),
+        (kimi_linear(), 4, None),
+    ],
+)
+def test_the_list_that_vllm_reads_decides(config, layers, remark):
+    model = read_model(config, "test")
+    assert model.num_hidden_layers == layers
+    assert [remark in note for note in model.notes] == ([] if remark is None else [True])
+
+
 def test_a_missing_field_names_similar_ones():
     config = llama(num_attention_heads=None, num_attention_head=32)
     assert "Similar fields here: num_attention_head," in error_of(config).message
@@ -97,7 +112,6 @@ def test_a_missing_field_names_similar_ones():
 
 LINEAR = kimi_linear()["linear_attn_config"]
 CONTRADICTIONS = [
-    pytest.param(nemotron_h(num_hidden_layers=5), "/hybrid_override_pattern", id="pattern-length"),
     pytest.param(nemotron_h(hybrid_override_pattern="EE-"), "/num_hidden_layers", id="no-cache"),
     pytest.param(nemotron_h(hybrid_override_pattern=""), "/num_hidden_layers", id="no-layers"),
     pytest.param(llama(head_dim=None, hidden_size=16), "/hidden_size", id="heads-without-elements"),
@@ -111,11 +125,6 @@ CONTRADICTIONS = [
     pytest.param(minimax_text_01(attn_type_list=[1]), "/attn_type_list", id="minimax-length"),
     pytest.param(jamba(attn_layer_offset=8), "/attn_layer_offset", id="jamba-offset"),
     pytest.param(zamba2(layers_block_type=None), "/layers_block_type", id="zamba2-not-54-layers"),
-    pytest.param(
-        kimi_linear(linear_attn_config={**LINEAR, "full_attn_layers": [3]}),
-        "/linear_attn_config/full_attn_layers",
-        id="kimi-both-kinds",
-    ),
 ]
 
 

@@ -248,6 +248,10 @@ class Fields:
         self.note("layers", f"{len(value)} listed", self._where(key))
         return frozenset(entry - first for entry in value)
 
+    def omit(self, key: str) -> None:
+        """Read on as if the object had no such field."""
+        self.text = {name: value for name, value in self.text.items() if name != key}
+
     def layer_count(self) -> int:
         """Return `num_hidden_layers`."""
         return self.integer("num_hidden_layers", maximum=MAX_LAYERS)

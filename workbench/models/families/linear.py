@@ -7,7 +7,7 @@ from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.model import FULL, SSM, Layer
 from workbench.core.states import GatedDeltaNet, KimiDeltaAttention, LinearAttention, ShortConv
 from workbench.models.family import read_state, register
-from workbench.models.fields import Fields
+from workbench.models.fields import MAX_LAYERS, Fields
 from workbench.models.layer_lists import Words, first_list, listed, to_layers
 
 LISTED: dict[str, Words] = {"layer_types": {"linear_attention": SSM, "full_attention": FULL}}
@@ -71,14 +71,16 @@ def _kimi_layers(fields: Fields) -> tuple[Layer, ...]:
         return layers
     count = fields.layer_count()
     linear = fields.child(KIMI_KEY)
-    # Kimi's lists count layers from 1.
-    delta = linear.index_list("kda_layers", count, first=1)
+    # Kimi's lists count layers from 1; KimiLinearConfig.is_kda_layer asks one of them, and builds
+    # what it does not name with attention.
+    delta = linear.index_list("kda_layers", MAX_LAYERS, first=1)
     if delta is None:
         raise linear.missing("kda_layers", "the kinds of layers")
-    full = linear.index_list("full_attn_layers", count, first=1)
-    if full is not None and (full & delta or len(full | delta) != count):
-        raise linear.contradiction(
-            "full_attn_layers", f"with kda_layers it must name each of the {count} layers once"
+    full = linear.index_list("full_attn_layers", MAX_LAYERS, first=1)
+    if full not in {None, frozenset(range(count)) - delta}:
+        fields.remarks.append(
+            f"full_attn_layers and kda_layers do not name each of the {count} layers once: vLLM "
+            "goes by kda_layers alone, and gives every other layer attention."
         )
     return to_layers([SSM if index in delta else FULL for index in range(count)])
 

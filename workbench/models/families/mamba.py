@@ -130,6 +130,28 @@ def _pure_state(fields: Fields) -> Mamba2:
     return _mamba2(fields, inner, heads, head_dim, *rest)
 
 
+_NEMOTRON_LISTS = listed(
+    {
+        "layers_block_type": NEMOTRON_WORDS,
+        "layer_types": NEMOTRON_WORDS,
+        "hybrid_override_pattern": NEMOTRON_PATTERN,
+    }
+)
+
+
+def _nemotron_layers(fields: Fields) -> tuple[Layer, ...]:
+    """Return as many layers as are listed: NemotronHConfig ignores `num_hidden_layers`."""
+    written = fields.raw("num_hidden_layers")
+    fields.omit("num_hidden_layers")
+    layers = _NEMOTRON_LISTS(fields)
+    if isinstance(written, int) and written != fields.listed_layers:
+        fields.remarks.append(
+            f"num_hidden_layers = {written} is ignored: the list of kinds has "
+            f"{fields.listed_layers} entries, and vLLM builds as many layers."
+        )
+    return layers
+
+
 def _nemotron_state(fields: Fields) -> Mamba2:
     heads, head_dim = fields.integer("mamba_num_heads"), fields.integer("mamba_head_dim")
     rest = ("n_groups", 8), ("ssm_state_size", 128), ("conv_kernel", 4)
@@ -240,13 +262,7 @@ _register_pure("mamba2", {"mamba2": ("Mamba2ForCausalLM",)}, _pure_state)
 register(
     "nemotron_h",
     {"nemotron_h": ("NemotronHForCausalLM",), "nemotron_h_puzzle": ("NemotronHPuzzleForCausalLM",)},
-    listed(
-        {
-            "layers_block_type": NEMOTRON_WORDS,
-            "layer_types": NEMOTRON_WORDS,
-            "hybrid_override_pattern": NEMOTRON_PATTERN,
-        }
-    ),
+    _nemotron_layers,
     _nemotron_state,
     # NemotronHAttention hands it to every layer
     slides=True,
