@@ -14,6 +14,7 @@ from workbench.core import phases
 from workbench.core.backends import Backend, MultipleOf, Rank
 from workbench.core.plan import Plan
 from workbench.core.resolve import resolve, resolve_numbers
+from workbench.core.stages import memory
 from workbench.core.versions import RULE_SETS
 from workbench.core.watch import POOL_SETTINGS
 from workbench.models import catalog_config, load_model
@@ -100,7 +101,31 @@ def test_a_million_different_points_take_bounded_memory(monkeypatch):
     for length in range(2048, 2248):
         resolve(model, replace(start, max_model_len=length, max_num_seqs=length), trace=False)
     assert max(decided(model, start.rules)) <= 50
-    assert phases._phases.cache_parameters()["maxsize"] <= 16
+    assert phases._phases.cache_parameters()["maxsize"] <= 8
+
+
+def test_groups_of_many_pipeline_stages_take_the_room_of_many_decisions(monkeypatch):
+    phases._phases.cache_clear()
+    monkeypatch.setattr(phases, "REMEMBERED", 50)
+    model, start = load_model("gemma-3-27b"), replace(Settings(), pipeline_parallel=8)
+    for length in range(2048, 2148):
+        plan = resolve(model, replace(start, max_model_len=length), trace=False)
+    groups = len(plan.cache.groups) * (1 + len(plan.cache.stages))
+    [last] = [
+        phase
+        for phase in phases.phases(model, RULE_SETS[start.rules])
+        if isinstance(phase, phases.Phase) and memory.requests in phase.stages
+    ]
+    assert 0 < len(last.memory.decided) * groups <= 50 * phases.GROUPS_OF_ONE
+
+
+def test_an_error_that_a_plan_keeps_has_no_frames():
+    scenario = Scenario(
+        model="nemotron-3-nano-30b-a3b", platform="xpu", tensor_parallel=4, rules="before-37467"
+    )
+    plan = resolve(load_model(scenario.model), settings_of(scenario))
+    assert plan.grouping_error is not None
+    assert plan.grouping_error.__traceback__ is None
 
 
 def test_a_changed_table_of_backends_is_read_again():

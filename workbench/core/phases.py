@@ -31,8 +31,10 @@ from workbench.core.watch import APPENDED, Watch
 from workbench.core.weights import UnreadWeights
 from workbench.core.working_plan import UntracedPlan
 
-REMEMBERED = 1024
-"""Decisions that a phase keeps: of one model and one rule set."""
+REMEMBERED = 512
+"""Decisions that a phase keeps: of one model and one rule set. What has many groups counts more."""
+GROUPS_OF_ONE = 4
+"""Groups of layers that take as much memory as a decision without any."""
 STARTS = frozenset(
     {
         *(speculation.speculative_method, float_caches.float_kv_cache_dtype, state_pages.states),
@@ -120,18 +122,27 @@ class Phase:
         new = [name for name in watch.read if name not in memory.reads]
         if new:
             memory = self.memory = _Memory((*memory.reads, *new), memory)
-        self._make_room()
+        self._make_room(_weight(found))
         memory.decided[(*key, *[watch.read[name] for name in new])] = found
         return found
 
-    def _make_room(self) -> None:
+    def _make_room(self, weight: int = 1) -> None:
         """Make room for one decision more; when there is none, all are forgotten."""
         # That is rare enough: a sweep has few different keys per phase.
-        if not self._left:
+        if self._left < weight:
             self.memory.decided.clear()
             self.memory.older = None
             self._left = REMEMBERED
-        self._left -= 1
+        self._left -= weight
+
+
+def _weight(decided: _Decided) -> int:
+    """Return how many usual decisions take as much memory."""
+    cache = dict(decided.values).get("cache")
+    if cache is None:
+        return 1
+    # Every pipeline stage has groups of its own.
+    return 1 + sum(len(one.groups) for one in (cache, *cache.stages)) // GROUPS_OF_ONE
 
 
 def phases(model: Model, rules: RuleSet) -> tuple[Stage, ...]:
@@ -139,7 +150,7 @@ def phases(model: Model, rules: RuleSet) -> tuple[Stage, ...]:
     return _phases(model, model.unread_weights, rules, Registry.changes)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def _phases(
     _model: Model, _weights: UnreadWeights, rules: RuleSet, _changes: int
 ) -> tuple[Stage, ...]:

@@ -7,6 +7,7 @@ same in 0.23 and 0.33.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -45,8 +46,10 @@ def layers_of_stages(layers: int, stages: int) -> tuple[range, ...]:
     return tuple(range(end - size, end) for end, size in zip(ends, sizes, strict=True))
 
 
+@lru_cache(maxsize=1024)
 def projected(grouping: Grouping, layers: range) -> Grouping:
     """Return the same groups with the layers of one stage alone; a group may keep none."""
+    # Remembered: plans that differ in what a request takes have the same groups on every stage.
     groups = [_projected(group, layers) for group in grouping.groups]
     # A stage has as many tensors as its own largest group has layers there, so padding is counted
     # anew.

@@ -29,7 +29,8 @@ def groups(run: WorkingPlan) -> None:
     try:
         run.grouping = grouping_of(run)
     except GroupingError as error:
-        run.grouping_error = error
+        # Plans are kept: with its traceback the error would keep every frame and what is in it.
+        run.grouping_error = error.with_traceback(None)
 
 
 def refuse_grouping(run: WorkingPlan, failure: GroupingError | None) -> None:
