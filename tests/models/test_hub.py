@@ -7,8 +7,11 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+
+from workbench.models.json_file import MAX_BYTES
 
 
 @pytest.fixture
@@ -101,3 +104,55 @@ def test_a_proxy_that_refuses_gets_one_request_a_minute(refusing_proxy, tmp_path
     assert all("hub.invalid through the proxy 127.0.0.1" in message for message in messages)
     if refusing_proxy == NOT_THERE:  # seen at once: the hub's client would try for seconds
         assert "no connection to" in messages[0]
+
+
+CONFIG = "/owner/model/resolve/main/config.json"
+
+
+class Endless(BaseHTTPRequestHandler):
+    """Sends bytes for as long as they are read, from one address; answers others as a hub does."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_HEAD(self):
+        self.send_response(200)
+        self.send_header("X-Repo-Commit", "c" * 40)
+        self.send_header("ETag", '"e"')
+        self.send_header("Content-Length", "100")
+        self.end_headers()
+
+    def do_GET(self):
+        if self.path != self.server.endless:
+            self.send_response(404)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        if self.server.is_packed:
+            self.send_header("Content-Encoding", "gzip")
+        self.end_headers()
+        part = b"10000\r\n" + b" " * 2**16 + b"\r\n"
+        with suppress(OSError):
+            while True:
+                self.wfile.write(part)
+                self.server.sent += 2**16
+
+    def log_message(self, *_arguments):
+        """Print nothing."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("endless", [CONFIG, "/api/agent-harnesses"])
+def test_a_body_without_an_end_is_not_read(endless, is_packed, tmp_path):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Endless)
+    server.endless, server.is_packed, server.sent = endless, is_packed, 0
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    answers, errors = batch("owner/model", HF_ENDPOINT=address, HF_HOME=str(tmp_path))
+    server.shutdown()
+    server.server_close()
+    assert [line["error"]["code"] for line in answers] == ["hub_not_reachable"], errors
+    assert server.sent < 2 * MAX_BYTES + 2**24  # what sockets hold
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) <= MAX_BYTES
