@@ -126,7 +126,7 @@ def changes(scale: float) -> Iterator[Comparison]:
 
     def pool(blocks: int) -> None:
         steps[blocks] += 1
-        panels[blocks].raster.finished.value = 1 + steps[blocks] % 9
+        panels[blocks].raster.finished.value = str(1 + steps[blocks] % 9)
 
     for what, change in (("change of level", place), ("change of the pool", pool)):
         row = side_by_side(f"{what}, p95", scale, change, quantile=18)
