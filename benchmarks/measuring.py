@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from workbench.kernels.bench.machine import cpu_model
+from workbench.views.text import aligned
 
 PACKAGES = ("hybrid-kv-workbench", "numpy", "pydantic", "plotly", "ipywidgets")
 
@@ -48,7 +49,8 @@ def run(
         os.environ["PYTHONPYCACHEPREFIX"] = folder
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         rows = [row for measure in measures for row in measure(quick if options.quick else 1.0)]
-    print_table([list(cells), *([cell(row) for cell in cells.values()] for row in rows)])
+    table = [list(cells), *([cell(row) for cell in cells.values()] for row in rows)]
+    print(*aligned(table), sep="\n")
     if options.json:
         published = [asdict(row) | {name: getattr(row, name) for name in derived} for row in rows]
         text = json.dumps({"machine": machine, rows_as: published}, indent=2)
@@ -81,14 +83,6 @@ def in_turn(works: Mapping[Name, Callable[[], object]], rounds: int) -> dict[Nam
         for name, work in works.items():
             times[name].append(seconds_of(work))
     return times
-
-
-def print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Print the rows, aligned."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        print("  ".join(cells).rstrip())
 
 
 def duration(seconds: float | None) -> str:
