@@ -5,6 +5,7 @@ A CUDA device is simulated before this is called.
 
 import importlib
 import sys
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 TABLES = tuple(
@@ -18,19 +19,23 @@ LAYER = "EncoderOnlyAttention"
 def encoders(tables: dict[str, Any]) -> list[str]:
     """Return the classes of these tables whose layers keep no cache."""
     # ModelConfig.attn_type; models of later interaction pool at CLS over layers that generate, too
-    registry = importlib.import_module(f"{MODELS}.registry")
     base = importlib.import_module(f"{MODELS}.interfaces_base")
     found = []
-    for name in sorted({name for table in TABLES for name in tables[table]}):
-        try:
-            kind = registry.ModelRegistry.models[name].load_model_cls()
-        except (ImportError, OSError) as error:
-            print(f"{name}: {error}")
-            continue
+    for name, kind in loaded({name for table in TABLES for name in tables[table]}):
         at_start = base.get_default_seq_pooling_type(kind) == "CLS" and _has_layer(kind)
         if at_start or base.get_attn_type(kind) == "encoder_only":
             found.append(name)
     return found
+
+
+def loaded(names: Iterable[str]) -> Iterator[tuple[str, type]]:
+    """Yield the classes of these names that can be imported here, in order."""
+    registry = importlib.import_module(f"{MODELS}.registry")
+    for name in sorted(names):
+        try:
+            yield name, registry.ModelRegistry.models[name].load_model_cls()
+        except (ImportError, OSError) as error:
+            print(f"{name}: {error}")
 
 
 def _has_layer(kind: type) -> bool:

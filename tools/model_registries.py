@@ -202,7 +202,6 @@ def stages(names: set[str], drafters: set[str]) -> dict[str, list[str]]:
     assert that the two vocabularies are one, or are two.
     """
     played()
-    registry = importlib.import_module("vllm.model_executor.models.registry")
     interfaces = importlib.import_module("vllm.model_executor.models.interfaces")
     found: dict[str, list[str]] = {
         "without_stages": [],
@@ -212,12 +211,7 @@ def stages(names: set[str], drafters: set[str]) -> dict[str, list[str]]:
         "never_tied": [],
         "embedding_named_apart": [],
     }
-    for name in sorted(names):
-        try:
-            kind = registry.ModelRegistry.models[name].load_model_cls()
-        except (ImportError, OSError) as error:
-            print(f"{name}: {error}")
-            continue
+    for name, kind in encoder_models.loaded(names):
         if not interfaces.supports_pp(kind):
             found["without_stages"].append(name)
         if interfaces.supports_eagle3(kind):
