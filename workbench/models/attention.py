@@ -49,6 +49,9 @@ SECTIONED = frozenset({DEFAULT_ROPE, "mrope", "yarn"})
 ROPE_IS_HEAD_DIM = frozenset({"glm4_moe_lite", "minicpm3"})
 """Classes where `head_dim` is another name of `qk_rope_head_dim`, and wins (transformers 5)."""
 
+SIZE_IS_CHANNELS = frozenset({"jetmoe", "nemotron"})
+"""Classes where `kv_channels` is another name of `head_dim`; others have it, and do not read it."""
+
 
 def read_attention(fields: Fields) -> Attention:
     """Return the attention layers' geometry, of the whole model."""
@@ -203,7 +206,9 @@ def _has_one_kv_head(fields: Fields) -> bool:
 def _head_size(fields: Fields, heads: int) -> int:
     # Without any part of MLA's heads `DeepseekV2DecoderLayer` takes `DeepseekAttention`.
     has_no_parts = [fields.raw(key) for key in EXPANDED[1:]] == [0, 0]
-    for key in ("head_dim", "hidden_size_per_head", "kv_channels"):
+    kind = fields.model_type
+    names = ("head_dim", "hidden_size_per_head", *("kv_channels",) * (kind in SIZE_IS_CHANNELS))
+    for key in names:
         if fields.has(key) and not has_no_parts:
             return fields.integer(key, name="head_size")
     hidden = fields.integer("hidden_size")

@@ -65,7 +65,10 @@ CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
     "gpt_oss": {ROPE: {"rope_type": "yarn", "factor": 32.0, ORIGINAL: 4096}},
     "llama4_text": {CHUNK: 8192},
     "moondream3": {
-        **{LENGTH: 4096, HEADS: 32, "hidden_size": 2048, "num_hidden_layers": 24},
+        LENGTH: 4096,
+        HEADS: 32,
+        "hidden_size": 2048,
+        "num_hidden_layers": 24,
         "num_local_experts": 64,
     },
     "nemotron_h": {"chunk_size": 128},

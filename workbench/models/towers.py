@@ -23,7 +23,7 @@ SPEECH = frozenset({"GraniteSpeech", "GraniteSpeechPlus"})
 """Those whose encoder for sound has an output that ranks share, and heads that they do not."""
 ROTATED = "LlavaOnevision2"
 """The one that rotates heads along three axes."""
-GATED = frozenset({"Glm4v", "Glm4vMoe", "GlmOcr", "Qwen2_5_VL"})
+GATED = frozenset({"Exaone4_5_", "Glm4v", "Glm4vMoe", "GlmOcr", "Qwen2_5_VL"})
 """Those whose MLP has a gate."""
 WIDTHS = {
     **dict.fromkeys(GATED, "intermediate_size"),

@@ -155,9 +155,14 @@ def _check_decoder(run: WorkingPlan, draft: Model) -> None:
             draft=draft,
             why=why,
         )
-    # Raised by DraftModelProposer of the V1 runner, when it is built
+
+
+def check_ranks_of_runner(run: WorkingPlan) -> None:
+    """Check that a draft model of the V1 runner has the ranks of its target. Errors: Refused."""
+    # Raised by DraftModelProposer when it is built, after the target
     given, ranks = run.settings.draft_tensor_parallel, run.settings.tensor_parallel
-    if given not in {None, ranks} and model_runner(run) == "v1":
+    is_model = run.speculative_method == speculation.DRAFT_MODEL and model_runner(run) == "v1"
+    if is_model and given not in {None, ranks}:
         raise _ranks(run, "Currently, 'draft_tensor_parallel_size' and 'tensor_parallel_size'")
 
 

@@ -18,8 +18,12 @@ NVFP4_MAJOR = 10
 MIXED, COMPRESSED = "modelopt_mixed", "compressed-tensors"
 SQUARE_ROOTS = frozenset({"Step1ForCausalLM"})
 """Architectures with `use_alibi_sqrt`."""
-NEVER_REPLICATED = frozenset({"GptOssForCausalLM"})
-"""Architectures whose attention has no KV head left where there are more ranks than heads."""
+NEVER_REPLICATED = {
+    "GptOssForCausalLM": "integer modulo by zero",
+    "Param2MoEForCausalLM": "must be divisible by tensor-parallel world size (",
+}
+"""Architectures whose attention has no KV head left where there are more ranks than heads -> what
+vLLM says then."""
 
 
 def group_replication(run: WorkingPlan) -> None:
@@ -100,14 +104,15 @@ def kv_head_split(run: WorkingPlan) -> None:
     """Check that KV heads are split or replicated evenly, and shared evenly by the query heads."""
     own, drafter = run.model.attention, run.drafter
     if own is not None:
-        _check_heads(run, own, {}, replicates=run.model.architecture not in NEVER_REPLICATED)
+        _check_heads(run, own, {}, NEVER_REPLICATED.get(run.model.architecture))
     if drafter is not None and drafter.attention != own:
-        _check_heads(run, drafter.attention, {"field": "draft_model"}, replicates=True)
+        _check_heads(run, drafter.attention, {"field": "draft_model"})
 
 
 def _check_heads(
-    run: WorkingPlan, attention: Attention, more: dict[str, str], *, replicates: bool
+    run: WorkingPlan, attention: Attention, more: dict[str, str], few: str | None = None
 ) -> None:
+    """Check how ranks have heads. few: what vLLM says to fewer KV heads than ranks, if it does."""
     tp = run.settings.tensor_parallel
     if attention.use_mla:
         return
@@ -119,10 +124,11 @@ def _check_heads(
             left=heads % kv_heads,
             **more,
         )
-    if kv_heads < tp and not replicates:
+    if kv_heads < tp and few is not None:
         run.problem(
             "kv_heads_not_replicated",
             operands={"num_kv_heads": kv_heads, "tensor_parallel": tp},
+            vllm_text=few,
             candidates=tuple(
                 {"tensor_parallel": n} for n in range(kv_heads, 0, -1) if heads % n == 0
             ),
