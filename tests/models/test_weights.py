@@ -20,7 +20,7 @@ from workbench.core.ranks import Split, split_of
 from workbench.core.versions import RULE_SETS
 from workbench.core.weights import LENGTH, NO_WEIGHTS, STEP, Format, Part
 from workbench.core.working_plan import UntracedPlan
-from workbench.models import catalog_names, load_model
+from workbench.models import catalog_config, catalog_names, load_model
 from workbench.models.read import read_model
 from workbench.models.weights.stored import NVFP4
 from workbench.scenario import Scenario
@@ -121,6 +121,16 @@ def test_weights_of_the_catalog_are_known(name):
     weights = load_model(name).weights
     assert bool(weights.unknown) == (name in UNKNOWN)
     assert weights.parts or weights.unknown
+
+
+def test_lfm2_names_its_width_as_its_first_files_do_and_rounds_it_by_default():
+    config = catalog_config("lfm2-1.2b")
+    rounding = ("block_auto_adjust_ff_dim", "block_multiple_of", "block_ffn_dim_multiplier")
+    older = {key: one for key, one in config.items() if key not in {"intermediate_size", *rounding}}
+    weights = read_model({**older, "block_ff_dim": 12288}, "x").weights
+    known = load_model("lfm2-1.2b").weights
+    assert not weights.unknown
+    assert weights.size(Split(), "bfloat16", {}) == known.size(Split(), "bfloat16", {})
 
 
 def test_embeddings_of_n_grams_are_not_described():

@@ -58,12 +58,11 @@ def _lfm2(config: Config, number: int) -> list[Part]:
             for part in moe.parts(config, number)
         ]
         return [*mixer, *parts, *norms(config, 2)]
-    inner = config.size("intermediate_size")
-    if config.flag("block_auto_adjust_ff_dim"):
-        multiple, share = (
-            config.size("block_multiple_of"),
-            config.raw("block_ffn_dim_multiplier", 1),
-        )
+    # Lfm2Config has the older name and these defaults, that of the mixture of experts has none.
+    inner = config.size("block_ff_dim", "intermediate_size")
+    if config.flag("block_auto_adjust_ff_dim", default=config.model.model_type == "lfm2"):
+        multiple = config.size("block_multiple_of", default=256)
+        share = config.raw("block_ffn_dim_multiplier", 1)
         inner = multiple * ceil(int(share * int(2 * inner / 3)) / multiple)
     parts = [
         column("feed_forward.w13", inner, inner, inputs=config.hidden),
