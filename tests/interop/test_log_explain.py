@@ -146,7 +146,7 @@ EXPECTED = {
     ),
     "without_memory_0_20": (
         {"model": "qwen3.6-27b", "kv_cache_dtype": "fp8_e5m2"},
-        {"tokens": "agrees", "concurrency": "unsure"},
+        {"tokens": "agrees", "concurrency": "agrees"},
     ),
     "arguments_cut_0_24": (
         {"model": "qwen3.6-27b", "kv_cache_dtype": "int8_per_token_head"},

@@ -247,11 +247,12 @@ def test_any_number_of_drafts_up_to_16_is_found(drafts):
 
 
 def test_tokens_show_whether_a_request_takes_these_blocks_without_the_memory():
-    start = LOGS / "without_memory_0_20.log"
-    line = line_of(explain_log(start), "tokens")
-    assert "an integral number of blocks" in line.why[0]
-    other = start.read_text(encoding="utf-8").replace("619,479", "619,480")
-    assert line_of(explain_log(other), "tokens").verdict == "unsure"
+    start = (LOGS / "without_memory_0_20.log").read_text(encoding="utf-8")
+    alone = "\n".join(line for line in start.splitlines() if "Maximum concurrency" not in line)
+    assert "an integral number of blocks" in line_of(explain_log(alone), "tokens").why[0]
+    for log in (start, alone):
+        other = explain_log(log.replace("619,479", "619,480"))
+        assert line_of(other, "tokens").verdict == "unsure"
 
 
 def test_a_backend_of_one_kind_of_device_names_that_device():

@@ -20,6 +20,10 @@ PAGES = ("mamba_page_size_bytes", "attention_bytes_per_token")
 ALIGNMENT = (*PAGES, "alignment_granule", "aligned_block_size", "block_size")
 
 
+PRINTED = ("tokens", "concurrency")
+"""What is printed of a pool; its size follows from both."""
+
+
 def _before_fitting(plan: Plan, reported: Any) -> str | None:
     fitted = [step for step in plan.steps if step.rule.name == "auto_fit_max_model_len"]
     if any(step.operands["longest_of_the_model"] == reported for step in fitted):
@@ -36,7 +40,7 @@ def tokens_before_0_20(plan: Plan) -> int | None:
     cache = plan.cache
     if cache is None or cache.num_blocks is None or not cache.groups:
         return None
-    return cache.num_blocks // len(cache.groups) * min(one.spec.block_size for one in cache.groups)
+    return cache.num_blocks // len(cache.groups) * _block(cache)
 
 
 def _old_tokens(plan: Plan, reported: Any) -> str | None:
@@ -45,7 +49,7 @@ def _old_tokens(plan: Plan, reported: Any) -> str | None:
         return None
     return (
         f"It is {cache.num_blocks:,} blocks // {len(cache.groups)} groups * "
-        f"{min(one.spec.block_size for one in cache.groups):,} tokens = {old:,}: how vLLM before "
+        f"{_block(cache):,} tokens = {old:,}: how vLLM before "
         "0.20 counted, which is far too low for hybrids (vllm#40691). Use concurrency * longest "
         "request instead."
     )
@@ -54,12 +58,34 @@ def _old_tokens(plan: Plan, reported: Any) -> str | None:
 def fits_tokens(plan: Plan, tokens: int, blocks: int | None) -> bool:
     """Return whether a pool that differs by at most so many blocks prints these tokens."""
     cache = plan.cache
-    if cache is None or not cache.blocks_per_request:
-        return False
+    return cache is not None and any(_is_near(cache, one, blocks) for one in _pools(cache, tokens))
+
+
+def pool_of(plan: Plan, tokens: int, concurrency: float) -> int | None:
+    """Return the blocks of a pool that prints both, as this or as older versions count tokens.
+
+    None where no pool does: the log is of another model, or of other settings.
+    """
+    cache = plan.cache
+    if cache is None or not cache.groups:
+        return None
+    unit, groups = _block(cache), len(cache.groups)
+    older = tokens // unit * groups
+    pools = [*_pools(cache, tokens), *(range(older, older + groups) if not tokens % unit else ())]
+    request = cache.blocks_per_request
+    fits = (one for one in pools if one and abs(one / request - concurrency) <= HUNDREDTH)
+    return next(fits, None)
+
+
+def _pools(cache: CachePlan, tokens: int) -> list[int]:
+    """Return the numbers of blocks for which a version prints these tokens, from 0.20 on."""
     length, request = cache.max_model_len, cache.blocks_per_request
     near = round(tokens / length * request)
-    pools = [pool for pool in (near, near + 1) if int(pool / request * length) == tokens]
-    return any(_is_near(cache, pool, blocks) for pool in pools)
+    return [one for one in (near, near + 1) if request and int(one / request * length) == tokens]
+
+
+def _block(cache: CachePlan) -> int:
+    return min(one.spec.block_size for one in cache.groups)
 
 
 def _fits_concurrency(plan: Plan, concurrency: float, blocks: int | None) -> bool:

@@ -10,6 +10,7 @@ from workbench.core.plan import Plan
 from workbench.core.versions import DEFAULT, RULE_SETS
 from workbench.interop.logs.facts import KnownModel, entries, known_model, unfollowed
 from workbench.interop.logs.find import LoggedMessage
+from workbench.interop.logs.numbers import PRINTED, pool_of
 from workbench.interop.logs.written import MEASURED
 from workbench.scenario import FIELDS
 
@@ -26,6 +27,7 @@ NO_ARGUMENTS = (
     "here."
 )
 CAPABILITY = "compute_capability"
+OF_THE_POOL = {*MEASURED, "num_gpu_blocks_override"}
 BACKENDS = ("backend", "rocm_backend", "backend_in_words")
 """Messages whose fields are handled separately: see `_with_backend`."""
 
@@ -94,7 +96,7 @@ def reconstruct(
     if not reading.has_arguments:
         reading = replace(reading, notes=(*reading.notes, NO_ARGUMENTS))
     reading = replace(reading, fields={**reading.fields, "model": known.name})
-    return _with_backend(resolved(reading, resolve), seen, resolve)
+    return _with_pool(_with_backend(resolved(reading, resolve), seen, resolve), seen, resolve)
 
 
 def _has_arguments(one: LoggedMessage) -> bool:
@@ -228,6 +230,34 @@ def _with_backend(reading: LogReading, seen: list[LoggedMessage], resolve: Resol
             return tried
         found = found or tried
     return found or reading
+
+
+def _with_pool(reading: LogReading, seen: list[LoggedMessage], resolve: Resolve) -> LogReading:
+    """Return the same with the pool that gives tokens and concurrency, where no line has its size.
+
+    One of the two would fit nearly any pool.
+    """
+    cache = None if reading.plan is None else reading.plan.cache
+    numbers = {name: one for one in seen for name in PRINTED if name in (one.values or {})}
+    is_known = bool(OF_THE_POOL & reading.fields.keys())
+    if cache is None or reading.plan is None or is_known or len(numbers) < len(PRINTED):
+        return reading
+    tokens, concurrency = ((numbers[name].values or {})[name] for name in PRINTED)
+    blocks = pool_of(reading.plan, tokens, concurrency)
+    if blocks is None:
+        return reading
+    memory = {MEASURED[0]: blocks * cache.grouping.bytes_per_block}
+    note = (
+        f"The log has no size of the cache: {blocks:,} blocks give both {tokens:,} tokens and "
+        f"{concurrency}x."
+    )
+    changed = replace(
+        reading,
+        fields={**reading.fields, **memory},
+        from_lines={**reading.from_lines, **dict.fromkeys(memory, numbers["tokens"].line.number)},
+        notes=(*reading.notes, note),
+    )
+    return resolved(changed, resolve)
 
 
 def rules_for(version: str | None) -> tuple[str, str]:

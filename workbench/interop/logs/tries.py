@@ -13,6 +13,7 @@ from workbench.core.plan import Plan
 from workbench.core.resolve import resolve_numbers
 from workbench.core.speculation import NGRAM
 from workbench.interop.logs.message import Compare
+from workbench.interop.logs.numbers import PRINTED, pool_of
 from workbench.models import load_model
 from workbench.models.drafter import with_drafter
 from workbench.scenario import FIELDS, MODEL, Scenario, Settings
@@ -131,6 +132,8 @@ class Tries:
         """Model -> the first change that hits every block size, but not every other number."""
         self._targets = tuple(targets)
         self._sizes = [target for target in self._targets if target.compare.is_size]
+        said = {target.compare.value: target.said for target in self._targets}
+        self._printed = [said[name] for name in PRINTED if name in said]
 
     def hits(
         self, start: Start, outcomes: Iterable[Outcome]
@@ -153,7 +156,7 @@ class Tries:
             return plan
         if not self._has_sizes(plan):  # it was resolved for another log
             return None
-        is_hit = all(target.hit(plan) for target in self._targets)
+        is_hit = self._is_hit(plan)
         if not is_hit and (start.model.name in self.near or not self._sizes):
             return None
         fields = {**start.fields, **one.change}
@@ -164,6 +167,14 @@ class Tries:
         if not is_hit:
             self.near[start.model.name] = (one, fields, plan)
         return plan if is_hit else None
+
+    def _is_hit(self, plan: Plan) -> bool:
+        """Return whether the plan has every number, and one pool all of those that depend on it."""
+        cache = plan.cache
+        if cache is None or cache.num_blocks is not None or len(self._printed) < len(PRINTED):
+            return all(target.hit(plan) for target in self._targets)
+        others = (target for target in self._targets if target.compare.value not in PRINTED)
+        return all(one.hit(plan) for one in others) and pool_of(plan, *self._printed) is not None
 
     def lacks(self, plan: Plan) -> tuple[str, ...]:
         """Return the names of the numbers that the plan does not have."""

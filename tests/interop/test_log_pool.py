@@ -1,0 +1,84 @@
+"""A pool whose memory no line prints follows from its tokens and its concurrency."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import workbench as wb
+from workbench.interop.exchange import explain_log
+from workbench.interop.logs.numbers import pool_of, tokens_before_0_20
+from workbench.interop.logs.report import AGREES, READ, UNSURE
+from workbench.models import catalog_names
+
+QWEN = """\
+vllm serve Qwen3.5-27B --max-model-len 32768 --max-num-seqs 16 --max-num-batched-token 16384
+INFO [core.py:101] Initializing a V1 LLM engine (v0.19.0) with config: model='Qwen3.5-27B'
+INFO [kv_cache_utils.py:1319] GPU KV cache size: 290,864 tokens
+INFO [kv_cache_utils.py:1324] Maximum concurrency for 32,768 tokens per request: 33.04x
+"""
+"""Of 0.19: vllm-project/vllm#40691."""
+GEMMA = """\
+WARNING 11-13 11:03:06 [kv_cache_utils.py:982] Add 1 padding layers, may waste at most 3.45% KV \
+cache memory
+INFO 11-13 11:03:06 [kv_cache_utils.py:1087] GPU KV cache size: 317,136 tokens
+INFO 11-13 11:03:06 [kv_cache_utils.py:1091] Maximum concurrency for 3,072 tokens per request: \
+102.78x
+"""
+"""Of gemma-3-4b: ovg-project/kvcached#215."""
+
+
+def test_both_numbers_of_a_public_log_are_those_of_one_pool():
+    report = explain_log(QWEN)
+    assert {line.message: line.verdict for line in report.lines} == {
+        "serve_command": READ,
+        "engine_config": READ,
+        "tokens": AGREES,
+        "concurrency": AGREES,
+    }
+    assert report.reading.plan.cache.num_blocks == 1487
+    assert "1,487 blocks give both 290,864 tokens and 33.04x." in " ".join(report.reading.notes)
+
+
+def test_three_lines_without_a_model_are_those_of_one_model_of_the_catalog():
+    report = explain_log(GEMMA)
+    assert {scene.fields["model"] for scene in report.scenes} == {"gemma-3-4b"}
+    chosen = explain_log(GEMMA, "gemma-3-4b")
+    assert {line.verdict for line in chosen.lines} == {AGREES}
+    assert chosen.reading.plan.cache.num_blocks == 138_747
+
+
+@pytest.mark.parametrize("concurrency", ["32.04", "34.04"])
+def test_numbers_that_no_pool_gives_are_not_compared(concurrency):
+    report = explain_log(QWEN.replace("33.04", concurrency))
+    assert {line.verdict for line in report.lines} == {READ, UNSURE}
+    assert "kv_cache_memory_bytes" not in report.reading.fields
+
+
+def test_a_printed_memory_wins():
+    log = QWEN + "INFO [gpu_worker.py:508] Available KV cache memory: 71.15 GiB\n"
+    report = explain_log(log)
+    assert "The log has no size of the cache" not in " ".join(report.reading.notes)
+    assert report.reading.fields["kv_cache_memory_bytes"] == pytest.approx(71.15 * 2**30, rel=1e-3)
+
+
+@given(
+    st.sampled_from(catalog_names()), st.sampled_from(["0.23", "0.33"]), st.integers(1, 60 * 2**30)
+)
+def test_the_pool_of_any_plan_is_found_from_what_any_version_prints_of_it(model, rules, size):
+    try:
+        plan = wb.resolve(model, rules=rules, kv_cache_memory_bytes=size)
+    except wb.Refused:
+        return
+    cache = plan.cache
+    if cache is None or not cache.groups or not cache.max_concurrency:
+        return
+    said = round(cache.max_concurrency, 2)
+    for tokens in {cache.printed_tokens, tokens_before_0_20(plan)}:
+        blocks = pool_of(plan, tokens, said)
+        again = wb.resolve(
+            model, rules=rules, kv_cache_memory_bytes=blocks * cache.grouping.bytes_per_block
+        )
+        assert tokens in {again.cache.printed_tokens, tokens_before_0_20(again)}
+        assert again.cache.max_concurrency == pytest.approx(said, abs=0.011)
