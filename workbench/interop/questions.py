@@ -56,7 +56,7 @@ LONGEST_PHRASE = 4
 QUESTIONS = (
     *("why this block size?", "what is a kernel block?", "how many 32K requests fit?"),
     *("will prefixes hit?", "TP or fp8?", "which backends on B200?", "what is byte 123456?"),
-    "which models are supported?",
+    *("how many H200 for kimi-k2?", "longest context on one H100?", "which models are supported?"),
 )
 """Examples for someone whose words lead nowhere."""
 BEFORE = "before-"
