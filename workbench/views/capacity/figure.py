@@ -36,7 +36,8 @@ def capacity(plan: Plan, prompt_tokens: int | None = None, theme: str = "auto") 
     bars = []
     for dtype, look in zip(DTYPES, ((ATTENTION, ""), (CONV, "/")), strict=True):
         plans = [capacity_on(plan, size, dtype, prompt_tokens) for size in sizes]
-        heights = [fits if knows_memory else _mib(taken) for fits, taken in plans]
+        mib = [taken and round(taken / MIB, 2) for _fits, taken in plans]
+        heights = [fits for fits, _taken in plans] if knows_memory else mib
         bars.append(
             bar(
                 f"kv_cache_dtype {dtype}",
@@ -118,7 +119,3 @@ def shared_or_separate(
     )
     y = {"title": "requests that fit", "type": "log"}
     return figure(lines, title, theme, plan=plan, **FRAME, x=PROMPT_AXIS, y=y)
-
-
-def _mib(size: int | None) -> float | None:
-    return None if size is None else round(size / MIB, 2)

@@ -4,17 +4,7 @@ from workbench.core.chunks.answer import Chunks
 from workbench.core.chunks.engines import member_remedies
 from workbench.core.chunks.fleet import Pair
 from workbench.views import html
-from workbench.views.chunks.rows import (
-    PAIR_HEAD,
-    compared_rows,
-    cost_rows,
-    engine_rows,
-    legal_text,
-    matters,
-    notes,
-    pair_rows,
-    verdict,
-)
+from workbench.views.chunks import rows as chunk_rows
 from workbench.views.html import Html, bullets, document, fold, join, note, table, tag, wide_table
 from workbench.views.offload.transfer import COMPARED_HEAD
 from workbench.views.settings import remedy_words
@@ -25,22 +15,22 @@ def chunks_html(found: Chunks) -> str:
     """Return the answer in full: legal sizes, problems, sizes to take, costs, pairs."""
     return document(
         _headline(found),
-        tag("p", legal_text(found)),
+        tag("p", chunk_rows.legal_text(found)),
         *map(html.problem_html, found.problems),
         html.remedies_html(
             f"{member.label}: {remedy_words(remedy)}"
             for member in found.members
             for remedy in member_remedies(member)
         ),
-        _rows(engine_rows(found)),
+        _rows(chunk_rows.engine_rows(found)),
         _sizes(found),
         _pairs(found),
-        *map(note, notes(found)),
+        *map(note, chunk_rows.notes(found)),
     )
 
 
 def _headline(found: Chunks) -> Html:
-    text = verdict(found)
+    text = chunk_rows.verdict(found)
     mark = {"class_": "wb-verdict" if text.startswith("✕") else "", "data_legal": found.is_legal}
     purpose = html.faint(f"{found.connector.name}: {found.connector.purpose}")
     return tag("div", tag("b", text, **mark), " ", purpose, class_="wb-headline")
@@ -52,7 +42,7 @@ def _rows(rows: list[tuple[str, ...]]) -> Html:
 
 
 def _sizes(found: Chunks) -> Html:
-    if not (rows := cost_rows(found)):
+    if not (rows := chunk_rows.cost_rows(found)):
         return Html()
     items = (f"{one.tokens:,} tokens: {one.reason}" for one in found.recommended)
     return join(
@@ -64,13 +54,13 @@ def _sizes(found: Chunks) -> Html:
 
 
 def _pairs(found: Chunks) -> Html:
-    if not matters(found):
+    if not chunk_rows.matters(found):
         return Html()
     pairs = found.pairs()
     folds = (_pair(pair) for pair in pairs if pair.transfer is not None)
     return join(
         tag("h4", "Prefill on one engine, decode on another (NIXL)"),
-        wide_table(PAIR_HEAD, pair_rows(pairs)),
+        wide_table(chunk_rows.PAIR_HEAD, chunk_rows.pair_rows(pairs)),
         *folds,
     )
 
@@ -79,34 +69,39 @@ def _pair(pair: Pair) -> Html:
     return fold(
         f"{pair.prefill.label} → {pair.decode.label}",
         html.remedies_html(pair.remedies()),
-        table(COMPARED_HEAD, compared_rows(pair)),
+        table(COMPARED_HEAD, chunk_rows.compared_rows(pair)),
     )
 
 
 def chunks_text(found: Chunks) -> str:
     """Return the answer in full: legal sizes, problems, sizes to take, costs, pairs."""
     connector = found.connector
-    lines = [f"{connector.name}: {connector.purpose}", "", verdict(found), legal_text(found)]
+    lines = [
+        f"{connector.name}: {connector.purpose}",
+        "",
+        chunk_rows.verdict(found),
+        chunk_rows.legal_text(found),
+    ]
     lines += problem_lines(found.problems)
     for member in found.members:
         for remedy in member_remedies(member):
             lines.append(f"  tested remedy for {member.label}: {remedy}")
-    lines += ["", *aligned(engine_rows(found), "  ")]
+    lines += ["", *aligned(chunk_rows.engine_rows(found), "  ")]
     if connector.stores and found.recommended:
         lines += ["", "Sizes to take:"]
         lines += [f"  {one.tokens:,} tokens: {one.reason}" for one in found.recommended]
-    if rows := cost_rows(found):
+    if rows := chunk_rows.cost_rows(found):
         lines += ["", f"A prompt of {found.prompt_tokens:,} tokens:"]
         lines += aligned(rows, "  ")
-    if matters(found):
+    if chunk_rows.matters(found):
         lines += ["", "Prefill on one engine, decode on another (NIXL):", *pairs_lines(found)]
-    return "\n".join([*lines, "", *notes(found)])
+    return "\n".join([*lines, "", *chunk_rows.notes(found)])
 
 
 def pairs_lines(found: Chunks) -> list[str]:
     """Return the matrix of pairs, then what the refused ones compare and what helps."""
     pairs = found.pairs()
-    short = [row[:3] for row in pair_rows(pairs)]
+    short = [row[:3] for row in chunk_rows.pair_rows(pairs)]
     lines = aligned([("prefill", "decode", ""), *short], "  ")
     for pair in pairs:
         if not pair.is_legal and pair.transfer is not None:
@@ -118,4 +113,4 @@ def pair_lines(pair: Pair) -> list[str]:
     """Return one refused pair: the reason, both sides, tested remedies."""
     lines = [f"{pair.prefill.label} -> {pair.decode.label}: {pair.reason}"]
     lines += [f"  tested remedy: {remedy}" for remedy in pair.remedies()]
-    return [*lines, *aligned([COMPARED_HEAD, *compared_rows(pair)], "  ")]
+    return [*lines, *aligned([COMPARED_HEAD, *chunk_rows.compared_rows(pair)], "  ")]
