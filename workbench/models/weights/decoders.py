@@ -219,6 +219,7 @@ DECODERS: dict[str, Decoder] = {
 }
 DECODERS |= dict.fromkeys(("deepseek_v2", "deepseek_v3", "kimi_k2"), Decoder(moe=DEEPSEEK))
 DOTS = replace(DEEPSEEK, correction_kinds=(("", None),), repeated="")
+DECODERS["deepseek"] = Decoder(bias=False, moe=DEEPSEEK)
 DECODERS["dots1"] = Decoder(norm="head", moe=DOTS)
 SPARSE = Decoder(moe=DEEPSEEK, repeated=ONE_STAGE)
 DECODERS |= dict.fromkeys(("deepseek_v32", "glm_moe_dsa"), SPARSE)
