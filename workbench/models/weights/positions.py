@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.model import FULL
-from workbench.core.weights import EVERY, LATER, LENGTH, MROPE, TABLE, Part
+from workbench.core.weights import EARLIER, EVERY, LATER, LENGTH, MROPE, TABLE, Part
 from workbench.models.config_defaults import ORIGINAL
 from workbench.models.weights.compressed import ratios
 from workbench.models.weights.hybrids import WITHOUT_POSITIONS
@@ -25,6 +26,8 @@ LENGTHENED = frozenset({"qwen2_5_vl", "qwen2_5_vl_text"})
 """model_types whose table of three axes is `LENGTHENED_TIMES` as long in every version."""
 LENGTHENED_TIMES = 4
 FLASHINFER_SIZES = frozenset({64, 128, 256, 512})
+LIBRARY = "transformers"
+"""Module of classes that the Transformers library runs: it keeps frequencies, and no tables."""
 
 
 def positions(config: Config) -> list[Part]:
@@ -47,7 +50,21 @@ def positions(config: Config) -> list[Part]:
     # The indexer pairs other elements, and so has a table of its own.
     if attention.indexer and not config.flag("indexer_rope_interleave"):
         tables *= 2
-    return tables
+    return _of_releases(config, tables)
+
+
+def _of_releases(config: Config, tables: list[Part]) -> list[Part]:
+    """Return the tables of a release with a class of its own, and what the library has instead."""
+    name = config.model.layer_class
+    oldest, *_, newest = [one.served.get(name) == LIBRARY for one in MODEL_REGISTRIES.values()]
+    if not newest:
+        return tables
+    # the frequencies, and those before any scaling (inv_freq and original_inv_freq)
+    kept = whole("", 2, dtype="float32", kind="" if oldest else LATER)
+    return [
+        *(one._replace(kind=EARLIER) for one in tables if not oldest),
+        *(kept._replace(name=f"half {one.name}", inputs=one.inputs // 2) for one in tables),
+    ]
 
 
 def placed(config: Config) -> Iterator[tuple[Part, int]]:
