@@ -466,6 +466,35 @@ PROBLEMS = [
         id="states-of-a-large-draft-model",
     ),
     pytest.param(
+        {
+            "model": llama(),
+            "num_speculative_tokens": 1,
+            "speculative_method": "eagle",
+            "draft_model": {
+                **DRAFT,
+                "architectures": ["LlamaForCausalLM"],
+                "layer_types": ["full_attention"],
+            },
+        },
+        "head_layer_not_listed",
+        "effective_layer_idx: ",
+        {"speculative_method": "ngram", "draft_model": None},
+        id="eagle-with-a-list-of-its-own-layers",
+    ),
+    pytest.param(
+        {
+            "model": "qwen3.8-flash-next",
+            "rules": "0.33",
+            "num_speculative_tokens": 1,
+            "speculative_method": "dflash",
+            "draft_model": {**DRAFT, "architectures": ["DFlashDraftModel"]},
+        },
+        "only_own_drafts",
+        "Qwen4Exp speculative decoding supports only its native MTP checkpoint",
+        {"speculative_method": "ngram", "draft_model": None},
+        id="another-drafter-for-qwen4",
+    ),
+    pytest.param(
         {"model": granitemoehybrid(), "num_speculative_tokens": 3},
         "drafted_states_outgrow_page",
         None,

@@ -47,6 +47,8 @@ class Head:
 
     kinds: tuple[str, ...]
     """The kind of every layer as listed; full attention where nothing is listed."""
+    lists_kinds: bool
+    """The file lists them."""
     window_tokens: int | None
     """Of its sliding layers, None without any."""
     is_causal: bool | None

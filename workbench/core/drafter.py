@@ -92,13 +92,27 @@ def _head(
         return None
     # A head is built with the target's configuration: Attention.__init__ asks that for images.
     attention = replace(
-        draft.attention,
+        _as_target_reads(draft, own),
         has_sinks=has_sinks,
         has_mm_prefix=own is not None and own.has_mm_prefix,
         window_tokens=draft.head.window_tokens,
     )
+    # latents have no windows, whatever kinds the file lists
+    kinds = [FULL for _kind in kinds] if attention.use_mla else kinds
     layers = _after(model, [Layer(number=0, kind=kind) for kind in kinds])
     return _windowed(model, Drafter(layers, attention, model.num_hidden_layers, is_causal))
+
+
+def _as_target_reads(draft: Model, own: Attention | None) -> Attention:
+    """Return a head's attention: EAGLE of DeepSeek expands latents where the target has none."""
+    # DeepseekV2DecoderLayer asks the configuration of the target; EAGLE-3 has a layer of its own.
+    found = draft.attention
+    assert found is not None
+    parts = (found.qk_nope_head_dim or 0) + (found.qk_rope_head_dim or 0)
+    is_plain = own is None or not own.use_mla
+    if not (found.use_mla and is_plain and parts) or draft.architecture.startswith("Eagle3"):
+        return found
+    return replace(found, use_mla=False, num_kv_heads=found.num_heads, head_size=parts)
 
 
 def _after(model: Model, layers: Sequence[Layer]) -> tuple[Layer, ...]:

@@ -175,7 +175,8 @@ def _head(fields: Fields, method: str | None, known: Mapping[str, str]) -> Head:
     flash = fields.raw("dflash_config")
     flash = flash if isinstance(flash, Mapping) else {}
     chunks = read_chunks(fields) if fields.model_type == "llama4_text" else ()
-    kinds = chunks or fields.layer_list("layer_types", known) or _unlisted(fields)
+    listed = fields.layer_list("layer_types", known)
+    kinds = chunks or listed or _unlisted(fields)
     if flash.get("use_swa") and SLIDING not in kinds:
         kinds = (SLIDING,) * len(kinds)
     size = fields.raw("attention_chunk_size" if chunks else "sliding_window")
@@ -184,6 +185,7 @@ def _head(fields: Fields, method: str | None, known: Mapping[str, str]) -> Head:
     causal, eagle = fields.raw("is_causal"), fields.raw("eagle_config")
     return Head(
         kinds=kinds[: fields.layer_count()],
+        lists_kinds=bool(listed),
         window_tokens=window if {*kinds} != {FULL} and isinstance(window, int) else None,
         is_causal=flash.get("causal") if causal is None else bool(causal),
         has_sinks=bool(sinks),

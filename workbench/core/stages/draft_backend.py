@@ -17,7 +17,7 @@ from workbench.core.stages.backend_requests import (
     reasons_against,
     supported_sizes,
 )
-from workbench.core.stages.drafter_checks import check_ranks_of_runner
+from workbench.core.stages.drafter_checks import check_listed_kinds, check_ranks_of_runner
 from workbench.core.stages.float_caches import mismatched_float
 from workbench.core.stages.layer_backends import refuse_unbuilt
 from workbench.core.stages.refusals import state_block_of_draft
@@ -69,6 +69,7 @@ def draft_backend(run: WorkingPlan) -> None:
     if drafter is None:
         return
     check_ranks_of_runner(run)
+    check_listed_kinds(run)
     if (longest := followed_length(run)) is not None:  # V2 has shortened the target's
         state_block_of_draft(run, longest)
     attention, query = drafter.attention, _query(run, drafter)

@@ -15,6 +15,10 @@ from workbench.core.working_plan import WorkingPlan
 
 WITHOUT: dict[str, Any] = {"speculative_method": speculation.NGRAM, "draft_model": None}
 """The change that drafts without a second checkpoint."""
+OWN_DRAFTS = frozenset({speculation.MTP, speculation.NGRAM, "ngram_gpu"})
+"""What Qwen4-Exp drafts with."""
+COUNTS_ON = "EagleLlamaForCausalLM"
+"""The head that looks for its layers in its own list by numbers that go on after the target's."""
 HEADS = speculation.OF_SEVERAL_LAYERS - {speculation.HIDDEN_STATES} | {"eagle"}
 """Methods whose drafter may have the embedding of its target."""
 
@@ -155,6 +159,32 @@ def _check_decoder(run: WorkingPlan, draft: Model) -> None:
             draft=draft,
             why=why,
         )
+
+
+def check_own_drafts(run: WorkingPlan, method: str) -> None:
+    """Check that the target's class takes this method."""
+    # Qwen4ExpForConditionalGenerationConfig.verify_and_update_config, 0.33
+    if run.model.family == "qwen4_exp" and method not in OWN_DRAFTS:
+        run.problem(
+            "only_own_drafts", operands={"speculative_method": method}, candidates=(WITHOUT,)
+        )
+
+
+def check_listed_kinds(run: WorkingPlan) -> None:
+    """Check that a head finds the kinds of its layers in the list of its file."""
+    # LlamaAttention.__init__, 0.23 and 0.33: only EAGLE-3 subtracts the layers of the target
+    head, draft, method = run.model.draft_head, run.model.drafter, run.speculation
+    first = run.model.num_hidden_layers
+    if draft is None or head is None or method is None or not head.lists_kinds:
+        return
+    name = speculation.class_of_head(draft, method, run.rules.speculation)
+    if name != COUNTS_ON or first < len(head.kinds):
+        return
+    run.problem(
+        "head_layer_not_listed",
+        operands={"first_layer": first, "listed": len(head.kinds)},
+        candidates=(WITHOUT,),
+    )
 
 
 def check_ranks_of_runner(run: WorkingPlan) -> None:

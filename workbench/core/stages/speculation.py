@@ -19,6 +19,7 @@ from workbench.core.stages.drafter_checks import (
     check_drafter,
     check_embedding,
     check_hidden_states,
+    check_own_drafts,
 )
 from workbench.core.stages.mtp_checks import runs_mtp
 from workbench.core.trace import Rule
@@ -57,6 +58,7 @@ def speculative_method(run: WorkingPlan) -> None:
         _one_method(run)
         # extracting hidden states is a speculative method too, with a cache of its own
         run.speculative_method = HIDDEN_STATES
+        check_own_drafts(run, HIDDEN_STATES)
         check_hidden_states(run, HIDDEN_STATES)
         return
     if not tokens:
@@ -69,6 +71,7 @@ def speculative_method(run: WorkingPlan) -> None:
     if method == MTP and run.model.mtp is not None and run.model.mtp.is_cut:
         run.drafter = rules.cut_drafter(run.model, tokens)
     run.speculative_method = method
+    check_own_drafts(run, method)
     check_drafter(run, method)
     check_embedding(run, method)
     check_hidden_states(run, method)
