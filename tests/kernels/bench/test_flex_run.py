@@ -189,6 +189,22 @@ def timed(monkeypatch):
     return run
 
 
+def test_a_graph_has_as_many_steps_as_a_sample_has_room_for(monkeypatch):
+    launched = []
+    peer = SimpleNamespace(launch=launched.append)
+    steps = {}
+    for share in (1e4, 5.0, 0.2):
+
+        def seconds(work, share=share):
+            work()
+            return flex.SAMPLE_S / share
+
+        monkeypatch.setattr(gpu_clock, "event_seconds", seconds)
+        steps[share] = flex._steps_of_graph([peer])
+    assert steps == {1e4: gpu_clock.GRAPH_STEPS, 5.0: 5, 0.2: 1}
+    assert launched == ["attention"] * 6  # once to compile, before it is timed
+
+
 def clocks(result, peer):
     return {(row.piece, row.clock) for row in result.steps if row.peer == peer}
 

@@ -207,6 +207,20 @@ def test_tiles_of_mla_fit_a_device(shared_kib, settings, dtype):
         assert min(found.prefill.num_stages, found.decode.num_stages) >= 3
 
 
+def test_a_tile_on_its_way_is_kept_before_keys_are():
+    """An RTX has room for two stages with twice the keys; with four they would be a half."""
+    limits = Limits((8, 6), 99 * 1024)
+    found = fitted(FAST, head_dim=128, group=8, dtype="float16", limits=limits)
+    sizes = [(one.block_m, one.block_n, one.num_stages) for one in (found.prefill, found.decode)]
+    assert sizes == [(128, 32, 3), (16, 64, 3)]
+
+
+def test_hopper_and_b200_alone_multiply_from_shared_memory():
+    capabilities = ((8, 0), (8, 9), (9, 0), (10, 0), (10, 3), (11, 0), (12, 0))
+    found = [Limits(one, 0).multiplies_from_shared for one in capabilities]
+    assert found == [False, False, True, True, True, False, False]
+
+
 def test_what_no_tile_holds_is_refused():
     small = Limits((7, 5), 32 * 1024)
     sizes = {"head_dim": 576, "value_dim": 512, "group": 32, "dtype": "float32"}
