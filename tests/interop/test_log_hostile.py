@@ -10,7 +10,7 @@ import pytest
 import workbench as wb
 from tests.interop.test_log_messages import LINES
 from workbench.core.errors import WorkbenchError
-from workbench.interop.logs.text import _carried
+from workbench.interop.logs.text import LONGEST_LINE, _carried, lines_of
 
 NUMBER = re.compile(r"\d+(\.\d+)?")
 HOSTILE = (
@@ -55,3 +55,10 @@ def test_a_message_that_is_nested_too_deep_is_left_alone(depth):
     message = '{"message": "GPU KV cache size: 1,024 tokens"}'
     line = '{"jsonPayload": ' * depth + message + "}" * depth
     assert _carried(line)[1].startswith("GPU KV cache size") == (depth < 64)
+
+
+def test_a_line_is_read_to_a_limit():
+    """A file of 54 MB without a line feed took 8 s: every message is looked for in all of it."""
+    first, second = lines_of("Using " * LONGEST_LINE + "\nplatform cuda")
+    assert len(first.text) == LONGEST_LINE
+    assert second == (2, "platform cuda")

@@ -11,6 +11,8 @@ from workbench.core.errors import ScenarioError
 MAX_LOG_BYTES = 256 * 2**20
 START_IS_ENOUGH = "Its start is enough: `head -c 20M FILE | workbench explain-log -`."
 PROBE = 65_536
+LONGEST_LINE = 2**20
+"""Characters of a line that are read: a whole start on one line has fewer."""
 SHOWN = 220
 PASTED = "`non-default args` to `Maximum concurrency` or to the error"
 MAX_REPEATS = 40
@@ -103,7 +105,7 @@ def lines_of(
     found: list[Line] = []
     goes_on = False
     for at, physical in numbered:
-        carrier, line, is_part = _carried(COLOUR.sub("", physical))
+        carrier, line, is_part = _carried(COLOUR.sub("", physical[:LONGEST_LINE]))
         if goes_on:
             found[-1] = Line(found[-1].number, found[-1].text + line)
         else:
