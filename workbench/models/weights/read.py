@@ -4,7 +4,17 @@ from pathlib import Path
 
 from workbench.core.errors import Refused
 from workbench.core.model import Model
-from workbench.core.weights import EMBEDDING, EVERY, FIRST, LAST, MTP_PART, TOWER, Part, Weights
+from workbench.core.weights import (
+    EMBEDDING,
+    EVERY,
+    FIRST,
+    LAST,
+    LATER,
+    MTP_PART,
+    TOWER,
+    Part,
+    Weights,
+)
 from workbench.models.checkpoint import read_checkpoint
 from workbench.models.fields import Fields
 from workbench.models.weights.decoders import LAYERS, TIED
@@ -34,6 +44,8 @@ PLAIN_HEAD = frozenset(
 HEAD = "lm_head"
 INNER = "intermediate_size"
 TIE = "tie_word_embeddings"
+TIED_BY_WRAPPER = frozenset({"mistral3"})
+"""model_types of whole files whose class ties the vocabularies, which that of the text does not."""
 EVERY_END = frozenset(
     {
         *("bamba", "cohere2", "falcon_mamba", "gemma", "gemma2", "gemma3", "gemma3_text"),
@@ -111,6 +123,13 @@ def _is_tied(fields: Fields, kind: str) -> bool:
     return bool(next(one for one in named if one is not None))
 
 
+def _is_untied_by_checkpoint(fields: Fields) -> bool:
+    """Return whether the class of the whole file ties what published checkpoints have apart."""
+    # VllmConfig.with_hf_config gives the text the wrapper's value; 0.33 takes it back where the
+    # checkpoint has a head (ModelConfig.maybe_untie_word_embeddings).
+    return fields.top.get("model_type") in TIED_BY_WRAPPER and fields.top.get(TIE) is None
+
+
 def _drafted(config: Config, found: Collected, part: str) -> Weights:
     drafter = drafted(config, part, _kind(config))
     for prefix, parts in drafter.parts.items():
@@ -147,6 +166,7 @@ def _whole(config: Config, found: Collected) -> Weights:
         head = vocabulary(HEAD, rows, config.hidden)
         stored = None if kind in PLAIN_HEAD else found.scheme.format_of_head(HEAD)
         head = head._replace(dtype="float32" if kind in FLOAT_HEAD else None, stored=stored)
+        head = head._replace(kind=LATER if _is_untied_by_checkpoint(config.fields) else "")
         found.add("", [head], EVERY if kind in EVERY_END | EVERY_HEAD else LAST)
     tower = vision(config)
     # the layers are known without it, and what ranks and kernels do with them
