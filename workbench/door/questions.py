@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from workbench.core.devices import DEVICES
 from workbench.core.plan import Plan
 from workbench.core.what_if.answers import Answers
-from workbench.core.what_if.next_steps import MOST_DEVICES, next_step, single_changes
-from workbench.core.what_if.reach import machines
+from workbench.core.what_if.next_steps import (
+    MOST_DEVICES,
+    NextStep,
+    next_step,
+    next_steps,
+    single_changes,
+)
+from workbench.core.what_if.reach import devices_with, machines
 from workbench.door.lab_answers import lab_answer
 from workbench.door.labs import LABS
 from workbench.interop.logs.candidates import CandidateScenario
@@ -19,7 +26,7 @@ from workbench.interop.understood import Understood
 from workbench.models.load import hybrids_first, is_of_hybrids
 from workbench.scenario import FIELDS
 from workbench.views.door.buttons import button, data_button
-from workbench.views.door.next_cards import gains_and_costs
+from workbench.views.door.next_cards import SHOWN, gains_and_costs
 from workbench.views.door.tiles import STARTS, answer_to
 from workbench.views.door.trial import tried_words
 from workbench.views.html import Html, bullets, fold, join, prose, tag
@@ -55,7 +62,8 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
         parts.append(use_buttons(found.scenes, {}))
     if topic.is_of_catalog:
         parts.append(models_html())
-    choices = [*_machines(question, plan), *_choices(question, plan, answers)]
+    parts.append(_machines(question, plan))
+    choices = list(_choices(question, plan, answers))
     if choices:
         parts.append(bullets(choices))
     elif topic.view == "what_if":
@@ -88,29 +96,49 @@ def _use(scene: CandidateScenario, known: Mapping[str, Any]) -> Html:
     return data_button(", ".join(named), "use", scene.fields)
 
 
-def _machines(question: Question, plan: Plan) -> Iterator[Html]:
-    """Yield the fewest devices on which it starts: of the device that is set, else of the first."""
-    if question.special != "devices":
-        return
-    device = plan.settings.device
-    found = machines(plan, DEVICES if device is None else (device,))
-    for one in found[:LISTED]:
-        label = f"{one.answers.devices} x {one.changes['device']}"
-        words = join(f" {STARTS[one.answers.starts]}: ", answer_to("fits", one.answers), ".")
-        yield join(data_button(label, "apply", one.changes), words)
+def _machines(question: Question, plan: Plan) -> Html:
+    """Return the fewest devices on which it starts: of one that is named or set, else of all."""
+    memory, device = question.memory_gb, plan.settings.device
+    if question.special != "devices" and memory is None:
+        return Html()
+    of = device if memory is None else f"device of {memory} GB"
+    found = machines(plan, _devices(memory, device))
+    longest = f"for requests of up to {tokens_text(plan.max_model_len)}"
     if not found:
-        on = f"number of {device}" if device else "device"
-        yield Html(f"No {on} up to {MOST_DEVICES} GPUs is known to start it.")
+        return tag("p", f"No number of {of or 'any device'} up to {MOST_DEVICES} starts {longest}.")
+    rows = [
+        join(
+            data_button(f"{one.answers.devices} x {one.changes['device']}", "apply", one.changes),
+            join(f" {STARTS[one.answers.starts]}: ", answer_to("fits", one.answers), "."),
+        )
+        for one in found[:LISTED]
+    ]
+    return join(tag("p", f"The fewest that start {longest}:"), bullets(rows))
+
+
+def _devices(memory_gb: int | None, present: str | None) -> Sequence[str]:
+    if memory_gb is not None:
+        return devices_with(memory_gb)
+    return tuple(DEVICES) if present is None else (present,)
 
 
 def _choices(question: Question, plan: Plan, before: Answers) -> Iterator[Html]:
     """Yield every change of the fields in question, with what it gains and what it costs."""
+    if question.goal and not question.choices:
+        steps = next_steps(plan, question.goal, before.length_tokens)
+        yield from map(
+            _with_gains, islice((one for one in steps if one.serves(question.goal)), SHOWN)
+        )
     single = (one for one in single_changes(plan) if next(iter(one)) in question.choices)
     for changes in (*single, *({"rules": name} for name in question.releases)):
         step = next_step(plan, before, changes)
         if step is not None:
-            apply = data_button(f"Apply {changes_text(step.changes)}", "apply", dict(step.changes))
-            yield join(apply, *gains_and_costs(step))
+            yield _with_gains(step)
+
+
+def _with_gains(step: NextStep) -> Html:
+    apply = data_button(f"Apply {changes_text(step.changes)}", "apply", dict(step.changes))
+    return join(apply, *gains_and_costs(step))
 
 
 OTHERS = (

@@ -13,6 +13,7 @@ from workbench.core.ranks import SHORT
 from workbench.core.versions import RULE_SETS
 from workbench.models import catalog_names
 from workbench.models.catalog import catalog_hub_id
+from workbench.models.names import TUNED
 from workbench.scenario import FIELDS
 from workbench.scenario.sizes import integer_value
 
@@ -166,7 +167,13 @@ def _version(name: str) -> Fields | None:
 def _model(text: str) -> Fields | None:
     if "/" in text:
         return {"model": text} if catalog_hub_id(text) else None
-    letters, words = _letters(text), re.split(r"[\s_-]+", text.casefold())
+    words = re.split(r"[\s_-]+", text.casefold())
+    plain = [one for one in words if not TUNED.fullmatch(one)]
+    return _named(words) or (_named(plain) if 0 < len(plain) < len(words) else None)
+
+
+def _named(words: Sequence[str]) -> Fields | None:
+    letters = _letters("".join(words))
     known = _known().items()
     exact = [name for name, (all_letters, _words) in known if all_letters == letters]
     begins = [name for name, (all_letters, _words) in known if all_letters.startswith(letters)]
@@ -240,9 +247,10 @@ def _fields(part: str, said: Iterable[tuple[str, Callable[..., Fields | None]]])
 
 def not_understood(part: str) -> ScenarioError:
     """Return the error for words that say nothing about a scenario, with the nearest model."""
-    near = nearest_names(part.casefold(), DEVICES)
-    hint = f" Nearest devices: {', '.join(near)}." if near else ""
-    if not near and (near := nearest_names(part.casefold(), catalog_names())):
+    near = nearest_names(part.casefold(), (*DEVICES, *catalog_names()))
+    devices = [name for name in near if name in DEVICES]
+    hint = f" Nearest devices: {', '.join(devices)}." if devices else ""
+    if near and near[0] not in DEVICES:
         hint = f" Nearest model: {near[0]}."
     message = (
         f"{shown(part)} is not understood. Expected a model, devices, a KV-cache dtype, MTP, "

@@ -1,4 +1,4 @@
-"""Read what is to be set, as people say it: "turn on prefix caching", "use 0.33", "try TP 4"."""
+"""Read what is to be set, as people say it: "turn on prefix caching", "use 0.33", "and TP 4?"."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from workbench.interop.settings import read_settings
 
 ORDER = re.compile(
     r"(?:please )?(?:use|set|take|show(?: me)?|try|with|add|(?:turn|switch) (?:on|to)|enable|"
-    r"(?P<no>turn off|switch off|disable|remove))\s+(?P<what>[^?\n]+)",
+    r"(?:and|now|same|what about|how about|but|then|also)(?: (?:with|on|for|at|in|using))*|"
+    r"(?P<no>turn off|switch off|disable|remove))\s+(?P<what>[^?\n]+)(?P<asks>\?)?",
     re.IGNORECASE,
 )
+
+
+FOLLOWS = re.compile(r"and|what about|how about|but|then", re.IGNORECASE)
+"""Beginnings after which a question mark may follow: "and with TP 8?"."""
 
 
 def read_order(text: str) -> Description | None:
@@ -21,7 +26,7 @@ def read_order(text: str) -> Description | None:
     A block size is none of it: vLLM may change it, so it is tried and answered as a question.
     """
     found = ORDER.fullmatch(text)
-    if found is None or "block" in text:
+    if found is None or "block" in text or (found["asks"] and not FOLLOWS.match(text)):
         return None
     what = f"no {found['what']}" if found["no"] else found["what"]
     try:

@@ -18,7 +18,10 @@ from workbench.interop.topics import (
     BYTES,
     CHOICES,
     CONCURRENCY,
+    GOALS,
+    IMPROVES,
     LENGTH,
+    MEMORY,
     NUMBER,
     OF_MODELS,
     OF_VLLM,
@@ -86,6 +89,10 @@ class Question:
     """The versions of vLLM in question: those that it names, else the newest."""
     special: str = ""
     """The kind of a question that has an answer of its own; empty: the tiles answer it."""
+    memory_gb: int | None = None
+    """Of a device that is named by its memory alone."""
+    goal: str = ""
+    """What is to become better: one of `next_steps`."""
     concurrency: float | None = None
     """What vLLM printed as the maximum concurrency, such as 1.9 for "1.9x"."""
     byte: int | None = None
@@ -138,6 +145,8 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
         backend=_backend(text),
         releases=_releases(text) if topic == VERSIONS else (),
         special=_special(text) if topic.view == "fits" else "",
+        memory_gb=_memory(text) if topic.view == "fits" and "device" not in fields else None,
+        goal=GOALS.get(topic.view, "") if _has(IMPROVES, text) else "",
         byte=_byte(text) if topic == BYTES else None,
         concurrency=_concurrency(text),
         views=tuple(dict.fromkeys(one.view for one in topics if one.view)),
@@ -158,6 +167,11 @@ def _backend(text: str) -> str:
     names = sorted(RULE_SETS[RULE_SETS.newest].backends, key=len, reverse=True)
     words = (re.escape(one).replace("_", "[ _-]?") for one in names)
     return next((one for one, form in zip(names, words, strict=True) if _has(form, text)), "")
+
+
+def _memory(text: str) -> int | None:
+    found = MEMORY.search(text)
+    return int(found[1]) if found else None
 
 
 def _special(text: str) -> str:

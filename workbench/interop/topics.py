@@ -70,8 +70,8 @@ TOPICS = (
         r"start\w*|support\w*|boot\w*|launch\w*|runs?|crash\w*|oom|fails?|errors?|work\w*", "start"
     ),
     Topic(
-        r"fits?|memory|concurren\w+|requests?|prompts?|users?|capacity|gpus?|batch size|context|"
-        r"(?:max\w*|longest) length|max\w*[-_ ]model[-_ ]len\w*",
+        r"fits?|memory|concurren\w+|requests?|prompts?|users?|capacity|gpus?|cards?|batch size|"
+        r"context|(?:max\w*|longest) length|max\w*[-_ ]model[-_ ]len\w*",
         "fits",
     ),
     WHY,
@@ -97,6 +97,17 @@ SPECIAL = {
     r"(?:requests?|prompts?|users?) (?:use|takes?|needs?|costs?)",
 }
 """Kind of question -> words for it; each has an answer of its own."""
+MEMORY = re.compile(
+    r"(?<![\w.])(\d{1,3}) ?(?:gb|gib|g)\b(?= .*\b(?:gpus?|cards?|vram|devices?)\b)", re.IGNORECASE
+)
+"""The memory of a device that is named by nothing else: "a 24GB GPU"."""
+IMPROVES = (
+    r"reduc\w+|lower|less|smaller|avoid|shrink|more|increas\w+|improv\w+|raise|higher|shorten|"
+    r"make it|won't|doesn't|why not"
+)
+"""Words for a goal: what changes serve it?"""
+GOALS = {"fits": "requests", "hits": "hits", "why": "padding", "start": "starts"}
+"""Answer -> the goal by which it gets better."""
 CHOICES = {
     "tensor_parallel": r"tp|tensor|gpus?",
     "kv_cache_dtype": r"fp8|dtype|quanti\w+|8.?bit",

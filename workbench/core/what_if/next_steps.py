@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MOST_DEVICES = 16
 GOALS = ("requests", "hits", "padding", "starts")
+PER_REQUEST = {"requests": "request_bytes"}
+"""Goal -> its measure while the memory is not known."""
 NOTICEABLE = 0.01
 """A number that changes by less than this share is the same."""
 
@@ -48,6 +50,10 @@ class NextStep:
     def costs(self) -> tuple[Difference, ...]:
         """Return what gets worse."""
         return tuple(one for one in self.differences if not one.is_better)
+
+    def serves(self, goal: str) -> bool:
+        """Return whether it is better by what the goal is about."""
+        return any(one.measure in {goal, PER_REQUEST.get(goal)} for one in self.gains)
 
 
 def next_steps(
