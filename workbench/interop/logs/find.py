@@ -45,9 +45,7 @@ def find_messages(lines: list[Line]) -> tuple[LoggedMessage, ...]:
         here |= _wrapped_begins(lines, at, begins)
         if not here:
             continue
-        for entry in entries:
-            if entry.begins not in here:
-                continue
+        for entry in (one for one in entries if one.begins in here):
             values, text = _read(entry, lines, at, width)
             if values is None and not entry.is_distinct:
                 continue

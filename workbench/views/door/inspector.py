@@ -20,13 +20,8 @@ WELCOME = "Point at a part of the picture, or focus a step, to see where its num
 
 def inspector(plan: Plan) -> Html:
     """Return one hidden section per part and per step, and a sentence while none is chosen."""
-    return tag(
-        "div",
-        tag("p", WELCOME, data_about="nothing"),
-        *_parts(plan),
-        *_steps(plan),
-        class_="wb-inspector",
-    )
+    sections = (*_parts(plan), *_steps(plan))
+    return tag("div", tag("p", WELCOME, data_about="nothing"), *sections, class_="wb-inspector")
 
 
 def _parts(plan: Plan) -> Iterable[Html]:
