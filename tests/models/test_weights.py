@@ -113,7 +113,7 @@ def test_both_versions_and_several_ranks_are_recorded():
     assert {answer["tensor_parallel"] for answer in answers} == {1, 2, 4, 8, 16}
 
 
-UNKNOWN = {"kimi-k3", "whisper-large-v3"}
+UNKNOWN = {"kimi-k3"}
 
 
 @pytest.mark.parametrize("name", catalog_names())

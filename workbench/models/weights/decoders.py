@@ -232,6 +232,7 @@ TIED = frozenset(
         *("gemma", "gemma2", "gemma3", "gemma3_text", "gemma4", "gemma4_text", "plamo2"),
         *("cohere", "cohere2", "cohere2_moe", "mpt", "smollm3", "starcoder2"),
         *("ernie4_5", "ernie4_5_moe", "lfm2", "lfm2_moe", "mamba", "falcon_mamba", "zamba2"),
+        "whisper",
     }
 )
 """model_types whose configuration class ties the two vocabularies if config.json does not say."""

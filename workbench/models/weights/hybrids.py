@@ -283,5 +283,5 @@ HYBRIDS: dict[str, Block] = {
     "minimax_text_01": _minimax,
     "plamo2": _plamo,
 }
-WITHOUT_POSITIONS = frozenset({"jamba", "nemotron_h", "kimi_linear"})
+WITHOUT_POSITIONS = frozenset({"jamba", "nemotron_h", "kimi_linear", "whisper"})
 """model_types whose attention has no rotary embedding."""

@@ -24,6 +24,7 @@ from workbench.models.weights.parts import (
     row,
     whole,
 )
+from workbench.models.weights.speech import whisper_layer, whisper_rest
 from workbench.models.weights.states import kimi_delta
 from workbench.models.weights.stored import Unknown
 from workbench.models.weights.streams import connected_layer, connected_rest, pooled_layer
@@ -181,6 +182,7 @@ NEWER: dict[str, Block] = {
     "glm5_next_text": pooled_layer,
     "qwen4_exp_text": connected_layer,
     "nemotron-nas": _searched,
+    "whisper": whisper_layer,
 }
 REST: dict[str, Callable[[Config], list[Part]]] = {
     **dict.fromkeys(
@@ -189,5 +191,6 @@ REST: dict[str, Callable[[Config], list[Part]]] = {
     **dict.fromkeys(("gemma4", "gemma4_text"), gemma4_rest),
     "deepseek_v4": joined_streams,
     "qwen4_exp_text": connected_rest,
+    "whisper": whisper_rest,
 }
 """model_type -> what it has in addition to layers and vocabularies."""

@@ -21,7 +21,15 @@ from workbench.models.weights.decoders import LAYERS, TIED
 from workbench.models.weights.drafters import drafted
 from workbench.models.weights.hybrids import HYBRIDS
 from workbench.models.weights.newer import NEWER, REST
-from workbench.models.weights.parts import Collected, Config, attention, mlp, norms, vocabulary
+from workbench.models.weights.parts import (
+    Collected,
+    Config,
+    attention,
+    mlp,
+    norms,
+    vocabulary,
+    whole,
+)
 from workbench.models.weights.positions import placed, positions
 from workbench.models.weights.scheme import read_scheme
 from workbench.models.weights.stored import Unknown
@@ -59,7 +67,9 @@ EVERY_END = frozenset(
 EVERY_EMBEDDING = frozenset({"lfm2", "lfm2_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"})
 EVERY_HEAD = frozenset({"qwen3_next"})
 """model_types whose every stage has the one vocabulary or the other."""
-NORM_BIAS = frozenset({"starcoder2"})
+WHOLE_EMBEDDING = frozenset({"whisper"})
+"""model_types of which every rank has the whole vocabulary."""
+NORM_BIAS = frozenset({"starcoder2", "whisper"})
 """model_types whose last norm has a bias."""
 
 WITHOUT_NORM = frozenset({"qwen4_exp_text"})
@@ -157,6 +167,8 @@ def _whole(config: Config, found: Collected) -> Weights:
     found.add("", REST[kind](config) if kind in REST else (), EVERY)
     rows = config.size("vocab_size")
     embedding = vocabulary(EMBEDDING, rows, config.hidden)
+    if kind in WHOLE_EMBEDDING:
+        embedding = whole(EMBEDDING, rows, inputs=config.hidden)
     is_tied = _is_tied(config.fields, kind)
     if kind in EVERY_END or kind in EVERY_EMBEDDING:
         found.add("", [embedding], EVERY)
