@@ -38,7 +38,8 @@ def test_both_numbers_of_a_public_log_are_those_of_one_pool():
         "concurrency": AGREES,
     }
     assert report.reading.plan.cache.num_blocks == 1487
-    assert "1,487 blocks give both 290,864 tokens and 33.04x." in " ".join(report.reading.notes)
+    found = "follows from 290,864 tokens and 33.04 x: 1,487 blocks."
+    assert f"The log has no size of the cache, which {found}" in report.reading.notes
 
 
 def test_three_lines_without_a_model_are_those_of_one_model_of_the_catalog():
@@ -54,6 +55,15 @@ def test_numbers_that_no_pool_gives_are_not_compared(concurrency):
     report = explain_log(QWEN.replace("33.04", concurrency))
     assert {line.verdict for line in report.lines} == {READ, UNSURE}
     assert "kv_cache_memory_bytes" not in report.reading.fields
+
+
+def test_the_blocks_that_an_error_names_are_those_of_the_pool():
+    """Of 0.25.1 on an H100: kaito-project/kaito#2319."""
+    error = "ValueError: max_num_seqs (1024) exceeds available Mamba cache blocks (614)."
+    report = explain_log(f"vllm serve Qwen/Qwen3.6-27B\n{error}")
+    assert report.reading.plan.cache.num_blocks == 614
+    assert report.failure.is_reproduced
+    assert {"max_num_seqs": 614} in [dict(one.changes) for one in report.failure.remedies]
 
 
 def test_a_printed_memory_wins():

@@ -7,10 +7,11 @@ from typing import Any
 
 from workbench.core.errors import Refused, WorkbenchError
 from workbench.core.plan import Plan
+from workbench.core.trace import show
 from workbench.core.versions import DEFAULT, RULE_SETS
 from workbench.interop.logs.facts import KnownModel, entries, known_model, unfollowed
 from workbench.interop.logs.find import LoggedMessage
-from workbench.interop.logs.numbers import PRINTED, pool_of
+from workbench.interop.logs.numbers import NUMBERS, PRINTED, pool_of
 from workbench.interop.logs.written import MEASURED
 from workbench.scenario import FIELDS
 
@@ -27,6 +28,7 @@ NO_ARGUMENTS = (
     "here."
 )
 CAPABILITY = "compute_capability"
+BLOCKS = "num_blocks"
 OF_THE_POOL = {*MEASURED, "num_gpu_blocks_override"}
 BACKENDS = ("backend", "rocm_backend", "backend_in_words")
 """Messages whose fields are handled separately: see `_with_backend`."""
@@ -233,28 +235,29 @@ def _with_backend(reading: LogReading, seen: list[LoggedMessage], resolve: Resol
 
 
 def _with_pool(reading: LogReading, seen: list[LoggedMessage], resolve: Resolve) -> LogReading:
-    """Return the same with the pool that gives tokens and concurrency, where no line has its size.
+    """Return the same with the pool whose blocks, or tokens and concurrency, the log prints.
 
-    One of the two would fit nearly any pool.
+    One of these two would fit nearly any pool.
     """
-    cache = None if reading.plan is None else reading.plan.cache
-    numbers = {name: one for one in seen for name in PRINTED if name in (one.values or {})}
-    is_known = bool(OF_THE_POOL & reading.fields.keys())
-    if cache is None or reading.plan is None or is_known or len(numbers) < len(PRINTED):
+    plan = reading.plan
+    said = {name: one for one in seen for name in (BLOCKS, *PRINTED) if name in (one.values or {})}
+    if plan is None or plan.cache is None or OF_THE_POOL & reading.fields.keys():
         return reading
-    tokens, concurrency = ((numbers[name].values or {})[name] for name in PRINTED)
-    blocks = pool_of(reading.plan, tokens, concurrency)
-    if blocks is None:
+    values = {name: (one.values or {})[name] for name, one in said.items()}
+    blocks = values.get(BLOCKS)
+    if blocks is None and values.keys() >= {*PRINTED}:
+        blocks = pool_of(plan, *(values[name] for name in PRINTED))
+    if not blocks:
         return reading
-    memory = {MEASURED[0]: blocks * cache.grouping.bytes_per_block}
-    note = (
-        f"The log has no size of the cache: {blocks:,} blocks give both {tokens:,} tokens and "
-        f"{concurrency}x."
-    )
+    memory = {MEASURED[0]: blocks * plan.cache.grouping.bytes_per_block}
+    both = " and ".join(f"{show(value)} {NUMBERS[name].unit}" for name, value in values.items())
+    found = "" if BLOCKS in values else f": {blocks:,} blocks"
+    note = f"The log has no size of the cache, which follows from {both}{found}."
+    line = next(iter(said.values())).line.number
     changed = replace(
         reading,
         fields={**reading.fields, **memory},
-        from_lines={**reading.from_lines, **dict.fromkeys(memory, numbers["tokens"].line.number)},
+        from_lines={**reading.from_lines, **dict.fromkeys(memory, line)},
         notes=(*reading.notes, note),
     )
     return resolved(changed, resolve)
