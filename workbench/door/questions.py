@@ -51,8 +51,10 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
         opens = button(f"Open {topic.lab} \u25b8", "show_lab", topic.lab, class_="wb-link")
         parts.append(join(" ", LABS[topic.lab].line, " ", opens))
     own = lab_answer(question, plan, answers.length_tokens)
-    texts = [own] if own else [answer_to(view, answers) for view in question.views]
-    parts += [tag("p", text) for text in texts if text]
+    on_devices = _machines(question, plan)
+    views = () if own or on_devices else question.views
+    texts = [own, *(answer_to(view, answers) for view in views)]
+    parts += [on_devices, *(tag("p", text) for text in texts if text)]
     if question.is_wanted and question.block_tokens is not None:
         tokens = question.block_tokens
         tried = tried_words(tokens, next_step(plan, answers, {"block_size": tokens}))
@@ -62,7 +64,6 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
         parts.append(use_buttons(found.scenes, {}))
     if topic.is_of_catalog:
         parts.append(models_html())
-    parts.append(_machines(question, plan))
     choices = list(_choices(question, plan, answers))
     if choices:
         parts.append(bullets(choices))
