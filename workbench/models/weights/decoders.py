@@ -215,7 +215,14 @@ DECODERS: dict[str, Decoder] = {
             router_dtype="float32",
         ),
     ),
-    "cohere2": Decoder(norms=1, norm="?use_qk_norm"),
+    **dict.fromkeys(("cohere", "cohere2"), Decoder(norms=1, norm="?use_qk_norm")),
+    "stablelm": Decoder(bias="use_qkv_bias", norm_bias=True),
+    "nemotron": Decoder(
+        out_bias="attention_bias", mlp_bias="mlp_bias", gated=False, norm_bias=True
+    ),
+    "minicpm": Decoder(bias=False),
+    "arcee": Decoder(out_bias="attention_bias", mlp_bias="mlp_bias", gated=False),
+    "olmoe": Decoder(bias=False, norm="whole", moe=Moe()),
 }
 DECODERS |= dict.fromkeys(("deepseek_v2", "deepseek_v3", "kimi_k2"), Decoder(moe=DEEPSEEK))
 DOTS = replace(DEEPSEEK, correction_kinds=(("", None),), repeated="")

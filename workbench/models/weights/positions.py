@@ -25,6 +25,9 @@ WINDOWED_THETA = "swa_rope_theta"
 LENGTHENED = frozenset({"qwen2_5_vl", "qwen2_5_vl_text"})
 """model_types whose table of three axes is `LENGTHENED_TIMES` as long in every version."""
 LENGTHENED_TIMES = 4
+LENGTHS = ("model_max_length", "max_position_embeddings")
+COMMAND = frozenset({"cohere", "cohere2"})
+"""model_types whose table is as long as the first of `LENGTHS` that the file has."""
 FLASHINFER_SIZES = frozenset({64, 128, 256, 512})
 LIBRARY = "transformers"
 """Module of classes that the Transformers library runs: it keeps frequencies, and no tables."""
@@ -110,7 +113,8 @@ def _rotates(config: Config) -> bool:
 
 
 def _table(config: Config, size: int, rope: Mapping[str, Any]) -> Part:
-    longest = config.size("max_position_embeddings", default=8192)
+    names = LENGTHS if config.model.model_type in COMMAND else LENGTHS[1:]
+    longest = config.size(*names, default=8192)
     scaling = rope.get("rope_type", rope.get("type", "default"))
     original = rope.get(ORIGINAL) or config.raw(ORIGINAL, longest)
     factor = rope.get("factor") or 1

@@ -56,7 +56,19 @@ TIED_BY_WRAPPER = frozenset({"mistral3"})
 """model_types of whole files whose class ties the vocabularies, which that of the text does not."""
 EVERY_END = frozenset(
     {
-        *("bamba", "cohere2", "falcon_mamba", "gemma", "gemma2", "gemma3", "gemma3_text"),
+        *(
+            "bamba",
+            "cohere",
+            "cohere2",
+            "minicpm",
+            "olmoe",
+            "stablelm",
+            "falcon_mamba",
+            "gemma",
+            "gemma2",
+            "gemma3",
+            "gemma3_text",
+        ),
         *("gemma4", "gemma4_text", "plamo2"),
         *("gpt_oss", "granitemoe", "granitemoehybrid", "jamba", "mamba", "mixtral", "nemotron_h"),
         *("olmo2", "olmo3", "olmo_hybrid", "qwen2_moe", "qwen3_moe", "qwen3_vl_moe_text"),
@@ -69,7 +81,7 @@ EVERY_HEAD = frozenset({"qwen3_next"})
 """model_types whose every stage has the one vocabulary or the other."""
 WHOLE_EMBEDDING = frozenset({"whisper"})
 """model_types of which every rank has the whole vocabulary."""
-NORM_BIAS = frozenset({"starcoder2", "whisper"})
+NORM_BIAS = frozenset({"nemotron", "stablelm", "starcoder2", "whisper"})
 """model_types whose last norm has a bias."""
 
 WITHOUT_NORM = frozenset({"qwen4_exp_text"})
