@@ -31,13 +31,21 @@ from workbench.models.weights.stored import (
     wildcards,
 )
 
-MODELOPT_FORMATS: dict[str, Formats] = {
+FP8_CHANNELS = Format(8, block=(1, 0), scale_bytes=4)
+FP8_SQUARES = Format(8, block=(128, 128), scale_bytes=4)
+MIXED_FORMATS: dict[str, Formats] = {
     "FP8": (FP8_STATIC, EXPERTS_STATIC),
     "NVFP4": (NVFP4, NVFP4),
     "W4A16_NVFP4": (FP4_ALONE, NVFP4),
     "MXFP8": (MXFP8, MXFP8),
 }
-"""Algorithm of ModelOpt -> the formats of linear layers and of routed experts."""
+"""Algorithm of a layer of ModelOpt -> the formats of linear layers and of routed experts."""
+MODELOPT_FORMATS: dict[str, Formats] = {
+    **MIXED_FORMATS,
+    "FP8_PER_CHANNEL_PER_TOKEN": (FP8_CHANNELS, EXPERTS_STATIC),
+    "FP8_PB_WO": (FP8_SQUARES, EXPERTS_STATIC),
+}
+"""The same of a whole file: ModelOptFp8MoEMethod gives every kind of FP8 a scale per tensor."""
 EARLIER_FORMATS: dict[Format | None, Format | None] = {FP4_ALONE: FP4_ALONE._replace(halves=2)}
 """The place for the scale of inputs has 32 bits in 0.23."""
 DEEPSEEK_V4 = "deepseek_v4"
@@ -109,12 +117,12 @@ def _mixed(config: Mapping[str, Any]) -> Scheme:
     names = {path: str(one.get("quant_algo")).upper() for path, one in known}
     if len(set(names.values())) < 2 or len(names) > MAX_LISTED:
         raise Unknown("a part of ModelOpt's quantized_layers is missing")
-    if unread := sorted(set(names.values()) - MODELOPT_FORMATS.keys()):
+    if unread := sorted(set(names.values()) - MIXED_FORMATS.keys()):
         raise Unknown(f"ModelOpt's quant_algo {unread[0][:40]!r} of a layer is not described")
     listed: dict[str, Formats] = {}
     for path, name in names.items():
         stem, inside, _one = path.partition(EXPERTS)
-        listed.setdefault(renamed(stem + inside.rstrip(".")), MODELOPT_FORMATS[name])
+        listed.setdefault(renamed(stem + inside.rstrip(".")), MIXED_FORMATS[name])
     # other attention than with latents has scales, if the cache is quantized
     has_scales = bool(
         place.get("kv_cache_quant_algo" if place is not config else "kv_cache_scheme")
