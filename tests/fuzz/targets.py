@@ -56,22 +56,21 @@ def _text(data: bytes) -> str:
 
 def read_config(data: bytes) -> None:
     """Read a config.json, and resolve its model."""
-    from workbench.models.json_file import parse_config
-    from workbench.scenario import Scenario
-    from workbench.scenario.resolution import resolve
-
-    config = parse_config(data, "config.json")
-    json.dumps(resolve(Scenario(model=config)).to_dict(), allow_nan=False)
+    _resolve(data, "model")
 
 
 def read_drafter(data: bytes) -> None:
     """Read the config.json of a drafter, and resolve a model with it."""
+    _resolve(data, "draft_model", **DRAFTED)
+
+
+def _resolve(data: bytes, field: str, **fields: object) -> None:
     from workbench.models.json_file import parse_config
     from workbench.scenario import Scenario
     from workbench.scenario.resolution import resolve
 
-    config = parse_config(data, "config.json")
-    json.dumps(resolve(Scenario(**DRAFTED, draft_model=config)).to_dict(), allow_nan=False)
+    scenario = Scenario(**fields, **{field: parse_config(data, "config.json")})
+    json.dumps(resolve(scenario).to_dict(), allow_nan=False)
 
 
 def read_scenario(data: bytes) -> None:
@@ -101,11 +100,17 @@ def read_unnamed_log(data: bytes) -> None:
 
 
 def read_command(data: bytes) -> None:
-    """Read what was pasted into the front door: a command, a link, a description, a log."""
+    """Answer what was pasted into the front door: a command, a link, a question, a log."""
+    from workbench.core.what_if.answers import answers
+    from workbench.door.questions import answered
     from workbench.interop.omnibox import understand
     from workbench.scenario import Scenario
+    from workbench.scenario.resolution import resolve
 
-    understand(_text(data), Scenario())
+    found = understand(_text(data), Scenario())
+    if found.question is not None:
+        plan = resolve(found.scenario)
+        answered(found, plan, answers(plan))
 
 
 def read_arguments(data: bytes) -> None:
@@ -220,6 +225,7 @@ def _long_logs() -> Iterable[bytes]:
 
 def _commands() -> Iterable[bytes]:
     from workbench.core.errors import WorkbenchError
+    from workbench.interop.questions import QUESTIONS
     from workbench.scenario.links import link_of
     from workbench.scenario.resolution import resolve
 
@@ -227,6 +233,7 @@ def _commands() -> Iterable[bytes]:
         yield link_of(scenario).encode()
         with suppress(WorkbenchError):
             yield resolve(scenario).to_vllm_command().encode()
+    yield from map(str.encode, QUESTIONS)
 
 
 def _arguments() -> Iterable[bytes]:
