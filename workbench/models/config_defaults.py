@@ -61,6 +61,7 @@ CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
     **{name: {MAMBA_CHUNK: 256} for name in ("bamba", "granitemoehybrid")},
     **{name: {"chunk_size": 256} for name in ("mamba2", "zamba2")},
     "falcon_h1": {"mamba_d_ssm": 1024, MAMBA_CHUNK: 256},
+    "gemma3_text": {"vocab_size": 262_208},
     "gemma3n_text": {SHARED: 15},
     "gpt_oss": {ROPE: {"rope_type": "yarn", "factor": 32.0, ORIGINAL: 4096}},
     "llama4_text": {CHUNK: 8192},
