@@ -41,6 +41,15 @@ def test_a_batch_on_the_device(path, position_type):
     tables.memory.check()
 
 
+def test_the_rows_of_tokens_end_where_the_batch_ends():
+    """The fast path writes them itself, where a batch has none."""
+    tables = CheckedTables([TableGroup(32, 16, 4)], "fast", max_requests=4, max_tokens=60)
+    rows = tables.tables._path._token_rows.fill_(-7)
+    tables.tables.upload_on_device(on_device([1, 2, 3], [0, 5, 6, 39], [0] * 39))
+    tables.tables.launch()
+    assert rows.tolist() == [0] * 5 + [1] + [2] * 33 + [-7] * (len(rows) - 39)
+
+
 @both_paths
 def test_a_token_without_a_block_has_no_slot(path):
     """Only a batch on the device can contain one; vLLM uses whatever id is there."""
