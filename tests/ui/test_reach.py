@@ -15,6 +15,7 @@ from tests.ui.panels import region
 from tests.ui.test_questions import answer
 from workbench.core.capacity.blocks import needed_bytes
 from workbench.core.capacity.memory_answer import memory_answer
+from workbench.core.capacity.occupancy import waste
 from workbench.core.devices import DEVICES
 from workbench.core.what_if.answers import answers
 from workbench.core.what_if.reach import longest_fit, machines
@@ -164,6 +165,17 @@ def test_what_a_token_takes_is_what_the_block_takes_of_every_layer_that_grows():
     size = group.layers_bytes // group.spec.block_size
     assert f"Each token of a request takes {size:,} B" in said
     assert "on each GPU, in 80 layers" in said
+
+
+@pytest.mark.parametrize(
+    "model", ["glm-5.3-flash", "qwen3.8-flash-next", "gemma-3-4b", "qwen3.5-4b"]
+)
+def test_what_a_token_takes_is_what_the_used_bytes_of_a_request_grow_by(model):
+    door, said = answer(f"bytes per token of {model} in 0.33?")
+    plan, length = door.plan, door.plan.max_model_len
+    used = [waste(plan, plan.cache, one).used_bytes for one in (length // 2, length)]
+    found = int(re.search(r"Each token of a request takes ([\d,]+) B", said)[1].replace(",", ""))
+    assert found == pytest.approx((used[1] - used[0]) / (length - length // 2), rel=0.01)
 
 
 def test_what_the_cache_gets_is_the_range_of_the_estimate():

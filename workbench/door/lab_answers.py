@@ -6,6 +6,7 @@ from math import ceil
 
 from workbench.core.capacity.memory_answer import memory_answer
 from workbench.core.errors import WorkbenchError
+from workbench.core.groups.cache_spec import RING_SPEC
 from workbench.core.plan import Plan
 from workbench.core.prefix.hits import reason_without_hits, shortest_prompt_with_hit
 from workbench.core.rule_set import RuleSet
@@ -134,21 +135,21 @@ def _request(_question: Question, plan: Plan, length: int) -> str:
 
 
 def _token(_question: Question, plan: Plan, _length: int) -> str:
-    """Return what one more token takes on a GPU; windows and states do not grow for ever."""
+    """Return what one more token takes on a GPU; windows, rings and states stop growing."""
     if plan.cache is None:
         return ""
     growing = [
         (spec, layers)
         for group in plan.cache.groups
         for spec, layers in group.layers_by_spec
-        if not spec.is_mamba and spec.window_tokens is None
+        if not spec.is_mamba and spec.window_tokens is None and spec.kind != RING_SPEC
     ]
     size = sum(Fraction(spec.content_bytes * layers, spec.span_tokens) for spec, layers in growing)
     layers = counted(sum(count for _spec, count in growing), "layer")
     return (
-        f"Each token of a request takes {bytes_text(ceil(size))} on each GPU, in {layers}. States "
-        f"and windows do not grow with it; blocks are given whole, {tokens_text(plan.block_size)} "
-        "each."
+        f"Each token of a request takes {bytes_text(ceil(size))} on each GPU, in {layers}. States, "
+        "windows and rings do not grow with it; blocks are given whole, "
+        f"{tokens_text(plan.block_size)} each."
     )
 
 
