@@ -215,6 +215,14 @@ def test_a_tile_on_its_way_is_kept_before_keys_are():
     assert sizes == [(128, 32, 3), (16, 64, 3)]
 
 
+def test_the_last_stages_are_taken_one_by_one():
+    """An A100 has room for two stages of the smallest tile with float32 heads of 512."""
+    limits = Limits((8, 0), 163 * 1024)
+    found = fitted(FAST, head_dim=512, group=8, dtype="float32", limits=limits)
+    sizes = [(one.block_m, one.block_n, one.num_stages) for one in (found.prefill, found.decode)]
+    assert sizes == [(16, 16, 2), (16, 16, 2)]
+
+
 def test_hopper_and_b200_alone_multiply_from_shared_memory():
     capabilities = ((8, 0), (8, 9), (9, 0), (10, 0), (10, 3), (11, 0), (12, 0))
     found = [Limits(one, 0).multiplies_from_shared for one in capabilities]
