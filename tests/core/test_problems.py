@@ -29,6 +29,7 @@ from tests.models.configs import (
     qwen3_next,
     zamba2,
 )
+from tests.models.test_caches_alongside import PANGU
 from workbench.core.errors import Refused, _closest
 from workbench.core.problems import WARNING, problem_texts
 from workbench.models import catalog_config
@@ -452,6 +453,13 @@ PROBLEMS = [
         "--mamba-block-size can only be set with --enable-prefix-caching",
         {"enable_prefix_caching": True},
         id="draft-model-shorter-than-a-state-block",
+    ),
+    pytest.param(
+        {"model": PANGU, "rules": "0.33"},
+        "cache_manager_not_built",
+        "SinkFullAttentionManager.__init__() got an unexpected keyword argument",
+        {"rules": "0.23"},
+        id="manager-of-sinks",
     ),
     pytest.param(
         {

@@ -44,8 +44,7 @@ class GroupRules:
     """Grouping, allocation and memory check of one vLLM version."""
 
     pads_pages: bool = False
-    """A small page that cannot grow to the largest one is padded (mamba, attention other than MLA);
-    without it such layers are refused."""
+    """A small page that cannot grow to the largest is padded, except MLA's; else it is refused."""
     merges_buckets: bool = False
     """Layers that differ only in the window of their computation share a bucket."""
     one_allocation: bool = False
@@ -70,8 +69,7 @@ class GroupRules:
     skips_mla_layers: bool = False
     """MLA layers can be left in the model's dtype, too."""
     shares_indexers: bool = False
-    """A layer that takes the token choice of an earlier one has no indexer; else every layer of
-    sparse attention has one."""
+    """Layers that take the token choice of an earlier one have no indexer; else all have one."""
     splits_hidden_blocks: bool = False
     """The block of a hidden-state layer divides those of the other groups."""
     counts_null_block: bool = False
@@ -91,6 +89,8 @@ class GroupRules:
     """Orders of the one allocation, as they are preferred where no backend says anything."""
     stride_rows: Mapping[str, int] = field(default_factory=dict)
     """Backend -> tokens whose bytes the distance of two blocks is a multiple of."""
+    unbuilt_managers: Mapping[str, str] = field(default_factory=dict)
+    """Class of specs -> its manager, which does not take an argument that all are built with."""
     promotion_refused: str = (
         "Hybrid KV cache manager is disabled but failed to convert the KV cache specs to one "
         "unified type."

@@ -33,6 +33,19 @@ def groups(run: WorkingPlan) -> None:
         run.grouping_error = error.with_traceback(None)
 
 
+def cache_managers(run: WorkingPlan) -> None:
+    """Refuse groups whose manager the scheduler cannot build (KVCacheCoordinator.__init__)."""
+    unbuilt, found = run.rules.groups.unbuilt_managers, run.grouping
+    kinds = {group.kind for group in found.groups} if found is not None else set()
+    for kind in sorted(kinds & unbuilt.keys()):
+        run.problem(
+            "cache_manager_not_built",
+            operands={"kind": kind},
+            candidates=[{"rules": name} for name in RULE_SETS],
+            manager=unbuilt[kind],
+        )
+
+
 def refuse_grouping(run: WorkingPlan, failure: GroupingError | None) -> None:
     """Record what stops vLLM; nothing where the groups can be built."""
     if failure is None:

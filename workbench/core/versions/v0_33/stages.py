@@ -83,4 +83,5 @@ STAGES = (
     layer_checks.mla_prefill,
     layer_checks.mamba_block_advice,
     *FIT_MEMORY,
+    grouping.cache_managers,
 )
