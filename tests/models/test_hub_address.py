@@ -26,7 +26,7 @@ def clean(request, monkeypatch):
     names = ("https_proxy", "http_proxy", "all_proxy", "no_proxy", "HF_ENDPOINT", "HF_HUB_OFFLINE")
     for name in (*names, *map(str.upper, names)):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(hub, "is_offline", lambda: False)
+    monkeypatch.setattr(hub_file, "is_offline", lambda: False)
 
 
 @pytest.mark.usefixtures("clean")
@@ -53,8 +53,7 @@ def test_a_proxy_without_a_scheme_is_one_of_http(monkeypatch):
 
 @pytest.mark.usefixtures("clean")
 def test_offline_no_proxy_is_read(monkeypatch):
-    for module in (hub, hub_file):
-        monkeypatch.setattr(module, "is_offline", lambda: True)
+    monkeypatch.setattr(hub_file, "is_offline", lambda: True)
     monkeypatch.setenv("HTTPS_PROXY", "http://[")
     with pytest.raises(ConfigError, match="HF_HUB_OFFLINE is set"):
         load_model("owner/model")
