@@ -97,8 +97,8 @@ def _head(
         has_mm_prefix=own is not None and own.has_mm_prefix,
         window_tokens=draft.head.window_tokens,
     )
-    # latents have no windows, whatever kinds the file lists
-    kinds = [FULL for _kind in kinds] if attention.use_mla else kinds
+    if draft.attention.use_mla:  # its layers have no windows, whatever kinds the file lists
+        kinds = [FULL for _kind in kinds]
     layers = _after(model, [Layer(number=0, kind=kind) for kind in kinds])
     return _windowed(model, Drafter(layers, attention, model.num_hidden_layers, is_causal))
 
