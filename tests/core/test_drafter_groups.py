@@ -157,3 +157,36 @@ def test_the_layers_past_those_of_the_model_are_the_drafters(rules):
     drafted = [name for name in names if is_drafted(plan, name)]
     assert len(names) - len(drafted) == plan.model.num_hidden_layers
     assert len(drafted) == 1
+
+
+@pytest.mark.parametrize("slides", [None, False, True])
+def test_the_window_of_a_qwen_head_counts_where_it_is_in_use(slides):
+    """Qwen3Config drops it otherwise, whatever kinds the list names (both releases)."""
+    head = {
+        "architectures": ["Eagle3Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        "hidden_size": 2816,
+        "intermediate_size": 4096,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 256,
+        "num_hidden_layers": 5,
+        "vocab_size": 32000,
+        "max_position_embeddings": 2048,
+        "torch_dtype": "float16",
+        "sliding_window": 512,
+        "layer_types": ["sliding_attention"] * 5,
+        **({} if slides is None else {"use_sliding_window": slides}),
+    }
+    plan = wb.resolve(
+        "gemma-4-26b-a4b",
+        rules="0.33",
+        device="A100-80GB",
+        num_speculative_tokens=1,
+        speculative_method="eagle3",
+        draft_model=head,
+        draft_tensor_parallel=1,
+    )
+    windows = [group.spec.window_tokens for group in plan.cache.groups]
+    assert windows.count(512) == (1 if slides else 0)
+    assert windows.count(None) == (1 if slides else 2)

@@ -17,7 +17,7 @@ from workbench.core.model import FULL, SLIDING, Layer, Model
 from workbench.core.weights import UnreadWeights
 from workbench.models.attention import read_attention
 from workbench.models.checkpoint import folder_of
-from workbench.models.config_defaults import PERIOD, class_defaults
+from workbench.models.config_defaults import CONFIG_DEFAULTS, PERIOD, SLIDES, class_defaults
 from workbench.models.families.chunked import read_chunks
 from workbench.models.fields import Fields
 from workbench.models.json_file import plain_copy
@@ -180,7 +180,11 @@ def _head(fields: Fields, method: str | None, known: Mapping[str, str]) -> Head:
     if flash.get("use_swa") and SLIDING not in kinds:
         kinds = (SLIDING,) * len(kinds)
     size = fields.raw("attention_chunk_size" if chunks else "sliding_window")
+    if SLIDES in CONFIG_DEFAULTS.get(fields.model_type, {}) and not fields.raw(SLIDES):
+        size = None  # Qwen's classes drop a window that is not in use, whatever kinds are listed
     window = flash.get("swa_window_size", size)
+    if window is None and not flash:
+        kinds = (FULL,) * len(kinds)
     sinks = flash.get("attention_sink_bias", fields.raw("add_swa_attention_sink_bias"))
     causal, eagle = fields.raw("is_causal"), fields.raw("eagle_config")
     return Head(
