@@ -280,3 +280,11 @@ def test_the_cost_of_a_drafter_counts_tokens_and_empty_places():
     assert alone.drafter_cost() is None
     assert "Drafting costs" in plan_text(plan)
     assert "Drafting costs" in pool_html(plan)
+
+
+def test_a_vocabulary_that_no_model_has_is_not_printed():
+    huge = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 10**5000}
+    sizes = {"hidden_size": 256, "num_hidden_layers": 1, "num_attention_heads": 2}
+    given = {"model": "llama-3.1-8b", "num_speculative_tokens": 3}
+    plan = resolve_scenario(**given, draft_model=huge | sizes)
+    assert all(len(problem.message) < 1000 for problem in plan.problems)

@@ -108,7 +108,7 @@ def test_the_default_axes_are_read_back(memory):
         ({}, True),
         ({"device": "H100"}, False),
         ({"device": "H100", "weights_bytes": "200 GB"}, False),
-        ({"device": "H100", "model": "whisper-large-v3"}, True),
+        ({"device": "H100", "model": "kimi-k3", "rules": "0.33"}, True),
         ({"num_gpu_blocks_override": 100}, False),
     ],
 )

@@ -147,10 +147,10 @@ class Fields:
         return next((name for name in OTHER_NAMES.get(key, ()) if name in self.text), key)
 
     def vocab_size(self) -> int | None:
-        """Return a positive integer, None for anything else: this field stops no model."""
+        """Return a positive, possible integer, else None: this field stops no model."""
         value = self.raw("vocab_size")
-        is_size = isinstance(value, int) and not isinstance(value, bool) and value > 0
-        return value if is_size else None
+        is_size = isinstance(value, int) and not isinstance(value, bool)
+        return value if is_size and 0 < value <= MAX_INTEGER else None
 
     def integer(
         self,
