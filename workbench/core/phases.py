@@ -31,7 +31,7 @@ from workbench.core.watch import APPENDED, Watch
 from workbench.core.weights import UnreadWeights
 from workbench.core.working_plan import UntracedPlan
 
-REMEMBERED = 512
+REMEMBERED = 768
 """Decisions that a phase keeps: of one model and one rule set. What has many groups counts more."""
 GROUPS_OF_ONE = 4
 """Groups of layers that take as much memory as a decision without any."""
