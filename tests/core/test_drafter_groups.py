@@ -190,3 +190,40 @@ def test_the_window_of_a_qwen_head_counts_where_it_is_in_use(slides):
     windows = [group.spec.window_tokens for group in plan.cache.groups]
     assert windows.count(512) == (1 if slides else 0)
     assert windows.count(None) == (1 if slides else 2)
+
+
+@pytest.mark.parametrize("method", ["dflash", "dspark"])
+@pytest.mark.parametrize(
+    ("given", "starts"),
+    [
+        ({"sliding_window": 2048}, False),
+        ({"sliding_window": 2048, "use_sliding_window": True}, True),
+        ({"dflash_config": {"swa_window_size": 512}}, True),
+    ],
+)
+def test_a_flash_head_that_slides_needs_a_window_in_use(method, given, starts):
+    """0.33 stops with a ValueError; 0.23 builds every layer whole."""
+    flash = {"target_layer_ids": [1, 15, 30], "mask_token_id": 0, **given.get("dflash_config", {})}
+    head = {
+        "architectures": ["DFlashDraftModel" if method == "dflash" else "Qwen3DSparkModel"],
+        "model_type": "qwen3",
+        "hidden_size": 4096,
+        "intermediate_size": 8192,
+        "head_dim": 128,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "num_hidden_layers": 3,
+        "vocab_size": 248_320,
+        "torch_dtype": "bfloat16",
+        "block_size": 8,
+        "layer_types": ["sliding_attention"] * 3,
+        **given,
+        "dflash_config": flash,
+    }
+    fields = {"device": "H100", "num_speculative_tokens": 7, "draft_model": head}
+    plan = wb.resolve("qwen3.5-9b", rules="0.33", speculative_method=method, **fields)
+    codes = {problem.code for problem in plan.errors}
+    assert ("draft_window_missing" not in codes) == starts
+    if method == "dflash":
+        old = wb.resolve("qwen3.5-9b", rules="0.23", speculative_method=method, **fields)
+        assert not old.errors

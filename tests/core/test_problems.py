@@ -80,6 +80,25 @@ LING_2_5 = bailing_hybrid(architectures=["BailingMoeV2_5ForCausalLM"], group_nor
 
 PROBLEMS = [
     pytest.param(
+        {
+            "model": "qwen3.5-9b",
+            "rules": "0.33",
+            "num_speculative_tokens": 7,
+            "speculative_method": "dflash",
+            "draft_model": {
+                **DRAFT,
+                "architectures": ["DFlashDraftModel"],
+                "model_type": "qwen3",
+                "layer_types": ["sliding_attention"],
+                "sliding_window": 2048,
+            },
+        },
+        "draft_window_missing",
+        "DFlash sliding attention requires a window size configured in",
+        {"speculative_method": "ngram", "draft_model": None},
+        id="head-without-its-window",
+    ),
+    pytest.param(
         {"model": catalog_config("gemma-2-9b") | {"tie_word_embeddings": False}, "rules": "0.23"},
         "head_not_as_asserted",
         "",

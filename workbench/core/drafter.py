@@ -59,9 +59,14 @@ def decoder(model: Model) -> Drafter | None:
 
 
 def head(model: Model) -> Drafter | None:
-    """Return the layers of a head such as EAGLE's; sliding ones are those that its file lists."""
-    file = model.draft_head
-    return None if file is None else _head(model, file.kinds)
+    """Return the layers of a head such as EAGLE's; sliding ones are those that its file lists.
+
+    Without a window in use they keep everything.
+    """
+    if (file := model.draft_head) is None:
+        return None
+    kinds = file.kinds if file.window_tokens is not None else [FULL for _kind in file.kinds]
+    return _head(model, kinds)
 
 
 def full_head(model: Model) -> Drafter | None:

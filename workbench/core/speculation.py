@@ -119,6 +119,8 @@ class SpeculationRules:
     """The V1 runner does not overlap steps of pipeline stages."""
     v1_only: frozenset[str] = frozenset()
     """Methods that the V2 model runner does not run."""
+    asks_for_window: frozenset[str] = frozenset()
+    """Classes of heads that stop where a layer is to slide and the file has no window in use."""
     v2_only: frozenset[str] = frozenset()
     """Methods that the V1 model runner does not run."""
     v1_waits: frozenset[str] = frozenset()

@@ -183,8 +183,6 @@ def _head(fields: Fields, method: str | None, known: Mapping[str, str]) -> Head:
     if SLIDES in CONFIG_DEFAULTS.get(fields.model_type, {}) and not fields.raw(SLIDES):
         size = None  # Qwen's classes drop a window that is not in use, whatever kinds are listed
     window = flash.get("swa_window_size", size)
-    if window is None and not flash:
-        kinds = (FULL,) * len(kinds)
     sinks = flash.get("attention_sink_bias", fields.raw("add_swa_attention_sink_bias"))
     causal, eagle = fields.raw("is_causal"), fields.raw("eagle_config")
     return Head(

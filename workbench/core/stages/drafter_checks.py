@@ -6,7 +6,7 @@ from typing import Any
 
 from workbench.core import speculation
 from workbench.core.errors import Refused, cut
-from workbench.core.model import Model
+from workbench.core.model import SLIDING, Model
 from workbench.core.problems import ERROR, WARNING
 from workbench.core.runner import model_runner
 from workbench.core.stages.mtp_checks import check_mtp
@@ -38,6 +38,7 @@ def check_drafter(run: WorkingPlan, method: str) -> None:
         _check_head(run, method, draft)
     if draft is not None and record.layers is not None:
         _check_ranks(run, draft)
+        _check_window(run, method, draft)
     if draft is not None and method == speculation.DRAFT_MODEL:
         _check_decoder(run, draft)
 
@@ -136,6 +137,17 @@ def _other_methods(run: WorkingPlan, draft: Model) -> list[dict[str, Any]]:
         if one.class_name is not None
         and speculation.class_of_head(draft, one, rules) in rules.heads
     ]
+
+
+def _check_window(run: WorkingPlan, method: str, draft: Model) -> None:
+    # _resolve_layer_attention, models/qwen3_dflash.py of 0.33
+    rules, head = run.rules.speculation, draft.head
+    name = speculation.class_of_head(draft, rules.methods[method], rules)
+    if head is None or head.window_tokens is not None or name not in rules.asks_for_window:
+        return
+    if SLIDING in head.kinds:
+        operands = {"speculative_method": method, "architecture": name}
+        run.problem("draft_window_missing", operands=operands, draft=draft)
 
 
 def _check_decoder(run: WorkingPlan, draft: Model) -> None:

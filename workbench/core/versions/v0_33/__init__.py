@@ -147,6 +147,7 @@ SPECULATION = speculation.SpeculationRules(
     v1_only=frozenset({"suffix", "custom_class"}),
     v1_waits=frozenset({"ngram", "suffix", "custom_class"}),
     v2_only=frozenset({"dspark"}),
+    asks_for_window=frozenset({"DFlashDraftModel", "DFlash2DraftModel", "Qwen3DSparkModel"}),
 )
 
 V0_33 = V0_23.successor(
