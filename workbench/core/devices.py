@@ -14,6 +14,8 @@ from workbench.core.package_data import package_data
 if TYPE_CHECKING:
     from workbench.scenario.fields import Settings
 
+SET_BY_DEVICE = ("compute_capability", "device_memory_bytes")
+"""Fields that may be finer than a device says: they go where another one is named."""
 NOT_NAMES = frozenset({"amd", "geforce", "graphics", "instinct", "intel", "nvidia", "r", "tm"})
 """Words of a driver's name that people omit."""
 

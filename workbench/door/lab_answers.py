@@ -1,6 +1,6 @@
 """Questions that a lab is about, answered in sentences of their own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from math import ceil
 
@@ -17,7 +17,7 @@ from workbench.interop.questions import Question
 from workbench.views.backends import backend_record
 from workbench.views.offload.break_even import links_text, loaded_text
 from workbench.views.settings import changes_text, in_labels
-from workbench.views.units import bytes_text, counted, short_bytes_text, tokens_text
+from workbench.views.units import bytes_text, counted, range_text, short_bytes_text, tokens_text
 
 HOST_BYTES = 64 * 2**30
 """The host memory that the lab of offload starts with."""
@@ -117,11 +117,11 @@ def _longest(_question: Question, plan: Plan, _length: int) -> str:
         return ""
     if found[0] == plan.max_model_len:
         return f"A request may have all {most} of the max model length: the cache holds it."
-    least, range_text = found[0], f"{_range_text([f'{one:,}' for one in found])} tokens"
+    least, tokens = found[0], range_text(*map("{:,}".format, found))
     flag = f"--max-model-len {least}" if least else "a device with more memory"
     return (
-        f"The longest request that fits has {range_text}, of {most} that are allowed. vLLM starts "
-        f"for sure with {flag}."
+        f"The longest request that fits has {tokens} tokens, of {most} that are allowed. vLLM "
+        f"starts for sure with {flag}."
     )
 
 
@@ -157,18 +157,9 @@ def _cache(_question: Question, plan: Plan, _length: int) -> str:
     found = memory_answer(plan)
     if found.cache_bytes is None or found.tokens is None:
         return ""
-    sizes, tokens = found.cache_bytes, found.tokens
-    ranges = [
-        _range_text([short_bytes_text(max(one, 0)) for one in sizes]),
-        _range_text([f"{one:,}" for one in tokens]),
-    ]
-    return (
-        f"The KV cache gets {ranges[0]} on each GPU; vLLM would print a size of {ranges[1]} tokens."
-    )
-
-
-def _range_text(ends: Sequence[str]) -> str:
-    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+    size = range_text(*(short_bytes_text(max(one, 0)) for one in found.cache_bytes))
+    tokens = range_text(*map("{:,}".format, found.tokens))
+    return f"The KV cache gets {size} on each GPU; vLLM would print a size of {tokens} tokens."
 
 
 def concurrency_answer(times: float, plan: Plan, length: int) -> str:

@@ -248,10 +248,11 @@ def _fields(part: str, said: Iterable[tuple[str, Callable[..., Fields | None]]])
 def not_understood(part: str) -> ScenarioError:
     """Return the error for words that say nothing about a scenario, with the nearest model."""
     near = nearest_names(part.casefold(), (*DEVICES, *catalog_names()))
-    devices = [name for name in near if name in DEVICES]
-    hint = f" Nearest devices: {', '.join(devices)}." if devices else ""
+    hint = ""
     if near and near[0] not in DEVICES:
         hint = f" Nearest model: {near[0]}."
+    elif near:
+        hint = f" Nearest devices: {', '.join(name for name in near if name in DEVICES)}."
     message = (
         f"{shown(part)} is not understood. Expected a model, devices, a KV-cache dtype, MTP, "
         f"{', '.join(RANKS)}, EP, prefix caching, a vLLM version or a request length, for "

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from workbench.access.json_text import json_or_word
+from workbench.core.devices import SET_BY_DEVICE
 from workbench.core.errors import NEAREST, ConfigError, ScenarioError, WorkbenchError
 from workbench.interop.commands.command_line import read_command
 from workbench.interop.comparison import read_comparison
@@ -42,7 +43,6 @@ WANTED = (
     "Paste a `vllm serve` command, a start-up log or a config.json, or enter a model, for example "
     f"qwen3-next-80b-a3b. {ANSWERED}"
 )
-SET_BY_DEVICE = ("compute_capability", "device_memory_bytes")
 
 
 def understand(text: str, present: Scenario, model: str | None = None) -> Understood:
@@ -54,10 +54,8 @@ def understand(text: str, present: Scenario, model: str | None = None) -> Unders
     given = named_by_page(text.strip())
     if given.casefold() in HELP:
         raise ScenarioError("nothing_given", WANTED)
-    readers = (
-        *(_link, _json, _command, _comparison, _setting, _order, _question, _word, _description),
-    )
-    found = (read(given, present) for read in readers)
+    said = (_comparison, _setting, _order, _question, _word, _description)
+    found = (read(given, present) for read in (_link, _json, _command, *said))
     return next(filter(None, found), None) or _of_text(given, present, model)
 
 

@@ -33,6 +33,11 @@ def percent_text(value: float | None) -> str:
     return "none" if value is None else f"{value:.2f} %"
 
 
+def range_text(least: str, most: str) -> str:
+    """Return a text like "3 to 5"; one end where both are equal."""
+    return least if least == most else f"{least} to {most}"
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun: "1 block", "1,024 blocks"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

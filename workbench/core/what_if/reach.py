@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from workbench.core.arithmetic import GIB
 from workbench.core.capacity.blocks import longest_request
 from workbench.core.capacity.memory_answer import PERHAPS, UNKNOWN, YES, memory_answer
-from workbench.core.devices import DEVICES
+from workbench.core.devices import DEVICES, SET_BY_DEVICE
 from workbench.core.what_if.answers import Answers, answers
 from workbench.core.what_if.choices import tensor_parallel_sizes
 from workbench.core.what_if.next_steps import MOST_DEVICES
@@ -76,14 +76,12 @@ def _fewest(plan: Plan, name: str) -> Machine | None:
 
 
 def _tried(plan: Plan, name: str) -> Iterator[Machine]:
-    # what an explicit capability or memory says is of the present device
-    platform = DEVICES[name].platform
-    free = {"device": name, "platform": platform, "compute_capability": None}
+    machine = {"device": name, "platform": DEVICES[name].platform}
     for size in tensor_parallel_sizes(plan.model, MOST_DEVICES):
-        changes = {**free, "device_memory_bytes": None, "tensor_parallel": size}
+        changes = {**dict.fromkeys(SET_BY_DEVICE), **machine, "tensor_parallel": size}
         other = outcome_of(plan.model, plan.settings, trace=False, **changes).plan
         if other is not None:
-            machine = Machine(changes, answers(other))
-            yield machine
-            if machine.answers.starts in {YES, UNKNOWN}:
+            found = answers(other)
+            yield Machine(changes, found)
+            if found.starts in {YES, UNKNOWN}:
                 return

@@ -7,6 +7,7 @@ from workbench.core.byte_map.groups import GroupBytes, Meaning
 from workbench.core.byte_map.tensors import ByteMap
 from workbench.core.groups.layer_classes import layer_number
 from workbench.views.html import Html, join, note, table, tag
+from workbench.views.units import range_text
 
 HIDDEN = "hidden state"
 NAMED_LAYERS = 4
@@ -62,7 +63,7 @@ def segment_words(segment: segments.Segment) -> str:
     """Describe what all bytes of a segment have in common, for a hover text."""
     first, last, detail = segment.first, segment.last, segment.detail
     blocks = _span("block", first.block, last.block)
-    parts = first.part if first.part == last.part else f"{first.part} to {last.part}"
+    parts = range_text(first.part, last.part)
     words = [f"<b>{parts}</b> of {blocks}"]
     if detail not in {segments.BLOCK, segments.STRETCH}:
         if first.kernel_block is not None:

@@ -9,7 +9,7 @@ from workbench.scenario import FIELDS
 from workbench.views.door.buttons import button
 from workbench.views.html import Html, faint, join, tag
 from workbench.views.settings import in_labels
-from workbench.views.units import bytes_text, percent_text
+from workbench.views.units import bytes_text, percent_text, range_text
 
 MORE, LESS, SAME = "▲", "▼", "="
 
@@ -61,7 +61,7 @@ def _requests(one: Answers) -> str:
     if one.requests is None:
         return "?"
     least, most = one.requests
-    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    return range_text(f"{least:,}", f"{most:,}")
 
 
 def _requests_words(one: Answers) -> str:
