@@ -92,3 +92,15 @@ def test_the_pool_of_any_plan_is_found_from_what_any_version_prints_of_it(model,
         )
         assert tokens in {again.cache.printed_tokens, tokens_before_0_20(again)}
         assert again.cache.max_concurrency == pytest.approx(said, abs=0.011)
+
+
+@pytest.mark.parametrize(
+    ("model", "stages"), [("qwen3.5-27b", 3), ("nemotron-3-nano-30b-a3b", 4), ("gemma-3-27b", 2)]
+)
+def test_the_pool_of_pipeline_stages_is_that_of_the_stage_that_has_least(model, stages):
+    fields = {"pipeline_parallel": stages, "max_model_len": 32_768}
+    plan = wb.resolve(model, **fields, kv_cache_memory_bytes=11 * 2**30)
+    command = f"vllm serve {model} -pp {stages} --max-model-len 32768"
+    report = explain_log("\n".join([command, *plan.log_lines]))
+    assert report.reading.plan.cache.num_blocks == plan.cache.num_blocks
+    assert {line.verdict for line in report.lines} <= {AGREES, READ}
