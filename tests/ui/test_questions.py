@@ -9,6 +9,7 @@ import pytest
 
 import workbench as wb
 from tests.ui.panels import region
+from workbench.core.capacity.memory_estimate import weights_of
 from workbench.core.what_if.answers import answers
 from workbench.interop.questions import read_question
 from workbench.views.door.scenario_bar import LENGTHS, length_text
@@ -219,3 +220,31 @@ def test_a_question_about_another_model_says_what_stays_as_it_was():
     assert "As before: Device H100, Tensor parallel 4, KV-cache dtype fp8." in said
     door.submit("why this block size?")
     assert "As before" not in region(door, "understood")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("what does mamba-cache-mode align do?", "The meaning of align. A state is kept where"),
+        ("what is the difference between page and slot?", "The meaning of page and slot. page: Th"),
+        ("set max-num-seqs 512", "Max sequences 512."),
+        ("max model len 32k", "Max model length 32,000."),
+        ("how do I get rid of padding?", "Apply KV-cache dtype fp8 Gain: 146.81 MiB per request"),
+        ("what does fp8 KV bring?", "Apply KV-cache dtype fp8 Gain: 146.81 MiB per request"),
+        ("does 0.33 fix it?", "Apply vLLM version 0.33 Gain: prefix hits from 2,097 tokens"),
+        ("what does MTP cost?", "mtp needs layers for multi-token prediction in the checkpoint"),
+        ("cost of MTP 2 for qwen3-next-80b-a3b?", "Apply Speculative tokens 2, Speculative method"),
+        ("will it fit with fp8 weights?", "A question about nemotron-3-nano-30b-a3b, Quantization"),
+        ("how many 32k requests fit for qwen3-8b on 4 x H100?", "requests of 32,000 tokens fit on"),
+    ],
+)
+def test_what_a_user_asks_in_other_words_is_answered(text, words):
+    assert words in answer(text)[1]
+
+
+def test_weights_are_known_without_a_device_and_all_of_the_memory_with_one():
+    door, said = answer("how big are the weights?")
+    weights = weights_of(door.plan) / 2**30
+    assert f"The weights take {weights:.2f} GiB on each GPU. The rest needs a device." in said
+    _door, said = answer("how much memory do the weights take on H100?")
+    assert f"On each GPU: weights {weights:.2f} GiB (config.json), activations" in said

@@ -5,6 +5,7 @@ from fractions import Fraction
 from math import ceil
 
 from workbench.core.capacity.memory_answer import memory_answer
+from workbench.core.capacity.memory_estimate import weights_of
 from workbench.core.errors import WorkbenchError
 from workbench.core.groups.cache_spec import RING_SPEC
 from workbench.core.plan import Plan
@@ -153,6 +154,20 @@ def _token(_question: Question, plan: Plan, _length: int) -> str:
     )
 
 
+def _terms(_question: Question, plan: Plan, _length: int) -> str:
+    """Return what takes the memory of a GPU; without a device the weights, where they are known."""
+    found = memory_answer(plan)
+    if found.terms:
+        parts = (
+            f"{one.name} {short_bytes_text(one.size_bytes)} ({one.source})" for one in found.terms
+        )
+        return f"On each GPU: {', '.join(parts)}."
+    weights = weights_of(plan)
+    if weights is None:
+        return ""
+    return f"The weights take {short_bytes_text(weights)} on each GPU. The rest needs a device."
+
+
 def _cache(_question: Question, plan: Plan, _length: int) -> str:
     found = memory_answer(plan)
     if found.cache_bytes is None or found.tokens is None:
@@ -190,6 +205,7 @@ ANSWERS: dict[str, Callable[[Question, Plan, int], str]] = {
     "Offload and transfer": _offload,
     "longest": _longest,
     "request": _request,
+    "terms": _terms,
     "token": _token,
     "cache": _cache,
 }

@@ -17,6 +17,7 @@ from workbench.core.what_if.next_steps import (
     next_steps,
     single_changes,
 )
+from workbench.core.what_if.outcomes import outcome_of
 from workbench.core.what_if.reach import devices_with, machines
 from workbench.door.lab_answers import lab_answer
 from workbench.door.labs import LABS
@@ -30,7 +31,7 @@ from workbench.views.door.next_cards import SHOWN, gains_and_costs
 from workbench.views.door.tiles import STARTS, answer_to
 from workbench.views.door.trial import tried_words
 from workbench.views.html import Html, bullets, fold, join, prose, tag
-from workbench.views.settings import changes_text
+from workbench.views.settings import changes_text, in_labels
 from workbench.views.units import tokens_text
 
 LISTED = 7
@@ -130,11 +131,15 @@ def _choices(question: Question, plan: Plan, before: Answers) -> Iterator[Html]:
         yield from map(
             _with_gains, islice((one for one in steps if one.serves(question.goal)), SHOWN)
         )
-    single = (one for one in single_changes(plan) if next(iter(one)) in question.choices)
+    single = [one for one in single_changes(plan) if next(iter(one)) in question.choices]
+    if question.weighed:
+        single = [question.weighed]
     for changes in (*single, *({"rules": name} for name in question.releases)):
         step = next_step(plan, before, changes)
         if step is not None:
             yield _with_gains(step)
+        elif refused := outcome_of(plan.model, plan.settings, trace=False, **changes).refused:
+            yield join(tag("b", changes_text(changes)), ": ", in_labels(refused))
 
 
 def _with_gains(step: NextStep) -> Html:

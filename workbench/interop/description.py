@@ -109,7 +109,7 @@ def read_words(phrase: str) -> dict[str, Any]:
 
 LENGTH, COUNT = "length", "count"
 """Of requests, and of devices: they are not fields of a scenario."""
-OF_THE_CACHE = ("kv_cache_dtype", "num_speculative_tokens", "speculative_method")
+OF_THE_CACHE = ("kv_cache_dtype", "quantization", "num_speculative_tokens", "speculative_method")
 NAMED = frozenset({"model", "device", "rules", COUNT, *RANKS.values(), *OF_THE_CACHE})
 SHORTEST_NAME = 5
 """Letters of a name without a digit that are not an English word by chance."""
@@ -136,10 +136,10 @@ def _count(text: str | None) -> Fields:
     return {COUNT: NUMBERS.get(text.casefold()) or int(text)} if text else {}
 
 
-def _dtype(name: str) -> Fields | None:
-    allowed = FIELDS["kv_cache_dtype"].kind.candidates(RULE_SETS.newest)
+def _dtype(name: str, field: str = "kv_cache_dtype") -> Fields | None:
     found = SHORT_DTYPES.get(name.casefold(), name.casefold())
-    return {"kv_cache_dtype": found} if found in allowed else None
+    allowed = FIELDS[field].kind.candidates(RULE_SETS.newest)
+    return {field: found} if found in allowed else None
 
 
 def _mtp(count: str | None) -> Fields:
@@ -216,6 +216,10 @@ SAID: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
     (rf"({'|'.join(RANKS)})[ =]?(\d{{1,4}})", lambda word, n: {RANKS[word.upper()]: int(n)}),
     (r"ep|expert parallel", lambda: {"enable_expert_parallel": True}),
     (r"kv (\w+)|(\w+) kv", lambda first, last: _dtype(first or last)),
+    (
+        r"(?:(?:with|using) )?(\w+) (?:weights|checkpoint)",
+        lambda name: _dtype(name, "quantization"),
+    ),
     (r"(?!bf16|fp16)(\w+)", _dtype),
     (r"mtp ?(\d{1,3})?", _mtp),
     (r"(?:no|without) (?:speculat\w+(?: decoding)?|mtp|drafter|drafts?)", _no_drafter),

@@ -12,7 +12,7 @@ from workbench.scenario import FIELDS
 
 DEFINES = re.compile(
     r"(?:what(?:'s| is| are| does| do)|define|explain|(?:the )?(?:meaning|definition) of)\s+"
-    r"(?P<word>.+?)(?:\s+(?:means?|do))?[\s?.!]*",
+    r"(?:the difference between )?(?P<word>.+?)(?:\s+(?:means?|do))?[\s?.!]*",
     re.IGNORECASE,
 )
 LONGER = (" size", " mode", " layer")
@@ -38,14 +38,31 @@ def glossary() -> Mapping[str, tuple[Term, ...]]:
 def defined(text: str) -> Term | None:
     """Return the word that a line asks the meaning of; None for anything else.
 
-    Words are also found under a longer name: a hash block size with hash block.
+    Words are also found under a longer name: a hash block size with hash block. Two of them, with
+    "and" between them, are explained together.
     """
     found = DEFINES.fullmatch(text.strip())
     if found is None:
         return None
-    name, terms = _name(found["word"]), _by_name()
+    terms = [_known(name) for name in re.split(r" and | v | versu ", _name(found["word"]))]
+    every = [term for term in terms if term is not None]
+    if len(every) < len(terms) or len(every) == 1:
+        return every[0] if len(every) == len(terms) else None
+    meanings = (f"{term.word}: {term.meaning}" for term in every)
+    return Term(" and ".join(term.word for term in every), " ".join(meanings), every[0].lab)
+
+
+def _known(name: str) -> Term | None:
+    terms = _by_name()
     shorter = next((name.removesuffix(end) for end in LONGER if name.endswith(end)), name)
-    return terms.get(name) or terms.get(shorter)
+    return terms.get(name) or terms.get(shorter) or _of_value(name, terms)
+
+
+def _of_value(name: str, terms: Mapping[str, Term]) -> Term | None:
+    """Return the second word of two that are known: a value after its field."""
+    words = name.split()
+    pairs = ((" ".join(words[:at]), " ".join(words[at:])) for at in range(1, len(words)))
+    return next((terms[value] for field, value in pairs if terms.keys() >= {field, value}), None)
 
 
 @cache

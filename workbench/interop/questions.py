@@ -6,7 +6,7 @@ Words lead to an answer that the workbench has; nothing is generated.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,6 +75,8 @@ class Question:
     said: Description = field(default_factory=Description)
     choices: tuple[str, ...] = ()
     """Fields whose changes are weighed against each other."""
+    weighed: Mapping[str, Any] = field(default_factory=dict)
+    """Their values that the question names, to be compared with the present ones."""
     block_tokens: int | None = None
     """The block size in question."""
     is_wanted: bool = False
@@ -124,8 +126,8 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
         return None
     fields, unknown = _said(text)
     weighs = topic.view == "what_if"
-    if weighs:  # what is weighed is not set
-        fields = {name: value for name, value in fields.items() if name not in WEIGHED}
+    weighed = {name: value for name, value in fields.items() if weighs and name in WEIGHED}
+    fields = {name: value for name, value in fields.items() if name not in weighed}
     if topic == VERSIONS:
         fields.pop("rules", None)
     said = Description(fields, None if topic == WHY else _length(text))
@@ -140,6 +142,7 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
         said=said,
         unknown=unknown,
         choices=choices,
+        weighed=weighed,
         block_tokens=tokens,
         is_wanted=is_wanted,
         backend=_backend(text),
@@ -200,20 +203,13 @@ def _said(text: str) -> tuple[dict[str, Any], str]:
     """Return the devices, the model and the version that the words name, and an unknown name."""
     words = re.findall(r"[\w./-]*\w", text)
     fields: dict[str, Any] = {}
-    unknown = [one for one in words if NAME.fullmatch(one)]
-    for phrase in _phrases(words):
-        if found := read_words(phrase):
-            fields = {**found, **fields}
-            unknown = [one for one in unknown if one not in phrase.split()]
-    if "model" in fields:
-        unknown = []
+    for count in range(LONGEST_PHRASE, 0, -1):  # what a longer phrase says, no shorter one does
+        for start in range(len(words) - count + 1):
+            phrase = words[start : start + count]
+            if all(phrase) and (found := read_words(" ".join(phrase))):
+                fields = {**found, **fields}
+                words[start : start + count] = [""] * count
+    unknown = [] if "model" in fields else [one for one in words if NAME.fullmatch(one)]
     if "device" not in fields and (device := DEVICE.search(text)):
         unknown.append(device[0])
     return fields, unknown[0] if unknown else ""
-
-
-def _phrases(words: list[str]) -> Iterator[str]:
-    """Yield every few words in a row, the longest first."""
-    for count in range(LONGEST_PHRASE, 0, -1):
-        for start in range(len(words) - count + 1):
-            yield " ".join(words[start : start + count])

@@ -31,16 +31,18 @@ CONCURRENCY = re.compile(
     r"concurren\w+.*?(?<![\w.])(\d[\d,]*(?:\.\d+)?) ?(?:x|times)\b", re.IGNORECASE
 )
 """What vLLM prints of the longest requests: "Maximum concurrency ...: 1.90x"."""
+TERMS = r"weights?|parameters|activations?|(?:cuda[ -]?)?graphs?|(?:non|outside)[ -]torch"
+"""Words for what takes memory besides the cache."""
 BARE_WHY = (
     r"^why(?:\W+(?:is|are|was|does|do|not|so|this|that|it|these|the|my|exactly|numbers?|values?|"
     r"results?|big|large|high|much|many|small|low|few))*\W*$"
 )
 """A why about what is on the screen, and not about something else in the world."""
-WHY = Topic(rf"{BARE_WHY}|blocks?|sizes?|padding|page\w*|align\w*|state|{NUMBER}", "why")
+WHY = Topic(rf"{BARE_WHY}|blocks?|sizes?|padding|waste\w*|page\w*|align\w*|state|{NUMBER}", "why")
 BYTES = Topic(r"bytes?(?! per )|address|offset", "why", "Page bytes")
 VERSIONS = Topic(
     r"0\.\d\d.*0\.\d\d|(?:chang|differ)\w+ .*0\.\d\d|versions?|releases?|upgrad\w+|update[sd]?|"
-    r"#?37467.* chang\w+|chang\w+ .*#?37467",
+    r"#?37467.* chang\w+|chang\w+ .*#?37467|0\.\d\d (?:help|fix|solve|improve)\w*",
     "versions",
     "Versions",
 )
@@ -61,7 +63,8 @@ TOPICS = (
         "Groups and capacity",
     ),
     Topic(
-        r"or|vs|versus|better|best|improve|instead|faster|cheaper|worth|costs?|benefits?|"
+        r"or|vs|versus|better|best|improve|instead|faster|cheaper|worth|costs?|benefits?|brings?|"
+        r"gains?|saves?|helps?|"
         r"difference between",
         "what_if",
         "Sweeps",
@@ -70,8 +73,8 @@ TOPICS = (
         r"start\w*|support\w*|boot\w*|launch\w*|runs?|crash\w*|oom|fails?|errors?|work\w*", "start"
     ),
     Topic(
-        r"fits?|memory|concurren\w+|requests?|prompts?|users?|capacity|gpus?|cards?|batch size|"
-        r"context|(?:max\w*|longest) length|max\w*[-_ ]model[-_ ]len\w*",
+        rf"{TERMS}|fits?|memory|concurren\w+|requests?|prompts?|users?|capacity|gpus?|cards?|"
+        r"batch size|context|(?:max\w*|longest) length|max\w*[-_ ]model[-_ ]len\w*",
         "fits",
     ),
     WHY,
@@ -84,6 +87,9 @@ LENGTH = re.compile(r"(?<![\w.,])(?:(\d[\d,.]*[km])\b|(\d[\d,]{2,})[ -]tokens?\b
 OF_LENGTH = r"context|length|model len\w*|prompts?|requests?"
 NOT_DEVICES = r"requests|prompts|tokens|users|blocks|bytes|layers"
 SPECIAL = {
+    "terms": r"(?:size|memory|bytes|gib|gb|(?:how|what) (?:is|are|big|large|much|many)) .*"
+    rf"(?:{TERMS})|(?:{TERMS}) (?:takes?|uses?|needs?|size|memory|bytes|per (?:gpu|rank|device))|"
+    rf"^(?:{TERMS})\W*$",
     "token": r"per (?:one |single )?token",
     "cache": r"(?:how much|how big|how large|size of|tokens? of) .*cache|"
     r"cache (?:size|memory)|how many tokens",
@@ -91,7 +97,7 @@ SPECIAL = {
     rf"max\w*[-_]model[-_]len\w*|how (?:long|large|big) (?:can|may|could) .*(?:{OF_LENGTH})",
     "devices": r"(?:how many|fewest|minimum|smallest|cheapest|least|which|what) (?:\w+ )?"
     r"(?:gpus?(?! memory)|devices?|cards?|hardware)|(?:which|what) (?:tp|tensor[ -]parallel\w*)|"
-    rf"how many (?!{NOT_DEVICES})(?:\w+ ){{1,3}}(?:for|do|to|are)|"
+    rf"how many (?!(?:\w+ ){{0,2}}(?:{NOT_DEVICES}))(?:\w+ ){{1,3}}(?:for|do|to|are)|"
     r"(?:memory|vram) (?:do|does|is|i|we|to) .*(?:need|run|serve)",
     "request": r"(?:memory|bytes|gib|gb|vram|size|cache) .*(?:requests?|prompts?|users?|context)|"
     r"(?:requests?|prompts?|users?) (?:use|takes?|needs?|costs?)",
@@ -102,8 +108,8 @@ MEMORY = re.compile(
 )
 """The memory of a device that is named by nothing else: "a 24GB GPU"."""
 IMPROVES = (
-    r"reduc\w+|lower|less|smaller|avoid|shrink|more|increas\w+|improv\w+|raise|higher|shorten|"
-    r"make it|won't|doesn't|why not"
+    r"reduc\w+|lower|remove|get rid|eliminate|minimi[sz]e|less|smaller|avoid|shrink|more|"
+    r"increas\w+|improv\w+|raise|higher|shorten|make it|won't|doesn't|why not"
 )
 """Words for a goal: what changes serve it?"""
 GOALS = {"fits": "requests", "hits": "hits", "why": "padding", "start": "starts"}

@@ -63,15 +63,13 @@ class Integer(Kind):
         return self.named.get(value, integer_value(value))
 
     def parse(self, name: str, text: str) -> Any:
-        """See `Kind.parse`; commas between thousands are accepted."""
+        """See `Kind.parse`; commas between thousands are accepted, and 32k."""
         plain = text.strip().replace(",", "")
-        if not plain:
-            return None
-        try:
-            return int(plain)
-        except ValueError:
+        value = integer_value(plain) if plain else None
+        if isinstance(value, str):
             expected = f"an integer, or empty if vLLM is to decide.{self.hint(plain)}"
-            raise invalid("wrong_type", name, plain, expected) from None
+            raise invalid("wrong_type", name, plain, expected)
+        return value
 
 
 Tokens = partial(Integer, unit="tokens")

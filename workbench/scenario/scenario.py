@@ -14,6 +14,8 @@ from workbench.core.errors import ScenarioError, nearest_names, shown
 from workbench.core.versions import RULE_SETS, RuleSet
 from workbench.scenario.engine_fields import DEFAULT_MODEL, MODEL
 from workbench.scenario.fields import FIELDS, Settings
+from workbench.scenario.kinds import Kind
+from workbench.scenario.numbers import Integer
 
 OTHER_NAMES = {other: name for name, field in FIELDS.items() for other in field.other_names}
 """Suggested in errors, never accepted."""
@@ -152,12 +154,14 @@ def _wrong_type_error(error: ValidationError) -> ScenarioError:
 def value_of(name: str, text: str) -> Any:
     """Return a value written as text: JSON where it is JSON, else the bare word.
 
-    Only a field of numbers takes a number: "0.23" and "9.0" are names.
+    Only a field of numbers takes a number: "0.23" and "9.0" are names, and "32k" is 32,000.
     """
     value = json_or_word(text)
+    kind = FIELDS[name].kind if name in FIELDS else Kind()
+    if isinstance(kind, Integer):
+        return kind.read(value)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    takes_numbers = name in FIELDS and FIELDS[name].kind.json["type"] in ("integer", "number")
-    return text if is_number and not takes_numbers else value
+    return text if is_number and kind.json["type"] != "number" else value
 
 
 def random_scenarios(

@@ -22,7 +22,11 @@ EXAMPLE = "`tensor_parallel 1 2 4`"
 NONE = {"none", "null", "None"}
 AUTO = "auto"
 SWITCHES = {"on": True, "off": False}
-LABELS = {field.label.casefold(): name for name, field in FIELDS.items()}
+LABELS = {
+    words: name
+    for name, field in FIELDS.items()
+    for words in (*(name.replace("_", one) for one in " -"), field.label.casefold())
+}
 WORD = re.compile(r"\"[^\"]*\"|'[^']*'|[^\s,;=\"']+|[,;\n=]")
 SEPARATORS = (",", ";", "\n")
 LABEL = re.compile(

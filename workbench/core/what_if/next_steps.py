@@ -108,7 +108,7 @@ def single_changes(plan: Plan) -> Iterator[Mapping[str, Any]]:
 def _speculation(plan: Plan) -> Iterator[Mapping[str, Any]]:
     if plan.settings.num_speculative_tokens or plan.settings.speculative_method:
         yield {"num_speculative_tokens": 0, "speculative_method": None, "draft_model": None}
-    elif plan.model.mtp is not None:
+    else:
         yield {"num_speculative_tokens": 1, "speculative_method": "mtp"}
 
 
