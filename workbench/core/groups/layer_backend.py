@@ -58,6 +58,7 @@ def read_blocks(plan: Plan, group: Group) -> tuple[tuple[BlockSize, ...], ...]:
     """Return the kernel block sizes of each backend that reads attention layers of this group."""
     attention = plan.model.attention
     one = plan.draft_backend in {None, plan.backend} and not plan.layer_backends
+    one = one and plan.draft_supported in {(), plan.supported_kernel_block_sizes}
     # Most models have one backend: then no layer has to be looked at.
     if one and (attention is None or not plan.rules.companions(attention)):
         return (plan.supported_kernel_block_sizes,)

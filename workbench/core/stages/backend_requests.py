@@ -16,6 +16,17 @@ def supported_sizes(run: WorkingPlan, query: LayerQuery, backend: Backend) -> tu
     )
 
 
+def sizes_of_model(run: WorkingPlan, query: LayerQuery, backend: Backend) -> tuple[BlockSize, ...]:
+    """Return the kernel block sizes of a backend before it has a layer: for the model's heads."""
+    # get_supported_kernel_block_sizes without a spec asks the configuration, which is the target's
+    # for a drafter as well, save the dtype of the cache.
+    own = run.model.attention
+    if own is None or own is query.attention or query.attention.is_compressed:
+        return supported_sizes(run, query, backend)
+    model = LayerQuery.of(run)._replace(kv_cache_dtype=query.kv_cache_dtype)
+    return supported_sizes(run, model, backend)
+
+
 def reasons_against(run: WorkingPlan, query: LayerQuery, backend: Backend) -> list[str]:
     """Return every reason why `backend` is not available here; empty when it is valid."""
     if query.attention.value_head_size is not None:
@@ -27,7 +38,7 @@ def reasons_against(run: WorkingPlan, query: LayerQuery, backend: Backend) -> li
         return [] if named else [f"not available on {run.platform.title}"]
     # Platforms, or layers, that test a configuration; the others take what they know by name
     if run.platform.checks_backend or backend.compression:
-        return backend.reasons_against(query, supported_sizes(run, query, backend))
+        return backend.reasons_against(query, sizes_of_model(run, query, backend))
     if backend.name in run.rules.backends.on_request(query):
         checked = run.platform.name == "cpu" and run.rules.cpu_checks_kv_cache_dtype
         if checked and query.kv_cache_dtype not in backend.accepted_kv_cache_dtypes(query):

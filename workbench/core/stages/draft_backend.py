@@ -15,6 +15,7 @@ from workbench.core.stages.backend_choice import first_valid, not_valid_text, sa
 from workbench.core.stages.backend_requests import (
     noticed_backend,
     reasons_against,
+    sizes_of_model,
     supported_sizes,
 )
 from workbench.core.stages.drafter_checks import check_listed_kinds, check_ranks_of_runner
@@ -74,6 +75,8 @@ def draft_backend(run: WorkingPlan) -> None:
         state_block_of_draft(run, longest)
     attention, query = drafter.attention, _query(run, drafter)
     run.draft_kv_cache_dtype = dtype = query.kv_cache_dtype
+    # Blocks of a layer with a spec are read with the engine's configuration.
+    built = query._replace(kv_cache_dtype=run.kv_cache_dtype)
     if keeps_drafts_whole(run):
         query = query._replace(context_ranks=1, tests_context=False)
     requested = _requested(run, query)
@@ -106,8 +109,8 @@ def draft_backend(run: WorkingPlan) -> None:
         _not_exact(run)
     refuse_unbuilt(run, run.rules.backends[chosen], query)
     names = (*run.rules.companions(attention).values(), chosen)
-    found = [(one, supported_sizes(run, query, run.rules.backends[one])) for one in names]
-    run.draft_supported = found[-1][1]
+    found = [(one, sizes_of_model(run, built, run.rules.backends[one])) for one in names]
+    run.draft_supported = supported_sizes(run, built, record)
     run.backends = tuple({**dict(run.backends), **dict(found), **dict(run.backends)}.items())
 
 

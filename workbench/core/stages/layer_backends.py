@@ -77,11 +77,11 @@ def layer_backends(run: WorkingPlan) -> None:
     if plain_ones:
         run.plain_backend = chosen.get((attention, True, False), plain_ones[0])[0]
     # Phase 1 reads the sizes for the largest heads of the model, not for those of the layer.
-    used = dict(chosen[key] for key in keys)
-    whole = dict(run.backends)
-    companions = {name: sizes for name, sizes in run.backends if name != main.name}
+    companions = [name for name, _sizes in run.backends if name != main.name]
+    names, query = [*companions, *(chosen[key][0] for key in keys)], LayerQuery.of(run)
     run.backends = tuple(
-        (name, whole.get(name, sizes)) for name, sizes in (companions | used).items()
+        (name, supported_sizes(run, query, run.rules.backends[name]))
+        for name in dict.fromkeys(names)
     )
 
 

@@ -55,6 +55,7 @@ def build(config: Any, stage: int = 0) -> Rank:
 
     parallel, layers = config.parallel_config, config.compilation_config.static_forward_context
     parallel.rank = stage * parallel.tensor_parallel_size
+    _forget_backends()
     device.play_weights()
     with set_current_vllm_config(config):
         device.play_ranks(parallel, stage)
@@ -67,6 +68,15 @@ def build(config: Any, stage: int = 0) -> Rank:
             drafter.load_model(model)
         _check_aux_hidden_states(config, model)
     return Rank(config, model, set(layers) - target, drafter)
+
+
+def _forget_backends() -> None:
+    """Let layers choose their backends anew, as in the process that a stage has of its own."""
+    # The key lacks what backends read of the configuration, such as the target's head size.
+    from vllm.v1.attention import selector
+
+    for name in ("_cached_get_attn_backend", "_cached_get_mamba_attn_backend"):
+        getattr(selector, name).cache_clear()
 
 
 def _check_aux_hidden_states(config: Any, model: Any) -> None:

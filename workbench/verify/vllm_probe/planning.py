@@ -168,6 +168,7 @@ def _needing_a_device() -> Iterator[None]:
 
 def _kernel_block(rank: Rank, cache: Any) -> int | None:
     """Return what suits every layer that shares the blocks of the first attention layer."""
+    from vllm.config import set_current_vllm_config
     from vllm.v1.worker.utils import select_common_block_size
 
     layers, groups = rank.config.compilation_config.static_forward_context, cache.kv_cache_groups
@@ -175,14 +176,19 @@ def _kernel_block(rank: Rank, cache: Any) -> int | None:
     group = next((group for group in groups if first in group.layer_names), None)
     if group is None:
         return None
-    backends = {layers[name].get_attn_backend() for name in group.layer_names}
-    if len(backends) < 2:  # that of one alone is known
+    spec = group.kv_cache_spec
+    own = getattr(spec, "kv_cache_specs", None) or dict.fromkeys(group.layer_names, spec)
+    read = {(layers[name].get_attn_backend(), own[name]) for name in group.layer_names}
+    if len(read) < 2:  # that of one alone is known
         return None
     # Where groups have blocks of several sizes, that of the engine is the smallest in 0.33.
     block: int = group.kv_cache_spec.block_size
     if any(map(_is_block_outermost, cache.kv_cache_tensors)):
         return block
-    size: int = select_common_block_size(block, list(backends))
+    backends, specs = zip(*read, strict=True)
+    given = {"backends": list(backends), "kv_cache_specs": list(specs)}
+    with set_current_vllm_config(rank.config):
+        size: int = select_common_block_size(block, **known(select_common_block_size, given))
     return size
 
 
