@@ -99,6 +99,17 @@ PROBLEMS = [
         id="head-without-its-window",
     ),
     pytest.param(
+        {
+            **DRAFTED,
+            "model": "deepseek-v2-lite",
+            "draft_model": DRAFT | {"layer_types": ["sliding_attention"], "sliding_window": 512},
+        },
+        "draft_window_with_latents",
+        "MLA is not supported for slidingwindow",
+        {"rules": "0.33"},
+        id="sliding-head-after-latents",
+    ),
+    pytest.param(
         {"model": catalog_config("gemma-2-9b") | {"tie_word_embeddings": False}, "rules": "0.23"},
         "head_not_as_asserted",
         "",

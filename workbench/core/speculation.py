@@ -121,6 +121,8 @@ class SpeculationRules:
     """Methods that the V2 model runner does not run."""
     asks_for_window: frozenset[str] = frozenset()
     """Classes of heads that stop where a layer is to slide and the file has no window in use."""
+    latents_bar_windows: bool = False
+    """No layer slides where the target keeps latents."""
     v2_only: frozenset[str] = frozenset()
     """Methods that the V1 model runner does not run."""
     v1_waits: frozenset[str] = frozenset()

@@ -39,6 +39,7 @@ def check_drafter(run: WorkingPlan, method: str) -> None:
     if draft is not None and record.layers is not None:
         _check_ranks(run, draft)
         _check_window(run, method, draft)
+        _check_latents(run)
     if draft is not None and method == speculation.DRAFT_MODEL:
         _check_decoder(run, draft)
 
@@ -148,6 +149,15 @@ def _check_window(run: WorkingPlan, method: str, draft: Model) -> None:
     if SLIDING in head.kinds:
         operands = {"speculative_method": method, "architecture": name}
         run.problem("draft_window_missing", operands=operands, draft=draft)
+
+
+def _check_latents(run: WorkingPlan) -> None:
+    # Attention.get_kv_cache_spec: 0.33 asks the layer's backend, 0.23 the target
+    own, found = run.model.attention, run.drafter
+    is_barred = own is not None and own.use_mla and run.rules.speculation.latents_bar_windows
+    if is_barred and found and any(layer.kind == SLIDING for layer in found.layers):
+        operands = {"window_tokens": found.attention.window_tokens}
+        run.problem("draft_window_with_latents", operands=operands)
 
 
 def _check_decoder(run: WorkingPlan, draft: Model) -> None:

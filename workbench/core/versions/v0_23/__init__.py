@@ -92,6 +92,7 @@ SPECULATION = SpeculationRules(
     declared_only=frozenset({"deepseek_v3", "deepseek_v32", "deepseek_v4", "glm4_moe"}),
     asks_every_eagle3=True,
     compares_embeddings=True,
+    latents_bar_windows=True,
     finds_no_kind=step_cuts_mtp_layers,
     heads=frozenset(
         {
