@@ -48,7 +48,6 @@ SIDE = (
     KEYS("STEP5_CSA_TAIL_RING", supported=M1, capabilities=STEP5, cuda_graphs="ALWAYS"),
     Backend(
         "QWEN4_EXP_QSA_TRITON",
-        returns_lse=True,
         platforms=("cuda", "rocm"),
         supported=M16,
         is_helper=True,
