@@ -6,6 +6,7 @@ import ast
 import json
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -58,117 +59,71 @@ def test_every_change_is_a_valid_program_of_its_own(points):
     assert len(programs) > 0.95 * len(found)
 
 
-def test_defaults_are_judged_by_the_tests_of_their_function(points, tmp_path):
+@pytest.fixture
+def project(points, tmp_path):
+    """Return what judges a change of the only file of a small project."""
     from mutation_cover import Area, Cover
 
-    (tmp_path / "code").mkdir()
-    (tmp_path / "code/x.py").write_text("class Key:\n    def of(self, n=0):\n        return n\n")
-    reached = {("code/x.py", 3): ["tests/test_x.py::test_of"]}
-    seconds = dict.fromkeys(reached["code/x.py", 3], 0.1)
-    cover = Cover(Area("x", "code", ()), tmp_path, seconds, reached)
-    [mutant] = points.mutants((tmp_path / "code/x.py").read_bytes(), "code/x.py")
-    assert mutant.line == 2
-    assert cover.tests_of(mutant) == ["tests/test_x.py::test_of"]
+    def judges(code, reached=(), tests=(), seconds=()):
+        files = {"code/x.py": code, **{f"tests/test_{name}.py": text for name, text in tests}}
+        for name, text in files.items():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(text)
+        found = {("code/x.py", line): set(names) for line, names in dict(reached).items()}
+        times = dict(seconds) or dict.fromkeys(chain.from_iterable(found.values()), 0.1)
+        cover = Cover(Area("x", "code", ("tests",)), tmp_path, times, found)
+        changes = points.mutants(code.encode(), "code/x.py")
+        return {one.line: cover.tests_of(one) for one in changes}
+
+    return judges
 
 
-def test_what_defines_nothing_is_judged_by_the_tests_of_its_file(points, tmp_path):
-    from mutation_cover import Area, Cover
-
-    (tmp_path / "code").mkdir()
-    source = b"import sys\n\nif sys.maxsize > 2:\n    import json\n\ndef f():\n    return json\n"
-    (tmp_path / "code/x.py").write_bytes(source)
-    reached = {("code/x.py", 7): ["tests/test_x.py::test_f"], ("code/y.py", 1): ["other"]}
-    seconds = {"tests/test_x.py::test_f": 0.1, "other": 0.1}
-    cover = Cover(Area("x", "code", ()), tmp_path, seconds, reached)
-    judges = [cover.tests_of(mutant) for mutant in points.mutants(source, "code/x.py")]
-    assert judges
-    assert all(tests == ["tests/test_x.py::test_f"] for tests in judges)
+def test_defaults_are_judged_by_the_tests_of_their_function(project):
+    code = "class Key:\n    def of(self, n=0):\n        return n\n\n\ndef f():\n    return 1\n"
+    assert project(code, {2: ["test_of"], 6: ["test_f"]})[2][0] == "test_of"
 
 
-def test_a_table_is_judged_first_by_the_tests_that_import_it(points, tmp_path):
-    from mutation_cover import Area, Cover
+def test_a_kernel_is_judged_by_the_tests_that_interpret_it(project):
+    """Triton names it by the line of its decorator."""
+    code = "@triton.jit\ndef kernel(n):\n    return n + 1\n\n\ndef f():\n    return 1\n"
+    assert project(code, {1: ["test_kernel"], 6: ["test_f"]})[3][0] == "test_kernel"
 
-    (tmp_path / "code").mkdir()
-    source = b"SIZES = (16, 32)\n\ndef f():\n    return SIZES\n"
-    (tmp_path / "code/x.py").write_bytes(source)
-    (tmp_path / "tests").mkdir()
-    for name, imports in (("one", "f"), ("two", "SIZES")):
-        (tmp_path / f"tests/test_{name}.py").write_text(f"from code.x import {imports}\n")
+
+def test_other_tests_of_a_file_judge_last_as_values_are_remembered(project):
+    first, second = "tests/test_x.py::test_a", "tests/test_x.py::test_b"
+    times = {second: 0.1, first: 9.0, "tests/test_y.py::test": 0.1}
+    assert project("def f():\n    return 1\n", {1: [first]}, seconds=times) == {2: [first, second]}
+
+
+def test_what_no_function_has_is_judged_by_the_tests_of_its_file(project):
+    code = "import sys\n\nif sys.maxsize > 2:\n    import json\n\ndef f():\n    return json\n"
+    judges = project(code, {6: ["tests/test_x.py::test_f"]})
+    assert judges == {3: ["tests/test_x.py::test_f"]}
+
+
+def test_a_table_is_judged_first_by_the_tests_that_name_it(project):
+    code = "SIZES = (16, 32)\n\ndef f():\n    return SIZES\n"
     one, two = "tests/test_one.py::test_f", "tests/test_two.py::test_sizes"
-    area = Area("x", "code", ("tests",))
-    cover = Cover(area, tmp_path, {one: 0.1, two: 9.0}, {("code/x.py", 4): [one]})
-    mutant = next(points.mutants(source, "code/x.py"))
-    assert cover.tests_of(mutant) == [two, one]
+    tests = [
+        (name, f"from code.x import {what}\n") for name, what in (("one", "f"), ("two", "SIZES"))
+    ]
+    judges = project(code, {3: [one]}, tests, {one: 0.1, two: 9.0})
+    assert judges == {1: [two, one]}
 
 
-PROGRAM = """
-def compiled():
-    return 1 + 1
+def test_a_program_is_judged_by_the_tests_that_start_it(project):
+    code = "def main():\n    return 1\n"
+    text = "subprocess.run([sys.executable, '-m', 'code.x'])\n"
+    times = {"tests/test_a.py::test": 0.1, "tests/test_b.py::test": 9.0}
+    judges = project(code, tests=[("a", ""), ("b", text)], seconds=times)
+    assert judges == {2: ["tests/test_b.py::test"]}
 
 
-def main():
-    compiled()
-
-
-if __name__ == "__main__":
-    main()
-"""
-STARTER = """
-WORKER = "code.parts.worker"
-
-
-def inspect():
-    run(WORKER)
-"""
-NAMESAKE = """
-def main():
-    compiled()
-
-
-def go():
-    main()
-"""
-
-
-def test_a_program_is_judged_first_by_the_tests_of_what_starts_it(points, tmp_path):
-    from mutation_cover import Area, Cover
-
-    (tmp_path / "code").mkdir()
-    for name, text in (("worker", PROGRAM), ("api", STARTER), ("other", NAMESAKE)):
-        (tmp_path / f"code/{name}.py").write_text(text)
-    reached = {("code/api.py", 6): ["test_start"], ("code/other.py", 7): ["test_go"]}
-    seconds = {"test_start": 0.2, "test_go": 0.1}
-    cover = Cover(Area("x", "code", ()), tmp_path, seconds, reached)
-    found = list(points.mutants(PROGRAM.encode(), "code/worker.py"))
-    inside = [one for one in found if one.function]
-    assert {one.function for one in inside} == {"compiled", "main"}
-    assert {tuple(cover.tests_of(one)) for one in inside} == {("test_start", "test_go")}
-
-
-def test_what_no_note_reaches_is_judged_by_its_file_or_by_what_names_it(points, tmp_path):
-    from mutation_cover import Area, Cover
-
-    (tmp_path / "code").mkdir()
-    (tmp_path / "code/x.py").write_text(
-        "def f():\n    return 1\n\n\ndef traced(n):\n    return n + 1\n"
-    )
-    (tmp_path / "code/started.py").write_text("def g():\n    return 2\n")
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests/test_a.py").write_text("")
-    (tmp_path / "tests/test_b.py").write_text("RUN = 'from code.started import g; g()'\n")
-    a, b = "tests/test_a.py::test_f", "tests/test_b.py::test_run"
-    cover = Cover(
-        Area("x", "code", ("tests",)), tmp_path, {a: 9.0, b: 9.0}, {("code/x.py", 2): [a]}
-    )
-
-    def judges(file):
-        found = points.mutants((tmp_path / file).read_bytes(), file)
-        return {one.function: cover.tests_of(one) for one in found}
-
-    assert judges("code/x.py") == {"f": [a], "traced": [a]}
-    assert judges("code/started.py") == {"g": [b]}
-    (tmp_path / "tests/test_b.py").write_text("")
-    assert judges("code/started.py") == {"g": [a]}
+def test_what_nothing_calls_or_names_is_judged_by_all_that_import_it(project):
+    imports, other = "tests/test_a.py::test", "tests/test_b.py::test"
+    judges = project("LIMIT = 2\n", {0: ["tests/test_a.py"]}, seconds={imports: 0.1, other: 0.1})
+    assert judges == {1: [imports]}
+    assert project("LIMIT = 2\n", seconds={imports: 0.1, other: 0.1}) == {1: [imports, other]}
 
 
 def test_text_types_and_messages_stay(points):

@@ -2,9 +2,9 @@
 
     .venv/bin/python tools/mutants.py [--seconds 900] [--seed 0] [--count N] [--only TEXT]
 
-Works in copies of the checkout. Judges of a change are the tests of its area that reach the changed
-block of code, one case of every test first, the quickest first; a failure ends the run. What tests
-reach is measured once per state of the code (`mutation_cover.py`), and every one has to pass then;
+Works in copies of the checkout. Judges of a change are the tests of its area that call the changed
+function, one case of every test first, the quickest first; a failure ends the run. What tests call
+is measured once per state of the code (`mutation_cover.py`), and every one has to pass then;
 `--mapping` limits the time for that, and the next run goes on with the files that are left.
 What takes longer than `--patience` seconds is listed as undecided. Slow tests do not take part.
 Exit code 1: fewer than 95 % of the decided changes of some area were noticed, apart from those that

@@ -6,6 +6,7 @@ import ast
 import hashlib
 import json
 import random
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,23 +17,14 @@ from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
 
-from mutation_names import defined_by, entries, imported, names_in, names_module, started
-from mutation_points import BODIES, Mutant, blocks
-from mutation_runs import Request, Runner
+from mutation_points import Mutant
+from mutation_runs import IMPORT, Place, Request, Runner
 
 MOST = 4000
 """Tests that run on a change."""
-RARE = 10
-"""Tests of each branch of a changed statement that run before all others."""
-TABLES = (ast.Assign, ast.AnnAssign, ast.ClassDef)
-"""What has a name of its own and mentions others: a class mentions the types of its fields."""
 CALLED = (ast.FunctionDef, ast.AsyncFunctionDef)
-ROUNDS = 6
-"""How far names are followed from a table, or from a kernel, to the functions that use it."""
-Block = tuple[str, int]
-"""A file and the first line of a block."""
-Reached = tuple[str, float, list[Block]]
-"""A test, its processor time, and the blocks that it reaches."""
+Reached = tuple[str, float, list[Place]]
+"""A test, its processor time, and the functions that it calls."""
 
 
 @dataclass(frozen=True)
@@ -54,108 +46,78 @@ class Area:
 
 @dataclass
 class Cover:
-    """The tests of an area, and the blocks of code that each of them reaches."""
+    """The tests of an area, and the functions that each of them calls."""
 
     area: Area
     root: Path
     seconds: dict[str, float]
     """Processor time of every test that passed, by node id."""
-    reached: dict[Block, list[str]]
-    """The tests that reach a block."""
+    reached: dict[Place, set[str]]
+    """The tests that call a function; a file of tests, if it is called while it is imported."""
 
     def tests_of(self, mutant: Mutant) -> list[str]:
         """Return the tests that may notice a change, those first that say most for the least time.
 
-        After those that reach it come others: what torch traces, or a process of its own runs, is
-        reached without a note.
+        Those that call the function come first, then the others of their files: a value can be
+        remembered from an earlier test. Then come those that name it, or call what names it, and
+        those that name its module: what a process of its own runs is called without a note.
         """
-        file = mutant.file
-        tests = [*self.reaching(mutant), *self.tests_of_file(file), *self.namers(file)]
-        return list(dict.fromkeys(tests or self.tests_of_folder(file)))[:MOST]
+        file, line = mutant.file, mutant.line
+        module = ".".join(Path(file).with_suffix("").parts[-2:])
+        noted, names = self.calling(self.around(file, line)), self.names_at(file, line)
+        of_file = self.calling(one for one in self.reached if one[0] == file and one[1] != IMPORT)
+        groups = [
+            *(noted, self.alongside(noted), self.alongside(self.files_with(names))),
+            *(set() if noted else self.calling(self.users(names)), of_file),
+            *(self.alongside(of_file), self.alongside(self.files_with({module}))),
+        ]
+        if not any(groups):
+            imported = self.alongside(self.reached.get((file, IMPORT), ()))
+            groups.append(imported or set(self.seconds))
+        tests = chain.from_iterable(in_turns(some, self.seconds) for some in groups)
+        return list(dict.fromkeys(tests))[:MOST]
 
-    def reaching(self, mutant: Mutant) -> list[str]:
-        """Return the tests that reach a change, or what uses the names that it defines."""
-        block = self.block_at(mutant.file, mutant.line)
-        if block and block in self.reached:
-            rare = sorted(self.branches_at(mutant.file, mutant.line), key=len)
-            first = chain.from_iterable(in_turns(some, self.seconds)[:RARE] for some in rare)
-            rest = in_turns(self.reached[block], self.seconds)
-            return [*first, *rest]
-        wanted = self.names_at(mutant.file, mutant.line)
-        # a name such as `main` means the one of its own file first
-        followed = [*self.followed(wanted, {mutant.file}), *self.followed(wanted)]
-        return [*self.importers(wanted), *followed]
+    def calling(self, places: Iterable[Place]) -> set[str]:
+        """Return the tests that call one of these functions."""
+        found = chain.from_iterable(self.reached.get(place, ()) for place in places)
+        return {one for one in found if one in self.seconds}
 
-    def followed(self, names: set[str], files: set[str] | None = None) -> list[str]:
-        """Return the tests of what uses names, and of what uses that in turn, nearest first.
+    def alongside(self, tests: Iterable[str]) -> set[str]:
+        """Return all tests of the files that have one of these, or that are these."""
+        files = {one.partition("::")[0] for one in tests}
+        return {test for test in self.seconds if test.partition("::")[0] in files}
 
-        files: where a user is sought; where none is there, in all files.
-        """
-        tests: dict[str, None] = {}
-        wanted = names
-        for _ in range(ROUNDS):
-            users = [one for one in self.places if one[1] & wanted and not one[2] & wanted]
-            if files is not None:
-                users = [one for one in users if one[0][0] in files] or users
-                files = {where[0] for where, _, _ in users}
-            found = chain.from_iterable(self.reached.get(where, ()) for where, _, _ in users)
-            tests.update(dict.fromkeys(in_turns(set(found), self.seconds)))
-            new = set().union(*(own for where, _, own in users if where not in self.reached))
-            wanted = new if files is not None else wanted | new
-        return list(tests)
+    def files_with(self, names: set[str]) -> set[str]:
+        """Return the files of tests that name something, also in the text of a program."""
+        words = [re.compile(rf"\b{re.escape(name)}\b") for name in names]
+        found = self.texts.items()
+        return {file for file, text in found if any(word.search(text) for word in words)}
 
-    def importers(self, names: set[str]) -> list[str]:
-        """Return the tests of files that import a name: they can read a table themselves."""
-        files = {
-            file for file in self.area.test_files(self.root) if names & imported(self.root / file)
-        }
-        tests = (test for test in self.seconds if test.partition("::")[0] in files)
-        return in_turns(tests, self.seconds)
+    def users(self, names: set[str]) -> set[Place]:
+        """Return the functions of the area that use a name."""
+        found = (
+            [(file, line) for line in starts(one)]
+            for file, tree in self.trees.items()
+            for one in ast.walk(tree)
+            if isinstance(one, CALLED) and names & set(names_in(one))
+        )
+        return set(chain.from_iterable(found))
 
-    def tests_of_file(self, file: str) -> list[str]:
-        """Return the tests that reach any block of a file."""
-        found = (tests for (name, _), tests in self.reached.items() if name == file)
-        return in_turns(set(chain.from_iterable(found)), self.seconds)
-
-    def tests_of_folder(self, file: str) -> list[str]:
-        """Return the tests that reach any block of the files alongside."""
-        folder = Path(file).parent
-        found = (tests for (name, _), tests in self.reached.items() if Path(name).parent == folder)
-        return in_turns(set(chain.from_iterable(found)), self.seconds)
-
-    def namers(self, file: str) -> list[str]:
-        """Return the tests of files that name a module, also in the text of a program."""
-        files = {
-            one for one in self.area.test_files(self.root) if names_module(self.root / one, file)
-        }
-        tests = (test for test in self.seconds if test.partition("::")[0] in files)
-        return in_turns(tests, self.seconds)
-
-    def block_at(self, file: str, line: int) -> Block | None:
-        """Return the innermost block around a line of a file; None outside of functions.
-
-        Defaults of a function are in its block.
-        """
-        around = [one for one in self.spans[file] if one[0] <= line <= one[1]]
-        return (file, max(around)[2]) if around else None
-
-    def branches_at(self, file: str, line: int) -> list[list[str]]:
-        """Return the tests that reach each block of the statement that begins at a line."""
-        found = (one for one in ast.walk(self.trees[file]) if getattr(one, "lineno", 0) == line)
-        bodies = (getattr(one, name, None) for one in found for name in BODIES)
-        starts = (body[0].lineno for body in bodies if body and isinstance(body, list))
-        return [self.reached.get((file, start), []) for start in starts]
+    def around(self, file: str, line: int) -> set[Place]:
+        """Return where the innermost function around a line may be noted; defaults are in it."""
+        found = [
+            one
+            for one in ast.walk(self.trees[file])
+            if isinstance(one, CALLED) and starts(one)[0] <= line <= (one.end_lineno or 0)
+        ]
+        return {(file, one) for one in starts(found[-1])} if found else set()
 
     def names_at(self, file: str, line: int) -> set[str]:
-        """Return what a line outside of reached blocks defines: a table, a field, a function."""
-        body, found = self.trees[file].body, set[str]()
-        while around := [one for one in body if one.lineno <= line <= (one.end_lineno or 0)]:
-            found = defined_by(around[0]) or found
-            body = around[0].body if isinstance(around[0], ast.ClassDef) else []
-            for one in ast.walk(around[0]):
-                if isinstance(one, ast.keyword) and one.lineno <= line <= (one.end_lineno or 0):
-                    found = {one.arg} if one.arg else found
-        return found
+        """Return what the statement of a module around a line defines."""
+        around = (
+            one for one in self.trees[file].body if one.lineno <= line <= (one.end_lineno or 0)
+        )
+        return set(chain.from_iterable(map(defined_by, around)))
 
     @cached_property
     def trees(self) -> dict[str, ast.Module]:
@@ -164,35 +126,37 @@ class Cover:
         return {str(one.relative_to(self.root)): ast.parse(one.read_bytes()) for one in files}
 
     @cached_property
-    def spans(self) -> dict[str, list[tuple[int, int, int]]]:
-        """First and last line of every block, and the line that it is named by; by file."""
-        return {
-            file: [
-                *((one[0].lineno, one[-1].end_lineno or 0, one[0].lineno) for one in blocks(tree)),
-                *(
-                    (one.lineno, one.body[0].lineno - 1, one.body[0].lineno)
-                    for one in ast.walk(tree)
-                    if isinstance(one, CALLED)
-                ),
-            ]
-            for file, tree in self.trees.items()
-        }
+    def texts(self) -> dict[str, str]:
+        """The files of tests."""
+        files = self.area.test_files(self.root)
+        return {file: (self.root / file).read_text(encoding="utf-8") for file in files}
 
-    @cached_property
-    def places(self) -> list[tuple[Block, set[str], set[str]]]:
-        """Every block and every table: where it is, the names in it, the table's own names."""
-        found: list[tuple[Block, set[str], set[str]]] = []
-        for file, tree in self.trees.items():
-            tables: list[ast.stmt] = [one for one in tree.body if isinstance(one, TABLES)]
-            # Triton runs the text of a kernel, so that no block of it is reached: who calls it?
-            named = {id(one.body): {one.name} for one in ast.walk(tree) if isinstance(one, CALLED)}
-            for body in [*blocks(tree), *([one] for one in (*tables, *entries(tree)))]:
-                names = {name for one in body for name in names_in(one)}
-                own = defined_by(body[0]) if body[0] in tables else named.get(id(body), set())
-                if body[0] in tree.body and body[0] not in tables:
-                    own = {started(Path(file).with_suffix("").parts[-1])}
-                found.append(((file, body[0].lineno), names, own))
-        return found
+
+def starts(function: ast.FunctionDef | ast.AsyncFunctionDef) -> range:
+    """Return the lines before the body: calls are noted at `def`, those of kernels before it."""
+    first = min(one.lineno for one in (function, *function.decorator_list))
+    return range(first, max(first + 1, function.body[0].lineno))
+
+
+def names_in(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a piece of code mentions."""
+    for one in ast.walk(node):
+        match one:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.keyword(arg=str(name)):
+                yield name
+
+
+def defined_by(node: ast.stmt) -> set[str]:
+    """Return the names that a statement defines."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return {name}
+        case ast.Assign(targets=targets):
+            every = chain.from_iterable(map(ast.walk, targets))
+            return {one.id for one in every if isinstance(one, ast.Name)}
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return {name}
+    return set()
 
 
 def in_turns(tests: Iterable[str], seconds: dict[str, float]) -> list[str]:
@@ -219,13 +183,14 @@ def cover(area: Area, root: Path, runners: Sequence[Runner], seconds: float) -> 
         kept.write_text(json.dumps(known))
     print(f"{area.name}: {len(known)} of {len(files)} test files may judge", flush=True)
     durations: dict[str, float] = {}
-    reached: dict[Block, list[str]] = defaultdict(list)
+    reached: dict[Place, set[str]] = defaultdict(set)
     for file in known:
-        places = [(path, line) for path, line in known[file]["blocks"]]
+        places = [(path, line) for path, line in known[file]["places"]]
         for test, needed, numbers in known[file]["tests"]:
-            durations[test] = needed
+            if test != file:
+                durations[test] = needed
             for number in numbers:
-                reached[places[number]].append(test)
+                reached[places[number]].add(test)
     return Cover(area, root, durations, reached)
 
 
@@ -238,14 +203,14 @@ def digest(*paths: Path) -> str:
 
 
 def packed(tests: list[Reached]) -> dict[str, list]:
-    """Return the tests of a file with numbers in place of blocks, and the blocks."""
+    """Return the tests of a file with numbers for the functions, and the functions."""
     places = sorted({(file, line) for _, _, found in tests for file, line in found})
     number = {place: index for index, place in enumerate(places)}
     short = [
         [test, needed, [number[file, line] for file, line in found]]
         for test, needed, found in tests
     ]
-    return {"blocks": places, "tests": short}
+    return {"places": places, "tests": short}
 
 
 def measured(

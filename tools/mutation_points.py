@@ -33,7 +33,6 @@ SWAPS: dict[type, type] = {
     ast.Or: ast.And,
 }
 CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
-BODIES = ("body", "orelse", "finalbody")
 DEFENSIVE = {"strict", "maxsize", "repr", "compare", "check", "daemon"}
 """Keywords whose value changes what is refused or shown, never what is computed."""
 
@@ -79,27 +78,6 @@ def mutants(source: bytes, file: str) -> Iterator[Mutant]:
             after = f"({text})" if isinstance(changed, ast.expr) else text
             before = " ".join(source[slice(*span)].decode().split())
             yield Mutant(file, target.lineno, function, before, after, span)
-
-
-def blocks(tree: ast.AST) -> list[list[ast.stmt]]:
-    """Return every list of statements inside functions that runs from its first statement on."""
-    found: dict[int, list[ast.stmt]] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            for inner in ast.walk(node):
-                for name in () if isinstance(inner, ast.ClassDef) else BODIES:
-                    if body := getattr(inner, name, None):
-                        found.update({id(body): body} if isinstance(body, list) else {})
-    return list(found.values())
-
-
-def enter(body: list[ast.stmt], file: str) -> None:
-    """Let a block begin with a call of `__reached__`, after its docstring if it has one."""
-    first = body[0]
-    values: list[ast.expr] = [ast.Constant(file), ast.Constant(first.lineno)]
-    call = ast.Expr(ast.Call(ast.Name("__reached__", ast.Load()), values, []))
-    is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-    body.insert(int(is_text), ast.fix_missing_locations(ast.copy_location(call, first)))
 
 
 def _inner(node: ast.AST, around: str) -> str:

@@ -2,7 +2,7 @@
 
 Started as a program in a copy of the checkout, it reads one `Request` per line and answers with
 pytest's exit code, or null: not in time. A fork imports the changed code anew, as a new process
-would. A request with `map_to` writes there which blocks of code every test reaches.
+would. A request with `map_to` writes there which functions every test calls.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
-import functools
-import gc
 import importlib
 import importlib.machinery
 import json
@@ -20,11 +18,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-
-from mutation_points import blocks, enter
 
 LOADED = ("pytest", "hypothesis", "numpy", "torch", "triton")
 """What every fork finds imported. None of it may import the code that is changed."""
@@ -33,7 +30,10 @@ PYTEST = (
     *("-m", "not browser and not notebook and not slow"),
 )
 ENVIRONMENT = {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-CACHED = type(functools.lru_cache(len))
+Place = tuple[str, int]
+"""A file, and the line where a function of it begins."""
+IMPORT = 0
+"""The line that is noted when a module is imported."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Request:
     seconds: float
     map_to: str = ""
     code: str = ""
-    """With `map_to`: the folder whose blocks are noted."""
+    """With `map_to`: the folder whose functions are noted."""
 
 
 class Runner:
@@ -85,33 +85,30 @@ class Runner:
 
 
 class Plugin:
-    """Orders the tests of a request, and notes what each of them reaches."""
+    """Orders the tests of a request, and notes which functions each of them calls."""
 
     def __init__(self, request: Request) -> None:
         self.rank = {test: rank for rank, test in enumerate(request.tests)}
-        self.reached: set[tuple[str, int]] | None = None
-        self.caches: list[Any] = []
-        self.tests: list[tuple[str, float, list[tuple[str, int]]]] = []
+        self.file = request.files[0]
+        self.reached = note_calls(Path(request.code).resolve()) if request.map_to else None
+        self.tests: list[tuple[str, float, list[Place]]] = []
         self.failed: list[str] = []
-        self.code = Path(request.code).resolve()
-        if request.map_to:
-            self.reached = note_blocks(self.code)
+        self.begun = 0.0
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        """Keep the tests of the request, in its order."""
+        """Keep the tests of the request, in its order; note what was called until now."""
         if self.rank:
             kept = [item for item in items if item.nodeid in self.rank]
             items[:] = sorted(kept, key=lambda item: self.rank[item.nodeid])
-        if self.reached is not None:
-            self.caches = [one for one in gc.get_objects() if _remembers(one, self.code)]
+        self.note(self.file)
 
-    def pytest_runtest_protocol(self, item: Any) -> None:
-        """Forget what an earlier test reached or remembered."""
+    def note(self, test: str) -> None:
+        """Note what was called by this test, and begin anew."""
+        now = sum(os.times()[:4])
         if self.reached is not None:
-            for one in self.caches:
-                one.cache_clear()
+            self.tests.append((test, round(now - self.begun, 3), sorted(self.reached)))
             self.reached.clear()
-            self.begun: float = sum(os.times()[:4])
+        self.begun = now
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Note a failure."""
@@ -120,37 +117,57 @@ class Plugin:
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """Note what this test reached."""
-        if self.reached is not None:
-            seconds = sum(os.times()[:4]) - self.begun
-            self.tests.append((nodeid, round(seconds, 3), sorted(self.reached)))
+        self.note(nodeid)
 
 
-def _remembers(one: Any, code: Path) -> bool:
-    """Return whether an object is a function of `code` that remembers its results."""
-    if type(one) is not CACHED or not hasattr(one.__wrapped__, "__code__"):
-        return False
-    return Path(one.__wrapped__.__code__.co_filename).resolve().is_relative_to(code)
-
-
-def note_blocks(code: Path) -> set[tuple[str, int]]:
-    """From now on, modules below `code` are compiled so that every block notes its first line."""
-    reached: set[tuple[str, int]] = set()
+def note_calls(code: Path) -> set[Place]:
+    """From now on, modules below `code` are compiled so that every function notes its calls."""
+    reached: set[Place] = set()
     builtins.__reached__ = lambda file, line: reached.add((file, line))  # type: ignore[attr-defined]
     loader: Any = importlib.machinery.SourceFileLoader
     plain = loader.source_to_code
 
+    def name_of(path: Any) -> str | None:
+        file = Path(os.fsdecode(path)).resolve()  # the kernels are imported through a link
+        return str(file.relative_to(Path.cwd())) if file.is_relative_to(code) else None
+
     def source_to_code(self: Any, data: Any, path: Any, **more: Any) -> Any:
-        file = Path(os.fsdecode(path)).resolve()
-        if not file.is_relative_to(code):
-            return plain(self, data, path, **more)
-        tree = ast.parse(data)
-        for body in blocks(tree):
-            enter(body, str(file.relative_to(Path.cwd())))
-        return plain(self, tree, path, **more)
+        if name := name_of(path):
+            reached.add((name, IMPORT))
+            data = noting(ast.parse(data), name)
+        return plain(self, data, path, **more)
 
     loader.source_to_code = source_to_code
     sys.pycache_prefix, sys.dont_write_bytecode = str(Path.cwd() / "no-such-folder"), True
+    with contextlib.suppress(ImportError):
+        note_kernels(reached, name_of)
     return reached
+
+
+def noting(tree: ast.Module, file: str) -> ast.Module:
+    """Let every function of a file begin with a note of its line, after its docstring."""
+    for one in ast.walk(tree):
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+            values: list[ast.expr] = [ast.Constant(file), ast.Constant(one.lineno)]
+            call = ast.Expr(ast.Call(ast.Name("__reached__", ast.Load()), values, []))
+            has_text = ast.get_docstring(one, clean=False) is not None
+            one.body.insert(has_text, ast.fix_missing_locations(ast.copy_location(call, one)))
+    return tree
+
+
+def note_kernels(reached: set[Place], name_of: Callable[[Any], str | None]) -> None:
+    """Note kernels, too: Triton interprets their text as it is in the file."""
+    from triton.runtime.interpreter import InterpretedFunction
+
+    plain = InterpretedFunction.rewrite
+
+    def rewrite(self: Any) -> Any:
+        kernel = self.fn.__code__
+        if name := name_of(kernel.co_filename):
+            reached.add((name, kernel.co_firstlineno))
+        return plain(self)
+
+    InterpretedFunction.rewrite = rewrite
 
 
 def in_fork(request: Request, output: str) -> int:
