@@ -20,6 +20,8 @@ GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False,
         (GPTQ | {"bits": 3}, "in symmetric integers of 3 bits, only in", ()),
         (GPTQ | {"sym": False}, "in asymmetric integers of 4 bits", ()),
         (GPTQ | {"bits": "4"}, "an unknown number of bits", ()),
+        ({"quant_method": "modelopt", "quant_algo": "W4A16_AWQ"}, "in W4A16_AWQ", ()),
+        ({"quant_method": "modelopt_fp4", "quant_algo": "NVFP4_AWQ"}, "in NVFP4_AWQ", ()),
         (GPTQ | {"desc_act": True}, "follow the activations (desc_act)", ("0.23",)),
     ],
 )

@@ -6,6 +6,8 @@ Source: `from_config` and `__init__` of the configuration classes in layers/quan
 from collections.abc import Callable
 from typing import NamedTuple
 
+from workbench.core.errors import cut
+
 AWQ, GPTQ, COMPRESSED = "awq", "gptq", "compressed-tensors"
 MODELOPT = "modelopt"
 """What ModelOpt's FP8 is called; names of its other methods begin with it."""
@@ -21,6 +23,8 @@ class Description(NamedTuple):
     """How the order of groups follows the activations; empty where it does not."""
     is_for_marlin: bool = True
     """Marlin's kernels take the groups of a file of AWQ, under the keys of AutoAWQ."""
+    algorithm: str = ""
+    """Of ModelOpt, where a file names its method; what ModelOpt wrote alone is read elsewhere."""
     missing: str = ""
     """The first key that the method needs and the file lacks, empty if none."""
 
@@ -55,6 +59,19 @@ GPTQ_INTEGERS = UnreadDescription(
     vllm_text=lambda given: (
         f"Unsupported quantization config: bits={given.bits}, sym={given.is_symmetric}"
     ),
+)
+MODELOPT_ALGORITHMS = frozenset(
+    {
+        *("FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO", "NVFP4", "W4A16_NVFP4", "MXFP8"),
+        "MIXED_PRECISION",
+    }
+)
+"""QUANT_ALGOS of modelopt.py, 0.23 and 0.33."""
+UNREAD_ALGORITHM = UnreadDescription(
+    methods=frozenset(MODELOPT + end for end in ("", "_fp4", "_mixed", "_mxfp8")),
+    what=lambda given: f"in {cut(given.algorithm)}",
+    refuses=lambda given: given.algorithm.upper() not in {"", *MODELOPT_ALGORITHMS},
+    vllm_text=lambda _given: "ModelOpt currently only supports: ",
 )
 
 

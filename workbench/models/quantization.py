@@ -105,6 +105,13 @@ def modelopt_algorithm(config: object) -> str | None:
     return algorithm if isinstance(algorithm, str) else None
 
 
+def _named_algorithm(config: Mapping[str, Any]) -> str:
+    """Return the algorithm that a file of ModelOpt names together with its method, else nothing."""
+    method, given = config.get("quant_method"), modelopt_place(config).get("quant_algo")
+    named = isinstance(method, str) and method.startswith(MODELOPT)
+    return given if named and modelopt_algorithm(config) is None and isinstance(given, str) else ""
+
+
 def _modelopt_method(algorithm: object) -> str:
     """Return what vLLM calls ModelOpt's method (`override_quantization_method`)."""
     given = algorithm.upper() if isinstance(algorithm, str) else ""
@@ -136,6 +143,7 @@ def read_description(fields: Fields) -> Description:
         is_symmetric=config.get("sym") is not False,
         follows_activations="desc_act" if is_ordered else "",
         is_for_marlin=_is_for_marlin(config),
+        algorithm=_named_algorithm(config),
         missing=", ".join(map(repr, missing)),
     )
 

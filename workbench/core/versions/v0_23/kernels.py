@@ -9,6 +9,7 @@ from workbench.core.described import (
     GPTQ_INTEGERS,
     MISSING_KEY,
     MODELOPT,
+    UNREAD_ALGORITHM,
     awq_integers,
 )
 from workbench.core.missing_kernels import (
@@ -86,6 +87,7 @@ MISSING_KERNELS = (
 )
 UNREAD_DESCRIPTIONS = (
     MISSING_KEY,
+    UNREAD_ALGORITHM,
     GPTQ_INTEGERS,
     awq_integers("Currently, only 4-bit weight quantization is supported for AWQ, but got"),
 )

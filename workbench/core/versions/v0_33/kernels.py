@@ -53,6 +53,7 @@ MISSING_KERNELS = (
 )
 UNREAD_DESCRIPTIONS = (
     described.MISSING_KEY,
+    described.UNREAD_ALGORITHM,
     described.GPTQ_ORDER,
     described.GPTQ_INTEGERS,
     described.COMPRESSED_ORDER,
