@@ -21,6 +21,11 @@ FINGER = 24
 """Pixels that WCAG 2.2 wants of a target (2.5.8)."""
 LEGIBLE = 150
 """Pixels of a text box that has room for a path's end."""
+DESK = {"width": 1280, "height": 900}
+WHOLE_OR_HIGH = """lab => [...document.querySelectorAll(lab)].some((one) => {
+    const { top, bottom, height } = one.getBoundingClientRect();
+    return height && (top < innerHeight / 3 || bottom <= innerHeight);
+})"""
 SLID = 100
 """Pixels that a row of chips has been slid at least."""
 UNZOOMED = 16
@@ -70,6 +75,25 @@ def test_the_colours_are_those_that_the_browser_prefers(browser_context, app):
         expect(page.locator("body")).to_have_attribute("data-jp-theme-light", is_light)
         brightness = sum(page.locator(".wb-door .wb-tile").first.evaluate(BACKGROUND)) / 3
         assert (brightness > MIDDLE) == (scheme == "light"), brightness
+    page.context.close()
+
+
+@pytest.mark.parametrize(
+    ("link", "title"),
+    [
+        ('[data-tile="hits"] [data-do="show_lab"]', "Prefix hits"),
+        ('.wb-lab-links [data-arg="Block tables"]', "Block tables"),
+    ],
+)
+def test_a_lab_that_is_opened_comes_into_view(browser_context, app, link, title):
+    page = browser_context.browser.new_context(viewport=DESK).new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(app.address, wait_until="commit")
+    page.locator(link).first.click()
+    row = page.locator(f'.wb-lab-links [data-arg="{title}"]')
+    expect(row).to_have_attribute("aria-expanded", "true")
+    expect(page.locator(".wb-tab:visible")).to_be_visible()
+    page.wait_for_function(WHOLE_OR_HIGH, arg=".wb-tab:not(.wb-tab .wb-tab)")
     page.context.close()
 
 

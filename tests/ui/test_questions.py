@@ -235,6 +235,17 @@ def test_a_question_about_another_model_says_what_stays_as_it_was():
         ("what does MTP cost?", "mtp needs layers for multi-token prediction in the checkpoint"),
         ("cost of MTP 2 for qwen3-next-80b-a3b?", "Apply Speculative tokens 2, Speculative method"),
         ("will it fit with fp8 weights?", "A question about nemotron-3-nano-30b-a3b, Quantization"),
+        ("will it start on AMD?", "A question about nemotron-3-nano-30b-a3b, Platform rocm."),
+        ("max-num-batched-tokens", "--max-num-batched-tokens of one scheduler step"),
+        ("why 5 groups on H100?", "1 group of 5 layers (MambaSpec) and 1 padding layer; 1 group"),
+        ("what are padding layers on H100?", "vLLM logs: Add 1 padding layers, may waste at most"),
+        ("what is my num_gpu_blocks on H100?", "on each GPU, about 836 blocks; vLLM would print"),
+        ("give me the vllm command", "vllm serve nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"),
+        ("how fast is it?", "Tokens per second are not predicted"),
+        (
+            "does enforce eager help on H100?",
+            "Apply Enforce eager on Gain: no blockers known, 43 r",
+        ),
         ("how many 32k requests fit for qwen3-8b on 4 x H100?", "requests of 32,000 tokens fit on"),
     ],
 )

@@ -3,7 +3,8 @@
 const REGIONS = ["style", "error", "omnibox", "understood", "bar", "actions", "answers", "views",
   "body", "tried", "inspector", "next", "labs"];
 const OF_THE_PLAN = ["answers", "body", "tried", "inspector", "next"];
-const SUGGESTED = 8, LONGEST_NAME = 60, MOST_ROWS = 8, COPIED_MS = 1500, BUSY_MS = 300, LINK = "#scenario=";
+const SUGGESTED = 8, LONGEST_NAME = 60, MOST_ROWS = 8, LINK = "#scenario=";
+const COPIED_MS = 1500, BUSY_MS = 300, REVEALED_MS = 10_000;
 const SCREEN = ".jp-NotebookPanel-notebook", ACTIVE_CELL = ".jp-Cell.jp-mod-active", MARGIN = 12;
 const NARROW_PIXELS = 720;
 const EVENTS = ["change:regions", "change:plan", "change:stale"];
@@ -122,6 +123,18 @@ class Door {
       this.root.scrollIntoView({ block: "start" });
   }
 
+  // A lab comes below the door, and grows: follow until a person does something else.
+  reveal() {
+    this.revealed?.abort();
+    const ended = this.revealed = new AbortController();
+    const grown = new ResizeObserver(() => this.places.labs.scrollIntoView({ block: "start" }));
+    grown.observe(this.root.closest(".wb-panel") ?? this.root);
+    ended.signal.addEventListener("abort", () => grown.disconnect());
+    setTimeout(() => ended.abort(), REVEALED_MS);
+    for (const type of ["wheel", "pointerdown", "keydown"])
+      window.addEventListener(type, () => ended.abort(), { capture: true, signal: ended.signal });
+  }
+
   // What a chip opens stays inside, wherever the chip has wrapped to.
   keepInside() {
     const room = this.root.getBoundingClientRect();
@@ -136,6 +149,7 @@ class Door {
   end() {
     clearTimeout(this.waiting);
     this.observer.disconnect();
+    this.revealed?.abort();
     window.removeEventListener("resize", this.resized);
     document.removeEventListener("click", this.beyond);
     for (const event of EVENTS) this.model.off(event, this.listen);
@@ -292,11 +306,8 @@ class Door {
     else if (act === "copy") await this.copy(one);
     else if (act === "open") this.open(arg);
     else if (act === "step") this.show(arg);
-    else if (act === "show_lab") {
-      this.send(act, arg);
-      this.places.labs.scrollIntoView({ block: "start" });
-    }
     else {
+      if (act === "show_lab" || (act === "lab" && one.ariaExpanded !== "true")) this.reveal();
       if (act === "goal") this.next = "next-0"; // the cards answer: go to the first
       if (act === "reset") this.find("omnibox").value = this.submitted = "";
       this.send(act, arg);

@@ -1,5 +1,6 @@
 """Questions that a lab is about, answered in sentences of their own."""
 
+from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from math import ceil
@@ -154,6 +155,28 @@ def _token(_question: Question, plan: Plan, _length: int) -> str:
     )
 
 
+def _groups(_question: Question, plan: Plan, _length: int) -> str:
+    """Return the groups of layers, why they are so, and what padding layers cost."""
+    if plan.cache is None:
+        return ""
+    kinds = Counter((one.kind, len(one.layers), one.padding_layers) for one in plan.cache.groups)
+    parts = (
+        f"{counted(count, 'group')} of {counted(layers, 'layer')} ({kind})"
+        + (f" and {counted(padding, 'padding layer')}" if padding else "")
+        for (kind, layers, padding), count in kinds.items()
+    )
+    said = "".join(f" vLLM logs: {one}" for one in plan.log_lines if "padding layers" in one)
+    return f"{'; '.join(parts)}. {plan.cache.grouping.reason}.{said}"
+
+
+def _speed(_question: Question, _plan: Plan, _length: int) -> str:
+    return (
+        "Tokens per second are not predicted: they depend on the kernels, the load and the host. "
+        "What is exact here is what bounds them: the requests that fit at once, and the tokens "
+        "that prefix caching does not compute again. The lab measures kernels on an attached GPU."
+    )
+
+
 def _terms(_question: Question, plan: Plan, _length: int) -> str:
     """Return what takes the memory of a GPU; without a device the weights, where they are known."""
     found = memory_answer(plan)
@@ -169,12 +192,14 @@ def _terms(_question: Question, plan: Plan, _length: int) -> str:
 
 
 def _cache(_question: Question, plan: Plan, _length: int) -> str:
-    found = memory_answer(plan)
-    if found.cache_bytes is None or found.tokens is None:
+    found, cache = memory_answer(plan), plan.cache
+    if cache is None or found.cache_bytes is None or found.tokens is None:
         return ""
+    blocks = f"{'about ' * found.is_estimate}{counted(cache.num_blocks or 0, 'block')}"
     size = range_text(*(short_bytes_text(max(one, 0)) for one in found.cache_bytes))
     tokens = range_text(*map("{:,}".format, found.tokens))
-    return f"The KV cache gets {size} on each GPU; vLLM would print a size of {tokens} tokens."
+    printed = f"vLLM would print a size of {tokens} tokens"
+    return f"The KV cache gets {size} on each GPU, {blocks}; {printed}."
 
 
 def concurrency_answer(times: float, plan: Plan, length: int) -> str:
@@ -203,6 +228,9 @@ ANSWERS: dict[str, Callable[[Question, Plan, int], str]] = {
     "Prefix hits": _hits,
     "Backends by TP": _backends,
     "Offload and transfer": _offload,
+    "Kernel sweeps": _speed,
+    "Export": lambda _question, plan, _length: plan.to_vllm_command(),
+    "groups": _groups,
     "longest": _longest,
     "request": _request,
     "terms": _terms,

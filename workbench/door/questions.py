@@ -68,7 +68,7 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
     choices = list(_choices(question, plan, answers))
     if choices:
         parts.append(bullets(choices))
-    elif topic.view == "what_if":
+    elif topic.view == "what_if" and question.term is None:
         parts.append(tag("p", "One change at a time is below; Next has gain and cost of each."))
     return join(*parts)
 
@@ -132,6 +132,8 @@ def _choices(question: Question, plan: Plan, before: Answers) -> Iterator[Html]:
             _with_gains, islice((one for one in steps if one.serves(question.goal)), SHOWN)
         )
     single = [one for one in single_changes(plan) if next(iter(one)) in question.choices]
+    others = set(question.choices).difference(*single)
+    single += ({name: value} for name in others for value in _values(name, plan))
     if question.weighed:
         single = [question.weighed]
     for changes in (*single, *({"rules": name} for name in question.releases)):
@@ -140,6 +142,12 @@ def _choices(question: Question, plan: Plan, before: Answers) -> Iterator[Html]:
             yield _with_gains(step)
         elif refused := outcome_of(plan.model, plan.settings, trace=False, **changes).refused:
             yield join(tag("b", changes_text(changes)), ": ", in_labels(refused))
+
+
+def _values(name: str, plan: Plan) -> Sequence[Any]:
+    """Return the values of a field that are worth a try; None leaves it to vLLM, as now."""
+    tried = FIELDS[name].tried_values(plan.settings, plan.model)
+    return [one for one in tried if one is not None][:LISTED]
 
 
 def _with_gains(step: NextStep) -> Html:

@@ -110,7 +110,7 @@ def read_words(phrase: str) -> dict[str, Any]:
 LENGTH, COUNT = "length", "count"
 """Of requests, and of devices: they are not fields of a scenario."""
 OF_THE_CACHE = ("kv_cache_dtype", "quantization", "num_speculative_tokens", "speculative_method")
-NAMED = frozenset({"model", "device", "rules", COUNT, *RANKS.values(), *OF_THE_CACHE})
+NAMED = frozenset({"model", "device", "platform", "rules", COUNT, *RANKS.values(), *OF_THE_CACHE})
 SHORTEST_NAME = 5
 """Letters of a name without a digit that are not an English word by chance."""
 
@@ -140,6 +140,10 @@ def _dtype(name: str, field: str = "kv_cache_dtype") -> Fields | None:
     found = SHORT_DTYPES.get(name.casefold(), name.casefold())
     allowed = FIELDS[field].kind.candidates(RULE_SETS.newest)
     return {field: found} if found in allowed else None
+
+
+def _platform(name: str) -> Fields:
+    return {"platform": PLATFORMS.get(name.casefold(), name.casefold())}
 
 
 def _mtp(count: str | None) -> Fields:
@@ -206,6 +210,8 @@ def _letters(name: str) -> str:
 
 
 NUMBERS = {"one": 1, "two": 2, "four": 4, "eight": 8, "sixteen": 16}
+PLATFORMS = {"nvidia": "cuda", "amd": "rocm", "intel": "xpu"}
+PLATFORM_NAMES = "|".join((*PLATFORMS, *FIELDS["platform"].kind.candidates(RULE_SETS.newest)))
 SHORT_DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
 HOW_MANY = rf"\d{{1,4}}|{'|'.join(NUMBERS)}"
 DEVICE = r"(?:[a-z]\w*|(?<!\d)\d{4})(?:[ -]\w+)*"
@@ -213,6 +219,7 @@ SAID: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
     (rf"(?:({HOW_MANY}) ?[x*\u00d7]? ?)?({DEVICE}?)(?: gpus?)?", _devices),
     (rf"({DEVICE}?) ?[x*\u00d7] ?(\d{{1,4}})", lambda name, count: _devices(count, name)),
     (rf"({HOW_MANY}) gpus?", _count),
+    (rf"({PLATFORM_NAMES})(?: gpus?)?", _platform),
     (rf"({'|'.join(RANKS)})[ =]?(\d{{1,4}})", lambda word, n: {RANKS[word.upper()]: int(n)}),
     (r"ep|expert parallel", lambda: {"enable_expert_parallel": True}),
     (r"kv (\w+)|(\w+) kv", lambda first, last: _dtype(first or last)),
@@ -235,6 +242,7 @@ IN_A_SENTENCE: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
     *((pattern, read) for pattern, read in SAID if pattern not in WORDS_ALONE),
     (r"mtp ?(\d{1,3})", _mtp),
     (r"(?:with|using) (\w+)", _dtype),
+    (rf"(?:on|for|with) ({PLATFORM_NAMES})", _platform),
     (r"(?:in|on|under|with) v?(\d+\.\d+)", _version),
 )
 DESCRIBED = (*SAID, (r"v?(\d+\.\d+)", _version))

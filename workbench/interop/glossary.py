@@ -36,14 +36,14 @@ def glossary() -> Mapping[str, tuple[Term, ...]]:
 
 
 def defined(text: str) -> Term | None:
-    """Return the word that a line asks the meaning of; None for anything else.
+    """Return the word that a line asks the meaning of, or consists of; None for anything else.
 
     Words are also found under a longer name: a hash block size with hash block. Two of them, with
     "and" between them, are explained together.
     """
     found = DEFINES.fullmatch(text.strip())
     if found is None:
-        return None
+        return _by_name().get(_name(text))
     terms = [_known(name) for name in re.split(r" and | v | versu ", _name(found["word"]))]
     every = [term for term in terms if term is not None]
     if len(every) < len(terms) or len(every) == 1:

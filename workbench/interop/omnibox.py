@@ -164,7 +164,9 @@ def _with_block(found: Question, present: Scenario) -> tuple[CandidateScenario, 
 
 def _with(present: Scenario, said: Description) -> Scenario:
     """Return the present scenario with what is said; `replace` sets the platform of a device."""
-    free = SET_BY_DEVICE if "device" in said.fields else ()
+    free: tuple[str, ...] = SET_BY_DEVICE if "device" in said.fields else ()
+    if said.fields.get("platform", present.platform) != present.platform:
+        free = ("device", *SET_BY_DEVICE)
     return present.replace(**{name: FIELDS[name].default for name in free} | said.fields)
 
 
@@ -182,6 +184,8 @@ def _word(text: str, present: Scenario) -> Understood | None:
         return _of_model(text, present, "model")
     except ConfigError:
         described = read_description(text)
+        if described is None and (question := _question(text, present, loosely=True)):
+            return question
         if described is None:
             raise
     return _described(_with(present, described), described, "Taken for")

@@ -16,8 +16,10 @@ from workbench.interop.glossary import Term, defined
 from workbench.interop.topics import (
     BYTE,
     BYTES,
+    CAPACITY,
     CHOICES,
     CONCURRENCY,
+    FIELD_NAMES,
     GOALS,
     IMPROVES,
     LENGTH,
@@ -34,6 +36,7 @@ from workbench.interop.topics import (
     Topic,
 )
 from workbench.scenario.sizes import integer_value
+from workbench.sweeps.language import LABELS
 
 ASKS = re.compile(
     r"(?:(?:and|but|so|ok|hi|hello|please)\b[ ,]*)?(?:why|what|which|how|where|when|who|will|would|"
@@ -120,7 +123,7 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
     text = FLAG.sub(lambda flag: flag[1].replace("-", " "), text)
     topics = [one for one in TOPICS if _has(one.words, text)]
     topic = next(iter(topics), None)
-    if term := defined(text):
+    if (term := defined(text)) and not (topic and topic.is_of_catalog):
         return Question(topic if topic and not term.lab else Topic("", lab=term.lab), term=term)
     if topic is None:
         return None
@@ -132,7 +135,7 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
         fields.pop("rules", None)
     said = Description(fields, None if topic == WHY else _length(text))
     is_tried = any(one.view == "what_if" for one in topics)
-    choices = tuple(name for name, words in CHOICES.items() if is_tried and _has(words, text))
+    choices = _choices(text) if is_tried else ()
     numbers = [int(one.replace(",", "")) for one in re.findall(NUMBER, text) if topic == WHY]
     sizes = [one for one in numbers if one not in said.fields.values()]
     tokens = sizes[0] if sizes else None
@@ -147,7 +150,7 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
         is_wanted=is_wanted,
         backend=_backend(text),
         releases=_releases(text) if topic == VERSIONS else (),
-        special=_special(text) if topic.view == "fits" else "",
+        special=_special(text) if topic.view == "fits" or topic.lab == CAPACITY else "",
         memory_gb=_memory(text) if topic.view == "fits" and "device" not in fields else None,
         goal=GOALS.get(topic.view, "") if _has(IMPROVES, text) else "",
         byte=_byte(text) if topic == BYTES else None,
@@ -157,7 +160,21 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
 
 
 def _has(words: str, text: str) -> bool:
-    return re.search(rf"(?<![\w.-])(?:{words})(?![\w-])", text, re.IGNORECASE) is not None
+    return bool(_found(words, text))
+
+
+def _found(words: str, text: str) -> str:
+    found = re.search(rf"(?<![\w.-])(?:{words})(?![\w-])", text, re.IGNORECASE)
+    return found[0] if found else ""
+
+
+def _choices(text: str) -> tuple[str, ...]:
+    """Return the field that the words name in full, and those that the other words are about."""
+    name = _found(FIELD_NAMES, text)
+    others = text.replace(name, "")
+    named = [LABELS[name.casefold()]] if name else []
+    said = (field for field, words in CHOICES.items() if _has(words, others))
+    return tuple(dict.fromkeys((*named, *said)))
 
 
 def _releases(text: str) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from workbench.sweeps.language import LABELS
+
 
 @dataclass(frozen=True)
 class Topic:
@@ -42,25 +44,36 @@ WHY = Topic(rf"{BARE_WHY}|blocks?|sizes?|padding|waste\w*|page\w*|align\w*|state
 BYTES = Topic(r"bytes?(?! per )|address|offset", "why", "Page bytes")
 VERSIONS = Topic(
     r"0\.\d\d.*0\.\d\d|(?:chang|differ)\w+ .*0\.\d\d|versions?|releases?|upgrad\w+|update[sd]?|"
-    r"#?37467.* chang\w+|chang\w+ .*#?37467|0\.\d\d (?:help|fix|solve|improve)\w*",
+    r"#?37467.* chang\w+|chang\w+ .*#?37467|0\.\d\d (?:better|help|fix|solve|improve)\w*",
     "versions",
     "Versions",
 )
+CAPACITY = "Groups and capacity"
+NAMES = (words for words, name in LABELS.items() if not words.isalpha() and name != "block_size")
+FIELD_NAMES = "|".join(map(re.escape, sorted(NAMES, key=len, reverse=True)))
+"""Names of several words: single ones are in other sentences, too, and blocks have a topic."""
 TOPICS = (
     Topic(MODELS, is_of_catalog=True),
     BYTES,
-    Topic(r"fields?|config(?:\.json)?|layers|heads?", "why", "Model fields"),
+    Topic(r"groups?|padding layers?|num_gpu_blocks|(?:number of|how many) blocks", "", CAPACITY),
+    Topic(r"fields?|config(?:\.json)?|layers|heads?|windows?|sliding\w*", "why", "Model fields"),
     Topic(r"backends?|kernels?|flash\w*|triton|flex\w*", "start", "Backends by TP"),
     Topic(r"lmcache\w*|chunks?", "fits", "Chunks"),
     Topic(r"offload\w*|transfer\w*|connectors?|disaggregat\w*", "fits", "Offload and transfer"),
     VERSIONS,
+    Topic(r"(?:vllm|serve|full|whole|the) (?:command|flags|yaml)|compose|export\w*", "", "Export"),
+    Topic(
+        r"tokens? per second|tok/s|tps|throughput|latency|ttft|tpot|speed|how (?:fast|quick|slow)",
+        "",
+        "Kernel sweeps",
+    ),
     Topic(r"sweeps?|sweeping|pareto|grid search", "what_if", "Sweeps"),
     Topic(r"hits?|hitting|prefix\w*|(?<!kv[ -])cach(?:e|es|ed|ing)|reus\w+", "hits", "Prefix hits"),
     Topic(
         r"how (?:many|much)|kv[ -]cache (?:size|memory)|tokens? of (?:the )?(?:kv[ -]?)?cache|"
         r"per token",
         "fits",
-        "Groups and capacity",
+        CAPACITY,
     ),
     Topic(
         r"or|vs|versus|better|best|improve|instead|faster|cheaper|worth|costs?|benefits?|brings?|"
@@ -74,11 +87,16 @@ TOPICS = (
     ),
     Topic(
         rf"{TERMS}|fits?|memory|concurren\w+|requests?|prompts?|users?|capacity|gpus?|cards?|"
-        r"batch size|context|(?:max\w*|longest) length|max\w*[-_ ]model[-_ ]len\w*",
+        r"batch size|(?:which|what) (?:tp|tensor[ -]parallel\w*)|context|(?:max\w*|longest) length|"
+        r"max\w*[-_ ]model[-_ ]len\w*",
         "fits",
     ),
     WHY,
-    Topic(r"what if|can (?:i|we|you)|enabl\w+|disabl\w+|turn|us(?:e|ing)", "what_if", "Sweeps"),
+    Topic(
+        rf"what if|can (?:i|we|you)|enabl\w+|disabl\w+|turn|us(?:e|ing)|{FIELD_NAMES}",
+        "what_if",
+        "Sweeps",
+    ),
 )
 """The first that fits is taken: the special ones, the four answers, then any other change."""
 
@@ -90,9 +108,10 @@ SPECIAL = {
     "terms": r"(?:size|memory|bytes|gib|gb|(?:how|what) (?:is|are|big|large|much|many)) .*"
     rf"(?:{TERMS})|(?:{TERMS}) (?:takes?|uses?|needs?|size|memory|bytes|per (?:gpu|rank|device))|"
     rf"^(?:{TERMS})\W*$",
+    "groups": r"groups?|padding layers?",
     "token": r"per (?:one |single )?token",
     "cache": r"(?:how much|how big|how large|size of|tokens? of) .*cache|"
-    r"cache (?:size|memory)|how many tokens",
+    r"cache (?:size|memory)|how many tokens|num_gpu_blocks|(?:number of|how many) blocks",
     "longest": rf"(?:max\w*|longest|largest|full) (?:\w+ )?(?:{OF_LENGTH})|"
     rf"max\w*[-_]model[-_]len\w*|how (?:long|large|big) (?:can|may|could) .*(?:{OF_LENGTH})",
     "devices": r"(?:how many|fewest|minimum|smallest|cheapest|least|which|what) (?:\w+ )?"
