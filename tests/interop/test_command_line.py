@@ -228,6 +228,7 @@ def test_a_variable_can_change_a_size_too():
             "docker run -e VLLM_BATCH_INVARIANT=1 vllm/vllm-openai --model Qwen/Qwen3.5-4B -tp 2",
             {"tensor_parallel": 2, "batch_invariant": True},
         ),
+        (f"{SERVE} --quantization auto_round", {"quantization": "auto-round"}),
         ("--model Qwen/Qwen3.5-4B -tp 2", {"tensor_parallel": 2}),
         ("vllm serve --enforce-eager Qwen/Qwen3.5-4B", {"enforce_eager": True}),
         (f"{SERVE} --served-model-name a b -tp 2", {"tensor_parallel": 2}),

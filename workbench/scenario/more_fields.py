@@ -24,6 +24,10 @@ from workbench.scenario.numbers import MAX_TOKENS, Bytes, BytesPerRank, Integer,
 from workbench.scenario.sizes import SMALLEST_BARE
 
 
+AUTO_ROUND = {"auto_round": "auto-round"}
+"""INCConfig takes any word for its own, and people use this one."""
+
+
 def _measured(label: str, tip: str, usual: int) -> Any:
     """Return a size that vLLM measures itself."""
     examples = (None, usual)
@@ -120,7 +124,11 @@ class MoreFields:
     )
     quantization: str | None = declare(
         None,
-        Words(lambda rules: tuple(sorted(rules.quantization_methods)), of_any_version=True),
+        Words(
+            lambda rules: tuple(sorted(rules.quantization_methods)),
+            of_any_version=True,
+            normal=lambda word: AUTO_ROUND.get(word, word),
+        ),
         "Quantization",
         "{flag}: fp8, mxfp8 and others quantize plain weights as they load",
         none="as the checkpoint",
