@@ -23,7 +23,6 @@ from workbench.scenario.kinds import (
 from workbench.scenario.numbers import MAX_TOKENS, Bytes, BytesPerRank, Integer, Share, Tokens
 from workbench.scenario.sizes import SMALLEST_BARE
 
-
 AUTO_ROUND = {"auto_round": "auto-round"}
 """INCConfig takes any word for its own, and people use this one."""
 
