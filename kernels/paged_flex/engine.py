@@ -204,6 +204,12 @@ def prepare_engine(
             field="kv_cache",
             given=tuple(kv_cache.shape),
         )
+    if not batch.num_tokens:
+        raise PagedFlexError(
+            "the batch has no query, and torch no mask without one. For empty batches: "
+            "paged_attention.",
+            field="batch",
+        )
     check_tables(mask, score, batch, heads=shapes.query_heads)
     slots = slots_of(batch, shapes.block_size, shapes.num_blocks, query.device)
     # one mask block for each cache block: the table itself is the list

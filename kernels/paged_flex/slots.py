@@ -122,8 +122,7 @@ def direct_block_lists(
     included where it is a block. prune: as vLLM 0.33, each request's own columns, and none after
     the query (causal). window: columns before a sliding window are omitted.
     """
-    longest = int(slots.lengths.max()) if len(slots.lengths) else 0
-    width = -(-longest // slots.block_size)
+    width = -(-int(slots.lengths.max()) // slots.block_size)
     # 0.23 takes as many columns of every row: blocks of earlier requests in a tail are visited too
     pages = slots.table[slots.request, :width].long()
     column = torch.arange(width, device=pages.device)

@@ -19,6 +19,7 @@ from workbench.kernels.paged_flex.engine import (
     first_occurrences,
     generic_mask,
     physical_to_logical,
+    prepare_engine,
     slots_of,
     tile_of,
 )
@@ -162,6 +163,16 @@ def test_a_tile_divides_its_mask_block(block, tile):
     assert tile_of(block) == tile
 
 
+def test_tiles_that_are_given_go_to_the_compiler():
+    case = Case(requests((80, 20)), 16, poison=0.0)
+    arguments = (case.query, case.cache, case.batch)
+    call = prepare_engine(*arguments, mask=masks.causal(), block_m=8, compiled=True)
+    # on a CPU torch chooses what is not given
+    others = {} if DEVICE == "cpu" else {"BLOCK_N": 16}
+    expected = {"FORCE_USE_FLEX_ATTENTION": True, "BLOCK_M": 8, **others}
+    assert call.arguments["kernel_options"] == expected
+
+
 def test_what_this_path_refuses():
     case = Case(requests((80, 20)), 16, ratio=3, poison=0.0)
     arguments = (case.query, case.cache, case.batch)
@@ -194,3 +205,14 @@ def test_compiled_agrees_with_float64(kv_block, mask):
     result = engine_attention(*arguments, mask=mask, kv_block=kv_block, compiled=True)
     assert np.isfinite(result.cpu().numpy()).all()
     assert agreement(result, *arguments, mask).ok
+
+
+@pytest.mark.parametrize("kv_block", [None, 32])
+def test_a_batch_without_queries_is_refused(kv_block):
+    """Torch's masks have no form for it."""
+    table = torch.zeros(1, 4, dtype=torch.int32, device=DEVICE)
+    batch = paged_batch((0, 0), (5,), table, num_blocks=12, entry_tokens=16)
+    query = torch.zeros(3, 2, 64, device=DEVICE)
+    cache = torch.zeros(12, 2, 16, 2, 64, device=DEVICE)
+    with pytest.raises(PagedFlexError, match="no query"):
+        engine_attention(query, cache, batch, mask=masks.causal(), kv_block=kv_block)
