@@ -63,7 +63,7 @@ def main() -> int:
     """Run as the command line says; return the exit code."""
     options = _options()
     areas = [area for area in AREAS if options.area in {None, area.name}]
-    explained = {tuple(one[:4]) for one in json.loads((options.root / EQUIVALENT).read_text())}
+    explained = {tuple(one[:-1]) for one in json.loads((options.root / EQUIVALENT).read_text())}
     drawn = [
         sample(options.root, area, options.seed, options.only, explained)[: options.count]
         for area in areas
@@ -104,7 +104,7 @@ def sample(
         (area, mutant)
         for path in sorted((root / area.code).rglob("*.py"))
         for mutant in mutants(path.read_bytes(), str(path.relative_to(root)))
-        if only in f"{mutant.file}:{mutant.line}:{mutant.function}" and mutant.key not in explained
+        if only in f"{mutant.file}:{mutant.line}:{mutant.function}" and not mutant.keys & explained
     ]
     random.Random(seed).shuffle(found)  # noqa: S311 - not a secret
     return found
@@ -194,9 +194,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--count", type=int, help="at most so many changes per area")
     parser.add_argument("--only", default="", help="changes whose file:line:function contains this")
     parser.add_argument("--area", choices=[area.name for area in AREAS])
-    parser.add_argument("--budget", type=float, default=60, help="seconds of tests per change")
+    parser.add_argument("--budget", type=float, default=300, help="seconds of tests per change")
     parser.add_argument("--mapping", type=float, default=3600, help="seconds to measure an area")
-    parser.add_argument("--patience", type=float, default=300, help="seconds for one run of tests")
+    parser.add_argument("--patience", type=float, default=600, help="seconds for one run of tests")
     parser.add_argument("--workers", type=int, default=2, help="changes that run at a time")
     parser.add_argument("--root", type=Path, default=ROOT, help="the checkout")
     return parser.parse_args()

@@ -51,11 +51,17 @@ class Mutant:
     after: str
     span: tuple[int, int]
     """The bytes of the file that `after` replaces."""
+    text: str
+    """The line where the change starts."""
 
     @property
-    def key(self) -> tuple[str, str, str, str]:
-        """Return what still names the change after lines moved."""
-        return self.file, self.function, self.before, self.after
+    def keys(self) -> set[tuple[str, ...]]:
+        """Return what names the change after lines moved, with the text of its line and without.
+
+        Without it, equal changes of the same function have the same name.
+        """
+        key = self.file, self.function, self.before, self.after
+        return {key, (*key, self.text)}
 
     def apply(self, source: bytes) -> bytes:
         """Return the file with the change."""
@@ -65,8 +71,8 @@ class Mutant:
 
 def mutants(source: bytes, file: str) -> Iterator[Mutant]:
     """Yield every change of a file, in its order."""
-    starts = [0]
-    for line in source.splitlines(keepends=True):
+    starts, lines = [0], source.splitlines(keepends=True)
+    for line in lines:
         starts.append(starts[-1] + len(line))
     for node, function in _nodes(ast.parse(source), ""):
         for target, changed in _changes(node):
@@ -77,7 +83,8 @@ def mutants(source: bytes, file: str) -> Iterator[Mutant]:
             text = ast.unparse(ast.fix_missing_locations(changed))
             after = f"({text})" if isinstance(changed, ast.expr) else text
             before = " ".join(source[slice(*span)].decode().split())
-            yield Mutant(file, target.lineno, function, before, after, span)
+            text_of_line = lines[target.lineno - 1].decode().strip()
+            yield Mutant(file, target.lineno, function, before, after, span, text_of_line)
 
 
 def _inner(node: ast.AST, around: str) -> str:
