@@ -18,6 +18,7 @@ from workbench.kernels.gpu.goals import GOALS, goals_table
 from workbench.kernels.gpu.pieces import (
     NO_OTHER_PLUGINS,
     REPOSITORY,
+    TAIL,
     Piece,
     pieces,
     pytest_command,
@@ -175,6 +176,13 @@ def test_a_run_goes_on_where_it_was_stopped(tmp_path):
     assert "1 ok, 1 failed, 1 cut off, 1 skipped" in text
     assert "1 pieces are left" in text
     assert "no-such-program is not on PATH" in text
+
+
+def test_of_a_long_output_the_end_is_kept(tmp_path):
+    code = f"print('first' + ' ' * {TAIL} + 'last')"
+    [found] = run_pieces([counting(tmp_path, "long", code)], tmp_path, "one", print, piece_s=30)
+    assert len(found.output) == TAIL
+    assert found.output.split() == ["last"]
 
 
 MEETING = """

@@ -83,6 +83,16 @@ def test_inputs_fit_and_repeat(name):
             assert own[-1] < blocks * group.block_size
 
 
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_some_requests_end_at_the_last_slot_of_a_block(name):
+    size = min(group.block_size for group in WORKLOADS[name].groups)
+    given = [step_input(WORKLOADS[name].reduced(), turn) for turn in range(50)]
+    ends = np.concatenate([one.positions[one.query_start_loc[1:] - 1] + 1 for one in given])
+    is_last = ends % size == 0
+    assert is_last.any()
+    assert not is_last.all()
+
+
 def test_sets_differ():
     workload = WORKLOADS["W1"].reduced()
     rows = [step_input(workload, turn) for turn in range(SETS)]

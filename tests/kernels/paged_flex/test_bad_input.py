@@ -254,6 +254,8 @@ def test_what_a_tile_takes_is_counted_in_bytes_of_its_dtype(dtype, bytes_each):
 def test_tiles_that_fit_a_model():
     wide = fitted(FAST, head_dim=256, group=4, dtype="float16")
     assert (wide.prefill.block_m, wide.prefill.block_n) == (64, 32)
+    deep = [fitted(one, head_dim=512, group=4, dtype="float16").prefill for one in (FAST, BITWISE)]
+    assert [(one.block_m, one.block_n) for one in deep] == [(32, 32), (32, 16)]
     many = fitted(FAST, head_dim=64, group=71, dtype="float16")
     assert many.decode.block_m == many.prefill.block_m == 128
     assert fitted(FAST, head_dim=128, group=4, dtype="bfloat16") == FAST
