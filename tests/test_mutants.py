@@ -140,7 +140,7 @@ def test_what_is_explained_is_still_there(points):
         assert len(reason) > 20
 
 
-def test_equal_changes_of_a_function_are_told_apart_by_the_text_of_their_lines(points):
+def test_the_text_of_a_line_names_one_of_equal_changes(points):
     *_, first, second = points.mutants(b"def f(n):\n    n += 1\n    return 1\n", "x.py")
     key = ("x.py", "f", "1", "(2)")
     assert first.keys == {key, (*key, "n += 1")}

@@ -14,6 +14,7 @@ pytest.importorskip("triton")
 from tests.kernels.block_table.cases import CheckedTables, ContextParallel, TableGroup, packed
 from workbench.kernels.block_table.api import NEWER, BlockTables
 from workbench.kernels.block_table.errors import BlockTableError
+from workbench.kernels.block_table.pointer_path import BLOCK
 from workbench.kernels.block_table.traffic import counted_traffic
 from workbench.kernels.mode import triton_mode
 
@@ -59,6 +60,13 @@ def test_every_switch_gives_what_the_oracle_gives(parallel):
     tables.step([2, 0, 1], *packed([77, 150, 31], [60, 100, 0]), padded=5)
     tables.step([-1, 1], *packed([3, 31], [0, 20]), padded=3)
     tables.step([2], [0, 0], [], padded=1)
+
+
+def test_a_write_may_be_longer_than_what_a_program_copies():
+    blocks = BLOCK + 5
+    tables = CheckedTables([TableGroup(16, 16, blocks)], NEWER, max_requests=2, max_tokens=8)
+    tables.append(1, [[*range(1, blocks + 1)]])
+    tables.step([1], [0, 1], [blocks * 16 - 1])
 
 
 def test_a_step_takes_one_write_launch_for_any_number_of_groups():
