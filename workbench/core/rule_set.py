@@ -128,7 +128,7 @@ class RuleSet:
     packed_layers_mix_on: frozenset[str] = frozenset()
     """Platforms on which the plain layers of a packed cache get a backend of their own that reads
     the same layout, whatever is set explicitly."""
-    backend_for_mixed_heads: Callable[[LayerQuery], str | None] = never_imposed
+    imposed_backend: Callable[[LayerQuery], str | None] = never_imposed
     """The backend of all layers where their heads differ in size and none is explicit."""
     backends_of_narrow_values: Callable[[LayerQuery], tuple[str, ...]] = none_named
     """The backends of layers with values narrower than keys, the one that the model sets first."""

@@ -14,7 +14,7 @@ from workbench.core.packing import SCALE_BYTES
 MAMBA_SPEC = "MambaSpec"
 MLA_SPEC = "MLAAttentionSpec"
 TURBOQUANT_SPEC = "TQFullAttentionSpec"
-HIDDEN_SPEC, SINK_SPEC = "HiddenStateCacheSpec", "SinkFullAttentionSpec"
+HIDDEN_SPEC, SINK_SPEC, GAP_SPEC = "HiddenStateCacheSpec", "SinkFullAttentionSpec", "RSWASpec"
 SLIDING_MLA_SPEC = "SlidingWindowMLASpec"
 RING_SPEC = "CircularBufferSpec"
 ATTENTION_SPECS = {
@@ -26,8 +26,8 @@ ATTENTION_SPECS = {
 """Layer kind -> vLLM's class name; MLA layers have a class of their own."""
 
 MLA_KINDS = frozenset({MLA_SPEC, HIDDEN_SPEC})
-FULL_KINDS = MLA_KINDS | {ATTENTION_SPECS[FULL], TURBOQUANT_SPEC, SINK_SPEC}
-"""Classes that keep every token of a request; they count as one type."""
+FULL_KINDS = MLA_KINDS | {ATTENTION_SPECS[FULL], TURBOQUANT_SPEC, SINK_SPEC, GAP_SPEC}
+"""Classes for which room is made for every token of a request; they count as one type."""
 SLIDING_KINDS = frozenset({ATTENTION_SPECS[SLIDING], SLIDING_MLA_SPEC})
 PROMOTED = {
     SLIDING_MLA_SPEC: MLA_SPEC,

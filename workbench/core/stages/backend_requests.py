@@ -3,7 +3,9 @@
 from workbench.core.backends import Backend, LayerQuery
 from workbench.core.block_sizes import BlockSize
 from workbench.core.dtypes import PACKED_DTYPES
+from workbench.core.groups.cache_spec import GAP_SPEC
 from workbench.core.groups.of_plan import layouts_read_by
+from workbench.core.model import Attention
 from workbench.core.working_plan import WorkingPlan
 
 DTYPE_REASON = ["kv_cache_dtype not supported"]
@@ -53,14 +55,19 @@ def _of_class(run: WorkingPlan, query: LayerQuery) -> str | None:
     return named if query.attention.is_sparse or query.attention.own_backend == named else None
 
 
+def sets_backend(attention: Attention) -> bool:
+    """Return whether the class of a model may set the backend of its layers."""
+    return attention.has_mixed_head_sizes or attention.full_spec == GAP_SPEC
+
+
 def requested_backend(run: WorkingPlan, query: LayerQuery) -> str | None:
-    """Return the explicit backend, or the one that vLLM sets for heads of several sizes.
+    """Return the explicit backend, or the one that vLLM sets for the class of the model.
 
     None where neither is, and where a layer with this query takes no notice of it.
     """
     requested, attention = run.settings.backend, run.model.attention
-    if requested is None and attention is not None and attention.has_mixed_head_sizes:
-        requested = run.rules.backend_for_mixed_heads(LayerQuery.of(run))
+    if requested is None and attention is not None and sets_backend(attention):
+        requested = run.rules.imposed_backend(LayerQuery.of(run))
     return noticed_backend(run, query, requested)
 
 

@@ -1,6 +1,7 @@
 """Prefix caching and the cache mode: what vLLM makes of them when it verifies the model."""
 
 from workbench.core.batch_defaults import chunks_prompts
+from workbench.core.groups.cache_spec import GAP_SPEC
 from workbench.core.model import Model
 from workbench.core.stages.refusals import BLOCK_WITHOUT_CACHING
 from workbench.core.trace import Rule
@@ -34,7 +35,9 @@ def enable_prefix_caching(run: WorkingPlan) -> None:
     # (ModelConfig.is_prefix_caching_supported).
     default = ordinary or (model.is_hybrid and run.rules.hybrid_prefix_caching)
     default &= model.pooling is None or model.pooling.takes_steps
-    run.enable_prefix_caching = default if explicit is None else explicit
+    # UnlimitedOCRForCausalLMConfig, 0.33, whatever is set
+    keeps = model.attention is None or model.attention.full_spec != GAP_SPEC
+    run.enable_prefix_caching = keeps and (default if explicit is None else explicit)
     rule = PREFIX_CACHING_OF_MODEL if run.rules.hybrid_prefix_caching else PREFIX_CACHING
     run.step(rule, run.enable_prefix_caching, explicit=explicit, ordinary_decoder=ordinary)
 

@@ -1,7 +1,9 @@
 """What the class of a model asserts of its config.json while it is built."""
 
+from workbench.core.layer_query import LayerQuery
 from workbench.core.model import FULL
 from workbench.core.rule_set import RULE_SETS, RuleSet
+from workbench.core.stages.backend_requests import sets_backend
 from workbench.core.working_plan import WorkingPlan
 
 SCORES = frozenset({"sigmoid", "softmax", "sqrtsoftplus"})
@@ -9,8 +11,12 @@ SCORES = frozenset({"sigmoid", "softmax", "sqrtsoftplus"})
 
 ONE_RANK = {"DoryForCausalLM": "Dory currently supports tensor_parallel_size=1 only"}
 """Architectures without shares of ranks -> vLLM's text (0.33)."""
-WITH_BACKEND = {"FlintForCausalLM": ("FLASHINFER", "Flint requires FlashInfer attention")}
-"""Architectures that write the cache themselves -> the backend, and vLLM's text (0.33)."""
+WITH_BACKENDS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "FlintForCausalLM": ("Flint requires FlashInfer attention", ("FLASHINFER",)),
+    "UnlimitedOCRForCausalLM": ("Unlimited-OCR: ", ("TRITON_ATTN", "FLEX_ATTENTION")),
+}
+"""Architectures whose caches few backends read -> vLLM's text, and those (0.33); one that vLLM sets
+itself is another."""
 M3_SPARSE = "MINIMAX_M3_SPARSE"
 """What reads sparse layers of MiniMax-M3 (0.33)."""
 
@@ -44,14 +50,18 @@ def whole_class(run: WorkingPlan) -> None:
             operands={"tensor_parallel": tp, "architecture": name},
             vllm_text=ONE_RANK[name],
         )
-    backend, text = WITH_BACKEND.get(name, (run.backend, ""))
-    if run.backend not in {None, backend}:
+    text, backends = WITH_BACKENDS.get(name, ("", ()))
+    attention = run.model.attention
+    if backends and attention is not None and sets_backend(attention):
+        imposed = run.rules.imposed_backend(LayerQuery.of(run))
+        backends = tuple(dict.fromkeys(filter(None, (imposed, *backends))))
+    if backends and run.backend not in {None, *backends}:
         run.problem(
             "backend_of_class",
             operands={"backend": run.backend, "architecture": name},
-            candidates=({"backend": backend},),
+            candidates=tuple({"backend": one} for one in backends),
             vllm_text=text,
-            expected=backend,
+            expected=" or ".join(backends),
         )
 
 

@@ -16,7 +16,7 @@ from workbench.core.architectures import (
     versions_with,
 )
 from workbench.core.errors import ConfigError
-from workbench.core.groups.cache_spec import SINK_SPEC
+from workbench.core.groups.cache_spec import GAP_SPEC, SINK_SPEC
 from workbench.core.model import CHUNKED, FULL, SLIDING, Attention, Layer
 from workbench.core.package_data import package_data
 from workbench.models import attention
@@ -44,11 +44,13 @@ WITHOUT_MIXTURE = frozenset({"qwen2", "qwen3"})
 """Modules of vLLM that refuse windows in some layers."""
 FIRST_WINDOW = "max_window_layers"
 KINDS = "layer_types"
+GAP_WINDOW = 128
+"""Generated tokens that Unlimited-OCR keeps, by default (UnlimitedOCRConfig)."""
 BAGEL_SIDE = 70
 """Patches of an image's side, by default."""
 PADDED = frozenset({"step3p5"})
 """Model types whose list goes on with the kinds of the MTP layers (Step-3.5's and 3.7's files)."""
-STATIC_SINKS = "PanguProMoEV2ForCausalLM"
+STATIC_SINKS, FREES_GAPS = "PanguProMoEV2ForCausalLM", "UnlimitedOCRForCausalLM"
 STEPS = "total_ut_steps"
 """How often all layers run, each time with caches of their own (`ouro.py`)."""
 PERIOD_FIELD = "global_attn_every_n_layers"
@@ -88,10 +90,6 @@ REFUSALS: dict[str, str] = dict.fromkeys(
         "vllm.models.kimi_k3",
     ),
     OTHER_CACHES,
-)
-REFUSALS["unlimited_ocr"] = (
-    "its layers drop generated tokens past a window (R-SWA), which are not here. Its pages are "
-    'those of full attention: set architectures to ["DeepseekOCRForCausalLM"] for its sizes.'
 )
 REFUSALS["voxtral_realtime"] = (
     "its audio encoder keeps keys and values, too, which are not here. For its decoder alone, set "
@@ -224,11 +222,19 @@ def _unlisted(fields: Fields) -> list[str]:
 
 
 def _attention(fields: Fields) -> Attention:
-    """Return the attention layers' geometry, with the sinks that a class of Pangu's has."""
+    """Return the attention layers' geometry, with what two classes keep otherwise."""
     # OpenPanguSinkAttention of openpangu.py, SinkFullAttentionManager, 0.23 and 0.33.
     found, sinks = attention.read_attention(fields), 0
     if _class_name(fields) == STATIC_SINKS:
         sinks = fields.integer("param_sink_number", 0, minimum=0)
+    if _class_name(fields) == FREES_GAPS and not found.use_mla:
+        # RSWAManager of single_type_kv_cache_manager.py, 0.33
+        kept = fields.top.get("rswa_window") or GAP_WINDOW
+        fields.remarks.append(
+            f"Of its generated tokens a request keeps the last {kept} (rswa_window), and frees the "
+            "blocks of the others while it decodes: room is made for whole requests all the same."
+        )
+        return replace(found, full_spec=GAP_SPEC)
     if not sinks:
         return found
     fields.remarks.append(

@@ -31,7 +31,7 @@ from workbench.core.versions.citations import citations_of
 from workbench.core.versions.v0_23.backends import BACKENDS, ignores_backend
 from workbench.core.versions.v0_23.bytes import layer_token_bytes, token_bytes
 from workbench.core.versions.v0_23.conditions import (
-    backend_for_mixed_heads,
+    imposed_backend,
     step_cuts_mtp_layers,
 )
 from workbench.core.versions.v0_23.kernels import MISSING_KERNELS, PADDINGS, UNREAD_DESCRIPTIONS
@@ -266,7 +266,7 @@ V0_23 = RuleSet(
     unread_descriptions=UNREAD_DESCRIPTIONS,
     has_plain_awq=True,
     citations=citations_of("0.23"),
-    backend_for_mixed_heads=backend_for_mixed_heads,
+    imposed_backend=imposed_backend,
     batch_tiers=(
         BatchTier(70 * GIB, BatchSizes(8192, 1024), BatchSizes(16384, 1024), frozenset({A100})),
         SMALL,

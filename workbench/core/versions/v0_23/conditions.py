@@ -88,7 +88,7 @@ def plain_on_xpu(query: LayerQuery) -> bool:
     return xpu and not query.attention.use_mla and query.model_dtype != "float32"
 
 
-def backend_for_mixed_heads(query: LayerQuery) -> str | None:
+def imposed_backend(query: LayerQuery) -> str | None:
     """Return Triton for heads of several sizes above 256, of which FlashAttention refuses some."""
     # Gemma4Config.verify_and_update_config, 0.23; the CPU ignores a backend that is set.
     # FlashAttention would refuse the larger heads only, and layers of one model with two backends

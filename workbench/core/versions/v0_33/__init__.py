@@ -22,7 +22,7 @@ from workbench.core.versions.citations import citations_of
 from workbench.core.versions.v0_23 import V0_23
 from workbench.core.versions.v0_33.backends import BACKENDS, ignores_backend
 from workbench.core.versions.v0_33.bytes import gathered_keys, layer_token_bytes, token_bytes
-from workbench.core.versions.v0_33.conditions import backend_for_mixed_heads, step_lacks_heads
+from workbench.core.versions.v0_33.conditions import imposed_backend, step_lacks_heads
 from workbench.core.versions.v0_33.kernels import MISSING_KERNELS, PADDINGS, UNREAD_DESCRIPTIONS
 from workbench.core.versions.v0_33.layouts import LAYOUTS, NAMES
 from workbench.core.versions.v0_33.narrow_values import flash_or_triton
@@ -160,7 +160,7 @@ V0_33 = V0_23.successor(
     backends_of_narrow_values=flash_or_triton,
     # `FalconAttention` passes no configuration of the cache on
     models_without_cache_settings=frozenset({"FalconForCausalLM", "RWForCausalLM"}),
-    backend_for_mixed_heads=backend_for_mixed_heads,
+    imposed_backend=imposed_backend,
     gathered_keys=gathered_keys,
     batch_tiers=(
         # The largest devices get as many tokens from `vllm serve` as from `LLM(...)`.

@@ -6,6 +6,7 @@ classes, 0.33. What is not described here is as in 0.23.
 
 from workbench.core.backends import FP8_E4M3, UNQUANTIZED, LayerQuery
 from workbench.core.dtypes import FP8_DTYPES, NVFP4_DTYPES
+from workbench.core.groups.cache_spec import GAP_SPEC
 from workbench.core.model import FULL, SLIDING, Model
 from workbench.core.packing import NVFP4_DS
 from workbench.core.versions.v0_23 import conditions
@@ -149,9 +150,15 @@ def mla_on_cpu(query: LayerQuery) -> bool:
     return query.platform == "cpu" and query.attention.use_mla and not query.attention.is_sparse
 
 
-def backend_for_mixed_heads(query: LayerQuery) -> str | None:
-    """Return Triton for heads of several sizes without FlashAttention 4, except on XPU and CPU."""
-    # Gemma4Config.verify_and_update_config, 0.33; the CPU ignores a backend that is set.
+def imposed_backend(query: LayerQuery) -> str | None:
+    """Return Triton for heads of several sizes without FlashAttention 4, except on XPU and CPU.
+
+    One of the two where generated tokens are dropped.
+    """
+    # verify_and_update_config of Gemma4Config and UnlimitedOCRForCausalLMConfig, 0.33; the CPU
+    # ignores a backend that is set.
+    if query.attention.full_spec == GAP_SPEC:
+        return "FLASH_ATTN" if conditions.has_flash_attention_4(query) else "TRITON_ATTN"
     flash = conditions.has_flash_attention_4(query) and query.attention.head_size <= WIDE_HEAD
     return None if flash or query.platform in {"xpu", "cpu"} else "TRITON_ATTN"
 
@@ -208,12 +215,13 @@ def flash_attention_version(query: LayerQuery) -> int:
     if major == 9:
         # With heads of several sizes version 4 is set for all, unless the cache is fp8.
         all_4 = attention.has_mixed_head_sizes and not query.kv_cache_dtype.startswith("fp8")
+        all_4 = all_4 or attention.full_spec == GAP_SPEC
         return 3 if attention.head_size <= 256 and not all_4 else 4
     if major != 10 or query.batch_invariant:
         return 2
     if attention.head_size == 256:
         plain = attention.logits_soft_cap is None and not attention.has_mm_prefix
-        plain = plain and query.context_ranks == 1
+        plain = plain and query.context_ranks == 1 and attention.full_spec != GAP_SPEC
         return 4 if plain and query.kv_cache_dtype in UNQUANTIZED else 2
     # Larger heads do not fit into the tensor memory of SM10x (the same function).
     return 4 if attention.head_size <= 128 else 2
