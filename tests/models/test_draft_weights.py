@@ -34,6 +34,7 @@ def plan_of(line, answer):
         kv_cache_memory_bytes=64 * GIB,
         enable_prefix_caching=True,
         max_num_batched_tokens=line.get("max_num_batched_tokens"),
+        kv_cache_dtype=line.get("kv_cache_dtype", "auto"),
         rules=answer["vllm"],
     )
 
@@ -55,7 +56,8 @@ def test_bytes_of_a_drafter_are_vllms(line):
         plan, ranks = plan_of(line, answer), Split(answer["tensor_parallel"])
         found, weights = draft_bytes(plan), draft_weights(plan)
         recorded = answer["draft_bytes"]
-        if plan.speculative_method != "mtp":  # which never has a vocabulary of its own
+        # what is in the target's checkpoint never has a vocabulary of its own
+        if plan.speculative_method != "mtp" and line["draft_config"] is not None:
             recorded += answer["draft_vocabulary_bytes"]
         like = sum(part.size(ranks, plan.model_dtype) for part in weights.shared)
         embeddings = [part for part, _ in plan.model.weights.parts if part.name == EMBEDDING]

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.core.model import Model
-from workbench.core.weights import COLUMN, MTP_PART, Format, Part, UnreadWeights, Weights
+from workbench.core.weights import COLUMN, OF_TARGET, Format, Part, UnreadWeights, Weights
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
@@ -144,7 +144,7 @@ def _stored(plain: UnreadWeights, word: str, method: OnlineMethod, part: str) ->
         return Weights(unknown=f"what --quantization {word} stores is not described")
     # A drafter with a checkpoint of its own is loaded as that checkpoint is
     # (`SpeculativeConfig.__post_init__`); MTP layers are the target's.
-    if part not in {"", MTP_PART}:
+    if part and part not in OF_TARGET:
         return weights
     parts = tuple((_in_format(one, method), count) for one, count in weights.parts)
     sketch = tuple(_in_format(one, method) for one in weights.sketch)

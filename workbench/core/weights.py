@@ -24,7 +24,9 @@ LENGTH, PER_DRAFT = "per token of the longest request", "per drafted token"
 """Kinds of parts of which there are as many: rows of a table, heads of a drafter."""
 STEP = "per token of a step"
 """The same: rows of a buffer."""
-MTP_PART = "mtp"
+MTP_PART, DSPARK_PART = "mtp", "dspark"
+OF_TARGET = frozenset({MTP_PART, DSPARK_PART})
+"""What drafts and is in the target's checkpoint."""
 EMBEDDING, TABLE = "embed_tokens", "cos_sin_cache"
 """Names of parts: the vocabulary of the input, and a table of positions, which may have more words.
 """
@@ -263,7 +265,7 @@ class UnreadWeights:
     def of(self, part: str = "") -> Weights:
         """Return the weights of a checkpoint, or of one part; they are read once.
 
-        part: `MTP_PART`, or the class of the head that a drafter's checkpoint is loaded as.
+        part: one of `OF_TARGET`, or the class of the head that a drafter's checkpoint is loaded as.
         """
         if part not in self._found:
             self._found[part] = self._read(part)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from workbench.core.ranks import Split, split_of
 from workbench.core.speculation import DRAFT_MODEL, MTP, class_of_head
 from workbench.core.weights import (
+    DSPARK_PART,
     EMBEDDING,
     LENGTH,
     MTP_PART,
@@ -45,7 +46,8 @@ def draft_weights(plan: Plan) -> Weights | None:
     if not method.needs_model:
         return None
     if draft is None:
-        return Weights(unknown=NOT_GIVEN)
+        own = model.unread_weights.of(DSPARK_PART) if model.dspark else None
+        return own or Weights(unknown=NOT_GIVEN)
     if name == DRAFT_MODEL:
         return draft.weights
     return draft.unread_weights.of(class_of_head(draft, method, rules))

@@ -40,6 +40,8 @@ def ratios(config: Config) -> list[int]:
 
 def _compressor(config: Config, number: int) -> list[Part]:
     """Return what compresses the tokens of a layer, and its indexer."""
+    if number >= config.model.num_hidden_layers:
+        return []  # what drafts compresses nothing
     ratio, hidden = ratios(config)[number], config.hidden
     size = config.size("head_dim")
     if not ratio:
@@ -78,6 +80,13 @@ def _experts(config: Config, number: int) -> list[Part]:
         *experts(config, "ffn.experts", count, inner),
         *(mlp(config, "ffn.shared_experts", shared, repeated=ONE_STAGE) if shared else ()),
     ]
+
+
+def compressed_joint(config: Config) -> list[Part]:
+    """Return what joins an embedding and the streams of the target for a draft."""
+    hidden = config.hidden
+    parts = [whole(name, hidden, inputs=hidden, is_linear=True) for name in ("e_proj", "h_proj")]
+    return [*parts, *joined_streams(config)]
 
 
 def joined_streams(config: Config) -> list[Part]:

@@ -1,212 +1,53 @@
-"""Weights of drafters: heads by the class that they are loaded as, and MTP layers by model_type.
+"""Weights of drafters: heads, and what the target's checkpoint has, by model_type.
 
-Source: the `*_eagle*.py`, `*_mtp.py`, `qwen3_dflash.py`, `qwen3_dspark.py` and `medusa.py` of 0.23
-and 0.33.
+Source: the `*_mtp.py` of 0.23 and 0.33, and `mtp.py` and `dspark.py` in `vllm/models` of 0.33.
 """
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable
 
-from workbench.core.weights import EARLIER, EMBEDDING, LATER, MTP_PART, PER_DRAFT, Part
-from workbench.models.weights.decoders import DECODERS, LLAMA, Decoder
+from workbench.core.weights import DSPARK_PART, MTP_PART, Part
+from workbench.models.weights.compressed import compressed_joint, compressed_layer, joined_streams
+from workbench.models.weights.decoders import DECODERS, LLAMA
+from workbench.models.weights.heads import HEADS, Drafted, markov
 from workbench.models.weights.hybrids import QWEN_LAYER, nemotron_layer
-from workbench.models.weights.newer import mimo_v2_draft
-from workbench.models.weights.parts import (
-    Config,
-    attention,
-    column,
-    cut,
-    latent,
-    mlp,
-    norms,
-    vocabulary,
-    whole,
-)
+from workbench.models.weights.minimax_m3 import M3, minimax_m3_draft
+from workbench.models.weights.newer import longcat_half, mimo_v2_draft
+from workbench.models.weights.parts import Config, column, norms, whole
 from workbench.models.weights.positions import positions
 from workbench.models.weights.stored import Unknown
 from workbench.models.weights.streams import connected_draft, connected_ends, pooled_draft
 
-OWN_LAYERS = {"glm5_next_text": pooled_draft, "mimo_v2_flash": mimo_v2_draft}
-"""model_type -> its layers for multi-token prediction, where they differ from the model's."""
-AUXILIARY = 3
-"""Hidden states of the target that EAGLE-3 reads if nothing says which."""
-
-
-class Drafted(NamedTuple):
-    """The parts of a drafter, under the beginnings of their names, and its vocabularies."""
-
-    parts: Mapping[str, list[Part]]
-    shared: tuple[Part, ...] = ()
-    """Those that may be the target's."""
-
-
-def _layers(config: Config, layer: Callable[[int], list[Part]]) -> dict[str, list[Part]]:
-    count = config.model.num_hidden_layers
-    return {f"model.layers.{number}.": layer(number) for number in range(count)}
-
-
-def _vocabularies(config: Config) -> tuple[Part, ...]:
-    """Return embedding and head; the head may have fewer tokens than the target."""
-    rows = config.size("vocab_size")
-    drafted = config.size("draft_vocab_size", default=rows)
-    return (
-        vocabulary(EMBEDDING, rows, config.hidden),
-        vocabulary("lm_head", drafted, config.hidden),
-    )
-
-
-def _map(config: Config) -> list[Part]:
-    """Return the target's number of every drafted token, in 64 bits."""
-    rows = config.size("vocab_size")
-    count = config.size("draft_vocab_size", default=rows)
-    return [
-        whole(
-            "draft_id_to_target_id",
-            count,
-            inputs=2,
-            dtype="float32",
-            kind=EARLIER if count == rows else "",
-        )
-    ]
-
-
-def _eagle(config: Config) -> Drafted:
-    """Return EAGLE: layers of Llama, the first without its norm; the head is the target's."""
-
-    def layer(number: int) -> list[Part]:
-        return LLAMA.layer(config, number)[: None if number else -1]
-
-    fc = whole("fc", config.hidden, inputs=2 * config.hidden, is_linear=True)
-    return Drafted({**_layers(config, layer), "model.": [fc]}, _vocabularies(config)[:1])
-
-
-def _joined(config: Config) -> list[Part]:
-    """Return what joins the target's hidden states for EAGLE-3."""
-    own = config.mapping("eagle_config")
-    listed = own.get("eagle_aux_hidden_state_layer_ids")
-    count = config.size("num_aux_hidden_states", default=len(listed) if listed else AUXILIARY)
-    width = config.size("target_hidden_size", default=config.hidden)
-    parts = [whole("fc", config.hidden, inputs=count * width, is_linear=True)]
-    if own.get("norm_before_fc", config.flag("norm_before_fc")):
-        parts.append(whole("input_norm", count * width))
-    if config.flag("fc_norm"):
-        parts += [whole("fc_norm", width) for _ in range(count)]
-    return parts if own.get("use_aux_hidden_state", True) else []
-
-
-def _eagle3(config: Config, decoder: Decoder = LLAMA) -> Drafted:
-    """Return EAGLE-3: the first layer reads an embedding and a hidden state."""
-
-    def layer(number: int) -> list[Part]:
-        inputs = config.hidden if number else 2 * config.hidden
-        mixer = (
-            latent(config, number, inputs=inputs)
-            if config.attention.use_mla
-            else decoder.attention(config, inputs=inputs)
-        )
-        return [*mixer, *decoder.feed_forward(config, number), *norms(config, 3)]
-
-    rest = [*_joined(config), *norms(config, 1), *_map(config)]
-    return Drafted({**_layers(config, layer), "model.": rest}, _vocabularies(config))
-
-
-def _eagle3_latent(config: Config) -> Drafted:
-    return _eagle3(config, Decoder())
-
-
-def _eagle3_qwen(config: Config) -> Drafted:
-    return _eagle3(config, DECODERS["qwen3"])
-
-
-FEATURES = (
-    ("", "eagle_aux_hidden_state_layer_ids"),
-    ("dflash_config", "target_layer_ids"),
-    ("", "dspark_target_layer_ids"),
-    ("", "target_layer_ids"),
-    ("dflash_config", "layer_ids"),
-    ("eagle_config", "layer_ids"),
-)
-"""Where a DFlash file lists the target's layers that it reads, in vLLM's order."""
-
-
-def _flash(config: Config, *, bonus: list[Part] | None = None) -> Drafted:
-    """Return DFlash; bonus: what DSpark has in addition."""
-    flash = config.mapping("dflash_config")
-
-    def layer(_number: int) -> list[Part]:
-        bias = "attention_bias"
-        parts = attention(config, bias=bias, out_bias=bias, norm="head")
-        if flash.get("attention_sink_bias", config.flag("add_swa_attention_sink_bias")):
-            parts.append(cut("sinks", config.attention.num_heads, kind=LATER))
-        return [*parts, *mlp(config, "mlp", config.size("intermediate_size")), *norms(config, 2)]
-
-    listed = (
-        (config.mapping(place) if place else config.fields.text).get(key) for place, key in FEATURES
-    )
-    ids = next(filter(None, listed), ())
-    count = len(ids) or config.model.num_hidden_layers
-    width = config.size("target_hidden_size", default=config.hidden)
-    rest = [*norms(config, 2), whole("mask_embedding", config.hidden, kind=LATER), *(bonus or ())]
-    if {**config.mapping("eagle_config"), **flash}.get("use_aux_hidden_state", True):
-        rest.append(whole("fc", config.hidden, inputs=count * width, is_linear=True))
-    rows = config.size("vocab_size")
-    if config.size("draft_vocab_size", default=rows) != rows:
-        rest += _map(config)
-    return Drafted({**_layers(config, layer), "model.": rest}, _vocabularies(config))
-
-
-def _spark(config: Config) -> Drafted:
-    """Return DSpark: DFlash, a Markov head and a head for confidence."""
-    rows, rank = config.size("vocab_size"), config.size("markov_rank")
-    drafted = vocabulary("", config.size("draft_vocab_size", default=rows), 1).outputs[0][0]
-    heads = [whole("markov_w1", rows, inputs=rank), whole("markov_w2", drafted, inputs=rank)]
-    if config.flag("enable_confidence_head"):
-        inputs = config.hidden + (rank if config.flag("confidence_head_with_markov") else 0)
-        heads.append(whole("confidence_head", 1, inputs=inputs, bias=True, dtype="float32"))
-    return _flash(config, bonus=heads)
-
-
-def _medusa(config: Config) -> Drafted:
-    """Return Medusa: a block and a head for every token that is drafted."""
-    rows, hidden = config.size("vocab_size", default=32_001), config.hidden
-    bias = config.flag("medusa_fc_bias")
-    block = whole("block", hidden, inputs=hidden, bias=bias, kind=PER_DRAFT)
-    blocks = config.size("num_hidden_layers", default=1) * [block]
-    last = vocabulary("lm_head", rows, hidden)._replace(kind=PER_DRAFT)
-    if config.flag("original_lm_head"):
-        last = vocabulary("lm_head", config.size("truncated_vocab_size", default=rows), hidden)
-    return Drafted({"": [*blocks, last]})
-
-
-HEADS: dict[str, Callable[[Config], Drafted]] = {
-    "EagleLlamaForCausalLM": _eagle,
-    **dict.fromkeys(
-        (
-            *("Eagle3LlamaForCausalLM", "LlamaForCausalLMEagle3", "Eagle3MiniMaxM2ForCausalLM"),
-            *("PeagleLlamaForCausalLM", "PEagleDraftModel"),
-            *("Eagle3Qwen2_5vlForCausalLM", "Eagle3Qwen3vlForCausalLM"),
-        ),
-        _eagle3,
-    ),
-    **dict.fromkeys(("Eagle3Qwen3ForCausalLM", "PeagleQwen3ForCausalLM"), _eagle3_qwen),
-    **dict.fromkeys(("Eagle3DeepseekV2ForCausalLM", "Eagle3DeepseekV3ForCausalLM"), _eagle3_latent),
-    "DFlashDraftModel": _flash,
-    **dict.fromkeys(("Qwen3DSparkModel", "Qwen3OmniDSparkModel"), _spark),
-    "MedusaModel": _medusa,
+OWN_LAYERS = {
+    "glm5_next_text": pooled_draft,
+    "mimo_v2_flash": mimo_v2_draft,
+    "deepseek_v4": compressed_layer,
+    "longcat_flash": longcat_half,
+    **dict.fromkeys(M3, minimax_m3_draft),
 }
-"""Class in vLLM's registry -> what it has."""
+"""model_type -> its layers for multi-token prediction, where they differ from the model's."""
 
 
-def _joint(config: Config) -> Part:
+def _joint(config: Config) -> list[Part]:
     """Return the projection of an embedding and a hidden state to one vector."""
-    return whole("eh_proj", config.hidden, inputs=2 * config.hidden)
+    return [whole("eh_proj", config.hidden, inputs=2 * config.hidden)]
+
+
+def _quantized_joint(config: Config) -> list[Part]:
+    return [part._replace(is_linear=True) for part in _joint(config)]
+
+
+JOINTS = {
+    "deepseek_v4": compressed_joint,
+    **dict.fromkeys(("longcat_flash", *M3), _quantized_joint),
+}
+"""model_type -> what joins the two, where it is another one."""
 
 
 def _after(config: Config) -> Drafted:
     """Return layers like the last ones of the model, each with a projection."""
     kind = config.fields.model_type or config.model.model_type
     layer = OWN_LAYERS[kind] if kind in OWN_LAYERS else DECODERS[kind].layer
-    own = [_joint(config), *norms(config, 3)]
+    own = [*JOINTS.get(kind, _joint)(config), *norms(config, 3)]
     return Drafted(
         {f"model.layers.{number}.": [*layer(config, number), *own] for number in _numbers(config)}
     )
@@ -220,7 +61,7 @@ def _numbers(config: Config) -> list[int]:
 
 def _ernie(config: Config) -> Drafted:
     """Return layers of Llama, whose positions turn other elements than the model's."""
-    own = [_joint(config), *norms(config, 2)]
+    own = [*_joint(config), *norms(config, 2)]
     layers = {
         f"model.layers.{number}.": [*LLAMA.layer(config, number), *own]
         for number in _numbers(config)
@@ -265,6 +106,28 @@ def _nemotron(config: Config) -> Drafted:
     return Drafted({**parts, **ends})
 
 
+def _compressed_spark(config: Config) -> Drafted:
+    """Return DeepSeek-V4's own DSpark: layers that compress nothing; vocabularies are shared."""
+    hidden, rank = config.hidden, config.size("dspark_markov_rank")
+    size = config.size("head_dim")
+    count, first = len(config.model.dspark), config.model.num_hidden_layers
+    layers = {
+        f"model.layers.{number}.": compressed_layer(config, number)
+        for number in range(first, first + count)
+    }
+    read = len(config.raw("dspark_target_layer_ids"))
+    rest = [
+        whole("main_proj", hidden, inputs=read * hidden, is_linear=True),
+        whole("context_wkv_proj", *count * [size], inputs=hidden, is_linear=True),
+        *norms(config, 2),
+        *joined_streams(config),
+        *markov(config, rank),
+    ]
+    if config.flag("enable_confidence_head", default=True):
+        rest.append(whole("confidence_head", 1, inputs=hidden + rank, dtype="float32"))
+    return Drafted({**layers, "model.": rest})
+
+
 MTP: dict[str, Callable[[Config], Drafted]] = {
     **dict.fromkeys(
         (
@@ -284,13 +147,20 @@ MTP: dict[str, Callable[[Config], Drafted]] = {
 """model_type of the text model -> its layers for multi-token prediction, which always have the
 vocabularies of the target."""
 
+IN_TARGET: dict[str, dict[str, Callable[[Config], Drafted]]] = {
+    MTP_PART: MTP,
+    DSPARK_PART: {"deepseek_v4": _compressed_spark},
+}
+"""Part of a target's checkpoint -> model_type -> what drafts."""
+
 
 def drafted(config: Config, part: str, kind: str) -> Drafted:
     """Return what drafts. Errors: Unknown for what is not described.
 
-    part: `MTP_PART` or the class of a head; kind: model_type.
+    part: one of `IN_TARGET`, or the class of a head; kind: model_type.
     """
-    build = MTP.get(kind) if part == MTP_PART else HEADS.get(part)
+    of_target = IN_TARGET.get(part)
+    build = HEADS.get(part) if of_target is None else of_target.get(kind)
     if build is None:
-        raise Unknown(f"the weights of {kind if part == MTP_PART else part} are not described")
+        raise Unknown(f"the weights of {part if of_target is None else kind} are not described")
     return build(config)

@@ -17,6 +17,8 @@ from workbench.models.weights.parts import (
     whole,
 )
 
+M3 = ("minimax_m3", "minimax_m3_text", "minimax_m3_vl")
+"""Its model_types."""
 PROJECTOR, MERGER = "vision_tower.multi_modal_projector", "vision_tower.patch_merge_mlp"
 BLOCK = tuple(
     f"vision_tower.vision_model.encoder.layers.0.{name}"
@@ -40,17 +42,23 @@ def minimax_m3_layer(config: Config, number: int) -> list[Part]:
         feed = EXPERTS.parts(config, number)
     else:
         feed = mlp(config, "mlp", config.size("dense_intermediate_size"))
-    return [*_attention(config, number), *feed, *norms(config, 2)]
+    listed = config.mapping("sparse_attention_config").get("sparse_attention_freq") or ()
+    is_sparse = number in {at for at, one in enumerate(listed) if one}
+    return [*_attention(config, is_sparse=is_sparse), *feed, *norms(config, 2)]
 
 
-def _attention(config: Config, number: int) -> list[Part]:
+def minimax_m3_draft(config: Config, number: int) -> list[Part]:
+    """Return a layer that drafts: sparse, and with experts."""
+    mixer = _attention(config, is_sparse=True)
+    return [*mixer, *EXPERTS.parts(config, number), *norms(config, 2)]
+
+
+def _attention(config: Config, *, is_sparse: bool) -> list[Part]:
     """Return attention; the projection of a sparse layer makes an index, too."""
     qkv, *rest = attention(config, norm="head")
-    sparse = config.mapping("sparse_attention_config")
-    if number not in {
-        at for at, one in enumerate(sparse.get("sparse_attention_freq") or ()) if one
-    }:
+    if not is_sparse:
         return [qkv, *rest]
+    sparse = config.mapping("sparse_attention_config")
     each = int(sparse["sparse_index_dim"])
     index = ((int(sparse["sparse_num_index_heads"]), each), (1, each))
     qkv = qkv._replace(outputs=(*qkv.outputs, *index))

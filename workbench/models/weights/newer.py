@@ -9,7 +9,7 @@ from workbench.models.weights.compressed import compressed_layer, joined_streams
 from workbench.models.weights.decoders import Decoder, Moe
 from workbench.models.weights.gemma4 import gemma4_layer, gemma4_rest
 from workbench.models.weights.listed_experts import LISTED_EXPERTS, ListedMoe
-from workbench.models.weights.minimax_m3 import minimax_m3_layer
+from workbench.models.weights.minimax_m3 import M3, minimax_m3_layer
 from workbench.models.weights.parts import (
     Block,
     Config,
@@ -130,12 +130,17 @@ def _kimi(config: Config, number: int) -> list[Part]:
     return [*mixer, *layer.feed_forward(config, number), *norms(config, 2)]
 
 
+def longcat_half(config: Config, number: int) -> list[Part]:
+    """Return one layer of LongCat, without experts: two make a block, and one drafts."""
+    inner = config.size("ffn_hidden_size", "intermediate_size")
+    return [*latent(config, number), *mlp(config, "mlps", inner), *norms(config, 2)]
+
+
 def _longcat(config: Config, number: int) -> list[Part]:
     """Return a block of LongCat: two layers, and the experts of both."""
-    inner, hidden = config.size("ffn_hidden_size", "intermediate_size"), config.hidden
     if config.fields.has("emb_neighbor_num"):
         raise Unknown("the embeddings of n-grams of LongCat are not described")
-    layer = [*latent(config, number), *mlp(config, "mlps", inner), *norms(config, 2)]
+    layer, hidden = longcat_half(config, number), config.hidden
     count = config.size("n_routed_experts")
     routed = count + config.size("zero_expert_num", default=0)
     bias = config.flag("router_bias")
@@ -177,7 +182,7 @@ NEWER: dict[str, Block] = {
     "kimi_linear": _kimi,
     "longcat_flash": _longcat,
     "mimo_v2_flash": _mimo_v2,
-    **dict.fromkeys(("minimax_m3", "minimax_m3_text", "minimax_m3_vl"), minimax_m3_layer),
+    **dict.fromkeys(M3, minimax_m3_layer),
     "deepseek_v4": compressed_layer,
     "glm5_next_text": pooled_layer,
     "qwen4_exp_text": connected_layer,

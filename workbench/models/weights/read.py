@@ -10,7 +10,7 @@ from workbench.core.weights import (
     FIRST,
     LAST,
     LATER,
-    MTP_PART,
+    OF_TARGET,
     TOWER,
     Part,
     Weights,
@@ -95,8 +95,8 @@ def read_weights(
 
     folder: that of config.json, where the checkpoint is. part: see `UnreadWeights.of`.
     """
-    # MTP layers are in the target's checkpoint, whose size says nothing about them.
-    checkpoint = None if part == MTP_PART else read_checkpoint(folder)
+    # The size of the target's checkpoint says nothing about what drafts in it.
+    checkpoint = None if part in OF_TARGET else read_checkpoint(folder)
     held = 0 if checkpoint is None else checkpoint.total_bytes
     try:
         config, found = Config(fields, model), Collected(read_scheme(fields))

@@ -1,0 +1,194 @@
+"""Weights of heads that draft, by the class that they are loaded as.
+
+Source: the `*_eagle*.py`, `qwen3_dflash.py`, `qwen3_dspark.py` and `medusa.py` of 0.23 and 0.33.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from workbench.core.weights import EARLIER, EMBEDDING, LATER, PER_DRAFT, Part
+from workbench.models.weights.decoders import DECODERS, LLAMA, Decoder
+from workbench.models.weights.parts import (
+    Config,
+    attention,
+    cut,
+    latent,
+    mlp,
+    norms,
+    vocabulary,
+    whole,
+)
+
+AUXILIARY = 3
+"""Hidden states of the target that EAGLE-3 reads if nothing says which."""
+
+
+class Drafted(NamedTuple):
+    """The parts of a drafter, under the beginnings of their names, and its vocabularies."""
+
+    parts: Mapping[str, list[Part]]
+    shared: tuple[Part, ...] = ()
+    """Those that may be the target's."""
+
+
+def _layers(config: Config, layer: Callable[[int], list[Part]]) -> dict[str, list[Part]]:
+    count = config.model.num_hidden_layers
+    return {f"model.layers.{number}.": layer(number) for number in range(count)}
+
+
+def _vocabularies(config: Config) -> tuple[Part, ...]:
+    """Return embedding and head; the head may have fewer tokens than the target."""
+    rows = config.size("vocab_size")
+    drafted = config.size("draft_vocab_size", default=rows)
+    return (
+        vocabulary(EMBEDDING, rows, config.hidden),
+        vocabulary("lm_head", drafted, config.hidden),
+    )
+
+
+def _map(config: Config) -> list[Part]:
+    """Return the target's number of every drafted token, in 64 bits."""
+    rows = config.size("vocab_size")
+    count = config.size("draft_vocab_size", default=rows)
+    return [
+        whole(
+            "draft_id_to_target_id",
+            count,
+            inputs=2,
+            dtype="float32",
+            kind=EARLIER if count == rows else "",
+        )
+    ]
+
+
+def _eagle(config: Config) -> Drafted:
+    """Return EAGLE: layers of Llama, the first without its norm; the head is the target's."""
+
+    def layer(number: int) -> list[Part]:
+        return LLAMA.layer(config, number)[: None if number else -1]
+
+    fc = whole("fc", config.hidden, inputs=2 * config.hidden, is_linear=True)
+    return Drafted({**_layers(config, layer), "model.": [fc]}, _vocabularies(config)[:1])
+
+
+def _joined(config: Config) -> list[Part]:
+    """Return what joins the target's hidden states for EAGLE-3."""
+    own = config.mapping("eagle_config")
+    listed = own.get("eagle_aux_hidden_state_layer_ids")
+    count = config.size("num_aux_hidden_states", default=len(listed) if listed else AUXILIARY)
+    width = config.size("target_hidden_size", default=config.hidden)
+    parts = [whole("fc", config.hidden, inputs=count * width, is_linear=True)]
+    if own.get("norm_before_fc", config.flag("norm_before_fc")):
+        parts.append(whole("input_norm", count * width))
+    if config.flag("fc_norm"):
+        parts += [whole("fc_norm", width) for _ in range(count)]
+    return parts if own.get("use_aux_hidden_state", True) else []
+
+
+def _eagle3(config: Config, decoder: Decoder = LLAMA) -> Drafted:
+    """Return EAGLE-3: the first layer reads an embedding and a hidden state."""
+
+    def layer(number: int) -> list[Part]:
+        inputs = config.hidden if number else 2 * config.hidden
+        mixer = (
+            latent(config, number, inputs=inputs)
+            if config.attention.use_mla
+            else decoder.attention(config, inputs=inputs)
+        )
+        return [*mixer, *decoder.feed_forward(config, number), *norms(config, 3)]
+
+    rest = [*_joined(config), *norms(config, 1), *_map(config)]
+    return Drafted({**_layers(config, layer), "model.": rest}, _vocabularies(config))
+
+
+def _eagle3_latent(config: Config) -> Drafted:
+    return _eagle3(config, Decoder())
+
+
+def _eagle3_qwen(config: Config) -> Drafted:
+    return _eagle3(config, DECODERS["qwen3"])
+
+
+FEATURES = (
+    ("", "eagle_aux_hidden_state_layer_ids"),
+    ("dflash_config", "target_layer_ids"),
+    ("", "dspark_target_layer_ids"),
+    ("", "target_layer_ids"),
+    ("dflash_config", "layer_ids"),
+    ("eagle_config", "layer_ids"),
+)
+"""Where a DFlash file lists the target's layers that it reads, in vLLM's order."""
+
+
+def _flash(config: Config, *, bonus: list[Part] | None = None) -> Drafted:
+    """Return DFlash; bonus: what DSpark has in addition."""
+    flash = config.mapping("dflash_config")
+
+    def layer(_number: int) -> list[Part]:
+        bias = "attention_bias"
+        parts = attention(config, bias=bias, out_bias=bias, norm="head")
+        if flash.get("attention_sink_bias", config.flag("add_swa_attention_sink_bias")):
+            parts.append(cut("sinks", config.attention.num_heads, kind=LATER))
+        return [*parts, *mlp(config, "mlp", config.size("intermediate_size")), *norms(config, 2)]
+
+    listed = (
+        (config.mapping(place) if place else config.fields.text).get(key) for place, key in FEATURES
+    )
+    ids = next(filter(None, listed), ())
+    count = len(ids) or config.model.num_hidden_layers
+    width = config.size("target_hidden_size", default=config.hidden)
+    rest = [*norms(config, 2), whole("mask_embedding", config.hidden, kind=LATER), *(bonus or ())]
+    if {**config.mapping("eagle_config"), **flash}.get("use_aux_hidden_state", True):
+        rest.append(whole("fc", config.hidden, inputs=count * width, is_linear=True))
+    rows = config.size("vocab_size")
+    if config.size("draft_vocab_size", default=rows) != rows:
+        rest += _map(config)
+    return Drafted({**_layers(config, layer), "model.": rest}, _vocabularies(config))
+
+
+def _spark(config: Config) -> Drafted:
+    """Return DSpark: DFlash, a Markov head and a head for confidence."""
+    rank = config.size("markov_rank")
+    heads = markov(config, rank)
+    if config.flag("enable_confidence_head"):
+        inputs = config.hidden + (rank if config.flag("confidence_head_with_markov") else 0)
+        heads.append(whole("confidence_head", 1, inputs=inputs, bias=True, dtype="float32"))
+    return _flash(config, bonus=heads)
+
+
+def markov(config: Config, rank: int) -> list[Part]:
+    """Return the head that knows the last token: two matrices, which every rank has whole."""
+    rows = config.size("vocab_size")
+    drafted = vocabulary("", config.size("draft_vocab_size", default=rows), 1).outputs[0][0]
+    return [whole("markov_w1", rows, inputs=rank), whole("markov_w2", drafted, inputs=rank)]
+
+
+def _medusa(config: Config) -> Drafted:
+    """Return Medusa: a block and a head for every token that is drafted."""
+    rows, hidden = config.size("vocab_size", default=32_001), config.hidden
+    bias = config.flag("medusa_fc_bias")
+    block = whole("block", hidden, inputs=hidden, bias=bias, kind=PER_DRAFT)
+    blocks = config.size("num_hidden_layers", default=1) * [block]
+    last = vocabulary("lm_head", rows, hidden)._replace(kind=PER_DRAFT)
+    if config.flag("original_lm_head"):
+        last = vocabulary("lm_head", config.size("truncated_vocab_size", default=rows), hidden)
+    return Drafted({"": [*blocks, last]})
+
+
+HEADS: dict[str, Callable[[Config], Drafted]] = {
+    "EagleLlamaForCausalLM": _eagle,
+    **dict.fromkeys(
+        (
+            *("Eagle3LlamaForCausalLM", "LlamaForCausalLMEagle3", "Eagle3MiniMaxM2ForCausalLM"),
+            *("PeagleLlamaForCausalLM", "PEagleDraftModel"),
+            *("Eagle3Qwen2_5vlForCausalLM", "Eagle3Qwen3vlForCausalLM"),
+        ),
+        _eagle3,
+    ),
+    **dict.fromkeys(("Eagle3Qwen3ForCausalLM", "PeagleQwen3ForCausalLM"), _eagle3_qwen),
+    **dict.fromkeys(("Eagle3DeepseekV2ForCausalLM", "Eagle3DeepseekV3ForCausalLM"), _eagle3_latent),
+    "DFlashDraftModel": _flash,
+    **dict.fromkeys(("Qwen3DSparkModel", "Qwen3OmniDSparkModel"), _spark),
+    "MedusaModel": _medusa,
+}
+"""Class in vLLM's registry -> what it has."""
