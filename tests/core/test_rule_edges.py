@@ -15,7 +15,7 @@ from workbench.core.layouts.view import View, overlaps
 from workbench.core.ranks import Split, context_sizes
 from workbench.core.tables.batch_grammar import parse_batch
 from workbench.core.weights import Part
-from workbench.core.what_if.next_steps import single_changes
+from workbench.core.what_if.next_steps import next_steps, single_changes
 
 DRAFTS = "num_speculative_tokens"
 
@@ -134,9 +134,12 @@ def test_only_mode_all_keeps_a_state_for_every_block_of_a_prompt():
 
 
 @pytest.mark.parametrize(("model", "has_mtp"), [("qwen3.5-4b", True), ("llama-3.1-8b", False)])
-def test_drafts_of_mtp_layers_are_tried_where_a_model_has_such(model, has_mtp):
-    tried = [change for change in single_changes(wb.resolve(model=model)) if DRAFTS in change]
-    assert tried == [{DRAFTS: 1, "speculative_method": "mtp"}] * has_mtp
+def test_drafts_of_mtp_layers_are_offered_where_a_model_has_such(model, has_mtp):
+    """They are tried of every model, as a question about them is answered by the refusal."""
+    drafts = {DRAFTS: 1, "speculative_method": "mtp"}
+    plan = wb.resolve(model=model, kv_cache_memory_bytes=2**34)
+    assert drafts in single_changes(plan)
+    assert (drafts in [step.changes for step in next_steps(plan)]) == has_mtp
 
 
 def test_fewer_ranks_divide_a_tower_more_need_more_devices():
@@ -184,3 +187,11 @@ def test_two_experts_are_divided_as_experts_are():
     part = Part("w", ((8, 1),), experts=2)
     assert part.ranks(Split(4, keeps_experts=True)) == 1
     assert part.ranks(Split(4)) == 4
+
+
+def test_a_step_with_several_gains_serves_the_goal_of_each():
+    steps = next_steps(wb.resolve(model="deepseek-v4-flash"))
+    [step] = [one for one in steps if dict(one.changes) == {"kv_cache_dtype": "fp8"}]
+    assert [gain.measure for gain in step.gains] == ["starts", "hits"]
+    served = {goal: step.serves(goal) for goal in ("requests", "hits", "padding", "starts")}
+    assert served == {"requests": False, "hits": True, "padding": False, "starts": True}

@@ -23,7 +23,7 @@ def sparse_latents(query: LayerQuery) -> str | None:
         return "DCP for FlashMLA sparse requires an fp8_ds_mla kv-cache"
     if heads >= FEW_HEADS:
         return "DCP for FlashMLA sparse is only supported on the mixed-batch fp8 path"
-    if (heads > DECODE_HEADS) != (gathered > DECODE_HEADS):
+    if gathered > DECODE_HEADS:
         return (
             "DCP for FlashMLA sparse requires the local and DCP-gathered head counts to pad to the "
             f"same fp8 decode kernel envelope; got {heads} local heads"
