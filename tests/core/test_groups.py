@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.models.configs import gemma3, llama, nemotron_h, nemotron_nas
-from workbench.core.capacity.occupancy import pool_use, waste
+from workbench.core.capacity.occupancy import pool_use, requests_that_fit, waste
 from workbench.core.groups.cache_spec import CacheSpec, NoSingleTypeError
 from workbench.core.groups.decision import group_layers
 from workbench.core.groups.grouping import Group
@@ -388,6 +388,7 @@ def test_the_poorest_rank_decides_and_the_others_waste_the_rest():
     assert plan.cache.tensors == alone.cache.tensors
     assert plan.trace.step("least_of_ranks").result == plan.cache.num_blocks
     rich, poor = (pool_use(plan, plan.cache, 1000, rank) for rank in (0, 1))
+    assert rich.requests == poor.requests == requests_that_fit(plan, plan.cache, 1000) > 0
     assert rich.parts["rank imbalance"] > GIB
     assert poor.parts["rank imbalance"] == 0
     assert pool_use(plan, plan.cache, 1000) == rich

@@ -16,6 +16,7 @@ from workbench.core.ranks import Split, context_sizes
 from workbench.core.tables.batch_grammar import parse_batch
 from workbench.core.weights import Part
 from workbench.core.what_if.next_steps import next_steps, single_changes
+from workbench.models import catalog_config
 
 DRAFTS = "num_speculative_tokens"
 
@@ -195,3 +196,33 @@ def test_a_step_with_several_gains_serves_the_goal_of_each():
     assert [gain.measure for gain in step.gains] == ["starts", "hits"]
     served = {goal: step.serves(goal) for goal in ("requests", "hits", "padding", "starts")}
     assert served == {"requests": False, "hits": True, "padding": False, "starts": True}
+
+
+@pytest.mark.parametrize(("platform", "reads_fp8"), [("cuda", True), ("rocm", False)])
+def test_sparse_attention_of_qwen4_reads_fp8_on_nvidia_alone(platform, reads_fp8):
+    sparse = {"model": "qwen3.8-flash-next", "rules": "0.33", "platform": platform}
+    assert ("backend_not_valid" not in codes(**sparse, kv_cache_dtype="fp8")) == reads_fp8
+
+
+@pytest.mark.parametrize(
+    ("method", "rules", "is_missing"),
+    [
+        ("compressed-tensors", "0.23", True),
+        ("compressed-tensors", "0.33", False),
+        ("fp8", "0.23", False),
+    ],
+)
+def test_xpu_has_a_kernel_for_blocks_of_fp8_of_each_method(method, rules, is_missing):
+    """But for those of compressed-tensors in 0.23."""
+    weights = {"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [128, 128]}
+    described = {
+        "compressed-tensors": {
+            "config_groups": {"one": {"weights": weights, "targets": ["Linear"]}}
+        },
+        "fp8": {"weight_block_size": [128, 128]},
+    }[method]
+    model = {
+        **catalog_config("qwen3-8b"),
+        "quantization_config": {"quant_method": method, **described},
+    }
+    assert ("no_weight_kernel" in codes(model=model, platform="xpu", rules=rules)) == is_missing

@@ -144,7 +144,7 @@ def pool_use(
     check_integer("rank", rank, 0, len(ranks) - 1, "the last with a memory size")
     available, per_block = ranks[rank], cache.grouping.bytes_per_block
     taken_by_one = blocks_for_prompt(plan, cache, prompt_tokens)
-    requests = max(0, num_blocks - NULL_BLOCKS) // taken_by_one
+    requests = requests_that_fit(plan, cache, prompt_tokens) or 0
     of_one = waste(plan, cache, prompt_tokens).parts
     room = available // per_block if per_block else num_blocks
     return PoolUse(
