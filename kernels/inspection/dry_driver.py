@@ -132,7 +132,7 @@ class _NoLauncher:
 class DryDriver:
     """What Triton needs of a driver, for one target."""
 
-    def __init__(self, target: Target, *, limited: bool = True, recorded: bool = True) -> None:
+    def __init__(self, target: Target, *, limited: bool, recorded: bool) -> None:
         self.target, self.utils = target, _Utils(target, limited=limited)
         self.launcher_cls = _Launcher if recorded else _NoLauncher
         self.launches: list[DryLaunch] = []
