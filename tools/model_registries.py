@@ -36,6 +36,8 @@ TYPE_TABLES = (
     "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",
 )
 """Tables of transformers: model_type -> class, the last one counts."""
+BASE_TABLE = "MODEL_MAPPING_NAMES"
+"""The one that vLLM takes the class from where a file names none (`get_config`)."""
 TEXT_CONFIGS = ("config.text_config", "config.get_text_config()", "self.text_config")
 TESTS_OF_ATTENTION = ("is_backend_compatible", "_can_set_attn_implementation")
 """Methods of a class of transformers that say if its attention can be replaced; each release asks
@@ -65,7 +67,8 @@ def main() -> None:
     entry = {
         "origin": origin,
         "served": {name: module for name, (module, _class) in sorted(served.items())},
-        "model_types": model_types(package_folder("transformers"), set(served)),
+        "model_types": model_types(package_folder(LIBRARY), set(served)),
+        "base_classes": base_classes(package_folder(LIBRARY)),
         "wrappers": wrappers(package, tables["_MULTIMODAL_MODELS"]),
         "last_versions": dict(sorted(tables["_PREVIOUSLY_SUPPORTED_MODELS"].items())),
         "with_state_dtype": with_state_dtype((package / HOOKS).read_text(encoding="utf-8")),
@@ -105,18 +108,37 @@ def read_tables(source: str) -> dict[str, Any]:
 
 def model_types(library: Path, served: set[str]) -> dict[str, str]:
     """Return the served class of every model_type whose text generation transformers knows."""
-    source = (library / "models" / "auto" / "modeling_auto.py").read_text(encoding="utf-8")
     found: dict[str, str] = {}
+    for table in TYPE_TABLES:
+        names = library_table(library, table)
+        found |= {kind: name for kind, name in names.items() if name in served}
+    return dict(sorted(found.items()))
+
+
+def base_classes(library: Path) -> dict[str, str]:
+    """Return model_type -> the class of a file that names none: its configuration's own, first."""
+    played()
+    kinds = importlib.import_module("vllm.transformers_utils.config")._CONFIG_REGISTRY  # noqa: SLF001
+    found = library_table(library, BASE_TABLE)
+    for kind in kinds:
+        try:
+            own = kinds[kind]().architectures
+        except (AssertionError, AttributeError, ImportError, TypeError, ValueError):  # needs a file
+            continue
+        found |= {kind: own[0]} if own else {}
+    return dict(sorted(found.items()))
+
+
+def library_table(library: Path, table: str) -> dict[str, str]:
+    """Return a table of transformers: model_type -> class, the first where it has several."""
+    source = (library / "models" / "auto" / "modeling_auto.py").read_text(encoding="utf-8")
     tables = {
         ast.unparse(node.targets[0]): node.value
         for node in ast.parse(source).body
         if isinstance(node, ast.Assign)
     }
-    for table in TYPE_TABLES:
-        pairs = ast.literal_eval(tables[table].args[0])  # type: ignore[attr-defined]
-        first = {kind: name if isinstance(name, str) else name[0] for kind, name in pairs}
-        found |= {kind: name for kind, name in first.items() if name in served}
-    return dict(sorted(found.items()))
+    pairs = ast.literal_eval(tables[table].args[0])  # type: ignore[attr-defined]
+    return {kind: name if isinstance(name, str) else name[0] for kind, name in pairs}
 
 
 def wrappers(package: Path, table: dict[str, tuple[str, str]]) -> dict[str, Any]:

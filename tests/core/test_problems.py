@@ -56,7 +56,12 @@ def in_fp8_blocks(name, method="fp8"):
 
 
 NVFP4_OF_MODELOPT = {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16}
-WHISPER = {"model_type": "whisper", "num_attention_heads": 6, "dtype": "bfloat16"}
+WHISPER = {
+    "model_type": "whisper",
+    "architectures": ["WhisperForConditionalGeneration"],
+    "num_attention_heads": 6,
+    "dtype": "bfloat16",
+}
 """All but the dtype is a default of its configuration class."""
 DRAFT = llama(num_hidden_layers=1, architectures=["LlamaForCausalLMEagle3"])
 DRAFTED = {
@@ -1505,6 +1510,13 @@ REFUSALS = [
         "Model architecture Plamo2ForCausalLM was supported in vLLM until v0.26.0",
         {"rules": "0.23"},
         id="architecture-not-served",
+    ),
+    pytest.param(
+        {"model": kimi_linear(architectures=None)},
+        "architecture_not_named",
+        "No model architectures are specified",
+        {"rules": "0.33"},
+        id="architecture-not-named",
     ),
     pytest.param(
         {"model": gemma3(), "dtype": "float16"},

@@ -8,12 +8,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from workbench.core.architectures import architecture_of
+from workbench.models.family import FAMILIES as READERS
+
 Config = dict[str, Any]
 
 
 def changed(config: Config, changes: Config) -> Config:
-    """A copy with fields replaced, added, or (None) removed."""
-    return {key: value for key, value in {**config, **changes}.items() if value is not None}
+    """A copy with fields replaced, added, or (None) removed, and a class that generates."""
+    found = {**config, **changes}
+    if "architectures" not in changes and (name := generating(found.get("model_type"))):
+        found["architectures"] = [name]
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def generating(model_type: Any) -> str | None:
+    """The class that generates under a model type, as its files name it."""
+    if model_type in READERS and (names := READERS[model_type].architectures_of(model_type)):
+        return names[0]
+    return architecture_of(model_type)
 
 
 def attention(heads: int, kv_heads: int, head_size: int) -> Config:
@@ -222,7 +235,8 @@ def qwen3_5(*, kv_heads: int = 4, value_heads: int = 32, **changes: Any) -> Conf
         "linear_num_value_heads": value_heads,
         "mamba_ssm_dtype": "float32",
     }
-    return {"model_type": "qwen3_5", "text_config": changed(text, changes)}
+    text = changed(text, {"architectures": None, **changes})
+    return changed({"model_type": "qwen3_5", "text_config": text}, {})
 
 
 def olmo_hybrid(**changes: Any) -> Config:
@@ -328,7 +342,8 @@ def gemma3(**changes: Any) -> Config:
         "num_hidden_layers": 6,
         "sliding_window": 1024,
     }
-    return {"model_type": "gemma3", "text_config": changed(text, changes)}
+    text = changed(text, {"architectures": None, **changes})
+    return changed({"model_type": "gemma3", "text_config": text}, {})
 
 
 def deepseek_v3(**changes: Any) -> Config:

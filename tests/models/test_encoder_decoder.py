@@ -13,7 +13,12 @@ from workbench.models import read_model
 from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 
-WHISPER = {"model_type": "whisper", "num_attention_heads": 6, "dtype": "bfloat16"}
+WHISPER = {
+    "model_type": "whisper",
+    "architectures": ["WhisperForConditionalGeneration"],
+    "num_attention_heads": 6,
+    "dtype": "bfloat16",
+}
 MEMORY = 64 * 2**30
 BOTH = pytest.mark.parametrize("rules", ["0.23", "0.33"])
 

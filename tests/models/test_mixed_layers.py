@@ -27,6 +27,7 @@ def gemma4(**changes):
 
 def gemma3n(**changes):
     text = {"model_type": "gemma3n_text", "num_hidden_layers": 10, "hidden_size": 2048}
+    text["architectures"] = ["Gemma3nForCausalLM"]
     return read_model({**text, "num_kv_shared_layers": 3, **changes}, "gemma-3n")
 
 

@@ -23,6 +23,7 @@ from tests.models.configs import (
 from workbench.core.architectures import MODEL_REGISTRIES, module_of, versions_with
 from workbench.core.errors import ConfigError, Refused
 from workbench.core.model import SSM
+from workbench.core.pooling import pools
 from workbench.core.versions import RULE_SETS
 from workbench.models import read_model
 from workbench.models.families.decoder import REFUSALS
@@ -101,18 +102,60 @@ def test_a_family_declares_architectures_that_a_version_serves(model_type):
     assert [name for name in declared if not versions_with(name)] == []
 
 
-def test_a_config_without_architectures_has_those_of_its_family():
-    model = read_model(llama(), "x")
-    assert model.architecture == "LlamaForCausalLM"
+@pytest.mark.parametrize(
+    ("kind", "taken", "built"),
+    [
+        ("llama", "LlamaModel", "LlamaForCausalLM"),
+        ("qwen3", "Qwen3Model", "Qwen3ForCausalLM"),
+        ("granite", "GraniteModel", "GraniteForCausalLM"),
+    ],
+)
+def test_a_config_without_architectures_has_the_base_class_of_its_model_type(kind, taken, built):
+    """Which pools, unless vLLM has it as one that generates, too."""
+    config = llama(model_type=kind, architectures=None, dtype=None)
+    plan = resolve(Scenario(model=config))
+    model, generates = plan.model, kind == "llama"
+    assert (model.architecture, pools(model.pooling)) == (built, not generates)
     assert str(model.origins["architecture"]) == (
-        "architecture = LlamaForCausalLM from the family's default (architectures is absent)"
+        f"architecture = {taken} from the family's default (architectures is absent)"
     )
+    assert any(f'set architectures to ["{built}"]' in note for note in model.notes) != generates
+    assert plan.model_dtype == ("bfloat16" if generates else "float16")
+
+
+def test_an_object_that_names_neither_class_nor_type_is_refused():
+    with pytest.raises(ConfigError, match="/model_type is missing, and /architectures as well"):
+        read_model({"text_config": llama()}, "x")
+
+
+def test_a_base_class_that_only_the_library_has_is_refused_with_a_way_forward():
+    text = qwen3_5()["text_config"] | {"model_type": "qwen3_5_text"}
+    with pytest.raises(ConfigError, match="takes Qwen3_5TextModel") as caught:
+        read_model(text, "x")
+    assert 'set architectures to ["Qwen3_5ForCausalLM"]' in caught.value.message
+
+
+def test_a_hybrid_that_pools_is_as_the_classes_of_each_release_have_it():
+    """Its states keep the model's dtype in 0.23, whose hook is that of the class that generates."""
+    config = nemotron_h(architectures=None)
+    old, new = (resolve(Scenario(model=config, rules=rules)) for rules in ("0.23", "0.33"))
+    assert (old.mamba_state_dtypes[1], new.mamba_state_dtypes[1]) == ("bfloat16", "float32")
+    assert old.enable_prefix_caching
+    assert new.enable_prefix_caching
+
+
+@pytest.mark.parametrize("kind", ["minimax_text_01", "minimax_m1"])
+def test_a_model_type_without_a_base_class_is_refused_as_vllm_does(kind):
+    with pytest.raises(ConfigError, match='set architectures to \\["MiniMax') as caught:
+        read_model(llama(model_type=kind, architectures=None), "x")
+    assert caught.value.vllm_text == "No model architectures are specified"
+    assert caught.value.field == "/architectures"
 
 
 @pytest.mark.parametrize("listed", [[], None, "LlamaForCausalLM", [7], [["LlamaForCausalLM"]]])
 def test_architectures_are_a_list_of_names(listed):
     config = {**llama(), "architectures": listed}
-    if not listed:
+    if not listed:  # LlamaModel, whose class is that one
         assert read_model(config, "x").architecture == "LlamaForCausalLM"
         return
     with pytest.raises(ConfigError) as caught:
@@ -161,7 +204,6 @@ def test_a_wrapper_is_read_as_the_language_model_that_vllm_builds(config):
             wrapped(llama(architectures=["Qwen3NextForCausalLM"]), "LlavaForConditionalGeneration"),
             id="text-of-another-family",
         ),
-        pytest.param({"model_type": "owl", "text_config": llama()}, id="not-named"),
     ],
 )
 def test_a_wrapper_that_vllm_does_not_build_around_it_is_refused(config):

@@ -37,6 +37,8 @@ class ModelRegistry:
     """Architectures that generate -> the module of vLLM that builds their layers."""
     model_types: Mapping[str, str]
     """model_type -> its served architecture, for those whose text generation transformers knows."""
+    base_classes: Mapping[str, str]
+    """model_type -> the class that vLLM takes where a file names none (`get_config`)."""
     wrappers: Mapping[str, Wrapper]
     """Served architectures that build a language model of their own."""
     last_versions: Mapping[str, str]
@@ -75,6 +77,7 @@ def _model_registry(version: str, entry: Mapping[str, Any]) -> ModelRegistry:
         origin=entry["origin"],
         served=entry["served"],
         model_types=entry["model_types"],
+        base_classes=entry["base_classes"],
         wrappers={
             name: Wrapper(frozenset(wrapper["language_models"]), wrapper["is_hybrid"])
             for name, wrapper in entry["wrappers"].items()
@@ -144,6 +147,12 @@ def module_of(architecture: str) -> str | None:
 def architecture_of(model_type: str) -> str | None:
     """Return the architecture that transformers has for a model_type, if a version serves it."""
     known = [registry.model_types.get(model_type) for registry in MODEL_REGISTRIES.values()]
+    return next((name for name in reversed(known) if name is not None), None)
+
+
+def base_class_of(model_type: str) -> str | None:
+    """Return the class of a file that names none, None where no version knows one."""
+    known = [registry.base_classes.get(model_type) for registry in MODEL_REGISTRIES.values()]
     return next((name for name in reversed(known) if name is not None), None)
 
 

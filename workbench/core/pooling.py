@@ -37,6 +37,8 @@ class Pooling(NamedTuple):
 
     name: str
     base: str
+    is_assumed: bool = False
+    """config.json names no class: it is that of the model_type (`RuleSet.model_registry`)."""
 
     @property
     def generates(self) -> bool:
@@ -48,6 +50,11 @@ class Pooling(NamedTuple):
         """Return whether a prompt may take several steps, or begin with a cached prefix."""
         # is_chunked_prefill_supported and is_prefix_caching_supported of ModelConfig
         return self.name != SCORES_STEPS
+
+
+def pools(pooling: Pooling | None) -> bool:
+    """Return whether a model pools by default, and generates nothing."""
+    return pooling is not None and not pooling.generates
 
 
 def pooling_of(architecture: str) -> Pooling | None:

@@ -31,7 +31,6 @@ TokenBytes = Callable[[Attention, int, str, str, str | None], tuple[int, str]]
 
 def never_imposed(_query: LayerQuery) -> None:
     """Return None: the layers choose."""
-    return
 
 
 def none_named(_query: LayerQuery) -> tuple[str, ...]:
@@ -144,6 +143,7 @@ class RuleSet:
     all_backends: bool = False
     """Phase 1 queries all backends and the result suits all of them, instead of the first."""
     hybrid_prefix_caching: bool = False
+    hooks_by_name: bool = True  # a class that pools has none of the class that generates
     lists_blocks: frozenset[str] = frozenset()
     """Architectures with two layers in a block that are built of `Model.listed_blocks`."""
     linear_state_as_mla: bool = False

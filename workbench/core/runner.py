@@ -1,6 +1,7 @@
 """Which model runner serves a plan by default, and what its steps have in common."""
 
 from workbench.core.plan import Plan
+from workbench.core.pooling import pools
 from workbench.core.speculation import MTP
 
 
@@ -23,9 +24,9 @@ def is_async(plan: Plan) -> bool:
     """Return whether a step is scheduled before the last one has ended (async scheduling)."""
     # VllmConfig.__post_init__, and CpuPlatform.check_and_update_config, which switches it off.
     explicit = plan.settings.async_scheduling
-    pooling = plan.model.pooling
-    generates = pooling is None or pooling.generates
-    overlaps = generates and not waits_for(plan) if explicit is None else explicit
+    overlaps = (
+        not pools(plan.model.pooling) and not waits_for(plan) if explicit is None else explicit
+    )
     return overlaps and plan.platform.name != "cpu"
 
 

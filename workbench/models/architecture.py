@@ -7,8 +7,16 @@ model_type (Ling 2.5 and Ling 3). So a family reads only the architectures that 
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.core.architectures import MODEL_REGISTRIES, module_of, versions_with, wrapper_builds
-from workbench.core.errors import ConfigError
+from workbench.core.architectures import (
+    MODEL_REGISTRIES,
+    architecture_of,
+    base_class_of,
+    is_encoder,
+    module_of,
+    versions_with,
+    wrapper_builds,
+)
+from workbench.core.errors import ConfigError, unknown_name_message
 from workbench.core.pooling import Pooling, pooling_of
 from workbench.models.family import FAMILIES, Family
 from workbench.models.fields import Fields
@@ -28,24 +36,72 @@ def read_architecture(fields: Fields, family: Family, model_type: str) -> str:
     of an unknown model_type that does not name its own.
     """
     declared = family.architectures_of(model_type)
-    name = listed_name(fields.top, "")
-    if name is None:
-        return _default(fields, declared, model_type)
+    name = named(fields.top)
     wraps = fields.top.get("model_type") != model_type
     is_read = name in declared or (wraps and _builds(fields, family, name, declared))
     if declared and not is_read:
         raise unknown(f"/{KEY}/0", name, model_type, declared)
-    fields.note("architecture", name, KEY)
     return name
 
 
-def as_generating(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], Pooling | None]:
+def named(config: Mapping[str, Any]) -> str:
+    """Return the class of a file, after `with_class`. Errors: ConfigError without any."""
+    name = listed_name(config, "")
+    if name is None:
+        raise ConfigError(
+            "config_missing_field",
+            f"/model_type is missing, and /{KEY} as well: one of them names the class that vLLM "
+            "would use.",
+            field=f"/{KEY}",
+            vllm_text="Should have a `model_type` key in its config.json.",
+        )
+    return name
+
+
+def with_class(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the object with the class that vLLM takes where the file names none.
+
+    Errors: ConfigError where it takes none.
+    """
+    kind = config.get("model_type")
+    if listed_name(config, "") is not None or not isinstance(kind, str):
+        return config
+    family = FAMILIES.get(kind)
+    own = kind if family and not family.architectures_of(kind) else None
+    name = base_class_of(kind) or own
+    if name is None:
+        raise _unnamed(kind)
+    if not (own or is_read(name)):
+        raise ConfigError(
+            "config_missing_field",
+            f"/{KEY} is missing, so vLLM takes {name}, the class of model_type {kind[:80]!r} in "
+            f"the Transformers library, whose layers are not described. {_to_set(kind)}",
+            field=f"/{KEY}",
+        )
+    return {**config, KEY: [name]}
+
+
+def is_read(name: str) -> bool:
+    """Return whether a release has a class, or one that generates with its layers."""
+    return bool(versions_with(name) or is_encoder(name) or pooling_of(name))
+
+
+def _to_set(kind: str) -> str:
+    """Return the sentence on the class that generates, for a model_type of a reader."""
+    declared = FAMILIES[kind].architectures_of(kind) if kind in FAMILIES else ()
+    name = next(iter(declared), architecture_of(kind))
+    return f'For a model that generates set {KEY} to ["{name}"].' if name else f"Set {KEY}."
+
+
+def as_generating(
+    config: Mapping[str, Any], *, is_assumed: bool = False
+) -> tuple[Mapping[str, Any], Pooling | None]:
     """Return the object with a class that generates, and what it named if that only pools."""
     name = listed_name(config, "")
     pooling = None if name is None else pooling_of(name)
     if pooling is None or sees_later(config):
         return config, None
-    return {**config, KEY: [pooling.base]}, pooling
+    return {**config, KEY: [pooling.base]}, pooling._replace(is_assumed=is_assumed)
 
 
 def sees_later(config: Mapping[str, Any]) -> bool:
@@ -59,18 +115,19 @@ def reads_direction(name: str) -> bool:
     return module_of(pooling.base if pooling else name) in READS_DIRECTION
 
 
-def _default(fields: Fields, declared: tuple[str, ...], model_type: str) -> str:
-    outer = fields.top.get("model_type", model_type)
-    if declared and outer != model_type:
-        raise ConfigError(
-            "config_missing_field",
-            f"/{KEY} is missing. model_type {str(outer)[:80]!r} wraps another model, and only "
-            f'{KEY} names the class that vLLM would use, for example ["{declared[0]}"].',
-            field=f"/{KEY}",
-        )
-    name = declared[0] if declared else model_type
-    fields.note("architecture", name, f"the family's default ({KEY} is absent)")
-    return name
+def _unnamed(kind: str) -> ConfigError:
+    types = {kind for known in MODEL_REGISTRIES.values() for kind in known.model_types}
+    if kind not in types | FAMILIES.keys():
+        message = unknown_name_message("model_type", kind, sorted({*FAMILIES, *types}))
+        more = f" With {KEY} in the file, any type is read whose class vLLM has."
+        return ConfigError("unknown_model_type", message + more, field="/model_type")
+    return ConfigError(
+        "config_missing_field",
+        f"/{KEY} is missing, and vLLM knows no class for model_type {kind[:80]!r} without it. "
+        f"{_to_set(kind)}",
+        field=f"/{KEY}",
+        vllm_text="No model architectures are specified",
+    )
 
 
 def _builds(fields: Fields, family: Family, wrapper: str, declared: tuple[str, ...]) -> bool:

@@ -10,7 +10,7 @@ from workbench.core.errors import ConfigError, shown
 from workbench.core.model import FULL, SLIDING, SSM, Layer, Model
 from workbench.core.weights import UnreadWeights
 from workbench.models import families  # noqa: F401  (registers every family)
-from workbench.models.architecture import as_generating, read_architecture
+from workbench.models.architecture import as_generating, read_architecture, with_class
 from workbench.models.attention import has_window
 from workbench.models.built_heads import derived_head_size, layer_class
 from workbench.models.checkpoint import folder_of
@@ -20,6 +20,7 @@ from workbench.models.family import Family, find_family
 from workbench.models.fields import Fields
 from workbench.models.json_file import check_depth, plain_copy
 from workbench.models.lengths import read_lengths
+from workbench.models.listed import KEY, listed_name
 from workbench.models.mtp import read_mtp
 from workbench.models.quantization import (
     checkpoint_kv_cache_dtype,
@@ -33,6 +34,7 @@ from workbench.models.weights.read import read_weights
 
 DTYPE_NAMES = {"float": "float32", "half": "float16", **{name: name for name in FLOAT_BYTES}}
 DEFAULT_CHUNK_SIZE = 2048
+ABSENT = f"the family's default ({KEY} is absent)"
 
 
 def read_model(config: Mapping[str, Any], name: str) -> Model:
@@ -47,7 +49,8 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         raise ConfigError("config_not_object", message, field="")
     check_depth(config, name[:80])
     whole = config
-    config, pooling = as_generating(config)
+    is_assumed = listed_name(config, "") is None
+    config, pooling = as_generating(with_class(config), is_assumed=is_assumed)
     fields = Fields(config)
     family, model_type = find_family(fields, DEFAULT)
     architecture = (
@@ -55,6 +58,13 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         if family is DEFAULT
         else read_architecture(fields, family, model_type)
     )
+    taken = architecture if pooling is None else pooling.name
+    fields.note("architecture", taken, ABSENT if is_assumed else KEY)
+    if pooling is not None and pooling.is_assumed and not pooling.generates:
+        fields.remarks.append(
+            f"config.json names no {KEY}: vLLM takes {pooling.name}, which pools. For a model that "
+            f'generates set {KEY} to ["{pooling.base}"].'
+        )
     if family is DEFAULT:
         of_class = class_defaults(model_type, is_nested=bool(fields.prefix))
         fields.defaults = {**of_class, **fields.defaults}

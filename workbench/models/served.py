@@ -6,7 +6,6 @@ from typing import Any
 
 from workbench.core.architectures import (
     ANY_LANGUAGE_MODEL,
-    MODEL_REGISTRIES,
     architecture_of,
     is_encoder,
     is_run_by_transformers,
@@ -14,9 +13,10 @@ from workbench.core.architectures import (
     module_of,
     versions_with,
 )
-from workbench.core.errors import ConfigError, unknown_name_message
+from workbench.core.errors import ConfigError
 from workbench.core.package_data import package_data
 from workbench.models.architecture import (
+    named,
     read_with,
     reads_direction,
     sees_later,
@@ -24,7 +24,6 @@ from workbench.models.architecture import (
     unsupported_text,
     way_forward,
 )
-from workbench.models.family import FAMILIES
 from workbench.models.fields import Fields
 from workbench.models.listed import KEY, listed_name
 
@@ -36,15 +35,7 @@ def read_served_architecture(fields: Fields, model_type: str, refusals: Mapping[
     Errors: ConfigError for one that no version serves, for one with a reader of its own, and for a
     multimodal wrapper that does not build such a language model.
     """
-    name = listed_name(fields.top, "")
-    if name is None:
-        outer = str(fields.top.get("model_type", model_type))
-        name = architecture_of(outer)
-        if name is None:
-            raise _unnamed(outer, model_type)
-        fields.note("architecture", name, f"the family's default ({KEY} is absent)")
-    else:
-        fields.note("architecture", name, KEY)
+    name = named(fields.top)
     if is_encoder(name) or (sees_later(fields.top) and reads_direction(name)):
         raise _without_cache(name)
     if not versions_with(name) and not is_run_by_transformers(name):
@@ -106,23 +97,3 @@ def _without_cache(name: str) -> ConfigError:
 
 def _unread(place: str, name: str, why: str) -> ConfigError:
     return ConfigError("unknown_architecture", f"{name}: {why}", field=place)
-
-
-def _unnamed(outer: str, model_type: str) -> ConfigError:
-    if outer != model_type:
-        return ConfigError(
-            "config_missing_field",
-            f"/{KEY} is missing. model_type {outer[:80]!r} wraps another model, and only {KEY} "
-            'names the class that vLLM would use, for example ["LlavaForConditionalGeneration"].',
-            field=f"/{KEY}",
-        )
-    types = {
-        *FAMILIES,
-        *(kind for known in MODEL_REGISTRIES.values() for kind in known.model_types),
-    }
-    return ConfigError(
-        "unknown_model_type",
-        unknown_name_message("model_type", model_type, sorted(types))
-        + f" With {KEY} in the file, any type is read whose class vLLM has.",
-        field="/model_type",
-    )

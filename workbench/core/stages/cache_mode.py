@@ -3,6 +3,7 @@
 from workbench.core.batch_defaults import chunks_prompts
 from workbench.core.groups.cache_spec import GAP_SPEC
 from workbench.core.model import Model
+from workbench.core.pooling import pools
 from workbench.core.stages.refusals import BLOCK_WITHOUT_CACHING
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
@@ -34,7 +35,9 @@ def enable_prefix_caching(run: WorkingPlan) -> None:
     # 0.23 calls it experimental for hybrids and leaves it off unless it is requested
     # (ModelConfig.is_prefix_caching_supported).
     default = ordinary or (model.is_hybrid and run.rules.hybrid_prefix_caching)
-    default &= model.pooling is None or model.pooling.takes_steps
+    if model.pooling is not None and pools(model.pooling):
+        # As a decoder, whatever its layers are (ModelConfig.attn_type, 0.23 and 0.33).
+        default = model.pooling.takes_steps
     # UnlimitedOCRForCausalLMConfig, 0.33, whatever is set
     keeps = model.attention is None or model.attention.full_spec != GAP_SPEC
     run.enable_prefix_caching = keeps and (default if explicit is None else explicit)

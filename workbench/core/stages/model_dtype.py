@@ -4,6 +4,7 @@ Source: `_get_and_verify_dtype` and `_FLOAT16_NOT_SUPPORTED_MODELS` of config/mo
 platforms' `supported_dtypes` and `check_if_supports_dtype`.
 """
 
+from workbench.core.pooling import pools
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -11,9 +12,11 @@ MODEL_DTYPE = Rule(
     "model_dtype",
     "Model dtype",
     "the explicit dtype, else the checkpoint's; a float32 checkpoint, or one in a dtype that the "
-    "model or the device does not run, becomes the platform's first",
+    "model or the device does not run, becomes the platform's first, and of a model that pools "
+    "float16",
 )
 UNSTABLE_IN_FLOAT16 = frozenset({"gemma2", "gemma3", "gemma3_text", "glm4", "plamo2"})
+POOLED_DTYPE = "float16"
 AMPERE = (8, 0)
 
 
@@ -34,7 +37,8 @@ def model_dtype(run: WorkingPlan) -> None:
     elif stored in taken and stored != "float32":
         run.model_dtype = stored
     else:
-        run.model_dtype = taken[0]
+        is_half = pools(run.model.pooling) and POOLED_DTYPE in taken
+        run.model_dtype = POOLED_DTYPE if is_half else taken[0]
     run.step(MODEL_DTYPE, run.model_dtype, explicit=explicit, checkpoint=stored)
     if run.model_dtype == "bfloat16" and _is_turing(run):
         _no_bfloat16(run)

@@ -3,7 +3,7 @@
 Source: argument parsing, ModelConfig and VllmConfig checks of vLLM 0.23, in their order.
 """
 
-from workbench.core.architectures import versions_running, versions_with
+from workbench.core.architectures import MODEL_REGISTRIES, versions_running, versions_with
 from workbench.core.arithmetic import cdiv
 from workbench.core.backends import UNQUANTIZED
 from workbench.core.built import has_plain_kinds
@@ -167,7 +167,19 @@ def nvfp4_with_mla(run: WorkingPlan) -> None:
 
 
 def served_architecture(run: WorkingPlan) -> None:
-    """Refuse architectures that this version has no code for."""
+    """Refuse architectures that this version has no code for, or none for the model_type."""
+    model, known = run.model, run.rules.model_registry.base_classes
+    kind = model.whole_model_type or model.model_type
+    if model.pooling is not None and model.pooling.is_assumed and kind not in known:
+        raise run.refusal(
+            "architecture_not_named",
+            operands={"model_type": kind},
+            candidates=[
+                {"rules": version}
+                for version, other in MODEL_REGISTRIES.items()
+                if kind in other.base_classes
+            ],
+        )
     if not _run_by_transformers(run):
         _require_served(run)
 

@@ -64,7 +64,10 @@ def state_dtype_field(run: WorkingPlan) -> None:
 
 def write_state_dtype(run: WorkingPlan, model: Model) -> None:
     """Replace an auto `mamba_ssm_cache_dtype` by what the model's class writes."""
-    has_hook = model.architecture in run.rules.model_registry.with_state_dtype
+    # MODELS_CONFIG_MAP is read for the class that pools (0.23), or for its base (0.33).
+    pooling = model.pooling if run.rules.hooks_by_name else None
+    name = model.architecture if pooling is None else pooling.name
+    has_hook = name in run.rules.model_registry.with_state_dtype
     own = model.ssm_cache_dtype if has_hook else None
     if run.mamba_ssm_cache_dtype == "auto" and own is not None:
         run.mamba_ssm_cache_dtype = own

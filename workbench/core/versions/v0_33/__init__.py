@@ -206,6 +206,7 @@ V0_33 = V0_23.successor(
     layer_token_bytes=layer_token_bytes,
     all_backends=True,
     hybrid_prefix_caching=True,
+    hooks_by_name=False,
     reads_cache_mode=False,
     mla_granule=128,
     prefill_checkpoint_tokens=64,
