@@ -144,15 +144,19 @@ def _has_number_twice(run: WorkingPlan) -> bool:
     """Return whether a head's first layer has the name of a layer of the last stage."""
     last = layers_of_stages(run.model.num_hidden_layers, run.settings.pipeline_parallel)[-1]
     with_attention = {one.number for one in run.model.layers if one.kind != SSM}
-    named_alike = run.model.architecture not in run.rules.model_registry.wrappers
-    return named_alike and len(last) in with_attention.intersection(last)
+    # The layers of a model inside another have the name of that in front of theirs.
+    model = run.model
+    inside = model.layer_class != model.architecture or model.weights.has_tower
+    inside = inside or model.architecture in run.rules.model_registry.wrappers
+    return not inside and len(last) in with_attention.intersection(last)
 
 
 def _hands_on(run: WorkingPlan) -> bool:
     """Return whether the model, or what a wrapper builds, hands states on to the last stage."""
     registry = run.rules.model_registry
     wrapper = registry.wrappers.get(run.model.architecture)
-    names = {run.model.architecture, *(wrapper.language_models if wrapper else ())}
+    model = run.model
+    names = {model.architecture, model.layer_class, *(wrapper.language_models if wrapper else ())}
     return bool(names & {*registry.hands_on_states, ANY_LANGUAGE_MODEL})
 
 
