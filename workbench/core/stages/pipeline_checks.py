@@ -144,7 +144,7 @@ def _has_number_twice(run: WorkingPlan) -> bool:
     """Return whether a head's first layer has the name of a layer of the last stage."""
     last = layers_of_stages(run.model.num_hidden_layers, run.settings.pipeline_parallel)[-1]
     with_attention = {one.number for one in run.model.layers if one.kind != SSM}
-    # The layers of a model inside another have the name of that in front of theirs.
+    # Names of layers inside another model begin with the name that they have there.
     model = run.model
     inside = model.layer_class != model.architecture or model.weights.has_tower
     inside = inside or model.architecture in run.rules.model_registry.wrappers
