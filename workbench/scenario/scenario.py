@@ -52,7 +52,7 @@ class Scenario(_StrictFields):
         except ValidationError as error:
             raise _wrong_type_error(error) from None
         for name, field in FIELDS.items():
-            if getattr(self, name) != field.default:
+            if name in cleaned and cleaned[name] != field.default:
                 field.check(self)
         if device:
             _check_device(self, device)

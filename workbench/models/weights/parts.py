@@ -1,6 +1,6 @@
 """The building blocks of families: layers that several of them have."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -123,8 +123,13 @@ class Collected:
 
     def __init__(self, scheme: Scheme) -> None:
         self.scheme = scheme
-        self.counts: Counter[Part] = Counter()
-        self.places: dict[Part, list[int]] = defaultdict(list)
+        self.places: dict[Part, list[tuple[int, ...]]] = defaultdict(list)
+        """Where each was added, once for every time."""
+
+    @property
+    def counts(self) -> tuple[tuple[Part, int], ...]:
+        """Return every part and how many there are."""
+        return tuple((part, len(times)) for part, times in self.places.items())
 
     def add(self, prefix: str, parts: Iterable[Part], *places: int) -> None:
         """Count parts whose names begin with `prefix`; equal parts are one, whatever the name.
@@ -144,8 +149,7 @@ class Collected:
                 if part.name.endswith(end):
                     found += [whole(part.name, n, dtype=dtype) for n, dtype in scales]
             for one in found:
-                self.counts[one] += 1
-                self.places[one] += places
+                self.places[one].append(places)
 
     def _format(self, path: str, part: Part) -> Format | None:
         if not part.is_linear:

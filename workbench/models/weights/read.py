@@ -1,5 +1,6 @@
 """The weights of a config.json: all layers, both vocabularies, tables of positions, towers."""
 
+from itertools import chain
 from pathlib import Path
 
 from workbench.core.errors import Refused
@@ -129,7 +130,7 @@ def _sketch(fields: Fields, model: Model) -> tuple[Part, ...]:
     except UNREADABLE:
         return ()
     found.add("model.layers.0.", parts, 0)
-    return tuple(found.counts)
+    return tuple(found.places)
 
 
 def _expert_score(fields: Fields) -> str:
@@ -157,7 +158,7 @@ def _drafted(config: Config, found: Collected, part: str) -> Weights:
     for prefix, parts in drafter.parts.items():
         found.add(prefix, parts)
     found.add("", positions(config))
-    return Weights(parts=tuple(found.counts.items()), shared=drafter.shared)
+    return Weights(parts=found.counts, shared=drafter.shared)
 
 
 def _kind(config: Config) -> str:
@@ -202,11 +203,11 @@ def _whole(config: Config, found: Collected) -> Weights:
     found.add("", tower or (), TOWER)
     experts = config.size(*EXPERTS_PER_TOKEN, default=0)
     return Weights(
-        parts=tuple(found.counts.items()),
+        parts=found.counts,
         unknown=unknown if tower is None else _unknown_head(model),
         vocabulary=vocabulary("", rows, 1).outputs[0][0],
         has_tower=bool(tower),
         # transformers 5 writes the defaults of experts for models that have none.
-        experts_per_token=experts if any(part.experts > 1 for part in found.counts) else 0,
-        places=tuple(tuple(found.places[part]) for part in found.counts),
+        experts_per_token=experts if any(part.experts > 1 for part in found.places) else 0,
+        places=tuple(tuple(chain(*times)) for times in found.places.values()),
     )
