@@ -8,6 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from workbench.core.model import Model
+from workbench.models import load_model
+
 DATA = Path(__file__).parents[1] / "data"
 PLATFORMS = {
     "cuda": ("cuda", "9.0"),
@@ -95,6 +98,12 @@ def cases(rules: str = "0.23") -> tuple[Case, ...]:
 def config(name: str) -> dict[str, Any]:
     """The config file that a line names."""
     return json.loads((DATA / "models" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+@cache
+def model(name: str) -> Model:
+    """The model of that file, read once."""
+    return load_model(config(name))
 
 
 def scenario_values(case: Case, model: Any = None) -> dict[str, Any]:

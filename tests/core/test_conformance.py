@@ -16,16 +16,15 @@ from tests.core.conformance import (
     PLAN_FIELDS,
     answer,
     cases,
-    config,
+    model,
     scenario_values,
 )
 from workbench.core.backend_table import BackendTable
 from workbench.core.errors import Refused
+from workbench.core.resolve import resolve
 from workbench.core.versions import RULE_SETS, V0_23, V0_33
 from workbench.interop.batch import resolve_lines
-from workbench.models import load_model
 from workbench.scenario import Scenario
-from workbench.scenario.resolution import resolve
 
 RULES = ("0.23", "0.33")
 ALL = tuple(case for rules in RULES for case in cases(rules))
@@ -51,7 +50,7 @@ def disagreements(case):
     expected = case["output"]
     scenario = Scenario(**scenario_values(case))
     try:
-        plan = resolve(scenario)
+        plan = resolve(model(case["input"]["config"]), scenario)
     except Refused as refusal:
         if "error" not in expected:
             return [("refused", None, refusal.message)]
@@ -126,7 +125,7 @@ def check_published(case, line):
     if "error" in case["output"]:
         assert set(published["error"]) == {"code", "message", "field"}
         return
-    chunk_size = load_model(config(case["input"]["config"])).chunk_size
+    chunk_size = model(case["input"]["config"]).chunk_size
     assert differences(case["output"], answer(published, case["output"], chunk_size)) == []
 
 
