@@ -525,7 +525,7 @@ def test_every_number_of_a_model_has_an_origin(name):
 
 @pytest.mark.parametrize("wrapper", ["text_config", "llm_config"])
 def test_a_wrapper_without_its_own_type_takes_the_nested_one(wrapper):
-    model = read_model({wrapper: nemotron_h()}, "x")
+    model = read_model({"architectures": ["NemotronH_Nano_VL_V2"], wrapper: nemotron_h()}, "x")
     assert (model.family, model.attention_layers, model.ssm_layers) == ("nemotron_h", 1, 1)
 
 

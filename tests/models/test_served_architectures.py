@@ -133,6 +133,7 @@ def test_a_base_class_that_only_the_library_has_is_refused_with_a_way_forward():
     with pytest.raises(ConfigError, match="takes Qwen3_5TextModel") as caught:
         read_model(text, "x")
     assert 'set architectures to ["Qwen3_5ForCausalLM"]' in caught.value.message
+    assert caught.value.vllm_text == "Model architectures ['Qwen3_5TextModel'"
 
 
 def test_a_hybrid_that_pools_is_as_the_classes_of_each_release_have_it():

@@ -77,6 +77,7 @@ def with_class(config: Mapping[str, Any]) -> Mapping[str, Any]:
             f"/{KEY} is missing, so vLLM takes {name}, the class of model_type {kind[:80]!r} in "
             f"the Transformers library, whose layers are not described. {_to_set(kind)}",
             field=f"/{KEY}",
+            vllm_text=unsupported_text(name),
         )
     return {**config, KEY: [name]}
 
