@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from tests.core.conformance import DATA
 from tests.models.configs import FAMILIES, llama
+from workbench.core.formats import Format
 from workbench.core.groups.pipeline import ALL, layers_of_stages
 from workbench.core.model import DEFAULT_MAX_MODEL_LEN
 from workbench.core.published import digest
 from workbench.core.ranks import Split, split_of
 from workbench.core.versions import RULE_SETS
-from workbench.core.weights import LENGTH, NO_WEIGHTS, STEP, Format, Part
+from workbench.core.weights import LENGTH, NO_WEIGHTS, STEP, Part
 from workbench.core.working_plan import UntracedPlan
 from workbench.models import catalog_config, catalog_names, load_model
 from workbench.models.read import read_model
@@ -139,8 +140,8 @@ def test_embeddings_of_n_grams_are_not_described():
 
 
 def test_groups_of_inputs_that_are_not_whole_have_no_scale():
-    assert NVFP4.size([64], 88) == 64 * 88 // 2 + 64 * (88 // 16) + 8
-    assert Format(8, block=(128, 128), scale_bytes=4).size([192], 192) == 192 * 192 + 4 * 4
+    assert NVFP4.size([64], 88, 88) == 64 * 88 // 2 + 64 * (88 // 16) + 8
+    assert Format(8, block=(128, 128), scale_bytes=4).size([192], 192, 192) == 192 * 192 + 4 * 4
 
 
 def test_weights_are_read_once_from_the_config_as_it_was():
@@ -205,7 +206,7 @@ def test_ranks_together_have_at_least_what_one_alone_has(name, ranks):
 
 @given(st.integers(1, 64), st.integers(1, 64), st.sampled_from([1, 2, 4]))
 def test_a_format_of_sixteen_bits_is_two_bytes_per_element(outputs, inputs, merged):
-    assert Format(16).size([outputs] * merged, inputs) == 2 * outputs * merged * inputs
+    assert Format(16).size([outputs] * merged, inputs, inputs) == 2 * outputs * merged * inputs
 
 
 def test_a_bias_of_divided_inputs_is_whole_on_every_rank():

@@ -11,8 +11,9 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from workbench.core.formats import Format
 from workbench.core.model import Model
-from workbench.core.weights import COLUMN, OF_TARGET, Format, Part, UnreadWeights, Weights
+from workbench.core.weights import COLUMN, OF_TARGET, Part, UnreadWeights, Weights
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from workbench.core.platforms import gfx_of
 
 if TYPE_CHECKING:
+    from workbench.core.formats import Format
     from workbench.core.model import Model
     from workbench.core.plan import Plan
-    from workbench.core.weights import Format
     from workbench.scenario.fields import Settings
 
 OF_ENGINE = ("tensor_parallel", "pipeline_parallel")

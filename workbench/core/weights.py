@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from math import ceil, gcd
+from math import ceil
 from typing import NamedTuple
 
 from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.formats import Format
 from workbench.core.ranks import Split
 
 COLUMN, ROW, WHOLE = "outputs", "inputs", "nothing"
@@ -30,61 +31,9 @@ OF_TARGET = frozenset({MTP_PART, DSPARK_PART})
 EMBEDDING, TABLE = "embed_tokens", "cos_sin_cache"
 """Names of parts: the vocabulary of the input, and a table of positions, which may have more words.
 """
-FLOAT, HALF = 4, 2
-"""Bytes of a scale that a tensor has one of."""
 EXPERT_PLACE = 4
 """Bytes that say which rank has an expert, where ranks have whole ones."""
 Copies = Mapping[str, int]
-
-
-class Format(NamedTuple):
-    """How the elements of a quantized linear layer are stored."""
-
-    bits: int
-    block: tuple[int, int] | None = None
-    """Rows and columns of a weight that share a scale; 0 is all of them."""
-    scale_bytes: int = 0
-    zero_bits: int = 0
-    """Of one zero point per block."""
-    scalars: int = 0
-    """Numbers in float32 per merged output."""
-    row_bytes: int = 0
-    """More per output."""
-    fixed_bytes: int = 0
-    """More per layer, or per expert."""
-    is_integer: bool = False
-    """Of a checkpoint: integers, not small floats."""
-    halves: int = 0
-    """Numbers of 16 bits per merged output."""
-
-    @property
-    def is_square(self) -> bool:
-        """Return whether squares of weights share a scale."""
-        return self.block is not None and self.block[0] > 1
-
-    @property
-    def is_fp4_alone(self) -> bool:
-        """Return whether weights are in NVFP4, and have no scale of their inputs."""
-        return self[:2] == (4, (1, 16)) and self.scale_bytes == self.scalars == 1
-
-    @property
-    def is_fp8(self) -> bool:
-        """Return whether weights are floats of 8 bits, with a scale of more than a few inputs."""
-        is_micro = self.block is not None and self.block[0] == 1 and self.block[1] > 0
-        return self.bits == 8 and not self.is_integer and not is_micro
-
-    def size(self, outputs: list[int], inputs: int) -> int:
-        """Return the bytes of merged outputs over `inputs`, without a bias and `fixed_bytes`."""
-        rows = sum(outputs)
-        found = rows * inputs * self.bits // 8
-        found += len(outputs) * (self.scalars * FLOAT + self.halves * HALF)
-        if self.block is not None:
-            high, wide = self.block[0] or rows, self.block[1] or inputs
-            # Groups of inputs are counted whole; squares at the edges are scales of their own.
-            across = inputs // wide if self.block[0] == 1 else ceil(inputs / wide)
-            blocks = ceil(rows / high) * across
-            found += blocks * self.scale_bytes + blocks * self.zero_bits // 8
-        return found + rows * self.row_bytes
 
 
 class Part(NamedTuple):
@@ -135,28 +84,20 @@ class Part(NamedTuple):
         """Return the bytes of one layer on the first rank."""
         outputs, inputs = self.share(split)
         element = FLOAT_BYTES[self.dtype or dtype]
-        stored = self._stored(outputs, inputs) or Format(bits=8 * element)
+        stored = self.stored or Format(bits=8 * element)
+        if self.experts > 1:
+            stored = stored.of_experts(inputs if self.shard == ROW else outputs[0])
         # Experts keep the scales of each merged output apart.
         merged = [outputs] if self.experts == 1 else [[one] for one in outputs]
-        found = sum(stored.size(one, inputs) for one in merged)
-        found += stored.fixed_bytes + self.bias * sum(outputs) * element
+        scaled = self.inputs if stored.repeats_scales else inputs
+        found = sum(stored.size(one, inputs, scaled) for one in merged)
+        found += stored.fixed_bytes + stored.input_bytes * inputs
+        found += self.bias * sum(outputs) * element
         if self.experts == 1 or not split.keeps_experts:
             return self.experts * found
         # the first ranks have one more; the map of experts is counted with the first weight
         places = self.experts * EXPERT_PLACE if self.shard == COLUMN else 0
         return ceil(self.experts / split.of_experts) * found + places
-
-    def _stored(self, outputs: list[int], inputs: int) -> Format | None:
-        """Return the format; experts whose share cuts blocks have smaller ones."""
-        stored = self.stored
-        if stored is None or stored.block is None or self.experts == 1:
-            return stored
-        share, (high, wide) = inputs if self.shard == ROW else outputs[0], stored.block
-        if high > 1:
-            return stored._replace(block=(gcd(share, high), gcd(share, high)))
-        # MoeWNA16Method takes over from Marlin's kernel, with one smaller group for both weights
-        is_awq = stored.zero_bits and wide and not (stored.fixed_bytes or stored.row_bytes)
-        return stored._replace(block=(high, gcd(share, wide))) if is_awq else stored
 
     def share(self, split: Split) -> tuple[list[int], int]:
         """Return the merged outputs and the inputs that a rank has."""

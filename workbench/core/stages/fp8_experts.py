@@ -1,5 +1,6 @@
 """Experts in fp8, and which devices have a kernel for them."""
 
+from workbench.core.formats import Format
 from workbench.core.online import is_online
 from workbench.core.platforms import gfx_of
 from workbench.core.ranks import Split, split_of
@@ -7,7 +8,7 @@ from workbench.core.rule_set import RULE_SETS
 from workbench.core.stages.invariant_experts import FP8, FP8_SINCE, experts_of, no_backend
 from workbench.core.stages.other_splits import other_splits, written
 from workbench.core.stages.weight_checks import can_refine
-from workbench.core.weights import ROW, Format, Part
+from workbench.core.weights import ROW, Part
 from workbench.core.working_plan import WorkingPlan
 
 

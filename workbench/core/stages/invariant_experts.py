@@ -4,7 +4,8 @@ Source: `FusedMoEExperts.is_supported_config` and the selection in `layers/fused
 and 0.33.
 """
 
-from workbench.core.weights import Format, Part
+from workbench.core.formats import Format
+from workbench.core.weights import Part
 from workbench.core.working_plan import WorkingPlan
 
 PLAIN_EXPERTS, FP8, MXFP4, WNA16 = "plain", "fp8", "mxfp4", "wna16"

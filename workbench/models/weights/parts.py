@@ -4,8 +4,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from workbench.core.formats import Format
 from workbench.core.model import SSM, Attention, Model
-from workbench.core.weights import COLUMN, EARLIER, LATER, ROW, WHOLE, Format, Part
+from workbench.core.weights import COLUMN, EARLIER, LATER, ROW, WHOLE, Part
 from workbench.models.fields import Fields
 from workbench.models.weights.stored import Scheme
 

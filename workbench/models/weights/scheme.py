@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from workbench.core.formats import Format
 from workbench.core.online import MXFP4, MXFP8
-from workbench.core.weights import Format
 from workbench.models.fields import Fields
 from workbench.models.quantization import (
     modelopt_place,
@@ -28,6 +28,7 @@ from workbench.models.weights.stored import (
     expressions,
     renamed,
     texts,
+    unlisted,
     wildcards,
 )
 
@@ -48,6 +49,9 @@ MODELOPT_FORMATS: dict[str, Formats] = {
 """The same of a whole file: ModelOptFp8MoEMethod gives every kind of FP8 a scale per tensor."""
 EARLIER_FORMATS: dict[Format | None, Format | None] = {FP4_ALONE: FP4_ALONE._replace(halves=2)}
 """The place for the scale of inputs has 32 bits in 0.23."""
+ORDER, SORTED = 4, 8
+"""Bytes per input in 0.23, whether a file orders groups by their activations or not: of the order
+of a linear layer, and of that of experts and its inverse."""
 DEEPSEEK_V4 = "deepseek_v4"
 FOUR = ((4, None),)
 MODELOPT_SCALES = {PLAIN: FOUR, LATENT: FOUR}
@@ -145,14 +149,20 @@ def _integer(config: Mapping[str, Any]) -> Scheme:
     if not isinstance(bits, int) or not isinstance(size, int) or config.get("dynamic"):
         raise Unknown("bits, group_size or the rules of `dynamic` are not described")
     stored = Format(bits, block=(1, max(size, 0)), scale_bytes=2, zero_bits=bits, is_integer=True)
-    is_gptq = config.get("quant_method") == "gptq"
-    ignored = texts(config.get("modules_to_not_convert"))
-    return Scheme(
-        linear=stored,
-        # a bias for every expert
-        experts=stored._replace(row_bytes=2) if is_gptq else None,
-        excludes=wildcards(ignored),
-    )
+    if config.get("quant_method") != "gptq":
+        ignored = texts(config.get("modules_to_not_convert"))
+        return Scheme(linear=stored, excludes=wildcards(ignored))
+    experts = stored._replace(row_bytes=2)  # a bias for every expert
+    # AutoGPTQLinearMethod and AutoGPTQMoEMethod of 0.23, whose packed zeros of experts have 16 bits
+    earlier = stored._replace(repeats_scales=bool(config.get("desc_act")))
+    orders: dict[Format | None, Format | None] = {
+        stored: earlier._replace(input_bytes=ORDER),
+        experts: earlier._replace(zero_bits=bits // 2, input_bytes=SORTED),
+    }
+    listed = config.get("modules_in_block_to_quantize")
+    blocks = listed if isinstance(listed, list) else []  # names, or a list of them per block
+    modules = [one for entry in blocks for one in (entry if isinstance(entry, list) else [entry])]
+    return Scheme(linear=stored, experts=experts, excludes=unlisted(texts(modules)), earlier=orders)
 
 
 def _compressed(config: Mapping[str, Any]) -> Scheme:
@@ -163,9 +173,14 @@ def _compressed(config: Mapping[str, Any]) -> Scheme:
     weights, inputs = group.get("weights") or {}, group.get("input_activations") or {}
     ignored = texts(config.get("ignore"))
     stored = _compressed_format(weights, inputs)
+    experts = stored._replace(fixed_bytes=stored.fixed_bytes // 4)
+    # CompressedTensorsWNA16MarlinMoEMethod
+    ordered: dict[Format | None, Format | None]
+    ordered = {experts: experts._replace(input_bytes=SORTED)} if stored.fixed_bytes else {}
     return Scheme(
         linear=stored,
-        experts=stored._replace(fixed_bytes=stored.fixed_bytes // 4),
+        experts=experts,
+        earlier=ordered,
         excludes=expressions(ignored),
         cache_scales={PLAIN: ((3, "float32"), (3, None))},
     )

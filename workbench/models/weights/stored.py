@@ -6,7 +6,7 @@ from fnmatch import translate
 from types import MappingProxyType
 from typing import NamedTuple
 
-from workbench.core.weights import Format
+from workbench.core.formats import Format
 
 Excludes = Callable[[str], bool]
 """Whether a module of a checkpoint, by its path, keeps the model's dtype."""
@@ -53,7 +53,7 @@ class Scheme(NamedTuple):
     listed: Mapping[str, Formats] | None = None
     """The formats of a linear layer and of experts by their path, where the file lists them all."""
     earlier: Mapping[Format | None, Format | None] = MappingProxyType({})
-    """Formats of linear layers that 0.23 builds otherwise -> how it does; None is plain."""
+    """Formats that 0.23 builds otherwise -> how it does; None is plain."""
     quantizes_head: bool = False
     """The head of the vocabulary may be quantized like any linear layer."""
 
@@ -109,6 +109,16 @@ def exact(ignored: list[str]) -> Excludes:
     """Return a test for listed paths; experts are excluded by any path inside of them, too."""
     known, inside = frozenset(ignored), [one for one in ignored if "experts" in one]
     return lambda path: path in known or ("experts" in path and any(path in one for one in inside))
+
+
+def unlisted(modules: list[str]) -> Excludes:
+    """Return a test for paths that contain no entry, if there are any; experts contain all."""
+    # is_layer_gptq_quantized, 0.23 and 0.33
+    known = tuple(modules) or ("",)
+    return lambda path: (
+        not path.endswith(".experts")
+        and not any(entry in one for one in paths(path) for entry in known)
+    )
 
 
 def wildcards(ignored: list[str]) -> Excludes:
