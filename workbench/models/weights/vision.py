@@ -233,6 +233,7 @@ QUANTIZED = {
         ("qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"),
         (*ATTENTION, *MLP, "linear_fc1", "linear_fc2"),
     ),
+    **dict.fromkeys(("lfm2_vl", "lfm2-vl"), (*ATTENTION, *MLP)),
     "gemma3": ATTENTION,
 }
 """model_type -> layers of its tower that `--quantization` makes smaller as they load."""
