@@ -95,7 +95,8 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         state_fields=state_fields,
         is_hybrid=is_hybrid,
         is_attention_free=family.is_attention_free,
-        supports_all_mode=family.supports_all_mode,
+        # wrappers lack SupportsMambaPrefixCaching (0.23)
+        supports_all_mode=family.supports_all_mode and not fields.prefix,
         is_encoder_decoder=_is_encoder_decoder(fields, family),
         total_num_attention_heads=_attention_heads(fields, family),
         model_dtype=model_dtype(fields),

@@ -42,6 +42,8 @@ LISTED_BY_CLASS = frozenset(
 field, and windows in all layers."""
 WITHOUT_MIXTURE = frozenset({"qwen2", "qwen3"})
 """Modules of vLLM that refuse windows in some layers."""
+ONLY_LISTED = frozenset({"laguna"})
+"""Modules that give no layer a window whose kind no list names."""
 FIRST_WINDOW = "max_window_layers"
 KINDS = "layer_types"
 GAP_WINDOW = 128
@@ -209,8 +211,11 @@ def _class_name(fields: Fields) -> str:
 
 
 def _unlisted(fields: Fields) -> list[str]:
-    # CacheConfig.sliding_window is that of every layer unless a list names some (arg_utils.py).
+    # CacheConfig.sliding_window is that of every layer unless a list names some (arg_utils.py), or
+    # the module clears it (LagunaModel.__init__, 0.23 and 0.33).
     count, period = fields.layer_count(), 0
+    if module_of(layer_class(fields)) in ONLY_LISTED:
+        return [FULL] * count
     for key in PERIODS:
         period = fields.integer(key) if fields.has(key) else period
     named = fields.has(FIRST_WINDOW) and fields.model_type in LISTED_BY_CLASS
