@@ -25,7 +25,7 @@ from workbench.kernels.bench.peers import PeerKind
 from workbench.kernels.bench.ratios import AGAIN
 from workbench.kernels.bench.report import report
 from workbench.kernels.bench.run import Plan
-from workbench.kernels.mode import triton_mode
+from workbench.kernels.mode import COMPILE_VARIABLE, triton_mode
 
 DEVICE = triton_mode().torch_device
 GPU = triton_mode().mode == "gpu"
@@ -323,3 +323,9 @@ def test_an_unknown_case_ends_the_program():
     done = bench("--cases", "P9")
     assert done.returncode == 2
     assert "Invalid case 'P9'" in done.stdout
+
+
+def test_a_process_that_only_compiles_runs_no_benchmark():
+    done = bench("--cases", "P1", **{COMPILE_VARIABLE: "1"})
+    assert done.returncode == 2
+    assert "Nothing can run here: WORKBENCH_COMPILE_ONLY is set" in done.stdout + done.stderr

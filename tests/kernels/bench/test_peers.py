@@ -170,6 +170,19 @@ def test_every_expansion_gives_the_same(blocks, ratio):
         assert list(way()) == right or (name.startswith("device") and expanded == right), name
 
 
+@pytest.mark.parametrize(
+    ("launches", "others"),
+    [
+        (True, ["torch"]),
+        (False, ["torch", "fast, arrays", "fast, host batch"]),
+        ("dry", ["fast, arrays", "fast, host batch"]),
+    ],
+)
+def test_ways_of_the_host_are_compared_where_it_alone_is_measured(launches, others):
+    names = [kind.name for kind in peer_kinds(MACHINE, (), launches=launches)]
+    assert names == ["fast", "faithful", *others]
+
+
 def test_host_tables_have_a_row_for_everyone():
     kinds = peer_kinds(MACHINE, SOURCES, launches=False)
     plan = Plan((SMALL["W5"],), True, print)
