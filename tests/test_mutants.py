@@ -23,6 +23,7 @@ def share(part, whole):
     return part / whole if whole else 0
 '''
 GOOD = """
+"core.program is tested elsewhere"
 from workbench.core.sizes import larger, share
 
 
@@ -37,6 +38,23 @@ def test_share():
 def test_the_code_as_it_is_written():
     assert share.__code__.co_names == ()
     assert share(0, 0) == 0
+"""
+PROGRAM = """
+def total():
+    return 2 + 3
+
+
+print(total())
+"""
+STARTED = """
+import subprocess
+import sys
+
+
+def test_a_program_that_is_named_by_parts():
+    name = ".".join(["workbench", "core", "program"])
+    done = subprocess.run([sys.executable, "-m", name], capture_output=True, check=True)
+    assert done.stdout == b"5\\n"
 """
 ELSEWHERE = ("tests/labs/test_cache_view_properties.py", "tests/verify/test_verify.py")
 """Files that judge core, too."""
@@ -156,9 +174,11 @@ def test_the_text_of_a_line_names_one_of_equal_changes(points):
 def test_a_run_lists_what_survived_and_leaves_the_checkout_alone(tmp_path):
     files = {
         "workbench/core/sizes.py": CODE,
+        "workbench/core/program.py": PROGRAM,
         "workbench/__init__.py": "",
         "workbench/core/__init__.py": "",
         "tests/core/test_sizes.py": GOOD,
+        "tests/core/test_program.py": STARTED,
         "conftest.py": PROFILE,
         **dict.fromkeys(ELSEWHERE, ""),
         "tools/equivalent_mutants.json": "[]",

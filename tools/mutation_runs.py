@@ -8,6 +8,7 @@ would. A request with `map_to` writes there which functions every test calls.
 from __future__ import annotations
 
 import ast
+import atexit
 import builtins
 import contextlib
 import importlib
@@ -18,7 +19,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,11 @@ Place = tuple[str, int]
 """A file, and the line where a function of it begins."""
 IMPORT = 0
 """The line that is noted when a module is imported."""
+CODE, NOTES = "MUTATIONS_CODE", "MUTATIONS_NOTES"
+"""Variables for programs that tests start: the folder that is noted, and where to write."""
+ROOT = Path(__file__).resolve().parents[1]
+START = "import mutation_runs\n\nmutation_runs.note_as_program()\n"
+"""Of a module that Python imports when it starts."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +59,14 @@ class Runner:
     """The other side: a copy of the checkout with a process that forks in it."""
 
     def __init__(self, copy: Path) -> None:
-        paths = os.pathsep.join([str(copy), str(copy / "tools")])
+        start = copy / "test-output" / "start"
+        start.mkdir(parents=True)
+        (start / "sitecustomize.py").write_text(START)
+        paths = os.pathsep.join([str(copy), str(copy / "tools"), str(start)])
         self.copy = copy
         self.output = copy / "output-of-the-last-run"
         self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__)), str(self.output)],
+            [sys.executable, str(copy / "tools" / "mutation_runs.py"), str(self.output)],
             cwd=copy,
             env={**os.environ, **ENVIRONMENT, "PYTHONPATH": paths},
             stdin=subprocess.PIPE,
@@ -90,7 +98,14 @@ class Plugin:
     def __init__(self, request: Request) -> None:
         self.rank = {test: rank for rank, test in enumerate(request.tests)}
         self.file = request.files[0]
-        self.reached = note_calls(Path(request.code).resolve()) if request.map_to else None
+        self.notes = Path(f"{request.map_to}-of-programs")
+        self.reached: set[Place] | None = None
+        if request.map_to:
+            self.notes.mkdir(exist_ok=True)
+            os.environ |= {CODE: str(Path(request.code).resolve()), NOTES: str(self.notes)}
+            self.reached = note_calls(Path(request.code).resolve())
+            with contextlib.suppress(ImportError):
+                note_kernels(self.reached, Path(request.code).resolve())
         self.tests: list[tuple[str, float, list[Place]]] = []
         self.failed: list[str] = []
         self.begun = 0.0
@@ -106,6 +121,9 @@ class Plugin:
         """Note what was called by this test, and begin anew."""
         now = sum(os.times()[:4])
         if self.reached is not None:
+            for file in self.notes.iterdir():
+                self.reached.update(map(tuple, json.loads(file.read_text())))
+                file.unlink()
             self.tests.append((test, round(now - self.begun, 3), sorted(self.reached)))
             self.reached.clear()
         self.begun = now
@@ -127,21 +145,29 @@ def note_calls(code: Path) -> set[Place]:
     loader: Any = importlib.machinery.SourceFileLoader
     plain = loader.source_to_code
 
-    def name_of(path: Any) -> str | None:
-        file = Path(os.fsdecode(path)).resolve()  # the kernels are imported through a link
-        return str(file.relative_to(Path.cwd())) if file.is_relative_to(code) else None
-
     def source_to_code(self: Any, data: Any, path: Any, **more: Any) -> Any:
-        if name := name_of(path):
+        if name := name_of(path, code):
             reached.add((name, IMPORT))
             data = noting(ast.parse(data), name)
         return plain(self, data, path, **more)
 
     loader.source_to_code = source_to_code
-    sys.pycache_prefix, sys.dont_write_bytecode = str(Path.cwd() / "no-such-folder"), True
-    with contextlib.suppress(ImportError):
-        note_kernels(reached, name_of)
+    sys.pycache_prefix, sys.dont_write_bytecode = str(ROOT / "no-such-folder"), True
     return reached
+
+
+def name_of(path: str | bytes, code: Path) -> str | None:
+    """Return the name of a file below `code` in the checkout, also through a link."""
+    file = Path(os.fsdecode(path)).resolve()
+    return str(file.relative_to(ROOT)) if file.is_relative_to(code) else None
+
+
+def note_as_program() -> None:
+    """Note the calls of a program that a test starts, and write them when it ends."""
+    if folder := os.environ.get(NOTES):
+        reached = note_calls(Path(os.environ[CODE]))
+        file = Path(folder, f"{os.getpid()}.json")
+        atexit.register(lambda: file.write_text(json.dumps(sorted(reached))))
 
 
 def noting(tree: ast.Module, file: str) -> ast.Module:
@@ -155,7 +181,7 @@ def noting(tree: ast.Module, file: str) -> ast.Module:
     return tree
 
 
-def note_kernels(reached: set[Place], name_of: Callable[[Any], str | None]) -> None:
+def note_kernels(reached: set[Place], code: Path) -> None:
     """Note kernels, too: Triton interprets their text as it is in the file."""
     from triton.runtime.interpreter import InterpretedFunction
 
@@ -163,7 +189,7 @@ def note_kernels(reached: set[Place], name_of: Callable[[Any], str | None]) -> N
 
     def rewrite(self: Any) -> Any:
         kernel = self.fn.__code__
-        if name := name_of(kernel.co_filename):
+        if name := name_of(kernel.co_filename, code):
             reached.add((name, kernel.co_firstlineno))
         return plain(self)
 
