@@ -54,13 +54,20 @@ def layer_backend(plan: Plan, spec: CacheSpec, name: str | None = None) -> str |
     return own or main
 
 
+def read_equally(plan: Plan) -> bool:
+    """Return whether all attention layers have one backend that takes the same blocks of each.
+
+    Most models have: then no layer has to be looked at.
+    """
+    attention, drafted = plan.model.attention, plan.draft_supported
+    alone = attention is None or not plan.rules.companions(attention)
+    alone = alone and not plan.layer_backends and plan.draft_backend in {None, plan.backend}
+    return alone and drafted in {(), plan.supported_kernel_block_sizes}
+
+
 def read_blocks(plan: Plan, group: Group) -> tuple[tuple[BlockSize, ...], ...]:
     """Return the kernel block sizes of each backend that reads attention layers of this group."""
-    attention = plan.model.attention
-    one = plan.draft_backend in {None, plan.backend} and not plan.layer_backends
-    one = one and plan.draft_supported in {(), plan.supported_kernel_block_sizes}
-    # Most models have one backend: then no layer has to be looked at.
-    if one and (attention is None or not plan.rules.companions(attention)):
+    if read_equally(plan):
         return (plan.supported_kernel_block_sizes,)
     return blocks_of_layers(plan, zip(group.layers, group.layer_specs, strict=True))
 

@@ -18,6 +18,7 @@ from workbench.core.groups.layer_backend import (
     is_plain,
     layer_backend,
     read_blocks,
+    read_equally,
 )
 from workbench.core.groups.of_plan import possible_layouts
 from workbench.core.layouts.error import LayoutError
@@ -111,10 +112,8 @@ def kernel_block_size(run: WorkingPlan) -> None:
 def _attention_groups(run: WorkingPlan) -> list[tuple[int, tuple[tuple[BlockSize, ...], ...]]]:
     """Return block and kernel block sizes of the groups if some layers have another backend."""
     # The group of the other layers comes first. Nothing where all layers have one backend.
-    grouping, attention = run.grouping, run.model.attention
-    alone = attention is None or not run.rules.companions(attention)
-    one = alone and not run.layer_backends and run.draft_backend in {None, run.backend}
-    if one or grouping is None:
+    grouping = run.grouping
+    if read_equally(run) or grouping is None:
         return []
     groups = [
         group
