@@ -151,7 +151,8 @@ with dry_launches(TARGETS["sm_90"]) as launches:
     triton.knobs.runtime.launch_enter_hook.add(heard.append)
     step(0)
     counts.append((len(bound), len(launches)))
-seen = [[one.binary.name, hash(one.binary.code), one.grid] for one in launches]
+assert all(one.binary.name in one.binary["ptx"] for one in launches)
+seen = [[one.binary.name, hash(one.binary.code), one.grid, one.constants] for one in launches]
 print(json.dumps([counts, seen]))
 """
 
@@ -162,6 +163,8 @@ def test_a_launch_goes_through_the_binder_once_for_each_specialisation():
     # the third step's positions are not aligned; a profiler's hook is shown every launch
     assert counts == [[2, 2], [2, 4], [4, 6], [4, 8], [4, 10], [6, 12]]
     assert found == found[0:2] * 6
+    # numbers that the kernels were compiled for
+    assert [constants.get("GROUPS") for *_, constants in found[:2]] == [None, 2]
 
 
 def test_a_batch_from_the_device_may_bring_the_row_of_every_token():
