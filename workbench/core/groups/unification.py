@@ -57,10 +57,10 @@ def _not_divisible(name: str, page: int, target: int, rules: GroupRules) -> Page
         return PagesNotUnifiableError(
             message, "The page size of the layer is not divisible by the maximum page size."
         )
-    # what follows the number of a layer differs from class to class (`attn`, `self_attn`)
+    # The layer is named first, as its class and what is around it name it.
     return PagesNotUnifiableError(
         f"{message}, and the rows of an MLA page cannot be padded",
-        f"Layer {name.rpartition('.')[0]}.",
+        "page size is not divisible by the maximum page size and cannot be padded",
     )
 
 
