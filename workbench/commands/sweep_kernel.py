@@ -33,6 +33,8 @@ class KernelSweep:
         self, *, replay: bool, dask: str | None, dask_workers: int | None, limit: int | None
     ) -> None:
         """Measure, or print stored rows; then print the winners."""
+        if replay and dask:
+            fail("--replay does not measure and cannot be combined with --dask.")
         require(*(["distributed"] if dask else []), *([] if replay else ["torch", "triton"]))
         from workbench.sweeps.kernels.cluster import cluster
         from workbench.sweeps.kernels.kernel_session import kernel_named
@@ -43,8 +45,6 @@ class KernelSweep:
             kernel = kernel_named(self.name)
         except ValueError as error:
             fail(str(error))
-        if replay and dask:
-            fail("--replay does not measure and cannot be combined with --dask.")
         if self.bitwise and kernel.one_for_all:
             fail(
                 f"--bitwise applies to flex only; {kernel.name} "
