@@ -92,7 +92,7 @@ def values(text):
     return {
         found.message.name: found.values
         for found in find_messages(lines_of(text))
-        if found.values is not None
+        if not found.is_cut
     }
 
 

@@ -177,7 +177,7 @@ HEADS = (
 
 
 def messages_in(text):
-    return [found for found in find_messages(lines_of(text)) if found.values is not None]
+    return [found for found in find_messages(lines_of(text)) if not found.is_cut]
 
 
 def test_every_message_has_a_line_here():
@@ -237,7 +237,7 @@ def test_half_a_line_is_reported_as_cut_and_gives_no_number(name):
     digit = next(at for at, mark in enumerate(line) if mark.isdigit())
     for at in range(16, digit):
         found = find_messages(lines_of(line[:at]))
-        assert [one.values for one in found] == [None], line[:at]
+        assert [(one.values, one.is_cut) for one in found] == [({}, True)], line[:at]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_half_a_line_is_reported_as_cut_and_gives_no_number(name):
 )
 def test_a_line_of_capacity_that_is_cut_is_reported_once(line):
     [found] = find_messages(lines_of(line))
-    assert found.values is None
+    assert found.is_cut
 
 
 def test_equal_lines_of_several_ranks_count_once_with_their_number():

@@ -57,12 +57,12 @@ class Explainer:
             text=found.text,
             message=message.name,
             means=message.means,
-            said={name: value for name, value in (values or {}).items() if name not in DUMPS},
-            advice=message.advise(values, self._decided),
+            said={name: value for name, value in values.items() if name not in DUMPS},
         )
-        if values is None:
+        if found.is_cut:
             cut_off = "The line is cut off before its values. Copy the whole line."
-            return replace(base, verdict=CUT, why=(cut_off,), advice=())
+            return replace(base, verdict=CUT, why=(cut_off,))
+        base = replace(base, advice=message.advise(values, self._decided))
         if message.codes or message.is_fatal:
             base = self._with_problem(base, message)
         if message.compares:

@@ -126,7 +126,7 @@ def targets_of(found: tuple[LoggedMessage, ...]) -> tuple[Target, ...]:
         compare.value: Target(compare, one.values[compare.value])
         for one in found
         for compare in one.message.compares
-        if (compare.is_size or compare.is_target) and one.values and compare.value in one.values
+        if (compare.is_size or compare.is_target) and compare.value in one.values
     }
     return tuple(sizes.values())
 

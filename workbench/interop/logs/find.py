@@ -11,17 +11,17 @@ from workbench.interop.logs.wrapped import command_at, continuation, dumps, widt
 
 @dataclass(frozen=True, slots=True)
 class LoggedMessage:
-    """One message with its values, its first line, and how often it occurs.
-
-    line: extended until it holds all values, also if it is wrapped. values: None if the line is
-    cut off before all of them. last: the number of the last line with the same message.
-    """
+    """One message with its values, its first line, and how often it occurs."""
 
     message: Message
     line: Line
-    values: dict[str, Any] | None
+    """Extended until it holds all values, also if it is wrapped."""
+    values: dict[str, Any]
+    is_cut: bool = False
+    """The line is cut off before all values, and has none."""
     times: int = 1
     last: int = 0
+    """The number of the last line with the same message."""
 
     @property
     def text(self) -> str:
@@ -54,12 +54,18 @@ def find_messages(lines: list[Line]) -> tuple[LoggedMessage, ...]:
                 found[key] = replace(found[key], times=found[key].times + 1, last=line.number)
             elif counts.get(entry.name, 0) < MAX_REPEATS:
                 counts[entry.name] = counts.get(entry.name, 0) + 1
-                found[key] = LoggedMessage(entry, Line(line.number, text), values, last=line.number)
-    read = {seen.line.number for seen in found.values() if seen.values is not None}
+                found[key] = LoggedMessage(
+                    message=entry,
+                    line=Line(line.number, text),
+                    values=values or {},
+                    is_cut=values is None,
+                    last=line.number,
+                )
+    read = {seen.line.number for seen in found.values() if not seen.is_cut}
     whole = []
     for seen in found.values():
         # Several messages begin identically: a line that matches one is not a cut-off other one.
-        if seen.values is None and seen.line.number in read:
+        if seen.is_cut and seen.line.number in read:
             continue
         read.add(seen.line.number)
         whole.append(seen)
@@ -117,4 +123,5 @@ def _begun(lines: list[Line], entries: tuple[Message, ...]) -> tuple[LoggedMessa
     cut = [one for one in entries if one.begins.startswith(text) and one.begins != text]
     if last is None or len(text) < SHORTEST_BEGINNING or not cut:
         return ()
-    return (LoggedMessage(cut[0], last, None, last=last.number),)
+    begun = LoggedMessage(message=cut[0], line=last, values={}, is_cut=True, last=last.number)
+    return (begun,)

@@ -122,14 +122,11 @@ class Message:
     is_fatal: bool = False
     """The start ends with this message."""
 
-    def advise(self, values: Values | None, scenario: Values) -> tuple[str, ...]:
-        """Return what to change. scenario: fields, as the rules decide them where they do.
-
-        values: None if the line is cut off before them; then only advice without values is given.
-        """
+    def advise(self, values: Values, scenario: Values) -> tuple[str, ...]:
+        """Return what to change. scenario: fields, as the rules decide them where they do."""
         advice = self.advice
         if callable(advice):
-            advice = "" if values is None else advice(values, scenario)
+            advice = advice(values, scenario)
         return (advice,) if advice else ()
 
     def matches_problem(self, code: str, vllm_text: str | None) -> bool:

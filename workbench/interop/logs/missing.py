@@ -79,7 +79,7 @@ def missing(
 ) -> tuple[tuple[str, ...], tuple[candidates.CandidateScenario, ...]]:
     """Return what the log does not state, and the scenarios that give its error with it."""
     reading, found = report.reading, ending.found
-    if found is not None and found.values is None:
+    if found is not None and found.is_cut:
         return ("the rest of the line: it is cut off",), ()
     if not reading.is_resolved:
         return report.missing, ()
@@ -88,7 +88,7 @@ def missing(
         return tuple(scene.text for scene in scenes), scenes
     if found is None:
         return ("a rule for this error: it is not one of those that the workbench knows",), ()
-    if not found.message.codes and not found.message.given(found.values or {}):
+    if not found.message.codes and not found.message.given(found.values):
         return ("a rule for this error: no field of a scenario leads to it",), ()
     fact = (
         f"a fact that leads to this error: one of {', '.join(_values(reading, ending))}, which the "
@@ -169,7 +169,7 @@ def _values(reading: LogReading, ending: FatalEntry) -> Mapping[str, tuple[Any, 
     base = {name: value for name, value in reading.compared.items() if name in FIELDS}
     settings = Scenario.from_dict({**base, "model": reading.fields["model"]})
     model = load_model(reading.fields["model"])
-    given = dict(ending.found.values or {}) if ending.found is not None else {}
+    given = dict(ending.found.values) if ending.found is not None else {}
     given["num_gpu_blocks_override"] = given.pop("num_blocks", None)
     free = {name: field for name, field in FIELDS.items() if _is_free(name, reading)}
     tried = {

@@ -67,7 +67,7 @@ def reconstruct(
     found: Iterable[LoggedMessage], resolve: Resolve, model: str | None = None
 ) -> LogReading:
     """Return the scenario of a log, and its plan. model: instead of the one that the log names."""
-    seen = [one for one in found if one.values is not None]
+    seen = [one for one in found if not one.is_cut]
     version = _first(seen, "version")
     rules, note = rules_for(version)
     fields, from_lines, notes = _fields(seen)
@@ -103,20 +103,18 @@ def reconstruct(
 
 def _has_arguments(one: LoggedMessage) -> bool:
     """Return whether a message contains all arguments; a printed dict can be cut off."""
-    if one.message.name == ARGUMENTS and one.values is not None:
+    if one.message.name == ARGUMENTS:
         printed = str(one.values["arguments"])
         return printed.count("{") <= printed.count("}")
     return one.message.name in COMMANDS and bool(_given(one))
 
 
 def _given(one: LoggedMessage) -> Mapping[str, Any]:
-    return one.message.given(one.values or {})
+    return one.message.given(one.values)
 
 
 def _first(seen: list[LoggedMessage], value: str) -> str | None:
-    return next(
-        (str(one.values[value]) for one in seen if one.values and value in one.values), None
-    )
+    return next((str(one.values[value]) for one in seen if value in one.values), None)
 
 
 def _fields(seen: list[LoggedMessage]) -> tuple[dict[str, Any], dict[str, int], list[str]]:
@@ -125,7 +123,6 @@ def _fields(seen: list[LoggedMessage]) -> tuple[dict[str, Any], dict[str, int], 
     from_lines: dict[str, int] = {}
     notes: list[str] = []
     for one in sorted(seen, key=_trust):
-        assert one.values is not None
         if one.message.name in BACKENDS:
             continue
         for name, value in _given(one).items():
@@ -146,7 +143,6 @@ def _trust(one: LoggedMessage) -> tuple[float, float, int]:
 
     Of the memory of several ranks the smallest counts.
     """
-    assert one.values is not None
     order: float = 1 if one.message.name == SETTLED else 2
     if one.message.name in COMMANDS:
         order = 0.5
@@ -207,7 +203,7 @@ def _with_backend(reading: LogReading, seen: list[LoggedMessage], resolve: Resol
     so does a backend that runs on some devices only.
     """
     one = next((one for one in seen if one.message.name in BACKENDS), None)
-    if reading.plan is None or one is None or one.values is None or "backend" in reading.fields:
+    if reading.plan is None or one is None or "backend" in reading.fields:
         return reading
     named = _given(one)
     if reading.plan.backend == named["backend"]:
@@ -240,10 +236,10 @@ def _with_pool(reading: LogReading, seen: list[LoggedMessage], resolve: Resolve)
     One of these two would fit nearly any pool.
     """
     plan = reading.plan
-    said = {name: one for one in seen for name in (BLOCKS, *PRINTED) if name in (one.values or {})}
+    said = {name: one for one in seen for name in (BLOCKS, *PRINTED) if name in one.values}
     if plan is None or plan.cache is None or OF_THE_POOL & reading.fields.keys():
         return reading
-    values = {name: (one.values or {})[name] for name, one in said.items()}
+    values = {name: one.values[name] for name, one in said.items()}
     blocks = values.get(BLOCKS)
     if blocks is None and values.keys() >= {*PRINTED}:
         blocks = pool_of(plan, *(values[name] for name in PRINTED))
