@@ -797,11 +797,11 @@ def test_layers_that_run_several_times_are_refused(loops, is_read):
         read_model(config, "x")
 
 
-def test_a_window_next_to_a_list_of_full_layers_counts_where_only_0_23_has_the_class():
+@pytest.mark.parametrize(("rules", "kind"), [("0.23", SLIDING), ("0.33", FULL)])
+def test_a_window_next_to_a_list_of_full_layers_counts_in_0_23(rules, kind):
     both = {"layer_types": ["full_attention"] * 2, "sliding_window": 64}
-    for name, kind in (("Dots1ForCausalLM", SLIDING), ("LlamaForCausalLM", FULL)):
-        model = read_model(llama(architectures=[name], **both), "x")
-        assert {layer.kind for layer in model.layers} == {kind}
+    plan = resolve(Scenario(model=llama(**both), rules=rules))
+    assert {layer.kind for layer in plan.model.layers} == {kind}
 
 
 def test_a_list_of_windows_names_the_layers():

@@ -14,6 +14,11 @@ from workbench.core.weights import UnreadWeights
 if TYPE_CHECKING:
     from workbench.scenario.fields import Settings
 
+CLEARS_WINDOW = frozenset({"laguna", "mimo_v2", "rnj1", "step3p5"})
+"""Modules that keep the window of a file from layers whose kind no list names (0.23 and 0.33), or
+whose list has words of their own."""
+PLAIN_DECODER = "decoder"
+"""The family of everything without a reader of its own."""
 TRANSFORMERS = "transformers"
 """The module of vLLM that runs classes of the Transformers library."""
 
@@ -26,6 +31,8 @@ def as_built(model: Model, settings: Settings, rules: RuleSet) -> Model:
         drafter = _with_own_heads(model.drafter, rules) if settings.draft_model else None
         model = model if drafter is model.drafter else replace(model, drafter=drafter)
     model = _with_own_heads(model, rules)
+    if rules.keeps_window:
+        model = _with_window(model, model.unread_weights, rules)
     if model.stated is not None and not (model.stated.head_size or rules.counts_empty_heads):
         model = replace(model, stated=None)
     if model.architecture in rules.model_registry.run_by_transformers:
@@ -55,6 +62,18 @@ def _with_heads(model: Model, _weights: UnreadWeights, size: int, rules: RuleSet
         return model
     own = (one if one.kind == SSM else one._replace(head_size=size) for one in model.layers)
     return replace(model, layers=tuple(own))
+
+
+@lru_cache(maxsize=256)
+def _with_window(model: Model, _weights: UnreadWeights, rules: RuleSet) -> Model:
+    """Return the model with a window in all layers where a list of one kind does not undo it."""
+    # is_interleaved and EngineArgs.create_engine_config, 0.23; 0.33 looks at the kind.
+    found, module = model.attention, rules.model_registry.served.get(model.layer_class)
+    is_read = model.family == PLAIN_DECODER and module not in CLEARS_WINDOW
+    has_one = is_read and found is not None and found.window_tokens and not found.use_mla
+    if not has_one or {layer.kind for layer in model.layers} != {FULL}:
+        return model
+    return replace(model, layers=tuple(one._replace(kind=SLIDING) for one in model.layers))
 
 
 @lru_cache(maxsize=64)

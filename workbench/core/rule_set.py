@@ -101,8 +101,7 @@ class RuleSet:
     grouped_on_rocm: frozenset[str] = frozenset({"compressed-tensors"})
     """Methods whose layers of grouped integers need one of ROCm's kernels."""
     words_of_cut_groups: str = ""
-    """What compressed-tensors says to a share that cuts a group of integers; an assertion without
-    words in 0.23."""
+    """What compressed-tensors says to a share that cuts a group of integers; no words in 0.23."""
     words_of_cut_experts: str | None = None
     """The same of experts, None where such a share is not refused."""
     words_of_refused: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -150,6 +149,7 @@ class RuleSet:
     """Linear attention combined with MLA has states of the heads that MLA rotates."""
     sm10x_kv_cache_dtypes: Mapping[str, str] = field(default_factory=dict)
     """Architecture -> KV dtype instead of auto on capability 10.x."""
+    keeps_window: bool = False  # a list of one kind of layers does not undo the window of a file
     counts_empty_heads: bool = False
     """A head_dim of 0 is what it says, not one that the class lacks."""
     completes_lengths: frozenset[str] = frozenset()

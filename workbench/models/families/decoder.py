@@ -13,8 +13,8 @@ from workbench.core.architectures import (
     MODEL_REGISTRIES,
     architecture_of,
     module_of,
-    versions_with,
 )
+from workbench.core.built import CLEARS_WINDOW, PLAIN_DECODER
 from workbench.core.errors import ConfigError
 from workbench.core.groups.cache_spec import GAP_SPEC, SINK_SPEC
 from workbench.core.model import CHUNKED, FULL, SLIDING, Attention, Layer
@@ -42,8 +42,6 @@ LISTED_BY_CLASS = frozenset(
 field, and windows in all layers."""
 WITHOUT_MIXTURE = frozenset({"qwen2", "qwen3"})
 """Modules of vLLM that refuse windows in some layers."""
-ONLY_LISTED = frozenset({"laguna"})
-"""Modules that give no layer a window whose kind no list names."""
 FIRST_WINDOW = "max_window_layers"
 KINDS = "layer_types"
 GAP_WINDOW = 128
@@ -154,8 +152,6 @@ def _layers(fields: Fields) -> tuple[Layer, ...]:
     kinds = _kinds(fields)
     if not attention.has_window(fields):
         kinds = [FULL if kind == SLIDING else kind for kind in kinds]
-    elif set(kinds) == {FULL} and _is_served_by_first_alone(fields):
-        kinds = [SLIDING] * len(kinds)
     _check_mixture(fields, kinds)
     return to_layers([*kinds] * (fields.integer(STEPS) if fields.has(STEPS) else 1))
 
@@ -200,12 +196,6 @@ def _words_of_library(fields: Fields) -> Words:
     return {one: SLIDING if one == SLIDING else FULL for one in words}
 
 
-def _is_served_by_first_alone(fields: Fields) -> bool:
-    """Return whether 0.23 alone has the class: there a list of one kind does not undo a window."""
-    # is_interleaved of 0.23, and EngineArgs.create_engine_config of 0.33, which looks at the kind.
-    return versions_with(_class_name(fields)) == (next(iter(MODEL_REGISTRIES)),)
-
-
 def _class_name(fields: Fields) -> str:
     return listed_name(fields.top, "") or ""
 
@@ -214,7 +204,7 @@ def _unlisted(fields: Fields) -> list[str]:
     # CacheConfig.sliding_window is that of every layer unless a list names some (arg_utils.py), or
     # the module clears it (LagunaModel.__init__, 0.23 and 0.33).
     count, period = fields.layer_count(), 0
-    if module_of(layer_class(fields)) in ONLY_LISTED:
+    if module_of(layer_class(fields)) in CLEARS_WINDOW:
         return [FULL] * count
     for key in PERIODS:
         period = fields.integer(key) if fields.has(key) else period
@@ -230,6 +220,8 @@ def _attention(fields: Fields) -> Attention:
     """Return the attention layers' geometry, with what two classes keep otherwise."""
     # OpenPanguSinkAttention of openpangu.py, SinkFullAttentionManager, 0.23 and 0.33.
     found, sinks = attention.read_attention(fields), 0
+    if found.window_tokens and not attention.has_window(fields) and CHUNKED not in _kinds(fields):
+        found = replace(found, window_tokens=None)  # chunks that no layer has
     if _class_name(fields) == STATIC_SINKS:
         sinks = fields.integer("param_sink_number", 0, minimum=0)
     if _class_name(fields) == FREES_GAPS and not found.use_mla:
@@ -265,7 +257,7 @@ def _largest_item(fields: Fields) -> int | None:
 
 
 DEFAULT = Family(
-    name="decoder",
+    name=PLAIN_DECODER,
     model_types=(),
     layers=_layers,
     attention=_attention,

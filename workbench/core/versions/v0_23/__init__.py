@@ -256,6 +256,7 @@ V0_23 = RuleSet(
     without_config_class=frozenset({"minicpm3"}),
     # get_head_size of ModelArchConfigConvertorBase
     counts_empty_heads=True,
+    keeps_window=True,
     # Step3p5Config
     completes_lengths=frozenset({"step3p5"}),
     # FlashConfig takes num_hidden_layers, which LongcatFlashConfig of transformers 5.12 sets to 56
