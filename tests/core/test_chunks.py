@@ -311,3 +311,11 @@ def test_offloading_sets_no_size_where_groups_have_several(rules):
     assert found.legal_sizes == (32,)
     requested = chunks([plan], connector="OffloadingConnector", chunk_tokens=64)
     assert [problem.code for problem in requested.problems] == ["chunk_not_settable"]
+
+
+def test_a_rank_holds_the_chunk_of_the_stage_with_most_layers():
+    plan = plan_of(model="qwen3-0.6b", pipeline_parallel=3)
+    (member,) = chunks([plan], chunk_tokens=256).members
+    cost = member.cost(256, 4096)
+    assert [stage.layers.start for stage in plan.stages] == [0, 9, 19]  # 9, 10 and 9 of 28 layers
+    assert cost.chunk_bytes_on_rank == cost.chunk_bytes * 10 // 28
