@@ -19,6 +19,7 @@ from workbench.door.labs import LABS
 from workbench.interop.glossary import glossary
 from workbench.interop.omnibox import understand
 from workbench.interop.questions import read_question
+from workbench.models import catalog_config
 from workbench.models.load import hybrids_first
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.links import link_of
@@ -505,3 +506,13 @@ def test_a_word_that_is_like_no_model_is_not_answered_with_the_whole_catalog(pan
     said = region(panel, "understood")
     assert "lists the catalog" in said
     assert len(re.findall(r"(?:llama|qwen|gemma)[\w.-]+", said)) < 10
+
+
+def test_a_config_that_names_no_class_says_which_one_is_assumed():
+    door = wb.explore()
+    config = {**catalog_config("qwen3-8b")}
+    del config["architectures"]
+    door.submit(json.dumps(config))
+    said = region(door, "understood")
+    assert "vLLM takes Qwen3Model, which pools" in said
+    assert "Qwen3ForCausalLM" in said

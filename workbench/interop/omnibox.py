@@ -221,7 +221,7 @@ def _of_fields(fields: Mapping[str, Any], lead: str) -> Understood:
 
 def _of_model(model: str | Mapping[str, Any], present: Scenario, kind: str) -> Understood:
     try:
-        name = load_model(model).name
+        found = load_model(model)
     except ConfigError as error:
         near = similar_model(model) if isinstance(model, str) else None
         if near is None or error.code != "unknown_model":
@@ -230,9 +230,8 @@ def _of_model(model: str | Mapping[str, Any], present: Scenario, kind: str) -> U
         operands = {NEAREST: (near,)}
         raise ConfigError(error.code, message, field="model", operands=operands) from None
     scenario = present.replace(model=model)
-    return Understood(
-        kind=kind, scenario=scenario, message=f"A {kind}: {words_of(scenario, (), name=name)}"
-    )
+    message = f"A {kind}: {words_of(scenario, (), name=found.name)}"
+    return Understood(kind=kind, scenario=scenario, message=message, notes=found.notes)
 
 
 def _machine(present: Scenario, said: Description) -> dict[str, Any]:

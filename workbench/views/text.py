@@ -41,6 +41,8 @@ def plan_text(
     if plan.errors:
         lines += ["", "vLLM would not start with this configuration. Its values would be:"]
     lines += ["", *(f"  {fact.label:24} {fact.text}" for fact in plan_facts(plan))]
+    if plan.model.notes:
+        lines += ["", *plan.model.notes]
     if assumed := assumptions(plan):
         lines += ["", ASSUMED]
         lines += [f"  {line}" for line in assumed]
