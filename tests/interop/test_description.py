@@ -39,6 +39,7 @@ MODEL = "qwen3-next-80b-a3b"
         ),
         ("MI300X, no prefix caching", {"device": "MI300X", "enable_prefix_caching": False}, None),
         ("H100, prefix caching off", {"device": "H100", "enable_prefix_caching": False}, None),
+        ("2 x A100", {"device": "A100-80GB", "tensor_parallel": 2}, None),
         ("tp 2, pp 4", {"tensor_parallel": 2, "pipeline_parallel": 4}, None),
         (
             "DP 8, dcp2, EP",
@@ -114,7 +115,7 @@ def test_no_comma_and_no_order_is_needed(text, fields, length):
     assert (found.fields, found.length_tokens) == (fields, length)
 
 
-@pytest.mark.parametrize(("text", "near"), [("gemma 3 27b a100", "A100"), ("H100 mamba9", "")])
+@pytest.mark.parametrize(("text", "near"), [("gemma 3 27b a1000", "A10"), ("H100 mamba9", "")])
 def test_an_unknown_name_is_the_one_that_is_named(text, near):
     with pytest.raises(ScenarioError, match=f"^'{text.split()[-1]}' is not understood.*{near}"):
         read_description(text)

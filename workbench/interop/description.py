@@ -129,7 +129,13 @@ def _shared_out(fields: Mapping[str, Any]) -> dict[str, Any]:
 def _devices(count: str | None, name: str) -> Fields | None:
     names = (name.strip(), name.strip().removesuffix("s"))  # two H100s
     found = next((one for one in names if device_named(one) is not None), None)
+    found = found or next((one for name in names for one in DEVICES if _is_of(name, one)), None)
     return None if found is None else {"device": found, **_count(count)}
+
+
+def _is_of(name: str, device: str) -> bool:
+    """Return whether a name omits the memory of a device: the A100 is then that of 80 GB."""
+    return device.casefold().startswith(f"{name.casefold()}-")
 
 
 def _count(text: str | None) -> Fields:
