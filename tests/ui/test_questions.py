@@ -241,6 +241,13 @@ def test_a_question_about_another_model_says_what_stays_as_it_was():
         ("what are padding layers on H100?", "vLLM logs: Add 1 padding layers, may waste at most"),
         ("what is my num_gpu_blocks on H100?", "on each GPU, about 836 blocks; vLLM would print"),
         ("give me the vllm command", "vllm serve nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"),
+        ("explain step 2", "Step 2 of 20: Max model length L: 262,144 tokens"),
+        ("eagle3", "Speculative tokens 1, Speculative method eagle3."),
+        ("ngram 5", "Speculative tokens 5, Speculative method ngram."),
+        ("8xA100 80G qwen3-8b", "qwen3-8b, Device A100-80GB, Tensor parallel 8."),
+        ("is my kernel right?", "Open Flex attention"),
+        ("run the block table kernel", "Open Block tables"),
+        ("does my vLLM say the same?", "Open Live check"),
         ("how fast is it?", "Tokens per second are not predicted"),
         (
             "does enforce eager help on H100?",

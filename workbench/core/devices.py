@@ -69,7 +69,7 @@ def _device(name: str, entry: Mapping[str, Any]) -> Device:
 
 def _key(text: str) -> str:
     """Return a name without case, punctuation and the words that people omit."""
-    words = re.findall(r"[a-z0-9]+", text.casefold())
+    words = re.findall(r"[a-z0-9]+", re.sub(r"\b(\d+)g\b", r"\1gb", text.casefold()))
     return "".join(word for word in words if word not in NOT_NAMES)
 
 

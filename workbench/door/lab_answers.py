@@ -34,6 +34,8 @@ def lab_answer(question: Question, plan: Plan, length_tokens: int) -> str:
     """
     if question.concurrency is not None:
         return in_labels(concurrency_answer(question.concurrency, plan, length_tokens))
+    if question.step is not None and 0 < question.step <= len(plan.steps):
+        return f"Step {question.step} of {len(plan.steps)}: {plan.steps[question.step - 1]}"
     answer = ANSWERS.get(question.special or question.topic.lab)
     if answer is None or question.term is not None:
         return ""

@@ -152,8 +152,11 @@ def _platform(name: str) -> Fields:
     return {"platform": PLATFORMS.get(name.casefold(), name.casefold())}
 
 
-def _mtp(count: str | None) -> Fields:
-    return {"num_speculative_tokens": int(count or 1), "speculative_method": "mtp"}
+def _drafts(method: str, count: str | None) -> Fields:
+    return {
+        "num_speculative_tokens": int(count or 1),
+        "speculative_method": method.casefold(),
+    }
 
 
 def _caching(no: str | None, off: str | None) -> Fields:
@@ -218,6 +221,8 @@ def _letters(name: str) -> str:
 NUMBERS = {"one": 1, "two": 2, "four": 4, "eight": 8, "sixteen": 16}
 PLATFORMS = {"nvidia": "cuda", "amd": "rocm", "intel": "xpu"}
 PLATFORM_NAMES = "|".join((*PLATFORMS, *FIELDS["platform"].kind.candidates(RULE_SETS.newest)))
+METHODS = FIELDS["speculative_method"].kind.candidates(RULE_SETS.newest)
+DRAFTS = rf"({'|'.join(sorted(METHODS, key=len, reverse=True))}) ?(\d{{1,3}})?"
 SHORT_DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
 HOW_MANY = rf"\d{{1,4}}|{'|'.join(NUMBERS)}"
 DEVICE = r"(?:[a-z]\w*|(?<!\d)\d{4})(?:[ -]\w+)*"
@@ -234,7 +239,7 @@ SAID: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
         lambda name: _dtype(name, "quantization"),
     ),
     (r"(?!bf16|fp16)(\w+)", _dtype),
-    (r"mtp ?(\d{1,3})?", _mtp),
+    (DRAFTS, _drafts),
     (r"(?:no|without) (?:speculat\w+(?: decoding)?|mtp|drafter|drafts?)", _no_drafter),
     (r"(no |without )?prefix caching(?: (?:on|enabled)| (off|disabled))?", _caching),
     (r"vllm ?v?(\S+)", _version),
@@ -242,11 +247,11 @@ SAID: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
     (r"([\w./-]+(?: [\w.-]+){0,4})", _model),
 )
 """Pattern of words -> the fields that they set, None if the words inside are something else."""
-WORDS_ALONE = (r"(?!bf16|fp16)(\w+)", r"mtp ?(\d{1,3})?")
+WORDS_ALONE = (r"(?!bf16|fp16)(\w+)", DRAFTS)
 """Patterns of a single word that a sentence has in another meaning, too: "does fp8 help?"."""
 IN_A_SENTENCE: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
     *((pattern, read) for pattern, read in SAID if pattern not in WORDS_ALONE),
-    (r"mtp ?(\d{1,3})", _mtp),
+    (DRAFTS.removesuffix("?"), _drafts),
     (r"(?:with|using) (\w+)", _dtype),
     (rf"(?:on|for|with) ({PLATFORM_NAMES})", _platform),
     (r"(?:in|on|under|with) v?(\d+\.\d+)", _version),

@@ -29,6 +29,8 @@ from workbench.interop.topics import (
     OF_VLLM,
     SETS,
     SPECIAL,
+    STEP,
+    STEPS,
     TOPICS,
     VERSIONS,
     WEIGHED,
@@ -98,6 +100,8 @@ class Question:
     """Of a device that is named by its memory alone."""
     goal: str = ""
     """What is to become better: one of `next_steps`."""
+    step: int | None = None
+    """The number of the step that is in question."""
     concurrency: float | None = None
     """What vLLM printed as the maximum concurrency, such as 1.9 for "1.9x"."""
     byte: int | None = None
@@ -154,6 +158,7 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
         memory_gb=_memory(text) if topic.view == "fits" and "device" not in fields else None,
         goal=GOALS.get(topic.view, "") if _has(IMPROVES, text) else "",
         byte=_byte(text) if topic == BYTES else None,
+        step=_step(text) if topic == STEPS else None,
         concurrency=_concurrency(text),
         views=tuple(dict.fromkeys(one.view for one in topics if one.view)),
     )
@@ -202,6 +207,11 @@ def _byte(text: str) -> int | None:
     found = re.search(BYTE, text, re.IGNORECASE)
     number = integer_value(found[1].replace(",", "")) if found else None
     return number if isinstance(number, int) else None
+
+
+def _step(text: str) -> int | None:
+    found = STEP.search(text)
+    return int(found[1]) if found else None
 
 
 def _concurrency(text: str) -> float | None:

@@ -52,8 +52,19 @@ CAPACITY = "Groups and capacity"
 NAMES = (words for words, name in LABELS.items() if not words.isalpha() and name != "block_size")
 FIELD_NAMES = "|".join(map(re.escape, sorted(NAMES, key=len, reverse=True)))
 """Names of several words: single ones are in other sentences, too, and blocks have a topic."""
+STEPS = Topic(r"(?:all|which|show|the|explain) (?:the )?steps?|step \d+", "why")
+STEP = re.compile(r"\bstep (\d{1,3})\b", re.IGNORECASE)
 TOPICS = (
     Topic(MODELS, is_of_catalog=True),
+    STEPS,
+    Topic(r"block tables?|slot mappings?", "", "Block tables"),
+    Topic(
+        r"kernels? (?:is |are |still )?(?:right|correct|wrong|exact)|run .*kernels?|"
+        r"batch[- ]invarian\w+|bitwise",
+        "",
+        "Flex attention",
+    ),
+    Topic(r"(?:my|real|installed) vllm|live check|verif\w+", "", "Live check"),
     BYTES,
     Topic(r"groups?|padding layers?|num_gpu_blocks|(?:number of|how many) blocks", "", CAPACITY),
     Topic(r"fields?|config(?:\.json)?|layers|heads?|windows?|sliding\w*", "why", "Model fields"),
