@@ -11,11 +11,15 @@ from workbench.core.capacity.separate_pools import separate_pools
 from workbench.core.chunks.answer import FACTORS
 from workbench.core.errors import Refused, ScenarioError
 from workbench.core.flex.batch import MAX_WORK, paged_batch
+from workbench.core.layer_query import LayerQuery
 from workbench.core.layouts.view import View, overlaps
+from workbench.core.model import Attention
 from workbench.core.ranks import Split, context_sizes
 from workbench.core.tables.batch_grammar import parse_batch
+from workbench.core.versions.v0_33.conditions import needs_newer_version
 from workbench.core.weights import Part
-from workbench.core.what_if.next_steps import next_steps, single_changes
+from workbench.core.what_if.answers import answers
+from workbench.core.what_if.next_steps import next_step, next_steps, single_changes
 from workbench.models import catalog_config
 
 DRAFTS = "num_speculative_tokens"
@@ -226,3 +230,24 @@ def test_xpu_has_a_kernel_for_blocks_of_fp8_of_each_method(method, rules, is_mis
         "quantization_config": {"quant_method": method, **described},
     }
     assert ("no_weight_kernel" in codes(model=model, platform="xpu", rules=rules)) == is_missing
+
+
+def test_of_the_ranks_the_neighbours_are_tried():
+    plan = wb.resolve(model="qwen3-8b", tensor_parallel=4, kv_cache_memory_bytes=2**34)
+    assert not plan.errors
+    tried = [one["tensor_parallel"] for one in single_changes(plan) if "tensor_parallel" in one]
+    assert tried == [2, 8]
+
+
+def test_more_devices_are_a_cost_and_fewer_a_gain():
+    plan = wb.resolve(model="qwen3-8b", tensor_parallel=4, kv_cache_memory_bytes=2**34)
+    fewer, more = (next_step(plan, answers(plan), {"tensor_parallel": one}) for one in (2, 8))
+    assert "devices" in {one.measure for one in more.costs}
+    assert "devices" in {one.measure for one in fewer.gains}
+
+
+@pytest.mark.parametrize(("platform", "is_barred"), [("xpu", False), ("cuda", True)])
+def test_the_causal_half_needs_a_newer_version_but_on_xpu(platform, is_barred):
+    capability = None if platform == "xpu" else (8, 0)
+    query = LayerQuery(platform, capability, Attention(8, 8, 128), 8, "bfloat16", "auto", None)
+    assert (needs_newer_version(query) is not None) == is_barred
