@@ -97,6 +97,16 @@ def test_a_lab_that_is_opened_comes_into_view(browser_context, app, link, title)
     page.context.close()
 
 
+def test_the_next_steps_stay_in_view_below_a_long_explanation(browser_context, app):
+    page = browser_context.browser.new_context(viewport=DESK).new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(app.address, wait_until="commit")
+    page.locator('[data-do="view"][data-arg="what_if"]').click()
+    expect(page.locator('[data-region="body"] table').first).to_be_visible()
+    expect(page.locator('[data-region="next"]')).to_be_in_viewport(ratio=1)
+    page.context.close()
+
+
 def test_on_a_phone_a_link_opens_its_scenario_and_nothing_is_wider_than_the_screen(
     browser_context, app
 ):

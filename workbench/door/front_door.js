@@ -107,7 +107,9 @@ class Door {
   fit() {
     const { body, next, labs } = this.places;
     const top = (one) => one.getBoundingClientRect().top;
-    const screen = this.root.closest(SCREEN)?.clientHeight ?? window.innerHeight;
+    // An app has a heading above the door; a notebook is scrolled to the door.
+    const screen = this.root.closest(SCREEN)?.clientHeight
+      ?? window.innerHeight - Math.max(0, top(this.root));
     const others = top(body) - top(this.root) + top(labs) - top(next);
     this.root.style.setProperty("--wb-room", `${screen - others - MARGIN}px`);
   }
