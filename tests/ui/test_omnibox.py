@@ -516,3 +516,10 @@ def test_a_config_that_names_no_class_says_which_one_is_assumed():
     said = region(door, "understood")
     assert "vLLM takes Qwen3Model, which pools" in said
     assert "Qwen3ForCausalLM" in said
+
+
+@pytest.mark.parametrize("text", ["AMD", "qwen3-8b on AMD", "qwen3-8b, rocm, vLLM 0.33"])
+def test_another_platform_has_another_device(text):
+    door = wb.explore("nemotron-3-nano-30b-a3b, 2 x H100")
+    door.submit(text)
+    assert (door.scenario.platform, door.scenario.device) == ("rocm", None)

@@ -163,11 +163,21 @@ def _with_block(found: Question, present: Scenario) -> tuple[CandidateScenario, 
 
 
 def _with(present: Scenario, said: Description) -> Scenario:
-    """Return the present scenario with what is said; `replace` sets the platform of a device."""
-    free: tuple[str, ...] = SET_BY_DEVICE if "device" in said.fields else ()
-    if said.fields.get("platform", present.platform) != present.platform:
-        free = ("device", *SET_BY_DEVICE)
-    return present.replace(**{name: FIELDS[name].default for name in free} | said.fields)
+    """Return the present scenario with what is said."""
+    return Scenario(**_kept(present, said, FIELDS))
+
+
+def _kept(present: Scenario, said: Description, names: Iterable[str]) -> dict[str, Any]:
+    """Return these fields of the present scenario, and what is said instead.
+
+    Another device sets its own platform; another platform has another device.
+    """
+    gone: tuple[str, ...] = ()
+    if "device" in said.fields:
+        gone = ("platform", *SET_BY_DEVICE)
+    elif said.fields.get("platform", present.platform) != present.platform:
+        gone = ("device", *SET_BY_DEVICE)
+    return {name: getattr(present, name) for name in names if name not in gone} | said.fields
 
 
 def _with_model(present: Scenario, said: Description) -> Scenario:
@@ -184,9 +194,9 @@ def _word(text: str, present: Scenario) -> Understood | None:
         return _of_model(text, present, "model")
     except ConfigError:
         described = read_description(text)
-        if described is None and (question := _question(text, present, loosely=True)):
-            return question
         if described is None:
+            if question := _question(text, present, loosely=True):
+                return question
             raise
     return _described(_with(present, described), described, "Taken for")
 
@@ -236,9 +246,7 @@ def _of_model(model: str | Mapping[str, Any], present: Scenario, kind: str) -> U
 
 def _machine(present: Scenario, said: Description) -> dict[str, Any]:
     """Return the model and the machine of the present scenario, and what is said instead."""
-    gone = ("platform", *SET_BY_DEVICE) if "device" in said.fields else ()
-    names = {"model", *OF_THE_MACHINE}.difference(gone)
-    return {name: getattr(present, name) for name in names} | said.fields
+    return _kept(present, said, ("model", *OF_THE_MACHINE))
 
 
 def _of_command(text: str, present: Scenario, said: Description) -> Understood:
