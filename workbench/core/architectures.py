@@ -3,7 +3,7 @@
 The data is parsed from the releases by tools/model_registries.py; every file names its origin.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,25 +135,27 @@ def is_left_to_transformers(architecture: str) -> bool:
     return is_run_by_transformers(architecture) and not versions_with(architecture)
 
 
+def _newest(names: Iterable[str | None]) -> str | None:
+    """Return what the newest version says, of those that say something."""
+    return next((name for name in reversed([*names]) if name is not None), None)
+
+
 def module_of(architecture: str) -> str | None:
     """Return the module of vLLM that builds an architecture, of its newest version; None if none.
 
     Architectures with equal layers share one: "llama" is that of AquilaForCausalLM.
     """
-    known = [registry.served.get(architecture) for registry in MODEL_REGISTRIES.values()]
-    return next((name for name in reversed(known) if name is not None), None)
+    return _newest(registry.served.get(architecture) for registry in MODEL_REGISTRIES.values())
 
 
 def architecture_of(model_type: str) -> str | None:
     """Return the architecture that transformers has for a model_type, if a version serves it."""
-    known = [registry.model_types.get(model_type) for registry in MODEL_REGISTRIES.values()]
-    return next((name for name in reversed(known) if name is not None), None)
+    return _newest(registry.model_types.get(model_type) for registry in MODEL_REGISTRIES.values())
 
 
 def base_class_of(model_type: str) -> str | None:
     """Return the class of a file that names none, None where no version knows one."""
-    known = [registry.base_classes.get(model_type) for registry in MODEL_REGISTRIES.values()]
-    return next((name for name in reversed(known) if name is not None), None)
+    return _newest(registry.base_classes.get(model_type) for registry in MODEL_REGISTRIES.values())
 
 
 def language_models(architecture: str) -> frozenset[str]:

@@ -131,17 +131,20 @@ def _choices(question: Question, plan: Plan, before: Answers) -> Iterator[Html]:
         yield from map(
             _with_gains, islice((one for one in steps if one.serves(question.goal)), SHOWN)
         )
-    single = [one for one in single_changes(plan) if next(iter(one)) in question.choices]
-    others = set(question.choices).difference(*single)
-    single += ({name: value} for name in others for value in _values(name, plan))
-    if question.weighed:
-        single = [question.weighed]
-    for changes in (*single, *({"rules": name} for name in question.releases)):
+    tried = [question.weighed] if question.weighed else _tried(question, plan)
+    for changes in (*tried, *({"rules": name} for name in question.releases)):
         step = next_step(plan, before, changes)
         if step is not None:
             yield _with_gains(step)
         elif refused := outcome_of(plan.model, plan.settings, trace=False, **changes).refused:
             yield join(tag("b", changes_text(changes)), ": ", in_labels(refused))
+
+
+def _tried(question: Question, plan: Plan) -> list[Mapping[str, Any]]:
+    """Return the changes that engineers try first, and the values of the other fields."""
+    usual = [one for one in single_changes(plan) if next(iter(one)) in question.choices]
+    others = [name for name in question.choices if not any(name in one for one in usual)]
+    return [*usual, *({name: value} for name in others for value in _values(name, plan))]
 
 
 def _values(name: str, plan: Plan) -> Sequence[Any]:

@@ -7,14 +7,14 @@ from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
-from workbench.core.devices import DEVICES, device_named
+from workbench.core.devices import DEVICES, SET_BY_DEVICE, device_named
 from workbench.core.errors import ScenarioError, nearest_names, shown
 from workbench.core.ranks import SHORT
 from workbench.core.versions import RULE_SETS
 from workbench.models import catalog_names
 from workbench.models.catalog import catalog_hub_id
 from workbench.models.names import TUNED
-from workbench.scenario import FIELDS
+from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.sizes import integer_value
 
 EXAMPLE = "Qwen3-Next-80B, 4 x H100, fp8 KV, MTP 1, prefix caching, 32K"
@@ -40,6 +40,18 @@ class Description:
     fields: dict[str, Any] = field(default_factory=dict)
     length_tokens: int | None = None
     """Of the requests to count."""
+
+    def instead_of(self, present: Scenario, names: Iterable[str]) -> dict[str, Any]:
+        """Return these fields of the present scenario, and what is said instead.
+
+        Another device sets its own platform; another platform has another device.
+        """
+        gone: tuple[str, ...] = ()
+        if "device" in self.fields:
+            gone = ("platform", *SET_BY_DEVICE)
+        elif self.fields.get("platform", present.platform) != present.platform:
+            gone = ("device", *SET_BY_DEVICE)
+        return {name: getattr(present, name) for name in names if name not in gone} | self.fields
 
 
 class _Spans(NamedTuple):

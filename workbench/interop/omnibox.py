@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from workbench.access.json_text import json_or_word
-from workbench.core.devices import SET_BY_DEVICE
 from workbench.core.errors import NEAREST, ConfigError, ScenarioError, WorkbenchError
 from workbench.interop.commands.command_line import read_command
 from workbench.interop.comparison import read_comparison
@@ -164,20 +163,7 @@ def _with_block(found: Question, present: Scenario) -> tuple[CandidateScenario, 
 
 def _with(present: Scenario, said: Description) -> Scenario:
     """Return the present scenario with what is said."""
-    return Scenario(**_kept(present, said, FIELDS))
-
-
-def _kept(present: Scenario, said: Description, names: Iterable[str]) -> dict[str, Any]:
-    """Return these fields of the present scenario, and what is said instead.
-
-    Another device sets its own platform; another platform has another device.
-    """
-    gone: tuple[str, ...] = ()
-    if "device" in said.fields:
-        gone = ("platform", *SET_BY_DEVICE)
-    elif said.fields.get("platform", present.platform) != present.platform:
-        gone = ("device", *SET_BY_DEVICE)
-    return {name: getattr(present, name) for name in names if name not in gone} | said.fields
+    return Scenario(**said.instead_of(present, FIELDS))
 
 
 def _with_model(present: Scenario, said: Description) -> Scenario:
@@ -246,7 +232,7 @@ def _of_model(model: str | Mapping[str, Any], present: Scenario, kind: str) -> U
 
 def _machine(present: Scenario, said: Description) -> dict[str, Any]:
     """Return the model and the machine of the present scenario, and what is said instead."""
-    return _kept(present, said, ("model", *OF_THE_MACHINE))
+    return said.instead_of(present, ("model", *OF_THE_MACHINE))
 
 
 def _of_command(text: str, present: Scenario, said: Description) -> Understood:

@@ -155,10 +155,12 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
         backend=_backend(text),
         releases=_releases(text) if topic == VERSIONS else (),
         special=_special(text) if topic.view == "fits" or topic.lab == CAPACITY else "",
-        memory_gb=_memory(text) if topic.view == "fits" and "device" not in fields else None,
+        memory_gb=_number(MEMORY, text)
+        if topic.view == "fits" and "device" not in fields
+        else None,
         goal=GOALS.get(topic.view, "") if _has(IMPROVES, text) else "",
-        byte=_byte(text) if topic == BYTES else None,
-        step=_step(text) if topic == STEPS else None,
+        byte=_number(BYTE, text) if topic == BYTES else None,
+        step=_number(STEP, text) if topic == STEPS else None,
         concurrency=_concurrency(text),
         views=tuple(dict.fromkeys(one.view for one in topics if one.view)),
     )
@@ -194,24 +196,15 @@ def _backend(text: str) -> str:
     return next((one for one, form in zip(names, words, strict=True) if _has(form, text)), "")
 
 
-def _memory(text: str) -> int | None:
-    found = MEMORY.search(text)
-    return int(found[1]) if found else None
-
-
 def _special(text: str) -> str:
     return next((kind for kind, words in SPECIAL.items() if _has(words, text)), "")
 
 
-def _byte(text: str) -> int | None:
-    found = re.search(BYTE, text, re.IGNORECASE)
+def _number(words: str, text: str) -> int | None:
+    """Return the number in words: of a byte or a step, or the GB of a device."""
+    found = re.search(words, text, re.IGNORECASE)
     number = integer_value(found[1].replace(",", "")) if found else None
     return number if isinstance(number, int) else None
-
-
-def _step(text: str) -> int | None:
-    found = STEP.search(text)
-    return int(found[1]) if found else None
 
 
 def _concurrency(text: str) -> float | None:

@@ -53,7 +53,7 @@ NAMES = (words for words, name in LABELS.items() if not words.isalpha() and name
 FIELD_NAMES = "|".join(map(re.escape, sorted(NAMES, key=len, reverse=True)))
 """Names of several words: single ones are in other sentences, too, and blocks have a topic."""
 STEPS = Topic(r"(?:all|which|show|the|explain) (?:the )?steps?|step \d+", "why")
-STEP = re.compile(r"\bstep (\d{1,3})\b", re.IGNORECASE)
+STEP = r"\bstep (\d{1,3})\b"
 TOPICS = (
     Topic(MODELS, is_of_catalog=True),
     STEPS,
@@ -133,9 +133,7 @@ SPECIAL = {
     r"(?:requests?|prompts?|users?) (?:use|takes?|needs?|costs?)",
 }
 """Kind of question -> words for it; each has an answer of its own."""
-MEMORY = re.compile(
-    r"(?<![\w.])(\d{1,3}) ?(?:gb|gib|g)\b(?= .*\b(?:gpus?|cards?|vram|devices?)\b)", re.IGNORECASE
-)
+MEMORY = r"(?<![\w.])(\d{1,3}) ?(?:gb|gib|g)\b(?= .*\b(?:gpus?|cards?|vram|devices?)\b)"
 """The memory of a device that is named by nothing else: "a 24GB GPU"."""
 IMPROVES = (
     r"reduc\w+|lower|remove|get rid|eliminate|minimi[sz]e|less|smaller|avoid|shrink|more|"
