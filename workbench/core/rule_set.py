@@ -127,7 +127,7 @@ class RuleSet:
     """Platforms on which the plain layers of a packed cache get a backend of their own that reads
     the same layout, whatever is set explicitly."""
     imposed_backend: Callable[[LayerQuery], str | None] = never_imposed
-    """The backend of all layers that the class of the model sets, if any, where none is explicit."""
+    """The backend of all layers that the class of a model sets where none is explicit."""
     backends_of_narrow_values: Callable[[LayerQuery], tuple[str, ...]] = none_named
     """The backends of layers with values narrower than keys, the one that the model sets first."""
     backends_of_classes: Mapping[tuple[str, str], str] = field(default_factory=dict)
