@@ -14,6 +14,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 TOOL = ROOT / "tools" / "mutants.py"
 CODE = '''
+SIZES = (16, 32)
+
+
 def larger(a, b):
     """Return the larger of the two."""
     return a if a > b else b
@@ -24,7 +27,14 @@ def share(part, whole):
 '''
 GOOD = """
 "core.program is tested elsewhere"
-from workbench.core.sizes import larger, share
+import pytest
+
+from workbench.core.sizes import SIZES, larger, share
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_sizes(size):
+    assert size in {16, 32}
 
 
 def test_larger():

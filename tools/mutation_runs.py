@@ -111,8 +111,17 @@ class Plugin:
         self.begun = 0.0
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        """Keep the tests of the request, in its order; note what was called until now."""
+        """Keep the tests of the request, in its order; note what was called until now.
+
+        The name of a case can hold what was changed: of a test whose case is missing, all run.
+        """
         if self.rank:
+            missing = self.rank.keys() - {item.nodeid for item in items}
+            renamed = {test.partition("[")[0] for test in missing}
+            last = len(self.rank)
+            for item in items:
+                if item.nodeid.partition("[")[0] in renamed:
+                    self.rank.setdefault(item.nodeid, last)
             kept = [item for item in items if item.nodeid in self.rank]
             items[:] = sorted(kept, key=lambda item: self.rank[item.nodeid])
         self.note(self.file)
