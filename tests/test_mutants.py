@@ -66,8 +66,6 @@ def test_a_program_that_is_named_by_parts():
     done = subprocess.run([sys.executable, "-m", name], capture_output=True, check=True)
     assert done.stdout == b"5\\n"
 """
-ELSEWHERE = ("tests/labs/test_cache_view_properties.py", "tests/verify/test_verify.py")
-"""Files that judge core, too."""
 PROFILE = """
 from hypothesis import settings
 
@@ -104,7 +102,7 @@ def project(points, tmp_path):
             (tmp_path / name).write_text(text)
         found = {("code/x.py", line): set(names) for line, names in dict(reached).items()}
         times = dict(seconds) or dict.fromkeys(chain.from_iterable(found.values()), 0.1)
-        cover = Cover(Area("x", "code", ("tests",)), tmp_path, times, found)
+        cover = Cover(Area("x", "code", ("tests/test_*.py",)), tmp_path, times, found)
         changes = points.mutants(code.encode(), "code/x.py")
         return {one.line: cover.tests_of(one) for one in changes}
 
@@ -190,7 +188,6 @@ def test_a_run_lists_what_survived_and_leaves_the_checkout_alone(tmp_path):
         "tests/core/test_sizes.py": GOOD,
         "tests/core/test_program.py": STARTED,
         "conftest.py": PROFILE,
-        **dict.fromkeys(ELSEWHERE, ""),
         "tools/equivalent_mutants.json": "[]",
         **{f"tools/{one.name}": one.read_text() for one in TOOL.parent.glob("mut*.py")},
     }

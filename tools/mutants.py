@@ -42,19 +42,12 @@ FIRST = 25
 NOTICED, SURVIVED, UNDECIDED = "noticed", "SURVIVED", "undecided"
 PASSED, NO_TESTS = 0, 5
 """Exit codes of pytest."""
-STORE_TESTS = tuple(
-    f"tests/sweeps/test_{one}.py"
-    for one in ("store", "store_format", "store_proofs", "store_turns", "store_waits")
-)
-CORE_TESTS = (
-    *("tests/core", "tests/models", "tests/views"),
-    "tests/labs/test_cache_view_properties.py",
-    "tests/verify/test_verify.py",
-)
+CORE_TESTS = ("core", "interop", "labs", "models", "scenario", "sweeps", "ui", "verify", "views")
+"""Folders whose tests compute plans."""
 AREAS = (
-    Area("core", "workbench/core", CORE_TESTS),
-    Area("store", "workbench/sweeps/store", STORE_TESTS),
-    Area("kernels", "kernels", ("tests/kernels",)),
+    Area("core", "workbench/core", tuple(f"tests/{one}/test_*.py" for one in CORE_TESTS)),
+    Area("store", "workbench/sweeps/store", ("tests/sweeps/test_store*.py",)),
+    Area("kernels", "kernels", ("tests/kernels/**/test_*.py",)),
 )
 Verdict = tuple[Area, Mutant, str]
 

@@ -34,14 +34,12 @@ class Area:
     name: str
     code: str
     tests: tuple[str, ...]
+    """Patterns of their files."""
 
     def test_files(self, root: Path) -> list[str]:
         """Return the files of the tests, in order of name."""
-        found = [
-            [root / name] if name.endswith(".py") else sorted((root / name).rglob("test_*.py"))
-            for name in self.tests
-        ]
-        return [str(file.relative_to(root)) for file in chain.from_iterable(found)]
+        found = chain.from_iterable(map(root.glob, self.tests))
+        return [str(file.relative_to(root)) for file in sorted(found)]
 
 
 @dataclass
