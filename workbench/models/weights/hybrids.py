@@ -176,18 +176,20 @@ def _nemotron_experts(config: Config) -> list[Part]:
     parts = [
         whole(f"{name}.gate", count, inputs=config.hidden),
         whole(f"{name}.correction", count, dtype="float32"),
-        column(f"{name}.experts.w13", inner, inputs=width, experts=count, runs_padded=True),
-        row(f"{name}.experts.w2", inner, width, experts=count, runs_padded=True),
     ]
+    if shared:
+        more: Options = {"gated": False, "bias": bias, "repeated": SHARED_EXPERT}
+        parts += mlp(config, f"{name}.shared_experts", shared, **more)
     if small:
         ends = (("fc1", config.hidden, small), ("fc2", small, config.hidden))
         for end, inputs, outputs in ends:
             options = {"inputs": inputs, "bias": bias, "is_linear": True}
             parts.append(whole(f"{name}.{end}_latent_proj", outputs, **options))
-    if shared:
-        more: Options = {"gated": False, "bias": bias, "repeated": SHARED_EXPERT}
-        parts += mlp(config, f"{name}.shared_experts", shared, **more)
-    return parts
+    return [
+        *parts,  # built last, since they run the shared ones
+        column(f"{name}.experts.w13", inner, inputs=width, experts=count, runs_padded=True),
+        row(f"{name}.experts.w2", inner, width, experts=count, runs_padded=True),
+    ]
 
 
 def _zamba(config: Config, number: int) -> list[Part]:
