@@ -6,10 +6,7 @@ from workbench.core.model import Attention, Indexer
 from workbench.models.fields import MAX_INTEGER, Fields
 from workbench.models.listed import is_of_library
 
-KV_HEAD_FIELDS = (
-    *("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num"),
-    "num_attention_groups",
-)
+KV_HEAD_FIELDS = ("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num")
 """Read in this order; the first one present counts (vLLM 0.23, total KV heads)."""
 
 MLA_MODEL_TYPES = frozenset(

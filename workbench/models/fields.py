@@ -29,7 +29,7 @@ OTHER_NAMES: Final = {
     "num_hidden_layers": ("n_layer", "n_layers", "num_layers"),
     "num_attention_heads": ("n_head", "n_heads", "num_heads", "decoder_attention_heads"),
     "hidden_size": ("n_embd", "n_embed", "d_model", "dim"),
-    "num_key_value_heads": ("n_kv_heads",),
+    "num_key_value_heads": ("n_kv_heads", "num_attention_groups"),
     "max_position_embeddings": ("max_context",),
 }
 """Field -> what older configuration classes call it (their `attribute_map`)."""
