@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 import pytest
 
 import workbench as wb
 from tests.interop.test_log_explain import LOGS
-from workbench.core.errors import ScenarioError
-from workbench.interop.description import EXAMPLE, read_description
+from workbench.core.errors import NEAREST, PHRASE, ScenarioError
+from workbench.interop.description import read_description
 from workbench.interop.omnibox import understand
+from workbench.interop.unknown_words import EXAMPLE
 from workbench.models import catalog_names
 from workbench.scenario import Scenario
 
@@ -103,9 +105,19 @@ def test_parts_are_read(text, fields, length):
             None,
         ),
         (
-            "bamba 9b bf16 kv with the MI300X",
+            "bamba 9b bf16 kv-cache with the MI300X",
             {"model": "bamba-9b", "device": "MI300X", "kv_cache_dtype": "bfloat16"},
             None,
+        ),
+        (
+            "qwen3-next awq on 4x3090 context 65,536",
+            {
+                "model": "qwen3-next-80b-a3b",
+                "quantization": "awq",
+                "device": "3090",
+                "tensor_parallel": 4,
+            },
+            65_536,
         ),
         ("jamba mini 8k", {"model": "jamba-1.5-mini"}, 8000),
     ],
@@ -115,10 +127,44 @@ def test_no_comma_and_no_order_is_needed(text, fields, length):
     assert (found.fields, found.length_tokens) == (fields, length)
 
 
-@pytest.mark.parametrize(("text", "near"), [("gemma 3 27b a1000", "A10"), ("H100 mamba9", "")])
-def test_an_unknown_name_is_the_one_that_is_named(text, near):
-    with pytest.raises(ScenarioError, match=f"^'{text.split()[-1]}' is not understood.*{near}"):
+@pytest.mark.parametrize(
+    ("text", "phrase", "near"),
+    [
+        ("gemma 3 27b, a1000", "a1000", "A10"),
+        ("gemma 3 27b a1000", "gemma 3 27b a1000", "gemma-3-27b"),
+        ("H100 mamba9", "mamba9", "bamba-9b"),
+        ("jamba 1.7 on 2 H100", "jamba 1.7", "jamba-1.5-mini"),
+        ("bge-m3 on H100", "bge-m3", "gemma-3-4b"),
+    ],
+)
+def test_an_unknown_name_is_the_one_that_is_named(text, phrase, near):
+    with pytest.raises(ScenarioError, match=f"^'{re.escape(phrase)}' is not .*{near}") as caught:
         read_description(text)
+    assert caught.value.operands[PHRASE] == phrase
+    assert near in caught.value.operands[NEAREST]
+
+
+@pytest.mark.parametrize(
+    ("text", "phrase", "name"),
+    [
+        ("gemma 3 on L4", "gemma 3", "gemma-3-4b"),
+        ("lfm2, cpu", "lfm2", "lfm2-1.2b"),
+        ("llama 70b 4xH100 fp8", "llama 70b", "llama-3.3-70b"),
+        ("qwen3", "qwen3", "qwen3-next-80b-a3b"),
+    ],
+)
+def test_words_for_several_models_are_a_choice_between_them(text, phrase, name):
+    with pytest.raises(ScenarioError, match="choose one") as caught:
+        read_description(text)
+    assert caught.value.operands[PHRASE] == phrase
+    assert name in caught.value.operands[NEAREST]
+    assert not [one for one in caught.value.operands[NEAREST] if one.startswith("qwen3.")]
+
+
+def test_a_model_of_the_hub_is_a_model_and_other_slashes_are_not():
+    found = read_description("org/Qwen3-Embedding-8B on L4")
+    assert found.fields == {"model": "org/Qwen3-Embedding-8B", "device": "L4"}
+    assert read_description("prefill/decode on L4 or tp2/tp4") is None
 
 
 def test_words_in_any_order_say_the_same():

@@ -14,6 +14,8 @@ SHOWN_CHARACTERS = 80
 """Most characters of a value that a message repeats."""
 NEAREST = "nearest"
 """Operand of an error: valid values of its field that are like the given one."""
+PHRASE = "phrase"
+"""Operand of an error: the words of a text in whose place one of the nearest can be."""
 HUGE = 10**40
 """From here on an integer is not written out: converting thousands of digits takes seconds."""
 

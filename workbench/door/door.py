@@ -47,6 +47,7 @@ class Door:
         self._once = OncePerPlan()
         self._actions: Mapping[str, Act] = {
             "submit": self._submit,
+            "ask": self._submit,
             "open": lambda field, _: self._look(opened=field),
             "set": self._set,
             "view": lambda name, _: self._look(view=one_of(name, views_of(self._shows))),
@@ -102,13 +103,13 @@ class Door:
     def receive(self, message: Mapping[str, Any]) -> None:
         """Do what was clicked; an invalid input is answered in place, and changes nothing."""
         action = self._actions.get(str(message.get("do")), lambda _arg, _text: None)
-        text = str(message.get("text", ""))
+        arg, text = str(message.get("arg", "")), str(message.get("text", ""))
         try:
-            action(str(message.get("arg", "")), text)
+            action(arg, text)
         except WorkbenchError as error:
             # a new text takes the place of the last one; a model for a log belongs to that log
             gone = {"understood": None} if action == self._submit and not text else {}
-            self._look(complaint=refused(error), **gone)
+            self._look(complaint=refused(error, text=arg), **gone)
 
     def submit(self, text: str, model: str = "") -> None:
         """Do what *Show* does with a pasted text. model: see `understand`."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from workbench.core.errors import NEAREST, Refused, WorkbenchError
+from workbench.core.errors import NEAREST, PHRASE, Refused, WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.remedies import Remedy
 from workbench.core.versions import RULE_SETS
@@ -66,17 +67,26 @@ def hits(plan: Plan) -> Html:
     return join(drawn, why, tag("div", data_button(f"Apply {changes_text(on)}", "apply", on)))
 
 
-def refused(error: WorkbenchError, scenario: Scenario | None = None) -> Html:
+def refused(error: WorkbenchError, scenario: Scenario | None = None, text: str = "") -> Html:
     """Return why there is no plan, with a button per change that helps.
 
-    scenario: of which there is none; None for a text that was not read.
+    scenario: of which there is none; None for a text that was not read. text: that text.
     """
+    if (phrase := error.operands.get(PHRASE)) is not None:
+        return join(html.refusal_html(error), _instead(text, phrase, error.operands[NEAREST]))
     changes = [{error.field: one} for one in error.operands.get(NEAREST, ()) if error.field]
     if error.field in error.operands:
         changes.append({error.field: error.operands[error.field]})
     if isinstance(error, Refused) and scenario is not None:
         changes = [dict(one.changes) for one in remedies_of_refusal(scenario, error)]
     return join(html.refusal_html(error), _fixes(changes, error.field))
+
+
+def _instead(text: str, phrase: str, names: Iterable[str]) -> Html:
+    """Return a button per name that enters the text with the name in place of a phrase."""
+    pattern = r"\W+".join(map(re.escape, phrase.split()))
+    texts = {name: re.sub(pattern, name, text, count=1) for name in names}
+    return tag("div", *(button(name, "ask", one) for name, one in texts.items()))
 
 
 def remedies_html(remedies: Iterable[Remedy], field: str | None = None) -> Html:

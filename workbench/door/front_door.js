@@ -311,6 +311,7 @@ class Door {
     else {
       if (act === "show_lab" || (act === "lab" && one.ariaExpanded !== "true")) this.reveal();
       if (act === "goal") this.next = "next-0"; // the cards answer: go to the first
+      if (act === "ask") this.find("omnibox").value = this.submitted = arg;
       if (act === "reset") this.find("omnibox").value = this.submitted = "";
       this.send(act, arg);
     }

@@ -45,7 +45,11 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
         return Html()
     topic = question.topic
     parts: list[Html] = []
-    parts += (tag("p", words, class_="wb-error") for words in _warnings(question, plan))
+    length = question.said.length_tokens or 0
+    if length > plan.max_model_len:
+        most = tokens_text(plan.max_model_len)
+        words = f"{tokens_text(length)} are more than the max model length allows: {most}."
+        parts.append(tag("p", words, class_="wb-error"))
     if question.term is not None:
         parts.append(tag("p", prose(question.term.meaning)))
     if topic.lab:
@@ -71,16 +75,6 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
     elif topic.view == "what_if" and question.term is None:
         parts.append(tag("p", "One change at a time is below; Next has gain and cost of each."))
     return join(*parts)
-
-
-def _warnings(question: Question, plan: Plan) -> Iterator[str]:
-    """Yield what the answer is not about, although the words name it."""
-    if question.unknown:
-        yield f"{question.unknown} is not known here, so this is not about it."
-    length = question.said.length_tokens or 0
-    if length > plan.max_model_len:
-        most = tokens_text(plan.max_model_len)
-        yield f"{tokens_text(length)} are more than the max model length allows: {most}."
 
 
 def use_buttons(scenes: Sequence[CandidateScenario], known: Mapping[str, Any]) -> Html:

@@ -3,21 +3,20 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
 from workbench.core.devices import DEVICES, SET_BY_DEVICE, device_named
-from workbench.core.errors import ScenarioError, nearest_names, shown
+from workbench.core.errors import ScenarioError
 from workbench.core.ranks import SHORT
 from workbench.core.versions import RULE_SETS
-from workbench.models import catalog_names
+from workbench.interop.unknown_words import not_known, not_understood, one_of_family
 from workbench.models.catalog import catalog_hub_id
-from workbench.models.names import TUNED
+from workbench.models.names import QUANTIZED
+from workbench.models.spoken import letters_of, models_called
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.sizes import integer_value
 
-EXAMPLE = "Qwen3-Next-80B, 4 x H100, fp8 KV, MTP 1, prefix caching, 32K"
 PART = re.compile(
     r",(?!\d{3}\b)|(?<!\s)\s+(?:on|with|and|at|using|for)\s+(?:(?:an?|the)\s+)?", re.IGNORECASE
 )
@@ -28,6 +27,8 @@ MOST_WORDS, LONGEST_SPAN = 40, 6
 UNKNOWN = 100
 """Cost of a word in no span, next to 1 for a span."""
 Fields = Mapping[str, Any]
+HUB_ID = re.compile(r"[A-Za-z][\w.-]*/(?=[\w.]*-)(?=.*\d)[\w.-]+")
+"""A model on the Hub, rather than two words with a slash."""
 RANKS = {word: name for name, word in SHORT.items()}
 PRODUCT = re.compile(rf"(?<=\d) ?[x*\u00d7] ?(?=(?:{'|'.join(RANKS)})[ =]?\d)", re.IGNORECASE)
 """Between two ranks: TP 2 x PP 2."""
@@ -74,12 +75,14 @@ def read_description(text: str) -> Description | None:
     parts = [part for part in map(str.split, PART.split(text)) if part]
     found = [_cut(part) for part in parts]
     said = [fields for spans in found for fields in spans.fields]
-    unknown = next((" ".join(spans.unknown) for spans in found if spans.unknown), None)
-    if unknown is not None:
-        if _is_prose(found, said):
-            return None
-        raise not_understood(unknown)
     merged = {name: value for fields in said for name, value in fields.items()}
+    for part, spans in zip(parts, found, strict=True):
+        if spans.unknown:
+            if _is_prose(found, said):
+                return None
+            raise _unknown(part, spans, merged)
+    if (family := merged.pop(FAMILY, None)) is not None:
+        raise not_understood(family) if "model" in merged else one_of_family(family)
     length = merged.pop(LENGTH, None)
     return Description(_shared_out(merged), length) if said else None
 
@@ -94,7 +97,8 @@ def _cut(words: Sequence[str]) -> _Spans:
         for end in range(at + 1, min(count, at + LONGEST_SPAN) + 1):
             if (fields := _fields(" ".join(words[at:end]), DESCRIBED)) is not None:
                 rest = best[end]
-                options.append(_Spans(rest.cost + 1, (fields, *rest.fields), rest.unknown))
+                cost = rest.cost + (2 if FAMILY in fields else 1)
+                options.append(_Spans(cost, (fields, *rest.fields), rest.unknown))
         best[at] = min(options, key=lambda spans: spans.cost)
     return best[0]
 
@@ -113,16 +117,18 @@ def _is_prose(found: Iterable[_Spans], said: Iterable[Fields]) -> bool:
 
 def read_words(phrase: str) -> dict[str, Any]:
     """Return what words inside a sentence name: devices, ranks, a version, a model, MTP, KV."""
-    if len(_letters(phrase)) < SHORTEST_NAME and not re.search(r"\d", phrase):
+    if len(letters_of(phrase)) < SHORTEST_NAME and not re.search(r"\d", phrase):
         return {}
     found = _fields(phrase, IN_A_SENTENCE) or {}
     return _shared_out({name: one for name, one in found.items() if name in NAMED})
 
 
-LENGTH, COUNT = "length", "count"
-"""Of requests, and of devices: they are not fields of a scenario."""
+LENGTH, COUNT, FAMILY = "length", "count", "family"
+"""Of requests, of devices, and words for several models: they are not fields of a scenario."""
 OF_THE_CACHE = ("kv_cache_dtype", "quantization", "num_speculative_tokens", "speculative_method")
-NAMED = frozenset({"model", "device", "platform", "rules", COUNT, *RANKS.values(), *OF_THE_CACHE})
+NAMED = frozenset(
+    {"model", FAMILY, "device", "platform", "rules", COUNT, *RANKS.values(), *OF_THE_CACHE}
+)
 SHORTEST_NAME = 5
 """Letters of a name without a digit that are not an English word by chance."""
 
@@ -191,43 +197,11 @@ def _version(name: str) -> Fields | None:
 
 def _model(text: str) -> Fields | None:
     if "/" in text:
-        return {"model": text} if catalog_hub_id(text) else None
-    words = re.split(r"[\s_-]+", text.casefold())
-    plain = [one for one in words if not TUNED.fullmatch(one)]
-    return _named(words) or (_named(plain) if 0 < len(plain) < len(words) else None)
-
-
-def _named(words: Sequence[str]) -> Fields | None:
-    letters = _letters("".join(words))
-    known = _known().items()
-    exact = [name for name, (all_letters, _words) in known if all_letters == letters]
-    begins = [name for name, (all_letters, _words) in known if all_letters.startswith(letters)]
-    ordered = [name for name, (_all, own) in known if _has_in_order(own, words)]
-    for found in (exact, begins, ordered if len(words) > 1 else []):
-        if len(found) == 1:
-            return {"model": found[0]}
-    return None
-
-
-@lru_cache(maxsize=1)
-def _known() -> Mapping[str, tuple[str, list[str]]]:
-    """Return the letters and the words of every name of the catalog."""
-    return {name: (_letters(name), name.casefold().split("-")) for name in catalog_names()}
-
-
-def _has_in_order(name: Sequence[str], words: Sequence[str]) -> bool:
-    """Return whether a name begins with the first word and has all others, in their order.
-
-    People write 4 for 4.0.
-    """
-    rest = iter(name[1:])
-    return name[0] == words[0] and all(
-        any(one in {word, f"{word}.0"} for one in rest) for word in words[1:]
-    )
-
-
-def _letters(name: str) -> str:
-    return re.sub(r"[^a-z0-9.]", "", name.casefold())
+        return {"model": text} if catalog_hub_id(text) or HUB_ID.fullmatch(text) else None
+    found = models_called(text)
+    if len(found) > 1:
+        return {FAMILY: text}
+    return {"model": found[0]} if found else None
 
 
 NUMBERS = {"one": 1, "two": 2, "four": 4, "eight": 8, "sixteen": 16}
@@ -237,6 +211,9 @@ METHODS = FIELDS["speculative_method"].kind.candidates(RULE_SETS.newest)
 DRAFTS = rf"({'|'.join(sorted(METHODS, key=len, reverse=True))}) ?(\d{{1,3}})?"
 SHORT_DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
 HOW_MANY = rf"\d{{1,4}}|{'|'.join(NUMBERS)}"
+QUANTIZED_WITH = rf"({QUANTIZED.pattern})(?: quanti[sz]\w+)?"
+KV = r"kv(?:[ -]?cache)?(?: d?type)?"
+CONTEXT = r"(?:max )?(?:context|ctx|seq|sequence)?[ -]?(?:len|length|window|size)|context|ctx"
 DEVICE = r"(?:[a-z]\w*|(?<!\d)\d{4})(?:[ -]\w+)*"
 SAID: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
     (rf"(?:({HOW_MANY}) ?[x*\u00d7]? ?)?({DEVICE}?)(?: gpus?)?", _devices),
@@ -245,21 +222,23 @@ SAID: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
     (rf"({PLATFORM_NAMES})(?: gpus?)?", _platform),
     (rf"({'|'.join(RANKS)})[ =]?(\d{{1,4}})", lambda word, n: {RANKS[word.upper()]: int(n)}),
     (r"ep|expert parallel", lambda: {"enable_expert_parallel": True}),
-    (r"kv (\w+)|(\w+) kv", lambda first, last: _dtype(first or last)),
+    (rf"{KV} (\w+)|(\w+) {KV}", lambda first, last: _dtype(first or last)),
     (
         r"(?:(?:with|using) )?(\w+) (?:weights|checkpoint)",
         lambda name: _dtype(name, "quantization"),
     ),
     (r"(?!bf16|fp16)(\w+)", _dtype),
+    (QUANTIZED_WITH, lambda name: _dtype(name, "quantization")),
     (DRAFTS, _drafts),
     (r"(?:no|without) (?:speculat\w+(?: decoding)?|mtp|drafter|drafts?)", _no_drafter),
     (r"(no |without )?prefix caching(?: (?:on|enabled)| (off|disabled))?", _caching),
     (r"vllm ?v?(\S+)", _version),
-    (r"([\d,.]+[km]?)(?:[ -](?:tokens?|requests?|prompts?|context))?", _length),
+    (rf"([\d,.]+[km]?)(?:[ -](?:tokens?|requests?|prompts?|{CONTEXT}))?", _length),
+    (rf"(?:{CONTEXT}) ([\d,.]+[km]?)", _length),
     (r"([\w./-]+(?: [\w.-]+){0,4})", _model),
 )
 """Pattern of words -> the fields that they set, None if the words inside are something else."""
-WORDS_ALONE = (r"(?!bf16|fp16)(\w+)", DRAFTS)
+WORDS_ALONE = (r"(?!bf16|fp16)(\w+)", QUANTIZED_WITH, DRAFTS)
 """Patterns of a single word that a sentence has in another meaning, too: "does fp8 help?"."""
 IN_A_SENTENCE: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
     *((pattern, read) for pattern, read in SAID if pattern not in WORDS_ALONE),
@@ -280,17 +259,12 @@ def _fields(part: str, said: Iterable[tuple[str, Callable[..., Fields | None]]])
     return None
 
 
-def not_understood(part: str) -> ScenarioError:
-    """Return the error for words that say nothing about a scenario, with the nearest model."""
-    near = nearest_names(part.casefold(), (*DEVICES, *catalog_names()))
-    hint = ""
-    if near and near[0] not in DEVICES:
-        hint = f" Nearest model: {near[0]}."
-    elif near:
-        hint = f" Nearest devices: {', '.join(name for name in near if name in DEVICES)}."
-    message = (
-        f"{shown(part)} is not understood. Expected a model, devices, a KV-cache dtype, MTP, "
-        f"{', '.join(RANKS)}, EP, prefix caching, a vLLM version or a request length, for "
-        f"example: {EXAMPLE}.{hint}"
-    )
-    return ScenarioError("unknown_name", message)
+def _unknown(part: Sequence[str], spans: _Spans, said: Fields) -> ScenarioError:
+    """Return the error for the words of a part that say nothing.
+
+    They are of a model's name next to words for a model, and where there is none anywhere.
+    """
+    words = " ".join(spans.unknown)
+    if any(fields.keys() & {"model", FAMILY} for fields in spans.fields):
+        return not_known(" ".join(part) if len(part) <= LONGEST_SPAN else words)
+    return not_understood(words) if "model" in said else not_known(words)

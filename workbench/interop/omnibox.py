@@ -9,7 +9,7 @@ from workbench.access.json_text import json_or_word
 from workbench.core.errors import NEAREST, ConfigError, ScenarioError, WorkbenchError
 from workbench.interop.commands.command_line import read_command
 from workbench.interop.comparison import read_comparison
-from workbench.interop.description import Description, not_understood, read_description
+from workbench.interop.description import Description, read_description
 from workbench.interop.exchange import explain_log, from_vllm_command
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.orders import read_order
@@ -17,6 +17,7 @@ from workbench.interop.questions import ANSWERED, Question, read_question
 from workbench.interop.said import MODEL_FIELD, said_words, words_of
 from workbench.interop.settings import read_settings
 from workbench.interop.understood import Understood
+from workbench.interop.unknown_words import not_understood
 from workbench.models import load_model
 from workbench.models.json_file import parse_config
 from workbench.models.load import needs_hub
@@ -180,7 +181,7 @@ def _word(text: str, present: Scenario) -> Understood | None:
         return _of_model(text, present, "model")
     except ConfigError:
         described = read_description(text)
-        if described is None:
+        if described is None or described.fields == {MODEL_FIELD: text}:
             if question := _question(text, present, loosely=True):
                 return question
             raise

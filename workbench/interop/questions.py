@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.core.versions import RULE_SETS
-from workbench.interop.description import Description, read_words
+from workbench.interop.description import FAMILY, Description, read_words
 from workbench.interop.glossary import Term, defined
 from workbench.interop.topics import (
     BYTE,
@@ -37,6 +37,7 @@ from workbench.interop.topics import (
     WHY,
     Topic,
 )
+from workbench.interop.unknown_words import not_known, one_of_family
 from workbench.scenario.sizes import integer_value
 from workbench.sweeps.language import LABELS
 
@@ -88,8 +89,6 @@ class Question:
     """Whether that block size is to be set, rather than explained."""
     term: Term | None = None
     """The word whose meaning is in question."""
-    unknown: str = ""
-    """What looks like the name of a model or a device, and is not one that is known."""
     backend: str = ""
     """The backend that is named."""
     releases: tuple[str, ...] = ()
@@ -132,6 +131,10 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
     if topic is None:
         return None
     fields, unknown = _said(text)
+    if (family := fields.pop(FAMILY, None)) is not None and "model" not in fields:
+        raise one_of_family(family)
+    if unknown:
+        raise not_known(unknown)
     weighs = topic.view == "what_if"
     weighed = {name: value for name, value in fields.items() if weighs and name in WEIGHED}
     fields = {name: value for name, value in fields.items() if name not in weighed}
@@ -147,7 +150,6 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
     return Question(
         topic,
         said=said,
-        unknown=unknown,
         choices=choices,
         weighed=weighed,
         block_tokens=tokens,

@@ -1,0 +1,49 @@
+"""Errors for words that name nothing, or several models: what they can have meant."""
+
+from collections.abc import Sequence
+
+from workbench.core.devices import DEVICES
+from workbench.core.errors import NEAREST, PHRASE, ScenarioError, nearest_names, shown
+from workbench.core.ranks import SHORT
+from workbench.models import catalog_names
+from workbench.models.spoken import models_called
+
+EXAMPLE = "Qwen3-Next-80B, 4 x H100, fp8 KV, MTP 1, prefix caching, 32K"
+
+
+def one_of_family(phrase: str) -> ScenarioError:
+    """Return the error for words that several models have in their names."""
+    names = models_called(phrase)
+    message = f"{shown(phrase)} can be {len(names)} models of the catalog: choose one."
+    return ScenarioError("several_models", message, operands={PHRASE: phrase, NEAREST: names})
+
+
+def not_known(name: str) -> ScenarioError:
+    """Return the error for what looks like the name of a model or a device."""
+    near = _nearest(name)
+    message = (
+        f"{shown(name)} is not known: neither a model of the catalog nor a device.{_listed(near)} "
+        "Of another model, enter its Hub id (owner/name) or paste its config.json."
+    )
+    return ScenarioError("unknown_name", message, operands={PHRASE: name, NEAREST: near})
+
+
+def not_understood(words: str) -> ScenarioError:
+    """Return the error for words that say nothing about a scenario."""
+    near, ranks = _nearest(words), ", ".join(SHORT.values())
+    message = (
+        f"{shown(words)} is not understood.{_listed(near)} Expected a model, devices, a KV-cache "
+        f"dtype, MTP, {ranks}, EP, prefix caching, a vLLM version or a request length, "
+        f"for example: {EXAMPLE}."
+    )
+    return ScenarioError("unknown_name", message, operands={PHRASE: words, NEAREST: near})
+
+
+def _nearest(words: str) -> tuple[str, ...]:
+    """Return the models or the devices whose names are most like some words."""
+    near = nearest_names(words.casefold(), (*DEVICES, *catalog_names()))
+    return tuple(one for one in near if (one in DEVICES) == (near[0] in DEVICES))
+
+
+def _listed(near: Sequence[str]) -> str:
+    return f" Nearest: {', '.join(near)}." if near else ""

@@ -1,0 +1,64 @@
+"""Models by the words that people use for them: "qwen3 next", "granite small", "gemma 3"."""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate
+
+from workbench.models.catalog import catalog_names
+from workbench.models.names import TUNED
+
+OTHER_THINGS = frozenset({"mamba"})
+"""First words of names that mean a kind of layer where they stand alone."""
+
+
+def models_called(text: str) -> tuple[str, ...]:
+    """Return the models of the catalog that words can mean: the one, or all of a family."""
+    words = re.split(r"[\s_-]+", text.casefold())
+    plain = [one for one in words if not TUNED.fullmatch(one)]
+    forms = [words, plain] if 0 < len(plain) < len(words) else [words]
+    found = [_named(one) for one in forms]
+    return next((one for one in found if len(one) == 1), found[0])
+
+
+def letters_of(name: str) -> str:
+    """Return the letters, digits and dots of a name in lower case."""
+    return re.sub(r"[^a-z0-9.]", "", name.casefold())
+
+
+def _named(words: Sequence[str]) -> tuple[str, ...]:
+    letters = letters_of("".join(words))
+    known = {name: letters_of(name) for name in _known()}
+    exact = [name for name, own in known.items() if own == letters]
+    begins = [name for name, own in known.items() if own.startswith(letters)]
+    is_long = len(words) > 1
+    ordered = [name for name, own in _known().items() if is_long and _has_in_order(own, words)]
+    for found in (exact, begins, ordered):
+        if len(found) == 1:
+            return tuple(found)
+    if letters in OTHER_THINGS:
+        return ()
+    return tuple(
+        name for name, own in _known().items() if letters in _beginnings(own) or name in ordered
+    )
+
+
+@lru_cache(maxsize=1)
+def _known() -> Mapping[str, Sequence[str]]:
+    """Return the words of every name of the catalog."""
+    return {name: name.casefold().split("-") for name in catalog_names()}
+
+
+def _beginnings(words: Sequence[str]) -> set[str]:
+    return set(accumulate(map(letters_of, words[:-1])))
+
+
+def _has_in_order(name: Sequence[str], words: Sequence[str]) -> bool:
+    """Return whether a name begins with the first word and has all others, in their order.
+
+    People write 4 for 4.0.
+    """
+    rest = iter(name[1:])
+    return name[0] == words[0] and all(
+        any(one in {word, f"{word}.0"} for one in rest) for word in words[1:]
+    )
