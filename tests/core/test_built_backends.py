@@ -55,6 +55,16 @@ LINES = [
         (128, "FLASH_ATTN/MINIMAX_M3_SPARSE_INDEXER/MINIMAX_M3_SPARSE"),
         id="first-layers-read-all-tokens",
     ),
+    pytest.param(
+        {
+            "model": "minimax-m3",
+            "device": "H100",
+            "tensor_parallel": 8,
+            "kv_cache_dtype": "turboquant_4bit_nc",
+        },
+        (128, "FLASH_ATTN/TURBOQUANT/MINIMAX_M3_SPARSE_INDEXER/MINIMAX_M3_SPARSE"),
+        id="first-layers-are-left-unquantized",
+    ),
 ]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import combinations, pairwise
+from dataclasses import replace
+from itertools import combinations, pairwise, permutations
 
 import pytest
 from hypothesis import assume, given
@@ -14,6 +15,7 @@ from workbench.core.capacity.occupancy import pool_use, requests_that_fit, waste
 from workbench.core.groups.cache_spec import CacheSpec, NoSingleTypeError
 from workbench.core.groups.decision import group_layers
 from workbench.core.groups.grouping import Group
+from workbench.core.groups.of_plan import common_layouts
 from workbench.core.groups.unification import PagesNotUnifiableError, with_hidden_groups
 from workbench.core.versions import V0_23, V0_33
 from workbench.core.versions.v0_33.layouts import NAMES as ANY_LAYOUT
@@ -484,3 +486,18 @@ def test_a_layout_that_packs_changes_the_groups():
     assert plan.cache.kernel_block_sizes == tuple(
         group.spec.block_size for group in plan.cache.groups
     )
+
+
+@pytest.mark.parametrize(
+    "names", list(permutations(("ROCM_ATTN", "ROCM_AITER_FA", "ROCM_AITER_UNIFIED_ATTN")))
+)
+def test_0_33_prefers_the_layout_that_most_backends_put_first(names):
+    """ROCM_ATTN alone reads LHBNC rather than LBHNC."""
+    backend, drafter, other = names
+    plan = replace(
+        resolved(model="qwen3-8b", rules="0.33", platform="rocm"),
+        backend=backend,
+        draft_backend=drafter,
+        layer_backends=((None, other, ()),),
+    )
+    assert common_layouts(plan) == ("LBHNC", "LHBNC")
