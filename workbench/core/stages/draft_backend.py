@@ -21,6 +21,7 @@ from workbench.core.stages.backend_requests import (
 from workbench.core.stages.drafter_checks import check_listed_kinds, check_ranks_of_runner
 from workbench.core.stages.float_caches import mismatched_float
 from workbench.core.stages.layer_backends import refuse_unbuilt
+from workbench.core.stages.mtp_checks import check_built_mtp
 from workbench.core.stages.refusals import state_block_of_draft
 from workbench.core.stages.speculation import followed_length
 from workbench.core.trace import Rule
@@ -66,6 +67,7 @@ def _query(run: WorkingPlan, drafter: Drafter) -> LayerQuery:
 
 def draft_backend(run: WorkingPlan) -> None:
     """Set `run.draft_backend`, and add it to the backends of all layers, as the last one."""
+    check_built_mtp(run)
     drafter = run.drafter
     if drafter is None:
         return

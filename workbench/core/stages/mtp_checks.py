@@ -22,13 +22,24 @@ def runs_mtp(model: Model, rules: SpeculationRules) -> bool:
 
 
 def check_mtp(run: WorkingPlan, model: Model) -> None:
-    """Check that a checkpoint has such layers, not too many, and that they can draft the tokens."""
+    """Check that this version drafts with such layers, and that they can draft the tokens."""
+    mtp = model.mtp
+    if mtp is not None and runs_mtp(model, run.rules.speculation):
+        _check_rounds(run, model, mtp)
+    elif (text := _said_at_once(run, model)) is not None:
+        raise _no_layers(run, model, text)
+
+
+def check_built_mtp(run: WorkingPlan) -> None:
+    """Check what the drafter's class finds in the files that it is built from."""
+    if run.speculative_method != MTP:
+        return
+    model = run.model.drafter or run.model
     mtp = model.mtp
     if mtp is None or not runs_mtp(model, run.rules.speculation):
-        raise _no_layers(run, model, mtp)
+        raise _no_layers(run, model, None)
     if model is not run.model and run.model.model_type not in (mtp.targets or {model.model_type}):
         raise _of_another_model(run, model)
-    _check_rounds(run, model, mtp)
     if not mtp.is_listed or run.rules.speculation.finds_no_kind(model):
         raise run.refusal(
             "mtp_layers_not_built",
@@ -79,21 +90,27 @@ def _of_another_model(run: WorkingPlan, model: Model) -> Refused:
     )
 
 
-def _no_layers(run: WorkingPlan, model: Model, mtp: Mtp | None) -> Refused:
-    known = mtp is not None and mtp.model_type in run.rules.speculation.mtp_model_types
-    if known or mtp is None or not mtp.layers:
+def _said_at_once(run: WorkingPlan, model: Model) -> str | None:
+    """Return what vLLM says before it builds anything, None where a class of MTP layers is found.
+
+    SpeculativeConfig divides by the number of layers, also by 0.
+    """
+    mtp, attention, rules = model.mtp, run.model.attention, run.rules.speculation
+    if mtp is not None and mtp.model_type in rules.mtp_model_types:
+        if mtp.predictions == 0:
+            return "integer modulo by zero"
+        is_declared = mtp.model_type not in rules.declared_only
+        return None if is_declared else "object has no attribute 'num_nextn_predict_layers'"
+    is_v41 = attention is not None and attention.compression == V41
+    return "DeepSeek V4.1 has no classic-MTP draft" if is_v41 else UNSUPPORTED
+
+
+def _no_layers(run: WorkingPlan, model: Model, text: str | None) -> Refused:
+    mtp = model.mtp
+    if mtp is None or not mtp.layers or mtp.model_type in run.rules.speculation.mtp_model_types:
         why = f"{model.name} has no MTP layers"
     else:
         why = f"{run.rules.title} does not draft with the MTP layers of {model.name}"
-    declared_none = known and mtp is not None and mtp.predictions == 0
-    # with 0 layers declared vLLM divides by it, and dies without a message of its own
-    attention = run.model.attention
-    without = UNSUPPORTED
-    if attention is not None and attention.compression == V41:
-        without = "DeepSeek V4.1 has no classic-MTP draft"
-    text = "integer modulo by zero" if declared_none else None if known else without
-    if mtp is not None and mtp.model_type in run.rules.speculation.declared_only:
-        text = text or "object has no attribute 'num_nextn_predict_layers'"
     return run.refusal(
         "no_mtp_layers",
         operands={"model_type": model.model_type if mtp is None else mtp.model_type},
