@@ -256,6 +256,10 @@ def test_a_question_about_another_model_says_what_stays_as_it_was():
         ("is my kernel right?", "Open Flex attention"),
         ("run the block table kernel", "Open Block tables"),
         ("does my vLLM say the same?", "Open Live check"),
+        ("why does my server not start?", "Paste the start-up log of a server that fails"),
+        ("kv cache full, how to get more", "Apply KV-cache dtype fp8 Gain: 146.81 MiB per request"),
+        ("why is my block 1056 with 1.34% padding?", "has: nemotron-3-nano-30b-a3b, Tensor parall"),
+        ("what does align mode cost?", "No hit: Align mode needs a step budget of at least a bl"),
         ("how fast is it?", "Tokens per second are not predicted"),
         (
             "does enforce eager help on H100?",

@@ -34,6 +34,8 @@ from workbench.views.html import Html, bullets, fold, join, prose, tag
 from workbench.views.settings import changes_text, in_labels
 from workbench.views.units import tokens_text
 
+ON = {"enable_prefix_caching": True}
+PASTE = "Paste the start-up log of a server that fails: its fatal line is explained, with a fix."
 LISTED = 7
 """Candidates that are shown without unfolding."""
 
@@ -45,21 +47,14 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
         return Html()
     topic = question.topic
     parts: list[Html] = []
-    length = question.said.length_tokens or 0
-    if length > plan.max_model_len:
-        most = tokens_text(plan.max_model_len)
-        words = f"{tokens_text(length)} are more than the max model length allows: {most}."
+    if words := _too_long(question, plan):
         parts.append(tag("p", words, class_="wb-error"))
     if question.term is not None:
         parts.append(tag("p", prose(question.term.meaning)))
     if topic.lab:
         opens = button(f"Open {topic.lab} \u25b8", "show_lab", topic.lab, class_="wb-link")
         parts.append(join(" ", LABS[topic.lab].line, " ", opens))
-    own = lab_answer(question, plan, answers.length_tokens)
-    on_devices = _machines(question, plan)
-    views = () if own or on_devices else question.views
-    texts = [own, *(answer_to(view, answers) for view in views)]
-    parts += [on_devices, *(tag("p", text) for text in texts if text)]
+    parts += _sentences(question, plan, answers)
     if question.is_wanted and question.block_tokens is not None:
         tokens = question.block_tokens
         tried = tried_words(tokens, next_step(plan, answers, {"block_size": tokens}))
@@ -75,6 +70,27 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
     elif topic.view == "what_if" and question.term is None:
         parts.append(tag("p", "One change at a time is below; Next has gain and cost of each."))
     return join(*parts)
+
+
+def _sentences(question: Question, plan: Plan, answers: Answers) -> Iterator[Html]:
+    """Yield the answer of its own, the devices, or the answers of the tiles that it is about."""
+    own = lab_answer(question, plan, answers.length_tokens)
+    on_devices = _machines(question, plan)
+    yield on_devices
+    views = () if own or on_devices else question.views
+    yield from (
+        tag("p", text) for text in (own, *(answer_to(one, answers) for one in views)) if text
+    )
+    if question.topic.view == "start" and not question.topic.lab and not plan.errors:
+        yield tag("p", PASTE)
+
+
+def _too_long(question: Question, plan: Plan) -> str:
+    """Return that no request has the length in question; nothing where one may."""
+    length, most = question.said.length_tokens or 0, plan.max_model_len
+    if length <= most:
+        return ""
+    return f"{tokens_text(length)} are more than the max model length allows: {tokens_text(most)}."
 
 
 def use_buttons(scenes: Sequence[CandidateScenario], known: Mapping[str, Any]) -> Html:
@@ -138,7 +154,16 @@ def _tried(question: Question, plan: Plan) -> list[Mapping[str, Any]]:
     """Return the changes that engineers try first, and the values of the other fields."""
     usual = [one for one in single_changes(plan) if next(iter(one)) in question.choices]
     others = [name for name in question.choices if not any(name in one for one in usual)]
-    return [*usual, *({name: value} for name in others for value in _values(name, plan))]
+    return [
+        *usual,
+        *(_change(name, value, plan) for name in others for value in _values(name, plan)),
+    ]
+
+
+def _change(name: str, value: Any, plan: Plan) -> dict[str, Any]:
+    """Return the change of one field; a cache mode is tried with the caching that it is of."""
+    needed = {} if name != "mamba_cache_mode" or plan.enable_prefix_caching else ON
+    return {**needed, name: value}
 
 
 def _values(name: str, plan: Plan) -> Sequence[Any]:
@@ -149,7 +174,8 @@ def _values(name: str, plan: Plan) -> Sequence[Any]:
 
 def _with_gains(step: NextStep) -> Html:
     apply = data_button(f"Apply {changes_text(step.changes)}", "apply", dict(step.changes))
-    return join(apply, *gains_and_costs(step))
+    reason = step.answers.no_hit_reason if ON.items() <= step.changes.items() else None
+    return join(apply, *gains_and_costs(step), f" No hit: {reason}" if reason else "")
 
 
 OTHERS = (

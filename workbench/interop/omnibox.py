@@ -36,7 +36,8 @@ OF_THE_MACHINE = (
 """Fields of the present scenario that a command line does not contain."""
 
 BLOCK_LINE = "INFO Setting attention block size to {} tokens to ensure that"
-"""What vLLM logs of a block size."""
+PADDING_LINE = "INFO Padding mamba page size by {:.2f}% to ensure that mamba page size and"
+"""What vLLM logs of a block size, and of its padding."""
 PASTED_CONFIG = "The pasted config.json"
 HELP = ("", "help", "?")
 WANTED = (
@@ -159,7 +160,10 @@ def _with_block(found: Question, present: Scenario) -> tuple[CandidateScenario, 
     ):
         return ()
     named = found.said.fields.get(MODEL_FIELD)
-    return explain_log(BLOCK_LINE.format(found.block_tokens), named).scenes
+    block = BLOCK_LINE.format(found.block_tokens)
+    padding = [] if found.padding is None else [PADDING_LINE.format(found.padding)]
+    logs = ("\n".join((block, *more)) for more in (padding, ()))
+    return next(filter(None, (explain_log(log, named).scenes for log in logs)), ())
 
 
 def _with(present: Scenario, said: Description) -> Scenario:

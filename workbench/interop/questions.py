@@ -27,6 +27,7 @@ from workbench.interop.topics import (
     NUMBER,
     OF_MODELS,
     OF_VLLM,
+    PADDING,
     SETS,
     SPECIAL,
     STEP,
@@ -85,6 +86,8 @@ class Question:
     """Their values that the question names, to be compared with the present ones."""
     block_tokens: int | None = None
     """The block size in question."""
+    padding: float | None = None
+    """The percentage of padding that is said with it."""
     is_wanted: bool = False
     """Whether that block size is to be set, rather than explained."""
     term: Term | None = None
@@ -153,6 +156,7 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
         choices=choices,
         weighed=weighed,
         block_tokens=tokens,
+        padding=_decimal(PADDING, text),
         is_wanted=is_wanted,
         backend=_backend(text),
         releases=_releases(text) if topic == VERSIONS else (),
@@ -163,7 +167,7 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
         goal=GOALS.get(topic.view, "") if _has(IMPROVES, text) else "",
         byte=_number(BYTE, text) if topic == BYTES else None,
         step=_number(STEP, text) if topic == STEPS else None,
-        concurrency=_concurrency(text),
+        concurrency=_decimal(CONCURRENCY, text),
         views=tuple(dict.fromkeys(one.view for one in topics if one.view)),
     )
 
@@ -209,8 +213,8 @@ def _number(words: str, text: str) -> int | None:
     return number if isinstance(number, int) else None
 
 
-def _concurrency(text: str) -> float | None:
-    found = CONCURRENCY.search(text)
+def _decimal(words: re.Pattern[str], text: str) -> float | None:
+    found = words.search(text)
     return float(found[1].replace(",", "")) if found else None
 
 

@@ -33,6 +33,8 @@ CONCURRENCY = re.compile(
     r"concurren\w+.*?(?<![\w.])(\d[\d,]*(?:\.\d+)?) ?(?:x|times)\b", re.IGNORECASE
 )
 """What vLLM prints of the longest requests: "Maximum concurrency ...: 1.90x"."""
+PADDING = re.compile(r"(?<![\w.])(\d{1,2}(?:\.\d+)?) ?%")
+"""How much of a page is padding."""
 TERMS = r"weights?|parameters|activations?|(?:cuda[ -]?)?graphs?|(?:non|outside)[ -]torch"
 """Words for what takes memory besides the cache."""
 BARE_WHY = (
@@ -98,7 +100,8 @@ TOPICS = (
     ),
     Topic(
         rf"{TERMS}|fits?|memory|concurren\w+|requests?|prompts?|users?|capacity|gpus?|cards?|"
-        r"batch size|(?:which|what) (?:tp|tensor[ -]parallel\w*)|context|(?:max\w*|longest) length|"
+        r"(?:full|small|out of) kv[ -]?cache|kv[ -]?cache (?:is |too )*(?:full|small)|batch size|"
+        r"(?:which|what) (?:tp|tensor[ -]parallel\w*)|context|(?:max\w*|longest) length|"
         r"max\w*[-_ ]model[-_ ]len\w*",
         "fits",
     ),
