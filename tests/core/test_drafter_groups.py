@@ -216,6 +216,7 @@ def test_a_flash_head_that_slides_needs_a_window_in_use(method, given, starts):
         "vocab_size": 248_320,
         "torch_dtype": "bfloat16",
         "block_size": 8,
+        "markov_rank": 256,
         "layer_types": ["sliding_attention"] * 3,
         **given,
         "dflash_config": flash,

@@ -70,6 +70,15 @@ DRAFTED = {
     "speculative_method": "eagle3",
     "num_speculative_tokens": 1,
 }
+FLASH = {
+    "model": "qwen3.5-9b",
+    "rules": "0.33",
+    "num_speculative_tokens": 7,
+    "speculative_method": "dflash",
+    "draft_model": DRAFT
+    | {"architectures": ["DFlashDraftModel"], "model_type": "qwen3"}
+    | {"dflash_config": {"mask_token_id": 0}},
+}
 
 LLAMA_3_1 = {"model": "llama-3.1-8b", "tensor_parallel": 16, "decode_context_parallel": 2}
 """8 KV heads: two ranks have the same one."""
@@ -85,18 +94,26 @@ LING_2_5 = bailing_hybrid(architectures=["BailingMoeV2_5ForCausalLM"], group_nor
 
 PROBLEMS = [
     pytest.param(
-        {
-            "model": "qwen3.5-9b",
-            "rules": "0.33",
-            "num_speculative_tokens": 7,
-            "speculative_method": "dflash",
-            "draft_model": {
-                **DRAFT,
-                "architectures": ["DFlashDraftModel"],
-                "model_type": "qwen3",
-                "layer_types": ["sliding_attention"],
-                "sliding_window": 2048,
-            },
+        FLASH | {"draft_model": FLASH["draft_model"] | {"dflash_config": {}}},
+        "drafter_field_missing",
+        "Model config must specify `dflash_config.mask_token_id`",
+        {"speculative_method": "ngram", "draft_model": None},
+        id="flash-head-without-mask",
+    ),
+    pytest.param(
+        FLASH
+        | {"speculative_method": "dspark"}
+        | {"draft_model": FLASH["draft_model"] | {"architectures": ["DSparkDraftModel"]}},
+        "drafter_field_missing",
+        "object has no attribute 'markov_rank'",
+        {"speculative_method": "ngram", "draft_model": None},
+        id="dspark-head-without-rank",
+    ),
+    pytest.param(
+        FLASH
+        | {
+            "draft_model": FLASH["draft_model"]
+            | {"layer_types": ["sliding_attention"], "sliding_window": 2048}
         },
         "draft_window_missing",
         "DFlash sliding attention requires a window size configured in",

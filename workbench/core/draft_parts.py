@@ -58,3 +58,5 @@ class Head:
     """An EAGLE-3 head reads hidden states of several layers (`use_aux_hidden_state`)."""
     method: str | None
     """The method that the file itself names."""
+    given: frozenset[str]
+    """Which of the fields that some version stops without the file has."""

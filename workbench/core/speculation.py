@@ -27,6 +27,10 @@ OWN, OWN_OR_TARGETS, TARGETS, ON_V2 = "own", "own or the target's", "the target'
 alone; by the model runner of the target, the first or the third."""
 
 
+MASK, RANK = "dflash_config.mask_token_id", "markov_rank"
+"""Fields of a drafter's file: the token of masked slots, and the rank of DSpark's Markov head."""
+NULL_MASK = f"{MASK} = null"
+
 NAMES = {"eagle-": "eagle", "eagle3": "eagle3", "dflash": "dflash", "dspark": "dspark"}
 """Part of a draft model's name -> the method that vLLM takes for it, in its order."""
 
@@ -48,6 +52,10 @@ class SpeculativeMethod:
     """The command must name a second checkpoint, unless the target brings the layers itself."""
     without_model: str = "num_speculative_tokens was provided but without speculative model."
     """What vLLM raises otherwise, in `SpeculativeConfig.__post_init__` or the V2 runner."""
+    mask_tokens: tuple[str, ...] = ()
+    """Fields of a drafter's file, of which one must give the token of masked slots."""
+    without_mask: str = ""
+    """What vLLM raises where none does."""
     has_class: bool = True
     """The version has the drafter's model class, not its name alone."""
     backend: str = OWN

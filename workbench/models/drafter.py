@@ -4,7 +4,7 @@ Source: `EAGLEConfig` and `SpeculatorsConfig` of 0.23 and 0.33, which unwrap a c
 model files of the heads read the rest. Which of them a version has is in `core/speculation.py`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from workbench.core.architectures import versions_with
 from workbench.core.draft_parts import Head
 from workbench.core.errors import ConfigError
 from workbench.core.model import FULL, SLIDING, Layer, Model
+from workbench.core.speculation import MASK, NULL_MASK, RANK
 from workbench.core.weights import UnreadWeights
 from workbench.models.attention import read_attention
 from workbench.models.checkpoint import folder_of
@@ -43,6 +44,8 @@ OF_WEIGHTS = (
 )
 """Fields of a speculators file that its drafter is built with, in addition to its layers."""
 KINDS = {FULL: FULL, SLIDING: SLIDING}
+LOOKED_FOR = ("mask_token_id", "dspark_noise_token_id", "pard_token", "ptd_token_id", RANK)
+"""Fields at the top of a drafter's file that some version stops without."""
 
 
 class Models(Protocol):
@@ -194,4 +197,11 @@ def _head(fields: Fields, method: str | None, known: Mapping[str, str]) -> Head:
         reads_hidden_states=not isinstance(eagle, Mapping)
         or eagle.get("use_aux_hidden_state", True) is not False,
         method=method,
+        given=frozenset(_given(fields, flash)),
     )
+
+
+def _given(fields: Fields, flash: Mapping[str, Any]) -> Iterator[str]:
+    yield from (name for name in LOOKED_FOR if fields.raw(name) is not None)
+    if "mask_token_id" in flash:
+        yield NULL_MASK if flash["mask_token_id"] is None else MASK

@@ -19,6 +19,8 @@ OWN_DRAFTS = frozenset({speculation.MTP, speculation.NGRAM, "ngram_gpu"})
 """What Qwen4-Exp drafts with."""
 COUNTS_ON = "EagleLlamaForCausalLM"
 """The head that looks for its layers in its own list by numbers that go on after the target's."""
+RANKED = "Qwen3DSparkModel"
+"""The head that reads `markov_rank` at the top of its file."""
 HEADS = speculation.OF_SEVERAL_LAYERS - {speculation.HIDDEN_STATES} | {"eagle"}
 """Methods whose drafter may have the embedding of its target."""
 
@@ -38,6 +40,7 @@ def check_drafter(run: WorkingPlan, method: str) -> None:
         _check_head(run, method, draft)
     if draft is not None and record.layers is not None:
         _check_ranks(run, draft)
+        _check_fields(run, method, draft)
         _check_window(run, method, draft)
         _check_latents(run)
     if draft is not None and method == speculation.DRAFT_MODEL:
@@ -138,6 +141,30 @@ def _other_methods(run: WorkingPlan, draft: Model) -> list[dict[str, Any]]:
         if one.class_name is not None
         and speculation.class_of_head(draft, one, rules) in rules.heads
     ]
+
+
+def _check_fields(run: WorkingPlan, method: str, draft: Model) -> None:
+    """Check that the file has what the drafter's class reads without a default."""
+    # get_parallel_drafting_token_id and Qwen3DSparkModel of 0.33; _init_parallel_drafting_params
+    # of 0.23
+    rules, head = run.rules.speculation, draft.head
+    if head is None or head.method is not None:
+        return
+    record = rules.methods[method]
+    wanted = {record.mask_tokens: record.without_mask}
+    if speculation.class_of_head(draft, record, rules) == RANKED:
+        wanted[speculation.RANK,] = f"object has no attribute '{speculation.RANK}'"
+    for names, text in wanted.items():
+        if not names or head.given.intersection(names):
+            continue
+        run.problem(
+            "drafter_field_missing",
+            operands={"speculative_method": method},
+            candidates=(WITHOUT,),
+            vllm_text=text,
+            draft=draft,
+            names=" or ".join(name for name in names if name != speculation.NULL_MASK),
+        )
 
 
 def _check_window(run: WorkingPlan, method: str, draft: Model) -> None:

@@ -16,8 +16,10 @@ from workbench.core.rule_set import RuleSet
 from workbench.core.speculation import (
     DRAFT_MODEL,
     HIDDEN_STATES,
+    MASK,
     MTP,
     NGRAM,
+    NULL_MASK,
     ON_V2,
     SUFFIX,
     SpeculationRules,
@@ -50,7 +52,12 @@ EAGLE = SpeculativeMethod(
 )
 PLAIN = SpeculativeMethod()
 DFLASH = SpeculativeMethod(
-    reads_next_token=True, layers=drafter.full_head, class_name=dflash_class, needs_model=True
+    reads_next_token=True,
+    layers=drafter.full_head,
+    class_name=dflash_class,
+    needs_model=True,
+    mask_tokens=(NULL_MASK, MASK, "pard_token", "ptd_token_id"),
+    without_mask="For parallel drafting, the draft model config must have",
 )
 HEADS = SpeculativeMethod(needs_model=True)
 """Drafters without attention: Medusa's heads and the MLP speculator keep no cache."""

@@ -1,7 +1,4 @@
-"""The rule set of vLLM 0.33: all attention backends are queried, and the result suits all of them.
-
-What it does not name is as in 0.23: the stages are the same, written once.
-"""
+"""The rule set of vLLM 0.33, whose sizes suit all attention backends; else it is as in 0.23."""
 
 from dataclasses import replace
 from itertools import product
@@ -93,7 +90,12 @@ _OLD = {
     if name not in {"medusa", "mlp_speculator"}
 }
 _DFLASH = replace(
-    _OLD["dflash"], reads_next_token=False, layers=drafter.flash_head, keeps_tokens_whole=True
+    _OLD["dflash"],
+    reads_next_token=False,
+    layers=drafter.flash_head,
+    keeps_tokens_whole=True,
+    mask_tokens=(*_OLD["dflash"].mask_tokens[1:], "mask_token_id", "dspark_noise_token_id"),
+    without_mask="Model config must specify `dflash_config.mask_token_id`",
 )
 # `SpeculativeMethod`, `needs_eagle_block_drop` and `hf_config_override` in config/speculative.py.
 SPECULATION = speculation.SpeculationRules(
@@ -106,9 +108,7 @@ SPECULATION = speculation.SpeculationRules(
             ),
             "dflash": _DFLASH,
             "dspark": replace(
-                _DFLASH,
-                class_name=speculation.dspark_class,
-                without_model="Model config must specify `dflash_config.mask_token_id`",
+                _DFLASH, class_name=speculation.dspark_class, without_model=_DFLASH.without_mask
             ),
         }
     ),
