@@ -372,7 +372,7 @@ PROBLEMS = [
     pytest.param(
         {"model": llama(), "hidden_state_layers": 3},
         "hidden_states_need_one_draft",
-        None,
+        "Input should be greater than 0",
         {"num_speculative_tokens": 1},
         id="hidden-states-without-a-draft",
     ),

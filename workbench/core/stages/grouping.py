@@ -90,7 +90,7 @@ def hidden_states(run: WorkingPlan) -> None:
 
     Errors: Refused for a model whose configuration does not name that size.
     """
-    settings = run.settings
+    settings, text = run.settings, ""
     if not settings.hidden_state_layers:
         return
     if run.model.hidden_size is None:
@@ -99,15 +99,15 @@ def hidden_states(run: WorkingPlan) -> None:
         )
     if settings.num_speculative_tokens == DRAFTS_OF_HIDDEN_STATES:
         return
+    if not settings.num_speculative_tokens:
+        text = "Input should be greater than 0"  # of SpeculativeConfig
+    elif model_runner(run) == "v2":
+        text = "extract_hidden_states requires num_speculative_tokens to be 1"
     run.problem(
         "hidden_states_need_one_draft",
         operands={"num_speculative_tokens": settings.num_speculative_tokens},
         candidates=({"num_speculative_tokens": DRAFTS_OF_HIDDEN_STATES},),
-        vllm_text=(
-            "extract_hidden_states requires num_speculative_tokens to be 1"
-            if settings.num_speculative_tokens and model_runner(run) == "v2"
-            else ""
-        ),
+        vllm_text=text,
         settings=settings,
         drafts_of_hidden_states=DRAFTS_OF_HIDDEN_STATES,
     )
