@@ -52,6 +52,8 @@ PLAIN_HEAD = frozenset(
 """model_types whose head never is quantized: the class hands it no quant_config."""
 HEAD = "lm_head"
 INNER = "intermediate_size"
+HALVED = frozenset({"molmo", "qwen"})
+"""model_types whose `intermediate_size` counts the gate as well."""
 TIE = "tie_word_embeddings"
 TIED_BY_WRAPPER = frozenset({"mistral3"})
 """model_types of whole files whose class ties the vocabularies, which that of the text does not."""
@@ -126,7 +128,7 @@ def _sketch(fields: Fields, model: Model) -> tuple[Part, ...]:
         config, found = Config(fields, model), Collected(read_scheme(fields))
         parts = attention(config)
         if not model.num_experts and fields.has(INNER):
-            parts += mlp(config, "mlp", config.size(INNER))
+            parts += mlp(config, "mlp", config.size(INNER) // (1 + (_kind(config) in HALVED)))
     except UNREADABLE:
         return ()
     found.add("model.layers.0.", parts, 0)
