@@ -236,8 +236,8 @@ class Model:
     """What reads `weights`."""
     whole_model_type: str = ""
     """model_type of the whole config.json, "" where that of the text model is the only one."""
-    tower: Tower | None = None
-    """For images, where its heads are known."""
+    towers: tuple[Tower, ...] = ()
+    """For sound and images as they are built, where their heads are known."""
     vocab_size: int | None = None
     """Of its input, None when config.json names none."""
     num_experts: int = field(default=0, metadata=OUTSIDE)

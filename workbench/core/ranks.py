@@ -37,8 +37,8 @@ class Tower(NamedTuple):
 
     heads: int
     """0 where they are not cut."""
-    has_words: bool = True
-    """vLLM names both numbers where heads do not divide; else it only asserts."""
+    words: str = ""
+    """What vLLM says where heads do not divide: "" is an assertion alone."""
     width: int = 0
     """Elements of the MLP, where they may be what does not divide; else 0."""
     has_gate: bool = False

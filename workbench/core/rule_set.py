@@ -116,7 +116,7 @@ class RuleSet:
     tied_on_every_stage: Mapping[str, str] = field(default_factory=dict)
     """Classes that tie the vocabularies on every pipeline stage -> what a missing one lacks."""
     towers_left_whole: frozenset[str] = frozenset()
-    """Architectures whose tower for images is on every rank where its heads do not divide."""
+    """Modules whose first tower is on every rank where its heads do not divide."""
     derived_heads: frozenset[str] = frozenset()
     """Modules whose layers have heads of hidden_size // num_attention_heads, whatever head_dim
     says: the model is still said to have heads of head_dim (`ModelConfig.get_head_size`)."""

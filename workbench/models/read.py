@@ -29,7 +29,7 @@ from workbench.models.quantization import (
     read_description,
 )
 from workbench.models.served import read_served_architecture
-from workbench.models.towers import read_tower
+from workbench.models.towers import read_towers
 from workbench.models.weights.read import read_weights
 
 DTYPE_NAMES = {"float": "float32", "half": "float16", **{name: name for name in FLOAT_BYTES}}
@@ -115,7 +115,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         dspark=family.dspark(fields),
         hidden_size=fields.integer("hidden_size") if fields.has("hidden_size") else None,
         whole_model_type=_whole_model_type(fields),
-        tower=read_tower(fields),
+        towers=read_towers(fields),
         vocab_size=fields.vocab_size(),
         num_experts=_experts(fields, model_type),
         layer_class=layer_class(fields) or architecture,

@@ -1,88 +1,129 @@
 """The heads of towers for images and sound, which ranks must divide."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from workbench.core.ranks import Tower
 from workbench.models.fields import Fields
 from workbench.models.listed import listed_name
 
-BY_TYPE = {"clip_vision_model": 12, "pixtral": 16, "siglip_vision_model": 12}
-"""model_type of a tower -> its heads by default."""
-GENERAL = {
-    **dict.fromkeys(("Bagel", "Ovis2_5", "Ovis2_6"), ("vit_config", "num_attention_heads")),
-    **dict.fromkeys(("Ernie4_5_VLMoe", "Exaone4_5_", "GlmOcr"), ("vision_config", "num_heads")),
-    **dict.fromkeys(("Glm4v", "Glm4vMoe"), ("vision_config", "num_heads")),
-    **dict.fromkeys(("Qwen2VL", "Qwen2_5_VL"), ("vision_config", "num_heads")),
-    **dict.fromkeys(("KimiK25", "KimiK3"), ("vision_config", "vt_num_attention_heads")),
-    "Emu3": ("vq_config", "num_attention_heads"),
-    "UltravoxModel": ("audio_config", "encoder_attention_heads"),
+BY_TYPE = {
+    **dict.fromkeys(("clip_vision_model", "siglip_vision_model"), 12),
+    **dict.fromkeys(("Llama4", "Qwen3_5", "llama4_vision_model", "pixtral"), 16),
 }
-WHISPER = {"MoonshotKimia": 20}
-"""Beginnings of architectures with the tower of a certain Whisper -> its heads."""
+"""model_type of a tower, or what has one that its file does not describe -> heads by default."""
+HEADS = (
+    *("num_attention_heads", "num_heads", "vt_num_attention_heads", "encoder_attention_heads"),
+    "heads",
+)
+"""What the descriptions of towers call their heads."""
+WIDTHS = ("intermediate_size", "vt_intermediate_size")
+IMAGES, SOUND, OMNI = "vision_config", "audio_config", "thinker_config/"
+PLACES = {
+    **dict.fromkeys(("Bagel", "Molmo2", "Ovis2_5", "Ovis2_6"), ("vit_config",)),
+    **dict.fromkeys(("FunAudioChat", "GlmAsr", "MossTranscribeDiarize"), (SOUND,)),
+    **dict.fromkeys(("UltravoxModel", "Voxtral"), (SOUND,)),
+    **dict.fromkeys(("Qwen3ASR", "Qwen3ASRRealtimeGeneration"), (OMNI + SOUND,)),
+    **dict.fromkeys(("Qwen2_5Omni", "Qwen2_5OmniModel"), (OMNI + IMAGES,)),
+    **dict.fromkeys(("DeepseekOCR", "UnlimitedOCR"), (IMAGES + "/width/clip-l-14-224",)),
+    "Qwen3OmniMoe": (OMNI + SOUND, OMNI + IMAGES),
+    "Cheers": ("vision_representation_config",),
+    "Emu3": ("vq_config",),
+}
+"""Beginnings of architectures -> where their towers are described, if not in `vision_config`."""
+FIXED = {"MoonshotKimia": 20, "Phi4MM": 16}
+"""Those with a tower that no file describes -> its heads."""
 SPEECH = frozenset({"GraniteSpeech", "GraniteSpeechPlus"})
 """Those whose encoder for sound has an output that ranks share, and heads that they do not."""
 ROTATED = "LlavaOnevision2"
 """The one that rotates heads along three axes."""
-GATED = frozenset({"Exaone4_5_", "Glm4v", "Glm4vMoe", "GlmOcr", "Qwen2_5_VL"})
-"""Those whose MLP has a gate."""
-WIDTHS = {
-    **dict.fromkeys(GATED, "intermediate_size"),
-    **dict.fromkeys(("KimiK25", "KimiK3"), "vt_intermediate_size"),
-}
-"""Towers whose heads may divide where their MLP does not -> the field with its elements."""
-USUAL = ("vision_config", "num_attention_heads")
-DIVIDED = frozenset(
+GATED = frozenset(
     {
-        *GENERAL,
-        *("Bee", "Cohere2Vision", "DotsOCR", "Gemma3", "Granite4Vision", "KimiVL", "Llava"),
-        *("LlavaNext", "LlavaNextVideo", "LlavaOnevision", ROTATED, "MiniMaxM3Sparse"),
-        *("Mistral3", "PaddleOCRVL", "PaliGemma"),
+        *("Exaone4_5_", "Glm4v", "Glm4vMoe", "GlmOcr", "HCXVisionV2", "OpenCUA", "Qwen2_5Omni"),
+        *("Qwen2_5OmniModel", "Qwen2_5_VL"),
     }
 )
-"""Beginnings of architectures whose tower calls `divide`."""
+"""Those whose MLP has a gate."""
+PLAIN = frozenset({"KimiK25", "KimiK3"})
+"""Others whose heads may divide where their MLP does not."""
+DIVIDED = frozenset(
+    {
+        *GATED,
+        *PLAIN,
+        *PLACES,
+        *("Cosmos3", "Qwen3VL", "Qwen3VLMoe", "Qwen3_5", "Qwen3_5Moe"),
+        *("Alpamayo2Super", "AyaVision", "BailingMoeV3VL", "Bee", "Blip2", "Cohere2Vision"),
+        *("CohereCompass", "DotsOCR", "Eagle2_5_VL", "Ernie4_5_VLMoe", "GLM4V", "Gemma3"),
+        *("Granite4Vision", "HCXVision", "InternS2Mobius", "InternS2Preview", "Isaac", "KananaV"),
+        *("KimiVL", "Llava", "LlavaNext", "LlavaNextVideo", "LlavaOnevision", ROTATED, "Mantis"),
+        *("MiniMaxM3Sparse", "Mistral3", "OpenPanguVL", "PaddleOCRVL", "PaliGemma", "Qwen2VL"),
+        *("Qwen4Exp", "R", "Tarsier", "Tarsier2"),
+    }
+)
+"""Those whose tower calls `divide`."""
 ASSERTED = frozenset(
     {
-        *("Aria", "Cosmos3Edge", "Idefics3", "Isaac", "Keye", "KeyeVL1_5", "Lfm2Vl", "MiniCPMO"),
-        *("MiniCPMV", "MiniCPMV4_6", "MiniCPMV4_7", "SmolVLM", "Step3VL", "UltravoxModel"),
+        *FIXED,
+        *("Aria", "Cosmos3Edge", "Idefics3", "Keye", "KeyeVL1_5", "Lfm2Vl", "Llama4", "MiniCPMO"),
+        *("MiniCPMOcr", "MiniCPMV", "MiniCPMV4_6", "MiniCPMV4_7", "Molmo2", "Phi4ForCausalLMV"),
+        *("MossTranscribeDiarize", "SmolVLM", "Step3VL", "UltravoxModel", "Voxtral"),
     }
 )
 """Those whose tower asserts."""
+STEP = frozenset({"Step3p7", "Step5", "StepVL"})
+"""Those whose assertion speaks of its embedding."""
+WORDS = {
+    **dict.fromkeys(DIVIDED, "{size} is not divisible by {tp}"),
+    **dict.fromkeys(ASSERTED, ""),
+    **dict.fromkeys(STEP, "embed_dim must be divisible by num_heads"),
+}
+"""What vLLM says to heads that ranks do not divide."""
 ENDINGS = ("ForConditionalGeneration", "ForCausalLM")
 
 
-def read_tower(fields: Fields) -> Tower | None:
-    """Return the heads of the tower, None where its class or its heads are not known."""
+def read_towers(fields: Fields) -> tuple[Tower, ...]:
+    """Return the towers whose class and heads are known, as they are built."""
     # The attention of each tower, 0.23 and 0.33.
     name = listed_name(fields.top, "") or ""
     for ending in ENDINGS:
         name = name.removesuffix(ending)
-    if name in WHISPER:
-        return Tower(WHISPER[name], has_words=False)
+    if name in FIXED:
+        return (Tower(FIXED[name], words=WORDS[name]),)
     if name in SPEECH:
         return _speech(fields)
-    if name not in DIVIDED | ASSERTED:
-        return None
-    part, key = GENERAL.get(name, USUAL)
-    place = fields.top.get(part)
+    if name not in WORDS:
+        return ()
+    found = (_described(fields, name, place) for place in PLACES.get(name, (IMAGES,)))
+    return tuple(tower for tower in found if tower is not None)
+
+
+def _described(fields: Fields, name: str, path: str) -> Tower | None:
+    place: Any = fields.top
+    for key in path.split("/"):
+        place = place.get(key) if isinstance(place, Mapping) else None
     if not isinstance(place, Mapping):
-        return None
-    heads = place.get(key, BY_TYPE.get(str(place.get("model_type"))))
-    width = place.get(WIDTHS.get(name, ""))
+        place = {}
+    heads = _first(place, HEADS) or BY_TYPE.get(str(place.get("model_type", name)))
+    width = _first(place, WIDTHS) if name in GATED | PLAIN else None
     if type(heads) is not int or heads < 1:
         return None
     hidden = place.get("hidden_size") if name == ROTATED else None
     return Tower(
         heads,
-        has_words=name not in ASSERTED,
+        words=WORDS[name],
         width=width if type(width) is int else 0,
         has_gate=name in GATED,
         rotated_size=hidden // heads if type(hidden) is int else 0,
     )
 
 
-def _speech(fields: Fields) -> Tower | None:
+def _first(place: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    return next((place[key] for key in names if place.get(key) is not None), None)
+
+
+def _speech(fields: Fields) -> tuple[Tower, ...]:
     """Return the width of what the encoder says of each moment."""
     # GraniteSpeechCTCEncoder.__init__, 0.23 and 0.33
     place = fields.top.get("encoder_config")
     width = place.get("output_dim") if isinstance(place, Mapping) else None
-    return Tower(heads=0, width=width, widens="output") if type(width) is int else None
+    return (Tower(heads=0, width=width, widens="output"),) if type(width) is int else ()

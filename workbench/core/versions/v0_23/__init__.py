@@ -257,7 +257,7 @@ V0_23 = RuleSet(
         f"{name}ForConditionalGeneration" for name in ("Cosmos3", "Qwen3VL", "Qwen3VLMoe")
     ),
     scored_by_config=frozenset({"AXK1", "deepseek_v2", "dots1", "minimax_m2"}),
-    towers_left_whole=frozenset({"UltravoxModel"}),
+    towers_left_whole=frozenset({"ultravox"}),
     tied_on_every_stage=dict.fromkeys(ERNIE_MOE, "weight"),
     derived_heads=DERIVED_HEADS,
     without_config_class=frozenset({"minicpm3"}),

@@ -81,7 +81,7 @@ OFFLOAD = OffloadRules(
     store_wants_align=True,
     unit_words=("tokens_per_block", "tokens_per_hash"),
 )
-QSA = "QWEN4_EXP_QSA_TRITON"
+QSA, OMNI = "QWEN4_EXP_QSA_TRITON", "qwen3_omni_moe_thinker"
 INKLING = ("InklingForCausalLM", "InklingForConditionalGeneration")
 _V2 = {speculation.ON_V2: speculation.OWN_OR_TARGETS}
 _OLD = {
@@ -255,8 +255,9 @@ V0_33 = V0_23.successor(
     ),
     mm_prefix_lost=frozenset(),
     unnamed_text_models=frozenset(),
-    # `is_vit_use_data_parallel(num_heads)` of its tower
-    towers_left_whole=frozenset(f"Kimi{name}ForConditionalGeneration" for name in ("K25", "K3")),
+    towers_left_whole=frozenset(
+        {"kimi_k25", "vllm.models.kimi_k3", "qwen3_asr", "qwen3_asr_realtime", OMNI}
+    ),
     lists_blocks=frozenset(),
     clamped_nvfp4=frozenset(),
     fp8_on_gfx=("gfx",),
