@@ -252,7 +252,7 @@ def test_tokens_show_whether_a_request_takes_these_blocks_without_the_memory():
     assert "an integral number of blocks" in line_of(explain_log(alone), "tokens").why[0]
     for log in (start, alone):
         other = explain_log(log.replace("619,479", "619,480"))
-        assert line_of(other, "tokens").verdict == "unsure"
+        assert line_of(other, "tokens").verdict == "differs"
 
 
 def test_a_backend_of_one_kind_of_device_names_that_device():

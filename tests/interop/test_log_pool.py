@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ import workbench as wb
 from workbench.interop.exchange import explain_log
 from workbench.interop.logs.numbers import pool_of, tokens_before_0_20
 from workbench.interop.logs.report import AGREES, READ, UNSURE
+from workbench.interop.logs.scenario import rules_for
 from workbench.models import catalog_names
 
 QWEN = """\
@@ -104,3 +107,53 @@ def test_the_pool_of_pipeline_stages_is_that_of_the_stage_that_has_least(model, 
     report = explain_log("\n".join([command, *plan.log_lines]))
     assert report.reading.plan.cache.num_blocks == plan.cache.num_blocks
     assert {line.verdict for line in report.lines} <= {AGREES, READ}
+
+
+DFLASH2 = {
+    "architectures": ["DFlash2DraftModel"],
+    "model_type": "qwen3",
+    "dflash_config": {"mask_token_id": 248070, "target_layer_ids": [5, 19, 33, 47, 61]},
+    "head_dim": 128,
+    "hidden_size": 5120,
+    "intermediate_size": 17408,
+    "layer_types": ["sliding_attention"] * 5,
+    "max_position_embeddings": 262144,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 5,
+    "num_key_value_heads": 8,
+    "sliding_window": 2048,
+    "use_sliding_window": True,
+    "vocab_size": 248320,
+}
+"""From `configs/qwen3.6-27b-dflash2.json` of sgl-project/SpecForge."""
+TWO_PADDINGS = """\
+INFO [core.py:123] Initializing a V1 LLM engine (v0.29.0) with config: model='Qwen/Qwen3.8-27B'
+vllm serve Qwen/Qwen3.8-27B --max-model-len 60928 --kv-cache-memory-bytes 6000000000 \
+--mamba-ssm-cache-dtype float16 --speculative-config \
+'{"method": "dflash", "model": "MODEL", "num_speculative_tokens": 7}'
+INFO [interface.py:918] Setting attention block size to 448 tokens to ensure that attention page \
+size is >= mamba page size.
+WARNING Add 4 padding layers, may waste at most 25.00% KV cache memory
+WARNING Add 2 padding layers, may waste at most 4.17% KV cache memory
+INFO GPU KV cache size: 61,303 tokens, Maximum concurrency for 60,928 tokens per request: 1.01x
+"""
+"""Public lines of 2026-10: three kinds of layers, of which two are padded."""
+
+
+@pytest.mark.parametrize("second", [2, 3])
+def test_every_kind_of_layers_prints_its_own_padding(tmp_path, second):
+    path = tmp_path / "dflash2.json"
+    path.write_text(json.dumps(DFLASH2), encoding="utf-8")
+    report = explain_log(TWO_PADDINGS.replace("Add 2", f"Add {second}").replace("MODEL", str(path)))
+    first, other = (line for line in report.lines if line.message == "padding_layers")
+    assert first.verdict == AGREES
+    assert first.expected == {"padding_layers": (2, 4)}
+    assert (other.verdict == AGREES) == (second == 2)
+    # By the rules of 0.33 FlashInfer runs the prefill of GDN layers, which it did not there.
+    found = any("gdn_flashinfer_prefill = no" in scene.text for scene in report.scenes)
+    assert found == (second == 2)
+
+
+def test_a_release_in_the_middle_has_the_newer_rules():
+    """0.28 has DFlash2, and a hidden state's block is the largest divisor, as in 0.33."""
+    assert [rules_for(f"0.{minor}.0")[0] for minor in (27, 28, 29)] == ["0.23", "0.33", "0.33"]

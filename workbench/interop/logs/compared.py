@@ -149,14 +149,15 @@ class Explainer:
         self, compare: Compare, plan: Plan, said: Any, unit: str
     ) -> tuple[str, list[str]]:
         is_exact = compare.is_target and compare.digits is None
-        if not is_exact or plan.cache is None or not compare.fits(plan, said, None):
+        fits = is_exact and plan.cache is not None and compare.fits(plan, said, None)
+        if plan.cache is None or not (fits or (is_exact and compare.cannot_be(plan, said))):
             return UNSURE, [f"The scenario has no {compare.value}: {compare.unknown}."]
         why = (
-            f"The log says {show(said)}{unit}: an integral number of blocks; one request of "
-            f"{plan.max_model_len:,} tokens takes {plan.cache.blocks_per_request:,}. The memory is "
-            "unknown."
+            f"The log says {show(said)}{unit}: {'an integral' if fits else 'no integral'} number "
+            f"of blocks; one request of {plan.max_model_len:,} tokens takes "
+            f"{plan.cache.blocks_per_request:,}. The memory is unknown."
         )
-        return AGREES, [why, *compare.steps(plan)]
+        return AGREES if fits else DIFFERS, [why, *compare.steps(plan)]
 
     def _rounding(self, compare: Compare, said: Any) -> str | None:
         """Return what else the value may be if the memory was rounded; None where it is not."""

@@ -54,6 +54,9 @@ class Compare:
     fits: Callable[[Plan, Any, int | None], bool] = lambda _plan, _value, _blocks: False
     """Whether a pool that differs by at most so many blocks gives the value; None: any pool."""
 
+    cannot_be: Callable[[Plan, Any], bool] = lambda _plan, _value: False
+    """Whether no pool of any version gives the value that `fits` does not."""
+
     def expected(self, plan: Plan) -> Any:
         """Return the plan's value; None if it is `unknown`."""
         value: Any = plan
@@ -75,7 +78,12 @@ class Compare:
         return self.rounded and self.fits(plan, said, _rounded_blocks(plan))
 
     def agrees(self, said: Any, expected: Any) -> bool:
-        """Return whether the two are equal, to the precision that the log prints."""
+        """Return whether the two are equal, to the precision that the log prints.
+
+        A tuple has what several lines print, one each.
+        """
+        if isinstance(expected, tuple) and isinstance(said, int):
+            return said in expected
         if isinstance(said, int | float) and isinstance(expected, int | float):
             return abs(said - expected) <= self.tolerance
         return bool(said == expected)

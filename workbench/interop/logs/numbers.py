@@ -6,7 +6,7 @@ from typing import Any
 from workbench.core.arithmetic import GIB
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.memory_estimate import loaded_weights
-from workbench.core.groups.cache_spec import HIDDEN_SPEC
+from workbench.core.groups.cache_spec import HIDDEN_SPEC, CacheSpec
 from workbench.core.plan import Plan
 from workbench.interop.logs.meanings import BACKENDS
 from workbench.interop.logs.message import Compare
@@ -105,6 +105,17 @@ def _group_sizes(plan: Plan) -> list[int] | None:
     return None if plan.cache is None else [one.spec.block_size for one in plan.cache.groups]
 
 
+def _paddings(plan: Plan) -> int | tuple[int, ...] | None:
+    """Return the padding layers of every kind that has some, each of which prints a line."""
+    if plan.cache is None:
+        return None
+    kinds: dict[CacheSpec, int] = {}
+    for group in plan.cache.groups:
+        kinds[group.spec] = kinds.get(group.spec, 0) + group.padding_layers
+    found = tuple(filter(None, kinds.values()))
+    return found if len(found) > 1 else sum(found)
+
+
 def _lcm_of_groups(plan: Plan) -> int | None:
     sizes = _group_sizes(plan)
     return lcm(*sizes) if sizes else None
@@ -167,7 +178,7 @@ NUMBERS = {
     ),
     "padding_layers": Compare(
         "padding_layers",
-        of=lambda plan: plan.cache and sum(group.padding_layers for group in plan.cache.groups),
+        of=_paddings,
         rules=("num_blocks",),
         is_target=True,
     ),
@@ -186,6 +197,7 @@ NUMBERS = {
         is_target=True,
         before=tokens_before_0_20,
         fits=fits_tokens,
+        cannot_be=lambda plan, tokens: bool(plan.cache and tokens % _block(plan.cache)),
         otherwise=_old_tokens,
     ),
     "concurrency": Compare(

@@ -274,7 +274,7 @@ def rules_for(version: str | None) -> tuple[str, str]:
         )
     known = filter(None, map(RELEASE.fullmatch, RULE_SETS))
     numbered = {(int(one[1]), int(one[2])): one[0] for one in known}
-    nearest = min(numbered, key=lambda one: (abs(one[1] - release[1]), one))
+    nearest = min(numbered, key=lambda one: (abs(one[1] - release[1]), -one[1]))
     if nearest == release:
         return numbered[nearest], ""
     return numbered[nearest], (
