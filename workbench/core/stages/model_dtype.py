@@ -40,8 +40,6 @@ def model_dtype(run: WorkingPlan) -> None:
         is_half = pools(run.model.pooling) and POOLED_DTYPE in taken
         run.model_dtype = POOLED_DTYPE if is_half else taken[0]
     run.step(MODEL_DTYPE, run.model_dtype, explicit=explicit, checkpoint=stored)
-    if run.model_dtype == "bfloat16" and _is_turing(run):
-        _no_bfloat16(run)
     if unstable and run.model_dtype == "float16":
         raise run.refusal(
             "float16_not_supported", operands={"dtype": "float16", "model_type": kind}
@@ -53,7 +51,10 @@ def _is_turing(run: WorkingPlan) -> bool:
     return run.capability is not None and run.capability < AMPERE
 
 
-def _no_bfloat16(run: WorkingPlan) -> None:
+def dtype_of_device(run: WorkingPlan) -> None:
+    """Refuse bfloat16 on a device that lacks it, which a worker finds before it loads the model."""
+    if run.model_dtype != "bfloat16" or not _is_turing(run):
+        return
     capability = "{}.{}".format(*run.capability or ())
     raise run.refusal(
         "bfloat16_not_supported", operands={"dtype": "bfloat16", "compute_capability": capability}

@@ -52,7 +52,10 @@ def build(config: Any, stage: int = 0) -> Rank:
     from vllm.config import set_current_vllm_config
     from vllm.distributed import get_pp_group
     from vllm.model_executor.model_loader import get_model
+    from vllm.platforms import current_platform
 
+    if not current_platform.is_cpu():  # Worker.init_device of the others
+        current_platform.check_if_supports_dtype(config.model_config.dtype)
     parallel, layers = config.parallel_config, config.compilation_config.static_forward_context
     parallel.rank = stage * parallel.tensor_parallel_size
     _forget_backends()

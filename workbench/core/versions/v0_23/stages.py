@@ -77,6 +77,7 @@ RESOLVE_CONFIGURATION = (
     cache_mode.cache_mode,
     batch_sizes.async_scheduling,
     refusals.mamba_block_size,
+    model_dtype.dtype_of_device,
     refusals.native_architecture,
     pipeline_checks.plan_of_transformers,
     pipeline_checks.unnamed_text_model,
