@@ -1,6 +1,7 @@
 """The attention backend: chosen from the platform's list, or requested and tested."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from workbench.core.backends import Backend, LayerQuery
 from workbench.core.block_sizes import smallest_base
@@ -56,11 +57,15 @@ def backend_choice(run: WorkingPlan) -> None:
         if (explicit := run.settings.backend) is not None:
             run.step(BACKEND, None, "the model has no attention layer", explicit=explicit)
         return
-    query = LayerQuery.of(run)
-    if (requested := requested_backend(run, query)) is None:
-        _choose(run, query)
-    else:
-        _check(run, query, requested)
+    query, stated = LayerQuery.of(run), run.model.stated
+    if query.attention.use_mla and query.attention.own_backend and stated is not None:
+        # Dots3NoteFullAttention builds the layers of DeepSeek V2, and replaces their attention.
+        inner = query._replace(attention=replace(stated, own_backend=None))
+        _settle(run, inner)
+        if (first := run.backend_record) is not None:
+            _stored_dtype(run, inner, first)
+        query = LayerQuery.of(run)
+    _settle(run, query)
     chosen = run.backend_record
     if chosen is not None:
         names = (*run.rules.companions(run.model.attention).values(), chosen.name)
@@ -70,6 +75,13 @@ def backend_choice(run: WorkingPlan) -> None:
         run.supported_kernel_block_sizes = run.backends[-1][1]
         _stored_dtype(run, query, chosen)
         _untested_device(run, query, chosen)
+
+
+def _settle(run: WorkingPlan, query: LayerQuery) -> None:
+    if (requested := requested_backend(run, query)) is None:
+        _choose(run, query)
+    else:
+        _check(run, query, requested)
 
 
 def _untested_device(run: WorkingPlan, query: LayerQuery, backend: Backend) -> None:

@@ -56,6 +56,7 @@ def _attention(fields: Fields) -> Attention:
         head_size=row,
         use_mla=True,
         is_sparse=True,
+        chosen_tokens=fields.integer("index_topk"),
         qk_nope_head_dim=fields.integer("qk_nope_head_dim"),
         qk_rope_head_dim=fields.integer("qk_rope_head_dim"),
         v_head_dim=fields.integer("v_head_dim"),

@@ -240,6 +240,7 @@ V0_33 = V0_23.successor(
     words_of_refused=MappingProxyType(
         {
             ("xpu", "FLASH_ATTN_MLA"): "FlashAttnMLA on XPU is not valid for this configuration: ",
+            ("cuda", "DOTS3_NOTE_PADDED_MLA_SPARSE"): "FlashAttnMLASparseImpl currently supports",
             # Qwen4ExpQSAAttention.__init__
             **dict.fromkeys((("cuda", QSA), ("rocm", QSA)), "Qwen4Exp QSA "),
         }

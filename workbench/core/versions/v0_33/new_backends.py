@@ -93,11 +93,11 @@ NEW = (
     ),
     SPARSE(
         "DOTS3_NOTE_PADDED_MLA_SPARSE",
+        platforms=("cuda", "rocm"),
         is_helper=True,
         head_sizes=ANY_HEAD,
         dtypes=("bfloat16", "float16"),
         kv_cache_dtypes=UNQUANTIZED,
-        capabilities=Capabilities(majors=(9,)),
         orders=("BLHNC",),
     ),
     SPARSE(
