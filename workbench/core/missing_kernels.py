@@ -78,8 +78,7 @@ class MissingKernel(NamedTuple):
 
 def quantized_parts(weights: Weights) -> list[Part]:
     """Return the parts that are quantized; of a sketch where no parts are known."""
-    known = [part for part, _ in weights.parts] or weights.sketch
-    return [part for part in known if part.stored is not None]
+    return [part for part in weights.known_parts if part.stored is not None]
 
 
 NO_GROUPS_LINEAR = "Failed to find a kernel that can implement the WNA16 linear layer."

@@ -160,9 +160,14 @@ class Weights(NamedTuple):
     """Of all tensors in the files next to config.json; 0 where there are none."""
 
     @property
+    def known_parts(self) -> tuple[Part, ...]:
+        """Return every part once; those of a sketch where no parts are known."""
+        return tuple(part for part, _ in self.parts) or self.sketch
+
+    @property
     def expert_parts(self) -> tuple[Part, ...]:
         """Return the parts that routed experts have."""
-        return tuple(part for part, _ in self.parts if part.experts > 1)
+        return tuple(part for part in self.known_parts if part.experts > 1)
 
     @property
     def may_have_experts(self) -> bool:

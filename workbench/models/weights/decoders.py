@@ -19,7 +19,7 @@ from workbench.models.weights.parts import (
 )
 
 COUNTS = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts")
-SIZES = ("moe_intermediate_size", "intermediate_size")
+SIZES = ("moe_intermediate_size", "expert_hidden_dim", "intermediate_size")
 
 
 @dataclass(frozen=True)

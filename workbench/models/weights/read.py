@@ -18,7 +18,7 @@ from workbench.core.weights import (
 )
 from workbench.models.checkpoint import read_checkpoint
 from workbench.models.fields import Fields
-from workbench.models.weights.decoders import LAYERS, TIED
+from workbench.models.weights.decoders import LAYERS, TIED, Moe
 from workbench.models.weights.drafters import drafted
 from workbench.models.weights.hybrids import HYBRIDS
 from workbench.models.weights.newer import NEWER, REST
@@ -26,6 +26,7 @@ from workbench.models.weights.parts import (
     Collected,
     Config,
     attention,
+    latent,
     mlp,
     norms,
     vocabulary,
@@ -52,6 +53,10 @@ PLAIN_HEAD = frozenset(
 """model_types whose head never is quantized: the class hands it no quant_config."""
 HEAD = "lm_head"
 INNER = "intermediate_size"
+EXPERTS = Moe(shared=("n_shared_experts", "num_shared_experts"))
+"""As most models have them."""
+PLAIN_EXPERTS = frozenset({"flex_olmo"})
+"""model_types whose experts are never quantized."""
 HALVED = frozenset({"molmo", "qwen"})
 """model_types whose `intermediate_size` counts the gate as well."""
 TIE = "tie_word_embeddings"
@@ -118,20 +123,25 @@ def read_weights(
 
 
 def _sketch(fields: Fields, model: Model) -> tuple[Part, ...]:
-    """Return attention and a plain MLP as any decoder has them, none where its attention differs.
+    """Return attention, and an MLP or experts, as any decoder has them; none of other attention.
 
     Names are those of Llama, so a checkpoint of another class may exclude what it keeps plain.
     """
-    if model.attention is None or model.attention.use_mla or model.is_hybrid:
+    if model.attention is None or model.is_hybrid:
         return ()
     try:
         config, found = Config(fields, model), Collected(read_scheme(fields))
-        parts = attention(config)
-        if not model.num_experts and fields.has(INNER):
-            parts += mlp(config, "mlp", config.size(INNER) // (1 + (_kind(config) in HALVED)))
+        for number in (0, model.num_hidden_layers - 1):
+            parts = latent(config, number) if model.attention.use_mla else attention(config)
+            if model.num_experts and EXPERTS.has(config, number):
+                is_kept = _kind(config) in PLAIN_EXPERTS
+                own = EXPERTS.parts(config, number)
+                parts += [one._replace(is_linear=one.is_linear and not is_kept) for one in own]
+            elif fields.has(INNER):
+                parts += mlp(config, "mlp", config.size(INNER) // (1 + (_kind(config) in HALVED)))
+            found.add(f"model.layers.{number}.", parts, number)
     except UNREADABLE:
         return ()
-    found.add("model.layers.0.", parts, 0)
     return tuple(found.places)
 
 
