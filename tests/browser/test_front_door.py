@@ -22,7 +22,7 @@ COMMAND = (
     "vllm serve Qwen/Qwen3-Next-80B-A3B-Instruct -tp 4 --kv-cache-dtype fp8 "
     "--enable-prefix-caching --max-model-len 32768"
 )
-SCENARIO = workbench.Scenario(model="nemotron-3-nano-30b-a3b", tensor_parallel=4)
+SCENARIO = workbench.Scenario(model="nemotron-3-nano-30b-a3b")
 FIELDS = {"device": "H100", "model": "qwen3-next-80b-a3b", "kv_cache_dtype": "fp8"}
 # The body of the function that every plan comes from is replaced, for every holder of the function.
 PLANT = """
