@@ -154,7 +154,7 @@ def test_an_unknown_name_is_the_one_that_is_named(text, phrase, near):
     ],
 )
 def test_words_for_several_models_are_a_choice_between_them(text, phrase, name):
-    with pytest.raises(ScenarioError, match="choose one") as caught:
+    with pytest.raises(ScenarioError, match="can be more than one model") as caught:
         read_description(text)
     assert caught.value.operands[PHRASE] == phrase
     assert name in caught.value.operands[NEAREST]

@@ -9,12 +9,16 @@ from workbench.models import catalog_names
 from workbench.models.spoken import models_called
 
 EXAMPLE = "Qwen3-Next-80B, 4 x H100, fp8 KV, MTP 1, prefix caching, 32K"
+LISTED = 4
+"""Models that a message names."""
 
 
 def one_of_family(phrase: str) -> ScenarioError:
     """Return the error for words that several models have in their names."""
     names = models_called(phrase)
-    message = f"{shown(phrase)} can be {len(names)} models of the catalog: choose one."
+    count = len(names)
+    some = "all" if count <= LISTED else f"{LISTED} of {count}"
+    message = f"{shown(phrase)} can be more than one model ({some}: {', '.join(names[:LISTED])})."
     return ScenarioError("several_models", message, operands={PHRASE: phrase, NEAREST: names})
 
 
