@@ -160,7 +160,7 @@ def test_the_hit_curve_follows_after_prefix_caching_was_off(panel):
         expect_present_figures(panel)
     change(panel, tensor_parallel=1)
     block = json.loads(panel.execute("print(panel.plan.block_size)"))
-    expect(panel.element(".wb-tab").filter(has_text=f"{block:,}").first).to_be_visible()
+    expect(panel.element(f".wb-tab:has-text('{block:,}') >> visible=true").first).to_be_visible()
     assert expect_present_figures(panel) == 1
 
 
