@@ -112,7 +112,9 @@ def test_a_mistake_keeps_the_lines_of_its_example():
     ],
 )
 def test_the_verdict(trials, promised, message):
-    assert message in bits_html(lab(*trials, promised=promised))
+    found = lab(*trials, promised=promised)
+    assert message in bits_html(found)
+    assert [row["promised"] for row in found.rows] == ["batch" in promised, False]
 
 
 def test_what_differs_is_located():
