@@ -233,3 +233,12 @@ def test_the_memory_is_estimated_once_for_every_stage(monkeypatch, fields):
     assert plan.cache.num_blocks
     assert len(made) == plan.settings.pipeline_parallel
     assert plan.estimates == memory_estimate.estimates_of(plan)
+
+
+@pytest.mark.parametrize("ranks", [4, 8])
+def test_the_up_projections_of_latents_are_kept_a_second_time(ranks):
+    latents, heads = (
+        estimate(wb.resolve(model, device="H200", tensor_parallel=ranks)).other_bytes
+        for model in ("deepseek-v3.2", "qwen3-8b")
+    )
+    assert latents - heads == 61 * 128 // ranks * (128 + 128) * 512 * 2
