@@ -142,6 +142,13 @@ def test_a_table_is_judged_first_by_the_tests_that_name_it(project):
     assert judges == {1: [two, one]}
 
 
+def test_a_part_of_a_table_is_judged_first_by_the_tests_that_name_the_table(project):
+    code = "SIZES = (16, 32)\nTABLES = {1: SIZES}\n\ndef f():\n    return TABLES\n"
+    one, two = "tests/test_one.py::test_f", "tests/test_two.py::test_tables"
+    tests = [("one", "from code.x import f\n"), ("two", "from code.x import TABLES\n")]
+    assert project(code, {4: [one]}, tests, {one: 0.1, two: 9.0})[1] == [two, one]
+
+
 def test_a_program_is_judged_by_the_tests_that_start_it(project):
     code = "def main():\n    return 1\n"
     text = "subprocess.run([sys.executable, '-m', 'code.x'])\n"

@@ -66,7 +66,9 @@ class Cover:
         of_file = self.calling(one for one in self.reached if one[0] == file and one[1] != IMPORT)
         groups = [
             *(noted, self.alongside(noted), self.alongside(self.files_with(names))),
-            *(set() if noted else self.calling(self.users(names)), of_file),
+            set() if noted else self.calling(self.users(names)),
+            set() if noted else self.alongside(self.files_with(self.derived(names))),
+            of_file,
             *(self.alongside(of_file), self.alongside(self.files_with({module}))),
         ]
         if not any(groups):
@@ -100,6 +102,20 @@ class Cover:
             if isinstance(one, CALLED) and names & set(names_in(one))
         )
         return set(chain.from_iterable(found))
+
+    def derived(self, names: set[str]) -> set[str]:
+        """Return the names of values that modules make of these, and of what is made of them."""
+        found = set(names)
+        while more := {one for made, of in self.made if of & found for one in made} - found:
+            found |= more
+        return found - names
+
+    @cached_property
+    def made(self) -> list[tuple[set[str], set[str]]]:
+        """The names that each statement of a module assigns, and those that it mentions."""
+        every = chain.from_iterable(tree.body for tree in self.trees.values())
+        assigned = (one for one in every if isinstance(one, ast.Assign | ast.AnnAssign))
+        return [(defined_by(one), set(names_in(one))) for one in assigned]
 
     def around(self, file: str, line: int) -> set[Place]:
         """Return where the innermost function around a line may be noted; defaults are in it."""
