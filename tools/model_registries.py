@@ -53,6 +53,8 @@ TIES = re.compile(r"^ +assert (not )?\w[^#\n]*\btie_word_embeddings\b", re.MULTI
 SHARED_NAMES = re.compile(r"\bembed_tokens\b|\bself\.embedding\b")
 """What drafters that take the target's embedding call it (`maybe_share_target_embed`, 0.33)."""
 HANDS_ON = "supports_aux_hidden_states_over_pp"
+INNER = re.compile(r'\barchitectures=\["(\w+)"\]')
+"""The language model that a class builds by its name."""
 ANY = "*"
 """The text configuration names the language model."""
 
@@ -233,6 +235,7 @@ def stages(names: set[str], drafters: set[str]) -> dict[str, list[str]]:
         "never_tied": [],
         "embedding_named_apart": [],
     }
+    inner = {}
     for name, kind in encoder_models.loaded(names):
         if not interfaces.supports_pp(kind):
             found["without_stages"].append(name)
@@ -241,12 +244,16 @@ def stages(names: set[str], drafters: set[str]) -> dict[str, list[str]]:
         if asserted := TIES.search(inspect.getsource(kind.__init__)):
             found["never_tied" if asserted[1] else "only_tied"].append(name)
         own = vars(sys.modules[kind.__module__]).items()
-        decoders = [one for word, one in own if word.endswith("Model") and is_of(one, kind)]
+        models = [one for word, one in own if word.endswith("Model") and isinstance(one, type)]
+        decoders = [one for one in models if one.__module__ == kind.__module__]
         is_whole = name in drafters or interfaces.supports_multimodal(kind)
         if not (is_whole or shares_embedding(kind)):
             found["embedding_named_apart"].append(name)
+        inner[name] = set(INNER.findall(inspect.getsource(kind.__init__)))
         if any(getattr(one, HANDS_ON, False) for one in decoders):
             found["hands_on_states"].append(name)
+    states = {*found["hands_on_states"]}
+    found["hands_on_states"] = sorted(states | {name for name in inner if inner[name] & states})
     return found
 
 
@@ -258,11 +265,6 @@ def shares_embedding(kind: type) -> bool:
     parts = {base for one in (kind, *models) for base in one.__mro__}
     codes = (inspect.getsource(one) for one in parts if one.__module__.startswith("vllm."))
     return any(map(SHARED_NAMES.search, codes))
-
-
-def is_of(found: Any, kind: type) -> bool:
-    """Return whether a class is defined where `kind` is."""
-    return isinstance(found, type) and found.__module__ == kind.__module__
 
 
 def in_library(entry: dict[str, Any], release: str, known: set[str]) -> tuple[set[str], set[str]]:
