@@ -143,6 +143,14 @@ def test_a_model_that_is_not_known_is_not_answered_for_another(text, unknown):
         assert read_question(text) is not None
 
 
+def test_a_line_of_a_log_with_numbers_and_commas_is_not_a_description():
+    line = (
+        "AssertionError: Each KV cache group's real block_size must be divisible by hash_block_size"
+    )
+    _door, said = answer(f"{line}. block_sizes=[544, 544, 544, 181], hash_block_size=98464")
+    assert "The log ends with a fatal error (line 1)" in said
+
+
 def test_the_text_is_entered_again_with_the_model_that_is_chosen():
     door, said = answer("how many gemma 3 on L4, if 8K requests?")
     assert "'gemma 3' can be more than one model (all: gemma-3-27b, gemma-3-4b)" in said
@@ -263,6 +271,10 @@ def test_a_question_about_another_model_says_what_stays_as_it_was():
         ("kv cache full, how to get more", "Apply KV-cache dtype fp8 Gain: 146.81 MiB per request"),
         ("why is my block 1056 with 1.34% padding?", "has: nemotron-3-nano-30b-a3b, Tensor parall"),
         ("what does align mode cost?", "No hit: Align mode needs a step budget of at least a bl"),
+        (
+            "what does a request of 12 tokens cost for bamba-9b?",
+            "One request of 12 tokens takes 68.06 MiB of the KV cache. Even one token takes 68.0",
+        ),
         ("how fast is it?", "Tokens per second are not predicted"),
         (
             "does enforce eager help on H100?",

@@ -102,8 +102,11 @@ def test_what_a_request_takes_is_answered_without_a_device():
         ("cost of MTP with 3 tokens on qwen3.5-35b-a3b", "Speculative method mtp Gain:"),
         ("batch size for llama 3.3 70b on 4 H100 at 8k", "requests of 8,000 tokens fit on 4 GPUs"),
         ("why does vllm set the attention block size to 528?", "A block of 528 tokens has:"),
-        ("does qwen3.5-9b run on an RTX 4080?", "RTX 4080 is not known here"),
-        ("will qwen3.5-9b start on a V100?", "V100 is not known here"),
+        (
+            "does qwen3.5-9b run on an RTX 4080?",
+            "The device 'RTX 4080' is not known here. Nearest: RTX 4090",
+        ),
+        ("will qwen3.5-9b start on a V100?", "The device 'V100' is not known here"),
     ],
 )
 def test_words_of_every_day_lead_to_the_answer(text, words):
@@ -193,7 +196,11 @@ def test_what_the_cache_gets_is_the_range_of_the_estimate():
         ("same on H200", ("Set:", "Device H200"), ()),
         ("now 0.33", ("Set:", "vLLM version 0.33"), ()),
         ("qwen3-next 80b a3b instruct on 2xH100", ("A description of qwen3-next-80b-a3b",), ()),
-        ("glm 4.6 on 8xH200", ("Nearest model: glm-4.7.",), ("Nearest devices",)),
+        (
+            "glm 4.6 on 8xH200",
+            ("The model 'glm 4.6' is not known here. Nearest: glm-4.7",),
+            ("Nearest devices",),
+        ),
         ("how do I reduce padding?", ("Gain: 146.81 MiB per request (-40%), padding 0.19 %",), ()),
         ("how can I get more concurrency?", ("Apply KV-cache dtype fp8",), ("Prefix caching on",)),
         ("64 GB of host memory: does offload pay?", ("host memory",), ("2 x",)),

@@ -23,6 +23,8 @@ from workbench.views.units import bytes_text, counted, range_text, short_bytes_t
 
 HOST_BYTES = 64 * 2**30
 """The host memory that the lab of offload starts with."""
+LARGE_SHARE = 10
+"""What one token takes is worth a word from a tenth of the request's bytes on."""
 FEW_BLOCKS = 3
 """Of a pool whose memory is not known."""
 
@@ -135,7 +137,13 @@ def _request(_question: Question, plan: Plan, length: int) -> str:
         return ""
     engine = "" if plan.settings.tensor_parallel == 1 else ", of all GPUs of its engine together"
     size = short_bytes_text(found.request_bytes)
-    return f"One request of {tokens_text(length)} takes {size} of the KV cache{engine}."
+    least = answers(plan, 1).request_bytes or 0
+    floor = (
+        f" Even one token takes {short_bytes_text(least)}: every group of layers holds a block."
+        if LARGE_SHARE * least > found.request_bytes
+        else ""
+    )
+    return f"One request of {tokens_text(length)} takes {size} of the KV cache{engine}.{floor}"
 
 
 def _token(_question: Question, plan: Plan, _length: int) -> str:

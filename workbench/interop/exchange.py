@@ -17,6 +17,7 @@ from workbench.interop.commands.command_line import read_command
 from workbench.interop.commands.sweep_params import serve_params
 from workbench.interop.design import MAX_DESIGN_BYTES, Design, design_of, differences, read_design
 from workbench.interop.flex_settings import FlexDevice
+from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.logs.explain import explain_log as explain
 from workbench.interop.logs.report import LogReport
 from workbench.interop.logs.text import MAX_LOG_BYTES, START_IS_ENOUGH, decoded
@@ -98,6 +99,23 @@ def explain_log(
         model = catalog_name(model) or (model if same is None else same.name)
         load_model(model)
     return explain(text, lambda fields: resolve(Scenario.from_dict(fields)), model, progress)
+
+
+BLOCK_LINE = "INFO Setting attention block size to {} tokens to ensure that"
+PADDING_LINE = "INFO Padding mamba page size by {:.2f}% to ensure that mamba page size and"
+
+
+def scenes_with_block(
+    tokens: int, padding_percent: float | None, model: str | None
+) -> tuple[CandidateScenario, ...]:
+    """Return scenarios of a model, or of any, with a block size, and with its padding if any have.
+
+    They are those of a log in which vLLM says so.
+    """
+    block = BLOCK_LINE.format(tokens)
+    padding = [] if padding_percent is None else [PADDING_LINE.format(padding_percent)]
+    logs = ("\n".join((block, *more)) for more in (padding, ()))
+    return next(filter(None, (explain_log(log, model).scenes for log in logs)), ())
 
 
 @dataclass(frozen=True, slots=True)

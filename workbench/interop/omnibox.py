@@ -10,8 +10,9 @@ from workbench.core.errors import NEAREST, ConfigError, ScenarioError, Workbench
 from workbench.interop.commands.command_line import read_command
 from workbench.interop.comparison import read_comparison
 from workbench.interop.description import Description, read_description
-from workbench.interop.exchange import explain_log, from_vllm_command
+from workbench.interop.exchange import explain_log, from_vllm_command, scenes_with_block
 from workbench.interop.logs.candidates import CandidateScenario
+from workbench.interop.logs.explain import has_messages
 from workbench.interop.orders import read_order
 from workbench.interop.questions import ANSWERED, Question, read_question
 from workbench.interop.said import MODEL_FIELD, said_words, words_of
@@ -35,9 +36,6 @@ OF_THE_MACHINE = (
 )
 """Fields of the present scenario that a command line does not contain."""
 
-BLOCK_LINE = "INFO Setting attention block size to {} tokens to ensure that"
-PADDING_LINE = "INFO Padding mamba page size by {:.2f}% to ensure that mamba page size and"
-"""What vLLM logs of a block size, and of its padding."""
 PASTED_CONFIG = "The pasted config.json"
 HELP = ("", "help", "?")
 WANTED = (
@@ -160,10 +158,7 @@ def _with_block(found: Question, present: Scenario) -> tuple[CandidateScenario, 
     ):
         return ()
     named = found.said.fields.get(MODEL_FIELD)
-    block = BLOCK_LINE.format(found.block_tokens)
-    padding = [] if found.padding is None else [PADDING_LINE.format(found.padding)]
-    logs = ("\n".join((block, *more)) for more in (padding, ()))
-    return next(filter(None, (explain_log(log, named).scenes for log in logs)), ())
+    return scenes_with_block(found.block_tokens, found.padding, named)
 
 
 def _with(present: Scenario, said: Description) -> Scenario:
@@ -196,6 +191,8 @@ def _description(text: str, present: Scenario) -> Understood | None:
     try:
         described = None if "\n" in text else read_description(text)
     except ScenarioError:
+        if has_messages(text):
+            return None
         if "," not in text and (question := _question(text, present, loosely=True)):
             return question
         raise

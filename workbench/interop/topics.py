@@ -52,6 +52,11 @@ VERSIONS = Topic(
 )
 CAPACITY = "Groups and capacity"
 NAMES = (words for words, name in LABELS.items() if not words.isalpha() and name != "block_size")
+A_REQUEST = (
+    r"footprint|(?:requests?|prompts?|users?) (?:(?:of|with) (?:\S+ ){1,2}(?:tokens? )?)?"
+    r"(?:costs?|takes?|uses?|needs?)|costs? (?:of )?(?:a|one|each) (?:\S+ ){0,3}(?:request|prompt)"
+)
+"""Words for what one request takes."""
 FIELD_NAMES = "|".join(map(re.escape, sorted(NAMES, key=len, reverse=True)))
 """Names of several words: single ones are in other sentences, too, and blocks have a topic."""
 STEPS = Topic(r"(?:all|which|show|the|explain) (?:the )?steps?|step \d+", "why")
@@ -83,8 +88,8 @@ TOPICS = (
     Topic(r"sweeps?|sweeping|pareto|grid search", "what_if", "Sweeps"),
     Topic(r"hits?|hitting|prefix\w*|(?<!kv[ -])cach(?:e|es|ed|ing)|reus\w+", "hits", "Prefix hits"),
     Topic(
-        r"how (?:many|much)|kv[ -]cache (?:size|memory)|tokens? of (?:the )?(?:kv[ -]?)?cache|"
-        r"per token",
+        rf"how (?:many|much)|{A_REQUEST}|kv[ -]cache (?:size|memory)|per token|"
+        r"tokens? of (?:the )?(?:kv[ -]?)?cache",
         "fits",
         CAPACITY,
     ),
@@ -114,7 +119,11 @@ TOPICS = (
 )
 """The first that fits is taken: the special ones, the four answers, then any other change."""
 
-LENGTH = re.compile(r"(?<![\w.,])(?:(\d[\d,.]*[km])\b|(\d[\d,]{2,})[ -]tokens?\b)", re.IGNORECASE)
+LENGTH = re.compile(
+    r"(?<![\w.,])(?:(\d[\d,.]*[km])\b|(\d[\d,]{2,})[ -]tokens?\b|"
+    r"(?:request|prompt)s? (?:of|with) (\d[\d,]*)\b|(\d[\d,]*)[ -]tokens? (?:request|prompt))",
+    re.IGNORECASE,
+)
 """A request length in a question that is not about a block; drafts are fewer tokens."""
 OF_LENGTH = r"context|length|model len\w*|prompts?|requests?"
 NOT_DEVICES = r"requests|prompts|tokens|users|blocks|bytes|layers"
@@ -133,7 +142,7 @@ SPECIAL = {
     rf"how many (?!(?:\w+ ){{0,2}}(?:{NOT_DEVICES}))(?:\w+ ){{1,3}}(?:for|do|to|are)|"
     r"(?:memory|vram) (?:do|does|is|i|we|to) .*(?:need|run|serve)",
     "request": r"(?:memory|bytes|gib|gb|vram|size|cache) .*(?:requests?|prompts?|users?|context)|"
-    r"(?:requests?|prompts?|users?) (?:use|takes?|needs?|costs?)",
+    + A_REQUEST,
 }
 """Kind of question -> words for it; each has an answer of its own."""
 MEMORY = r"(?<![\w.])(\d{1,3}) ?(?:gb|gib|g)\b(?= .*\b(?:gpus?|cards?|vram|devices?)\b)"

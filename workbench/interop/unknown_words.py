@@ -25,10 +25,13 @@ def one_of_family(phrase: str) -> ScenarioError:
 def not_known(name: str) -> ScenarioError:
     """Return the error for what looks like the name of a model or a device."""
     near = _nearest(name)
-    message = (
-        f"{shown(name)} is not known: neither a model of the catalog nor a device.{_listed(near)} "
-        "Of another model, enter its Hub id (owner/name) or paste its config.json."
+    is_device = bool(near) and near[0] in DEVICES
+    what, other = (
+        ("device", "Of another device, set its compute capability and its memory.")
+        if is_device
+        else ("model", "Of another model, enter its Hub id (owner/name) or paste its config.json.")
     )
+    message = f"The {what} {shown(name)} is not known here.{_listed(near)} {other}"
     return ScenarioError("unknown_name", message, operands={PHRASE: name, NEAREST: near})
 
 

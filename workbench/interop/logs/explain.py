@@ -58,6 +58,11 @@ def explain_log(
     return replace(reports[-1], servers=servers)
 
 
+def has_messages(text: str) -> bool:
+    """Return whether a line of a text is a known message."""
+    return bool(find_messages(lines_of(text, numbered_lines)))
+
+
 def large_lines(text: str, progress: Progress | None = None) -> list[tuple[int, str]]:
     """Return the lines of a large log that can matter, with their numbers."""
     words = {entry.begins for entry in MESSAGES.values()}
