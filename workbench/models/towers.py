@@ -1,11 +1,13 @@
 """The heads of towers for images and sound, which ranks must divide."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from workbench.core.ranks import Tower
 from workbench.models.fields import Fields
 from workbench.models.listed import listed_name
+from workbench.models.quantization import stated_quantization
 
 BY_TYPE = {
     **dict.fromkeys(("clip_vision_model", "siglip_vision_model"), 12),
@@ -17,10 +19,11 @@ HEADS = (
     "heads",
 )
 """What the descriptions of towers call their heads."""
-WIDTHS = ("intermediate_size", "vt_intermediate_size")
+WIDTHS = ("intermediate_size", "vt_intermediate_size", "encoder_ffn_dim")
+SIZES = ("hidden_size", "embed_dim", "d_model")
 IMAGES, SOUND, OMNI = "vision_config", "audio_config", "thinker_config/"
 PLACES = {
-    **dict.fromkeys(("Bagel", "Molmo2", "Ovis2_5", "Ovis2_6"), ("vit_config",)),
+    **dict.fromkeys(("Bagel", "Molmo2", "Ovis2_5", "Ovis2_6", "Ovis2_6_Moe"), ("vit_config",)),
     **dict.fromkeys(("FunAudioChat", "GlmAsr", "MossTranscribeDiarize"), (SOUND,)),
     **dict.fromkeys(("UltravoxModel", "Voxtral"), (SOUND,)),
     **dict.fromkeys(("Qwen3ASR", "Qwen3ASRRealtimeGeneration"), (OMNI + SOUND,)),
@@ -78,6 +81,16 @@ WORDS = {
     **dict.fromkeys(STEP, "embed_dim must be divisible by num_heads"),
 }
 """What vLLM says to heads that ranks do not divide."""
+LISTS = ("ignored_layers", "modules_to_not_convert", "ignore")
+EXCLUDED = re.compile(r"vis|vit|vpm|apm|tower|image|audio|speech|siglip|clip|encoder")
+"""Words in the names of layers that a checkpoint keeps plain, by which it means a tower."""
+PLAIN_TOWERS = frozenset(
+    {
+        *("KananaV", "KimiK25", "KimiK3", "Llama4", "Qwen2VL", ROTATED, "Step3VL", "Tarsier2"),
+        "UltravoxModel",
+    }
+)
+"""Those whose tower does not get the checkpoint's description, or has other layers."""
 ENDINGS = ("ForConditionalGeneration", "ForCausalLM")
 
 
@@ -104,17 +117,29 @@ def _described(fields: Fields, name: str, path: str) -> Tower | None:
     if not isinstance(place, Mapping):
         place = {}
     heads = _first(place, HEADS) or BY_TYPE.get(str(place.get("model_type", name)))
-    width = _first(place, WIDTHS) if name in GATED | PLAIN else None
+    inner, size = _first(place, WIDTHS), _first(place, SIZES)
     if type(heads) is not int or heads < 1:
         return None
     hidden = place.get("hidden_size") if name == ROTATED else None
+    is_plain = name in PLAIN_TOWERS or path == OMNI + SOUND
     return Tower(
         heads,
         words=WORDS[name],
-        width=width if type(width) is int else 0,
+        width=inner if name in GATED | PLAIN and type(inner) is int else 0,
+        quantized=(0, 0) if is_plain else _quantized(fields, size, inner),
         has_gate=name in GATED,
         rotated_size=hidden // heads if type(hidden) is int else 0,
     )
+
+
+def _quantized(fields: Fields, *sizes: object) -> tuple[int, int]:
+    """Return the sizes of a tower that a checkpoint stores as it stores other layers, else 0."""
+    stated = stated_quantization(fields)
+    lists = [] if stated is None else [stated[key] for key in LISTS if stated.get(key)]
+    if stated is None or EXCLUDED.search(str(lists)):
+        return 0, 0
+    hidden, inner = (size if type(size) is int else 0 for size in sizes)
+    return hidden, inner
 
 
 def _first(place: Mapping[str, Any], names: tuple[str, ...]) -> Any:

@@ -79,6 +79,7 @@ def weight_blocks(run: WorkingPlan) -> None:
     if run.model.architecture in run.rules.model_registry.run_by_transformers:
         # MoEMixin.recursive_replace builds experts before any other layer
         parts.sort(key=lambda part: part.experts == 1)
+    parts = [*_tower_parts(run, parts), *parts]
     if (cut := _first_cut(run, parts, split)) is None:
         return
     part, size, block, text = cut
@@ -93,6 +94,18 @@ def weight_blocks(run: WorkingPlan) -> None:
         left=size % block,
         advice=nearest if valid else "No number of ranks avoids that.",
     )
+
+
+def _tower_parts(run: WorkingPlan, parts: list[Part]) -> Iterator[Part]:
+    """Yield what towers whose weights are in blocks or groups, too, divide by their inputs."""
+    # Some classes keep AWQ and GPTQ from their towers (`_maybe_ignore_quant_config`).
+    formats = (part.stored for part in parts if part.experts == 1 and part.stored is not None)
+    stored = next(formats, None)
+    has_blocks = stored is not None and (stored.is_square or run.model.quantization == COMPRESSED)
+    for tower in run.model.towers if has_blocks else ():
+        for what, size in zip(("attention", "MLP"), tower.quantized, strict=True):
+            if size:
+                yield Part(f"the tower's {what}", ((1, 1),), size, ROW, stored=stored)
 
 
 def expert_split(run: WorkingPlan) -> None:
