@@ -70,6 +70,7 @@ DRAFTED = {
     "speculative_method": "eagle3",
     "num_speculative_tokens": 1,
 }
+GROUPS = {"bits": 4, "group_size": 128, "sym": True}
 FLASH = {
     "model": "qwen3.5-9b",
     "rules": "0.33",
@@ -93,6 +94,19 @@ MLLAMA = {
 LING_2_5 = bailing_hybrid(architectures=["BailingMoeV2_5ForCausalLM"], group_norm_size=4)
 
 PROBLEMS = [
+    pytest.param(
+        {
+            "model": catalog_config("qwen3.6-27b")
+            | {"quantization_config": GROUPS | {"quant_method": "auto-round"}},
+            "platform": "rocm",
+            "tensor_parallel": 8,
+            "rules": "0.33",
+        },
+        "no_weight_kernel",
+        "Failed to find a kernel that can implement the WNA16 linear layer.",
+        {"platform": "cuda"},
+        id="rows-that-do-not-fill-words",
+    ),
     pytest.param(
         FLASH | {"draft_model": FLASH["draft_model"] | {"dflash_config": {}}},
         "drafter_field_missing",
@@ -1402,6 +1416,17 @@ REFUSALS = [
         "Unknown ModelOpt quant algo: MIXED_PRECISION",
         {"rules": "0.33"},
         id="algorithm-of-a-later-version",
+    ),
+    pytest.param(
+        {
+            "model": llama(quantization_config=GROUPS | {"quant_method": "auto-round"}),
+            "platform": "rocm",
+            "rules": "0.23",
+        },
+        "quantization_not_on_platform",
+        "inc quantization is currently not supported in rocm.",
+        {"platform": "cuda"},
+        id="auto-round-goes-by-another-name",
     ),
     pytest.param(
         {

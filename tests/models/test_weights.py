@@ -17,7 +17,7 @@ from workbench.core.formats import Format
 from workbench.core.groups.pipeline import ALL, layers_of_stages
 from workbench.core.model import DEFAULT_MAX_MODEL_LEN
 from workbench.core.published import digest
-from workbench.core.ranks import Split, split_of
+from workbench.core.ranks import Split, repeated_gates, split_of
 from workbench.core.versions import RULE_SETS
 from workbench.core.weights import LENGTH, NO_WEIGHTS, STEP, Part
 from workbench.core.working_plan import UntracedPlan
@@ -66,7 +66,11 @@ def test_bytes_of_every_rank_are_vllms(line):
             LENGTH: RECORDED_LENGTH,
             STEP: RECORDED_STEP,
         }
-        split = Split(answer["tensor_parallel"], paddings=paddings_of(answer))
+        split = Split(
+            answer["tensor_parallel"],
+            repeated=repeated_gates(model, "cuda"),
+            paddings=paddings_of(answer),
+        )
         size = model.weights.size(split, "bfloat16", copies)
         recorded = sum(answer[f"{part}_bytes"] for part in ("parameter", "buffer", "vision"))
         assert size == recorded, answer

@@ -16,6 +16,8 @@ class Stored(NamedTuple):
 
     part: Part
     method: str
+    outputs: int
+    """Of one rank."""
     inputs: int
     """Of one rank."""
     dtype: str = "bfloat16"
@@ -104,6 +106,24 @@ def bytes_on_rocm(*methods: str) -> MissingKernel:
     )
 
 
+def unpackable_on_rocm(*methods: str) -> MissingKernel:
+    """Return that ROCm has no kernel for integers of 4 bits whose rows do not fill words."""
+
+    def is_missing(_place: Place, stored: Stored) -> bool:
+        found = stored.part.stored
+        is_packed = stored.is_integer_linear and found is not None and found.bits == 4
+        return is_packed and stored.method in methods and stored.outputs % VALUES_OF_WORD != 0
+
+    return MissingKernel(
+        platforms=("rocm",),
+        what="in integers of 4 bits, of which a rank has rows that do not fill words of 32 bits,",
+        devices="fewer ranks, or CUDA",
+        vllm_text=NO_GROUPS_LINEAR,
+        is_missing=is_missing,
+    )
+
+
+VALUES_OF_WORD = 8
 FP4_WITHOUT_INPUTS = MissingKernel(
     platforms=("rocm", "xpu", "cpu"),
     what="in NVFP4 without quantized inputs",

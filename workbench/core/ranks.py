@@ -79,6 +79,11 @@ class Padding(NamedTuple):
         )
 
 
+GATES = "gates of delta nets"
+OF_MARLIN = frozenset({"awq", "gptq", "auto-round"})
+"""Methods of checkpoints whose linear layers Marlin runs on CUDA."""
+
+
 class Split(NamedTuple):
     """Among how many ranks the layers of a model are divided."""
 
@@ -89,7 +94,7 @@ class Split(NamedTuple):
     keeps_experts: bool = False
     """A rank has some routed experts whole, instead of a share of each (expert parallelism)."""
     repeated: frozenset[str] = frozenset()
-    """Of `SHARED_EXPERT` and `ONE_STAGE`: layers that every rank has whole, for its own tokens."""
+    """Of `SHARED_EXPERT`, `ONE_STAGE` and `GATES`: layers that every rank has whole."""
     paddings: tuple[Padding, ...] = ()
     """Of routed experts, on the device."""
 
@@ -116,7 +121,15 @@ def split_of(plan: Plan, **changes: Any) -> Split:
         staged = of("pipeline_parallel") > 1
         repeated = plan.rules.repeated_layers - ({ONE_STAGE} if staged else set())
     paddings = tuple(one for one in plan.rules.expert_paddings if one.is_used(plan))
+    repeated |= repeated_gates(plan.model, plan.platform.name)
     return Split(ranks, engines, keeps, repeated, paddings)
+
+
+def repeated_gates(model: Model, platform: str) -> frozenset[str]:
+    """Return `GATES` where Marlin's kernels need more of them than a rank's share."""
+    # QwenGatedDeltaNetAttention.maybe_disable_tp, 0.23 and 0.33
+    is_marlin = platform == "cuda" and model.quantization in OF_MARLIN
+    return frozenset({GATES}) if is_marlin else frozenset()
 
 
 def ranks_of(settings: Settings) -> int:

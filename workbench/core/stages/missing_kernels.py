@@ -15,9 +15,10 @@ def missing_kernels(run: WorkingPlan) -> None:
         return
     split = split_of(run)
     shares = [
-        Stored(part, method, part.share(split)[1], run.model_dtype)
+        Stored(part, method, sum(outputs), inputs, run.model_dtype)
         for part in quantized_parts(run.model.weights)
         if part.fits(split)
+        for outputs, inputs in (part.share(split),)
     ]
     for one in known:
         part = next((found.part for found in shares if one.is_missing(place, found)), None)

@@ -60,6 +60,7 @@ def weight_algorithm(run: WorkingPlan) -> None:
 def weight_platform(run: WorkingPlan) -> None:
     """Refuse a method of quantization that the platform does not list."""
     method, platform = loading_method(run), run.platform.name
+    method = "inc" if method == "auto-round" else method  # INCConfig.override_quantization_method
     if method not in run.rules.unlisted_methods.get(platform, ()):
         return
     raise run.refusal(

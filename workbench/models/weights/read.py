@@ -5,6 +5,7 @@ from pathlib import Path
 
 from workbench.core.errors import Refused
 from workbench.core.model import Model
+from workbench.core.pooling import pools
 from workbench.core.weights import (
     EMBEDDING,
     EVERY,
@@ -32,6 +33,7 @@ from workbench.models.weights.parts import (
     vocabulary,
     whole,
 )
+from workbench.models.weights.pooled import scores
 from workbench.models.weights.positions import placed, positions
 from workbench.models.weights.scheme import read_scheme
 from workbench.models.weights.stored import Unknown
@@ -177,11 +179,6 @@ def _kind(config: Config) -> str:
     return config.fields.model_type or config.model.model_type
 
 
-def _unknown_head(model: Model) -> str:
-    pooling = model.pooling
-    return "" if pooling is None else f"the last layer of {pooling.name} is not described"
-
-
 def _whole(config: Config, found: Collected) -> Weights:
     kind, model = _kind(config), config.model
     layer = LAYERS.get(kind) or HYBRIDS.get(kind) or NEWER.get(kind)
@@ -199,7 +196,11 @@ def _whole(config: Config, found: Collected) -> Weights:
         found.add("", [embedding], EVERY)
     else:
         found.add("", [embedding], FIRST, *(LAST,) * is_tied)
-    if not is_tied:
+    pooled: tuple[Part, ...] | None = ()
+    if pools(model.pooling):
+        pooled = scores(config, found)
+        found.add("", pooled or (), LAST)
+    elif not is_tied:
         head = vocabulary(HEAD, rows, config.hidden)
         stored = None if kind in PLAIN_HEAD else found.scheme.format_of_head(HEAD)
         head = head._replace(dtype="float32" if kind in FLOAT_HEAD else None, stored=stored)
@@ -207,7 +208,12 @@ def _whole(config: Config, found: Collected) -> Weights:
         found.add("", [head], EVERY if kind in EVERY_END | EVERY_HEAD else LAST)
     tower = vision(config)
     # the layers are known without it, and what ranks and kernels do with them
-    unknown = f"the tower for images of {model.architecture} is not described"
+    unknown = ""
+    if tower is None:
+        unknown = f"the tower for images of {model.architecture} is not described"
+    elif pooled is None:
+        name = model.pooling and model.pooling.name
+        unknown = f"the last layer of {name} is not described"
     last = norms(config, kind not in WITHOUT_NORM, bias=kind in NORM_BIAS)
     found.add("", last, EVERY if kind in EVERY_END else LAST)
     for table, place in placed(config):
@@ -216,7 +222,7 @@ def _whole(config: Config, found: Collected) -> Weights:
     experts = config.size(*EXPERTS_PER_TOKEN, default=0)
     return Weights(
         parts=found.counts,
-        unknown=unknown if tower is None else _unknown_head(model),
+        unknown=unknown,
         vocabulary=vocabulary("", rows, 1).outputs[0][0],
         has_tower=bool(tower),
         # transformers 5 writes the defaults of experts for models that have none.

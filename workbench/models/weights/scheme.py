@@ -1,5 +1,6 @@
 """Which layers a checkpoint stores quantized, and in which format: one reader per method."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -52,6 +53,11 @@ EARLIER_FORMATS: dict[Format | None, Format | None] = {FP4_ALONE: FP4_ALONE._rep
 ORDER, SORTED = 4, 8
 """Bytes per input in 0.23, whether a file orders groups by their activations or not: of the order
 of a linear layer, and of that of experts and its inverse."""
+PACKINGS = {"auto_round:auto_gptq": "gptq", "auto_round:auto_awq": "awq"}
+"""How AutoRound packs integers -> the method that has the same format."""
+PLAIN_BITS = 16
+SPECIAL = re.compile(r"[*+?^$()\[\]{}|\\]")
+"""What makes a name of AutoRound's an expression."""
 DEEPSEEK_V4 = "deepseek_v4"
 FOUR = ((4, None),)
 MODELOPT_SCALES = {PLAIN: FOUR, LATENT: FOUR}
@@ -165,6 +171,28 @@ def _integer(config: Mapping[str, Any]) -> Scheme:
     return Scheme(linear=stored, experts=experts, excludes=unlisted(texts(modules)), earlier=orders)
 
 
+def _auto_round(config: Mapping[str, Any]) -> Scheme:
+    """Return the formats of AutoRound: GPTQ or AWQ, but for the layers that the file excepts."""
+    # INCConfig.get_layer_config, 0.23 and 0.33
+    packing = config.get("packing_format", "auto_round:auto_gptq")
+    if packing not in PACKINGS:
+        raise Unknown(f"AutoRound's packing_format {str(packing)[:40]!r} is not described")
+    extra = config.get("extra_config") or {}
+    differ = {
+        name: one for name, one in extra.items() if one.get("bits", config["bits"]) < PLAIN_BITS
+    }
+    if any(config.get(key) != value for one in differ.values() for key, value in one.items()):
+        raise Unknown("AutoRound's formats of single layers are not described")
+    plain = [f"re:.*{one}" if SPECIAL.search(one) else one for one in extra.keys() - differ.keys()]
+    blocks = config.get("block_name_to_quantize") or config.get("to_quant_block_names") or []
+    within = tuple(texts(blocks.split(",") if isinstance(blocks, str) else blocks))
+    is_plain = expressions(texts(plain))
+    experts = exact(texts([one for one in plain if "experts" in one]))
+    return _integer({**config, "quant_method": PACKINGS[packing]})._replace(
+        excludes=lambda path: is_plain(path) or experts(path) or not path.startswith(within or "")
+    )
+
+
 def _compressed(config: Mapping[str, Any]) -> Scheme:
     groups = config.get("config_groups")
     if not isinstance(groups, Mapping) or len(groups) != 1:
@@ -215,6 +243,7 @@ METHODS: dict[str, Callable[[Mapping[str, Any]], Scheme]] = {
     "mxfp4": _mxfp4,
     "awq": _integer,
     "gptq": _integer,
+    "auto-round": _auto_round,
     "compressed-tensors": _compressed,
 }
 """quant_method -> its reader."""

@@ -1,5 +1,6 @@
 """Weights of SSM layers: Mamba, Mamba-2, gated delta nets, Kimi's, short convolutions."""
 
+from workbench.core.ranks import GATES
 from workbench.core.weights import EARLIER, LATER, Part
 from workbench.models.weights.parts import Config, Unit, column, cut, row, whole
 
@@ -66,11 +67,12 @@ def delta_net(config: Config) -> list[Part]:
     keys = (state.num_key_heads, state.key_head_dim)
     values, heads = (state.num_value_heads, state.value_head_dim), (state.num_value_heads, 1)
     qkvz, ba = [keys, keys, values, values], [heads, heads]
+    gates = GATES
     if config.model.model_type in INTERLEAVED:
-        qkvz, ba = [_joined(qkvz)], [_joined(ba)]
+        qkvz, ba, gates = [_joined(qkvz)], [_joined(ba)], ""
     return [
         column("linear_attn.in_proj_qkvz", *qkvz, inputs=config.hidden),
-        column("linear_attn.in_proj_ba", *ba, inputs=config.hidden),
+        column("linear_attn.in_proj_ba", *ba, inputs=config.hidden, repeated=gates),
         cut("linear_attn.conv1d", keys, keys, values, inputs=state.conv_kernel),
         cut("linear_attn.dt_bias", heads),
         cut("linear_attn.A_log", heads, dtype="float32"),
@@ -87,7 +89,7 @@ def _joined(units: list[tuple[int, int]]) -> tuple[int, int]:
 def olmo_delta_net(config: Config) -> list[Part]:
     """Return a gated delta net of OLMo's, whose logarithms are in the model's dtype."""
     *parts, out = delta_net(config)
-    return [*(part._replace(dtype=None) for part in parts), out]
+    return [*(part._replace(dtype=None, repeated="") for part in parts), out]
 
 
 def kimi_delta(config: Config) -> list[Part]:

@@ -19,6 +19,7 @@ from workbench.core.missing_kernels import (
     MissingKernel,
     Stored,
     bytes_on_rocm,
+    unpackable_on_rocm,
 )
 from workbench.core.online import MXFP4, Place
 from workbench.core.ranks import Padding
@@ -60,6 +61,7 @@ MISSING_KERNELS = (
     # ModelOptNvFp4W4A16LinearMethod makes Marlin's kernel without the question: a bare assertion
     _fp4_alone("", of_modelopt=True),
     bytes_on_rocm(COMPRESSED),
+    unpackable_on_rocm(COMPRESSED),
     MissingKernel(
         platforms=("rocm", "xpu", "cpu"),
         what="in int8",

@@ -26,6 +26,7 @@ PADDINGS = (
 MISSING_KERNELS = (
     missing_kernels.FP4_WITHOUT_INPUTS,
     missing_kernels.bytes_on_rocm(described.COMPRESSED, described.GPTQ),
+    missing_kernels.unpackable_on_rocm(described.COMPRESSED, described.GPTQ, "auto-round"),
     missing_kernels.MissingKernel(
         platforms=("rocm",),
         what="in fp8 without blocks",
