@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.models.configs import gemma3, llama, nemotron_h, nemotron_nas
 from workbench.core.capacity.occupancy import pool_use, requests_that_fit, waste
-from workbench.core.groups.cache_spec import CacheSpec, NoSingleTypeError
+from workbench.core.groups.cache_spec import CacheSpec, NoSingleTypeError, promoted
 from workbench.core.groups.decision import group_layers
 from workbench.core.groups.grouping import Group
 from workbench.core.groups.of_plan import common_layouts
@@ -80,6 +80,14 @@ def test_windows_of_every_rank_are_kept_whole_apart_from_what_ranks_share():
         "own": 1,
         "window": 1,
     }
+
+
+@pytest.mark.parametrize("padded", [5_000, 16_384, 20_000])
+def test_0_33_keeps_the_padding_of_a_window_that_takes_a_larger_block(padded):
+    specs = {"full": FULL.with_block(64), "window": SLIDING.padded(padded)}
+    window = promoted(specs, V0_33.groups)["window"]
+    assert (window.block_size, window.content_bytes) == (64, 16_384)
+    assert window.page_size_bytes == max(padded, 16_384)
 
 
 @pytest.mark.parametrize("rules", [V0_23.groups, V0_33.groups], ids=["0.23", "0.33"])
