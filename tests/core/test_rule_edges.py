@@ -232,6 +232,15 @@ def test_xpu_has_a_kernel_for_blocks_of_fp8_of_each_method(method, rules, is_mis
     assert ("no_weight_kernel" in codes(model=model, platform="xpu", rules=rules)) == is_missing
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("block", [None, [128, 128]])
+def test_of_fp8_weights_a_cpu_refuses_blocks_with_float16_alone(dtype, block):
+    weights = {"quant_method": "fp8", "weight_block_size": block}
+    model = {**catalog_config("qwen3-8b"), "quantization_config": weights}
+    found = codes(model=model, platform="cpu", dtype=dtype)
+    assert ("no_weight_kernel" in found) == (block is not None and dtype == "float16")
+
+
 def test_of_the_ranks_the_neighbours_are_tried():
     plan = wb.resolve(model="qwen3-8b", tensor_parallel=4, kv_cache_memory_bytes=2**34)
     assert not plan.errors
