@@ -16,12 +16,8 @@ from workbench.core.groups.of_plan import (
 )
 from workbench.core.groups.unification import PagesNotUnifiableError
 from workbench.core.rule_set import RULE_SETS
-from workbench.core.runner import model_runner
 from workbench.core.stages.built_backends import built_backends
 from workbench.core.working_plan import WorkingPlan
-
-DRAFTS_OF_HIDDEN_STATES = 1
-"""What `extract_hidden_states` proposes a step."""
 
 
 def groups(run: WorkingPlan) -> None:
@@ -84,33 +80,10 @@ def packed_hidden_states(run: WorkingPlan) -> None:
 
 
 def hidden_states(run: WorkingPlan) -> None:
-    """Check `extract_hidden_states`, which proposes one token per step.
-
-    It needs the size of a hidden state.
-
-    Errors: Refused for a model whose configuration does not name that size.
-    """
-    settings, text = run.settings, ""
-    if not settings.hidden_state_layers:
-        return
-    if run.model.hidden_size is None:
-        raise run.refusal(
-            "hidden_size_unknown", operands={"hidden_state_layers": settings.hidden_state_layers}
-        )
-    if settings.num_speculative_tokens == DRAFTS_OF_HIDDEN_STATES:
-        return
-    if not settings.num_speculative_tokens:
-        text = "Input should be greater than 0"  # of SpeculativeConfig
-    elif model_runner(run) == "v2":
-        text = "extract_hidden_states requires num_speculative_tokens to be 1"
-    run.problem(
-        "hidden_states_need_one_draft",
-        operands={"num_speculative_tokens": settings.num_speculative_tokens},
-        candidates=({"num_speculative_tokens": DRAFTS_OF_HIDDEN_STATES},),
-        vllm_text=text,
-        settings=settings,
-        drafts_of_hidden_states=DRAFTS_OF_HIDDEN_STATES,
-    )
+    """Check that `extract_hidden_states` knows the size of a hidden state. Errors: Refused."""
+    layers = run.settings.hidden_state_layers
+    if layers and run.model.hidden_size is None:
+        raise run.refusal("hidden_size_unknown", operands={"hidden_state_layers": layers})
 
 
 def cache_layout_choice(run: WorkingPlan) -> None:

@@ -34,6 +34,8 @@ SPECULATIVE_METHOD = Rule(
     "the explicit one; else what the draft model's name and class say; else mtp where the "
     "checkpoint has such layers, else ngram",
 )
+DRAFTS_OF_HIDDEN_STATES = 1
+"""What `extract_hidden_states` proposes a step."""
 DRAFT_LENGTH = Rule(
     "draft_max_model_len",
     "Longest request that the draft model follows",
@@ -58,6 +60,7 @@ def speculative_method(run: WorkingPlan) -> None:
         _one_method(run)
         # extracting hidden states is a speculative method too, with a cache of its own
         run.speculative_method = HIDDEN_STATES
+        _one_draft(run)
         check_own_drafts(run, HIDDEN_STATES)
         check_hidden_states(run, HIDDEN_STATES)
         return
@@ -165,6 +168,24 @@ def _one_method(run: WorkingPlan) -> None:
             "hidden_state_layers": run.settings.hidden_state_layers,
         },
         hidden_states=HIDDEN_STATES,
+    )
+
+
+def _one_draft(run: WorkingPlan) -> None:
+    """Check that `extract_hidden_states` proposes one token per step."""
+    tokens = run.settings.num_speculative_tokens
+    if tokens == DRAFTS_OF_HIDDEN_STATES:
+        return
+    text = "extract_hidden_states requires num_speculative_tokens to be 1"
+    if not tokens:
+        text = "Input should be greater than 0"  # SpeculativeConfig, before it reads the method
+    run.problem(
+        "hidden_states_need_one_draft",
+        operands={"num_speculative_tokens": tokens},
+        candidates=({"num_speculative_tokens": DRAFTS_OF_HIDDEN_STATES},),
+        vllm_text=text if not tokens or model_runner(run) == "v2" else "",
+        settings=run.settings,
+        drafts_of_hidden_states=DRAFTS_OF_HIDDEN_STATES,
     )
 
 
