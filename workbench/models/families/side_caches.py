@@ -233,6 +233,7 @@ register(
     _pooled_layers,
     _pooled_state,
     attention=_pooled_attention,
+    names_attention_layers=False,
 )
 register(
     "qwen4_exp",
@@ -244,6 +245,7 @@ register(
     delta_state,
     attention=_qwen4_attention,
     ssm_cache_dtype=delta_state_dtype,
+    names_attention_layers=False,
 )
 
 # Their MTP layers choose tokens, whatever the lists say (force_sparse_attn of MiniMax-M3).
