@@ -48,7 +48,7 @@ def plan_of(model, **settings):
 def test_phase_3_raises_the_block_until_a_page_covers_a_plain_one(
     settings, token_bytes, block_size
 ):
-    plan = plan_of(llama(), rules="0.33", **settings)
+    plan = plan_of(llama(num_hidden_layers=8), rules="0.33", **settings)
     assert plan.block_size == block_size
     assert plan.attention_page_size_bytes == block_size * token_bytes
     raised = block_size > 16

@@ -761,7 +761,7 @@ PROBLEMS = [
     ),
     pytest.param(
         {
-            "model": llama(),
+            "model": llama(num_hidden_layers=8),
             "rules": "0.33",
             "kv_cache_dtype": "turboquant_k8v4",
             "compute_capability": "10.0",

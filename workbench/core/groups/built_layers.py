@@ -111,6 +111,14 @@ def unquantized_layers(plan: Plan) -> frozenset[int]:
     )
 
 
+def quantizes_nothing(plan: Plan) -> bool:
+    """Return whether all attention layers of a stage keep the model's dtype, whatever is set."""
+    unquantized, stage = unquantized_layers(plan), plan.stage_layers
+    built = (layer for layer in plan.model.layers if stage is None or layer.number in stage)
+    own = [layer.number for layer in built if layer.kind != SSM]
+    return bool(own) and unquantized.issuperset(own)
+
+
 def _indexes(plan: Plan) -> list[tuple[Layer, int]]:
     """Return every layer with the number in vLLM's name."""
     # Some drafters count from 0 again, so that one number names two layers.

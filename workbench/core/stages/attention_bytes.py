@@ -10,7 +10,7 @@ from math import lcm
 from workbench.core.arithmetic import cdiv
 from workbench.core.block_sizes import smallest_base
 from workbench.core.dtypes import FLOAT_BYTES, PACKED_DTYPES, TURBOQUANT_BITS
-from workbench.core.groups.built_layers import skips_layers, unquantized_layers
+from workbench.core.groups.built_layers import quantizes_nothing, skips_layers, unquantized_layers
 from workbench.core.groups.cache_spec import ATTENTION_SPECS, MLA_SPEC
 from workbench.core.groups.layer_classes import AS_THE_MODEL
 from workbench.core.groups.layer_specs import layer_specs
@@ -76,11 +76,10 @@ def attention_page(run: WorkingPlan) -> None:
     layers = [layer for layer in run.model.layers if layer.kind != SSM]
     full = (layer for layer in layers if layer.kind == FULL)
     attention = attention.of_layer(next(full, layers[0]))
-    plain = run.rules.keeps_model_dtype(run.model)
     per_token, _formula = run.rules.layer_token_bytes(
         attention,
         attention.kv_heads_per_rank(run.settings.tensor_parallel),
-        AS_THE_MODEL if plain else run.kv_cache_dtype,
+        AS_THE_MODEL if quantizes_nothing(run) else run.kv_cache_dtype,
         run.model_dtype,
         run.backend,
     )

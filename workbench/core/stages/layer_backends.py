@@ -8,7 +8,7 @@ layers of a model may get the same one. Source: `Attention.__init__` of 0.23 and
 from workbench.core.backends import Backend, LayerQuery
 from workbench.core.block_sizes import BlockSize
 from workbench.core.dtypes import TURBOQUANT_BITS
-from workbench.core.groups.built_layers import cache_classes, unquantized_layers
+from workbench.core.groups.built_layers import cache_classes, quantizes_nothing, unquantized_layers
 from workbench.core.groups.layer_classes import AS_THE_MODEL, INDEXER, LayerVariant
 from workbench.core.model import CHUNKED, SLIDING, SSM, Attention
 from workbench.core.stages.backend_choice import not_valid_text, said
@@ -76,6 +76,9 @@ def layer_backends(run: WorkingPlan) -> None:
     plain_ones = [one for (_, is_plain, _), one in chosen.items() if is_plain]
     if plain_ones:
         run.plain_backend = chosen.get((attention, True, False), plain_ones[0])[0]
+        if quantizes_nothing(run):
+            run.backend = run.plain_backend
+            run.supported_kernel_block_sizes = dict(chosen.values())[run.plain_backend]
     # Phase 1 reads the sizes for the largest heads of the model, not for those of the layer.
     companions = [name for name, _sizes in run.backends if name != main.name]
     names, query = [*companions, *(chosen[key][0] for key in keys)], LayerQuery.of(run)
