@@ -260,3 +260,9 @@ def test_the_causal_half_needs_a_newer_version_but_on_xpu(platform, is_barred):
     capability = None if platform == "xpu" else (8, 0)
     query = LayerQuery(platform, capability, Attention(8, 8, 128), 8, "bfloat16", "auto", None)
     assert (needs_newer_version(query) is not None) == is_barred
+
+
+@pytest.mark.parametrize(("model", "order"), [("qwen3-8b", "LHBNC"), ("qwen3.5-4b", "LBHNC")])
+def test_pages_of_two_sizes_are_one_run_of_bytes_each(model, order):
+    plan = wb.resolve(model=model, rules="0.33", platform="rocm", backend="ROCM_ATTN")
+    assert plan.to_dict()["cache_layout"] == order

@@ -58,21 +58,21 @@ class Answers:
 
 
 class Measure(NamedTuple):
-    """One number of the answers that two scenarios are compared by. better: 1 for more, -1."""
+    """One number of the answers that two scenarios are compared by."""
 
     read: Callable[[Answers], float | None]
-    better: int
+    more_is_better: bool
 
 
 STARTING = {NO: 0, YES: 2}
 MEASURES: Mapping[str, Measure] = {
-    "starts": Measure(lambda one: STARTING.get(one.starts, 1), 1),
-    "requests": Measure(lambda one: one.requests_per_device, 1),
-    "request_bytes": Measure(lambda one: one.request_bytes, -1),
+    "starts": Measure(lambda one: STARTING.get(one.starts, 1), True),
+    "requests": Measure(lambda one: one.requests_per_device, True),
+    "request_bytes": Measure(lambda one: one.request_bytes, False),
     # Where no prompt hits, that counts as an endless one: any change to a length is then a gain.
-    "hits": Measure(lambda one: float("inf") if one.hit_tokens is None else one.hit_tokens, -1),
-    "padding": Measure(lambda one: one.padding_percent, -1),
-    "devices": Measure(lambda one: one.devices, -1),
+    "hits": Measure(lambda one: float("inf") if one.hit_tokens is None else one.hit_tokens, False),
+    "padding": Measure(lambda one: one.padding_percent, False),
+    "devices": Measure(lambda one: one.devices, False),
 }
 """Name -> measure, the most important first."""
 

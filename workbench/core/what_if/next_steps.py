@@ -135,7 +135,7 @@ def differences(before: Answers, after: Answers) -> Iterable[Difference]:
             continue
         if old and abs(new - old) < NOTICEABLE * abs(old):
             continue
-        yield Difference(name, old, new, (new > old) == (measure.better > 0))
+        yield Difference(name, old, new, (new > old) == measure.more_is_better)
 
 
 def _is_worth_it(plan: Plan, step: NextStep) -> bool:
@@ -155,6 +155,6 @@ def _rank(step: NextStep, before: Answers, goal: str) -> tuple[float, ...]:
     if old is not None and new is not None and old != new:
         larger = max(abs(old), abs(new))
         # A share of the larger number, since the smaller one may be 0.
-        gain = measure.better * (1.0 if larger == float("inf") else abs(new - old) / larger)
-        gain *= 1 if new > old else -1
+        share = 1.0 if larger == float("inf") else abs(new - old) / larger
+        gain = share if (new > old) == measure.more_is_better else -share
     return (-gain, len(step.costs), -len(step.gains))
