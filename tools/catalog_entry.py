@@ -39,8 +39,8 @@ OMITTED = re.compile(
 )
 EXPERTS = ".experts."
 """In names of modules: one expert says how all of its layer are stored."""
-REQUIRED = {"eos_token_id": "ple_layer_ids"}
-"""Field -> another with which transformers refuses a file without it."""
+REQUIRED = {"eos_token_id": "ple_layer_ids", "dspark_noise_token_id": "dspark_block_size"}
+"""Field -> another with which transformers or vLLM refuses a file without it."""
 
 
 def main() -> None:
