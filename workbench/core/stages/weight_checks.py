@@ -106,7 +106,8 @@ def _tower_parts(run: WorkingPlan, parts: list[Part]) -> Iterator[Part]:
     for tower in run.model.towers if has_blocks else ():
         for what, size in zip(("attention", "MLP"), tower.quantized, strict=True):
             if size:
-                yield Part(f"the tower's {what}", ((1, 1),), size, ROW, stored=stored)
+                name, outputs = f"the tower's {what}", ((1, 1),)
+                yield Part(name=name, outputs=outputs, inputs=size, shard=ROW, stored=stored)
 
 
 def expert_split(run: WorkingPlan) -> None:
