@@ -48,7 +48,7 @@ ASKS = re.compile(
     r"list|models?|supported|smallest|shortest|largest|longest|most|fewest|best|minimum|maximum)\b.*|.*\?",
     re.IGNORECASE,
 )
-NO_QUESTION = re.compile(r"[\n{}=/]|:(?! )|.{161}")
+NO_QUESTION = re.compile(r"[\n{}=/]|:(?! )|.{161}|[a-z](?:Error|Exception): ")
 """In a log, a link, a path or a command; a colon in a sentence has a space after it."""
 DEVICE = re.compile(
     r"(?:[RG]TX|TPU|Gaudi|Radeon|Quadro|Arc)[ -]?(?:[A-Z]{1,3}[ -]?)?\w*\d\w*|MI\d{2,3}\w?|"

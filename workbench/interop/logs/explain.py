@@ -18,6 +18,7 @@ from workbench.interop.logs.find import LoggedMessage, find_messages
 from workbench.interop.logs.large import LARGE_CHARACTERS, Progress, kept_lines
 from workbench.interop.logs.messages import MESSAGES
 from workbench.interop.logs.missing import with_failure
+from workbench.interop.logs.refusals import refusal_messages
 from workbench.interop.logs.report import (
     LogReport,
 )
@@ -47,20 +48,22 @@ def explain_log(
     is_large = len(text) > LARGE_CHARACTERS
     lines = lines_of(text, partial(large_lines, progress=progress) if is_large else numbered_lines)
     total = text.rstrip().count("\n") + 1 if is_large else len(lines)
-    reports = [
-        _explained(part, found, total, resolve, model)
-        for part in servers_of(lines)
-        if (found := find_messages(part))
-    ]
+    found = [(part, find_messages(part)) for part in servers_of(lines)]
+    if not any(messages for _, messages in found):
+        if (engine := other_engine(lines)) is not None:
+            raise _nothing_known(engine, total)
+        found = [(lines, find_messages(lines, refusal_messages()))]
+    reports = [_explained(part, one, total, resolve, model) for part, one in found if one]
     if not reports:
-        raise _nothing_known(other_engine(lines), total)
+        raise _nothing_known(None, total)
     servers = tuple(reports) if len(reports) > 1 else ()
     return replace(reports[-1], servers=servers)
 
 
 def has_messages(text: str) -> bool:
-    """Return whether a line of a text is a known message."""
-    return bool(find_messages(lines_of(text, numbered_lines)))
+    """Return whether a line of a text is a known message, or says what vLLM refuses."""
+    lines = lines_of(text, numbered_lines)
+    return bool(find_messages(lines) or find_messages(lines, refusal_messages()))
 
 
 def large_lines(text: str, progress: Progress | None = None) -> list[tuple[int, str]]:

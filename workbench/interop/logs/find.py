@@ -33,9 +33,14 @@ SHORTEST_BEGINNING = 16
 """Fewest characters at the end of a paste that count as a message that was cut off."""
 
 
-def find_messages(lines: list[Line]) -> tuple[LoggedMessage, ...]:
-    """Return every known message in the order of the log; identical ones of ranks count once."""
-    entries = tuple(MESSAGES.values())
+def find_messages(
+    lines: list[Line], entries: tuple[Message, ...] | None = None
+) -> tuple[LoggedMessage, ...]:
+    """Return every known message in the order of the log; identical ones of ranks count once.
+
+    entries: the messages that are looked for; those of a start by default.
+    """
+    entries = tuple(MESSAGES.values()) if entries is None else entries
     begins = tuple({entry.begins for entry in entries})
     width = width_of(lines)
     found: dict[tuple[Any, ...], LoggedMessage] = {}
