@@ -102,6 +102,18 @@ def _offload(_question: Question, plan: Plan, length: int) -> str:
     )
 
 
+def _chunks(_question: Question, plan: Plan, _length: int) -> str:
+    found = plan.chunks()
+    problem = found.problems[0].message if found.problems else ""
+    if found.chunk_tokens is None:
+        return problem
+    verdict = "is legal" if found.is_legal else "is not"
+    return (
+        f"{found.connector.name}: chunks are multiples of {tokens_text(found.unit_tokens)} here; "
+        f"its default of {tokens_text(found.chunk_tokens)} {verdict}. {problem}"
+    ).strip()
+
+
 def _hits(question: Question, plan: Plan, length: int) -> str:
     """Return what a prompt of the length in question finds again."""
     caching = plan.hits().caching
@@ -237,6 +249,7 @@ ANSWERS: dict[str, Callable[[Question, Plan, int], str]] = {
     "Page bytes": _byte,
     "Prefix hits": _hits,
     "Backends by TP": _backends,
+    "Chunks": _chunks,
     "Offload and transfer": _offload,
     "Kernel sweeps": _speed,
     "Export": lambda _question, plan, _length: plan.to_vllm_command(),

@@ -57,6 +57,8 @@ A_REQUEST = (
     r"(?:costs?|takes?|uses?|needs?)|costs? (?:of )?(?:a|one|each) (?:\S+ ){0,3}(?:request|prompt)"
 )
 """Words for what one request takes."""
+A_TOKEN = r"per (?:one |single )?token|(?:one|a|each|every|single) (?:more |new )?token"
+"""Words for what one token takes."""
 FIELD_NAMES = "|".join(map(re.escape, sorted(NAMES, key=len, reverse=True)))
 """Names of several words: single ones are in other sentences, too, and blocks have a topic."""
 STEPS = Topic(r"(?:all|which|show|the|explain) (?:the )?steps?|step \d+", "why")
@@ -88,7 +90,7 @@ TOPICS = (
     Topic(r"sweeps?|sweeping|pareto|grid search", "what_if", "Sweeps"),
     Topic(r"hits?|hitting|prefix\w*|(?<!kv[ -])cach(?:e|es|ed|ing)|reus\w+", "hits", "Prefix hits"),
     Topic(
-        rf"how (?:many|much)|{A_REQUEST}|kv[ -]cache (?:size|memory)|per token|"
+        rf"how (?:many|much)|{A_REQUEST}|kv[ -]cache (?:size|memory)|{A_TOKEN}|"
         r"tokens? of (?:the )?(?:kv[ -]?)?cache",
         "fits",
         CAPACITY,
@@ -132,7 +134,7 @@ SPECIAL = {
     rf"(?:{TERMS})|(?:{TERMS}) (?:takes?|uses?|needs?|size|memory|bytes|per (?:gpu|rank|device))|"
     rf"^(?:{TERMS})\W*$",
     "groups": r"groups?|padding layers?",
-    "token": r"per (?:one |single )?token",
+    "token": A_TOKEN,
     "cache": r"(?:how much|how big|how large|size of|tokens? of) .*cache|"
     r"cache (?:size|memory)|how many tokens|num_gpu_blocks|(?:number of|how many) blocks",
     "longest": rf"(?:max\w*|longest|largest|full) (?:\w+ )?(?:{OF_LENGTH})|"

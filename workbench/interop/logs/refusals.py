@@ -16,7 +16,7 @@ from workbench.scenario import FIELDS
 PLACE = re.compile(r"\{[^}]*\}|%s")
 """A value in a text."""
 LITERAL = 20
-"""Fewest characters between two values that tell one text from others."""
+"""Fewest characters between two values by which a text differs from others."""
 OF_LIBRARIES = re.compile(
     r"index out of range|modulo by zero|for input of size|invalid literal|bounds for storage|"
     r"element sizes|has no attribute|unexpected keyword"
@@ -26,7 +26,7 @@ OF_LIBRARIES = re.compile(
 
 @cache
 def refusal_messages() -> tuple[Message, ...]:
-    """Return a message per declared text that can be told from others."""
+    """Return a message per declared text that others do not have."""
     # Variants of one refusal have one text.
     return tuple({one.begins: one for one in reversed([*_messages()])}.values())
 
@@ -36,8 +36,8 @@ def _messages() -> Iterator[Message]:
         text = (declared.get("vllm_text") or "").strip()
         literal = PLACE.split(text)
         begins = max(literal, key=len).strip()
-        is_told_apart = len(begins) >= LITERAL and not OF_LIBRARIES.search(text)
-        if is_told_apart and declared.get("severity") != WARNING:
+        is_clear = len(begins) >= LITERAL and not OF_LIBRARIES.search(text)
+        if is_clear and declared.get("severity") != WARNING:
             pattern = r".{1,200}?".join(map(re.escape, literal)).replace(r"\ ", r"\s+")
             yield Message(
                 name=name,
