@@ -52,12 +52,12 @@ VERSIONS = Topic(
 )
 CAPACITY = "Groups and capacity"
 NAMES = (words for words, name in LABELS.items() if not words.isalpha() and name != "block_size")
-A_REQUEST = (
+OF_REQUESTS = (
     r"footprint|(?:requests?|prompts?|users?) (?:(?:of|with) (?:\S+ ){1,2}(?:tokens? )?)?"
     r"(?:costs?|takes?|uses?|needs?)|costs? (?:of )?(?:a|one|each) (?:\S+ ){0,3}(?:request|prompt)"
 )
 """Words for what one request takes."""
-A_TOKEN = r"per (?:one |single )?token|(?:one|a|each|every|single) (?:more |new )?token"
+OF_ONE = r"per (?:one |single )?token|(?:one|a|each|every|single) (?:more |new )?token"
 """Words for what one token takes."""
 FIELD_NAMES = "|".join(map(re.escape, sorted(NAMES, key=len, reverse=True)))
 """Names of several words: single ones are in other sentences, too, and blocks have a topic."""
@@ -90,7 +90,7 @@ TOPICS = (
     Topic(r"sweeps?|sweeping|pareto|grid search", "what_if", "Sweeps"),
     Topic(r"hits?|hitting|prefix\w*|(?<!kv[ -])cach(?:e|es|ed|ing)|reus\w+", "hits", "Prefix hits"),
     Topic(
-        rf"how (?:many|much)|{A_REQUEST}|kv[ -]cache (?:size|memory)|{A_TOKEN}|"
+        rf"how (?:many|much)|{OF_REQUESTS}|kv[ -]cache (?:size|memory)|{OF_ONE}|"
         r"tokens? of (?:the )?(?:kv[ -]?)?cache",
         "fits",
         CAPACITY,
@@ -134,7 +134,7 @@ SPECIAL = {
     rf"(?:{TERMS})|(?:{TERMS}) (?:takes?|uses?|needs?|size|memory|bytes|per (?:gpu|rank|device))|"
     rf"^(?:{TERMS})\W*$",
     "groups": r"groups?|padding layers?",
-    "token": A_TOKEN,
+    "token": OF_ONE,
     "cache": r"(?:how much|how big|how large|size of|tokens? of) .*cache|"
     r"cache (?:size|memory)|how many tokens|num_gpu_blocks|(?:number of|how many) blocks",
     "longest": rf"(?:max\w*|longest|largest|full) (?:\w+ )?(?:{OF_LENGTH})|"
@@ -144,7 +144,7 @@ SPECIAL = {
     rf"how many (?!(?:\w+ ){{0,2}}(?:{NOT_DEVICES}))(?:\w+ ){{1,3}}(?:for|do|to|are)|"
     r"(?:memory|vram) (?:do|does|is|i|we|to) .*(?:need|run|serve)",
     "request": r"(?:memory|bytes|gib|gb|vram|size|cache) .*(?:requests?|prompts?|users?|context)|"
-    + A_REQUEST,
+    + OF_REQUESTS,
 }
 """Kind of question -> words for it; each has an answer of its own."""
 MEMORY = r"(?<![\w.])(\d{1,3}) ?(?:gb|gib|g)\b(?= .*\b(?:gpus?|cards?|vram|devices?)\b)"
