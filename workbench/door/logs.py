@@ -9,7 +9,7 @@ from workbench.door.questions import use_buttons
 from workbench.interop.logs.report import DIFFERS, LogReport
 from workbench.scenario import Scenario
 from workbench.views.door.buttons import button
-from workbench.views.html import Html, bullets, fold, join, tag
+from workbench.views.html import Html, bullets, fold, join, prose, tag
 from workbench.views.logs.table import BECAUSE, failure_html, headline, lines_table
 
 FEW_LINES = 3
@@ -22,7 +22,7 @@ def explained(log: LogReport, present: Scenario) -> Html:
     parts = [failure_html(report["failure"]), _fixes(log), tag("div", tag("b", headline(report)))]
     known = () if log.failure is None else log.failure.missing  # is said with the error
     missing = (f"Missing: {what}." for what in log.missing if what not in known)
-    parts.append(bullets([*_differences(log), *missing]))
+    parts.append(bullets(map(prose, (*_differences(log), *missing))))
     if log.scenario is None:
         parts += [tag("p", line["means"]) for line in report["lines"][:FEW_LINES]]
         parts.append(_advice(log))

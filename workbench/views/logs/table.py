@@ -12,6 +12,7 @@ from workbench.views.html import (
     document,
     fold,
     join,
+    prose,
     records,
     remedies_html,
     stacked,
@@ -107,7 +108,7 @@ def log_html(report: Mapping[str, Any]) -> str:
     return document(
         failure_html(report["failure"], _remedies(report["failure"], changes_text)),
         tag("p", tag("b", headline(report))),
-        tag("p", *notes) if len(notes) == 1 else _list(notes),
+        tag("p", _list(notes)) if len(notes) == 1 else _list(notes),
         *(found if scenarios else ()),
         lines_table(report["lines"]),
     )
@@ -190,5 +191,5 @@ def _explained_by(candidates: list[str]) -> Iterable[Html]:
 
 def _list(texts: Iterable[str]) -> Html:
     """Return one sentence as it is, several as a list."""
-    found = list(texts)
+    found = [prose(text) for text in texts]
     return bullets(found) if len(found) > 1 else join(*found)
