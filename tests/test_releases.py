@@ -12,7 +12,7 @@ from workbench.cli import app
 from workbench.core.versions import DEFAULT, RULE_SETS, V0_33
 from workbench.core.what_if.verification import nearest_rules
 from workbench.door.session import Session
-from workbench.interop.logs.scenario import rules_for
+from workbench.interop.logs.releases import rules_for
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.resolution import resolve
 from workbench.scenario.scenario import random_scenarios

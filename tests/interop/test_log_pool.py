@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import workbench as wb
 from workbench.interop.exchange import explain_log
 from workbench.interop.logs.numbers import pool_of, tokens_before_0_20
+from workbench.interop.logs.releases import rules_for
 from workbench.interop.logs.report import AGREES, READ, UNSURE
-from workbench.interop.logs.scenario import rules_for
 from workbench.models import catalog_names
 
 QWEN = """\
@@ -157,3 +157,14 @@ def test_every_kind_of_layers_prints_its_own_padding(tmp_path, second):
 def test_a_release_in_the_middle_has_the_newer_rules():
     """0.28 has DFlash2, and a hidden state's block is the largest divisor, as in 0.33."""
     assert [rules_for(f"0.{minor}.0")[0] for minor in (27, 28, 29)] == ["0.23", "0.33", "0.33"]
+
+
+def test_a_start_without_a_release_has_the_rules_that_know_its_drafter(tmp_path):
+    path = tmp_path / "dflash2.json"
+    path.write_text(json.dumps(DFLASH2), encoding="utf-8")
+    command, *lines = TWO_PADDINGS.replace("MODEL", str(path)).splitlines()[1:]
+    report = explain_log("\n".join([command, *lines]))
+    assert report.reading.fields["rules"] == "0.33"
+    assert "0.23 refuses it" in report.reading.notes[0]
+    failed = explain_log(f"{command}\nValueError: No available memory for the cache blocks.")
+    assert failed.reading.fields["rules"] == "0.23"

@@ -427,6 +427,7 @@ def test_a_model_without_a_length_accepts_every_length():
         ({"dtype": "torch.bfloat16"}, "bfloat16"),
         ({"dtype": "half"}, "float16"),
         ({"dtype": "float32"}, "bfloat16"),
+        ({"dtype": None, "torch_dtype": "float8_e4m3fn"}, "bfloat16"),
         ({"dtype": None}, "bfloat16"),
     ],
 )

@@ -32,7 +32,12 @@ from workbench.models.served import read_served_architecture
 from workbench.models.towers import read_towers
 from workbench.models.weights.read import read_weights
 
-DTYPE_NAMES = {"float": "float32", "half": "float16", **{name: name for name in FLOAT_BYTES}}
+DTYPE_NAMES = {
+    # _resolve_auto_dtype: vLLM takes the dtype that it prefers for what no platform runs, as well
+    **dict.fromkeys(("float", "float8_e4m3fn", "float8_e5m2"), "float32"),
+    "half": "float16",
+    **{name: name for name in FLOAT_BYTES},
+}
 DEFAULT_CHUNK_SIZE = 2048
 ABSENT = f"the family's default ({KEY} is absent)"
 

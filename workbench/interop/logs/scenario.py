@@ -1,6 +1,5 @@
 """Reconstruct the scenario of a log."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -8,15 +7,14 @@ from typing import Any
 from workbench.core.errors import Refused, WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.trace import show
-from workbench.core.versions import DEFAULT, RULE_SETS
+from workbench.core.versions import DEFAULT
 from workbench.interop.logs.facts import KnownModel, entries, known_model, unfollowed
 from workbench.interop.logs.find import LoggedMessage
 from workbench.interop.logs.numbers import NUMBERS, PRINTED, pool_of
+from workbench.interop.logs.releases import NEWEST, release_of, rules_for
 from workbench.interop.logs.written import MEASURED
 from workbench.scenario import FIELDS
 
-NEWEST_BEFORE_37467 = (0, 18)
-RELEASE = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d+))?(?!\d)")
 Resolve = Callable[[Mapping[str, Any]], Plan]
 """Scenario fields -> plan; WorkbenchError if there is none."""
 
@@ -98,7 +96,20 @@ def reconstruct(
     if not reading.has_arguments:
         reading = replace(reading, notes=(*reading.notes, NO_ARGUMENTS))
     reading = replace(reading, fields={**reading.fields, "model": known.name})
-    return _with_pool(_with_backend(resolved(reading, resolve), seen, resolve), seen, resolve)
+    reading = _by_rules(reading, seen, resolve)
+    return _with_pool(_with_backend(reading, seen, resolve), seen, resolve)
+
+
+def _by_rules(reading: LogReading, seen: list[LoggedMessage], resolve: Resolve) -> LogReading:
+    """Return the same with a plan: of the newest rules if a start without a release needs them."""
+    found = resolved(reading, resolve)
+    is_start = not any(one.message.is_fatal for one in seen)
+    if not isinstance(found.refusal, Refused) or not is_start or release_of(reading.version):
+        return found
+    note = f"The log names no release, and {DEFAULT} refuses it; the rules are those of {NEWEST}."
+    fields = {**reading.fields, "rules": NEWEST}
+    tried = resolved(replace(reading, fields=fields, notes=(note, *reading.notes[1:])), resolve)
+    return found if tried.refusal is not None else tried
 
 
 def _has_arguments(one: LoggedMessage) -> bool:
@@ -257,27 +268,3 @@ def _with_pool(reading: LogReading, seen: list[LoggedMessage], resolve: Resolve)
         notes=(*reading.notes, note),
     )
     return resolved(changed, resolve)
-
-
-def rules_for(version: str | None) -> tuple[str, str]:
-    """Return (name of a rule set, what to know about it; empty if they belong together)."""
-    if version is None:
-        note = f"The log does not contain vLLM's version; the rules are those of {DEFAULT}."
-        return DEFAULT, note
-    found = RELEASE.match(version)
-    if found is None or version.lstrip("v").startswith("0.1.dev"):
-        return DEFAULT, f"{version} is a build without a release number; the rules are {DEFAULT}'s."
-    release = (int(found[1]), int(found[2]))
-    if release <= NEWEST_BEFORE_37467 and "before-37467" in RULE_SETS:
-        return "before-37467", (
-            f"vLLM {version} is older than #37467; its rules are known from reports only."
-        )
-    known = filter(None, map(RELEASE.fullmatch, RULE_SETS))
-    numbered = {(int(one[1]), int(one[2])): one[0] for one in known}
-    nearest = min(numbered, key=lambda one: (abs(one[1] - release[1]), -one[1]))
-    if nearest == release:
-        return numbered[nearest], ""
-    return numbered[nearest], (
-        f"The log is of vLLM {version}; the rules are those of {numbered[nearest]}, the nearest "
-        "that are known here."
-    )
