@@ -143,9 +143,9 @@ class Collected:
             multiple = max(part.multiple, padded)
             changes = stored != part.stored or multiple != part.multiple  # few do
             found = [part._replace(stored=stored, multiple=multiple) if changes else part]
-            if stored in self.scheme.earlier and not part.kind:
+            if stored in self.scheme.earlier and part.kind in {"", EARLIER}:
                 earlier = part._replace(kind=EARLIER, stored=self.scheme.earlier[stored])
-                found = [earlier, found[0]._replace(kind=LATER)]
+                found = [earlier] if part.kind else [earlier, found[0]._replace(kind=LATER)]
             for end, scales in self.scheme.cache_scales.items():
                 if part.name.endswith(end):
                     found += [whole(part.name, n, dtype=dtype) for n, dtype in scales]
