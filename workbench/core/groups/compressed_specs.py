@@ -51,21 +51,33 @@ def compressed_spec(plan: Plan, cache: CompressedCache, dtype: str) -> cache_spe
 
 def _check_device(plan: Plan, reader: str) -> None:
     """Check that what reads a cache runs on the device. Errors: Refused, as its layers raise."""
-    record = plan.rules.backends[reader] if reader else None
-    if record is None or plan.capability is None or record.capabilities.accepts(plan.capability):
+    # Step5Attention.__init__ and _validate_step5_dsa_attention_contract, 0.33.
+    record, found = plan.rules.backends[reader] if reader else None, plan.capability
+    if record is None or not record.capabilities.exact:
         return
-    here = ".".join(map(str, plan.capability))
-    raise Refused(
-        "side_cache_refused",
-        f"Invalid compute_capability {here}. Expected {record.capabilities}: the model keeps "
-        f"caches that only the kernels of these devices read ({reader}).",
-        field="compute_capability",
-        operands={"backend": reader, "compute_capability": here},
-        candidates=[
-            {"compute_capability": ".".join(map(str, one))} for one in record.capabilities.exact
-        ],
-        vllm_text="Step5 DSA requires SM90, SM100 or SM103",
-    )
+    if not (record.capabilities.accepts(found) if found else plan.settings.platform == "cuda"):
+        here = ".".join(map(str, found)) if found else f"of {plan.settings.platform}"
+        raise Refused(
+            "side_cache_refused",
+            f"Invalid compute_capability {here}. Expected {record.capabilities}: the model keeps "
+            f"caches that only the kernels of these devices read ({reader}).",
+            field="compute_capability",
+            operands={"backend": reader, "compute_capability": here},
+            candidates=[
+                {"compute_capability": ".".join(map(str, one))} for one in record.capabilities.exact
+            ],
+            vllm_text="Step5 DSA requires SM90, SM100 or SM103",
+        )
+    if plan.model_dtype not in record.dtypes:
+        raise Refused(
+            "side_cache_refused",
+            f"Invalid dtype {plan.model_dtype}. Expected {record.dtypes[0]}, the only one that the "
+            f"kernels of sparse attention take ({reader}).",
+            field="dtype",
+            operands={"backend": reader, "model_dtype": plan.model_dtype},
+            candidates=[{"dtype": record.dtypes[0]}],
+            vllm_text="Step5 DSA kernels require bfloat16 activations",
+        )
 
 
 def _check_ring(plan: Plan, ring: Ring, tokens: int) -> None:

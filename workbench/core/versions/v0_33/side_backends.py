@@ -12,8 +12,15 @@ from workbench.core.versions.v0_33 import layouts
 from workbench.core.versions.v0_33.conditions import on_sm12x
 
 M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
-STEP5 = Capabilities(exact=((9, 0), (10, 0), (10, 3)))
+DSA_DEVICES = Capabilities(exact=((9, 0), (10, 0), (10, 3)))
 KEYS = partial(HELPER, cache=layouts.LATENT)
+STEP5 = partial(
+    KEYS,
+    supported=M1,
+    capabilities=DSA_DEVICES,
+    dtypes=("bfloat16",),
+    cuda_graphs="ALWAYS",
+)
 
 
 def on_cuda(query: LayerQuery) -> bool:
@@ -40,12 +47,12 @@ SIDE = (
         supported=M16,
         cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
         orders=("BLNHC",),
-        capabilities=STEP5,
+        capabilities=DSA_DEVICES,
         kv_cache_dtypes=("auto", "bfloat16", "fp8", "fp8_e4m3"),
         cache=layouts.USUAL,
     ),
-    KEYS("STEP5_CSA_SUMMARY", supported=M1, capabilities=STEP5, cuda_graphs="ALWAYS"),
-    KEYS("STEP5_CSA_TAIL_RING", supported=M1, capabilities=STEP5, cuda_graphs="ALWAYS"),
+    STEP5("STEP5_CSA_SUMMARY"),
+    STEP5("STEP5_CSA_TAIL_RING"),
     Backend(
         "QWEN4_EXP_QSA_TRITON",
         platforms=("cuda", "rocm"),
