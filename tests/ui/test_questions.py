@@ -151,6 +151,13 @@ def test_a_line_of_a_log_with_numbers_and_commas_is_not_a_description():
     assert "The log ends with a fatal error (line 1)" in said
 
 
+@pytest.mark.parametrize("number", ["123456", "1057", "2025"])
+def test_a_number_that_is_not_a_block_starts_no_search_for_models(number):
+    _door, said = answer(f"why {number}?")
+    assert "tokens has:" not in said
+    assert "KV block" in said
+
+
 def test_the_text_is_entered_again_with_the_model_that_is_chosen():
     door, said = answer("how many gemma 3 on L4, if 8K requests?")
     assert "'gemma 3' can be more than one model (all: gemma-3-27b, gemma-3-4b)" in said

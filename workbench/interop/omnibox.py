@@ -30,6 +30,8 @@ from workbench.scenario.resolution import resolve
 MAX_COMMAND = 20_000
 """A text of more characters is not a command."""
 LONGEST_NAME = 4096
+BLOCK_UNIT, LARGEST_BLOCK = 8, 2**16
+"""Tokens. Another number in a question is not a block that is worth a search for its models."""
 OF_THE_MACHINE = (
     *("platform", "device", "compute_capability", "rules", "device_memory_bytes"),
     *("torch_version", "entry_point"),
@@ -151,14 +153,12 @@ def _with_block(found: Question, present: Scenario) -> tuple[CandidateScenario, 
 
     They are of the model that the question names, else of any.
     """
-    if (
-        found.block_tokens is None
-        or found.is_wanted
-        or resolve(present).block_size == found.block_tokens
-    ):
+    tokens = found.block_tokens
+    if tokens is None or tokens % BLOCK_UNIT or tokens > LARGEST_BLOCK or found.is_wanted:
         return ()
-    named = found.said.fields.get(MODEL_FIELD)
-    return scenes_with_block(found.block_tokens, found.padding, named)
+    if resolve(present).block_size == tokens:
+        return ()
+    return scenes_with_block(tokens, found.padding, found.said.fields.get(MODEL_FIELD))
 
 
 def _with(present: Scenario, said: Description) -> Scenario:
