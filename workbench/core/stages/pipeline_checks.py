@@ -6,6 +6,7 @@ Source: `verify_with_parallel_config` of 0.23 and 0.33, `eagle3_utils.py` of 0.3
 from typing import Any
 
 from workbench.core.architectures import ANY_LANGUAGE_MODEL
+from workbench.core.groups.layer_specs import layer_specs
 from workbench.core.groups.pipeline import layers_of_stages
 from workbench.core.model import SSM
 from workbench.core.runner import model_runner
@@ -140,15 +141,43 @@ def _can_be_cut(run: WorkingPlan, method: str) -> bool:
     return method != HIDDEN_STATES and not rules.methods[method].reads_model
 
 
-def _has_number_twice(run: WorkingPlan) -> bool:
-    """Return whether a head's first layer has the name of a layer of the last stage."""
-    last = layers_of_stages(run.model.num_hidden_layers, run.settings.pipeline_parallel)[-1]
-    with_attention = {one.number for one in run.model.layers if one.kind != SSM}
-    # Names of layers inside another model begin with the name that they have there.
+def shared_name(run: WorkingPlan) -> None:
+    """Refuse a head whose layer has the name of another stage's layer, and not its cache."""
+    # get_global_kv_cache_groups, 0.33
+    rules, stages, found = run.rules.speculation, run.settings.pipeline_parallel, run.drafter
+    own, method = run.model.attention, run.speculative_method
+    if stages == 1 or method not in rules.numbers_from_stage or found is None or own is None:
+        return
+    last, specs = _last_stage(run), layer_specs(run).by_name()
+    if _is_inside(run) or found.attention.use_mla != own.use_mla:
+        return
+    for at, layer in enumerate(found.layers):
+        pair = [specs.get(f"model.layers.{one}.attn") for one in (len(last) + at, layer.number)]
+        if len(last) + at not in last and None not in pair and pair[0] != pair[1]:
+            run.problem(
+                "drafter_over_stages",
+                operands={"pipeline_parallel": stages, "speculative_method": method},
+                variant="shared_name",
+            )
+            return
+
+
+def _last_stage(run: WorkingPlan) -> range:
+    return layers_of_stages(run.model.num_hidden_layers, run.settings.pipeline_parallel)[-1]
+
+
+def _is_inside(run: WorkingPlan) -> bool:
+    """Return whether names of layers begin with the name that they have inside another model."""
     model = run.model
     inside = model.layer_class != model.architecture or model.weights.has_tower
-    inside = inside or model.architecture in run.rules.model_registry.wrappers
-    return not inside and len(last) in with_attention.intersection(last)
+    return inside or model.architecture in run.rules.model_registry.wrappers
+
+
+def _has_number_twice(run: WorkingPlan) -> bool:
+    """Return whether a head's first layer has the name of a layer of the last stage."""
+    last = _last_stage(run)
+    with_attention = {one.number for one in run.model.layers if one.kind != SSM}
+    return not _is_inside(run) and len(last) in with_attention.intersection(last)
 
 
 def _hands_on(run: WorkingPlan) -> bool:

@@ -77,6 +77,7 @@ STAGES = (
     grouping.cache_layout_choice,
     pipeline.pipeline_stages,
     grouping.groups,
+    pipeline_checks.shared_name,
     pages.unify_pages,
     attention_bytes.windows_in_shared_page,
     pages.kernel_block_size,
