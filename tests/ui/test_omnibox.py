@@ -17,7 +17,7 @@ from workbench.core.what_if.answers import answers
 from workbench.door.lab_answers import lab_answer
 from workbench.door.labs import LABS
 from workbench.interop.glossary import glossary
-from workbench.interop.omnibox import understand
+from workbench.interop.omnibox import hub_ids, understand
 from workbench.interop.questions import read_question
 from workbench.models import catalog_config
 from workbench.models.load import hybrids_first
@@ -523,3 +523,18 @@ def test_another_platform_has_another_device(text):
     door = wb.explore("nemotron-3-nano-30b-a3b, 2 x H100")
     door.submit(text)
     assert (door.scenario.platform, door.scenario.device) == ("rocm", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("owner/Model-9B", ("owner/Model-9B",)),
+        ("owner/Model-9B on L4", ("owner/Model-9B",)),
+        ("vllm serve owner/Model-9B -tp 2", ("owner/Model-9B",)),
+        ("Qwen/Qwen3-8B on L4", ()),
+        ("gemma 3 on L4", ()),
+        ("a poem about the sea", ()),
+    ],
+)
+def test_what_only_the_hub_knows_is_fetched_before_a_text_is_read(text, named):
+    assert hub_ids(text) == named

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from workbench.access.json_text import json_or_word
@@ -61,11 +62,14 @@ def understand(text: str, present: Scenario, model: str | None = None) -> Unders
 
 
 def hub_ids(text: str) -> tuple[str, ...]:
-    """Return the models of a name or a command that only the hub describes."""
+    """Return the models of a name, a command or a description that only the hub describes."""
     given = named_by_page(text.strip())
     named: Iterable[Any] = (given,)
     if len(given.split()) > 1:
-        fields = read_command(given).fields if is_command(given) else {}
+        fields: Mapping[str, Any] = {}
+        with suppress(ScenarioError):  # it is shown when the text is read
+            said = read_command if is_command(given) else read_description
+            fields = getattr(said(given), "fields", {})
         named = (fields.get(MODEL_FIELD), fields.get("draft_model"))
     return tuple(filter(needs_hub, named))
 

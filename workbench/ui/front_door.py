@@ -157,7 +157,8 @@ class HubFirst:
 
     def take(self, message: Message) -> None:
         """Do what a message says, now or later; a newer entry takes the place of a waiting one."""
-        entered = {"submit": message.get("arg"), "set": message.get("text")}
+        arg = message.get("arg")
+        entered = {"submit": arg, "ask": arg, "set": message.get("text")}
         text = entered.get(str(message.get("do")))
         if text is not None:
             self._newest = message
