@@ -55,6 +55,17 @@ def test_what_a_request_has_in_its_rows():
     assert [null_entries(plan, mamba, n) for n in lengths] == [0, 0, 3]
 
 
+@pytest.mark.parametrize("length", [1, 3, 256])
+def test_blocks_before_the_window_of_the_next_token_are_null(length):
+    plan = wb.resolve(model="gemma-3-27b")
+    sliding, *_ = (one for one in plan.cache.groups if one.spec.window_tokens)
+    size, window = sliding.spec.block_size, sliding.spec.window_tokens
+    for computed in range(window + 4 * size):
+        first = max(0, computed + 1 - window)
+        unseen = [block for block in range(length) if (block + 1) * size <= first]
+        assert null_entries(plan, sliding, length, computed) == len(unseen)
+
+
 @given(st.integers(1, 50), st.lists(st.integers(0, 12), max_size=30), st.randoms())
 def test_a_block_has_one_owner_and_none_is_lost(num_blocks, wishes, random):
     pool, owned = BlockPool(num_blocks), []
