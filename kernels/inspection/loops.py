@@ -40,9 +40,10 @@ class Loop:
     instructions: int
     """Of one warp in one iteration that jumps over nothing, without NOP."""
     shortest: int = 0
-    """Of an iteration that takes every branch over some of them: a tile without a mask."""
+    """Of an iteration that takes every branch over some of them: a tile without a mask, whose
+    scores raise no reference of the softmax."""
     arithmetic: dict[str, int] = field(default_factory=dict)
-    """Instruction on floating-point numbers -> how many, in such an iteration."""
+    """Instruction on floating-point numbers -> how many, in an iteration that jumps over none."""
     matrix: dict[str, int] = field(default_factory=dict)
     """Matrix instruction with its shape, "HGMMA.64x128x16" -> how many."""
     copies: dict[str, int] = field(default_factory=dict)
@@ -99,7 +100,9 @@ def _parsed(sass: str) -> tuple[list[Instruction], dict[str, int]]:
 def _spans(lines: Sequence[Instruction], labels: dict[str, int]) -> Iterator[tuple[int, int]]:
     """Yield first and last instruction of every backward branch's loop."""
     for i, line in enumerate(lines):
-        if line.starts("BRA") and (target := _BRANCH.search(line.operands)):
+        # BRA.U.ANY repeats one instruction until the address of every thread has had its turn
+        is_loop = line.starts("BRA") and not line.name.endswith(".ANY")
+        if is_loop and (target := _BRANCH.search(line.operands)):
             begin = labels.get(target.group(1), i + 1)
             if begin < i:
                 yield begin, i
@@ -119,7 +122,7 @@ def _loop(
         elif line.starts(DESCRIPTOR_COPY):
             copies[DESCRIPTOR_COPY] += 1
     shortest = [line for line in _without_skipped(body, labels) if not line.starts(*NOTHING)]
-    arithmetic = Counter(line.name.split(".", 1)[0] for line in shortest if _is_arithmetic(line))
+    arithmetic = Counter(line.name.split(".", 1)[0] for line in body if _is_arithmetic(line))
     return Loop(
         instructions=sum(not line.starts(*NOTHING) for line in body),
         shortest=len(shortest),

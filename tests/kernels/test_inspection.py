@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from workbench.kernels.inspection import TARGETS, InspectionError, inspect_kernels
-from workbench.kernels.inspection.loops import DESCRIPTOR_COPY, Loop
+from workbench.kernels.inspection.loops import DESCRIPTOR_COPY, Loop, inner_loops
 from workbench.kernels.inspection.report import (
     KernelReport,
     amd_accesses,
@@ -129,6 +129,20 @@ def test_the_texts_are_read_as_they_are_written():
 )
 def test_matrix_instructions_are_named_with_their_shape(assembly, found):
     assert matrix_instructions(assembly) == found
+
+
+def test_a_loop_may_repeat_an_instruction_for_each_address():
+    sass = """
+.L_x_1:
+        /*0010*/  HGMMA.64x64x16.F32 R24, gdesc[UR8], R24 ;
+.L_x_2:
+        /*0020*/  @P2 R2UR P1, UR7, R154 ;
+        /*0030*/  @P2 BRA.U.ANY `(.L_x_2) ;
+        /*0040*/  FFMA R1, R2, R3, R4 ;
+        /*0050*/  @P0 BRA `(.L_x_1) ;
+"""
+    [loop] = inner_loops(sass)
+    assert (loop.instructions, loop.arithmetic) == (5, {"FFMA": 1, "HGMMA": 1})
 
 
 def report_with(**fields):
