@@ -51,7 +51,7 @@ class Scratch(NamedTuple):
     partial: Any
     """[partial, kv_head, rows, BLOCK_V]."""
     state: Any
-    """[partial, kv_head, 2, rows]: the largest exponent, and the sum."""
+    """[partial, kv_head, 2, rows]: what exponents are relative to, and the sum."""
 
 
 class ResultStrides(NamedTuple):
@@ -190,5 +190,3 @@ class Sizes(NamedTuple):
     """Keys that they copy at once, which divide BLOCK_N."""
     REST: Any
     """Keys of a tile whose keys are copied by pointers."""
-    SUMS: Any
-    """Numbers that a row's sum is kept in."""

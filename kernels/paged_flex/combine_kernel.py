@@ -6,7 +6,7 @@ from workbench.kernels.paged_flex.bundles import Extras, ResultStrides, Scratch
 
 INTERPRETED = tl.constexpr(triton_mode().mode == "interpreter")
 LOWEST = tl.constexpr(-3.4028234663852886e38)
-"""The least finite float32: the largest exponent of a row that has seen no key."""
+"""The least finite float32: what exponents are relative to in a row that has seen no key."""
 
 
 @triton.jit

@@ -20,9 +20,6 @@ from workbench.kernels.paged_flex.shapes import Shapes
 from workbench.kernels.paged_flex.work import PagedBatch
 
 LOG2_E = 1.4426950408889634
-ROWS_OF_A_WARP = 16
-SUMMED_COLUMNS = 8
-"""Of the registers of a matrix instruction's result."""
 COMBINE_DIMS = 64
 """Dims that one program of the combine adds up: two of each thread of a warp."""
 
@@ -121,15 +118,11 @@ def attend_launches(planned: Planned, layer: Layer) -> tuple[Launch, ...]:
 
 
 def _walks(tile: Tile, block_size: int, *, described: bool) -> dict[str, int]:
-    """Return which keys of a page descriptors copy, how many at once, and how sums are kept."""
+    """Return which keys of a page descriptors copy, and how many at once."""
     box = box_of(tile, block_size)
     body = block_size // box * box if described else 0
     rest = min(tile.block_n, NARROWEST_BOX) if body else tile.block_n
-    # a warp with rows of its own adds up in its threads, where a row has SUMMED_COLUMNS numbers
-    # in as many registers; else several warps would have to meet for it
-    own_rows = tile.block_m >= ROWS_OF_A_WARP * tile.num_warps
-    sums = SUMMED_COLUMNS if own_rows else min(box if body else rest, rest)
-    return {"BODY": body, "BOX": box, "REST": rest, "SUMS": sums}
+    return {"BODY": body, "BOX": box, "REST": rest}
 
 
 def combine_launches(planned: Planned, layer: Layer) -> tuple[Launch, ...]:

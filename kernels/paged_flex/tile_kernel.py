@@ -14,7 +14,11 @@ from workbench.kernels.paged_flex.box_kernel import (
     values_in,
 )
 from workbench.kernels.paged_flex.bundles import Box, Mods, Pages, Queries, Seen, Sizes, Walk
-from workbench.kernels.paged_flex.combine_kernel import LOWEST, rounded
+from workbench.kernels.paged_flex.combine_kernel import INTERPRETED, LOWEST, rounded
+
+LARGEST_SUM = tl.constexpr(0x46000000)
+"""2**13 as the bits of a float32: a row whose weights in a tile sum to more has its max raised.
+float16 has room for eight times as much."""
 
 
 @triton.jit
@@ -86,13 +90,21 @@ def scores_of(b_key, box: Box, queries: Queries, pages: Pages, mods: Mods, sizes
 
 
 @triton.jit
-def sum_of(b_sum, sizes: Sizes):
-    """Return each row's sum of its SUMS numbers, in an order that no layout of threads changes."""
-    # two numbers at a time; LARGEST_TILE is 2**10
-    for i in tl.static_range(1, 11):
-        if sizes.SUMS >> i > 0:
-            b_sum = tl.sum(tl.reshape(b_sum, [sizes.BLOCK_M, 2, sizes.SUMS >> i]), 1)
-    return tl.reshape(b_sum, [sizes.BLOCK_M])
+def weights_of(b_scores, b_max, mods: Mods):
+    """Return the weights of each box, and the bits and the value of each row's sum of them."""
+    b_weights = no_boxes()
+    for i in tl.static_range(len(b_scores)):
+        b_exponent = b_scores[i] * mods.factor - b_max[:, None]
+        if INTERPRETED:
+            # numpy warns of an infinite weight, which is computed again; not of this one
+            b_exponent = tl.where(b_exponent > 100.0, 100.0, b_exponent)
+        b_weights += (tl.exp2(b_exponent),)
+    b_total = b_weights[0]
+    for i in tl.static_range(1, len(b_scores)):
+        b_total += b_weights[i]
+    b_total = tl.sum(b_total, 1)
+    # integers of the same order, NaN is the largest of them
+    return b_weights, b_total.to(tl.int32, bitcast=True), b_total
 
 
 @triton.jit
@@ -102,17 +114,17 @@ def attend_tiles(
 ):  # fmt: skip
     """Fold a walk's visible keys of begin .. end, in order, into the state of the online softmax.
 
-    acc [rows, BLOCK_V], max [rows], sum [rows, SUMS] are the state; max is of exponents, and a
-    row's sum is that of its SUMS numbers. A tile is BOXES boxes, from a multiple of it on. Tiles
-    of which every row sees all keys are not masked. All others run the same instructions and
-    MASK_MOD, so that bits do not depend on which tiles are full. CAREFUL masks all, omits keys with
-    a value that is not finite, and makes the rows that see one NaN. What descriptors copy from
-    after the request's end has a weight of zero.
+    acc [rows, BLOCK_V], max [rows], sum [rows] are the state. max is the exponent that a row's
+    weights are relative to: the largest of its first tile, and raised where the weights of a later
+    tile would be large, which is rare; other tiles need no maximum, and the state no new scale. A
+    tile is BOXES boxes, from a multiple of it on. Tiles of which every row sees all keys are not
+    masked. All others run the same instructions and MASK_MOD, so that bits do not depend on which
+    tiles are full. CAREFUL masks all, omits keys with a value that is not finite, and makes the
+    rows that see one NaN. What descriptors copy from after the request's end has a weight of zero.
     """
     DTYPE: tl.constexpr = queries.main.dtype
     WEIGHT: tl.constexpr = queries.pointer.dtype.element_ty
     KEYS: tl.constexpr = walk.KEYS
-    SUMS: tl.constexpr = sizes.SUMS
     N: tl.constexpr = KEYS * walk.BOXES
     tl.assume(begin >= 0)
     seq_len = seen.seq_len
@@ -140,70 +152,74 @@ def attend_tiles(
     i_tile = tile_at(0, near_count, t_begin, shift)
     b_blocks = blocks_of(i_tile, i_last, pages.row, seq_len, tile_count > 0, sizes, walk)
     STAGES: tl.constexpr = (1 if walk.DESCRIBED else 2) if CAREFUL else None
-    for i_visit in tl.range(0, tile_count, num_stages=STAGES):
-        i_tile = tile_at(i_visit, near_count, t_begin, shift)
-        boxes = no_boxes()
-        for i in tl.static_range(walk.BOXES):
-            i_box = i_tile * walk.BOXES + i
-            boxes += (box_of(i_box, b_blocks[i], pages, seq_len, sizes, walk),)
-        # the next tile's blocks now: an address that waits for a load in its own iteration would
-        # take a stage of the pipeline, and no keys or values would be on their way
-        i_next = tile_at(i_visit + 1, near_count, t_begin, shift)
-        b_blocks = blocks_of(i_next, i_last, pages.row, seq_len, True, sizes, walk)
+    # with no way around the loop, numbers that all threads share have registers that they share
+    if tile_count > 0:
+        for i_visit in tl.range(0, tile_count, num_stages=STAGES):
+            i_tile = tile_at(i_visit, near_count, t_begin, shift)
+            boxes = no_boxes()
+            for i in tl.static_range(walk.BOXES):
+                i_box = i_tile * walk.BOXES + i
+                boxes += (box_of(i_box, b_blocks[i], pages, seq_len, sizes, walk),)
+            # the next tile's blocks now: an address that waits for a load in its own iteration
+            # would take a stage of the pipeline, and no keys or values would be on their way
+            i_next = tile_at(i_visit + 1, near_count, t_begin, shift)
+            b_blocks = blocks_of(i_next, i_last, pages.row, seq_len, True, sizes, walk)
 
-        # copies that come one after the other are awaited together
-        b_copies = no_boxes()
-        for i in tl.static_range(walk.BOXES):
-            b_copies += (keys_in(box_at(boxes, i), pages, sizes, walk),)
-        b_keys = no_boxes()
-        b_scores = no_boxes()
-        for i in tl.static_range(walk.BOXES):
-            b_key = (b_copies[i].T if walk.DESCRIBED else b_copies[i]).to(DTYPE)
-            b_keys += (b_key,)
-            b_scores += (scores_of(b_key, box_at(boxes, i), queries, pages, mods, sizes, walk),)
-        if CAREFUL:
-            m_boxes = seen_by(queries, i_tile, begin, high, mods, sizes, walk)
-            b_scores = hidden(b_scores, m_boxes)
-        elif (i_visit < v_full) | (i_visit >= v_full_end):
-            # not i_tile, which would be kept from where its keys are copied until here
-            i_seen = tl.where(i_visit < near_count, i_visit + t_begin, i_visit + shift)
-            b_scores = hidden(b_scores, seen_by(queries, i_seen, begin, high, mods, sizes, walk))
-
-        b_top = b_scores[0]
-        for i in tl.static_range(1, walk.BOXES):
-            b_top = tl.maximum(b_top, b_scores[i])
-        b_new = tl.maximum(b_max, tl.max(b_top, 1) * mods.factor)
-        # LOWEST is finite: -inf less -inf, before a row sees a key, would be NaN
-        b_shrink = tl.exp2(b_max - b_new)
-        b_weights = no_boxes()
-        for i in tl.static_range(walk.BOXES):
-            b_weights += (tl.exp2(b_scores[i] * mods.factor - b_new[:, None]),)
-        b_total = b_weights[0]
-        for i in tl.static_range(1, walk.BOXES):
-            b_total += b_weights[i]
-        # as far as threads add up their own numbers: one sum of a row is made of them at the end
-        b_total = tl.sum(tl.reshape(b_total, [sizes.BLOCK_M, KEYS // SUMS, SUMS]), 1)
-        b_sum = b_sum * b_shrink[:, None] + b_total
-        b_acc = b_acc * b_shrink[:, None]
-        b_max = b_new
-
-        b_values = no_boxes()
-        for i in tl.static_range(walk.BOXES):
-            if sizes.IN_KEY:
-                b_values += (b_keys[i].T,)
-            else:
-                box = box_at(boxes, i)
-                b_values += (values_in(box, box.in_request, pages, sizes, walk),)
-        for i in tl.static_range(walk.BOXES):
-            b_value, b_weight = b_values[i].to(DTYPE), b_weights[i]
+            # copies that come one after the other are awaited together
+            b_copies = no_boxes()
+            for i in tl.static_range(walk.BOXES):
+                b_copies += (keys_in(box_at(boxes, i), pages, sizes, walk),)
+            b_keys = no_boxes()
+            b_scores = no_boxes()
+            for i in tl.static_range(walk.BOXES):
+                b_key = (b_copies[i].T if walk.DESCRIBED else b_copies[i]).to(DTYPE)
+                b_keys += (b_key,)
+                b_scores += (scores_of(b_key, box_at(boxes, i), queries, pages, mods, sizes, walk),)
             if CAREFUL:
-                m_odd = tl.max(tl.where(tl.abs(b_value.to(tl.float32)) < float("inf"), 0, 1), 1) > 0
-                # a row that sees a NaN becomes NaN, and no other: zero times NaN would be NaN
-                b_weight = tl.where(m_boxes[i] & m_odd[None, :], float("nan"), b_weight)
-                m_value = box_at(boxes, i).in_request & ~m_odd
-                b_value = tl.where(m_value[:, None], b_value, 0.0)
-            b_weight = rounded(b_weight, WEIGHT).to(DTYPE)
-            b_acc = tl.dot(b_weight, b_value, b_acc, input_precision="ieee")
+                m_boxes = seen_by(queries, i_tile, begin, high, mods, sizes, walk)
+                b_scores = hidden(b_scores, m_boxes)
+            elif (i_visit < v_full) | (i_visit >= v_full_end):
+                # not i_tile, which would be kept from where its keys are copied until here
+                i_seen = tl.where(i_visit < near_count, i_visit + t_begin, i_visit + shift)
+                m_boxes = seen_by(queries, i_seen, begin, high, mods, sizes, walk)
+                b_scores = hidden(b_scores, m_boxes)
+
+            b_weights, b_bits, b_total = weights_of(b_scores, b_max, mods)
+            if tl.max(b_bits) > LARGEST_SUM:
+                b_top = b_scores[0]
+                for i in tl.static_range(1, walk.BOXES):
+                    b_top = tl.maximum(b_top, b_scores[i])
+                # each row for itself: the others are multiplied with 1, and keep their bits
+                b_new = tl.maximum(b_max, tl.max(b_top, 1) * mods.factor)
+                b_new = tl.where(b_bits > LARGEST_SUM, b_new, b_max)
+                # LOWEST is finite: -inf less -inf, before a row sees a key, would be NaN
+                b_shrink = tl.exp2(b_max - b_new)
+                b_weights, b_bits, b_total = weights_of(b_scores, b_new, mods)
+                # explicit fma: the compiler must not choose whether the product is rounded
+                b_sum = tl.fma(b_sum, b_shrink, b_total)
+                b_acc = b_acc * b_shrink[:, None]
+                b_max = b_new
+            else:
+                b_sum = b_sum + b_total
+
+            b_values = no_boxes()
+            for i in tl.static_range(walk.BOXES):
+                if sizes.IN_KEY:
+                    b_values += (b_keys[i].T,)
+                else:
+                    box = box_at(boxes, i)
+                    b_values += (values_in(box, box.in_request, pages, sizes, walk),)
+            for i in tl.static_range(walk.BOXES):
+                b_value, b_weight = b_values[i].to(DTYPE), b_weights[i]
+                if CAREFUL:
+                    m_tame = tl.abs(b_value.to(tl.float32)) < float("inf")
+                    m_odd = tl.max(tl.where(m_tame, 0, 1), 1) > 0
+                    # a row that sees a NaN becomes NaN, and no other: zero times NaN would be NaN
+                    b_weight = tl.where(m_boxes[i] & m_odd[None, :], float("nan"), b_weight)
+                    m_value = box_at(boxes, i).in_request & ~m_odd
+                    b_value = tl.where(m_value[:, None], b_value, 0.0)
+                b_weight = rounded(b_weight, WEIGHT).to(DTYPE)
+                b_acc = tl.dot(b_weight, b_value, b_acc, input_precision="ieee")
     return b_acc, b_max, b_sum
 
 
@@ -218,7 +234,7 @@ def attend_piece(
     """
     b_acc = tl.zeros([sizes.BLOCK_M, sizes.BLOCK_V], tl.float32)
     b_max = tl.full([sizes.BLOCK_M], LOWEST, tl.float32)
-    b_sum = tl.zeros([sizes.BLOCK_M, sizes.SUMS], tl.float32)
+    b_sum = tl.zeros([sizes.BLOCK_M], tl.float32)
     # in the calls: what is assigned to a name is known at compile time no longer
     if sizes.BODY > 0:
         b_acc, b_max, b_sum = attend_tiles(
@@ -244,4 +260,4 @@ def attend_piece(
             ),
             CAREFUL,
         )  # fmt: skip
-    return b_acc, b_max, sum_of(b_sum, sizes)
+    return b_acc, b_max, b_sum

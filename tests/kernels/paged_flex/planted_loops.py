@@ -24,8 +24,9 @@ def waiting_kernel():
     tiles = (folder / "tile_kernel.py").read_text(encoding="utf-8")
     assert CARRIED in tiles
     # before the address is computed, and not after it
-    before = "        boxes = no_boxes()\n"
-    tiles = tiles.replace(CARRIED, "").replace(before, f"        {IN_ITS_OWN_TURN}\n{before}")
+    before = "            boxes = no_boxes()\n"
+    assert before in tiles
+    tiles = tiles.replace(CARRIED, "").replace(before, f"            {IN_ITS_OWN_TURN}\n{before}")
     attend = (folder / "attend_kernel.py").read_text(encoding="utf-8")
     attend = attend.replace("workbench.kernels.paged_flex.tile_kernel", "waiting_tile_kernel")
     for name, text in (("waiting_tile_kernel", tiles), ("waiting_attend_kernel", attend)):

@@ -21,35 +21,35 @@ QUICK = (
     "bitwise, page 16 in 528",
 )
 BUDGETS = {
-    "prefill, page 256": ((0.24,), 1),
-    "prefill, page 528": ((0.24, 0.52), 1),
-    "prefill, page 64": ((0.275,), 1),
-    "prefill, window": ((0.275,), 1),
-    "prefill, documents": ((0.72,), 1),
-    "prefill, head 256": ((0.72,), 1),
-    "prefill, head 512": ((2.55,), 1),
-    "prefill, int8": ((0.53,), 2),
-    "prefill": ((0.48,), 2),
-    "bitwise, page 16": ((0.50,), 2),
-    "bitwise, head 256": ((0.71,), 2),
-    "bitwise, head 512": ((4.65,), 2),
+    "prefill, page 256": ((0.19,), 1),
+    "prefill, page 528": ((0.19, 0.47), 1),
+    "prefill, page 64": ((0.22,), 1),
+    "prefill, window": ((0.22,), 1),
+    "prefill, documents": ((0.66,), 1),
+    "prefill, head 256": ((0.475,), 1),
+    "prefill, head 512": ((1.96,), 1),
+    "prefill, int8": ((0.45,), 2),
+    "prefill": ((0.41,), 2),
+    "bitwise, page 16": ((0.435,), 2),
+    "bitwise, head 256": ((0.45,), 2),
+    "bitwise, head 512": ((3.50,), 2),
     # two programs of a multiprocessor have a tile on its way each
-    "bitwise decode": ((0.325,), 1),
-    "bitwise": ((0.325,), 2),
-    "decode, page 16": ((2.05,), 2),
-    "decode, int8": ((3.00,), 2),
-    "decode, head 512": ((4.25,), 2),
-    "decode, keys 192": ((0.98,), 2),
-    "decode": ((0.83,), 2),
-    "keys 192": ((0.38,), 1),
-    "MLA, page 16": ((6.10,), 1),
-    "MLA decode, bitwise": ((5.90,), 2),
-    "MLA": ((4.25,), 1),
+    "bitwise decode": ((0.245,), 1),
+    "bitwise": ((0.265,), 2),
+    "decode, page 16": ((1.98,), 2),
+    "decode, int8": ((2.78,), 2),
+    "decode, head 512": ((3.80,), 2),
+    "decode, keys 192": ((0.92,), 2),
+    "decode": ((0.77,), 2),
+    "keys 192": ((0.29,), 1),
+    "MLA, page 16": ((5.60,), 1),
+    "MLA decode, bitwise": ((4.70,), 2),
+    "MLA": ((3.60,), 1),
 }
 """Beginning of a call's name -> instructions of a warp per score in each loop, and tiles in flight,
 on sm_90. The second loop has what is left of pages that no tile divides."""
-LARGEST_PER_SCORE = 0.25
-"""Of a whole page of a prefill, in tiles without a mask."""
+LARGEST_PER_SCORE = 0.22
+"""Of a whole page of a prefill, in tiles without a mask whose scores raise no reference."""
 WITHOUT_MATRIX = "prefill, float32"
 """Its products are exact: no matrix instruction computes them."""
 KNOWN = {
@@ -99,10 +99,10 @@ def test_decodes_have_two_tiles_on_their_way_on_a_hopper(quick):
     assert [loop.tiles_in_flight for loop in judged_loops(quick["decode, page 64"])] == [2]
 
 
-def test_pages_of_a_prefill_stay_below_a_quarter_of_an_instruction_per_score(quick):
-    whole = quick["prefill, page 256"]
-    [loop] = judged_loops(whole)
-    assert whole.per_score(loop) <= LARGEST_PER_SCORE
+def test_pages_of_a_prefill_take_as_few_instructions_per_score_as_was_aimed_at(quick):
+    for name in ("prefill, page 256", "prefill, page 64"):
+        [loop] = judged_loops(quick[name])
+        assert quick[name].per_score(loop) <= LARGEST_PER_SCORE
     hybrid = quick["prefill, page 528, bfloat16"]
     body, rest = map(hybrid.per_score, judged_loops(hybrid))
     assert (512 * body + 16 * rest) / 528 <= LARGEST_PER_SCORE

@@ -99,7 +99,7 @@ MUTANTS = [
     ("o_row // GROUP", "o_row // (GROUP + 1)"),
     ("o_row % GROUP", "o_row % (GROUP - 1)"),
     ("b_computed = seq_len - b_count", "b_computed = seq_len - b_count + 1"),
-    ("b_sum = b_sum * b_shrink[:, None] + b_total", "b_sum = b_sum + b_total"),
+    ("b_sum = tl.fma(b_sum, b_shrink, b_total)", "b_sum = b_sum + b_total"),
     ("b_acc = b_acc * b_shrink[:, None]\n", "b_acc = b_acc\n"),
     (
         "return m_visible & m_key[None, :] & queries.in_batch[:, None]",
@@ -150,6 +150,7 @@ MUTANTS = [
     ("box.place + pages.value_rows", "box.place"),
     ("b_total += b_weights[i]", "b_total += b_weights[0]"),
     ("tl.maximum(b_top, b_scores[i])", "b_top"),
+    ("tl.max(b_bits) > LARGEST_SUM", "i_visit == 0"),
 ]
 QUICK = 3
 OF_EVERY_KIND = (0, 1, 2, 5, 9, 13, 20, 22, 25, 28, 42, 46, 52, 54)
@@ -236,11 +237,12 @@ def is_found():
 
 
 def odd_requests(dtype):
-    """Requests of several tiles and splits, two of them with a value that is not finite."""
+    """Requests of several tiles and splits: two have a NaN, and the scores of one rise."""
     sizes = {"heads": 6, "kv_heads": 2, "dim": 24, "dtype": dtype}
     batch = requests((180, 33), (300, 1), (17, 17), (280, 60), **sizes)
     for one in batch[:2]:
         one.values[140, 0, 3] = float("nan")
+    batch[3].keys.mul_(torch.linspace(0.0, 100.0, 280)[:, None, None])
     return batch
 
 
