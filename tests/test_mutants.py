@@ -149,6 +149,13 @@ def test_a_part_of_a_table_is_judged_first_by_the_tests_that_name_the_table(proj
     assert project(code, {4: [one]}, tests, {one: 0.1, two: 9.0})[1] == [two, one]
 
 
+def test_a_field_of_a_table_is_judged_by_the_tests_of_what_reads_it(project):
+    code = "ONE = dict(\n    size=2,\n)\n\ndef f():\n    pass\n\ndef g(x):\n    return x.size\n"
+    times = {"test_f": 0.1, "test_g": 9.0}
+    judges = project(code, {5: ["test_f"], 8: ["test_g"]}, seconds=times)
+    assert judges == {2: ["test_g", "test_f"]}
+
+
 def test_a_program_is_judged_by_the_tests_that_start_it(project):
     code = "def main():\n    return 1\n"
     text = "subprocess.run([sys.executable, '-m', 'code.x'])\n"

@@ -20,8 +20,6 @@ from queue import SimpleQueue
 from mutation_points import Mutant
 from mutation_runs import IMPORT, Place, Request, Runner
 
-MOST = 4000
-"""Tests that run on a change."""
 CALLED = (ast.FunctionDef, ast.AsyncFunctionDef)
 Reached = tuple[str, float, list[Place]]
 """A test, its processor time, and the functions that it calls."""
@@ -75,7 +73,7 @@ class Cover:
             imported = self.alongside(self.reached.get((file, IMPORT), ()))
             groups.append(imported or set(self.seconds))
         tests = chain.from_iterable(in_turns(some, self.seconds) for some in groups)
-        return list(dict.fromkeys(tests))[:MOST]
+        return list(dict.fromkeys(tests))
 
     def calling(self, places: Iterable[Place]) -> set[str]:
         """Return the tests that call one of these functions."""
@@ -127,11 +125,11 @@ class Cover:
         return {(file, one) for one in starts(found[-1])} if found else set()
 
     def names_at(self, file: str, line: int) -> set[str]:
-        """Return what the statement of a module around a line defines."""
-        around = (
-            one for one in self.trees[file].body if one.lineno <= line <= (one.end_lineno or 0)
-        )
-        return set(chain.from_iterable(map(defined_by, around)))
+        """Return what the statement of a module around a line defines, and its fields there."""
+        around = [one for one in self.trees[file].body if spans(one, line)]
+        fields = (one for node in around for one in ast.walk(node) if isinstance(one, ast.keyword))
+        named = {str(one.arg) for one in fields if spans(one, line)}
+        return named.union(*map(defined_by, around))
 
     @cached_property
     def trees(self) -> dict[str, ast.Module]:
@@ -150,6 +148,11 @@ def starts(function: ast.FunctionDef | ast.AsyncFunctionDef) -> range:
     """Return the lines before the body: calls are noted at `def`, those of kernels before it."""
     first = min(one.lineno for one in (function, *function.decorator_list))
     return range(first, max(first + 1, function.body[0].lineno))
+
+
+def spans(node: ast.stmt | ast.keyword, line: int) -> bool:
+    """Return whether a piece of code has a line."""
+    return node.lineno <= line <= (node.end_lineno or 0)
 
 
 def names_in(node: ast.AST) -> Iterator[str]:
