@@ -374,6 +374,8 @@ NEEDS = {
         state_pages.state_dtype_field,
         state_pages.cpu_state_dtype,
     },
+    cache_mode.cpu_mla_prefix_caching: {cache_mode.cache_mode},
+    model_dtype.dtype_of_device: {model_dtype.model_dtype},
     block_size.cpu_block_size: {cache_mode.cache_mode},
     backend_choice.backend_choice: {
         model_dtype.model_dtype,
@@ -385,7 +387,10 @@ NEEDS = {
         speculation.speculative_method,
     },
     layer_backends.layers_built: {layer_backends.layer_backends},
-    draft_backend.draft_backend: {layer_backends.layer_backends},
+    draft_backend.draft_backend: {
+        layer_backends.layer_backends,
+        cache_mode.cpu_mla_prefix_caching,
+    },
     block_size.preferred_block_size: {draft_backend.draft_backend, cache_mode.cache_mode},
     block_size.common_block_size: {draft_backend.draft_backend, cache_mode.cache_mode},
     state_pages.cpu_state_dtype: {state_pages.state_dtype_field},
@@ -445,12 +450,16 @@ NEEDS = {
         grouping.hidden_states,
         speculation.speculative_method,
     },
+    pipeline_checks.shared_name: {grouping.groups},
     pages.unify_pages: {grouping.groups},
     attention_bytes.windows_in_shared_page: {grouping.groups},
     pages.kernel_block_size: {grouping.groups},
     pages.packed_split: {grouping.groups},
     layer_checks.mamba_block_advice: {cache_mode.cache_mode, refusals.max_model_len},
-    layer_checks.cpu_prefix_caching: {cache_mode.cache_mode},
+    layer_checks.cpu_prefix_caching: {
+        cache_mode.cache_mode,
+        cache_mode.cpu_mla_prefix_caching,
+    },
     layer_checks.drafted_states: {
         hybrid_alignment.hybrid_alignment,
         after_alignment.xpu_gdn_rounding,
@@ -472,7 +481,7 @@ NEEDS = {
     flex.flex_construction: {backend_choice.backend_choice},
     flex.batch_invariance: {backend_choice.backend_choice},
     flex.flex_mask_block: {pages.kernel_block_size},
-    prefix_hits.inert_prefix_caching: {memory.auto_fit},
+    prefix_hits.inert_prefix_caching: {memory.auto_fit, cache_mode.cpu_mla_prefix_caching},
 }
 """Stage -> the stages whose results it reads."""
 
