@@ -1,9 +1,10 @@
 """Models by the words that people use for them: "qwen3 next", "granite small", "gemma 3"."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
+from typing import NamedTuple
 
 from workbench.models.catalog import catalog_names
 from workbench.models.names import TUNED
@@ -28,29 +29,36 @@ def letters_of(name: str) -> str:
 
 def _named(words: Sequence[str]) -> tuple[str, ...]:
     letters = letters_of("".join(words))
-    known = {name: letters_of(name) for name in _known()}
-    exact = [name for name, own in known.items() if own == letters]
-    begins = [name for name, own in known.items() if own.startswith(letters)]
+    exact = [one.name for one in _known() if one.letters == letters]
+    begins = [one.name for one in _known() if one.letters.startswith(letters)]
     is_long = len(words) > 1
-    ordered = [name for name, own in _known().items() if is_long and _has_in_order(own, words)]
+    ordered = [one.name for one in _known() if is_long and _has_in_order(one.words, words)]
     for found in (exact, begins, ordered):
         if len(found) == 1:
             return tuple(found)
     if letters in OTHER_THINGS:
         return ()
-    return tuple(
-        name for name, own in _known().items() if letters in _beginnings(own) or name in ordered
-    )
+    return tuple(one.name for one in _known() if letters in one.beginnings or one.name in ordered)
+
+
+class _Known(NamedTuple):
+    """A name of the catalog, as it is compared with words."""
+
+    name: str
+    words: Sequence[str]
+    letters: str
+    beginnings: frozenset[str]
+    """The letters of its first words: a family's."""
 
 
 @lru_cache(maxsize=1)
-def _known() -> Mapping[str, Sequence[str]]:
-    """Return the words of every name of the catalog."""
-    return {name: name.casefold().split("-") for name in catalog_names()}
+def _known() -> tuple[_Known, ...]:
+    return tuple(map(_name_as_known, catalog_names()))
 
 
-def _beginnings(words: Sequence[str]) -> set[str]:
-    return set(accumulate(map(letters_of, words[:-1])))
+def _name_as_known(name: str) -> _Known:
+    words = name.casefold().split("-")
+    return _Known(name, words, letters_of(name), frozenset(accumulate(map(letters_of, words[:-1]))))
 
 
 def _has_in_order(name: Sequence[str], words: Sequence[str]) -> bool:
