@@ -1,9 +1,10 @@
 """Formats of the weights of checkpoints that vLLM has no kernel for on some devices."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from workbench.core.described import COMPRESSED
+from workbench.core.formats import Format
 from workbench.core.online import Place
 from workbench.core.weights import Part, Weights
 
@@ -86,44 +87,49 @@ def quantized_parts(weights: Weights) -> list[Part]:
 NO_GROUPS_LINEAR = "Failed to find a kernel that can implement the WNA16 linear layer."
 
 
+VALUES_OF_WORD = 8
+"""Integers of 4 bits in one of 32."""
+
+
 def bytes_on_rocm(*methods: str) -> MissingKernel:
     """Return that ROCm has no kernel for integers of 8 bits, but for groups in float16."""
 
     # TritonW4A16LinearKernel has 4 bits, ExllamaLinearKernel groups in float16.
-    def is_missing(_place: Place, stored: Stored) -> bool:
-        found = stored.part.stored
-        if stored.method not in methods or not stored.is_integer_linear or found is None:
-            return False
+    def lacks(stored: Stored, found: Format) -> bool:
         has_groups = found.block is not None and found.block[1] > 0
         return found.bits == 8 and not (stored.dtype == "float16" and has_groups)
 
-    return MissingKernel(
-        platforms=("rocm",),
-        what="in integers of 8 bits, other than in groups and with dtype float16,",
-        devices="CUDA",
-        vllm_text=NO_GROUPS_LINEAR,
-        is_missing=is_missing,
-    )
+    what = "in integers of 8 bits, other than in groups and with dtype float16,"
+    return _integers_on_rocm(methods, what, "CUDA", lacks)
 
 
 def unpackable_on_rocm(*methods: str) -> MissingKernel:
     """Return that ROCm has no kernel for integers of 4 bits whose rows do not fill words."""
 
+    def lacks(stored: Stored, found: Format) -> bool:
+        return found.bits == 4 and stored.outputs % VALUES_OF_WORD != 0
+
+    what = "in integers of 4 bits, of which a rank has rows that do not fill words of 32 bits,"
+    return _integers_on_rocm(methods, what, "fewer ranks, or CUDA", lacks)
+
+
+def _integers_on_rocm(
+    methods: Collection[str], what: str, devices: str, lacks: Callable[[Stored, Format], bool]
+) -> MissingKernel:
     def is_missing(_place: Place, stored: Stored) -> bool:
         found = stored.part.stored
-        is_packed = stored.is_integer_linear and found is not None and found.bits == 4
-        return is_packed and stored.method in methods and stored.outputs % VALUES_OF_WORD != 0
+        is_of_these = stored.method in methods and stored.is_integer_linear
+        return is_of_these and found is not None and lacks(stored, found)
 
     return MissingKernel(
         platforms=("rocm",),
-        what="in integers of 4 bits, of which a rank has rows that do not fill words of 32 bits,",
-        devices="fewer ranks, or CUDA",
+        what=what,
+        devices=devices,
         vllm_text=NO_GROUPS_LINEAR,
         is_missing=is_missing,
     )
 
 
-VALUES_OF_WORD = 8
 FP4_WITHOUT_INPUTS = MissingKernel(
     platforms=("rocm", "xpu", "cpu"),
     what="in NVFP4 without quantized inputs",

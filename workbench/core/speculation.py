@@ -30,6 +30,9 @@ alone; by the model runner of the target, the first or the third."""
 MASK, RANK = "dflash_config.mask_token_id", "markov_rank"
 """Fields of a drafter's file: the token of masked slots, and the rank of DSpark's Markov head."""
 NULL_MASK = f"{MASK} = null"
+DRAFTERS_MASKS = ("pard_token", "ptd_token_id")
+DSPARK_MASKS = ("mask_token_id", "dspark_noise_token_id")
+"""Other fields with that token, at the top of the file."""
 
 NAMES = {"eagle-": "eagle", "eagle3": "eagle3", "dflash": "dflash", "dspark": "dspark"}
 """Part of a draft model's name -> the method that vLLM takes for it, in its order."""

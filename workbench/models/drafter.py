@@ -14,7 +14,7 @@ from workbench.core.architectures import versions_with
 from workbench.core.draft_parts import Head
 from workbench.core.errors import ConfigError
 from workbench.core.model import FULL, SLIDING, Layer, Model
-from workbench.core.speculation import MASK, NULL_MASK, RANK
+from workbench.core.speculation import DRAFTERS_MASKS, DSPARK_MASKS, MASK, NULL_MASK, RANK
 from workbench.core.weights import UnreadWeights
 from workbench.models.attention import read_attention
 from workbench.models.checkpoint import folder_of
@@ -44,7 +44,7 @@ OF_WEIGHTS = (
 )
 """Fields of a speculators file that its drafter is built with, in addition to its layers."""
 KINDS = {FULL: FULL, SLIDING: SLIDING}
-LOOKED_FOR = ("mask_token_id", "dspark_noise_token_id", "pard_token", "ptd_token_id", RANK)
+LOOKED_FOR = (*DSPARK_MASKS, *DRAFTERS_MASKS, RANK)
 """Fields at the top of a drafter's file that some version stops without."""
 
 

@@ -15,6 +15,7 @@ from workbench.core.prefix.sparse import PrefillRules
 from workbench.core.rule_set import RuleSet
 from workbench.core.speculation import (
     DRAFT_MODEL,
+    DRAFTERS_MASKS,
     HIDDEN_STATES,
     MASK,
     MTP,
@@ -56,7 +57,7 @@ DFLASH = SpeculativeMethod(
     layers=drafter.full_head,
     class_name=dflash_class,
     needs_model=True,
-    mask_tokens=(NULL_MASK, MASK, "pard_token", "ptd_token_id"),
+    mask_tokens=(NULL_MASK, MASK, *DRAFTERS_MASKS),
     without_mask="For parallel drafting, the draft model config must have",
 )
 HEADS = SpeculativeMethod(needs_model=True)

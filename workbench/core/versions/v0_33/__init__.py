@@ -94,7 +94,7 @@ _DFLASH = replace(
     reads_next_token=False,
     layers=drafter.flash_head,
     keeps_tokens_whole=True,
-    mask_tokens=(*_OLD["dflash"].mask_tokens[1:], "mask_token_id", "dspark_noise_token_id"),
+    mask_tokens=(*_OLD["dflash"].mask_tokens[1:], *speculation.DSPARK_MASKS),
     without_mask="Model config must specify `dflash_config.mask_token_id`",
 )
 # `SpeculativeMethod`, `needs_eagle_block_drop` and `hf_config_override` in config/speculative.py.
