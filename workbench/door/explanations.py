@@ -28,6 +28,8 @@ from workbench.views.pages.drawing import longest_page, other_page, page_drawing
 from workbench.views.settings import changes_text
 from workbench.views.versions.differences import differences_html, differences_table
 
+CACHING = {"enable_prefix_caching": True}
+"""The change that turns prefix caching on."""
 PINNED = "pinned"
 """Name of the view that compares with A; it is there while a plan is pinned."""
 
@@ -58,13 +60,15 @@ def start(plan: Plan) -> Html:
 
 def hits(plan: Plan) -> Html:
     """Return what hits, with the button that turns prefix caching on where it is off."""
-    drawn, on = Html(hits_html(plan)), {"enable_prefix_caching": True}
+    drawn = Html(hits_html(plan))
     if plan.enable_prefix_caching:
         return drawn
     version = RULE_SETS[plan.settings.rules].title
     default = f"That is the default of {version} for this model; --enable-prefix-caching is needed."
     why = tag("p", default) if plan.settings.enable_prefix_caching is None else Html()
-    return join(drawn, why, tag("div", data_button(f"Apply {changes_text(on)}", "apply", on)))
+    return join(
+        drawn, why, tag("div", data_button(f"Apply {changes_text(CACHING)}", "apply", CACHING))
+    )
 
 
 def refused(error: WorkbenchError, scenario: Scenario | None = None, text: str = "") -> Html:

@@ -19,6 +19,7 @@ from workbench.core.what_if.next_steps import (
 )
 from workbench.core.what_if.outcomes import outcome_of
 from workbench.core.what_if.reach import devices_with, machines
+from workbench.door.explanations import CACHING
 from workbench.door.lab_answers import lab_answer
 from workbench.door.labs import LABS
 from workbench.interop.logs.candidates import CandidateScenario
@@ -34,7 +35,6 @@ from workbench.views.html import Html, bullets, fold, join, prose, tag
 from workbench.views.settings import changes_text, in_labels
 from workbench.views.units import tokens_text
 
-ON = {"enable_prefix_caching": True}
 PASTE = "Paste the start-up log of a server that fails: its fatal line is explained, with a fix."
 LISTED = 7
 """Candidates that are shown without unfolding."""
@@ -162,7 +162,7 @@ def _tried(question: Question, plan: Plan) -> list[Mapping[str, Any]]:
 
 def _change(name: str, value: Any, plan: Plan) -> dict[str, Any]:
     """Return the change of one field; a cache mode is tried with the caching that it is of."""
-    needed = {} if name != "mamba_cache_mode" or plan.enable_prefix_caching else ON
+    needed = {} if name != "mamba_cache_mode" or plan.enable_prefix_caching else CACHING
     return {**needed, name: value}
 
 
@@ -174,7 +174,7 @@ def _values(name: str, plan: Plan) -> Sequence[Any]:
 
 def _with_gains(step: NextStep) -> Html:
     apply = data_button(f"Apply {changes_text(step.changes)}", "apply", dict(step.changes))
-    reason = step.answers.no_hit_reason if ON.items() <= step.changes.items() else None
+    reason = step.answers.no_hit_reason if CACHING.items() <= step.changes.items() else None
     return join(apply, *gains_and_costs(step), f" No hit: {reason}" if reason else "")
 
 

@@ -57,7 +57,7 @@ OF_REQUESTS = (
     r"(?:costs?|takes?|uses?|needs?)|costs? (?:of )?(?:a|one|each) (?:\S+ ){0,3}(?:request|prompt)"
 )
 """Words for what one request takes."""
-OF_ONE = r"per (?:one |single )?token|(?:one|a|each|every|single) (?:more |new )?token"
+OF_TOKENS = r"per (?:one |single )?token|(?:one|a|each|every|single) (?:more |new )?token"
 """Words for what one token takes."""
 FIELD_NAMES = "|".join(map(re.escape, sorted(NAMES, key=len, reverse=True)))
 """Names of several words: single ones are in other sentences, too, and blocks have a topic."""
@@ -90,7 +90,7 @@ TOPICS = (
     Topic(r"sweeps?|sweeping|pareto|grid search", "what_if", "Sweeps"),
     Topic(r"hits?|hitting|prefix\w*|(?<!kv[ -])cach(?:e|es|ed|ing)|reus\w+", "hits", "Prefix hits"),
     Topic(
-        rf"how (?:many|much)|{OF_REQUESTS}|kv[ -]cache (?:size|memory)|{OF_ONE}|"
+        rf"how (?:many|much)|{OF_REQUESTS}|kv[ -]cache (?:size|memory)|{OF_TOKENS}|"
         r"tokens? of (?:the )?(?:kv[ -]?)?cache",
         "fits",
         CAPACITY,
@@ -134,7 +134,7 @@ SPECIAL = {
     rf"(?:{TERMS})|(?:{TERMS}) (?:takes?|uses?|needs?|size|memory|bytes|per (?:gpu|rank|device))|"
     rf"^(?:{TERMS})\W*$",
     "groups": r"groups?|padding layers?",
-    "token": OF_ONE,
+    "token": OF_TOKENS,
     "cache": r"(?:how much|how big|how large|size of|tokens? of) .*cache|"
     r"cache (?:size|memory)|how many tokens|num_gpu_blocks|(?:number of|how many) blocks",
     "longest": rf"(?:max\w*|longest|largest|full) (?:\w+ )?(?:{OF_LENGTH})|"

@@ -178,11 +178,15 @@ def problem_html(problem: Problem, remedies: Iterable[Any] = ()) -> Html:
     )
 
 
+BADGES = {"several_models": "? which one"}
+"""Code of an error that only asks for a choice -> its badge."""
+
+
 def refusal_html(error: WorkbenchError) -> Html:
     """Return the error of a configuration without a plan: value, allowed values, remedies."""
     said = quoted("vLLM says", begun(error.vllm_text))
-    badge = "✕ vLLM refuses" if isinstance(error, Refused) else "✕ invalid input"
-    badge = "? which one" if error.code == "several_models" else badge
+    usual = "✕ vLLM refuses" if isinstance(error, Refused) else "✕ invalid input"
+    badge = BADGES.get(error.code, usual)
     # What wrote a name that does not exist needs the names, not the labels.
     text = error.message if error.code == "unknown_field" else in_labels(error.message)
     shown = prose(text) if text.count("`") % 2 == 0 else text
