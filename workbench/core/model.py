@@ -76,6 +76,8 @@ class Layer(NamedTuple):
     """Of compressed attention, or kept alongside the attention; else None."""
     state: State | None = None
     """Of this SSM layer alone, whole on every rank; None where it is as `Model.state` says."""
+    makes_spec: bool = False
+    """Its class makes its spec: neither lists of layers to skip nor packed formats change it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,7 @@ class Attention:
     use_mla: bool = False
     is_sparse: bool = False
     compression: str = ""
-    """Which compressed attention it is, V4 or V41, empty for none; its layers keep several caches,
-    in `Layer.cache`: windows, compressed tokens, states."""
+    """V4 or V41, empty for none: attention whose layers keep several caches, in `Layer.cache`."""
     output_groups: int | None = None
     """Groups of heads that the output of compressed attention is projected in."""
     has_sinks: bool = False
@@ -276,8 +277,7 @@ class Model:
 
     @cached_property
     def largest_attention(self) -> Attention | None:
-        """Return the most KV heads and the largest head of any layer: what vLLM has for all."""
-        # ModelArchitectureConfig reads them from a `per_layer_config`.
+        """Return the most KV heads and the largest head of any layer (ModelArchitectureConfig)."""
         if self.attention is None or self.attention.hides_own_heads:
             return self.attention
         found = [self.attention.of_layer(layer) for layer in self.layers if layer.kind != SSM]

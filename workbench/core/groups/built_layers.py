@@ -100,13 +100,15 @@ def unquantized_layers(plan: Plan) -> frozenset[int]:
     skipped = set(explicit)
     # TurboQuantConfig.get_boundary_skip_layers: both ends of a packed cache, except of hybrids.
     if packed and not model.is_hybrid:
-        numbers = [layer.number for layer in model.layers]
-        ends = min(UNQUANTIZED_ENDS, len(numbers) // 2)
-        skipped.update(map(str, (*numbers[:ends], *numbers[len(numbers) - ends :])))
+        count = model.num_hidden_layers
+        ends = min(UNQUANTIZED_ENDS, count // 2)
+        skipped.update(map(str, (*range(ends), *range(count - ends, count))))
+    built = _indexes(plan)
+    apart = {layer.number for layer, _ in built if layer.makes_spec}
     return frozenset(
         layer.number
-        for layer, index in _indexes(plan)
-        if layer.kind != SSM
+        for layer, index in built
+        if not (layer.kind == SSM or layer.number in apart)
         and (str(index) in skipped or (layer.kind == SLIDING and WINDOWS in skipped))
     )
 

@@ -125,8 +125,7 @@ def _part(plan: Plan, layer: Layer, *, unquantized: bool) -> _Part | None:
     attention = plan.drafter.attention if layer.drafted and plan.drafter else plan.model.attention
     if attention is None:
         return None
-    plain = unquantized and layer.cache is None
-    dtype = AS_THE_MODEL if plain else cache_dtype(plan, layer)
+    dtype = AS_THE_MODEL if unquantized and not layer.cache else cache_dtype(plan, layer)
     backend, sizes = plan.backend, plan.supported_kernel_block_sizes
     if layer.drafted:
         backend, sizes = plan.draft_backend or backend, plan.draft_supported or sizes
@@ -134,6 +133,11 @@ def _part(plan: Plan, layer: Layer, *, unquantized: bool) -> _Part | None:
         is_plain = dtype != plan.kv_cache_dtype
         backend, sizes = backend_of(plan, LayerVariant.of(plan, layer, is_plain=is_plain))
     reader = chooser(plan, layer.number, attention) or backend or ""
+    if layer.makes_spec and reader:
+        # One byte per element and nothing else, which is read as fp8 (MiniMaxM3SparseAttention and
+        # InklingAttention, 0.33).
+        kept = {AS_THE_MODEL, *FLOAT_BYTES, *FP8_DTYPES, *plan.rules.backends[reader].packs}
+        dtype = dtype if dtype in kept else FP8_DTYPES[0]
     return _Part(attention, dtype, backend, sizes, reader)
 
 
@@ -166,11 +170,10 @@ def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
     page = plan.attention_page_size_bytes
     if page is None or attention is not whole or layer.drafted or dtype != plan.kv_cache_dtype:
         name = part.backend if dtype == cache_dtype(plan, layer) else None
-        token, _formula = plan.rules.layer_token_bytes(
-            attention, kv_heads, dtype, plan.model_dtype, name
-        )
+        token = plan.rules.layer_token_bytes(attention, kv_heads, dtype, plan.model_dtype, name)[0]
         page = plan.block_size * token
     windows = layer.kind == SLIDING and plan.rules.groups.windows_choose_blocks
+    windows = windows and not layer.makes_spec
     kind = MLA_SPEC if attention.use_mla and not windows else ATTENTION_SPECS[layer.kind]
     if kind == ATTENTION_SPECS[FULL] and attention.full_spec:
         kind = attention.full_spec

@@ -191,7 +191,12 @@ def windows_in_shared_page(run: WorkingPlan) -> None:
     shared = run.skip_page_size_padded
     if shared is None or run.grouping_error is not None:
         return
-    windows = (one for one in layer_specs(run).of_kinds if one.kind == ATTENTION_SPECS[SLIDING])
+    specs = layer_specs(run)
+    windows = (
+        spec
+        for (layer, _), spec in zip(specs.classes.kinds, specs.of_kinds, strict=True)
+        if spec.kind == ATTENTION_SPECS[SLIDING] and not (layer.makes_spec or layer.cache)
+    )
     page = max((one.page_size_bytes for one in windows), default=0)
     if page <= shared:
         return

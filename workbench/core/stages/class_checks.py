@@ -112,8 +112,9 @@ def layers_without_number(run: WorkingPlan) -> None:
         or not (attention.use_mla and run.rules.groups.skips_mla_layers)
     ):
         return
-    numbers = [layer.number for layer in run.model.layers if layer.kind == FULL]
-    if attention.is_compressed or len(numbers) == len(set(numbers)) or run.model.layers[0].cache:
+    layers = run.model.layers
+    numbers = [one.number for one in layers if one.kind == FULL and one.cache is None]
+    if attention.is_compressed or len(numbers) == len(set(numbers)):
         return
     run.problem("layers_without_number", operands={"kv_cache_dtype_skip_layers": list(given)})
 

@@ -51,7 +51,7 @@ def _layer(fields: Fields, kind: str) -> tuple[Layer, ...]:
     own = (heads, size) if kind == SLIDING else (None, None)
     return (
         Layer(number=0, kind=SLIDING, cache=inputs),
-        Layer(number=0, kind=kind, num_kv_heads=own[0], head_size=own[1]),
+        Layer(number=0, kind=kind, num_kv_heads=own[0], head_size=own[1], makes_spec=True),
     )
 
 

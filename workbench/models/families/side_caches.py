@@ -45,10 +45,12 @@ WORDS: Words = {
 }
 
 
-def _with(caches: tuple[CompressedCache, ...], number: int) -> tuple[Layer, ...]:
+def _with(
+    caches: tuple[CompressedCache, ...], number: int, *, makes_spec: bool = False
+) -> tuple[Layer, ...]:
     """Return the layers of one attention layer: its caches, then the attention itself."""
     own = (Layer(number=number, kind=FULL, cache=cache) for cache in caches)
-    return (*own, Layer(number=number, kind=FULL))
+    return (*own, Layer(number=number, kind=FULL, makes_spec=makes_spec))
 
 
 def _chosen(fields: Fields) -> list[bool]:
@@ -67,18 +69,20 @@ def _chosen(fields: Fields) -> list[bool]:
     return [bool(flag) for flag in (*flags[:count], *[0] * (count - len(flags)))]
 
 
-def _m3_keys(fields: Fields) -> tuple[CompressedCache, ...]:
+def _m3_sparse(fields: Fields, number: int) -> tuple[Layer, ...]:
+    """Return a layer that chooses tokens (MiniMaxM3SparseAttention, 0.33)."""
     size = fields.child(SPARSE).integer("sparse_index_dim", 128)
-    return (
-        CompressedCache(part=INDEXER_KEYS, elements=size, stored=BFLOAT16, backend=M3_BACKENDS[1]),
+    keys = CompressedCache(
+        part=INDEXER_KEYS, elements=size, stored=BFLOAT16, backend=M3_BACKENDS[1]
     )
+    return _with((keys,), number, makes_spec=True)
 
 
 def _m3_layers(fields: Fields) -> tuple[Layer, ...]:
     return tuple(
         layer
         for number, is_chosen in enumerate(_chosen(fields))
-        for layer in _with(_m3_keys(fields) if is_chosen else (), number)
+        for layer in (_m3_sparse(fields, number) if is_chosen else _with((), number))
     )
 
 
@@ -257,7 +261,7 @@ READERS |= {
             key=M3_COUNT,
             default=1,
             is_named_apart=True,
-            block=lambda fields, _index: _with(_m3_keys(fields), 0),
+            block=lambda fields, _index: _m3_sparse(fields, 0),
         ),
     ),
     "glm5_next": partial(one_each, block=lambda fields, _index: _with(_pooled_caches(fields), 0)),

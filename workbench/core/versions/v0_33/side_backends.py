@@ -6,6 +6,7 @@ Sources: `get_supported_kernel_block_sizes` and `supported_kv_cache_layouts` of 
 
 from functools import partial
 
+from workbench.core import packing
 from workbench.core.backends import FP8_E4M3, Backend, Capabilities, LayerQuery, MultipleOf
 from workbench.core.versions.v0_23.mla import HELPER
 from workbench.core.versions.v0_33 import layouts
@@ -29,7 +30,12 @@ def on_cuda(query: LayerQuery) -> bool:
 
 
 SIDE = (
-    HELPER("MINIMAX_M3_SPARSE", supported=(128,), cache=layouts.FLASHINFER),
+    HELPER(
+        "MINIMAX_M3_SPARSE",
+        supported=(128,),
+        cache=layouts.FLASHINFER,
+        packs={"nvfp4": packing.nvfp4},
+    ),
     KEYS("MINIMAX_M3_SPARSE_INDEXER", supported=(128,)),
     # The pages that kernels of DeepGEMM take (get_paged_mqa_page_sizes).
     KEYS(
