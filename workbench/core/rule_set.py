@@ -109,8 +109,8 @@ class RuleSet:
     mm_prefix_lost: frozenset[str] = frozenset()
     """Models that see images whole but whose layers are built of the text's configuration, which
     does not say so: any backend serves them."""
-    unnamed_text_models: frozenset[str] = frozenset()
-    """Wrappers that build their text model from a configuration without the name of its class."""
+    parts_not_cut: Mapping[str, str] = field(default_factory=dict)
+    """Wrappers with a part that refuses pipeline stages -> the variant of the problem."""
     scored_by_config: frozenset[str] = frozenset()
     """Modules whose routers weigh experts by the function that config.json names."""
     tied_on_every_stage: Mapping[str, str] = field(default_factory=dict)

@@ -54,16 +54,16 @@ def tied_vocabulary(run: WorkingPlan) -> None:
     )
 
 
-def unnamed_text_model(run: WorkingPlan) -> None:
-    """Refuse stages of wrappers whose text model has no class name of its own. Errors: Refused."""
-    # VllmConfig.with_hf_config, 0.23: the copy is verified again with the text configuration, whose
-    # type transformers has no causal language model for.
+def part_not_cut(run: WorkingPlan) -> None:
+    """Refuse stages of wrappers that have a part which is not cut. Errors: Refused."""
+    # VllmConfig.with_hf_config, 0.23: the copy is verified again with the configuration of the
+    # part, whose type transformers has no causal language model for, or one that is not cut.
     stages, name = run.settings.pipeline_parallel, run.model.architecture
-    if stages == 1 or name not in run.rules.unnamed_text_models:
+    if stages == 1 or name not in run.rules.parts_not_cut:
         return
     raise run.refusal(
         "stages_not_supported",
-        variant="unnamed_text_model",
+        variant=run.rules.parts_not_cut[name],
         operands={"pipeline_parallel": stages, "architecture": name},
         candidates=[ONE_STAGE],
     )

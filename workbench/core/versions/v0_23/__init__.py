@@ -254,9 +254,13 @@ V0_23 = RuleSet(
     mm_prefix_lost=frozenset(
         f"{name}ForConditionalGeneration" for name in ("Bagel", "Gemma3", "PaliGemma")
     ),
-    unnamed_text_models=frozenset(
-        f"{name}ForConditionalGeneration" for name in ("Cosmos3", "Qwen3VL", "Qwen3VLMoe")
-    ),
+    parts_not_cut={
+        **{
+            f"{name}ForConditionalGeneration": "unnamed_text_model"
+            for name in ("Cosmos3", "Qwen3VL", "Qwen3VLMoe")
+        },
+        "VoxtralForConditionalGeneration": "encoder",
+    },
     scored_by_config=frozenset({"AXK1", "deepseek_v2", "dots1", "minimax_m2"}),
     towers_left_whole=frozenset({"ultravox"}),
     tied_on_every_stage=dict.fromkeys(ERNIE_MOE, "weight"),

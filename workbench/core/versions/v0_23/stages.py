@@ -80,7 +80,7 @@ RESOLVE_CONFIGURATION = (
     model_dtype.dtype_of_device,
     refusals.native_architecture,
     pipeline_checks.plan_of_transformers,
-    pipeline_checks.unnamed_text_model,
+    pipeline_checks.part_not_cut,
     tower_checks.tower_split,
     refusals.vocabulary_split,
     state_pages.states,

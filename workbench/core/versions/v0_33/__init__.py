@@ -255,7 +255,7 @@ V0_33 = V0_23.successor(
         }
     ),
     mm_prefix_lost=frozenset(),
-    unnamed_text_models=frozenset(),
+    parts_not_cut={},
     towers_left_whole=frozenset(
         {"kimi_k25", "vllm.models.kimi_k3", "qwen3_asr", "qwen3_asr_realtime", OMNI}
     ),
