@@ -45,10 +45,23 @@ def as_built(model: Model, settings: Settings, rules: RuleSet) -> Model:
 
 
 def _with_own_heads(model: Model, rules: RuleSet) -> Model:
-    """Return the model with heads of the derived size where the release has such."""
-    size = model.derived_head_size
+    """Return the model with heads of another size or number where the release builds such."""
+    size, own = model.derived_head_size, model.attention
+    module = rules.model_registry.served.get(model.layer_class, "")
     # Models are equal whatever their weights are.
+    if own is not None and module in rules.built_kv_heads:
+        heads = rules.built_kv_heads[module] or own.num_heads
+        model = _with_kv_heads(model, model.unread_weights, heads)
     return model if size is None else _with_heads(model, model.unread_weights, size, rules)
+
+
+@lru_cache(maxsize=64)
+def _with_kv_heads(model: Model, _weights: UnreadWeights, heads: int) -> Model:
+    own = model.attention
+    if own is None or own.num_kv_heads == heads:
+        return model
+    built = replace(own, num_kv_heads=heads)
+    return replace(model, attention=built, stated=model.stated or own)
 
 
 @lru_cache(maxsize=256)

@@ -144,7 +144,7 @@ def gpus_of(settings: Settings) -> int:
 
 def context_sizes(model: Model | None, ranks: int) -> tuple[int, ...]:
     """Return the sizes of decode context parallelism that `ranks` of tensor parallelism allow."""
-    attention = None if model is None else model.attention
+    attention = None if model is None else model.counted
     if model is None or attention is None:
         return (1,)
     # MLA keeps one latent on every rank, so any of them may share its tokens; others need copies of

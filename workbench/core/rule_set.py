@@ -107,8 +107,7 @@ class RuleSet:
     words_of_refused: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """(platform, requested backend) -> how its own refusal begins, where it has one."""
     mm_prefix_lost: frozenset[str] = frozenset()
-    """Models that see images whole but whose layers are built of the text's configuration, which
-    does not say so: any backend serves them."""
+    """Models that see images whole, with layers built of a text that does not say so."""
     parts_not_cut: Mapping[str, str] = field(default_factory=dict)
     """Wrappers with a part that refuses pipeline stages -> the variant of the problem."""
     scored_by_config: frozenset[str] = frozenset()
@@ -120,6 +119,8 @@ class RuleSet:
     derived_heads: frozenset[str] = frozenset()
     """Modules whose layers have heads of hidden_size // num_attention_heads, whatever head_dim
     says: the model is still said to have heads of head_dim (`ModelConfig.get_head_size`)."""
+    built_kv_heads: Mapping[str, int] = field(default_factory=dict)
+    """Module -> the KV heads of its layers, whatever the file says; 0: as many as query heads."""
     without_config_class: frozenset[str] = frozenset()
     """model_types that lack a configuration class which later ones have: the size of a head is
     what the fields of any model say."""
@@ -252,7 +253,6 @@ class RuleSet:
 
         citations: of what was read again; the others say in which version they were read.
         """
-        # What was not read again still says in which version it was read.
         inherited = {
             rule: citation._replace(version=version) for rule, citation in self.citations.items()
         }

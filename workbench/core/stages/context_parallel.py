@@ -35,7 +35,7 @@ def context_ranks(run: WorkingPlan) -> None:
 def shared_kv_heads(run: WorkingPlan) -> None:
     """Refuse ranks without the same KV heads: only those can share tokens. Errors: Refused."""
     ranks, shared = run.settings.tensor_parallel, run.settings.decode_context_parallel
-    attention = run.model.attention
+    attention = run.model.counted
     if shared == 1 or (attention is not None and attention.use_mla):
         return
     heads = 0 if attention is None else attention.num_kv_heads

@@ -37,6 +37,7 @@ from workbench.core.versions.v0_23.conditions import (
     imposed_backend,
     step_cuts_mtp_layers,
 )
+from workbench.core.versions.v0_23.heads import BUILT_KV_HEADS, DERIVED_HEADS
 from workbench.core.versions.v0_23.kernels import MISSING_KERNELS, PADDINGS, UNREAD_DESCRIPTIONS
 from workbench.core.versions.v0_23.mla import companions
 from workbench.core.versions.v0_23.narrow_values import flash_alone
@@ -143,21 +144,6 @@ SPECULATION = SpeculationRules(
 )
 
 ERNIE_MOE = ("Ernie4_5_MoeForCausalLM", "Ernie4_5_VLMoeForConditionalGeneration")
-DERIVED_HEADS = frozenset(
-    {
-        *("arctic", "bagel", "baichuan", "bamba", "bloom", "chameleon", "chatglm", "commandr"),
-        *("dbrx", "deepseek_v2", "dots_ocr", "fireredasr2", "flex_olmo", "fuyu", "glm4v", "gpt2"),
-        *("gpt_bigcode", "gpt_j", "gpt_neox", "granitemoe", "granitemoehybrid"),
-        *("granitemoeshared", "grok1", "internlm2", "internlm2_ve", "iquest_loopcoder", "jamba"),
-        *("kimi_audio", "lfm2", "lfm2_moe", "mimo", "mimo_audio", "minicpm", "molmo", "mpt"),
-        *("olmo", "olmo2", "olmo_hybrid", "olmoe", "opt", "orion", "ouro", "persimmon", "phi"),
-        *("qwen", "qwen2", "qwen2_5_omni_thinker", "qwen2_5_vl", "qwen2_moe", "qwen2_vl"),
-        *("qwen_vl", "stablelm", "starcoder2", "step1"),
-    }
-)
-"""Modules whose attention has no parameter for the size of a head (`*Attention.__init__`);
-`deepseek_v2` is that of the first DeepSeek, which has no latent."""
-
 V0_23 = RuleSet(
     name="0.23",
     title="vLLM 0.23",
@@ -265,6 +251,7 @@ V0_23 = RuleSet(
     towers_left_whole=frozenset({"ultravox"}),
     tied_on_every_stage=dict.fromkeys(ERNIE_MOE, "weight"),
     derived_heads=DERIVED_HEADS,
+    built_kv_heads=BUILT_KV_HEADS,
     without_config_class=frozenset({"minicpm3"}),
     # get_head_size of ModelArchConfigConvertorBase
     counts_empty_heads=True,
