@@ -521,10 +521,10 @@ PROBLEMS = [
         id="draft-model-shorter-than-a-state-block",
     ),
     pytest.param(
-        {"model": PANGU, "rules": "0.33"},
+        {"model": PANGU},
         "cache_manager_not_built",
         "SinkFullAttentionManager.__init__() got an unexpected keyword argument",
-        {"rules": "0.23"},
+        NO_REMEDY,
         id="manager-of-sinks",
     ),
     pytest.param(

@@ -89,8 +89,8 @@ class GroupRules:
     """Orders of the one allocation, as they are preferred where no backend says anything."""
     stride_rows: Mapping[str, int] = field(default_factory=dict)
     """Backend -> tokens whose bytes the distance of two blocks is a multiple of."""
-    unbuilt_managers: Mapping[str, str] = field(default_factory=dict)
-    """Class of specs -> its manager, which does not take an argument that all are built with."""
+    manager_argument: str = "scheduler_block_size"
+    """What managers of caches are built with, and that of sinks does not take."""
     promotion_refused: str = (
         "Hybrid KV cache manager is disabled but failed to convert the KV cache specs to one "
         "unified type."

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from workbench.core.dtypes import PACKED_DTYPES
-from workbench.core.groups.cache_spec import GroupingError, NoSingleTypeError
+from workbench.core.groups.cache_spec import SINK_SPEC, GroupingError, NoSingleTypeError
 from workbench.core.groups.layer_specs import layer_specs
 from workbench.core.groups.of_plan import (
     OLD_NAMES,
@@ -31,14 +31,13 @@ def groups(run: WorkingPlan) -> None:
 
 def cache_managers(run: WorkingPlan) -> None:
     """Refuse groups whose manager the scheduler cannot build (KVCacheCoordinator.__init__)."""
-    unbuilt, found = run.rules.groups.unbuilt_managers, run.grouping
-    kinds = {group.kind for group in found.groups} if found is not None else set()
-    for kind in sorted(kinds & unbuilt.keys()):
+    kinds = {group.kind for group in run.grouping.groups} if run.grouping is not None else set()
+    if SINK_SPEC in kinds:
         run.problem(
             "cache_manager_not_built",
-            operands={"kind": kind},
-            candidates=[{"rules": name} for name in RULE_SETS],
-            manager=unbuilt[kind],
+            operands={"kind": SINK_SPEC},
+            manager="SinkFullAttentionManager",
+            argument=run.rules.groups.manager_argument,
         )
 
 

@@ -1,6 +1,7 @@
 """What layers, scheduler and platform say once the sizes are known: refusals and advice."""
 
 from workbench.core.batch_defaults import depends_on_device
+from workbench.core.groups.cache_spec import SINK_SPEC
 from workbench.core.model import Attention
 from workbench.core.online import scale_methods
 from workbench.core.problems import ERROR, WARNING
@@ -21,9 +22,10 @@ SQUARE_ROOTS = frozenset({"Step1ForCausalLM"})
 NEVER_REPLICATED = {
     "GptOssForCausalLM": "integer modulo by zero",
     "Param2MoEForCausalLM": "must be divisible by tensor-parallel world size (",
+    SINK_SPEC: "KV heads replication is not support yet.",
 }
-"""Architectures whose attention has no KV head left where there are more ranks than heads -> what
-vLLM says then."""
+"""Architectures, or caches, whose attention has no KV head left where there are more ranks than
+heads -> what vLLM says then."""
 
 
 def group_replication(run: WorkingPlan) -> None:
@@ -104,7 +106,8 @@ def kv_head_split(run: WorkingPlan) -> None:
     """Check that KV heads are split or replicated evenly, and shared evenly by the query heads."""
     own, drafter = run.model.attention, run.drafter
     if own is not None:
-        _check_heads(run, own, {}, NEVER_REPLICATED.get(run.model.architecture))
+        few = NEVER_REPLICATED.get(own.full_spec or run.model.architecture)
+        _check_heads(run, own, {}, few)
     if drafter is not None and drafter.attention != own:
         _check_heads(run, drafter.attention, {"field": "draft_model"})
 

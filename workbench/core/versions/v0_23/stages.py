@@ -160,6 +160,7 @@ CHECK_RESULT = (
     layer_checks.mamba_block_advice,
     layer_checks.cpu_prefix_caching,
     *FIT_MEMORY,
+    grouping.cache_managers,
 )
 """From `validate_block_size` to the runner's kernel blocks."""
 

@@ -9,7 +9,7 @@ from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.arithmetic import GIB
 from workbench.core.batch_defaults import A100, GB10, SMALL, BatchSizes, BatchTier
 from workbench.core.dtypes import INT4_HEADS, ULTRAQUANT
-from workbench.core.groups.cache_spec import SINK_SPEC, GroupRules
+from workbench.core.groups.cache_spec import GroupRules
 from workbench.core.offload.rules import LAST, OffloadRules
 from workbench.core.packing import NVFP4_DS
 from workbench.core.prefix.sparse import PrefillRules
@@ -47,7 +47,7 @@ GROUPS = GroupRules(
     holds_batches_in_flight=True,
     hashes_by_mode=True,
     spreads_by_layer=True,
-    unbuilt_managers={SINK_SPEC: "SinkFullAttentionManager"},
+    manager_argument="needs_kv_cache_zeroing",
     checkpoint_blocks={"mamba2": 1, "gdn:flashinfer": 1, "kda:flashkda": 1},
     layouts=NAMES,
     # align_blocks_to_rows in the sparse backends' customize_spec.
