@@ -260,3 +260,26 @@ def test_a_reproduced_refusal_has_tried_remedies():
     assert report.reading.refusal is not None
     [first, *_] = report.failure.remedies
     assert not errors_of({**report.scenario, **first.changes})
+
+
+ADVISED = {
+    "longer_than_cache": "Set --max-model-len 23648 or less",
+    "too_many_sequences": "Set --max-num-seqs 600 or less",
+    "heads_not_divisible": "divides 40: 1, 2, 4, 5, 8, 10, 20, 40.",
+    "memory_in_use": "End what holds 2.28 GiB (`nvidia-smi` lists it), or set "
+    "--gpu-memory-utilization 0.89 or less.",
+    "no_valid_backend": "Least speaks against FLASH_ATTN (head_size not supported). Change",
+}
+
+
+@pytest.mark.parametrize("name", ADVISED)
+def test_advice_has_the_numbers_of_the_error(name):
+    (line,) = explain_log(LINES[name]).lines
+    assert ADVISED[name] in " ".join(line.advice)
+
+
+@pytest.mark.parametrize("ranks", [1, 8])
+def test_cause_and_change_come_before_what_is_missing(ranks):
+    html = log_html(explain_log("\n".join([LINES["heads_not_divisible"]] * ranks)).to_dict())
+    order = ["fatal error", "spread evenly", "What to change", "divides 40", "Missing: the model"]
+    assert [*map(html.index, order)] == sorted(map(html.index, order))

@@ -153,6 +153,8 @@ LINES = {
     "valid for this configuration. Reason: ['sparse not supported']",
     "no_valid_backend": "ValueError: No valid attention backend found for cuda with "
     "AttentionSelectorConfig(head_size=80). Reasons: {FLASH_ATTN: [head_size not supported]}.",
+    "memory_in_use": "Free memory on device cuda:0 (19.77/22.05 GiB) on startup is less than "
+    "desired GPU memory utilization (0.9, 19.84 GiB). Decrease GPU memory utilization or",
     "too_long": "User-specified max_model_len (262144) is greater than the derived max_model_len "
     "(max_position_embeddings=131072 or model_max_length=None in model's config.json).",
     "heads_not_divisible": "Total number of attention heads (40) must be divisible by tensor "

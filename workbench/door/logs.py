@@ -10,7 +10,13 @@ from workbench.interop.logs.report import DIFFERS, LogReport
 from workbench.scenario import Scenario
 from workbench.views.door.buttons import button
 from workbench.views.html import Html, bullets, fold, join, prose, tag
-from workbench.views.logs.table import BECAUSE, failure_html, headline, lines_table
+from workbench.views.logs.table import (
+    BECAUSE,
+    failing_lines,
+    failure_html,
+    headline,
+    lines_table,
+)
 
 FEW_LINES = 3
 """So many lines of a log without a scenario are explained in sentences, too."""
@@ -19,13 +25,14 @@ FEW_LINES = 3
 def explained(log: LogReport, present: Scenario) -> Html:
     """Return what a log says, its fatal error first. present: the scenario that is shown below."""
     report = log.to_dict()
-    parts = [failure_html(report["failure"]), _fixes(log), tag("div", tag("b", headline(report)))]
+    parts = [failure_html(report, _fixes(log)), tag("div", tag("b", headline(report)))]
     known = () if log.failure is None else log.failure.missing  # is said with the error
     missing = (f"Missing: {what}." for what in log.missing if what not in known)
     parts.append(bullets(map(prose, (*_differences(log), *missing))))
     if log.scenario is None:
-        parts += [tag("p", line["means"]) for line in report["lines"][:FEW_LINES]]
-        parts.append(_advice(log))
+        failing = failing_lines(report)
+        others = [line for line in report["lines"] if line not in failing]
+        parts += [tag("p", line["means"]) for line in others[:FEW_LINES]]
         parts.append(tag("div", *_unnamed(log, present)))
     else:
         parts.append(use_buttons(log.scenes, log.reading.fields))
@@ -40,13 +47,6 @@ def _differences(log: LogReport) -> Iterator[str]:
         if line.verdict == DIFFERS:
             reason = line.why[0].removesuffix(BECAUSE).strip() if line.why else ""
             yield " ".join((f"Line {line.line}: {reason}", *line.candidates[:1]))
-
-
-def _advice(log: LogReport) -> Html:
-    """Return what the fatal line itself says to change, where no scenario can be tried."""
-    failing = [one for one in log.lines if log.failure and one.line == log.failure.line]
-    advice = dict.fromkeys(text for one in failing for text in one.advice)
-    return tag("div", tag("b", "What to change"), bullets(advice)) if advice else Html()
 
 
 def _unnamed(log: LogReport, present: Scenario) -> Iterator[Html]:
@@ -65,9 +65,8 @@ def _fixes(log: LogReport) -> Html:
 
     A refused scenario has its own, below the log.
     """
-    if log.failure is None or log.reading.refusal is not None:
-        return Html()
-    return remedies_html(log.failure.remedies)
+    tried = log.failure.remedies if log.failure and log.reading.refusal is None else ()
+    return remedies_html(tried) if tried else Html()
 
 
 def _again() -> Html:

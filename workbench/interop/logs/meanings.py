@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from math import floor
 from typing import Any
 
 from workbench.core.arithmetic import GIB
@@ -18,6 +19,10 @@ BACKENDS = {
 }
 PRINTED_GDN_KERNELS = {"FlashInfer": True, "Triton/FLA": False, "CuteDSL": False}
 """Kernel as vLLM prints it -> `gdn_flashinfer_prefill`; other devices have others."""
+REASONS = re.compile(r"(\w+): \[([^\]]*)\]")
+"""A backend and what speaks against it."""
+MOST_RANKS = 64
+"""Of one engine: larger divisors of heads are not listed."""
 WASTED_GIB = 0.5
 """A reserve for graphs that is larger than they are by so much is worth a change."""
 
@@ -94,6 +99,29 @@ def _hash_unit(values: Values, scenario: Values) -> str:
     )
 
 
+def _free_share(values: Values, _scenario: Values) -> str:
+    free, total = values["free_gib"], values["total_gib"]
+    return (
+        f"End what holds {total - free:.2f} GiB (`nvidia-smi` lists it), or set "
+        f"--gpu-memory-utilization {floor(100 * free / (total or 1)) / 100:.2f} or less."
+    )
+
+
+def _divisors(values: Values, _scenario: Values) -> str:
+    heads = int(values["heads"])
+    sizes = [str(size) for size in range(1, min(heads, MOST_RANKS) + 1) if heads % size == 0]
+    return f"Use a --tensor-parallel-size that divides {heads}: {', '.join(sizes)}."
+
+
+def _fewest_reasons(values: Values, _scenario: Values) -> str:
+    """Return the backends that least speaks against, and what is to change for them."""
+    found = REASONS.findall(str(values.get("refused", "")))
+    fewest = min((why.count(", ") for _, why in found), default=0)
+    nearest = "; ".join(f"{name} ({why})" for name, why in found if why.count(", ") == fewest)
+    least = f"Least speaks against {nearest}. " if nearest else ""
+    return f"{least}Change what the reasons name: KV dtype, head size, block size or device."
+
+
 FIELDS_OF: Mapping[str, Callable[[Values], Mapping[str, Any]]] = {
     "command": _command_fields,
     "arguments": lambda values: logged_fields(entries(values["arguments"])),
@@ -134,5 +162,8 @@ ADVICE: Mapping[str, Callable[[Values, Values], str]] = {
     "rest_of_device": _of_whole_device,
     "reserved_graphs": _of_graphs,
     "hash_unit": _hash_unit,
+    "free_share": _free_share,
+    "divisors": _divisors,
+    "fewest_reasons": _fewest_reasons,
 }
 """Name in the declaration of a message -> what to change, by its values and the scenario."""

@@ -111,7 +111,8 @@ class Message:
     means: str
     """In our own words, like `advice`."""
     advice: str | Callable[[Values, Values], str] = ""
-    """What to change; a function of the values and of what the scenario decides."""
+    """What to change, with values in braces; a function of the values and of what the scenario
+    decides."""
     fields: Callable[[Values], Mapping[str, Any]] = lambda _values: {}
     """Scenario fields that the line gives in addition to the values that are named like one; None
     is nothing."""
@@ -133,8 +134,7 @@ class Message:
     def advise(self, values: Values, scenario: Values) -> tuple[str, ...]:
         """Return what to change. scenario: fields, as the rules decide them where they do."""
         advice = self.advice
-        if callable(advice):
-            advice = advice(values, scenario)
+        advice = advice(values, scenario) if callable(advice) else advice.format_map(values)
         return (advice,) if advice else ()
 
     def matches_problem(self, code: str, vllm_text: str | None) -> bool:

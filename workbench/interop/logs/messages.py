@@ -8,7 +8,8 @@ a line break is a space. That of a command begins after the environment variable
 like: another entry, which has what this one lacks.
 fields: scenario fields, or a name in `FIELDS_OF`. given: values that are what the user set, not
 what vLLM made of it. gib: field -> a value in GiB, of which it has the bytes.
-advises: a name in `ADVICE`. compares: names in `NUMBERS`.
+advice: what to change, with values in braces. advises: a name in `ADVICE`.
+compares: names in `NUMBERS`.
 """
 
 import re

@@ -106,7 +106,7 @@ def log_html(report: Mapping[str, Any]) -> str:
     scenarios = [scene["text"] for scene in report["candidates"]]
     found = [tag("p", "Scenarios with these sizes:"), tag("div", _list(scenarios))]
     return document(
-        failure_html(report["failure"], _remedies(report["failure"], changes_text)),
+        failure_html(report, remedies_html(_remedies(report["failure"], changes_text))),
         tag("p", tag("b", headline(report))),
         tag("p", _list(notes)) if len(notes) == 1 else _list(notes),
         *(found if scenarios else ()),
@@ -114,19 +114,34 @@ def log_html(report: Mapping[str, Any]) -> str:
     )
 
 
-def failure_html(failure: Mapping[str, Any] | None, remedies: Iterable[str] = ()) -> Html:
-    """Return the fatal error of a log and what the rules say to it; nothing for a good start."""
+def failure_html(report: Mapping[str, Any], remedies: Html) -> Html:
+    """Return the fatal error of a log: cause, what to change, and what the rules say to it.
+
+    remedies: changes that were tried. Nothing for a good start.
+    """
+    failure = report["failure"]
     if failure is None:
         return Html()
-    missing = _list([f"Missing: {what}." for what in failure["missing"]])
+    lines = failing_lines(report)
+    causes = dict.fromkeys(line["means"] for line in lines)
+    advice = dict.fromkeys(one for line in lines for one in line["advice"])
+    change = join(tag("b", "What to change"), bullets(map(prose, advice))) if advice else Html()
     return tag(
         "div",
         tag("b", f"✕ {failure['summary']}"),
-        tag("div", missing) if missing else "",
-        remedies_html(remedies),
+        *(tag("div", prose(one)) for one in causes),
+        remedies or change,
+        *(tag("div", prose(f"Missing: {what}.")) for what in failure["missing"]),
         class_="wb-problem",
         data_reproduced=failure["reproduced"],
     )
+
+
+def failing_lines(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the lines of the fatal error; ranks repeat it, and the first of them counts."""
+    failure, lines = report["failure"], report["lines"]
+    of_it = [one["line"] for one in lines if failure and one["message"] == failure["message"]]
+    return [one for one in lines if one["line"] in of_it[-1:]]
 
 
 def _remedies(
