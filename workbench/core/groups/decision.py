@@ -125,12 +125,17 @@ def _of_several_types(
     kept_apart = layout is not None and layout.startswith("L")
     # Pages of several sizes have no common step from layer to layer (validate_kv_cache_layout,
     # 0.33).
-    if kept_apart and not Grouping(groups, 0, reason).has_equal_pages:
+    if layout is not None and kept_apart and not Grouping(groups, 0, reason).has_equal_pages:
         raise PagesNotUnifiableError(
             f"the layout {layout} keeps every layer by itself, so all pages must be equal",
-            f"KV cache layout {layout} cannot express this model's mixed page sizes",
+            mixed_pages_text(layout),
         )
     return groups, reason, notes
+
+
+def mixed_pages_text(layout: str) -> str:
+    """Return how vLLM refuses an order of the allocation in which pages are not whole (0.33)."""
+    return f"KV cache layout {layout} cannot express this model's mixed page sizes"
 
 
 FALLBACK_WARNING = (

@@ -7,8 +7,9 @@ the layers that it has; 0.23 and 0.33.
 from typing import Any
 
 from workbench.core.groups.built_layers import cache_layers, unquantized_layers
+from workbench.core.groups.decision import mixed_pages_text
 from workbench.core.groups.layer_classes import layer_classes
-from workbench.core.groups.of_plan import common_layouts
+from workbench.core.groups.of_plan import cache_layout, common_layouts
 from workbench.core.groups.pipeline import ALL, Stage, layers_of_stages
 from workbench.core.model import SSM, Layer
 from workbench.core.plan import Plan
@@ -92,16 +93,19 @@ def _layouts(run: WorkingPlan, stages: list[Stage]) -> None:
 def _without_cache(run: WorkingPlan, empty: list[int]) -> None:
     stages, layers = run.settings.pipeline_parallel, run.model.num_hidden_layers
     others = f" and of {len(empty) - 1} more" if len(empty) > 1 else ""
-    one = run.rules.groups.one_allocation
     run.problem(
         "stage_without_cache",
         operands={"pipeline_parallel": stages, "layers": layers},
         candidates=[{"pipeline_parallel": n} for n in range(min(stages - 1, layers), 0, -1)],
-        vllm_text=(
-            "integer division or modulo by zero"
-            if one or run.settings.num_gpu_blocks_override
-            else "group_size must be greater than 0"
-        ),
+        vllm_text=_text_without_cache(run),
         empty=empty,
         others=others,
     )
+
+
+def _text_without_cache(run: WorkingPlan) -> str:
+    if (layout := cache_layout(run)) and set(layout[:2]) != {"L", "B"}:
+        return mixed_pages_text(layout)  # validate_kv_cache_layout comes first, and sees no page
+    if run.rules.groups.one_allocation or run.settings.num_gpu_blocks_override:
+        return "integer division or modulo by zero"
+    return "group_size must be greater than 0"
