@@ -37,6 +37,8 @@ class LayerQuery(NamedTuple):
     """Ranks that share the tokens of a block."""
     tests_context: bool = False
     """The choice of a backend takes notice of them."""
+    requests: bool = False
+    """The scenario names a backend."""
 
     @classmethod
     def of(cls, plan: Plan, attention: Attention | None = None) -> LayerQuery:
@@ -71,6 +73,7 @@ class LayerQuery(NamedTuple):
             tests_context=plan.rules.groups.spreads_by_layer
             and settings.decode_context_parallel > 1
             and not attention.is_compressed,
+            requests=settings.backend is not None,
         )
 
     @property
