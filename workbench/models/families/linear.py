@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.errors import ConfigError
 from workbench.core.model import FULL, SSM, Layer
 from workbench.core.states import GatedDeltaNet, KimiDeltaAttention, LinearAttention, ShortConv
 from workbench.models.family import read_state, register
@@ -53,6 +54,26 @@ def _olmo_state(fields: Fields) -> GatedDeltaNet:
         key_head_dim=key_dim,
         value_head_dim=("linear_value_head_dim", 2 * key_dim),
         conv_kernel=("linear_conv_kernel_dim", 4),
+    )
+
+
+def _alice_state(fields: Fields) -> KimiDeltaAttention:
+    # _make_kimi_kda_config of alice_ai.py, 0.33
+    for part in ("num_{}_heads", "{}_head_dim"):
+        key, value = (f"linear_{part.format(kind)}" for kind in ("key", "value"))
+        if fields.integer(key) != fields.integer(value):
+            raise ConfigError(
+                "config_contradiction",
+                f"{fields.pointer(value)}: not {key}, which Kimi delta attention needs here.",
+                field=fields.pointer(value),
+                vllm_text="AliceAI KDA requires matching key/value head counts and dimensions",
+            )
+    return read_state(
+        KimiDeltaAttention,
+        fields,
+        num_heads="linear_num_key_heads",
+        head_dim="linear_key_head_dim",
+        conv_kernel="linear_conv_kernel_dim",
     )
 
 
@@ -214,13 +235,7 @@ register(
     "alice_ai",
     {"alice_ai": ("AliceAIForCausalLM",)},
     listed(LISTED),
-    partial(
-        read_state,
-        KimiDeltaAttention,
-        num_heads="linear_num_key_heads",
-        head_dim="linear_key_head_dim",
-        conv_kernel="linear_conv_kernel_dim",
-    ),
+    _alice_state,
 )
 register(
     "lfm2",
