@@ -8,6 +8,8 @@ from math import lcm
 
 from workbench.core.arithmetic import cdiv, round_up
 from workbench.core.block_sizes import describe, smallest_base
+from workbench.core.groups.pipeline import layers_of_stages
+from workbench.core.model import SSM
 from workbench.core.platforms import SM10X
 from workbench.core.stages.gdn_prefill import flashinfer_prefill
 from workbench.core.trace import Rule
@@ -173,7 +175,19 @@ def prefill_checkpoint_tokens(run: WorkingPlan) -> int:
     """Return the tokens between the states that a prefill can keep by itself; 0 without any."""
     # Source: QwenGatedDeltaNetAttention.get_prefill_checkpoint_alignment, 0.33; other layers of
     # that kind (OLMo-Hybrid, Kimi) have none.
-    return run.rules.prefill_checkpoint_tokens if flashinfer_prefill(run) else 0
+    takes = flashinfer_prefill(run) and _has_states(run)
+    return run.rules.prefill_checkpoint_tokens if takes else 0
+
+
+def _has_states(run: WorkingPlan) -> bool:
+    """Return whether the first ranks with attention, which the plan shows, have SSM layers too."""
+    kinds = {True: set[int](), False: set[int]()}
+    for layer in run.model.layers:
+        kinds[layer.kind == SSM].add(layer.number)
+    stages = layers_of_stages(run.model.num_hidden_layers, run.settings.pipeline_parallel)
+    parts = stages if run.stage_layers is None else (run.stage_layers,)
+    shown = next((part for part in parts if not kinds[False].isdisjoint(part)), parts[0])
+    return not kinds[True].isdisjoint(shown)
 
 
 def _smallest_multiple(run: WorkingPlan, granularity: int, tok: int, mamba_page: int) -> int:

@@ -13,6 +13,8 @@ from workbench.core.groups.of_plan import cache_layout, common_layouts
 from workbench.core.groups.pipeline import ALL, Stage, layers_of_stages
 from workbench.core.model import SSM, Layer
 from workbench.core.plan import Plan
+from workbench.core.stages.gdn_prefill import flashinfer_prefill
+from workbench.core.stages.hybrid_alignment import prefill_checkpoint_tokens
 from workbench.core.trace import Rule
 from workbench.core.watch import kept_settings
 from workbench.core.working_plan import UntracedPlan, WorkingPlan
@@ -36,12 +38,13 @@ def pipeline_stages(run: WorkingPlan) -> None:
         return
     parts = layers_of_stages(run.model.num_hidden_layers, stages)
     run.step(STAGES, [len(part) for part in parts], layers=run.model.num_hidden_layers)
-    layers, whole = cache_layers(run), _kinds(run, cache_layers(run))
+    layers, keeps = cache_layers(run), flashinfer_prefill(run)
+    whole = (*_kinds(run, layers), bool(prefill_checkpoint_tokens(run)))
     known: dict[tuple[Any, ...], Plan | None] = {whole: None}
     found, empty = [], []
     for part in (*parts[:-1], range(parts[-1].start, ALL)):
         own = tuple(layer for layer in layers if layer.number in part)
-        kinds = _kinds(run, own)
+        kinds = (*_kinds(run, own), keeps and any(layer.kind == SSM for layer in own))
         if own and kinds not in known:
             known[kinds] = _decided(run, part)
         found.append(Stage(part, known.get(kinds)))
