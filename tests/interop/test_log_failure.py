@@ -283,3 +283,15 @@ def test_cause_and_change_come_before_what_is_missing(ranks):
     html = log_html(explain_log("\n".join([LINES["heads_not_divisible"]] * ranks)).to_dict())
     order = ["fatal error", "spread evenly", "What to change", "divides 40", "Missing: the model"]
     assert [*map(html.index, order)] == sorted(map(html.index, order))
+
+
+def test_a_log_without_a_release_is_of_the_one_that_has_its_settings():
+    """vllm#52435: dspark drafts are of 0.33, and the heads are what stopped it."""
+    error = "Total number of attention heads (64) must be divisible by tensor parallel size (3)."
+    drafts = "{'method': 'dspark', 'num_speculative_tokens': 7}"
+    more = f"'tensor_parallel_size': 3, 'speculative_config': {drafts}"
+    report = explain_log(
+        f"non-default args: {{'model': '/data/deepseek-v4-flash-0731/model', {more}}}\n{error}"
+    )
+    assert (report.failure.problem, report.scenario["rules"]) == ("heads_not_divisible", "0.33")
+    assert not any("dspark" in note for note in report.reading.notes)

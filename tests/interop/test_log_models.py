@@ -40,12 +40,33 @@ NOISE = f"{HEAD}Engine 000: Avg prompt throughput: 1.0 tokens/s, GPU KV cache us
         ("/root/hub/models--Qwen--Qwen3.5-4B/snapshots/1a2b", "qwen3.5-4b"),
         ("/modelscope/LLM-Research/Meta-Llama-3___1-8B-Instruct", "llama-3.1-8b"),
         ("C:\\models\\gpt-oss-20b", "gpt-oss-20b"),
+        ("/app/data/qwen3.6-27b-fp8/model", "qwen3.6-27b"),
+        ("/out/Qwen3-8B-sft/checkpoint-1500", "qwen3-8b"),
         ("RedHatAI/Kimi-K2-Instruct-quantized.w4a16", "kimi-k2"),
         ("some/Kimi-K2-Thinking-FP8", "kimi-k2-thinking"),
     ],
 )
 def test_a_quantized_or_tuned_checkpoint_has_the_sizes_of_its_base(reference, name):
     assert same_model(reference).name == name
+
+
+@pytest.mark.parametrize(
+    ("model", "served", "name"),
+    [
+        ("/mnt/models", ["Qwen/Qwen3-8B"], "qwen3-8b"),
+        ("/mnt/models", "qwen3.6-27b-awq", "qwen3.6-27b"),
+        ("/mnt/models", ["mine", "qwen3.5-4b"], "qwen3.5-4b"),
+        ("Qwen/Qwen3-8B", ["gpt-oss-20b"], "qwen3-8b"),
+        ("/mnt/models", ["mine"], None),
+    ],
+)
+def test_a_folder_that_names_no_model_is_what_it_is_served_as(model, served, name):
+    report = explain_log(
+        f"non-default args: {{'model': {model!r}, 'served_model_name': {served!r}}}"
+    )
+    assert (report.scenario or {}).get("model") == name
+    is_served = f"{model} is served as" in " ".join(report.reading.notes)
+    assert is_served == (model == "/mnt/models" and name is not None)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ def log(name):
         (f"$ {COMMAND} \\\n  --max-model-len 32768", "command", {"max_model_len": 32768}),
         (f"# {COMMAND} \\\n#   --max-model-len 32768", "command", {"max_model_len": 32768}),
         (f"CUDA_VISIBLE_DEVICES=0,1,2,3 {COMMAND} --data_parallel_size 1", "command", {}),
+        (f"{COMMAND} \\\n  --max-model-len 8k\nGPU KV cache size: 178,880 tokens", "log", {}),
         (log("whole_start_0_23.log"), "log", {"tensor_parallel": 4, "max_model_len": 32768}),
     ],
 )
@@ -351,6 +352,15 @@ def test_a_fatal_log_comes_first_with_its_fix_and_the_fix_works():
     press(door, "apply", json.dumps(changes))
     assert door.plan.errors == ()
     assert "--" in wb.commands_of(door.plan)["vllm serve"]
+
+
+def test_a_start_whose_checkpoint_the_catalog_has_in_another_form_is_not_refused():
+    door = wb.explore()
+    door.submit(
+        "vllm serve /data/qwen3.6-27b-autoround-int4 --quantization auto_round\nINFO started"
+    )
+    assert (door.error, door.scenario.model) == (None, "qwen3.6-27b")
+    assert "Omitted quantization = auto-round" in region(door, "understood")
 
 
 def test_a_log_without_a_model_offers_candidates_and_explains_again():

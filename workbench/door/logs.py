@@ -35,6 +35,7 @@ def explained(log: LogReport, present: Scenario) -> Html:
         parts += [tag("p", line["means"]) for line in others[:FEW_LINES]]
         parts.append(tag("div", *_unnamed(log, present)))
     else:
+        parts.append(bullets(map(prose, report["notes"])))
         parts.append(use_buttons(log.scenes, log.reading.fields))
     parts.append(_again())
     parts.append(fold("Every known line", lines_table(report["lines"])))

@@ -295,5 +295,6 @@ def is_command(text: str) -> bool:
     try:
         read_command(text)
     except WorkbenchError as error:
-        return error.code != "not_a_vllm_command"
-    return True
+        if error.code == "not_a_vllm_command":
+            return False
+    return "\n" not in text or not has_messages(text)

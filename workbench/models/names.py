@@ -17,6 +17,12 @@ HUB_PAGE = re.compile(
 )
 HUB_CACHE = re.compile(r"models--([^/\\]+?)--([^/\\]+)")
 WORDS = re.compile(r"[-_\s]+")
+OF_ANY_MODEL = re.compile(
+    r"(?:hf[-_])?models?|weights|checkpoints?(?:[-_]\d+)?|snapshots?|final|latest|main|merged|hf"
+    r"|v?\d+|[0-9a-f]{32,64}",
+    re.IGNORECASE,
+)
+"""Folders inside of the one that is named after the model."""
 QUANTIZED = re.compile(
     r"(?:nv|mx)?fp\d+|b?f(?:loat)?16|u?int\d+|\d+bits?|w\d+a\d+(?:fp\d)?|gs?\d{2,3}|b\d{3}"
     r"|awq|gptq|bnb|autoround|hqq|marlin|modelopt|quark|ptpc|rtn|smoothquant|quantized|quant"
@@ -44,7 +50,7 @@ def checkpoint_in(folder: str) -> str | None:
     """
     if cached := HUB_CACHE.search(folder):
         return catalog_name(f"{cached[1]}/{cached[2]}")
-    *outer, last = folder.replace("\\", "/").rstrip("/").split("/")
+    *outer, last = _parts(folder)
     if len(outer) == 1 and outer[0].strip("~."):
         return None  # another owner's checkpoint can be quantized in another way
     known = {hub_id.partition("/")[2].casefold(): hub_id for hub_id in catalog_hub_ids()}
@@ -86,14 +92,21 @@ def _checkpoints() -> dict[str, SameModel]:
 def _core(reference: str, *omitted: re.Pattern[str]) -> str:
     """Return the last part of a name without the words that leave the sizes as they are."""
     cached = HUB_CACHE.search(reference)
-    path = f"{cached[1]}/{cached[2]}" if cached else reference.replace("\\", "/")
     # ModelScope writes "___" for a dot.
-    last = path.rstrip("/").rpartition("/")[2].casefold().replace("___", ".")
+    last = (cached[2] if cached else _parts(reference)[-1]).casefold().replace("___", ".")
     words = WORDS.split(last)
     patterns = omitted or (QUANTIZED, TUNED)
     # A word can be several with dots between them: "quantized.w4a16".
     said = [w for w in words if not all(_is_any(patterns, part) for part in w.split("."))]
     return "-".join(said)
+
+
+def _parts(path: str) -> list[str]:
+    """Return the parts of a name up to the one that can be a model's; a hub id has two."""
+    parts = path.replace("\\", "/").rstrip("/").split("/")
+    while len(parts) > 2 and OF_ANY_MODEL.fullmatch(parts[-1]):
+        parts.pop()
+    return parts
 
 
 def _is_any(patterns: tuple[re.Pattern[str], ...], word: str) -> bool:

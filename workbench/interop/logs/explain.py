@@ -61,9 +61,13 @@ def explain_log(
 
 
 def has_messages(text: str) -> bool:
-    """Return whether a line of a text is a known message, or says what vLLM refuses."""
+    """Return whether a line of a text is a known message, or says what vLLM refuses.
+
+    A command is none of them: it can be all that a text is.
+    """
     lines = lines_of(text, numbered_lines)
-    return bool(find_messages(lines) or find_messages(lines, refusal_messages()))
+    found = (*find_messages(lines), *find_messages(lines, refusal_messages()))
+    return any(not one.message.is_command for one in found)
 
 
 def large_lines(text: str, progress: Progress | None = None) -> list[tuple[int, str]]:

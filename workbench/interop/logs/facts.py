@@ -63,7 +63,18 @@ def logged_fields(values: dict[str, Any]) -> dict[str, Any]:
     values = {**values, **_inside_objects(values)}
     read = {name: _read(field, values) for name, field in FIELDS.items()}
     found = {name: value for name, value in read.items() if value is not None}
+    if served := _served_as(values):
+        found["model"] = served
     return {**found, **printed_speculation(values.get(SPECULATION), values.get("model"))}
+
+
+def _served_as(values: dict[str, Any]) -> str | None:
+    """Return the name under which a model is served, where its folder does not say which it is."""
+    names = values.get("served_model_name") or ()
+    served = [names] if isinstance(names, str) else [*names]
+    if "model" not in values or known_model(str(values["model"])).name is not None:
+        return None
+    return next((one for one in map(str, served) if known_model(one).name is not None), None)
 
 
 def _inside_objects(values: dict[str, Any]) -> dict[str, Any]:
@@ -90,11 +101,14 @@ def _read(field: Field, values: dict[str, Any]) -> Any:
 def unfollowed(values: dict[str, Any]) -> tuple[str, ...]:
     """Return what changes sizes and has no field in a scenario, one sentence each."""
     found = ((name, value, effect(name, value)) for name, value in values.items())
-    return tuple(
+    notes = [
         f"{name} = {str(value)[:80]}: not modelled here, although {why}."
         for name, value, why in found
         if why is not None
-    )
+    ]
+    if served := _served_as(values):
+        notes.append(f"{values['model']} is served as {served}, which is taken for its model.")
+    return tuple(notes)
 
 
 class KnownModel(NamedTuple):

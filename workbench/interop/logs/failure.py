@@ -9,7 +9,8 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
 from workbench.interop.logs.find import LoggedMessage
 from workbench.interop.logs.message import HALF_A_HUNDREDTH_GIB
-from workbench.interop.logs.scenario import LogReading, Resolve, resolved
+from workbench.interop.logs.releases import release_of
+from workbench.interop.logs.scenario import LogReading, Resolve, by_newest, resolved
 from workbench.interop.logs.text import Line, bare, short
 from workbench.interop.logs.wrapped import JOINED_LINES
 
@@ -114,12 +115,16 @@ def reproduced(
     """Return the scenario with which the rules give the error of the log, and their code for it.
 
     Where the scenario as read does not give it, values are tried that the log allows as well: the
-    memory, which is printed rounded, and the fields that only the error itself implies. The
-    scenario as read and None where none of them does.
+    newest release where it names none, the memory, which is printed rounded, and the fields that
+    only the error itself implies. The scenario as read and None where none of them does.
     """
     code = ending.problem_of(reading)
     if code is not None or not reading.is_resolved:
         return reading, code
+    if release_of(reading.version) is None:
+        tried = resolved(by_newest(reading), resolve)
+        if (code := ending.problem_of(tried)) is not None:
+            return tried, code
     for fields, note in _allowed(reading, ending, found):
         tried = resolved(replace(reading, fields=fields, notes=(*reading.notes, note)), resolve)
         if (code := ending.problem_of(tried)) is not None:

@@ -27,6 +27,8 @@ NO_ARGUMENTS = (
 )
 CAPABILITY = "compute_capability"
 BLOCKS = "num_blocks"
+OMITTED = "Omitted"
+"""The beginning of a note on a field that a release did not take."""
 OF_THE_POOL = {*MEASURED, "num_gpu_blocks_override"}
 BACKENDS = ("backend", "rocm_backend", "backend_in_words")
 """Messages whose fields are handled separately: see `_with_backend`."""
@@ -106,10 +108,16 @@ def _by_rules(reading: LogReading, seen: list[LoggedMessage], resolve: Resolve) 
     is_start = not any(one.message.is_fatal for one in seen)
     if not isinstance(found.refusal, Refused) or not is_start or release_of(reading.version):
         return found
+    tried = resolved(by_newest(reading), resolve)
+    return found if tried.refusal is not None else tried
+
+
+def by_newest(reading: LogReading) -> LogReading:
+    """Return the same, to be resolved by the rules of the newest release."""
     note = f"The log names no release, and {DEFAULT} refuses it; the rules are those of {NEWEST}."
     fields = {**reading.fields, "rules": NEWEST}
-    tried = resolved(replace(reading, fields=fields, notes=(note, *reading.notes[1:])), resolve)
-    return found if tried.refusal is not None else tried
+    kept = (one for one in reading.notes[1:] if not one.startswith(OMITTED))
+    return replace(reading, fields=fields, notes=(note, *kept))
 
 
 def _has_arguments(one: LoggedMessage) -> bool:
@@ -167,8 +175,8 @@ def _trust(one: LoggedMessage) -> tuple[float, float, int]:
 def resolved(reading: LogReading, resolve: Resolve) -> LogReading:
     """Return the same with what the rules make of its fields.
 
-    A field with an invalid value is omitted. A field that vLLM refuses stays, and is omitted from
-    `compared` only.
+    A field with an invalid value is omitted, and how a checkpoint is quantized of which only the
+    sizes are known. A field that vLLM refuses stays, and is omitted from `compared` only.
     """
     fields, compared = dict(reading.fields), dict(reading.fields)
     notes = list(reading.notes)
@@ -188,13 +196,14 @@ def resolved(reading: LogReading, resolve: Resolve) -> LogReading:
                 break
             value = compared.pop(error.field)
             if is_other:
+                del fields[error.field]
                 stand_in = f"{compared['model']} is quantized in another way, or not at all"
-                notes.append(f"Omitted {error.field} = {value} to compare sizes: {stand_in}.")
+                notes.append(f"{OMITTED} {error.field} = {value} to compare sizes: {stand_in}.")
             elif is_refused:
-                notes.append(f"Omitted {error.field} = {value} to compare sizes: {error.message}")
+                notes.append(f"{OMITTED} {error.field} = {value} to compare sizes: {error.message}")
             else:
                 del fields[error.field]
-                notes.append(f"Omitted {error.field} = {value}: {error.message}")
+                notes.append(f"{OMITTED} {error.field} = {value}: {error.message}")
     from_lines = {name: line for name, line in reading.from_lines.items() if name in fields}
     return replace(
         reading,
