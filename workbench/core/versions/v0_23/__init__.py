@@ -245,7 +245,7 @@ V0_23 = RuleSet(
             f"{name}ForConditionalGeneration": "unnamed_text_model"
             for name in ("Cosmos3", "Qwen3VL", "Qwen3VLMoe")
         },
-        "VoxtralForConditionalGeneration": "encoder",
+        **dict.fromkeys(("MoonshotKimiaForCausalLM", "VoxtralForConditionalGeneration"), "encoder"),
     },
     scored_by_config=frozenset({"AXK1", "deepseek_v2", "dots1", "minimax_m2"}),
     towers_left_whole=frozenset({"ultravox"}),
