@@ -1,12 +1,13 @@
 """Formats of the weights of checkpoints that vLLM has no kernel for on some devices."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
 from workbench.core.described import COMPRESSED
 from workbench.core.formats import Format
+from workbench.core.model import Model
 from workbench.core.online import Place
-from workbench.core.weights import Part, Weights
+from workbench.core.weights import ROW, Part, Weights
 
 NO_SCALED_LINEAR = "Failed to find a kernel that can implement the ScaledMM linear layer."
 NO_INT8_EXPERTS = "No Int8 MoE backend supports the deployment configuration."
@@ -82,6 +83,16 @@ class MissingKernel(NamedTuple):
 def quantized_parts(weights: Weights) -> list[Part]:
     """Return the parts that are quantized; of a sketch where no parts are known."""
     return [part for part in weights.known_parts if part.stored is not None]
+
+
+def tower_parts(model: Model, stored: Format, *, is_online: bool) -> Iterator[Part]:
+    """Yield what towers divide by their inputs, as `--quantization` or the checkpoint stores it."""
+    for tower in model.towers:
+        sizes = tower.inputs if is_online else tower.quantized
+        for what, size in zip(("attention", "MLP"), sizes, strict=True):
+            if size:
+                name, outputs = f"the tower's {what}", ((1, 1),)
+                yield Part(name=name, outputs=outputs, inputs=size, shard=ROW, stored=stored)
 
 
 NO_GROUPS_LINEAR = "Failed to find a kernel that can implement the WNA16 linear layer."

@@ -45,9 +45,10 @@ class Tower(NamedTuple):
     """Of the MLP: vLLM then asserts that the elements divide, and names no numbers."""
     widens: str = "MLP"
     """What has `width` elements."""
+    inputs: tuple[int, int] = (0, 0)
+    """Elements of a vector and of the MLP, of layers that `--quantization` quantizes; else 0."""
     quantized: tuple[int, int] = (0, 0)
-    """Elements of a vector and of the MLP, where the checkpoint's format is that of the tower, too;
-    else 0."""
+    """The same where the checkpoint's format is that of the tower, too; else 0."""
     rotated_size: int = 0
     """Elements of a head, where they are rotated along three axes; else 0."""
 

@@ -34,8 +34,13 @@ PLACES = {
     "Emu3": ("vq_config",),
 }
 """Beginnings of architectures -> where their towers are described, if not in `vision_config`."""
-FIXED = {"MoonshotKimia": 20, "Phi4MM": 16}
-"""Those with a tower that no file describes -> its heads."""
+UNEVEN = "{size} is not divisible by {tp}"
+FIXED = {
+    **dict.fromkeys(("HfMoondream", "Moondream3"), Tower(16, words=UNEVEN, inputs=(1152, 4304))),
+    "MoonshotKimia": Tower(20),
+    "Phi4MM": Tower(16),
+}
+"""Those with a tower that no file describes."""
 SPEECH = frozenset({"GraniteSpeech", "GraniteSpeechPlus"})
 """Those whose encoder for sound has an output that ranks share, and heads that they do not."""
 ROTATED = "LlavaOnevision2"
@@ -66,7 +71,6 @@ DIVIDED = frozenset(
 """Those whose tower calls `divide`."""
 ASSERTED = frozenset(
     {
-        *FIXED,
         *("Aria", "Cosmos3Edge", "Idefics3", "Keye", "KeyeVL1_5", "Lfm2Vl", "Llama4", "MiniCPMO"),
         *("MiniCPMOcr", "MiniCPMV", "MiniCPMV4_6", "MiniCPMV4_7", "Molmo2", "Phi4ForCausalLMV"),
         *("MossTranscribeDiarize", "SmolVLM", "Step3VL", "UltravoxModel", "Voxtral"),
@@ -76,7 +80,7 @@ ASSERTED = frozenset(
 STEP = frozenset({"Step3p7", "Step5", "StepVL"})
 """Those whose assertion speaks of its embedding."""
 WORDS = {
-    **dict.fromkeys(DIVIDED, "{size} is not divisible by {tp}"),
+    **dict.fromkeys(DIVIDED, UNEVEN),
     **dict.fromkeys(ASSERTED, ""),
     **dict.fromkeys(STEP, "embed_dim must be divisible by num_heads"),
 }
@@ -86,11 +90,17 @@ EXCLUDED = re.compile(r"vis|vit|vpm|apm|tower|image|audio|speech|siglip|clip|enc
 """Words in the names of layers that a checkpoint keeps plain, by which it means a tower."""
 PLAIN_TOWERS = frozenset(
     {
-        *("KananaV", "KimiK25", "KimiK3", "Llama4", "Qwen2VL", ROTATED, "Step3VL", "Tarsier2"),
-        "UltravoxModel",
+        *("KananaV", "KimiK25", "KimiK3", "KimiVL", "Llama4", "Qwen2VL", ROTATED, "Step3VL"),
+        *("Tarsier2", "UltravoxModel"),
     }
 )
 """Those whose tower does not get the checkpoint's description, or has other layers."""
+ONLINE_TOWERS = frozenset({"KimiK25", "KimiK3"})
+"""Those of them that `--quantization` quantizes (`_maybe_ignore_quant_config`)."""
+SIGLIP = frozenset({"paddleocr_vl_vision", "pixel_shuffle_siglip2", "siglip_vision_model"})
+MULTIPLE, IDEFICS = 64, "MiniCPM"
+"""Towers whose MLP is quantized if its sizes are such multiples (`SiglipMLP`); not that of classes
+with names that begin so, which have Idefics' layers."""
 ENDINGS = ("ForConditionalGeneration", "ForCausalLM")
 
 
@@ -101,7 +111,7 @@ def read_towers(fields: Fields) -> tuple[Tower, ...]:
     for ending in ENDINGS:
         name = name.removesuffix(ending)
     if name in FIXED:
-        return (Tower(FIXED[name], words=WORDS[name]),)
+        return (FIXED[name],)
     if name in SPEECH:
         return _speech(fields)
     if name not in WORDS:
@@ -121,23 +131,30 @@ def _described(fields: Fields, name: str, path: str) -> Tower | None:
     if type(heads) is not int or heads < 1:
         return None
     hidden = place.get("hidden_size") if name == ROTATED else None
-    is_plain = name in PLAIN_TOWERS or path == OMNI + SOUND
+    if place.get("model_type") in SIGLIP and not name.startswith(IDEFICS):
+        is_even = all(type(one) is int and one % MULTIPLE == 0 for one in (size, inner))
+        inner = inner if is_even else None
+    is_plain = (name in PLAIN_TOWERS - ONLINE_TOWERS) or path == OMNI + SOUND
+    inputs = (0, 0) if is_plain else _sizes(size, inner)
     return Tower(
         heads,
         words=WORDS[name],
         width=inner if name in GATED | PLAIN and type(inner) is int else 0,
-        quantized=(0, 0) if is_plain else _quantized(fields, size, inner),
+        inputs=inputs,
+        quantized=(0, 0) if name in PLAIN_TOWERS or _keeps_plain(fields) else inputs,
         has_gate=name in GATED,
         rotated_size=hidden // heads if type(hidden) is int else 0,
     )
 
 
-def _quantized(fields: Fields, *sizes: object) -> tuple[int, int]:
-    """Return the sizes of a tower that a checkpoint stores as it stores other layers, else 0."""
+def _keeps_plain(fields: Fields) -> bool:
+    """Return whether a checkpoint stores its towers in the model's dtype, as its lists say."""
     stated = stated_quantization(fields)
     lists = [] if stated is None else [stated[key] for key in LISTS if stated.get(key)]
-    if stated is None or EXCLUDED.search(str(lists)):
-        return 0, 0
+    return stated is None or EXCLUDED.search(str(lists)) is not None
+
+
+def _sizes(*sizes: object) -> tuple[int, int]:
     hidden, inner = (size if type(size) is int else 0 for size in sizes)
     return hidden, inner
 
@@ -151,4 +168,6 @@ def _speech(fields: Fields) -> tuple[Tower, ...]:
     # GraniteSpeechCTCEncoder.__init__, 0.23 and 0.33
     place = fields.top.get("encoder_config")
     width = place.get("output_dim") if isinstance(place, Mapping) else None
-    return (Tower(heads=0, width=width, widens="output"),) if type(width) is int else ()
+    if type(width) is not int:
+        return ()
+    return (Tower(heads=0, width=width, widens="output", inputs=(width, 0)),)

@@ -6,7 +6,8 @@ Source: `ModelConfig._verify_quantization` and `get_supported_act_dtypes` of the
 
 from workbench.core.described import AWQ, Description, UnreadDescription
 from workbench.core.errors import Refused, nearest_names
-from workbench.core.missing_kernels import quantized_parts
+from workbench.core.formats import Format
+from workbench.core.missing_kernels import quantized_parts, tower_parts
 from workbench.core.online import (
     HUMMING,
     MX_BLOCK,
@@ -178,7 +179,7 @@ def online_weights(run: WorkingPlan) -> None:
         return
     word, _stored = run.model.online
     if (need := _unmet(run, word)) is None:
-        _inputs_cut(run)
+        _inputs_cut(run, run.rules.online_methods[word].linear)
         return
     others = [one for one in ("fp8", "fp8_per_block") if _unmet(run, one) is None]
     advice = f"Take {others[0]}, or" if others else "Omit it, or take"
@@ -207,10 +208,15 @@ def place_of(run: WorkingPlan) -> Place:
     return Place(run.platform.name, run.capability or (0, 0), gfx_of(run.settings))
 
 
-def _inputs_cut(run: WorkingPlan) -> None:
-    """Refuse ranks whose inputs do not fill whole blocks of MXFP8 or MXFP4."""
-    split = split_of(run)
-    for part in quantized_parts(run.model.weights):
+def _inputs_cut(run: WorkingPlan, linear: Format | None) -> None:
+    """Refuse ranks whose inputs do not fill whole blocks of MXFP8 or MXFP4.
+
+    linear: how the word stores linear layers; those of towers are built first.
+    """
+    split, parts = split_of(run), quantized_parts(run.model.weights)
+    if linear is not None:
+        parts = [*tower_parts(run.model, linear, is_online=True), *parts]
+    for part in parts:
         if part.stored is None or part.stored.block != (1, MX_BLOCK) or not part.fits(split):
             continue
         inputs = part.share(split)[1]

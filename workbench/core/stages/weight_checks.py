@@ -5,7 +5,12 @@ from math import gcd
 
 from workbench.core.described import AWQ, COMPRESSED, GPTQ
 from workbench.core.groups.built_layers import unquantized_layers
-from workbench.core.missing_kernels import NO_GROUPS_LINEAR, NO_SCALED_LINEAR, quantized_parts
+from workbench.core.missing_kernels import (
+    NO_GROUPS_LINEAR,
+    NO_SCALED_LINEAR,
+    quantized_parts,
+    tower_parts,
+)
 from workbench.core.model import SSM
 from workbench.core.online import MXFP8, NVFP4, loading_method
 from workbench.core.ranks import Split, split_of
@@ -103,11 +108,8 @@ def _tower_parts(run: WorkingPlan, parts: list[Part]) -> Iterator[Part]:
     formats = (part.stored for part in parts if part.experts == 1 and part.stored is not None)
     stored = next(formats, None)
     has_blocks = stored is not None and (stored.is_square or run.model.quantization == COMPRESSED)
-    for tower in run.model.towers if has_blocks else ():
-        for what, size in zip(("attention", "MLP"), tower.quantized, strict=True):
-            if size:
-                name, outputs = f"the tower's {what}", ((1, 1),)
-                yield Part(name=name, outputs=outputs, inputs=size, shard=ROW, stored=stored)
+    if has_blocks and stored is not None:
+        yield from tower_parts(run.model, stored, is_online=False)
 
 
 def expert_split(run: WorkingPlan) -> None:

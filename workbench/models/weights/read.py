@@ -27,9 +27,11 @@ from workbench.models.weights.parts import (
     Collected,
     Config,
     attention,
+    column,
     latent,
     mlp,
     norms,
+    row,
     vocabulary,
     whole,
 )
@@ -139,12 +141,23 @@ def _sketch(fields: Fields, model: Model) -> tuple[Part, ...]:
                 is_kept = _kind(config) in PLAIN_EXPERTS
                 own = EXPERTS.parts(config, number)
                 parts += [one._replace(is_linear=one.is_linear and not is_kept) for one in own]
-            elif fields.has(INNER):
+            elif isinstance(fields.raw(INNER), int):
                 parts += mlp(config, "mlp", config.size(INNER) // (1 + (_kind(config) in HALVED)))
+            parts += _streams(config) if fields.has("altup_num_inputs") else []
             found.add(f"model.layers.{number}.", parts, number)
     except UNREADABLE:
         return ()
     return tuple(found.places)
+
+
+def _streams(config: Config) -> list[Part]:
+    """Return what Gemma 3n's layers have in addition: a mix of streams, and a path of low rank."""
+    streams, rank = config.size("altup_num_inputs"), config.size("laurel_rank", default=64)
+    return [
+        whole("altup.prediction_coefs", streams**2, inputs=streams, is_linear=True),
+        column("laurel.linear_left", rank, inputs=config.hidden),
+        row("laurel.linear_right", rank, config.hidden),
+    ]
 
 
 def _expert_score(fields: Fields) -> str:
