@@ -11,7 +11,7 @@ from workbench.core.backend_table import BackendTable
 from workbench.core.backends import LayerQuery
 from workbench.core.batch_defaults import BatchTier
 from workbench.core.described import UnreadDescription
-from workbench.core.groups.cache_spec import GroupRules
+from workbench.core.groups.group_rules import GroupRules
 from workbench.core.layouts.shapes import LayoutRules
 from workbench.core.missing_kernels import MissingKernel
 from workbench.core.model import Attention, Model

@@ -1,6 +1,7 @@
 """Which layers are built, in which order, and which of them a quantized cache omits."""
 
 from functools import lru_cache
+from itertools import count
 
 from workbench.core.drafter import Drafter
 from workbench.core.dtypes import PACKED_DTYPES
@@ -89,8 +90,11 @@ def unquantized_layers(plan: Plan) -> frozenset[int]:
         return frozenset()
     if plan.rules.keeps_model_dtype(model):
         return frozenset(layer.number for layer in model.layers)
-    # In 0.23 Attention.__init__ alone reads the list, and MLA layers are built by another class.
-    if attention.use_mla and not plan.rules.groups.skips_mla_layers:
+    # In 0.23 Attention.__init__ alone reads the list, and MLA layers are built by another class;
+    # in 0.33 MultiHeadLatentAttention of kimi_k3/nvidia does not.
+    here, rules = plan.platform.name, plan.rules.groups
+    reads = rules.skips_mla_layers and rules.lists_for_mla.get(model.architecture, here) == here
+    if attention.use_mla and not reads:
         return frozenset()
     # --kv-cache-dtype-skip-layers names layers by number or by kind.
     explicit = plan.settings.kv_cache_dtype_skip_layers or ()
@@ -100,9 +104,9 @@ def unquantized_layers(plan: Plan) -> frozenset[int]:
     skipped = set(explicit)
     # TurboQuantConfig.get_boundary_skip_layers: both ends of a packed cache, except of hybrids.
     if packed and not model.is_hybrid:
-        count = model.num_hidden_layers
-        ends = min(UNQUANTIZED_ENDS, count // 2)
-        skipped.update(map(str, (*range(ends), *range(count - ends, count))))
+        layers = model.num_hidden_layers
+        ends = min(UNQUANTIZED_ENDS, layers // 2)
+        skipped.update(map(str, (*range(ends), *range(layers - ends, layers))))
     built = _indexes(plan)
     apart = {layer.number for layer, _ in built if layer.makes_spec}
     return frozenset(
@@ -124,7 +128,11 @@ def quantizes_nothing(plan: Plan) -> bool:
 def _indexes(plan: Plan) -> list[tuple[Layer, int]]:
     """Return every layer with the number in vLLM's name."""
     # Some drafters count from 0 again, so that one number names two layers.
-    own = [(layer, layer.number) for layer in plan.model.layers]
+    alone = count() if plan.model.model_type in plan.rules.groups.counts_attention else None
+    own = [
+        (one, one.number if alone is None or one.kind == SSM else next(alone))
+        for one in plan.model.layers
+    ]
     if (drafter := plan.drafter) is None:
         return own
     shift = drafter.first_index - plan.model.num_hidden_layers

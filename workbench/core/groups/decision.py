@@ -12,12 +12,12 @@ from workbench.core.groups.cache_spec import (
     MLA_KINDS,
     PROMOTED,
     CacheSpec,
-    GroupRules,
     NoSingleTypeError,
     are_one_type,
     promoted,
     share_one_spec,
 )
+from workbench.core.groups.group_rules import GroupRules
 from workbench.core.groups.grouping import Group, Grouping, group_of
 from workbench.core.groups.several_pages import buckets_of, layer_tuple_groups, packed_groups
 from workbench.core.groups.unification import (

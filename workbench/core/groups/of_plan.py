@@ -3,8 +3,9 @@
 from collections.abc import Collection
 from functools import lru_cache
 
-from workbench.core.groups.cache_spec import RING_SPEC, CacheSpec, GroupRules
+from workbench.core.groups.cache_spec import RING_SPEC, CacheSpec
 from workbench.core.groups.decision import group_layers
+from workbench.core.groups.group_rules import GroupRules
 from workbench.core.groups.grouping import Grouping
 from workbench.core.groups.layer_specs import LayerSpecs, layer_specs
 from workbench.core.model import CHUNKED

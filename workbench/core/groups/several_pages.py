@@ -11,9 +11,9 @@ from workbench.core.groups.cache_spec import (
     SLIDING_KINDS,
     SLIDING_MLA_SPEC,
     CacheSpec,
-    GroupRules,
     are_one_type,
 )
+from workbench.core.groups.group_rules import GroupRules
 from workbench.core.groups.grouping import Group, group_of
 from workbench.core.groups.unification import PagesNotUnifiableError
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 from math import gcd
 
 from workbench.core.arithmetic import cdiv, divisors
-from workbench.core.groups.cache_spec import MLA_KINDS, CacheSpec, GroupingError, GroupRules
+from workbench.core.groups.cache_spec import MLA_KINDS, CacheSpec, GroupingError
+from workbench.core.groups.group_rules import GroupRules
 from workbench.core.groups.grouping import Group
 
 

@@ -1,5 +1,6 @@
 """What the class of a model asserts of its config.json while it is built."""
 
+from workbench.core.groups.built_layers import skips_layers
 from workbench.core.layer_query import LayerQuery
 from workbench.core.model import FULL
 from workbench.core.rule_set import RULE_SETS, RuleSet
@@ -107,7 +108,7 @@ def layers_without_number(run: WorkingPlan) -> None:
     # extract_layer_index, which MLAAttention.__init__ of 0.33 calls
     given, attention = run.settings.kv_cache_dtype_skip_layers, run.model.attention
     if (
-        not given
+        not skips_layers(run)
         or attention is None
         or not (attention.use_mla and run.rules.groups.skips_mla_layers)
     ):
@@ -116,7 +117,7 @@ def layers_without_number(run: WorkingPlan) -> None:
     numbers = [one.number for one in layers if one.kind == FULL and one.cache is None]
     if attention.is_compressed or len(numbers) == len(set(numbers)):
         return
-    run.problem("layers_without_number", operands={"kv_cache_dtype_skip_layers": list(given)})
+    run.problem("layers_without_number", operands={"kv_cache_dtype_skip_layers": list(given or ())})
 
 
 def expert_scores(run: WorkingPlan) -> None:

@@ -61,7 +61,7 @@ def layer_backends(run: WorkingPlan) -> None:
     ]
     if any(slides for *_, slides in keys) and not _refuses_windows(run, main):
         keys = [(own, plain, False) for own, plain, _slides in keys]
-    if not unquantized and all(key == usual for key in keys):
+    if not keys or (not unquantized and all(key == usual for key in keys)):
         return
     chosen: dict[tuple[Attention, bool, bool], Chosen] = {
         usual: (main.name, run.supported_kernel_block_sizes)

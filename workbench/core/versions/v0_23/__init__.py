@@ -8,7 +8,7 @@ from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.arithmetic import GIB
 from workbench.core.batch_defaults import A100, SMALL, BatchSizes, BatchTier
 from workbench.core.dtypes import FP8_DTYPES, PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
-from workbench.core.groups.cache_spec import GroupRules
+from workbench.core.groups.group_rules import GroupRules
 from workbench.core.layouts.shapes import LayoutRules
 from workbench.core.offload.rules import OffloadRules
 from workbench.core.prefix.sparse import PrefillRules

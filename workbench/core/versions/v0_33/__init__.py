@@ -9,7 +9,7 @@ from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.arithmetic import GIB
 from workbench.core.batch_defaults import A100, GB10, SMALL, BatchSizes, BatchTier
 from workbench.core.dtypes import INT4_HEADS, ULTRAQUANT
-from workbench.core.groups.cache_spec import GroupRules
+from workbench.core.groups.group_rules import GroupRules
 from workbench.core.offload.rules import LAST, OffloadRules
 from workbench.core.packing import NVFP4_DS
 from workbench.core.prefix.sparse import PrefillRules
@@ -40,6 +40,7 @@ GROUPS = GroupRules(
     windows_choose_blocks=True,
     windows_before_own=frozenset({"cohere2", "cohere2_moe"}),
     skips_mla_layers=True,
+    lists_for_mla={"KimiLinearForCausalLM": "rocm", "KimiK3ForConditionalGeneration": "rocm"},
     shares_indexers=True,
     splits_hidden_blocks=True,
     counts_null_block=True,
@@ -115,10 +116,9 @@ SPECULATION = speculation.SpeculationRules(
     mtp_model_types=V0_23.speculation.mtp_model_types
     | {
         *("BailingMoeV3VLForConditionalGeneration", "MiniMaxM3SparseForConditionalGeneration"),
-        *("NemotronH_Omni_Reasoning_V3", "bailing_hybrid", "glm5_next", "hy_v4"),
+        *("NemotronH_Omni_Reasoning_V3", "bailing_hybrid", "dots3_note", "glm5_next", "hy_v4"),
         *("interns2_mobius", "kimi_k3", "minimax_m3_vl", "qwen3_5_moe_text", "qwen3_5_text"),
         *("qwen4_exp", "qwen4_exp_text", "inkling_mm_model", "inkling_model", "step5", "step5_vl"),
-        "dots3_note",
     },
     heads=V0_23.speculation.heads
     | {
