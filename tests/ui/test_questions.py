@@ -291,10 +291,44 @@ def test_a_question_about_another_model_says_what_stays_as_it_was():
             "Apply Enforce eager on Gain: no blockers known, 43 r",
         ),
         ("how many 32k requests fit for qwen3-8b on 4 x H100?", "requests of 32,000 tokens fit on"),
+        ("chunked prefill budget", "The most tokens that one step computes, of all requests"),
+        ("why is concurrency times length not the size of the cache", "rounded to two decimals"),
+        ("what's the difference between a page and a block", "The meaning of page and manager"),
+        ("what is max_num_batched_tokens for", "--max-num-batched-tokens of one scheduler step"),
+        ('what does "Using block size 200 for hidden-state cache" mean', "share the pages of the"),
+        ("how do I make blocks smaller", "Block: 1,072 tokens, 2,096 before. Gain: 219.84 MiB"),
+        ("why did the block size change from tp 1 to tp 8", "Tensor parallel 1; now is nemotron"),
+        ("does speculative decoding eat my kv cache", "mtp needs layers for multi-token predict"),
+        ("is int8 kv cache supported", "Nearest: int8_per_token_head."),
+        ("my GPU is an A100 40GB, why so little KV cache with gemma 3 27b", "weights 51.38 GiB"),
+        ("what does utilization 0.9 leave for the cache on an H100", "KV cache gets 7.92 GiB to"),
+        ("I have 2x 3090, how many users can qwen3-8b serve at 16k", "requests of 16,000 tokens f"),
+        ("what's the biggest context on 2x 3090 for qwen3.6-27b awq", "Quantization awq."),
+        ("cheapest way to serve gpt-oss-120b at 32k", "The fewest that start for requests of up"),
+        ("can prefill and decode run with different TP", "TP 1 prefills; which others can read"),
+        ("what shape is the kv cache tensor", "attention (393, 2, 16, 2, 128) of bfloat16; conv"),
+        ("which backends on B200 and why not the others", "Can be set: FLASH_ATTN, TRITON_ATTN,"),
+        ("which backends can I use for gpt-oss-20b on B200", "Not FLEX_ATTENTION: attention sinks"),
+        ("what would 0.33 change for mamba cache", "Apply vLLM version 0.33"),
+        ("how do I check this against my own vllm", "Open Live check"),
     ],
 )
 def test_what_a_user_asks_in_other_words_is_answered(text, words):
     assert words in answer(text)[1]
+
+
+def test_a_printed_size_is_the_concurrency_times_the_length_of_the_plan():
+    door, said = answer(
+        "concurrency times length against the size of the cache of qwen3-8b on H100?"
+    )
+    cache = door.plan.cache
+    assert f"{cache.max_concurrency:.2f}x of 40,960 tokens is {cache.printed_tokens:,} tok" in said
+    assert int(cache.max_concurrency * 40960) == cache.printed_tokens
+
+
+def test_what_is_said_after_a_switch_is_not_its_value():
+    door, _said = answer("chunked prefill off")
+    assert door.scenario.enable_chunked_prefill is False
 
 
 def test_weights_are_known_without_a_device_and_all_of_the_memory_with_one():

@@ -1,30 +1,26 @@
 """Questions that a lab is about, answered in sentences of their own."""
 
-from collections import Counter
-from collections.abc import Callable
-from fractions import Fraction
-from math import ceil
+from collections.abc import Callable, Collection
 
-from workbench.core.capacity.memory_answer import memory_answer
-from workbench.core.capacity.memory_estimate import weights_of
 from workbench.core.errors import WorkbenchError
-from workbench.core.groups.cache_spec import RING_SPEC
 from workbench.core.plan import Plan
 from workbench.core.prefix.hits import reason_without_hits, shortest_prompt_with_hit
 from workbench.core.rule_set import RuleSet
 from workbench.core.versions import RULE_SETS
-from workbench.core.what_if.answers import answers
-from workbench.core.what_if.reach import longest_fit
+from workbench.core.what_if.choices import tensor_parallel_sizes
+from workbench.core.what_if.outcomes import outcome_of
+from workbench.door.capacity_answers import CAPACITY_ANSWERS, concurrency_answer
 from workbench.interop.questions import Question
+from workbench.scenario import FIELDS
 from workbench.views.backends import backend_record
 from workbench.views.offload.break_even import links_text, loaded_text
 from workbench.views.settings import changes_text, in_labels
-from workbench.views.units import bytes_text, counted, range_text, short_bytes_text, tokens_text
+from workbench.views.units import short_bytes_text, tokens_text
 
 HOST_BYTES = 64 * 2**30
 """The host memory that the lab of offload starts with."""
-LARGE_SHARE = 10
-"""What one token takes is worth a word from a tenth of the request's bytes on."""
+MOST_RANKS = 8
+"""Of a decode engine: those of one machine."""
 FEW_BLOCKS = 3
 """Of a pool whose memory is not known."""
 
@@ -38,18 +34,21 @@ def lab_answer(question: Question, plan: Plan, length_tokens: int) -> str:
         return in_labels(concurrency_answer(question.concurrency, plan, length_tokens))
     if question.step is not None and 0 < question.step <= len(plan.steps):
         return f"Step {question.step} of {len(plan.steps)}: {plan.steps[question.step - 1]}"
-    answer = ANSWERS.get(question.special or question.topic.lab)
-    if answer is None or question.term is not None:
+    kind = question.special or question.topic.lab
+    if question.term is not None:
         return ""
     try:
-        return in_labels(answer(question, plan, length_tokens))
+        if (of_cache := CAPACITY_ANSWERS.get(kind)) is not None:
+            return in_labels(of_cache(plan, length_tokens))
+        answer = ANSWERS.get(kind)
+        return in_labels(answer(question, plan, length_tokens)) if answer else ""
     except WorkbenchError as error:  # of the pool: there is none, or it has no such byte
         return in_labels(error.message)
 
 
 def _byte(question: Question, plan: Plan, _length: int) -> str:
     if question.byte is None:
-        return ""
+        return _layout(plan)
     known = plan.cache.num_blocks if plan.cache else None
     page = plan.attention_page_size_bytes or plan.mamba_page_size_bytes or 1
     blocks = known or max(FEW_BLOCKS, question.byte // page + 1)
@@ -71,7 +70,27 @@ def _backends(question: Question, plan: Plan, _length: int) -> str:
     if plan.settings.backend is not None:
         return f"{plan.backend} is set.{reasons}"
     order = "comes after what was ruled out" if refused else "comes first in vLLM's order here"
-    return f"vLLM chooses {plan.backend}, which {order}.{reasons} The lab tries all others."
+    others = _other_backends(plan, plan.backend, refused)
+    return f"vLLM chooses {plan.backend}, which {order}.{reasons}{others}"
+
+
+def _other_backends(plan: Plan, chosen: str, refused: Collection[str]) -> str:
+    """Return which other backends of the platform can be set, and what speaks against the rest."""
+    found, valid, against = RULE_SETS[plan.settings.rules].backends, [], ""
+    for name in FIELDS["backend"].tried_values(plan.settings, plan.model):
+        here = name and plan.settings.platform in found[name].platforms
+        is_known = name == chosen or name in refused
+        if is_known or not here or found[name].is_mla != found[chosen].is_mla:
+            continue
+        other = outcome_of(plan.model, plan.settings, trace=False, backend=name)
+        problems = other.plan.errors if other.plan is not None else ()
+        why = [one for problem in problems for one in problem.operands.get("reasons", ())]
+        if other.plan is not None and not problems:
+            valid.append(name)
+        elif why:
+            against += f" Not {name}: {'; '.join(why)}."
+    can_be_set = f" Can be set: {', '.join(valid)}." if valid else ""
+    return can_be_set + against
 
 
 def _block_sizes(rules: RuleSet, name: str) -> str:
@@ -102,6 +121,29 @@ def _offload(_question: Question, plan: Plan, length: int) -> str:
     )
 
 
+def _transfer(_question: Question, plan: Plan, _length: int) -> str:
+    """Return from which other ranks this cache can be read, as decode engines may have them."""
+    verdicts: dict[str, list[str]] = {}
+    for size in tensor_parallel_sizes(plan.model, MOST_RANKS):
+        other = outcome_of(plan.model, plan.settings, trace=False, tensor_parallel=size).plan
+        if other is not None:
+            problems = plan.transfer(other).problems
+            verdict = problems[0].message if problems else "it can"
+            verdicts.setdefault(verdict, []).append(f"TP {size}")
+    found = "; ".join(f"{', '.join(ranks)}: {why}" for why, ranks in verdicts.items())
+    rank = plan.settings.tensor_parallel
+    return f"An engine with TP {rank} prefills; which others can read its cache? {found}"
+
+
+def _layout(plan: Plan) -> str:
+    """Return the shapes of the tensors that layers see, in a pool of a few blocks."""
+    blocks = (plan.cache.num_blocks if plan.cache else None) or FEW_BLOCKS
+    found = plan.layout(num_blocks=blocks)
+    views = [("attention", found.attention), *zip(found.state_names, found.states, strict=True)]
+    shapes = (f"{name} {view.shape} of {view.dtype}" for name, view in views if view is not None)
+    return f"A pool of {blocks:,} blocks as layers see it: {'; '.join(shapes)}."
+
+
 def _chunks(_question: Question, plan: Plan, _length: int) -> str:
     found = plan.chunks()
     problem = found.problems[0].message if found.problems else ""
@@ -129,119 +171,11 @@ def _hits(question: Question, plan: Plan, length: int) -> str:
     )
 
 
-def _longest(_question: Question, plan: Plan, _length: int) -> str:
-    found, most = longest_fit(plan), tokens_text(plan.max_model_len)
-    if found is None or not found[1]:
-        return ""
-    if found[0] == plan.max_model_len:
-        return f"A request may have all {most} of the max model length: the cache holds it."
-    least, tokens = found[0], range_text(*map("{:,}".format, found))
-    flag = f"--max-model-len {least}" if least else "a device with more memory"
-    return (
-        f"The longest request that fits has {tokens} tokens, of {most} that are allowed. vLLM "
-        f"starts for sure with {flag}."
-    )
-
-
-def _request(_question: Question, plan: Plan, length: int) -> str:
-    found = answers(plan, length)
-    if found.request_bytes is None:
-        return ""
-    engine = "" if plan.settings.tensor_parallel == 1 else ", of all GPUs of its engine together"
-    size = short_bytes_text(found.request_bytes)
-    least = answers(plan, 1).request_bytes or 0
-    floor = (
-        f" Even one token takes {short_bytes_text(least)}: every group of layers holds a block."
-        if LARGE_SHARE * least > found.request_bytes
-        else ""
-    )
-    return f"One request of {tokens_text(length)} takes {size} of the KV cache{engine}.{floor}"
-
-
-def _token(_question: Question, plan: Plan, _length: int) -> str:
-    """Return what one more token takes on a GPU; windows, rings and states stop growing."""
-    if plan.cache is None:
-        return ""
-    growing = [
-        (spec, layers)
-        for group in plan.cache.groups
-        for spec, layers in group.layers_by_spec
-        if not spec.is_mamba and spec.window_tokens is None and spec.kind != RING_SPEC
-    ]
-    size = sum(Fraction(spec.content_bytes * layers, spec.span_tokens) for spec, layers in growing)
-    layers = counted(sum(count for _spec, count in growing), "layer")
-    return (
-        f"Each token of a request takes {bytes_text(ceil(size))} on each GPU, in {layers}. States, "
-        "windows and rings do not grow with it; blocks are given whole, "
-        f"{tokens_text(plan.block_size)} each."
-    )
-
-
-def _groups(_question: Question, plan: Plan, _length: int) -> str:
-    """Return the groups of layers, why they are so, and what padding layers cost."""
-    if plan.cache is None:
-        return ""
-    kinds = Counter((one.kind, len(one.layers), one.padding_layers) for one in plan.cache.groups)
-    parts = (
-        f"{counted(count, 'group')} of {counted(layers, 'layer')} ({kind})"
-        + (f" and {counted(padding, 'padding layer')}" if padding else "")
-        for (kind, layers, padding), count in kinds.items()
-    )
-    said = "".join(f" vLLM logs: {one}" for one in plan.log_lines if "padding layers" in one)
-    return f"{'; '.join(parts)}. {plan.cache.grouping.reason}.{said}"
-
-
 def _speed(_question: Question, _plan: Plan, _length: int) -> str:
     return (
         "Tokens per second are not predicted: they depend on the kernels, the load and the host. "
         "What is exact here is what bounds them: the requests that fit at once, and the tokens "
         "that prefix caching does not compute again. The lab measures kernels on an attached GPU."
-    )
-
-
-def _terms(_question: Question, plan: Plan, _length: int) -> str:
-    """Return what takes the memory of a GPU; without a device the weights, where they are known."""
-    found = memory_answer(plan)
-    if found.terms:
-        parts = (
-            f"{one.name} {short_bytes_text(one.size_bytes)} ({one.source})" for one in found.terms
-        )
-        return f"On each GPU: {', '.join(parts)}."
-    weights = weights_of(plan)
-    if weights is None:
-        return ""
-    return f"The weights take {short_bytes_text(weights)} on each GPU. The rest needs a device."
-
-
-def _cache(_question: Question, plan: Plan, _length: int) -> str:
-    found, cache = memory_answer(plan), plan.cache
-    if cache is None or found.cache_bytes is None or found.tokens is None:
-        return ""
-    blocks = f"{'about ' * found.is_estimate}{counted(cache.num_blocks or 0, 'block')}"
-    size = range_text(*(short_bytes_text(max(one, 0)) for one in found.cache_bytes))
-    tokens = range_text(*map("{:,}".format, found.tokens))
-    printed = f"vLLM would print a size of {tokens} tokens"
-    return f"The KV cache gets {size} on each GPU, {blocks}; {printed}."
-
-
-def concurrency_answer(times: float, plan: Plan, length: int) -> str:
-    """Return what a printed concurrency means: the cache that it is of, and shorter requests."""
-    longest, shorter = answers(plan, plan.max_model_len), answers(plan, length)
-    if not longest.request_bytes or not shorter.request_bytes:
-        return ""
-    engine = "the GPU" if longest.devices == 1 else f"all {longest.devices} GPUs"
-    cache_bytes = int(times * longest.request_bytes)
-    here = plan.cache.max_concurrency if plan.cache else None
-    known = "" if here is None else f" Here it would print {here:.2f}x."
-    several = (
-        f" The same cache holds about {cache_bytes / shorter.request_bytes:.1f} requests of "
-        f"{tokens_text(length)}; with --max-model-len {length} vLLM would print that."
-    )
-    return (
-        f"vLLM prints the concurrency for requests of the max model length, here "
-        f"{tokens_text(plan.max_model_len)}. One takes {short_bytes_text(longest.request_bytes)} "
-        f"on {engine}, so {times:g}x is a cache of {short_bytes_text(cache_bytes)}.{known}"
-        f"{several if length < plan.max_model_len else ''}"
     )
 
 
@@ -253,11 +187,6 @@ ANSWERS: dict[str, Callable[[Question, Plan, int], str]] = {
     "Offload and transfer": _offload,
     "Kernel sweeps": _speed,
     "Export": lambda _question, plan, _length: plan.to_vllm_command(),
-    "groups": _groups,
-    "longest": _longest,
-    "request": _request,
-    "terms": _terms,
-    "token": _token,
-    "cache": _cache,
+    "transfer": _transfer,
 }
-"""Title of a lab, or kind of a question -> its answer."""
+"""Title of a lab, or kind of a question about one -> its answer."""

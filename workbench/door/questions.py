@@ -136,16 +136,19 @@ def _devices(memory_gb: int | None, present: str | None) -> Sequence[str]:
 
 def _choices(question: Question, plan: Plan, before: Answers) -> Iterator[Html]:
     """Yield every change of the fields in question, with what it gains and what it costs."""
-    if question.goal and not question.choices:
+    if question.goal == "block":
+        found = (next_step(plan, before, one) for one in single_changes(plan))
+        smaller = [one for one in found if one and _block(one) < before.block_tokens]
+        yield from (_with_gains(one, before) for one in sorted(smaller, key=_block))
+    elif question.goal and not question.choices:
         steps = next_steps(plan, question.goal, before.length_tokens)
-        yield from map(
-            _with_gains, islice((one for one in steps if one.serves(question.goal)), SHOWN)
-        )
+        serving = islice((one for one in steps if one.serves(question.goal)), SHOWN)
+        yield from map(_with_gains, serving)
     tried = [question.weighed] if question.weighed else _tried(question, plan)
     for changes in (*tried, *({"rules": name} for name in question.releases)):
         step = next_step(plan, before, changes)
         if step is not None:
-            yield _with_gains(step)
+            yield _with_gains(step, before if "why" in question.views else None)
         elif refused := outcome_of(plan.model, plan.settings, trace=False, **changes).refused:
             yield join(tag("b", changes_text(changes)), ": ", in_labels(refused))
 
@@ -172,10 +175,16 @@ def _values(name: str, plan: Plan) -> Sequence[Any]:
     return [one for one in tried if one is not None][:LISTED]
 
 
-def _with_gains(step: NextStep) -> Html:
+def _block(step: NextStep) -> int:
+    return step.answers.block_tokens
+
+
+def _with_gains(step: NextStep, before: Answers | None = None) -> Html:
+    """Return the change with gain and cost. before: where the block is in question."""
     apply = data_button(f"Apply {changes_text(step.changes)}", "apply", dict(step.changes))
     reason = step.answers.no_hit_reason if CACHING.items() <= step.changes.items() else None
-    return join(apply, *gains_and_costs(step), f" No hit: {reason}" if reason else "")
+    block = f" Block: {_block(step):,} tokens, {before.block_tokens:,} before." if before else ""
+    return join(apply, block, *gains_and_costs(step), f" No hit: {reason}" if reason else "")
 
 
 OTHERS = (

@@ -21,6 +21,8 @@ NAMED_PAIR = re.compile(
     re.IGNORECASE,
 )
 """Pairs with words that have other meanings, too, where nothing is compared."""
+CHANGED = re.compile(r".+ from (?=[a-z])(.+?) to (.+)", re.IGNORECASE)
+"""What was changed; from a number it is of a release or a length: "from 0.23 to 0.33"."""
 WORD = re.compile(r"\w")
 SHARED = ("model", "device", "rules", "platform")
 """Fields that are said once for both: "TP 4 vs TP 8 on H100"."""
@@ -39,7 +41,7 @@ def read_comparison(text: str) -> Compared | None:
     text = _without_end(text.strip())
     if "\n" in text:
         return None
-    for pattern in (PAIR, NAMED_PAIR):
+    for pattern in (PAIR, NAMED_PAIR, CHANGED):
         if found := pattern.fullmatch(text):
             first, second = map(_description, found.groups())
             if first and second and not _are_releases(first, second):

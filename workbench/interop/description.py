@@ -162,8 +162,16 @@ def _count(text: str | None) -> Fields:
 
 def _dtype(name: str, field: str = "kv_cache_dtype") -> Fields | None:
     found = SHORT_DTYPES.get(name.casefold(), name.casefold())
-    allowed = FIELDS[field].kind.candidates(RULE_SETS.newest)
-    return {field: found} if found in allowed else None
+    if found in FIELDS[field].kind.candidates(RULE_SETS.newest):
+        return {field: found}
+    if DTYPE_LIKE.fullmatch(found) and field == "kv_cache_dtype":
+        FIELDS[field].kind.check(field, found, RULE_SETS.newest)
+    return None
+
+
+def _quantized(model: str, name: str) -> Fields | None:
+    found, how = _model(model), _dtype(name, "quantization")
+    return {**found, **how} if found and how else None
 
 
 def _platform(name: str) -> Fields:
@@ -209,6 +217,7 @@ PLATFORMS = {"nvidia": "cuda", "amd": "rocm", "intel": "xpu"}
 PLATFORM_NAMES = "|".join((*PLATFORMS, *FIELDS["platform"].kind.candidates(RULE_SETS.newest)))
 METHODS = FIELDS["speculative_method"].kind.candidates(RULE_SETS.newest)
 DRAFTS = rf"({'|'.join(sorted(METHODS, key=len, reverse=True))}) ?(\d{{1,3}})?"
+DTYPE_LIKE = re.compile(r"(?:u?int|nf|q)\d\w*")
 SHORT_DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
 HOW_MANY = rf"\d{{1,4}}|{'|'.join(NUMBERS)}"
 QUANTIZED_WITH = rf"({QUANTIZED.pattern})(?: quanti[sz]\w+)?"
@@ -244,6 +253,7 @@ IN_A_SENTENCE: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
     *((pattern, read) for pattern, read in SAID if pattern not in WORDS_ALONE),
     (DRAFTS.removesuffix("?"), _drafts),
     (r"(?:with|using) (\w+)", _dtype),
+    (r"(.+) (awq|gptq|autoround|bnb)", _quantized),
     (rf"(?:on|for|with) ({PLATFORM_NAMES})", _platform),
     (r"(?:in|on|under|with) v?(\d+\.\d+)", _version),
 )

@@ -12,7 +12,7 @@ from workbench.scenario import FIELDS
 
 DEFINES = re.compile(
     r"(?:what(?:'s| is| are| does| do)|define|explain|(?:the )?(?:meaning|definition) of)\s+"
-    r"(?:the difference between )?(?P<word>.+?)(?:\s+(?:means?|do))?[\s?.!]*",
+    r"(?:the difference between )?(?P<word>.+?)(?:\s+(?:means?|do|for))?[\s?.!]*",
     re.IGNORECASE,
 )
 LONGER = (" size", " mode", " layer")

@@ -13,6 +13,7 @@ from typing import Any
 from workbench.core.versions import RULE_SETS
 from workbench.interop.description import FAMILY, Description, read_words
 from workbench.interop.glossary import Term, defined
+from workbench.interop.logs.messages import MESSAGES
 from workbench.interop.topics import (
     BYTE,
     BYTES,
@@ -29,6 +30,7 @@ from workbench.interop.topics import (
     OF_VLLM,
     PADDING,
     SETS,
+    SMALLER,
     SPECIAL,
     STEP,
     STEPS,
@@ -45,7 +47,9 @@ from workbench.sweeps.language import LABELS
 ASKS = re.compile(
     r"(?:(?:and|but|so|ok|hi|hello|please)\b[ ,]*)?(?:why|what|which|how|where|when|who|will|would|"
     r"does|do|did|is|are|am|can|could|should|shall|may|must|has|have|explain|show me|compare|"
-    r"list|models?|supported|smallest|shortest|largest|longest|most|fewest|best|minimum|maximum)\b.*|.*\?",
+    r"list|models?|supported|smallest|shortest|largest|longest|most|fewest|best|minimum|maximum|"
+    r"cheapest|biggest)\b.*|.*\?|"
+    r".{3,99}[,.;] (?:why|what|how|will|does|can|should)\b.*",
     re.IGNORECASE,
 )
 NO_QUESTION = re.compile(r"[\n{}=/]|:(?! )|.{161}|[a-z](?:Error|Exception): ")
@@ -59,6 +63,8 @@ FLAG = re.compile(r"(?<!\S)--(?!block-size)([a-z][a-z-]*)")
 """A flag of vLLM inside a sentence: its words are those of a question."""
 NAME = re.compile(r"[a-z]\w*-[\w.-]*\d[\w.-]*", re.IGNORECASE)
 """A word that looks like the name of a model, such as whisper-large-v3."""
+QUOTED = 16
+"""Characters of a line of a log by which it is known in a sentence."""
 LONGEST_PHRASE = 4
 """Words of a device or a model."""
 
@@ -101,7 +107,7 @@ class Question:
     memory_gb: int | None = None
     """Of a device that is named by its memory alone."""
     goal: str = ""
-    """What is to become better: one of `next_steps`."""
+    """What is to become better: one of `next_steps`, or `block`."""
     step: int | None = None
     """The number of the step that is in question."""
     concurrency: float | None = None
@@ -129,6 +135,8 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
     text = FLAG.sub(lambda flag: flag[1].replace("-", " "), text)
     topics = [one for one in TOPICS if _has(one.words, text)]
     topic = next(iter(topics), None)
+    if not loosely and (line := _quoted(text)):
+        return Question(Topic(""), term=line)
     if (term := defined(text)) and not (topic and topic.is_of_catalog):
         return Question(topic if topic and not term.lab else Topic("", lab=term.lab), term=term)
     if topic is None:
@@ -164,12 +172,24 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
         memory_gb=_number(MEMORY, text)
         if topic.view == "fits" and "device" not in fields
         else None,
-        goal=GOALS.get(topic.view, "") if _has(IMPROVES, text) else "",
+        goal=_goal(topic, text),
         byte=_number(BYTE, text) if topic == BYTES else None,
         step=_number(STEP, text) if topic == STEPS else None,
         concurrency=_decimal(CONCURRENCY, text),
         views=tuple(dict.fromkeys(one.view for one in topics if one.view)),
     )
+
+
+def _goal(topic: Topic, text: str) -> str:
+    if topic == WHY and _has(SMALLER, text) and not _has("padding", text):
+        return "block"
+    return GOALS.get(topic.view, "") if _has(IMPROVES, text) else ""
+
+
+def _quoted(text: str) -> Term | None:
+    """Return what the line of a log means that a question quotes."""
+    found = (one for one in MESSAGES.values() if text.find(one.begins) > 0)
+    return next((Term(one.begins, one.means) for one in found if len(one.begins) >= QUOTED), None)
 
 
 def _has(words: str, text: str) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.core.errors import ScenarioError
+from workbench.scenario import FIELDS
+from workbench.scenario.kinds import Switch
 from workbench.sweeps.language import parse_axes
 
 LONGEST = 200
@@ -22,4 +24,11 @@ def read_settings(text: str) -> dict[str, Any]:
         return {}
     if NOT_SET & axes.keys() or any(len(values) != 1 for values in axes.values()):
         return {}
-    return {name: value for name, (value,) in axes.items()}
+    found = {name: value for name, (value,) in axes.items()}
+    # another word after a switch is of a name: "chunked prefill budget"
+    is_named = any(_is_switch(name) and isinstance(one, str) for name, one in found.items())
+    return {} if is_named else found
+
+
+def _is_switch(name: str) -> bool:
+    return isinstance(FIELDS[name].kind, Switch)

@@ -42,18 +42,19 @@ BARE_WHY = (
     r"results?|big|large|high|much|many|small|low|few))*\W*$"
 )
 """A why about what is on the screen, and not about something else in the world."""
-WHY = Topic(rf"{BARE_WHY}|blocks?|sizes?|padding|waste\w*|page\w*|align\w*|state|{NUMBER}", "why")
+WHY = Topic(rf"{BARE_WHY}|blocks?|sizes?|padding|waste\w*|page\w*|align\w*|states?|{NUMBER}", "why")
 BYTES = Topic(r"bytes?(?! per )|address|offset", "why", "Page bytes")
 VERSIONS = Topic(
     r"0\.\d\d.*0\.\d\d|(?:chang|differ)\w+ .*0\.\d\d|versions?|releases?|upgrad\w+|update[sd]?|"
-    r"#?37467.* chang\w+|chang\w+ .*#?37467|0\.\d\d (?:better|help|fix|solve|improve)\w*",
+    r"#?37467.* chang\w+|chang\w+ .*#?37467|0\.\d\d (?:better|help|fix|solve|improve|chang)\w*",
     "versions",
     "Versions",
 )
 CAPACITY = "Groups and capacity"
 NAMES = (words for words, name in LABELS.items() if not words.isalpha() and name != "block_size")
+USERS = r"users?|people|persons?|clients?|sessions?|conversations?"
 OF_REQUESTS = (
-    r"footprint|(?:requests?|prompts?|users?) (?:(?:of|with) (?:\S+ ){1,2}(?:tokens? )?)?"
+    rf"footprint|(?:requests?|prompts?|{USERS}) (?:(?:of|with) (?:\S+ ){{1,2}}(?:tokens? )?)?"
     r"(?:costs?|takes?|uses?|needs?)|costs? (?:of )?(?:a|one|each) (?:\S+ ){0,3}(?:request|prompt)"
 )
 """Words for what one request takes."""
@@ -61,6 +62,11 @@ OF_TOKENS = r"per (?:one |single )?token|(?:one|a|each|every|single) (?:more |ne
 """Words for what one token takes."""
 FIELD_NAMES = "|".join(map(re.escape, sorted(NAMES, key=len, reverse=True)))
 """Names of several words: single ones are in other sentences, too, and blocks have a topic."""
+TRANSFER = r"transfer\w*|disaggregat\w*|prefill\w* .*\bdecod\w*|decod\w* .*\bprefill\w*"
+SIZE_OF_CACHE = (
+    r"(?:size|left|leave\w*|remain\w*|room|space|memory) (?:[\w']+ ){0,3}cache|cache size"
+)
+"""Words for how large the cache is, rather than for what it holds again."""
 STEPS = Topic(r"(?:all|which|show|the|explain) (?:the )?steps?|step \d+", "why")
 STEP = r"\bstep (\d{1,3})\b"
 TOPICS = (
@@ -73,13 +79,13 @@ TOPICS = (
         "",
         "Flex attention",
     ),
-    Topic(r"(?:my|real|installed) vllm|live check|verif\w+", "", "Live check"),
+    Topic(r"(?:my|own|real|installed) vllm|live check|verif\w+", "", "Live check"),
     BYTES,
     Topic(r"groups?|padding layers?|num_gpu_blocks|(?:number of|how many) blocks", "", CAPACITY),
     Topic(r"fields?|config(?:\.json)?|layers|heads?|windows?|sliding\w*", "why", "Model fields"),
     Topic(r"backends?|kernels?|flash\w*|triton|flex\w*", "start", "Backends by TP"),
     Topic(r"lmcache\w*|chunks?", "fits", "Chunks"),
-    Topic(r"offload\w*|transfer\w*|connectors?|disaggregat\w*", "fits", "Offload and transfer"),
+    Topic(rf"offload\w*|connectors?|{TRANSFER}", "fits", "Offload and transfer"),
     VERSIONS,
     Topic(r"(?:vllm|serve|full|whole|the) (?:command|flags|yaml)|compose|export\w*", "", "Export"),
     Topic(
@@ -88,6 +94,10 @@ TOPICS = (
         "Kernel sweeps",
     ),
     Topic(r"sweeps?|sweeping|pareto|grid search", "what_if", "Sweeps"),
+    Topic(SIZE_OF_CACHE, "fits", CAPACITY),
+    Topic(
+        r"tensors?(?![ -]parallel)|shapes?|strides?|(?:cache|memory) layouts?", "why", "Page bytes"
+    ),
     Topic(r"hits?|hitting|prefix\w*|(?<!kv[ -])cach(?:e|es|ed|ing)|reus\w+", "hits", "Prefix hits"),
     Topic(
         rf"how (?:many|much)|{OF_REQUESTS}|kv[ -]cache (?:size|memory)|{OF_TOKENS}|"
@@ -96,7 +106,8 @@ TOPICS = (
         CAPACITY,
     ),
     Topic(
-        r"or|vs|versus|better|best|improve|instead|faster|cheaper|worth|costs?|benefits?|brings?|"
+        r"or|vs|versus|better|best|improve|instead|faster|cheaper|worth|costs?|eats?|hurts?|"
+        r"affects?|impacts?|benefits?|brings?|"
         r"gains?|saves?|helps?|"
         r"difference between",
         "what_if",
@@ -106,7 +117,7 @@ TOPICS = (
         r"start\w*|support\w*|boot\w*|launch\w*|runs?|crash\w*|oom|fails?|errors?|work\w*", "start"
     ),
     Topic(
-        rf"{TERMS}|fits?|memory|concurren\w+|requests?|prompts?|users?|capacity|gpus?|cards?|"
+        rf"{TERMS}|fits?|memory|concurren\w+|requests?|prompts?|{USERS}|capacity|gpus?|cards?|cheapest|"
         r"(?:full|small|out of) kv[ -]?cache|kv[ -]?cache (?:is |too )*(?:full|small)|batch size|"
         r"(?:which|what) (?:tp|tensor[ -]parallel\w*)|context|(?:max\w*|longest) length|"
         r"max\w*[-_ ]model[-_ ]len\w*",
@@ -118,6 +129,7 @@ TOPICS = (
         "what_if",
         "Sweeps",
     ),
+    Topic(r"kv[ -]?cache", "fits", CAPACITY),
 )
 """The first that fits is taken: the special ones, the four answers, then any other change."""
 
@@ -133,13 +145,16 @@ SPECIAL = {
     "terms": r"(?:size|memory|bytes|gib|gb|(?:how|what) (?:is|are|big|large|much|many)) .*"
     rf"(?:{TERMS})|(?:{TERMS}) (?:takes?|uses?|needs?|size|memory|bytes|per (?:gpu|rank|device))|"
     rf"^(?:{TERMS})\W*$",
+    "transfer": TRANSFER,
+    "concurrency": r"concurren\w+ .*(?:times|x|\*|length|len).*cache|cache .*concurren\w+",
     "groups": r"groups?|padding layers?",
     "token": OF_TOKENS,
-    "cache": r"(?:how much|how big|how large|size of|tokens? of) .*cache|"
-    r"cache (?:size|memory)|how many tokens|num_gpu_blocks|(?:number of|how many) blocks",
-    "longest": rf"(?:max\w*|longest|largest|full) (?:\w+ )?(?:{OF_LENGTH})|"
+    "cache": r"(?:how much|how big|how large|size of|tokens? of|little|small) .*cache|"
+    rf"{SIZE_OF_CACHE}|cache (?:is )?(?:so |too |very )*(?:small|little)|cache (?:size|memory)|"
+    r"how many tokens|num_gpu_blocks|(?:number of|how many) blocks",
+    "longest": rf"(?:max\w*|longest|largest|biggest|full) (?:\w+ )?(?:{OF_LENGTH})|"
     rf"max\w*[-_]model[-_]len\w*|how (?:long|large|big) (?:can|may|could) .*(?:{OF_LENGTH})",
-    "devices": r"(?:how many|fewest|minimum|smallest|cheapest|least|which|what) (?:\w+ )?"
+    "devices": r"cheapest|(?:how many|fewest|minimum|smallest|cheapest|least|which|what) (?:\w+ )?"
     r"(?:gpus?(?! memory)|devices?|cards?|hardware)|(?:which|what) (?:tp|tensor[ -]parallel\w*)|"
     rf"how many (?!(?:\w+ ){{0,2}}(?:{NOT_DEVICES}))(?:\w+ ){{1,3}}(?:for|do|to|are)|"
     r"(?:memory|vram) (?:do|does|is|i|we|to) .*(?:need|run|serve)",
@@ -147,6 +162,8 @@ SPECIAL = {
     + OF_REQUESTS,
 }
 """Kind of question -> words for it; each has an answer of its own."""
+SMALLER = r"(?:smaller|shrink|reduce|lower|shorten) .*blocks?|blocks? .*(?:smaller|shorter)"
+"""Words for a smaller block, which other padding does not need."""
 MEMORY = r"(?<![\w.])(\d{1,3}) ?(?:gb|gib|g)\b(?= .*\b(?:gpus?|cards?|vram|devices?)\b)"
 """The memory of a device that is named by nothing else: "a 24GB GPU"."""
 IMPROVES = (

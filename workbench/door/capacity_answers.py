@@ -1,0 +1,156 @@
+"""Questions about the size of the cache and of what it holds, answered in sentences."""
+
+from collections import Counter
+from collections.abc import Callable
+from fractions import Fraction
+from math import ceil
+
+from workbench.core.capacity.memory_answer import memory_answer
+from workbench.core.capacity.memory_estimate import weights_of
+from workbench.core.groups.cache_spec import RING_SPEC
+from workbench.core.plan import Plan
+from workbench.core.what_if.answers import answers
+from workbench.core.what_if.reach import longest_fit
+from workbench.views.units import bytes_text, counted, range_text, short_bytes_text, tokens_text
+
+LARGE_SHARE = 10
+"""What one token takes is worth a word from a tenth of the request's bytes on."""
+
+
+def _concurrency(plan: Plan, _length: int) -> str:
+    """Return how the two lines of the cache belong together, with numbers where they are known."""
+    cache = plan.cache
+    here = ""
+    if cache is not None and cache.max_concurrency is not None and cache.printed_tokens is not None:
+        here = (
+            f" Here: {cache.max_concurrency:.2f}x of {tokens_text(plan.max_model_len)} is "
+            f"{tokens_text(cache.printed_tokens)}."
+        )
+    return (
+        "vLLM prints a size in tokens that is the concurrency times the max model length, before "
+        f"the concurrency is rounded to two decimals.{here} Before 0.20 it counted the tokens of "
+        "one group alone, a much smaller number for hybrids. It is not the memory by the bytes of "
+        "a token: a request takes whole blocks of every group, and states and windows do not grow "
+        "with it, so shorter requests have another size."
+    )
+
+
+def _longest(plan: Plan, _length: int) -> str:
+    found, most = longest_fit(plan), tokens_text(plan.max_model_len)
+    if found is None or not found[1]:
+        return ""
+    if found[0] == plan.max_model_len:
+        return f"A request may have all {most} of the max model length: the cache holds it."
+    least, tokens = found[0], range_text(*map("{:,}".format, found))
+    flag = f"--max-model-len {least}" if least else "a device with more memory"
+    return (
+        f"The longest request that fits has {tokens} tokens, of {most} that are allowed. vLLM "
+        f"starts for sure with {flag}."
+    )
+
+
+def _request(plan: Plan, length: int) -> str:
+    found = answers(plan, length)
+    if found.request_bytes is None:
+        return ""
+    engine = "" if plan.settings.tensor_parallel == 1 else ", of all GPUs of its engine together"
+    size = short_bytes_text(found.request_bytes)
+    least = answers(plan, 1).request_bytes or 0
+    floor = (
+        f" Even one token takes {short_bytes_text(least)}: every group of layers holds a block."
+        if LARGE_SHARE * least > found.request_bytes
+        else ""
+    )
+    return f"One request of {tokens_text(length)} takes {size} of the KV cache{engine}.{floor}"
+
+
+def _token(plan: Plan, _length: int) -> str:
+    """Return what one more token takes on a GPU; windows, rings and states stop growing."""
+    if plan.cache is None:
+        return ""
+    growing = [
+        (spec, layers)
+        for group in plan.cache.groups
+        for spec, layers in group.layers_by_spec
+        if not spec.is_mamba and spec.window_tokens is None and spec.kind != RING_SPEC
+    ]
+    size = sum(Fraction(spec.content_bytes * layers, spec.span_tokens) for spec, layers in growing)
+    layers = counted(sum(count for _spec, count in growing), "layer")
+    return (
+        f"Each token of a request takes {bytes_text(ceil(size))} on each GPU, in {layers}. States, "
+        "windows and rings do not grow with it; blocks are given whole, "
+        f"{tokens_text(plan.block_size)} each."
+    )
+
+
+def _groups(plan: Plan, _length: int) -> str:
+    """Return the groups of layers, why they are so, and what padding layers cost."""
+    if plan.cache is None:
+        return ""
+    kinds = Counter((one.kind, len(one.layers), one.padding_layers) for one in plan.cache.groups)
+    parts = (
+        f"{counted(count, 'group')} of {counted(layers, 'layer')} ({kind})"
+        + (f" and {counted(padding, 'padding layer')}" if padding else "")
+        for (kind, layers, padding), count in kinds.items()
+    )
+    said = "".join(f" vLLM logs: {one}" for one in plan.log_lines if "padding layers" in one)
+    return f"{'; '.join(parts)}. {plan.cache.grouping.reason}.{said}"
+
+
+def _terms(plan: Plan, _length: int) -> str:
+    """Return what takes the memory of a GPU; without a device the weights, where they are known."""
+    found = memory_answer(plan)
+    if found.terms:
+        parts = (
+            f"{one.name} {short_bytes_text(one.size_bytes)} ({one.source})" for one in found.terms
+        )
+        return f"On each GPU: {', '.join(parts)}."
+    weights = weights_of(plan)
+    if weights is None:
+        return ""
+    return f"The weights take {short_bytes_text(weights)} on each GPU. The rest needs a device."
+
+
+def _cache(plan: Plan, length: int) -> str:
+    found, cache = memory_answer(plan), plan.cache
+    if cache is None or found.cache_bytes is None or found.tokens is None:
+        return ""
+    blocks = f"{'about ' * found.is_estimate}{counted(cache.num_blocks or 0, 'block')}"
+    size = range_text(*(short_bytes_text(max(one, 0)) for one in found.cache_bytes))
+    tokens = range_text(*map("{:,}".format, found.tokens))
+    printed = f"vLLM would print a size of {tokens} tokens"
+    rest = _terms(plan, length) if found.terms else ""
+    return f"The KV cache gets {size} on each GPU, {blocks}; {printed}. {rest}".rstrip()
+
+
+def concurrency_answer(times: float, plan: Plan, length: int) -> str:
+    """Return what a printed concurrency means: the cache that it is of, and shorter requests."""
+    longest, shorter = answers(plan, plan.max_model_len), answers(plan, length)
+    if not longest.request_bytes or not shorter.request_bytes:
+        return ""
+    engine = "the GPU" if longest.devices == 1 else f"all {longest.devices} GPUs"
+    cache_bytes = int(times * longest.request_bytes)
+    here = plan.cache.max_concurrency if plan.cache else None
+    known = "" if here is None else f" Here it would print {here:.2f}x."
+    several = (
+        f" The same cache holds about {cache_bytes / shorter.request_bytes:.1f} requests of "
+        f"{tokens_text(length)}; with --max-model-len {length} vLLM would print that."
+    )
+    return (
+        f"vLLM prints the concurrency for requests of the max model length, here "
+        f"{tokens_text(plan.max_model_len)}. One takes {short_bytes_text(longest.request_bytes)} "
+        f"on {engine}, so {times:g}x is a cache of {short_bytes_text(cache_bytes)}.{known}"
+        f"{several if length < plan.max_model_len else ''}"
+    )
+
+
+CAPACITY_ANSWERS: dict[str, Callable[[Plan, int], str]] = {
+    "concurrency": _concurrency,
+    "groups": _groups,
+    "longest": _longest,
+    "request": _request,
+    "terms": _terms,
+    "token": _token,
+    "cache": _cache,
+}
+"""Kind of a question -> its answer. Arguments: the plan, and the tokens of the counted requests."""
