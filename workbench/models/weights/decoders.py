@@ -220,7 +220,9 @@ DECODERS: dict[str, Decoder] = {
     "nemotron": Decoder(
         out_bias="attention_bias", mlp_bias="mlp_bias", gated=False, norm_bias=True
     ),
-    "minicpm": Decoder(bias=False),
+    **dict.fromkeys(("internlm2", "minicpm"), Decoder(bias=False)),
+    "PanguEmbedded": Decoder(bias="bias", out_bias="bias", mlp_bias="mlp_bias"),
+    "muse_glimmer_text": Decoder(bias=False, gate=2, norms=4),
     "arcee": Decoder(out_bias="attention_bias", mlp_bias="mlp_bias", gated=False),
     "olmoe": Decoder(bias=False, norm="whole", moe=Moe()),
 }

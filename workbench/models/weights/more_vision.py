@@ -68,6 +68,69 @@ def pixtral(config: Config, size: Sizes) -> list[Part]:
     ]
 
 
+def internvl(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of InternVL, and what makes one token of four patches."""
+    width, inner, patch = (
+        size("hidden_size", 3200),
+        size("intermediate_size", 12_800),
+        size("patch_size", 14),
+    )
+    heads, top = size("num_attention_heads", 25), config.fields.top
+    given = top["vision_config"]
+    has_bias = given.get("norm_type", "rms_norm") == "layer_norm"
+    norm = [whole("norm", width, bias=has_bias)]
+    normed = [whole("qk_norm", width)] * bool(given.get("qk_normalization", True))
+    wide = width * int(1 / top.get("downsample_ratio", 0.5)) ** 2
+    layer = [
+        *2 * norm,
+        *2 * [whole("scale", width)],
+        *2 * normed,
+        *plain_attention(width, heads, bias=given.get("qkv_bias", False)),
+        cut("fc1", inner, inputs=width, bias=True),
+        row("fc2", inner, width, bias=True, is_linear=False),
+    ]
+    return [
+        whole("class_embedding", width),
+        whole("patch_embedding", width, inputs=3 * patch**2, bias=True),
+        whole("position_embedding", (size("image_size", 224) // patch) ** 2 + 1, inputs=width),
+        *(range(size("num_hidden_layers", 48))[top.get("select_layer", -1)] + 1) * layer,
+        whole("mlp1.norm", wide, bias=True),
+        whole("mlp1.1", config.hidden, inputs=wide, bias=True),
+        whole("mlp1.3", config.hidden, inputs=config.hidden, bias=True),
+    ]
+
+
+def plain_attention(width: int, heads: int, *, bias: bool = True) -> list[Part]:
+    """Return attention of all heads, whose output has a bias."""
+    head = (heads, width // heads)
+    return [
+        cut("qkv", head, head, head, inputs=width, bias=bias),
+        row("proj", width, width, bias=True, is_linear=False),
+    ]
+
+
+def muse_glimmer(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of Muse Glimmer, whose MLPs and projections every rank has whole."""
+    width, inner = size("hidden_size", 1536), size("intermediate_size", 8960)
+    top, frames = config.fields.top, size("patch_temporal", 2)
+    joined, out = int(top.get("out_hidden_size", 6144)), int(top.get("projector_hidden_size", 4096))
+    layer = [
+        *2 * [whole("norm", width, bias=True)],
+        *plain_attention(width, size("num_attention_heads", 16)),
+        whole("c_fc", inner, inputs=width, bias=True),
+        whole("c_proj", width, inputs=inner, bias=True),
+    ]
+    return [
+        whole("conv1", width, inputs=3 * frames * size("patch_size", 14) ** 2),
+        whole("positions", size("pos_emb_height", 32) * size("pos_emb_width", 32), inputs=width),
+        *2 * [whole("norm", width, bias=True)],
+        *size("num_hidden_layers", 50) * layer,
+        whole("adapter.c_fc", out, inputs=joined),
+        whole("adapter.c_proj", out, inputs=out),
+        whole("projection", config.hidden, inputs=out),
+    ]
+
+
 def _used_layers(config: Config, layers: int) -> int:
     """Return the layers up to the one whose output is taken; vLLM builds no others."""
     taken = config.fields.top.get("vision_feature_layer", -1)

@@ -81,7 +81,7 @@ EVERY_END = frozenset(
             "gemma3",
             "gemma3_text",
         ),
-        *("gemma4", "gemma4_text", "plamo2"),
+        *("gemma4", "gemma4_text", "muse_glimmer_text", "plamo2"),
         *("gpt_oss", "granitemoe", "granitemoehybrid", "jamba", "mamba", "mixtral", "nemotron_h"),
         *("olmo2", "olmo3", "olmo_hybrid", "qwen2_moe", "qwen3_moe", "qwen3_vl_moe_text"),
         "starcoder2",

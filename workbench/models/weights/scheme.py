@@ -58,6 +58,8 @@ PACKINGS = {"auto_round:auto_gptq": "gptq", "auto_round:auto_awq": "awq"}
 PLAIN_BITS = 16
 SPECIAL = re.compile(r"[*+?^$()\[\]{}|\\]")
 """What makes a name of AutoRound's an expression."""
+LINEAR = "Linear"
+"""Target of compressed-tensors: the class of every linear layer."""
 DEEPSEEK_V4 = "deepseek_v4"
 FOUR = ((4, None),)
 MODELOPT_SCALES = {PLAIN: FOUR, LATENT: FOUR}
@@ -195,23 +197,30 @@ def _auto_round(config: Mapping[str, Any]) -> Scheme:
 
 def _compressed(config: Mapping[str, Any]) -> Scheme:
     groups = config.get("config_groups")
-    if not isinstance(groups, Mapping) or len(groups) != 1:
-        raise Unknown("compressed-tensors with several config_groups are not described")
-    [group] = groups.values()
-    weights, inputs = group.get("weights") or {}, group.get("input_activations") or {}
-    ignored = texts(config.get("ignore"))
-    stored = _compressed_format(weights, inputs)
-    experts = stored._replace(fixed_bytes=stored.fixed_bytes // 4)
+    found = list(groups.values()) if isinstance(groups, Mapping) else []
+    # find_matched_target, 0.23 and 0.33: what a layer is called comes before its class
+    named = [one for one in found if LINEAR not in one["targets"]] if len(found) > 1 else []
+    rest = [one for one in found if one not in named]
+    if len(rest) != 1 or any("experts" in name for one in named for name in one["targets"]):
+        raise Unknown("these config_groups of compressed-tensors are not described")
+    (linear, experts), *others = map(_compressed_formats, (*rest, *named))
     # CompressedTensorsWNA16MarlinMoEMethod
     ordered: dict[Format | None, Format | None]
-    ordered = {experts: experts._replace(input_bytes=SORTED)} if stored.fixed_bytes else {}
+    ordered = {experts: experts._replace(input_bytes=SORTED)} if linear.fixed_bytes else {}
+    tests = (expressions(texts(one["targets"])) for one in named)
     return Scheme(
-        linear=stored,
+        linear=linear,
         experts=experts,
+        chosen=tuple(zip(tests, others, strict=True)),
         earlier=ordered,
-        excludes=expressions(ignored),
+        excludes=expressions(texts(config.get("ignore"))),
         cache_scales={PLAIN: ((3, "float32"), (3, None))},
     )
+
+
+def _compressed_formats(group: Mapping[str, Any]) -> tuple[Format, Format]:
+    stored = _compressed_format(group.get("weights") or {}, group.get("input_activations") or {})
+    return stored, stored._replace(fixed_bytes=stored.fixed_bytes // 4)
 
 
 def _compressed_format(weights: Mapping[str, Any], inputs: Mapping[str, Any]) -> Format:

@@ -52,6 +52,8 @@ class Scheme(NamedTuple):
     """To which each rank's share of an expert is rounded up."""
     listed: Mapping[str, Formats] | None = None
     """The formats of a linear layer and of experts by their path, where the file lists them all."""
+    chosen: tuple[tuple[Excludes, Formats], ...] = ()
+    """Tests of a path, and the formats where one holds instead of the above."""
     earlier: Mapping[Format | None, Format | None] = MappingProxyType({})
     """Formats that 0.23 builds otherwise -> how it does; None is plain."""
     quantizes_head: bool = False
@@ -59,8 +61,9 @@ class Scheme(NamedTuple):
 
     def format_of(self, path: str, *, is_expert: bool) -> Format | None:
         """Return the format of a linear layer of vLLM, or of its routed experts; None for plain."""
-        stored = (self.linear, self.experts or self.linear)
         both = (path, *paths(path))
+        others = (formats for test, formats in self.chosen if any(map(test, both)))
+        stored = next(others, (self.linear, self.experts or self.linear))
         if self.listed is not None:
             stored = self._listed_formats(both, is_expert=is_expert)
         found = stored[is_expert]

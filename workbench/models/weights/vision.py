@@ -8,8 +8,15 @@ from typing import Any
 
 from workbench.core.weights import Part
 from workbench.models.weights.minimax_m3 import minimax_m3_tower
-from workbench.models.weights.more_vision import patch_inputs, pixtral, qwen2_5
-from workbench.models.weights.parts import Config, Sizes, Unit, cut, row, whole
+from workbench.models.weights.more_vision import (
+    internvl,
+    muse_glimmer,
+    patch_inputs,
+    pixtral,
+    plain_attention,
+    qwen2_5,
+)
+from workbench.models.weights.parts import Config, Sizes, cut, row, whole
 
 MERGED_PATCHES = 4
 QUANTIZED_MULTIPLE = 64
@@ -40,11 +47,9 @@ def vision(config: Config) -> list[Part] | None:
 
 def _block(count: int, width: int, inner: int, heads: int) -> list[Part]:
     """Return `count` times two norms, attention of all heads and a plain MLP."""
-    head: Unit = (heads, width // heads)
     return count * [
         *(whole("norm", width, bias=True) for _ in range(2)),
-        cut("qkv", head, head, head, inputs=width, bias=True),
-        row("proj", width, width, bias=True, is_linear=False),
+        *plain_attention(width, heads),
         cut("fc1", inner, inputs=width, bias=True),
         row("fc2", inner, width, bias=True, is_linear=False),
     ]
@@ -150,12 +155,10 @@ def _glm(config: Config, size: Sizes) -> list[Part]:
     out, joint = size("out_hidden_size", 1536), size("projection_intermediate_size", 10_240)
     patch = patch_inputs(size, 14)
     each = width // heads
-    head: Unit = (heads, each)
     block = [
         *(whole("norm", width) for _ in range(2)),
         *(whole("qk_norm", each) for _ in range(2)),
-        cut("qkv", head, head, head, inputs=width, bias=True),
-        row("proj", width, width, bias=True, is_linear=False),
+        *plain_attention(width, heads),
         cut("gate_up_proj", inner, inner, inputs=width, bias=True),
         row("down_proj", inner, width, bias=True, is_linear=False),
     ]
@@ -220,6 +223,8 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe"), _qwen_deep),
     "gemma3": _siglip,
     "gemma4": _gemma4,
+    "internvl_chat": internvl,
+    "muse_glimmer": muse_glimmer,
     "llama4": _llama4,
     "kimi_k25": _moonvit,
     "minimax_m3_vl": minimax_m3_tower,
