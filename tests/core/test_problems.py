@@ -55,6 +55,16 @@ def in_fp8_blocks(name, method="fp8"):
     return {**catalog_config(name), "quantization_config": scheme}
 
 
+MINICPM_V_2 = {
+    "architectures": ["MiniCPMV"],
+    "model_type": "minicpmv",
+    "hidden_size": 2304,
+    "query_num": 64,
+    "num_attention_heads": 36,
+    "num_hidden_layers": 40,
+    "max_position_embeddings": 4096,
+    "vocab_size": 122753,
+}
 NVFP4_OF_MODELOPT = {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16}
 WHISPER = {
     "model_type": "whisper",
@@ -229,6 +239,13 @@ PROBLEMS = [
         "Following weights were not initialized from",
         {"rules": "0.33"},
         id="twice-as-many-blocks-as-the-checkpoint-has",
+    ),
+    pytest.param(
+        {"model": MINICPM_V_2, "rules": "0.33"},
+        "class_not_built",
+        "type object 'MiniCPMV2_0' has no attribute ",
+        NO_REMEDY,
+        id="class-that-fails-on-the-version-of-the-model",
     ),
     pytest.param(
         {"model": "longcat-flash", "rules": "0.33", "kv_cache_dtype_skip_layers": ("0",)},

@@ -16,11 +16,8 @@ from workbench.core.states import Ring, State
 from workbench.core.trace import Origin
 from workbench.core.weights import NO_WEIGHTS, UnreadWeights, Weights
 
-FULL = "full_attention"
-SLIDING = "sliding_attention"
-CHUNKED = "chunked_attention"
-CROSS = "cross_attention"
-SSM = "ssm"
+FULL, SLIDING = "full_attention", "sliding_attention"
+CHUNKED, CROSS, SSM = "chunked_attention", "cross_attention", "ssm"
 LAYER_KINDS = (FULL, SLIDING, CHUNKED, CROSS, SSM)
 OUTSIDE = {OUTSIDE_DIGEST: True}
 DEFAULT_MAX_MODEL_LEN = 2048
@@ -243,6 +240,8 @@ class Model:
     """Of its input, None when config.json names none."""
     num_experts: int = field(default=0, metadata=OUTSIDE)
     """As vLLM counts them: above 0 it treats the model as a mixture of experts."""
+    build_error: str = field(default="", metadata=OUTSIDE)
+    """How the text begins that its class raises of this config.json when it is built, or empty."""
     layer_class: str = field(default="", metadata=OUTSIDE)
     """The architecture that builds the attention layers: of a wrapper, what it wraps."""
     derived_head_size: int | None = None

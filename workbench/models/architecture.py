@@ -27,6 +27,9 @@ SEES_LATER = {"is_causal": False, "use_bidirectional_attention": True}
 READS_DIRECTION = frozenset({"apertus", "gemma3", "llama", "qwen2", "qwen3"})
 """Modules whose attention asks for `is_causal` of the file (0.23 and 0.33)."""
 
+MINICPM_V_2_0 = (2304, 64)
+"""hidden_size and query_num of MiniCPM-V 1.0 and 2.0, whose files name no version."""
+
 
 def read_architecture(fields: Fields, family: Family, model_type: str) -> str:
     """Return the architecture of the whole file, checked against those of `family`.
@@ -181,3 +184,15 @@ def way_forward(name: str, nearest: str) -> str:
         f"It is not a generative model in the registry of vLLM {' or '.join(MODEL_REGISTRIES)}. If "
         f'its layers and caches are those of {nearest}, set {KEY} to ["{nearest}"].'
     )
+
+
+def build_error(fields: Fields, architecture: str) -> str:
+    """Return how the text begins that a class raises of this file when vLLM builds it, or ""."""
+    has = fields.top.get
+    if architecture == "QWenLMHeadModel" and "visual" in fields.top:
+        return "The configuration of this model indicates that it supports vision inputs"
+    if architecture == "MiniCPMV":  # MiniCPMV.__new__, 0.23 and 0.33
+        sizes = (has("hidden_size"), has("query_num"))
+        if str(has("version")) == "2.0" or ("version" not in fields.top and sizes == MINICPM_V_2_0):
+            return "type object 'MiniCPMV2_0' has no attribute 'packed_modules_mapping'"
+    return ""

@@ -10,7 +10,12 @@ from workbench.core.errors import ConfigError, shown
 from workbench.core.model import FULL, SLIDING, SSM, Layer, Model
 from workbench.core.weights import UnreadWeights
 from workbench.models import families  # noqa: F401  (registers every family)
-from workbench.models.architecture import as_generating, read_architecture, with_class
+from workbench.models.architecture import (
+    as_generating,
+    build_error,
+    read_architecture,
+    with_class,
+)
 from workbench.models.attention import has_window
 from workbench.models.built_heads import derived_head_size, layer_class
 from workbench.models.checkpoint import folder_of
@@ -123,6 +128,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         towers=read_towers(fields),
         vocab_size=fields.vocab_size(),
         num_experts=_experts(fields, model_type),
+        build_error=build_error(fields, architecture),
         layer_class=layer_class(fields) or architecture,
         derived_head_size=derived_head_size(fields, attention if has_attention else None),
         largest_item_tokens=family.largest_item_tokens(fields),

@@ -45,6 +45,10 @@ def _asserts(rules: RuleSet, name: str) -> bool:
 def whole_class(run: WorkingPlan) -> None:
     """Refuse ranks, or a backend, that the class of a model was not written for."""
     name, tp = run.model.architecture, run.settings.tensor_parallel
+    if run.model.build_error:
+        run.problem(
+            "class_not_built", operands={"architecture": name}, vllm_text=run.model.build_error
+        )
     if tp > 1 and name in ONE_RANK:
         run.problem(
             "one_rank_only",
