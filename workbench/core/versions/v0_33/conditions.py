@@ -294,7 +294,7 @@ def causal_on_sm10x(query: LayerQuery) -> bool:
 
 
 def flashinfer_refusal(query: LayerQuery) -> str | None:
-    """Return why FlashInfer is refused: a cache of nvfp4, or its request by a diffusion model."""
+    """Return why FlashInfer is refused: a cache of nvfp4, or a request for a diffusion model."""
     if query.attention.canvas_tokens is not None and query.requests:
         return "causal and bidirectional attention in one batch not supported"
     return nvfp4_refusal(query)
