@@ -83,7 +83,7 @@ OFFLOAD = OffloadRules(
     unit_words=("tokens_per_block", "tokens_per_hash"),
 )
 QSA, OMNI = "QWEN4_EXP_QSA_TRITON", "qwen3_omni_moe_thinker"
-INKLING = ("InklingForCausalLM", "InklingForConditionalGeneration")
+FLASH = list(map("For".join, product(("Inkling", "Step5"), ("CausalLM", "ConditionalGeneration"))))
 _V2 = {speculation.ON_V2: speculation.OWN_OR_TARGETS}
 _OLD = {
     name: replace(method, backend=_V2.get(method.backend, method.backend))
@@ -287,10 +287,10 @@ V0_33 = V0_23.successor(
     profiles_graphs_on=frozenset({"cuda", "rocm", "xpu"}),
     packed_layers_mix_on=frozenset({"rocm"}),
     # DeepseekV32MLAAttention.__init__ of models/deepseek_v32/amd/rocm.py; get_attn_backend of
-    # InklingAttention
+    # InklingAttention, Step5Attention
     backends_of_classes=MappingProxyType(
         {
-            **dict.fromkeys(product(("cuda", "rocm"), INKLING), "FLASH_ATTN"),
+            **dict.fromkeys(product(("cuda", "rocm"), FLASH), "FLASH_ATTN"),
             ("rocm", "DeepseekV32ForCausalLM"): "ROCM_AITER_MLA_SPARSE",
             ("rocm", "GlmMoeDsaForCausalLM"): "ROCM_AITER_MLA_SPARSE",
         }

@@ -7,11 +7,24 @@ Sources: `get_supported_kernel_block_sizes` and `supported_kv_cache_layouts` of 
 from functools import partial
 
 from workbench.core import packing
-from workbench.core.backends import FP8_E4M3, Backend, Capabilities, LayerQuery, MultipleOf
+from workbench.core.backends import (
+    FP8_E4M3,
+    UNQUANTIZED,
+    Backend,
+    Capabilities,
+    LayerQuery,
+    MultipleOf,
+)
+from workbench.core.dtypes import PACKED_DTYPES
 from workbench.core.versions.v0_23.mla import HELPER
 from workbench.core.versions.v0_33 import layouts
-from workbench.core.versions.v0_33.conditions import on_sm12x
+from workbench.core.versions.v0_33.conditions import (
+    flash_attention_version,
+    flash_on_xpu_reads_no_e5m2,
+    on_sm12x,
+)
 
+CHOOSER = "STEP5_DSA"
 M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
 DSA_DEVICES = Capabilities(exact=((9, 0), (10, 0), (10, 3)))
 KEYS = partial(HELPER, cache=layouts.LATENT)
@@ -27,6 +40,17 @@ STEP5 = partial(
 def on_cuda(query: LayerQuery) -> bool:
     """Return whether the device is NVIDIA's."""
     return query.platform == "cuda"
+
+
+def cache_of_untested_flash(query: LayerQuery) -> str | None:
+    """Return what stops a cache that FlashAttention does not read, where nothing tests it."""
+    dtype = query.kv_cache_dtype
+    if CHOOSER not in query.attention.side_backends or dtype in UNQUANTIZED:
+        return flash_on_xpu_reads_no_e5m2(query)
+    reads_fp8 = (query.major, flash_attention_version(query)) in {(9, 3), (10, 4)}
+    if dtype == "fp8_e5m2" or dtype in PACKED_DTYPES or not reads_fp8:
+        return f"FlashAttention does not support {dtype} kv-cache on this device."
+    return None if dtype in FP8_E4M3 else "Step5 DSA supports E4M3 FP8 KV cache only"
 
 
 SIDE = (
@@ -49,7 +73,7 @@ SIDE = (
     KEYS("QWEN4_EXP_EXP_QSA_STATE", supported=M1, orders=("BLNHC", "BLHNC")),
     KEYS("INKLING_SCONV_SWA", supported=M1, dtypes=("bfloat16",)),
     HELPER(
-        "STEP5_DSA",
+        CHOOSER,
         supported=M16,
         cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
         orders=("BLNHC",),
