@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import workbench as wb
 from workbench.interop.commands.command_line import read_command
 from workbench.interop.commands.speculation import speculative_method
 from workbench.interop.logs.facts import entries, logged_fields
@@ -85,3 +86,13 @@ def test_the_arguments_name_the_method_as_they_were_given():
 
 def test_without_speculation_a_log_names_no_method():
     assert "speculative_method" not in logged_fields(entries("speculative_config=None"))
+
+
+@pytest.mark.parametrize(
+    ("model", "is_named"), [("deepseek-v4-flash-0731", False), ("qwen3-8b", True)]
+)
+def test_a_checkpoint_with_layers_that_draft_needs_no_other_in_its_command(model, is_named):
+    drafts = {"speculative_method": "dspark", "num_speculative_tokens": 7}
+    command = wb.resolve(model=model, rules="0.33", **drafts).to_vllm_command()
+    assert ("draft model" in command) == is_named
+    assert drafts.items() <= read_command(command, "0.33").fields.items()

@@ -363,6 +363,18 @@ def test_a_start_whose_checkpoint_the_catalog_has_in_another_form_is_not_refused
     assert "Omitted quantization = auto-round" in region(door, "understood")
 
 
+def test_the_fixes_of_a_refused_log_are_with_its_error():
+    door = wb.explore()
+    error = "Total number of attention heads (16) must be divisible by tensor parallel size (3)."
+    door.submit(f"vllm serve Qwen/Qwen3.5-4B -tp 3\n{error}")
+    box = region(door, "understood").partition("messages known")[0]
+    assert {"tensor_parallel": 4} in map(json.loads, applied(box))
+    assert "Tested remedy" not in box
+    press(door, "apply", applied(box)[0])
+    assert door.error is None
+    assert door.plan.errors == ()
+
+
 def test_a_log_without_a_model_offers_candidates_and_explains_again():
     door = wb.explore()
     before = door.scenario

@@ -14,12 +14,13 @@ from workbench.core.groups.pipeline import layers_of_stages
 from workbench.core.model import Model
 
 MTP, NGRAM, SUFFIX, DRAFT_MODEL = "mtp", "ngram", "suffix", "draft_model"
-OF_HIDDEN_STATES = frozenset({MTP, "eagle", "eagle3", "dflash", "dspark"})
+DSPARK = "dspark"
+OF_HIDDEN_STATES = frozenset({MTP, "eagle", "eagle3", "dflash", DSPARK})
 """Drafters that read the hidden states of the target: `use_eagle`."""
 HIDDEN_STATES = "extract_hidden_states"
 """The method of `hidden_state_layers`, which is how a scenario requests it."""
 
-OF_SEVERAL_LAYERS = frozenset({"eagle3", "dflash", "dspark", HIDDEN_STATES})
+OF_SEVERAL_LAYERS = frozenset({"eagle3", "dflash", DSPARK, HIDDEN_STATES})
 """Methods that read hidden states of several layers, which not every class of targets gives."""
 
 OWN, OWN_OR_TARGETS, TARGETS, ON_V2 = "own", "own or the target's", "the target's", "by runner"

@@ -62,11 +62,8 @@ def _unnamed(log: LogReport, present: Scenario) -> Iterator[Html]:
 
 
 def _fixes(log: LogReport) -> Html:
-    """Return buttons for the changes after which the fatal error of a log is gone.
-
-    A refused scenario has its own, below the log.
-    """
-    tried = log.failure.remedies if log.failure and log.reading.refusal is None else ()
+    """Return buttons for the changes after which the fatal error of a log is gone."""
+    tried = log.failure.remedies if log.failure else ()
     return remedies_html(tried) if tried else Html()
 
 

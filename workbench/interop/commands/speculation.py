@@ -7,6 +7,7 @@ from typing import Any
 from workbench.core.model import Model
 from workbench.core.speculation import (
     DRAFT_MODEL,
+    DSPARK,
     HIDDEN_STATES,
     MTP,
     MTP_ALIASES,
@@ -60,8 +61,9 @@ def speculation_of(
     reference = settings.draft_model
     if reference is not None:
         drafts["model"] = repository(reference) or UNKNOWN_MODEL
+    # where no model is named, vLLM takes DSpark's layers from the target
     elif method in rules.methods and rules.methods[method].needs_model:
-        drafts["model"] = UNKNOWN_MODEL
+        drafts |= {} if method == DSPARK and model.dspark else {"model": UNKNOWN_MODEL}
     return drafts
 
 

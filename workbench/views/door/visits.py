@@ -23,7 +23,7 @@ class Line(NamedTuple):
 def history(lines: Sequence[Line], shown: int, *, is_open: bool) -> Html:
     """Return the button that opens the list, and the list while it is open."""
     pop = tag("div", *_rows(lines, shown), class_="wb-pop wb-history") if is_open else Html()
-    return opening(HISTORY, "History", "What was tried", pop)
+    return opening(HISTORY, "History", "History: what was tried", pop)
 
 
 def _rows(lines: Sequence[Line], shown: int) -> Iterable[Html]:
