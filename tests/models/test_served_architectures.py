@@ -169,6 +169,14 @@ def test_the_first_architecture_that_vllm_knows_counts():
     assert read_model(config, "x").architecture == "LlamaForCausalLM"
 
 
+@pytest.mark.parametrize("end", ["Generation", "ForConditionalGeneration"])
+def test_an_audio_encoder_with_caches_is_refused_by_its_name_in_either_file(end):
+    """vLLM builds the first class from params.json, and config.json names the second one."""
+    config = wrapped(llama(), f"VoxtralRealtime{end}")
+    with pytest.raises(ConfigError, match="its audio encoder keeps keys and values"):
+        read_model(config, "x")
+
+
 def test_an_architecture_outside_of_vllm_is_refused_with_a_way_forward():
     """Its layers are in code that the workbench does not run, whatever model_type it borrows."""
     config = llama(architectures=["OwlForCausalLM"], auto_map={"AutoModel": "owl.Owl"})
