@@ -195,4 +195,6 @@ def build_error(fields: Fields, architecture: str) -> str:
         sizes = (has("hidden_size"), has("query_num"))
         if str(has("version")) == "2.0" or ("version" not in fields.top and sizes == MINICPM_V_2_0):
             return "type object 'MiniCPMV2_0' has no attribute 'packed_modules_mapping'"
+    if architecture.startswith("BailingMoeV3") and not fields.raw("no_kda_lora"):
+        return "BailingMoeV3 KDA currently expects no_kda_lora=True"
     return ""

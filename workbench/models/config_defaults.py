@@ -80,6 +80,7 @@ CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
 """Text model_type -> field -> value, where that file has none or that of another class."""
 
 WRAPPERS = {
+    "bailing_moe_v3_vl": "bailing_hybrid",
     "gemma3": "gemma3_text",
     "gemma3n": "gemma3n_text",
     "gemma4": "gemma4_text",
@@ -97,10 +98,14 @@ WRAPPERS = {
 """model_type -> the model_type of its text configuration if that names none."""
 
 
+def text_type(model_type: object) -> str:
+    """Return the model_type of a text configuration that names none, "" where no class says it."""
+    return WRAPPERS.get(model_type, "") if isinstance(model_type, str) else ""
+
+
 def defaults_of(model_type: object) -> Mapping[str, Any]:
     """Return the defaults of a text configuration, none if its class is not known."""
-    named = model_type if isinstance(model_type, str) else ""
-    name = WRAPPERS.get(named, named)
+    name = text_type(model_type) or (model_type if isinstance(model_type, str) else "")
     keys = {*PARTS, *OMITTED.get(name, ())}
     of_class = {key: value for key, value in _classes().get(name, {}).items() if key in keys}
     return {**of_class, **CONFIG_DEFAULTS.get(name, {})}

@@ -100,11 +100,11 @@ def find_family(fields: Fields, default: Family) -> tuple[Family, str]:
     default: the reader of every type without one of its own.
     """
     tried = []
-    for pointer, config in (
-        ("/model_type", fields.top),
-        (fields.pointer("model_type"), fields.text),
+    inner = fields.text.get("model_type")
+    for pointer, value in (
+        ("/model_type", fields.top.get("model_type")),
+        (fields.pointer("model_type"), inner if inner is not None else fields.model_type or None),
     ):
-        value = config.get("model_type")
         if value is None:
             continue
         if not isinstance(value, str):

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from workbench.core.errors import ConfigError, nearest_names, shown
 from workbench.core.trace import Origin, show
-from workbench.models.config_defaults import defaults_of
+from workbench.models.config_defaults import defaults_of, text_type
 
 Found = TypeVar("Found")
 
@@ -86,8 +86,8 @@ class Fields:
 
     @property
     def model_type(self) -> str:
-        """Return the text configuration's own model_type, "" if it has none."""
-        value = self.text.get("model_type", "")
+        """Return that of the text configuration, or what its wrapper makes it; "" for none."""
+        value = self.text.get("model_type") or text_type(self.top.get("model_type"))
         return value if isinstance(value, str) else ""
 
     def pointer(self, key: str) -> str:
