@@ -2,14 +2,17 @@
 
 Nothing is declared: while a phase decides, a `Watch` takes the place of the working plan and notes
 every setting and every decided value that is read before it is written. A plan with the same values
-gets the same decisions without running the stages again. What a phase reads may depend on what it
-has read already: a value that is read for the first time joins the key. What was remembered without
-it was decided without it, and is found under the shorter key.
+gets the same decisions, and the same steps of its trace, without running the stages again. What a
+phase reads may depend on what it has read already: a value that is read for the first time joins
+the key. What was remembered without it was decided without it, and is found under the shorter key.
+
+The first plan of a model is not watched: most models of a batch do not come again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -29,10 +32,12 @@ from workbench.core.stages import (
 )
 from workbench.core.watch import APPENDED, Watch
 from workbench.core.weights import UnreadWeights
-from workbench.core.working_plan import UntracedPlan
+from workbench.core.working_plan import WorkingPlan
 
-REMEMBERED = 768
-"""Decisions that a phase keeps: of one model and one rule set. What has many groups counts more."""
+REMEMBERED = 12_000
+"""Decisions that are kept, of all models and rule sets. What has many groups counts more."""
+MODELS = 512
+"""Models that are kept, each for one rule set, with or without a trace."""
 GROUPS_OF_ONE = 4
 """Groups of layers that take as much memory as a decision without any."""
 STARTS = frozenset(
@@ -55,8 +60,7 @@ class _Decided(NamedTuple):
     """What stages wrote, and what they added."""
 
     values: tuple[tuple[str, Any], ...]
-    log_lines: tuple[str, ...]
-    problems: tuple[Any, ...]
+    added: tuple[tuple[str, tuple[Any, ...]], ...]
 
 
 class _Memory:
@@ -69,7 +73,7 @@ class _Memory:
         self.key: Callable[[object], tuple[Any, ...]] = attrgetter(*reads)
         self.decided: dict[tuple[Any, ...], _Decided] = {}
 
-    def recall(self, run: UntracedPlan) -> _Decided | None:
+    def recall(self, run: WorkingPlan) -> _Decided | None:
         """Return what was decided by fewer values."""
         older = self.older
         while older is not None:
@@ -81,15 +85,20 @@ class _Memory:
 
 
 class Phase:
-    """Stages that run one after the other; called as one stage, for plans without a trace."""
+    """Stages that run one after the other; called as one stage."""
 
     def __init__(self, stages: Iterable[Stage]) -> None:
         self.stages = tuple(stages)
         self.memory = _Memory(FIRST)
-        self._left = REMEMBERED
+        self._is_first = True
 
-    def __call__(self, run: UntracedPlan) -> None:
+    def __call__(self, run: WorkingPlan) -> None:
         """Decide, or repeat what was decided for the same values. Errors: as the stages."""
+        if self._is_first:
+            self._is_first = False
+            for stage in self.stages:
+                stage(run)
+            return
         memory = self.memory
         key = memory.key(run)
         found = memory.decided.get(key)
@@ -98,42 +107,38 @@ class Phase:
         # the same objects every time: what stages write is never changed afterwards
         for name, value in found.values:
             setattr(run, name, value)
-        if found.log_lines:
-            run.log_lines += found.log_lines
-        if found.problems:
-            run.problems += found.problems
+        for name, more in found.added:
+            setattr(run, name, getattr(run, name) + more)
 
-    def _recalled(
-        self, run: UntracedPlan, memory: _Memory, key: tuple[Any, ...]
-    ) -> _Decided | None:
+    def _recalled(self, run: WorkingPlan, memory: _Memory, key: tuple[Any, ...]) -> _Decided | None:
         found = memory.recall(run)
         if found is not None:
-            self._make_room()
+            _make_room()
             memory.decided[key] = found
         return found
 
-    def _decide(self, run: UntracedPlan, memory: _Memory, key: tuple[Any, ...]) -> _Decided:
+    def _decide(self, run: WorkingPlan, memory: _Memory, key: tuple[Any, ...]) -> _Decided:
         """Run the stages. What they refuse is not remembered."""
         watch = Watch(run)
         for stage in self.stages:
             stage(watch)
         written = ((name, getattr(watch, name)) for name in watch.written - APPENDED)
-        found = _Decided(tuple(written), watch.log_lines, watch.problems)
+        added = ((name, getattr(watch, name)) for name in watch.written & APPENDED)
+        found = _Decided(tuple(written), tuple(added))
         new = [name for name in watch.read if name not in memory.reads]
         if new:
             memory = self.memory = _Memory((*memory.reads, *new), memory)
-        self._make_room(_weight(found))
+        _make_room(_weight(found))
         memory.decided[(*key, *[watch.read[name] for name in new])] = found
         return found
 
-    def _make_room(self, weight: int = 1) -> None:
-        """Make room for one decision more; when there is none, all are forgotten."""
-        # That is rare enough: a sweep has few different keys per phase.
-        if self._left < weight:
-            self.memory.decided.clear()
-            self.memory.older = None
-            self._left = REMEMBERED
-        self._left -= weight
+
+def _make_room(weight: int = 1) -> None:
+    """Make room for one decision more; when there is none, all are forgotten."""
+    # That is rare enough: a sweep has few different keys per phase.
+    if _room.left < weight:
+        forget()
+    _room.left -= weight
 
 
 def _weight(decided: _Decided) -> int:
@@ -145,14 +150,32 @@ def _weight(decided: _Decided) -> int:
     return 1 + sum(len(one.groups) for one in (cache, *cache.stages)) // GROUPS_OF_ONE
 
 
-def phases(model: Model, rules: RuleSet) -> tuple[Stage, ...]:
-    """Return the stages of a rule set in phases, with what they remember of this model."""
-    return _phases(model, model.unread_weights, rules, Registry.changes)
+@dataclass
+class _Room:
+    left: int = REMEMBERED
 
 
-@lru_cache(maxsize=8)
+_room = _Room()
+"""How many decisions more can be remembered."""
+
+
+def forget() -> None:
+    """Forget every decision."""
+    _phases.cache_clear()
+    _room.left = REMEMBERED
+
+
+def phases(model: Model, rules: RuleSet, *, trace: bool) -> tuple[Stage, ...]:
+    """Return the stages of a rule set in phases, with what they remember of this model.
+
+    trace: for plans with a trace, whose steps read more.
+    """
+    return _phases(model, model.unread_weights, rules, trace, Registry.changes)
+
+
+@lru_cache(maxsize=MODELS)
 def _phases(
-    _model: Model, _weights: UnreadWeights, rules: RuleSet, _changes: int
+    _model: Model, _weights: UnreadWeights, rules: RuleSet, _trace: bool, _changes: int
 ) -> tuple[Stage, ...]:
     # Models are equal whatever their weights are. Stages read tables of backends and other
     # registries, too: a change makes all memory stale.

@@ -29,7 +29,7 @@ def resolve(model: Model, settings: Settings, *, trace: bool = True) -> Plan:
     model = as_built(model, settings, rules)
     working = (WorkingPlan if trace else UntracedPlan)(model, settings, rules)
     try:
-        for stage in rules.stages if trace else phases(model, rules):
+        for stage in phases(model, rules, trace=trace):
             stage(working)
     except Refused as refusal:
         refusal.problems = working.problems

@@ -3,11 +3,12 @@
 from functools import partial
 from typing import Any
 
-from workbench.core.working_plan import UntracedPlan
+from workbench.core.trace import Rule
+from workbench.core.working_plan import WorkingPlan
 
 FIXED = frozenset({"model", "rules"})
 """What all decisions of one memory have in common."""
-APPENDED = frozenset({"log_lines", "problems"})
+APPENDED = frozenset({"log_lines", "problems", "steps"})
 """What stages only add to."""
 POOL_SETTINGS = frozenset(
     {
@@ -21,12 +22,12 @@ UNREAD = POOL_SETTINGS | {"draft_model", "model"}
 """What no stage before `capacity` reads: both models are read by then."""
 
 
-class Watch(UntracedPlan):
+class Watch(WorkingPlan):
     """A plan that begins empty: a value is fetched and noted when it is read first."""
 
     __slots__ = ("plan", "read", "written")
 
-    def __init__(self, plan: UntracedPlan) -> None:
+    def __init__(self, plan: WorkingPlan) -> None:
         keep = partial(object.__setattr__, self)
         keep("plan", plan)
         keep("read", {})
@@ -36,6 +37,16 @@ class Watch(UntracedPlan):
             keep(name, getattr(plan, name))
         for name in APPENDED:
             keep(name, ())
+
+    @property
+    def is_traced(self) -> bool:  # type: ignore[override]  # of what it takes the place of
+        """Return whether steps are recorded."""
+        return bool(self.plan.is_traced)
+
+    def step(self, rule: Rule, result: Any, note: str = "", /, **operands: Any) -> None:
+        """Append one step to the trace, if there is one."""
+        if self.plan.is_traced:
+            super().step(rule, result, note, **operands)
 
     def __getattr__(self, name: str) -> Any:
         value = self.read[name] = getattr(self.plan, name)
