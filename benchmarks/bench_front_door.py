@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -98,8 +98,9 @@ def yardstick() -> int:
 
 
 def resolutions(scale: float) -> Iterator[Figure]:
-    """Time one resolution with trace, for every catalog model on every platform it supports."""
+    """Time resolutions with trace, first and later ones, of the catalog on every platform."""
     from workbench.core.errors import WorkbenchError
+    from workbench.core.phases import forget
     from workbench.core.platforms import PLATFORMS
     from workbench.core.resolve import resolve as core_resolve
     from workbench.models import catalog_names, load_model
@@ -120,6 +121,10 @@ def resolutions(scale: float) -> Iterator[Figure]:
     def public() -> None:
         resolve(Scenario(**random.choice(every)))  # noqa: S311  (not for secrets)
 
+    def first(work: Callable[[], object]) -> float:
+        forget()
+        return seconds_of(work)
+
     reference, checked = f"a Python loop of {YARDSTICK_STEPS} steps", "check and resolve"
     works = {reference: yardstick, checked: public, **mix}
     times = {name: median(t) for name, t in in_turn(works, max(5, int(100 * scale))).items()}
@@ -130,6 +135,8 @@ def resolutions(scale: float) -> Iterator[Figure]:
     of = (reference, loop)
     yield Figure("resolve, mean of the catalog", mean, *of, BUDGET_RESOLVE_S, rate)
     yield Figure("resolve, slowest of the catalog", times[slowest], *of, BUDGET_RESOLVE_S, slowest)
+    firsts = [median(first(work) for _ in range(5)) for work in mix.values()]
+    yield Figure("resolve, the first of a model", statistics.fmean(firsts), *of)
     yield Figure("check the scenario and resolve", whole, *of, note="wb.resolve")
 
 
