@@ -10,6 +10,8 @@ import pytest
 
 from tests.notebooks.sessions import SESSION
 from workbench.notebooks import check_notebook_source, run_notebook
+from workbench.notebooks.golden import orphans, read_goldens
+from workbench.notebooks.matrix import read_matrix
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 NEMOTRON = "nemotron-3-nano-30b-a3b"
@@ -18,6 +20,18 @@ NEMOTRON = "nemotron-3-nano-30b-a3b"
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_house_rules(path):
     assert check_notebook_source(path) == ()
+
+
+def test_every_case_of_the_matrix_has_a_golden_for_its_parameters_and_no_golden_is_left_over():
+    matrix = read_matrix(NOTEBOOKS / "matrix.toml")
+    missing = [
+        case.case_id
+        for case in matrix.cases
+        if case.golden_path
+        and read_goldens(case.golden_path).get(case.name, {}).get("parameters") != case.parameters
+    ]
+    assert missing == []
+    assert list(orphans(matrix)) == []
 
 
 CHANGED = {"enable_prefix_caching", "mamba_cache_mode", "mamba_block_size", "scheduler_block_size"}
