@@ -311,6 +311,18 @@ def test_a_question_about_another_model_says_what_stays_as_it_was():
         ("which backends can I use for gpt-oss-20b on B200", "Not FLEX_ATTENTION: attention sinks"),
         ("what would 0.33 change for mamba cache", "Apply vLLM version 0.33"),
         ("how do I check this against my own vllm", "Open Live check"),
+        ("why 2,096 and not 16?", "Aligned block size N: 2,096 tokens <- A=16, mamba_page=2"),
+        ("where does the 2,146,304 come from", "2,146,304"),
+        ("how big is one block in bytes", "A block of 2,096 tokens is a page of 2,146,304 B"),
+        (
+            "how many blocks does one request of 10k tokens use",
+            "It holds 9 blocks of the pool.",
+        ),
+        ("should I set --block-size myself", "2,096 tokens: KV block"),
+        ("what command should I run", "vllm serve nvidia/NVIDIA-Nemotron"),
+        ("which models have mamba layers", "of families with hybrids"),
+        ("what does TP mean", "The meaning of Tensor parallel"),
+        ("will my chatbot reuse the conversation so far?", "Apply Prefix caching on Gain: prefix"),
     ],
 )
 def test_what_a_user_asks_in_other_words_is_answered(text, words):

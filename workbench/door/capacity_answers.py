@@ -61,7 +61,13 @@ def _request(plan: Plan, length: int) -> str:
         if LARGE_SHARE * least > found.request_bytes
         else ""
     )
-    return f"One request of {tokens_text(length)} takes {size} of the KV cache{engine}.{floor}"
+    blocks = ""
+    if plan.cache is not None and not plan.cache.stages:  # stages have blocks of their own sizes
+        held = found.request_bytes // plan.settings.tensor_parallel
+        count = held // plan.cache.grouping.bytes_per_block
+        blocks = f" It holds {counted(count, 'block')} of the pool."
+    whole = f"One request of {tokens_text(length)} takes {size} of the KV cache{engine}."
+    return f"{whole}{floor}{blocks}"
 
 
 def _token(plan: Plan, _length: int) -> str:

@@ -15,7 +15,7 @@ from workbench.scenario import FIELDS
 from workbench.views.backends import backend_record
 from workbench.views.offload.break_even import links_text, loaded_text
 from workbench.views.settings import changes_text, in_labels
-from workbench.views.units import short_bytes_text, tokens_text
+from workbench.views.units import bytes_text, short_bytes_text, tokens_text
 
 HOST_BYTES = 64 * 2**30
 """The host memory that the lab of offload starts with."""
@@ -32,8 +32,8 @@ def lab_answer(question: Question, plan: Plan, length_tokens: int) -> str:
     """
     if question.concurrency is not None:
         return in_labels(concurrency_answer(question.concurrency, plan, length_tokens))
-    if question.step is not None and 0 < question.step <= len(plan.steps):
-        return f"Step {question.step} of {len(plan.steps)}: {plan.steps[question.step - 1]}"
+    if (at := _step(question, plan)) is not None:
+        return f"Step {at + 1} of {len(plan.steps)}: {plan.steps[at]}"
     kind = question.special or question.topic.lab
     if question.term is not None:
         return ""
@@ -44,6 +44,16 @@ def lab_answer(question: Question, plan: Plan, length_tokens: int) -> str:
         return in_labels(answer(question, plan, length_tokens)) if answer else ""
     except WorkbenchError as error:  # of the pool: there is none, or it has no such byte
         return in_labels(error.message)
+
+
+def _step(question: Question, plan: Plan) -> int | None:
+    """Return the step that is named, or that made the number in question."""
+    if question.step is not None:
+        return question.step - 1 if 0 < question.step <= len(plan.steps) else None
+    if question.block_tokens is None or question.is_wanted:
+        return None
+    results = [step.result for step in plan.steps]
+    return results.index(question.block_tokens) if question.block_tokens in results else None
 
 
 def _byte(question: Question, plan: Plan, _length: int) -> str:
@@ -141,7 +151,9 @@ def _layout(plan: Plan) -> str:
     found = plan.layout(num_blocks=blocks)
     views = [("attention", found.attention), *zip(found.state_names, found.states, strict=True)]
     shapes = (f"{name} {view.shape} of {view.dtype}" for name, view in views if view is not None)
-    return f"A pool of {blocks:,} blocks as layers see it: {'; '.join(shapes)}."
+    size = plan.attention_page_size_bytes or plan.mamba_page_size_bytes or 0
+    page = f"A block of {tokens_text(plan.block_size)} is a page of {bytes_text(size)} in a layer."
+    return f"{page} A pool of {blocks:,} blocks as layers see it: {'; '.join(shapes)}."
 
 
 def _chunks(_question: Question, plan: Plan, _length: int) -> str:

@@ -140,9 +140,9 @@ def _choices(question: Question, plan: Plan, before: Answers) -> Iterator[Html]:
         found = (next_step(plan, before, one) for one in single_changes(plan))
         smaller = [one for one in found if one and _block(one) < before.block_tokens]
         yield from (_with_gains(one, before) for one in sorted(smaller, key=_block))
-    elif question.goal and not question.choices:
-        steps = next_steps(plan, question.goal, before.length_tokens)
-        serving = islice((one for one in steps if one.serves(question.goal)), SHOWN)
+    elif (goal := _goal(question, before)) and not question.choices:
+        steps = next_steps(plan, goal, before.length_tokens)
+        serving = islice((one for one in steps if one.serves(goal)), SHOWN)
         yield from map(_with_gains, serving)
     tried = [question.weighed] if question.weighed else _tried(question, plan)
     for changes in (*tried, *({"rules": name} for name in question.releases)):
@@ -151,6 +151,12 @@ def _choices(question: Question, plan: Plan, before: Answers) -> Iterator[Html]:
             yield _with_gains(step, before if "why" in question.views else None)
         elif refused := outcome_of(plan.model, plan.settings, trace=False, **changes).refused:
             yield join(tag("b", changes_text(changes)), ": ", in_labels(refused))
+
+
+def _goal(question: Question, before: Answers) -> str:
+    """Return what is to become better: where no prompt hits, that is said with what changes it."""
+    nothing_hits = question.topic.view == "hits" and before.hit_tokens is None
+    return question.goal or ("hits" if nothing_hits else "")
 
 
 def _tried(question: Question, plan: Plan) -> list[Mapping[str, Any]]:

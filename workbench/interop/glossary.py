@@ -8,6 +8,7 @@ from functools import cache
 from typing import NamedTuple
 
 from workbench.core.package_data import package_data
+from workbench.core.ranks import SHORT
 from workbench.scenario import FIELDS
 
 DEFINES = re.compile(
@@ -71,7 +72,8 @@ def _by_name() -> Mapping[str, Term]:
     found: dict[str, Term] = {}
     for field in FIELDS.values():
         term = Term(field.label, field.tip)
-        found |= dict.fromkeys(map(_name, (field.name, field.label)), term)
+        names = filter(None, (field.name, field.label, SHORT.get(field.name)))
+        found |= dict.fromkeys(map(_name, names), term)
     for terms in glossary().values():
         for term in terms:
             found |= dict.fromkeys(_names_of(term), term)

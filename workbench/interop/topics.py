@@ -21,6 +21,7 @@ class Topic:
 
 
 MODELS = (
+    r"^(?:which|what) models? (?:have|use|are|with) (?:mamba|ssm|gdn|kda|linear|states?)\b|"
     r"^(?:(?:which|what|list|show|me|all|the|of|hybrid|supported|known|available) )*models?"
     r"(?: list)?\W*$|^list (?:.* )?models\b.*|^(?:which|what|how many) (?:\w+ )?models?\b.* (?:sup"
     r"port(?:ed)?|know|there|hybrids?|catalog|have|use|choose|pick)\W*$|models? (?:is|are) (?:sup"
@@ -28,7 +29,7 @@ MODELS = (
 )
 """Words for all models of the catalog, and not for the present one."""
 BYTE = r"bytes? (?:number |no\.? ?)?(\d[\d,]*)"
-NUMBER = r"(?<![\w.,])\d[\d,]{1,6}\b"
+NUMBER = r"(?<![\w.,])\d[\d,]{1,11}\b"
 CONCURRENCY = re.compile(
     r"concurren\w+.*?(?<![\w.])(\d[\d,]*(?:\.\d+)?) ?(?:x|times)\b", re.IGNORECASE
 )
@@ -42,7 +43,10 @@ BARE_WHY = (
     r"results?|big|large|high|much|many|small|low|few))*\W*$"
 )
 """A why about what is on the screen, and not about something else in the world."""
-WHY = Topic(rf"{BARE_WHY}|blocks?|sizes?|padding|waste\w*|page\w*|align\w*|states?|{NUMBER}", "why")
+WHY = Topic(
+    rf"{BARE_WHY}|blocks?|sizes?|padding|waste\w*|page\w*|align\w*|states?|--block-size|{NUMBER}",
+    "why",
+)
 BYTES = Topic(r"bytes?(?! per )|address|offset", "why", "Page bytes")
 VERSIONS = Topic(
     r"0\.\d\d.*0\.\d\d|(?:chang|differ)\w+ .*0\.\d\d|versions?|releases?|upgrad\w+|update[sd]?|"
@@ -87,7 +91,11 @@ TOPICS = (
     Topic(r"lmcache\w*|chunks?", "fits", "Chunks"),
     Topic(rf"offload\w*|connectors?|{TRANSFER}", "fits", "Offload and transfer"),
     VERSIONS,
-    Topic(r"(?:vllm|serve|full|whole|the) (?:command|flags|yaml)|compose|export\w*", "", "Export"),
+    Topic(
+        r"(?:vllm|serve|full|whole|the|what|which) (?:command|flags|yaml)|compose|export\w*",
+        "",
+        "Export",
+    ),
     Topic(
         r"tokens? per second|tok/s|tps|throughput|latency|ttft|tpot|speed|how (?:fast|quick|slow)",
         "",
@@ -114,7 +122,8 @@ TOPICS = (
         "Sweeps",
     ),
     Topic(
-        r"start\w*|support\w*|boot\w*|launch\w*|runs?|crash\w*|oom|fails?|errors?|work\w*", "start"
+        r"start\w*|support\w*|boot\w*|launch\w*|runs?|crash\w*|oom|fails?|errors?|work\w*",
+        "start",
     ),
     Topic(
         rf"{TERMS}|fits?|memory|concurren\w+|requests?|prompts?|{USERS}|capacity|gpus?|cards?|cheapest|"
@@ -151,15 +160,15 @@ SPECIAL = {
     "token": OF_TOKENS,
     "cache": r"(?:how much|how big|how large|size of|tokens? of|little|small) .*cache|"
     rf"{SIZE_OF_CACHE}|cache (?:is )?(?:so |too |very )*(?:small|little)|cache (?:size|memory)|"
-    r"how many tokens|num_gpu_blocks|(?:number of|how many) blocks",
+    r"how many tokens|num_gpu_blocks|(?:number of|how many) blocks(?! .*(?:request|prompt))",
     "longest": rf"(?:max\w*|longest|largest|biggest|full) (?:\w+ )?(?:{OF_LENGTH})|"
     rf"max\w*[-_]model[-_]len\w*|how (?:long|large|big) (?:can|may|could) .*(?:{OF_LENGTH})",
     "devices": r"cheapest|(?:how many|fewest|minimum|smallest|cheapest|least|which|what) (?:\w+ )?"
     r"(?:gpus?(?! memory)|devices?|cards?|hardware)|(?:which|what) (?:tp|tensor[ -]parallel\w*)|"
     rf"how many (?!(?:\w+ ){{0,2}}(?:{NOT_DEVICES}))(?:\w+ ){{1,3}}(?:for|do|to|are)|"
     r"(?:memory|vram) (?:do|does|is|i|we|to) .*(?:need|run|serve)",
-    "request": r"(?:memory|bytes|gib|gb|vram|size|cache) .*(?:requests?|prompts?|users?|context)|"
-    + OF_REQUESTS,
+    "request": r"(?:memory|bytes|gib|gb|vram|size|cache|blocks) .*"
+    r"(?:requests?|prompts?|users?|context)|" + OF_REQUESTS,
 }
 """Kind of question -> words for it; each has an answer of its own."""
 SMALLER = r"(?:smaller|shrink|reduce|lower|shorten) .*blocks?|blocks? .*(?:smaller|shorter)"
