@@ -20,7 +20,9 @@ HEADS = (
 )
 """What the descriptions of towers call their heads."""
 WIDTHS = ("intermediate_size", "vt_intermediate_size", "encoder_ffn_dim")
-SIZES = ("hidden_size", "embed_dim", "d_model")
+SIZES = ("hidden_size", "vt_hidden_size", "embed_dim", "d_model")
+OMITTED = {"Qwen3_5": (1152, 4304)}
+"""What a class has for a tower that its file omits: widths between blocks and inside of them."""
 IMAGES, SOUND, OMNI = "vision_config", "audio_config", "thinker_config/"
 PLACES = {
     **dict.fromkeys(("Bagel", "Molmo2", "Ovis2_5", "Ovis2_6", "Ovis2_6_Moe"), ("vit_config",)),
@@ -127,7 +129,9 @@ def _described(fields: Fields, name: str, path: str) -> Tower | None:
     if not isinstance(place, Mapping):
         place = {}
     heads = _first(place, HEADS) or BY_TYPE.get(str(place.get("model_type", name)))
-    inner, size = _first(place, WIDTHS), _first(place, SIZES)
+    size, inner = _first(place, SIZES), _first(place, WIDTHS)
+    if not place and name in OMITTED:
+        size, inner = OMITTED[name]
     if type(heads) is not int or heads < 1:
         return None
     hidden = place.get("hidden_size") if name == ROTATED else None
