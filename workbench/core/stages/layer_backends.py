@@ -10,7 +10,7 @@ from workbench.core.block_sizes import BlockSize
 from workbench.core.dtypes import TURBOQUANT_BITS
 from workbench.core.groups.built_layers import cache_classes, quantizes_nothing, unquantized_layers
 from workbench.core.groups.layer_classes import AS_THE_MODEL, INDEXER, LayerVariant
-from workbench.core.model import CHUNKED, SLIDING, SSM, Attention
+from workbench.core.model import CHUNKED, CROSS, SLIDING, SSM, Attention
 from workbench.core.stages.backend_choice import not_valid_text, said
 from workbench.core.stages.backend_requests import (
     reasons_against,
@@ -36,6 +36,9 @@ CROSS_BACKEND = Rule(
     "Backend of cross attention",
     "the same choice among those that read keys and values of an encoder",
 )
+AS_CACHED = frozenset({CHUNKED, CROSS})
+"""Kinds that choose with the dtype of the cache, before the list of layers to skip is read
+(ChunkedLocalAttention.__init__, CrossAttention.__init__)."""
 Chosen = tuple[str, tuple[BlockSize, ...]]
 """A backend and its kernel block sizes."""
 
@@ -55,8 +58,7 @@ def layer_backends(run: WorkingPlan) -> None:
     ]
     usual = attention, False, False
     keys = [
-        # ChunkedLocalAttention.__init__ chooses with the dtype of the cache, skipped or not.
-        (attention.of_layer(layer), plain and layer.kind != CHUNKED, layer.kind == SLIDING)
+        (attention.of_layer(layer), plain and layer.kind not in AS_CACHED, layer.kind == SLIDING)
         for layer, plain in layers
     ]
     if any(slides for *_, slides in keys) and not _refuses_windows(run, main):
@@ -140,7 +142,7 @@ def _numbers(run: WorkingPlan, query: LayerQuery, is_plain: bool) -> list[int]:
         layer.number
         for layer in run.model.layers
         if layer.kind != SSM
-        and (layer.number in unquantized) == is_plain
+        and (layer.number in unquantized and layer.kind not in AS_CACHED) == is_plain
         and run.model.attention.of_layer(layer) == query.attention
         and (layer.kind == SLIDING or not query.slides)
     )
