@@ -12,6 +12,7 @@ from workbench.models.weights.decoders import QWEN, Decoder
 from workbench.models.weights.listed_experts import ListedMoe
 from workbench.models.weights.parts import Config, column, latent, norms, whole
 from workbench.models.weights.states import delta_net, kimi_delta
+from workbench.models.weights.stored import LATENT
 
 INTEGER = "float32"
 """Tables of 32-bit integers are as large."""
@@ -78,7 +79,8 @@ def pooled_attention(config: Config, number: int) -> list[Part]:
             whole("indexer.wk_weights_proj", size, heads, inputs=config.hidden),
             whole("indexer.k_norm", size, bias=True, dtype="float32"),
         ]
-    return [part._replace(is_linear=False) for part in mixer]
+    # without a method, attention has no places for the scales of a checkpoint either
+    return [one._replace(name=one.name.removesuffix(LATENT), is_linear=False) for one in mixer]
 
 
 def pooled_draft(config: Config, number: int) -> list[Part]:
