@@ -210,7 +210,8 @@ def _plain_token_bytes(run: WorkingPlan) -> int:
     attention = run.model.largest_attention
     assert attention is not None
     kv_heads = attention.kv_heads_per_rank(run.settings.tensor_parallel)
-    return kv_heads * attention.pair_elements * FLOAT_BYTES[run.model_dtype]
+    # FullAttentionSpec without a size of values of its own, whatever the layers are
+    return kv_heads * 2 * attention.head_size * FLOAT_BYTES[run.model_dtype]
 
 
 def _quantized_token_bytes(run: WorkingPlan) -> int:
@@ -219,7 +220,7 @@ def _quantized_token_bytes(run: WorkingPlan) -> int:
     assert attention is not None
     kv_heads = attention.kv_heads_per_rank(run.settings.tensor_parallel)
     return run.rules.layer_token_bytes(
-        replace(attention, use_mla=False),
+        replace(attention, use_mla=False, value_head_size=None),
         kv_heads,
         run.kv_cache_dtype,
         run.model_dtype,

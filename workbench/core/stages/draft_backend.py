@@ -8,6 +8,8 @@ from collections.abc import Mapping
 
 from workbench.core.backends import LayerQuery
 from workbench.core.drafter import Drafter
+from workbench.core.groups.built_layers import unquantized_layers
+from workbench.core.groups.layer_classes import AS_THE_MODEL
 from workbench.core.model import SLIDING
 from workbench.core.runner import keeps_drafts_whole, model_runner
 from workbench.core.speculation import MTP, ON_V2, OWN, TARGETS
@@ -54,6 +56,9 @@ def _query(run: WorkingPlan, drafter: Drafter) -> LayerQuery:
         non_causal=not drafter.is_causal,
         slides=any(layer.kind == SLIDING for layer in drafter.layers) and not attention.use_mla,
     )
+    numbers = {layer.number for layer in drafter.layers}
+    if numbers and numbers <= unquantized_layers(run):
+        return query._replace(kv_cache_dtype=AS_THE_MODEL)
     mtp = (run.model.drafter or run.model).mtp if run.speculative_method == MTP else None
     if mtp is not None and mtp.model_type in run.rules.speculation.mtp_without_cache_settings:
         return query._replace(kv_cache_dtype="auto")
