@@ -81,6 +81,8 @@ CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
 
 WRAPPERS = {
     "bailing_moe_v3_vl": "bailing_hybrid",
+    "kimi_k25": "deepseek_v3",
+    "kimi_k3": "kimi_linear",
     "gemma3": "gemma3_text",
     "gemma3n": "gemma3n_text",
     "gemma4": "gemma4_text",
