@@ -111,7 +111,8 @@ def kernel_block_size(run: WorkingPlan) -> None:
 
 def _attention_groups(run: WorkingPlan) -> list[tuple[int, tuple[tuple[BlockSize, ...], ...]]]:
     """Return block and kernel block sizes of the groups if some layers have another backend."""
-    # The group of the other layers comes first. Nothing where all layers have one backend.
+    # The group of the other layers comes first, without a window: the plan's backend is of those.
+    # Nothing where all layers have one backend.
     grouping = run.grouping
     if read_equally(run) or grouping is None:
         return []
@@ -120,7 +121,7 @@ def _attention_groups(run: WorkingPlan) -> list[tuple[int, tuple[tuple[BlockSize
         for group in (() if grouping.is_block_outermost else grouping.groups)
         if not (group.spec.is_mamba or group.spec.kind == HIDDEN_SPEC)
     ]
-    groups.sort(key=lambda group: not any(_is_main(run, group)))
+    groups.sort(key=lambda one: (not any(_is_main(run, one)), one.spec.window_tokens is not None))
     return [(group.spec.block_size, read_blocks(run, group)) for group in groups]
 
 
