@@ -12,6 +12,7 @@ import workbench as wb
 from tests.core.conformance import DATA
 from tests.models.configs import llama
 from workbench.core.capacity.draft_weights import draft_bytes, draft_weights
+from workbench.core.capacity.memory_estimate import weights_of
 from workbench.core.ranks import Split
 from workbench.core.weights import EMBEDDING
 
@@ -108,6 +109,31 @@ def test_a_drafter_without_a_description_says_so(more, reason):
     answer = wb.resolve(**{**scenario, "speculative_method": "eagle3", **more}).memory()
     assert (answer.starts, answer.missing.field) == ("unknown", "weights_bytes")
     assert answer.missing.reason == reason
+
+
+def last_of_two_stages(**more):
+    """Return the bytes of the target and of the drafter on the last stage of 0.33."""
+    plan = wb.resolve(pipeline_parallel=2, device="H100", rules="0.33", **more)
+    return weights_of(plan, plan.stages[-1].layers), draft_bytes(plan)
+
+
+def test_the_last_stage_has_the_targets_embedding_for_heads():
+    """`llama-3.1-405b` as vLLM builds it, whose embedding takes 4,202,692,608 bytes."""
+    sizes = {"hidden_size": 16384, "vocab_size": 128_256, "intermediate_size": 4096}
+    head = {**HEAD, **sizes}
+    drafts = {"speculative_method": "eagle3", "num_speculative_tokens": 3, "draft_model": head}
+    alone, _ = last_of_two_stages(model="llama-3.1-405b")
+    target, drafter = last_of_two_stages(model="llama-3.1-405b", **drafts)
+    assert (target, target - alone) == (410_089_653_232, 4_202_692_608)
+    assert drafter.uncertain == 2 * 4_202_692_608
+
+
+def test_layers_of_the_target_have_an_embedding_of_their_own_over_stages():
+    """As vLLM builds GLM-4.5-Air's, which takes 155,189,248 bytes on each of eight ranks."""
+    drafts = {"speculative_method": "mtp", "num_speculative_tokens": 1, "tensor_parallel": 8}
+    one = draft_bytes(wb.resolve(model="glm-4.5-air", device="H100", rules="0.33", **drafts))
+    _, several = last_of_two_stages(model="glm-4.5-air", **drafts)
+    assert several.size - one.size == 155_189_248
 
 
 def test_ranks_that_do_not_divide_a_drafter_are_named():

@@ -123,6 +123,9 @@ class SpeculationRules:
     hidden_state_readers: frozenset[str] = frozenset()
     """Methods that the V2 runner gives hidden states of earlier stages, if the target hands them
     on."""
+    embeds_on_last_stage: frozenset[str] = frozenset({"eagle", "eagle3", "dflash", "dspark"})
+    """Methods for which some targets have their embedding on the last pipeline stage, too
+    (spec_decode_needs_target_embed)."""
     numbers_from_stage: frozenset[str] = frozenset()
     """Methods whose heads number their layers from the number of layers of the last stage."""
     v1_with_stages: frozenset[str] = frozenset()

@@ -9,6 +9,7 @@ from workbench.core.speculation import DRAFT_MODEL, MTP, class_of_head
 from workbench.core.weights import (
     DSPARK_PART,
     EMBEDDING,
+    FOR_HEADS,
     LENGTH,
     MTP_PART,
     PER_DRAFT,
@@ -55,15 +56,24 @@ def draft_weights(plan: Plan) -> Weights | None:
 
 def copies_of(plan: Plan) -> dict[str, int]:
     """Return how many there are of kinds of parts, such as rows of a table."""
-    lengths = {LENGTH: plan.max_model_len, STEP: plan.max_num_batched_tokens}
-    return {**plan.rules.weight_copies, **lengths}
+    found = {LENGTH: plan.max_model_len, STEP: plan.max_num_batched_tokens}
+    if _is_embedding_near(plan):
+        found[FOR_HEADS] = 1
+    return {**plan.rules.weight_copies, **found}
+
+
+def _is_embedding_near(plan: Plan) -> bool:
+    """Return whether the last of several stages may have the target's embedding for the heads."""
+    near = plan.rules.speculation.embeds_on_last_stage
+    return plan.settings.pipeline_parallel > 1 and plan.speculative_method in near
 
 
 def draft_bytes(plan: Plan) -> DraftBytes | None:
     """Return the bytes of the drafter on one rank; None where they are not known.
 
     A vocabulary like the target's is shared, as `load_eagle_model` and `_maybe_share_embeddings` do
-    where the checkpoint has none of its own, or an equal one. Equal tables of positions are one.
+    where the checkpoint has none of its own, or an equal one. Over pipeline stages the drafter has
+    its own embedding, unless its stage has the target's. Equal tables of positions are one.
     """
     weights = draft_weights(plan)
     if weights is None:
@@ -75,13 +85,18 @@ def draft_bytes(plan: Plan) -> DraftBytes | None:
     if weights.unknown or whole is None:
         return None if whole is None else DraftBytes(whole, int(SHARE_OF_CHECKPOINT * whole))
     target = {part for part, _ in plan.model.weights.parts}
-    rows = {(part.outputs, part.inputs) for part in target if part.name == EMBEDDING}
+    embeddings = [part for part in target if part.name == EMBEDDING and not part.kind]
+    rows = {(part.outputs, part.inputs) for part in embeddings}
     parts = [(_stretched(plan, part), count) for part, count in weights.parts]
     own = [(part, count) for part, count in parts if TABLE not in part.name or part not in target]
     own += [(part, 1) for part in weights.shared if (part.outputs, part.inputs) not in rows]
-    known = Weights(tuple(own)).size(split, dtype, copies) or 0
     shared = weights.shared if weights.has_vocabulary else ()
     like = [part for part in shared if (part.outputs, part.inputs) in rows]
+    if plan.settings.pipeline_parallel > 1 and not _is_embedding_near(plan):
+        drafts = embeddings if plan.speculative_method == MTP else like
+        own += [(part, 1) for part in drafts if part.name == EMBEDDING]
+        like = [part for part in like if part.name != EMBEDDING]
+    known = Weights(tuple(own)).size(split, dtype, copies) or 0
     return DraftBytes(known, sum(part.size(split, dtype) for part in like))
 
 

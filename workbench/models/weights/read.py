@@ -10,6 +10,7 @@ from workbench.core.weights import (
     EMBEDDING,
     EVERY,
     FIRST,
+    FOR_HEADS,
     LAST,
     LATER,
     OF_TARGET,
@@ -22,6 +23,7 @@ from workbench.models.fields import Fields
 from workbench.models.weights.decoders import LAYERS, TIED, Moe
 from workbench.models.weights.drafters import drafted
 from workbench.models.weights.hybrids import HYBRIDS
+from workbench.models.weights.minimax_m3 import M3
 from workbench.models.weights.newer import NEWER, REST
 from workbench.models.weights.parts import (
     Collected,
@@ -91,6 +93,14 @@ EVERY_END = frozenset(
 EVERY_EMBEDDING = frozenset({"lfm2", "lfm2_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"})
 EVERY_HEAD = frozenset({"qwen3_next"})
 """model_types whose every stage has the one vocabulary or the other."""
+EMBEDS_FOR_HEADS = frozenset(
+    {
+        *("deepseek_v4", "ernie4_5", "glm4", "llama", "llama4", "llama4_text", "mimo"),
+        *("ministral3", "mistral", "phi3", "qwen2", "qwen2_5_vl", "qwen2_5_vl_text", "qwen3"),
+        *("qwen3_vl_text", *M3),
+    }
+)
+"""model_types whose last stage has the embedding where heads draft (0.33)."""
 WHOLE_EMBEDDING = frozenset({"whisper"})
 """model_types of which every rank has the whole vocabulary."""
 NORM_BIAS = frozenset({"nemotron", "stablelm", "starcoder2", "whisper"})
@@ -209,6 +219,8 @@ def _whole(config: Config, found: Collected) -> Weights:
         found.add("", [embedding], EVERY)
     else:
         found.add("", [embedding], FIRST, *(LAST,) * is_tied)
+        if kind in EMBEDS_FOR_HEADS and not is_tied:
+            found.add("", [embedding._replace(kind=FOR_HEADS)], LAST)
     pooled: tuple[Part, ...] | None = ()
     if pools(model.pooling):
         pooled = scores(config, found)

@@ -43,7 +43,7 @@ from workbench.core.versions.v0_23.mla import companions
 from workbench.core.versions.v0_23.narrow_values import flash_alone
 from workbench.core.versions.v0_23.online import FP8_ON_GFX, ONLINE_METHODS
 from workbench.core.versions.v0_23.stages import STAGES
-from workbench.core.weights import LATER, MROPE, TOWERS
+from workbench.core.weights import FOR_HEADS, LATER, MROPE, TOWERS
 
 EAGLE = SpeculativeMethod(
     reads_next_token=True,
@@ -66,6 +66,7 @@ HEADS = SpeculativeMethod(needs_model=True)
 
 # `SpeculativeMethod`, `use_eagle` and `hf_config_override` in config/speculative.py.
 SPECULATION = SpeculationRules(
+    embeds_on_last_stage=frozenset(),
     methods=MappingProxyType(
         {
             MTP: SpeculativeMethod(reads_next_token=True, layers=drafter.predictor, backend=ON_V2),
@@ -200,7 +201,7 @@ V0_23 = RuleSet(
         }
     ),
     version="0.23",
-    weight_copies={TOWERS: 2, MROPE: 4, LATER: 0},
+    weight_copies={TOWERS: 2, MROPE: 4, LATER: 0, FOR_HEADS: 0},
     expert_paddings=PADDINGS,
     kv_cache_dtypes=(
         "auto",
