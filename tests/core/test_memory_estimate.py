@@ -27,6 +27,8 @@ OTHER_FIELDS = (
     "enable_expert_parallel",
     "kv_cache_dtype",
     "max_model_len",
+    "num_speculative_tokens",
+    "speculative_method",
 )
 MTP = {"model": "qwen3.5-4b", "num_speculative_tokens": 1, "speculative_method": "mtp"}
 H100 = {"model": "qwen3-8b", "device": "H100"}
@@ -48,10 +50,10 @@ def plan_of(start):
     )
 
 
-def errors(*, held_out):
-    """Of every start with a printed cache: the relative error, and whether the range holds it."""
+def errors(group):
+    """Of a group's starts with a cache: the relative error, and whether the range holds it."""
     for start in STARTS:
-        if start["cache_gib"] is None or start.get("held_out", False) != held_out:
+        if start["cache_gib"] is None or start.get("group") != group:
             continue
         found = estimate(plan_of(start))
         release = tuple(int(part) for part in start["vllm"].split(".")[:2])
@@ -62,23 +64,30 @@ def errors(*, held_out):
 
 
 def test_estimates_are_as_close_as_the_readme_says():
-    found = [error for error, _ in errors(held_out=False)]
+    found = [error for error, _ in errors(None)]
     assert len(found) == 23
     assert median(found) < 0.01
-    assert sum(error <= 0.08 for error in found) == 22
-    assert max(found) < 0.105
+    assert sum(error <= 0.08 for error in found) == 23
+    assert max(found) < 0.074
 
 
 def test_starts_that_no_constant_was_fitted_on_are_as_close():
-    found = [error for error, _ in errors(held_out=True)]
+    found = [error for error, _ in errors("held out")]
     assert len(found) == 19
     assert median(found) < 0.022
     assert sum(error <= 0.08 for error in found) == 17
 
 
-@pytest.mark.parametrize(("held_out", "count"), [(False, 22), (True, 19)])
-def test_ranges_hold_what_was_printed(held_out, count):
-    assert sum(is_held for _, is_held in errors(held_out=held_out)) == count
+def test_ranks_of_consumer_cards_need_little_memory_for_each_other():
+    """Single cards that profile an image are off by 28 %: that is not modelled."""
+    found = [error for error, _ in errors("consumer cards")]
+    assert [error <= 0.08 for error in found] == [False, False, True, True]
+    assert max(found) < 0.28
+
+
+@pytest.mark.parametrize(("group", "count"), [(None, 22), ("held out", 19), ("consumer cards", 4)])
+def test_ranges_hold_what_was_printed(group, count):
+    assert sum(is_held for _, is_held in errors(group)) == count
 
 
 @pytest.mark.parametrize("start", STARTS, ids=lambda start: f"{start['vllm']} {start['name']}")

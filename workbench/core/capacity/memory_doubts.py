@@ -16,9 +16,11 @@ LARGER, SMALLER = 1.1, 2.2
 """Of a checkpoint, how much more or less vLLM may make of it: it adds tables, omits MTP
 layers, and halves float32."""
 SURE = int(0.3 * GIB)
-RANKS_ELSEWHERE = int(1.0 * GIB)
-"""What ranks need to talk to each other, on other chips than Hopper: not compared in recent
-versions, so it may be almost nothing or as much as there."""
+RANKS_ELSEWHERE = int(0.27 * GIB)
+"""What ranks need to talk to each other on other chips than Hopper, whose switches keep buffers of
+their own (NVLS): as two RTX 5090 printed it."""
+DOUBT_OF_RANKS = int(1.0 * GIB)
+"""What that may be off by: four GB200 need 0.7 GiB."""
 SHARE_OF_PADDING = 0.03
 """Of all weights, what the padding of experts may be off by."""
 TOWER_PER_TOKEN = 180 * 1024
@@ -90,7 +92,7 @@ def doubts(plan: Plan, device_bytes: int, found: Measured) -> tuple[Doubt, ...]:
         Doubt(int(SHARE_OF_GRAPHS * graphs), "CUDA graphs"),
         Doubt(BELOW_DRIVER if is_driver else 0, "the device's total, which only the driver gave"),
         Doubt(SURE, "non-torch allocations"),
-        Doubt(RANKS_ELSEWHERE if elsewhere else 0, "buffers between ranks on this chip"),
+        Doubt(DOUBT_OF_RANKS if elsewhere else 0, "buffers between ranks on this chip"),
         Doubt(TOWER_PER_TOKEN * tokens, "images of the profiling run, which are not modelled"),
         Doubt(int(SHARE_OF_PADDING * padded), "padding of experts for the kernels"),
         Doubt(found.drafter_vocabulary, "a vocabulary of the drafter's own"),
