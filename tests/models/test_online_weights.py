@@ -126,12 +126,18 @@ def test_words_that_do_not_fit_are_refused(model, word, code):
         assert resolve(read, scenario.replace(**change)).block_size
 
 
-@pytest.mark.parametrize("word", ["fp8", "deepseek_v4_fp8"])
-def test_the_word_of_the_checkpoint_changes_nothing(word):
+def test_the_word_of_the_checkpoint_changes_nothing():
     name = "Qwen/Qwen3-30B-A3B-FP8"
     model = load_model(name)
-    plan = resolve(model, Scenario(model=name, quantization=word))
+    plan = resolve(model, Scenario(model=name, quantization="fp8"))
     assert plan.model.weights == model.weights
+
+
+def test_the_word_of_another_models_experts_says_that_they_are_not_described():
+    """vLLM makes 46.8 GB of DeepSeek-V3 on 8 ranks with it, and 85.2 without."""
+    name = "Qwen/Qwen3-30B-A3B-FP8"
+    plan = resolve(load_model(name), Scenario(model=name, quantization="deepseek_v4_fp8"))
+    assert "deepseek_v4_fp8" in plan.model.weights.unknown
 
 
 ROCM = ("MI300X", "MI355X", "MI250X", "RX 7900 XTX", "Radeon AI PRO R9700")

@@ -30,6 +30,8 @@ NVFP4 = Format(4, block=(1, 16), scale_bytes=1, fixed_bytes=4)
 
 
 HUMMING = "humming"
+DEEPSEEK_V4_FP8 = "deepseek_v4_fp8"
+"""The word that stores the experts of another checkpoint in FP8 otherwise."""
 OVERRULING = frozenset(
     {"modelopt", "modelopt_fp4", "modelopt_mxfp8", "modelopt_mixed", "auto-round", "inc"}
 )
@@ -114,7 +116,8 @@ def as_loaded(model: Model, word: str | None, methods: Mapping[str, OnlineMethod
     method = methods.get(word) if word else None
     if word is None or method is None:
         return model
-    if model.quantization is not None and not (method.composes and overrules(model)):
+    is_kept = not method.composes if overrules(model) else word != DEEPSEEK_V4_FP8
+    if model.quantization is not None and is_kept:
         return model
     # Models are equal whatever their weights are.
     return _quantized(model, model.unread_weights, word, method)
