@@ -220,7 +220,7 @@ DECODERS: dict[str, Decoder] = {
     "nemotron": Decoder(
         out_bias="attention_bias", mlp_bias="mlp_bias", gated=False, norm_bias=True
     ),
-    **dict.fromkeys(("internlm2", "minicpm"), Decoder(bias=False)),
+    "minicpm": Decoder(bias=False),
     "PanguEmbedded": Decoder(bias="bias", out_bias="bias", mlp_bias="mlp_bias"),
     "muse_glimmer_text": Decoder(bias=False, gate=2, norms=4),
     "arcee": Decoder(out_bias="attention_bias", mlp_bias="mlp_bias", gated=False),
@@ -241,7 +241,7 @@ TIED = frozenset(
         *("gemma", "gemma2", "gemma3", "gemma3_text", "gemma4", "gemma4_text", "plamo2"),
         *("cohere", "cohere2", "cohere2_moe", "mpt", "smollm3", "starcoder2"),
         *("ernie4_5", "ernie4_5_moe", "lfm2", "lfm2_moe", "mamba", "falcon_mamba", "zamba2"),
-        "whisper",
+        *("bloom", "falcon", "gpt2", "minicpm3", "opt", "whisper"),
     }
 )
 """model_types whose configuration class ties the two vocabularies if config.json does not say."""

@@ -285,5 +285,10 @@ HYBRIDS: dict[str, Block] = {
     "minimax_text_01": _minimax,
     "plamo2": _plamo,
 }
-WITHOUT_POSITIONS = frozenset({"jamba", "nemotron_h", "kimi_linear", "whisper"})
+WITHOUT_POSITIONS = frozenset(
+    {
+        *("jamba", "nemotron_h", "kimi_linear", "whisper"),
+        *("bloom", "gpt2", "opt"),
+    }
+)
 """model_types whose attention has no rotary embedding."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.core.weights import EARLIER, LATER, Part
+from workbench.models.weights.joined_vision import used_layers
 from workbench.models.weights.parts import Config, Sizes, column, cut, row, whole
 
 QWEN = ("qkv", "proj", "gate_up", "down")
@@ -56,7 +57,7 @@ def pixtral(config: Config, size: Sizes) -> list[Part]:
     return [
         whole("patch_conv", width, inputs=size("num_channels", 3) * patch**2),
         whole("ln_pre", width),
-        *_used_layers(config, size("num_hidden_layers", 24))
+        *used_layers(config, size("num_hidden_layers", 24))
         * _gated_block(width, inner, heads, names=PIXTRAL, is_linear=True),
         # transformers' table of angles: one row per patch, and since 5.11 one row in all
         *2 * [whole("inv_freq", patches, inputs=each, dtype="float32", kind=EARLIER)],
@@ -129,14 +130,6 @@ def muse_glimmer(config: Config, size: Sizes) -> list[Part]:
         whole("adapter.c_proj", out, inputs=out),
         whole("projection", config.hidden, inputs=out),
     ]
-
-
-def _used_layers(config: Config, layers: int) -> int:
-    """Return the layers up to the one whose output is taken; vLLM builds no others."""
-    taken = config.fields.top.get("vision_feature_layer", -1)
-    if isinstance(taken, bool) or not isinstance(taken, int):
-        raise config.fields.wrong("vision_feature_layer", taken, "an integer")
-    return layers + taken + 1 if taken < 0 else taken
 
 
 def _gated_block(

@@ -10,6 +10,7 @@ from workbench.models.weights.decoders import Decoder, Moe
 from workbench.models.weights.gemma4 import gemma4_layer, gemma4_rest
 from workbench.models.weights.listed_experts import LISTED_EXPERTS, ListedMoe
 from workbench.models.weights.minimax_m3 import M3, minimax_m3_layer
+from workbench.models.weights.older import OLDER, OLDER_REST
 from workbench.models.weights.parts import (
     Block,
     Config,
@@ -177,6 +178,7 @@ def _searched(config: Config, number: int) -> list[Part]:
 
 NEWER: dict[str, Block] = {
     **LISTED_EXPERTS,
+    **OLDER,
     **dict.fromkeys(("gemma4", "gemma4_text"), gemma4_layer),
     **dict.fromkeys(("llama4", "llama4_text"), _llama4),
     "kimi_linear": _kimi,
@@ -194,6 +196,7 @@ REST: dict[str, Callable[[Config], list[Part]]] = {
         ("gemma", "gemma2", "gemma3", "gemma3_text"), lambda _config: [whole("normalizer", 1)]
     ),
     **dict.fromkeys(("gemma4", "gemma4_text"), gemma4_rest),
+    **OLDER_REST,
     "deepseek_v4": joined_streams,
     "qwen4_exp_text": connected_rest,
     "whisper": whisper_rest,

@@ -9,10 +9,12 @@ from typing import Any
 
 from workbench.core.pooling import OWN
 from workbench.core.weights import Part
-from workbench.models.weights.parts import Collected, Config, whole
+from workbench.models.weights.parts import Config, column, row, whole
 
-SCORES = "ForSequenceClassification"
+SCORES = ("ForSequenceClassification", "ForTokenClassification")
 EMBEDS = "Model"
+REWARDS = {"Qwen2ForRewardModel": 1, "Qwen2ForProcessRewardModel": 2, "InternLM2ForRewardModel": 0}
+"""Class of its own -> the outputs of its two layers; 0 is one layer with one output."""
 OTHERS = ("EmbeddingModel", "RewardModel")
 """Ends of names whose last layer is of another kind."""
 SCORE = "score"
@@ -22,19 +24,29 @@ LABELS = 2
 """How many labels a configuration class has where the file names none."""
 
 
-def scores(config: Config, found: Collected) -> tuple[Part, ...] | None:
+def scores(config: Config) -> tuple[Part, ...] | None:
     """Return the last layer; None where it is not described."""
-    pooling = config.model.pooling
-    if pooling is None or pooling.name in OWN or pooling.name.endswith(OTHERS):
+    name = "" if config.model.pooling is None else config.model.pooling.name
+    if name in REWARDS:
+        return _rewards(config, REWARDS[name])
+    if not name or name in OWN or name.endswith(OTHERS):
         return None
-    if pooling.name.endswith(EMBEDS):
+    if name.endswith(EMBEDS):
         return ()
-    is_quantized = found.scheme.format_of(SCORE, is_expert=False) is not None
-    if is_quantized or not pooling.name.endswith(SCORES):
+    if not name.endswith(SCORES):
         return None
     labels = [_labels(part) for part in (config.fields.top, config.fields.text)]
     rows = next((one for one in labels if one != LABELS), LABELS)
-    return (whole(SCORE, rows, inputs=config.hidden)._replace(dtype="float32"),)
+    return (whole(SCORE, rows, inputs=config.hidden, dtype="float32", is_linear=True),)
+
+
+def _rewards(config: Config, rows: int) -> tuple[Part, ...]:
+    """Return the head that gives rewards: one layer, or two."""
+    hidden = config.hidden
+    if not rows:
+        return (row("v_head", hidden, 1, dtype="float32", is_linear=False),)
+    first = column(f"{SCORE}.0", hidden, inputs=hidden, bias=True, dtype="float32")
+    return (first, row(f"{SCORE}.2", hidden, rows, bias=True, dtype="float32"))
 
 
 def _labels(config: Mapping[str, Any]) -> int:

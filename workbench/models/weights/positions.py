@@ -26,8 +26,15 @@ LENGTHENED = frozenset({"qwen2_5_vl", "qwen2_5_vl_text"})
 """model_types whose table of three axes is `LENGTHENED_TIMES` as long in every version."""
 LENGTHENED_TIMES = 4
 LENGTHS = ("model_max_length", "max_position_embeddings")
-COMMAND = frozenset({"cohere", "cohere2"})
-"""model_types whose table is as long as the first of `LENGTHS` that the file has."""
+LENGTHS_OF = {**dict.fromkeys(("cohere", "cohere2"), LENGTHS), "dbrx": ("max_seq_len",)}
+"""model_type -> fields, the first of which says how long the table is; others have the last of
+`LENGTHS`."""
+SMALL_BAICHUAN, ROTATED_BAICHUAN = "BaiChuanForCausalLM", 4096
+"""The class of Baichuan that always rotates, and the hidden size of the others that do."""
+DEFAULT_LENGTHS = {"dbrx": 2048, "falcon": 2048}
+"""model_type -> positions where the file has none and the configuration class fewer than 8,192."""
+HALF = frozenset({"chatglm"})
+"""model_types that rotate half of a head."""
 FLASHINFER_SIZES = frozenset({64, 128, 256, 512})
 LIBRARY = "transformers"
 """Module of classes that the Transformers library runs: it keeps frequencies, and no tables."""
@@ -40,7 +47,8 @@ def positions(config: Config) -> list[Part]:
         return []
     if attention.is_compressed:
         return _compressed(config)
-    size = (attention.qk_rope_head_dim if attention.use_mla else None) or attention.head_size
+    own = config.size("qk_rope_head_dim", default=0)  # heads that are cached whole may have it, too
+    size = (attention.qk_rope_head_dim if attention.use_mla else own) or attention.head_size
     settings = config.raw("rope_parameters") or config.raw("rope_scaling") or {}
     nested = {key: one for key, one in settings.items() if isinstance(one, Mapping)}
     tables = [_table(config, _of_kind(config, key, size), one) for key, one in nested.items()]
@@ -109,12 +117,15 @@ def _rotates(config: Config) -> bool:
     kind = config.model.model_type
     if kind == "granitemoehybrid":
         return config.flag("position_embedding_type=rope")
+    if kind == "baichuan" and config.model.layer_class != SMALL_BAICHUAN:
+        return config.hidden == ROTATED_BAICHUAN
     return kind not in WITHOUT_POSITIONS and (kind != "zamba2" or config.flag("use_mem_rope"))
 
 
 def _table(config: Config, size: int, rope: Mapping[str, Any]) -> Part:
-    names = LENGTHS if config.model.model_type in COMMAND else LENGTHS[1:]
-    longest = config.size(*names, default=8192)
+    names = LENGTHS_OF.get(config.model.model_type, LENGTHS[1:])
+    length = DEFAULT_LENGTHS.get(config.model.model_type, 8192)
+    longest = config.size(*names, default=length)
     scaling = rope.get("rope_type", rope.get("type", "default"))
     original = rope.get(ORIGINAL) or config.raw(ORIGINAL, longest)
     factor = rope.get("factor") or 1
@@ -128,7 +139,8 @@ def _table(config: Config, size: int, rope: Mapping[str, Any]) -> Part:
         longest = int(longest * factor)
     elif scaling == "longrope":
         longest += int(original)
-    share = rope.get("partial_rotary_factor", config.raw("partial_rotary_factor", 1.0))
+    least = 0.5 if config.model.model_type in HALF else 1.0
+    share = rope.get("partial_rotary_factor", config.raw("partial_rotary_factor", least))
     share = 1.0 if scaling == "proportional" else share  # zeros take the place of the others
     width = config.raw("rotary_dim") or config.raw("attn_rotary_emb") or int(size * share)
     kind = LATER if config.model.model_type == OLMO else ""

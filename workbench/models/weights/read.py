@@ -7,6 +7,7 @@ from workbench.core.errors import Refused
 from workbench.core.model import Model
 from workbench.core.pooling import pools
 from workbench.core.weights import (
+    EARLIER,
     EMBEDDING,
     EVERY,
     FIRST,
@@ -58,6 +59,8 @@ PLAIN_HEAD = frozenset(
 )
 """model_types whose head never is quantized: the class hands it no quant_config."""
 HEAD = "lm_head"
+PADDED_ROWS = "padded_vocab_size"
+"""Field of the rows that ChatGLM has."""
 INNER = "intermediate_size"
 EXPERTS = Moe(shared=("n_shared_experts", "num_shared_experts"))
 """As most models have them."""
@@ -66,7 +69,7 @@ PLAIN_EXPERTS = frozenset({"flex_olmo"})
 HALVED = frozenset({"molmo", "qwen"})
 """model_types whose `intermediate_size` counts the gate as well."""
 TIE = "tie_word_embeddings"
-TIED_BY_WRAPPER = frozenset({"mistral3"})
+TIED_BY_WRAPPER = frozenset({"internvl_chat", "mistral3"})
 """model_types of whole files whose class ties the vocabularies, which that of the text does not."""
 EVERY_END = frozenset(
     {
@@ -86,6 +89,9 @@ EVERY_END = frozenset(
         *("gemma4", "gemma4_text", "muse_glimmer_text", "plamo2"),
         *("gpt_oss", "granitemoe", "granitemoehybrid", "jamba", "mamba", "mixtral", "nemotron_h"),
         *("olmo2", "olmo3", "olmo_hybrid", "qwen2_moe", "qwen3_moe", "qwen3_vl_moe_text"),
+        *("baichuan", "bloom", "chatglm", "cohere2_moe", "dbrx", "falcon", "flex_olmo", "gpt2"),
+        *("gpt_neox", "gptj", "granitemoeshared", "hy_v3", "internlm2", "minicpm3", "olmo", "opt"),
+        *("orion", "phi", "phimoe", "qwen"),
         "starcoder2",
     }
 )
@@ -103,10 +109,18 @@ EMBEDS_FOR_HEADS = frozenset(
 """model_types whose last stage has the embedding where heads draft (0.33)."""
 WHOLE_EMBEDDING = frozenset({"whisper"})
 """model_types of which every rank has the whole vocabulary."""
-NORM_BIAS = frozenset({"nemotron", "stablelm", "starcoder2", "whisper"})
+NORM_BIAS = frozenset(
+    {
+        *("nemotron", "stablelm", "starcoder2", "whisper"),
+        *("bloom", "falcon", "gpt2", "gpt_neox", "opt", "orion", "phi", "phimoe"),
+        *("gptj", "jais2"),
+    }
+)
 """model_types whose last norm has a bias."""
 
-WITHOUT_NORM = frozenset({"qwen4_exp_text"})
+HEAD_BIAS = {"gptj": ("",), "phi": (EARLIER,), "phimoe": ("",)}
+"""model_type whose head always has a bias -> the kinds of it."""
+WITHOUT_NORM = frozenset({"olmo", "qwen4_exp_text"})
 """model_types that have none."""
 
 
@@ -210,27 +224,26 @@ def _whole(config: Config, found: Collected) -> Weights:
     for number in range(model.num_hidden_layers):
         found.add(f"model.layers.{number}.", layer(config, number), number)
     found.add("", REST[kind](config) if kind in REST else (), EVERY)
-    rows = config.size("vocab_size")
+    rows = config.size(*[PADDED_ROWS] * (kind == "chatglm"), "vocab_size")
     embedding = vocabulary(EMBEDDING, rows, config.hidden)
     if kind in WHOLE_EMBEDDING:
         embedding = whole(EMBEDDING, rows, inputs=config.hidden)
     is_tied = _is_tied(config.fields, kind)
-    if kind in EVERY_END or kind in EVERY_EMBEDDING:
-        found.add("", [embedding], EVERY)
-    else:
-        found.add("", [embedding], FIRST, *(LAST,) * is_tied)
-        if kind in EMBEDS_FOR_HEADS and not is_tied:
-            found.add("", [embedding._replace(kind=FOR_HEADS)], LAST)
+    places = (EVERY,) if kind in EVERY_END | EVERY_EMBEDDING else (FIRST, *(LAST,) * is_tied)
+    found.add("", [embedding], *places)
+    if kind in EMBEDS_FOR_HEADS and not is_tied:
+        found.add("", [embedding._replace(kind=FOR_HEADS)], LAST)
     pooled: tuple[Part, ...] | None = ()
     if pools(model.pooling):
-        pooled = scores(config, found)
+        pooled = scores(config)
         found.add("", pooled or (), LAST)
     elif not is_tied:
         head = vocabulary(HEAD, rows, config.hidden)
         stored = None if kind in PLAIN_HEAD else found.scheme.format_of_head(HEAD)
         head = head._replace(dtype="float32" if kind in FLOAT_HEAD else None, stored=stored)
         head = head._replace(kind=LATER if _is_untied_by_checkpoint(config.fields) else "")
-        found.add("", [head], EVERY if kind in EVERY_END | EVERY_HEAD else LAST)
+        bias = [vocabulary(HEAD, rows, 1)._replace(kind=one) for one in HEAD_BIAS.get(kind, ())]
+        found.add("", [head, *bias], EVERY if kind in EVERY_END | EVERY_HEAD else LAST)
     tower = vision(config)
     # the layers are known without it, and what ranks and kernels do with them
     unknown = ""

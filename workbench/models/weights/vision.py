@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.core.weights import Part
+from workbench.models.weights.joined_vision import JOINED
 from workbench.models.weights.minimax_m3 import minimax_m3_tower
 from workbench.models.weights.more_vision import (
     internvl,
@@ -19,6 +20,8 @@ from workbench.models.weights.more_vision import (
 from workbench.models.weights.parts import Config, Sizes, cut, row, whole
 
 MERGED_PATCHES = 4
+SEES = frozenset({"vision_config", "audio_config", "visual", "img_processor"})
+"""Fields of a tower in files whose text has no object of its own."""
 QUANTIZED_MULTIPLE = 64
 """Of hidden and intermediate size: some layers of Gemma's towers are quantized only where both are
 (`quantizable` of siglip.py and gemma4_mm.py, 0.23 and 0.33)."""
@@ -29,7 +32,8 @@ def vision(config: Config) -> list[Part] | None:
     kind = config.fields.top.get("model_type")
     tower = TOWERS.get(kind) if isinstance(kind, str) else None
     if tower is None or not isinstance(kind, str):
-        return [] if config.fields.text is config.fields.top else None
+        is_alone = config.fields.text is config.fields.top
+        return [] if is_alone and SEES.isdisjoint(config.fields.top) else None
     given = config.fields.top.get("vision_config")
     found: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
 
@@ -133,6 +137,8 @@ def _gemma4(config: Config, size: Sizes) -> list[Part]:
         whole("down_proj", width, inputs=inner),
     ]
     found = config.fields.top.get("vision_config") or {}
+    # the least and the most that goes into and comes out of each of seven layers
+    layer += [whole("clipped", 7 * 4)] * bool(found.get("use_clipped_linears"))
     scales = [whole("std", width) for _ in range(2)] if found.get("standardize") else []
     return [
         whole("position_embedding", 2, inputs=size("position_embedding_size", 10_240) * width),
@@ -218,6 +224,7 @@ def _siglip2(config: Config, size: Sizes) -> list[Part]:
 
 
 TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
+    **JOINED,
     **dict.fromkeys(("qwen3_5", "qwen3_5_moe", "qwen4_exp"), _qwen),
     "glm5_next": _glm,
     **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe"), _qwen_deep),

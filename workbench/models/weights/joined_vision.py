@@ -1,0 +1,132 @@
+"""Weights of towers for images that a projector of a few layers joins to the text.
+
+Source: `clip.py`, `siglip.py`, `qwen2_vl.py` and the classes of whole models in
+`model_executor/models`, 0.23 and 0.33.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from workbench.core.weights import WHOLE, Part
+from workbench.models.weights.parts import Config, Sizes, column, row, whole
+
+CLIP, SIGLIP = "clip_vision_model", "siglip_vision_model"
+PROJECTOR = "multi_modal_projector"
+OF_ENCODER = ("self_attn.qkv_proj", "self_attn.out_proj", "mlp.fc1", "mlp.fc2")
+Tower = Callable[[Config, Sizes], list[Part]]
+
+
+def blocks(
+    count: int, width: int, inner: int, heads: int, place: str, names: tuple[str, ...] = OF_ENCODER
+) -> list[Part]:
+    """Return layers of two norms, attention of all heads and an MLP without a gate.
+
+    place, names: of the first layer and of its four linear ones. All have biases.
+    """
+    head, (qkv, out, first, second) = (heads, width // heads), (f"{place}.0.{n}" for n in names)
+    return count * [
+        *2 * [whole("norm", width, bias=True)],
+        column(qkv, head, head, head, inputs=width, bias=True),
+        row(out, width, width, bias=True),
+        column(first, inner, inputs=width, bias=True),
+        row(second, inner, width, bias=True),
+    ]
+
+
+def used_layers(config: Config, layers: int) -> int:
+    """Return the layers up to the last whose output is taken; vLLM builds no others."""
+    taken = config.fields.top.get("vision_feature_layer", -1)
+    places: list[Any] = taken if isinstance(taken, list) else [taken]
+    if not places or any(isinstance(one, bool) or not isinstance(one, int) for one in places):
+        raise config.fields.wrong("vision_feature_layer", taken, "an integer")
+    return int(max(layers + one + 1 if one < 0 else one for one in places))
+
+
+def _encoder(
+    config: Config, size: Sizes, *, has_ids: bool = True, has_norm: bool = True
+) -> list[Part]:
+    """Return CLIP or SigLIP, up to the layer that the projector reads."""
+    kind = config.fields.top["vision_config"].get("model_type")
+    is_clip, layers = kind == CLIP, size("num_hidden_layers", 12)
+    width, patch = size("hidden_size", 768), size("patch_size", 16)
+    places = (size("image_size", 224) // patch) ** 2 + is_clip
+    used = used_layers(config, layers)
+    inner, heads = size("intermediate_size", 3072), size("num_attention_heads", 12)
+    ids = whole("position_ids", places, inputs=2, dtype="float32")  # 64-bit integers
+    return [
+        *[whole("class_embedding", width)] * is_clip,
+        whole("patch_embedding", width, inputs=3 * patch**2, bias=not is_clip),
+        whole("position_embedding", places, inputs=width),
+        *[ids] * has_ids,
+        *[whole("pre_layrnorm", width, bias=True)] * is_clip,
+        *blocks(used, width, inner, heads, "vision_tower.vision_model.encoder.layers"),
+        *[whole("post_layernorm", width, bias=True)] * (has_norm and used == layers),
+    ]
+
+
+def _llava(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower and the two layers of LLaVA."""
+    top, hidden = config.fields.top, config.hidden
+    taken = top.get("vision_feature_layer", -1)
+    inputs = size("hidden_size", 768) * (len(taken) if isinstance(taken, list) else 1)
+    bias = bool(top.get("multimodal_projector_bias", True))
+    return [
+        *_encoder(config, size, has_norm=False),
+        column(f"{PROJECTOR}.linear_1", hidden, inputs=inputs, bias=bias),
+        row(f"{PROJECTOR}.linear_2", hidden, hidden, bias=bias),
+    ]
+
+
+def _llava_next(config: Config, size: Sizes) -> list[Part]:
+    return [*_llava(config, size), whole("image_newline", config.hidden)]
+
+
+def _llava_onevision(config: Config, size: Sizes) -> list[Part]:
+    """Return those of LLaVA-OneVision, whose projector every rank has whole."""
+    *tower, first, second, newline = _llava_next(config, size)
+    joint = (one._replace(shard=WHOLE, is_linear=False) for one in (first, second))
+    return [*tower, *joint, newline]
+
+
+def _paligemma(config: Config, size: Sizes) -> list[Part]:
+    inputs, out = size("hidden_size", 1152), size("projection_dim", config.hidden)
+    return [
+        *_encoder(config, size),
+        whole(f"{PROJECTOR}.linear", out, inputs=inputs, bias=True),
+    ]
+
+
+def _idefics3(config: Config, size: Sizes) -> list[Part]:
+    factor = config.fields.top.get("scale_factor", 2)
+    inputs = size("hidden_size", 1152) * factor**2
+    return [
+        *_encoder(config, size, has_ids=False),
+        whole("connector.modality_projection.proj", config.hidden, inputs=inputs, is_linear=True),
+    ]
+
+
+def _qwen2(_config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of Qwen2-VL, whose `hidden_size` is that of the text."""
+    width, heads = size("embed_dim", 1280), size("num_heads", 16)
+    patch = size("in_channels", 3) * size("temporal_patch_size", 2) * size("patch_size", 14) ** 2
+    wide, names = width * size("spatial_merge_size", 2) ** 2, list(OF_ENCODER)
+    names[:2] = "attn.qkv", "attn.proj"
+    inner, layers = width * size("mlp_ratio", 4), size("depth", 32)
+    return [
+        whole("patch_embed", width, inputs=patch),
+        *blocks(layers, width, inner, heads, "visual.blocks", tuple(names)),
+        whole("ln_q", width, bias=True),
+        column("visual.merger.mlp.0", wide, inputs=wide, bias=True),
+        row("visual.merger.mlp.2", wide, size("hidden_size", 3584), bias=True),
+        whole("cos_sin_cache", 8192, inputs=width // heads // 2),
+    ]
+
+
+JOINED: dict[str, Tower] = {
+    "llava": _llava,
+    "llava_next": _llava_next,
+    "llava_onevision": _llava_onevision,
+    "paligemma": _paligemma,
+    **dict.fromkeys(("idefics3", "smolvlm"), _idefics3),
+    "qwen2_vl": _qwen2,
+}

@@ -1,0 +1,211 @@
+"""Weights of decoders that are older, or rarer: what their layers have, as data.
+
+Source: the module of each class in `model_executor/models`, 0.23 and 0.33.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from workbench.core.weights import EARLIER, LATER, Part
+from workbench.models.weights.decoders import DECODERS, LLAMA, Decoder, Moe
+from workbench.models.weights.parts import (
+    Block,
+    Config,
+    attention,
+    column,
+    cut,
+    experts,
+    mlp,
+    norms,
+    row,
+    whole,
+)
+from workbench.models.weights.stored import Unknown
+
+PLAIN = Decoder(bias=False)
+OPT_OFFSET = 2
+"""Positions that OPT skips."""
+SPARSE = Moe("block_sparse_moe")
+HYPERCLOVA = replace(LLAMA, norms=4)
+HY = Moe(
+    shared=("num_shared_experts",),
+    correction=True,
+    correction_kinds=((EARLIER, None), (LATER, "float32")),
+    router_dtype="float32",
+)
+LENGTHS = ("max_position_embeddings", "n_positions")
+
+
+@dataclass(frozen=True)
+class Classic:
+    """A layer whose MLP has no gate, and whose norms have biases."""
+
+    bias: str | bool = True
+    inner: str = "intermediate_size"
+    """Field; four times the hidden size without one, or where the file has none."""
+    norms: int = 2
+    mlp_bias: str | bool | None = None
+    """None is that of attention."""
+    out_bias: str | bool | None = None
+
+    def layer(self, config: Config, _number: int) -> list[Part]:
+        """Return the parts of one layer."""
+        wide = 4 * config.hidden
+        inner = (config.size(self.inner, default=wide) or wide) if self.inner else wide
+        of_mlp, of_out = (
+            self.bias if one is None else one for one in (self.mlp_bias, self.out_bias)
+        )
+        return [
+            *attention(config, bias=self.bias, out_bias=of_out),
+            *mlp(config, "mlp", inner, gated=False, bias=config.flag(of_mlp)),
+            *norms(config, self.norms, bias=True),
+        ]
+
+
+def _falcon(config: Config, number: int) -> list[Part]:
+    """Return a layer of Falcon, whose new kind has a norm of its own for the MLP."""
+    is_new = config.flag("new_decoder_architecture")
+    apart = (config.size("num_ln_in_parallel_attn", default=2) == 2) if is_new else False
+    count = 2 if apart or not (is_new or config.flag("parallel_attn", default=True)) else 1
+    return Classic("bias", "", norms=count).layer(config, number)
+
+
+def _internlm2(config: Config, number: int) -> list[Part]:
+    """Return a layer of InternLM2, whose class for images has an MLP for them, too."""
+    of_images = config.model.layer_class == "InternLM2VEForCausalLM"
+    more = PLAIN.feed_forward(config, number) if of_images else []
+    return [*PLAIN.layer(config, number), *more]
+
+
+def _chatglm(config: Config, _number: int) -> list[Part]:
+    bias, inner = config.flag("add_bias_linear"), config.size("ffn_hidden_size")
+    of_queries = bias or config.flag("add_qkv_bias")
+    return [
+        *attention(config, "self_attention", bias=of_queries, out_bias=bias, out="dense"),
+        *mlp(config, "mlp", inner, bias=bias),
+        *norms(config, 2, bias=not config.flag("rmsnorm", default=True)),
+    ]
+
+
+def _qwen(config: Config, _number: int) -> list[Part]:
+    """Return a layer of the first Qwen, whose size of the MLP counts the gate as well."""
+    return [
+        *attention(config, "attn", bias=True, out="c_proj"),
+        *mlp(config, "mlp", config.size("intermediate_size") // 2),
+        *norms(config, 2),
+    ]
+
+
+def _minicpm3(config: Config, number: int) -> list[Part]:
+    """Return a layer of MiniCPM3, which has MLA's projections and caches whole heads."""
+    hidden, heads = config.hidden, config.size("num_attention_heads")
+    q_rank, rank = config.size("q_lora_rank"), config.size("kv_lora_rank")
+    rope, nope = config.size("qk_rope_head_dim"), config.size("qk_nope_head_dim")
+    value, name = config.size("v_head_dim", default=hidden // heads), "self_attn"
+    return [
+        whole(f"{name}.q_a_proj", q_rank, inputs=hidden, is_linear=True),
+        whole(f"{name}.q_a_layernorm", q_rank),
+        column(f"{name}.q_b_proj", (heads, nope + rope), inputs=q_rank),
+        whole(f"{name}.kv_a_proj_with_mqa", rank + rope, inputs=hidden, is_linear=True),
+        whole(f"{name}.kv_a_layernorm", rank),
+        column(f"{name}.kv_b_proj", (heads, nope + value), inputs=rank),
+        row(f"{name}.o_proj", heads * value, hidden),
+        *attention(config)[2:],
+        *PLAIN.feed_forward(config, number),
+        *norms(config, 2),
+    ]
+
+
+def _dbrx(config: Config, _number: int) -> list[Part]:
+    """Return a layer of DBRX, whose sizes of experts are in an object of their own."""
+    ffn = config.mapping("ffn_config")
+    count, inner = int(ffn["moe_num_experts"]), int(ffn["ffn_hidden_size"])
+    return [
+        *attention(config, "norm_attn_norm.attn", out="out_proj"),
+        whole("ffn.router.layer", count, inputs=config.hidden),
+        *experts(config, "ffn.experts", count, inner),
+        *norms(config, 2),
+    ]
+
+
+OPT = Classic(True, "ffn_dim")
+AFMOE = Decoder(
+    norm="head",
+    norms=4,
+    moe=Moe(
+        first="num_dense_layers",
+        shared=("num_shared_experts",),
+        correction=True,
+        router_dtype="float32",
+    ),
+)
+
+
+def _afmoe(config: Config, number: int) -> list[Part]:
+    found = config.attention
+    gate = column("self_attn.gate_proj", (found.num_heads, found.head_size), inputs=config.hidden)
+    return [*AFMOE.layer(config, number), gate]
+
+
+def _opt(config: Config, number: int) -> list[Part]:
+    if config.size("word_embed_proj_dim", default=config.hidden) != config.hidden:
+        raise Unknown("the projections of OPT's vocabularies are not described")
+    return OPT.layer(config, number)
+
+
+def _granite_swa(config: Config, number: int) -> list[Part]:
+    """Return a layer of Granite with sinks, dense or with experts."""
+    layer = replace(LLAMA, moe=SPARSE).layer(config, number)
+    return [*layer, cut("self_attn.sinks", config.attention.num_heads)]
+
+
+def _apertus(config: Config, number: int) -> list[Part]:
+    """Return a layer of Apertus, whose activation has two parameters and two constants."""
+    layer = replace(LLAMA, norm="head", gated=False).layer(config, number)
+    return [*layer, whole("mlp.act_fn", 4)]
+
+
+DESCRIBED: dict[str, Decoder | Classic] = {
+    "baichuan": PLAIN,
+    **dict.fromkeys(("solar", "exaone", "cwm", "xverse"), LLAMA),
+    "orion": replace(PLAIN, norm_bias=True),
+    "glm": Decoder(),
+    "hyperclovax": HYPERCLOVA,
+    "hy_v3": Decoder(norm="head", moe=HY),
+    "granitemoeshared": replace(LLAMA, moe=SPARSE),
+    "flex_olmo": replace(DECODERS["olmo2"], moe=Moe()),
+    "olmo": replace(LLAMA, norms=0),
+    "cohere2_moe": replace(DECODERS["cohere2"], moe=Moe()),
+    **dict.fromkeys(("qwen2_vl_text", "qwen2_5_omni_text"), Decoder(bias=True)),
+    "exaone4_5_text": DECODERS["exaone4"],
+    "gpt2": Classic(inner="n_inner"),
+    "bloom": Classic(),
+    "jais2": Classic(),
+    "phimoe": Decoder(True, out_bias=True, norm_bias=True, moe=SPARSE),
+    "gpt_neox": Classic("attention_bias", mlp_bias=True),
+    "phi": Classic(norms=1),
+}
+OLDER: Mapping[str, Block] = {name: one.layer for name, one in DESCRIBED.items()} | {
+    "falcon": _falcon,
+    "internlm2": _internlm2,
+    "chatglm": _chatglm,
+    "qwen": _qwen,
+    "minicpm3": _minicpm3,
+    "afmoe": _afmoe,
+    "apertus": _apertus,
+    "dbrx": _dbrx,
+    "opt": _opt,
+    **dict.fromkeys(("granite_swa", "granitemoe_swa"), _granite_swa),
+}
+
+
+def _learned(config: Config) -> list[Part]:
+    """Return a vector for every position."""
+    count = config.size(*LENGTHS) + (config.model.model_type == "opt") * OPT_OFFSET
+    return [whole("embed_positions", count, inputs=config.hidden)]
+
+
+OLDER_REST: Mapping[str, Callable[[Config], list[Part]]] = {
+    **dict.fromkeys(("gpt2", "opt"), _learned),
+    "bloom": lambda config: norms(config, 1, bias=True),
+}
