@@ -97,16 +97,21 @@ def kimi_delta(config: Config) -> list[Part]:
     state, hidden = config.state, config.hidden
     heads: Unit = (state.num_heads, state.head_dim)
     size, all_heads = state.head_dim, state.num_heads * state.head_dim
-    wide = [column(f"self_attn.{one}_proj", heads, inputs=hidden) for one in "qkv"]
+    apart = [
+        *(column(f"self_attn.{one}_proj", heads, inputs=hidden) for one in "qkv"),
+        whole("self_attn.f_a_proj", size, inputs=hidden, is_linear=True),
+        column("self_attn.b_proj", (state.num_heads, 1), inputs=hidden),
+    ]
+    merged = (*3 * [heads], (1, size), (state.num_heads, 1))
     return [
-        *wide,
+        *(part._replace(kind=EARLIER) for part in apart),
+        column("self_attn.in_proj_qkvgfab", *merged, inputs=hidden, kind=LATER),
         *(
             cut(f"self_attn.{one}_conv1d", heads, inputs=state.conv_kernel, dtype="float32")
             for one in "qkv"
         ),
-        *(whole(f"self_attn.{one}_a_proj", size, inputs=hidden, is_linear=True) for one in "fg"),
+        whole("self_attn.g_a_proj", size, inputs=hidden, is_linear=True),
         *(column(f"self_attn.{one}_b_proj", heads, inputs=size) for one in "fg"),
-        column("self_attn.b_proj", (state.num_heads, 1), inputs=hidden),
         cut("self_attn.dt_bias", heads, dtype="float32"),
         cut("self_attn.A_log", (state.num_heads, 1), dtype="float32"),
         whole("self_attn.o_norm", size),

@@ -18,6 +18,7 @@ MERGED = {
     "fused_qkv_a_proj": ("q_a_proj", "kv_a_proj_with_mqa"),
     "in_proj_qkvz": ("in_proj_qkvz", "in_proj_qkv"),
     "in_proj_ba": ("in_proj_ba", "in_proj_b"),
+    "in_proj_qkvgfab": ("q_proj", "k_proj", "v_proj", "f_a_proj", "b_proj"),
     "w13": ("w1", "w3"),
 }
 """Last name of vLLM's layer -> names in a checkpoint."""
