@@ -1,12 +1,13 @@
 """The specs of what layers of compressed attention keep: vectors, keys, states and rings."""
 
 from dataclasses import replace
-from math import gcd, lcm
+from math import lcm
 
 from workbench.core.arithmetic import round_up
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.errors import Refused
 from workbench.core.groups import cache_spec
+from workbench.core.groups.strides import kernel_block_bytes, largest_fixed
 from workbench.core.model import FULL, INDEX_KEY, LATENT, SLIDING, V41, CompressedCache
 from workbench.core.packing import FP8_DS_ALIGNMENT_BYTES, RECORD_DTYPES, record_bytes
 from workbench.core.plan import Plan
@@ -206,8 +207,5 @@ def _stride_bytes(plan: Plan, cache: CompressedCache, dtype: str) -> int:
 
 def _fixed_stride(plan: Plan, cache: CompressedCache, block_size: int, content: int) -> int:
     """Return the bytes of the largest kernel block where a backend reads no other sizes."""
-    # customize_attention_spec and KVCacheSpec.get_block_stride_alignment, 0.33.
     sizes = plan.rules.backends[cache.backend].supported if cache.backend else ()
-    fixed = [size for size in sizes if isinstance(size, int)]
-    kernel = gcd(max(fixed), block_size) if fixed and len(fixed) == len(sizes) else block_size
-    return 1 if kernel == block_size else content * kernel // block_size
+    return kernel_block_bytes(largest_fixed(sizes), block_size, content)

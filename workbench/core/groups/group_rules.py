@@ -58,6 +58,8 @@ class GroupRules:
     """Orders of the one allocation, as they are preferred where no backend says anything."""
     stride_rows: Mapping[str, int] = field(default_factory=dict)
     """Backend -> tokens whose bytes the distance of two blocks is a multiple of."""
+    quantized_page_tokens: Mapping[str, int] = field(default_factory=dict)
+    """Backend -> the same where it reads a quantized cache off SM10x, and blocks are larger."""
     manager_argument: str = "scheduler_block_size"
     """What managers of caches are built with, and that of sinks does not take."""
     promotion_refused: str = (

@@ -31,6 +31,7 @@ from workbench.core.groups.layer_classes import (
     joined_classes,
     layer_classes,
 )
+from workbench.core.groups.strides import fixed_kernel_block, stride_bytes
 from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.model import FULL, SLIDING, SSM, Attention, Layer
 from workbench.core.packing import RECORD_DTYPES
@@ -186,6 +187,7 @@ def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
         token = page // block
         block = _window_block(plan, token, part.sizes)
         page = block * token
+    kernel = fixed_kernel_block(plan, part.reader, part.sizes, dtype)
     spec = _with_slots(
         plan,
         part.backend,
@@ -197,8 +199,8 @@ def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
             num_kv_heads=kv_heads,
             head_size=attention.head_size,
             stored=_stored(plan, attention, dtype) if layer.drafted else dtype,
-            stride_bytes=page // block * plan.rules.groups.stride_rows.get(part.reader, 0) or 1,
-            fixed_kernel_block=_fixed_kernel_block(plan, part),
+            stride_bytes=stride_bytes(plan, part.reader, dtype, kernel, block, page),
+            fixed_kernel_block=kernel,
         ),
     )
     # Alongside a quantized cache the page of a window is the one that was made common to all, and
@@ -216,14 +218,6 @@ def _stored(plan: Plan, attention: Attention, dtype: str) -> str:
     if real.get(dtype, dtype) == real.get(plan.kv_cache_dtype, plan.kv_cache_dtype):
         return plan.kv_cache_dtype
     return AS_THE_MODEL if dtype == plan.model_dtype else dtype
-
-
-def _fixed_kernel_block(plan: Plan, part: _Part) -> int | None:
-    """Return the largest kernel block of a backend that takes no multiples (0.33)."""
-    # customize_attention_spec: layers of such a backend have another spec than others.
-    sizes = [size for size in part.sizes if isinstance(size, int)]
-    is_fixed = plan.rules.groups.one_allocation and sizes and len(sizes) == len(part.sizes)
-    return max(sizes) if is_fixed else None
 
 
 def own_state_bytes(plan: Plan, state: State) -> int:

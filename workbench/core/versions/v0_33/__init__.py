@@ -61,6 +61,7 @@ GROUPS = GroupRules(
         "FLASHINFER_MLA_SPARSE": 32,
         "FLASHINFER_MLA_SPARSE_SM120": 64,
     },
+    quantized_page_tokens={"FLASHMLA_SPARSE": 64},
     promotion_refused="Failed to promote local KV cache specs to one unified type.",
 )
 # `resolve_kv_cache_block_sizes` and `BlockHashListWithBlockSize` in v1/core/kv_cache_utils.py,
