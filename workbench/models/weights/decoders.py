@@ -45,6 +45,8 @@ class Moe:
     """What `Split.repeated` calls its shared experts."""
     router_is_linear: bool = False
     """The router is quantized as other layers are, unless a checkpoint excludes it."""
+    is_plain: bool = False
+    """Its class never quantizes the routed experts."""
 
     def has(self, config: Config, number: int) -> bool:
         """Return whether a layer has experts."""
@@ -55,7 +57,8 @@ class Moe:
 
     def routed(self, config: Config, name: str, count: int, inner: int) -> list[Part]:
         """Return the routed experts."""
-        return experts(config, name, count, inner)
+        found = experts(config, name, count, inner)
+        return [part._replace(is_linear=part.is_linear and not self.is_plain) for part in found]
 
     def parts(self, config: Config, _number: int) -> list[Part]:
         """Return router, routed and shared experts."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench.core.weights import WHOLE, Part
+from workbench.models.towers import MULTIPLE
 from workbench.models.weights.parts import Config, Sizes, column, row, whole
 
 CLIP, SIGLIP = "clip_vision_model", "siglip_vision_model"
@@ -52,6 +53,10 @@ def _encoder(
     places = (size("image_size", 224) // patch) ** 2 + is_clip
     used = used_layers(config, layers)
     inner, heads = size("intermediate_size", 3072), size("num_attention_heads", 12)
+    found = blocks(used, width, inner, heads, "vision_tower.vision_model.encoder.layers")
+    if not is_clip and (width % MULTIPLE or inner % MULTIPLE):  # SiglipMLP.__init__
+        plain = (one._replace(is_linear=one.is_linear and ".mlp." not in one.name) for one in found)
+        found = list(plain)
     ids = whole("position_ids", places, inputs=2, dtype="float32")  # 64-bit integers
     return [
         *[whole("class_embedding", width)] * is_clip,
@@ -59,7 +64,7 @@ def _encoder(
         whole("position_embedding", places, inputs=width),
         *[ids] * has_ids,
         *[whole("pre_layrnorm", width, bias=True)] * is_clip,
-        *blocks(used, width, inner, heads, "vision_tower.vision_model.encoder.layers"),
+        *found,
         *[whole("post_layernorm", width, bias=True)] * (has_norm and used == layers),
     ]
 

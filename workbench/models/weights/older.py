@@ -173,7 +173,7 @@ DESCRIBED: dict[str, Decoder | Classic] = {
     "hyperclovax": HYPERCLOVA,
     "hy_v3": Decoder(norm="head", moe=HY),
     "granitemoeshared": replace(LLAMA, moe=SPARSE),
-    "flex_olmo": replace(DECODERS["olmo2"], moe=Moe()),
+    "flex_olmo": replace(DECODERS["olmo2"], moe=Moe(is_plain=True)),
     "olmo": replace(LLAMA, norms=0),
     "cohere2_moe": replace(DECODERS["cohere2"], moe=Moe()),
     **dict.fromkeys(("qwen2_vl_text", "qwen2_5_omni_text"), Decoder(bias=True)),

@@ -64,8 +64,6 @@ PADDED_ROWS = "padded_vocab_size"
 INNER = "intermediate_size"
 EXPERTS = Moe(shared=("n_shared_experts", "num_shared_experts"))
 """As most models have them."""
-PLAIN_EXPERTS = frozenset({"flex_olmo"})
-"""model_types whose experts are never quantized."""
 HALVED = frozenset({"molmo", "qwen"})
 """model_types whose `intermediate_size` counts the gate as well."""
 TIE = "tie_word_embeddings"
@@ -162,9 +160,7 @@ def _sketch(fields: Fields, model: Model) -> tuple[Part, ...]:
         for number in (0, model.num_hidden_layers - 1):
             parts = latent(config, number) if model.attention.use_mla else attention(config)
             if model.num_experts and EXPERTS.has(config, number):
-                is_kept = _kind(config) in PLAIN_EXPERTS
-                own = EXPERTS.parts(config, number)
-                parts += [one._replace(is_linear=one.is_linear and not is_kept) for one in own]
+                parts += EXPERTS.parts(config, number)
             elif isinstance(fields.raw(INNER), int):
                 parts += mlp(config, "mlp", config.size(INNER) // (1 + (_kind(config) in HALVED)))
             parts += _streams(config) if fields.has("altup_num_inputs") else []
