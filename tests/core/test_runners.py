@@ -124,10 +124,15 @@ def test_plain_layers_share_the_layout_of_the_packed_ones_on_rocm(values, plain)
 
 
 def test_explicit_skip_layers_reach_mla_only_since_0_33():
-    fields = {"model": "kimi-linear-48b-a3b", "kv_cache_dtype": "fp8"}
-    skipped = {**fields, "kv_cache_dtype_skip_layers": ("3",)}
-    assert plan_of(**skipped).cache.grouping == plan_of(**fields).cache.grouping
-    assert plan_of(**skipped, rules="0.33").plain_backend == "FLASH_ATTN_MLA"
+    kimi, deepseek = (
+        {"model": name, "kv_cache_dtype": "fp8"}
+        for name in ("kimi-linear-48b-a3b", "deepseek-v2-lite")
+    )
+    skips = {"kv_cache_dtype_skip_layers": ("3",)}
+    assert plan_of(**deepseek, **skips).cache.grouping == plan_of(**deepseek).cache.grouping
+    assert plan_of(**deepseek, **skips, rules="0.33").plain_backend == "FLASH_ATTN_MLA"
+    # kimi_k3/nvidia has layers of its own
+    assert plan_of(**kimi, **skips, rules="0.33").plain_backend is None
 
 
 def test_hidden_states_are_never_captured_whole():

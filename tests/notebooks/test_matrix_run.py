@@ -199,7 +199,7 @@ def test_a_folder_is_checked_and_house_rules_on_request(folder):
     assert "broken.ipynb: cell_count" in done.output
 
 
-WITHOUT_CPU = ("06_flex_attention",)
+WITHOUT_CPU = ("06_flex_attention", "05_block_sizes_you_may_choose")
 """Notebooks about what vLLM does not have on a CPU."""
 
 
