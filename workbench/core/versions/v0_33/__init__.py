@@ -55,9 +55,8 @@ GROUPS = GroupRules(
     stride_rows={
         "STEP5_DSA": 8,
         **dict.fromkeys(("FLASH_ATTN_MLA_SPARSE", "FLASH_ATTN_MLA_SPARSE_FA4"), 1),
-        **dict.fromkeys(("FLASHINFER_MLA_SPARSE_SM90", "FLASHMLA_SPARSE"), 1),
-        **dict.fromkeys(("ROCM_AITER_MLA_SPARSE", "XPU_MLA_SPARSE"), 1),
-        "DOTS3_NOTE_PADDED_MLA_SPARSE": 1,
+        **dict.fromkeys(("FLASHINFER_MLA_SPARSE_SM90", "FLASHMLA_SPARSE", "XPU_MLA_SPARSE"), 1),
+        **dict.fromkeys(("ROCM_AITER_MLA_SPARSE", "DOTS3_NOTE_PADDED_MLA_SPARSE"), 1),
         "FLASHINFER_MLA_SPARSE": 32,
         "FLASHINFER_MLA_SPARSE_SM120": 64,
     },
