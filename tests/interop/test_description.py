@@ -161,6 +161,21 @@ def test_words_for_several_models_are_a_choice_between_them(text, phrase, name):
     assert not [one for one in caught.value.operands[NEAREST] if one.startswith("qwen3.")]
 
 
+@pytest.mark.parametrize(
+    ("text", "both"),
+    [
+        ("qwen3-8b on H100 and L4", "device is said twice: H100 and L4."),
+        ("2 x H100 and 2 x A100, qwen3-next-80b-a3b", "H100 and A100-80GB"),
+        ("qwen3-8b, TP 2, tp 4", "tensor parallel is said twice: 2 and 4."),
+    ],
+)
+def test_two_values_of_a_field_are_refused(text, both):
+    with pytest.raises(ScenarioError) as caught:
+        read_description(text)
+    assert both in caught.value.message
+    assert read_description("qwen3-8b, TP 2, tp 2").fields["tensor_parallel"] == 2
+
+
 def test_a_model_of_the_hub_is_a_model_and_other_slashes_are_not():
     found = read_description("org/Qwen3-Embedding-8B on L4")
     assert found.fields == {"model": "org/Qwen3-Embedding-8B", "device": "L4"}

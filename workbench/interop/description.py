@@ -10,7 +10,7 @@ from workbench.core.devices import DEVICES, SET_BY_DEVICE, device_named
 from workbench.core.errors import ScenarioError
 from workbench.core.ranks import SHORT
 from workbench.core.versions import RULE_SETS
-from workbench.interop.unknown_words import not_known, not_understood, one_of_family
+from workbench.interop.unknown_words import not_known, not_understood, one_of_family, said_twice
 from workbench.models.catalog import catalog_hub_id
 from workbench.models.names import QUANTIZED
 from workbench.models.spoken import letters_of, models_called
@@ -81,6 +81,9 @@ def read_description(text: str) -> Description | None:
             if _is_prose(found, said):
                 return None
             raise _unknown(part, spans, merged)
+    for name, value in ((name, value) for fields in said for name, value in fields.items()):
+        if value != merged[name]:
+            raise said_twice(name, value, merged[name])
     if (family := merged.pop(FAMILY, None)) is not None:
         raise not_understood(family) if "model" in merged else one_of_family(family)
     length = merged.pop(LENGTH, None)

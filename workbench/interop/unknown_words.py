@@ -1,4 +1,4 @@
-"""Errors for words that name nothing, or several models: what they can have meant."""
+"""Errors for words that name nothing, several models or two values: what they can have meant."""
 
 from collections.abc import Sequence
 
@@ -7,6 +7,7 @@ from workbench.core.errors import NEAREST, PHRASE, ScenarioError, nearest_names,
 from workbench.core.ranks import SHORT
 from workbench.models import catalog_names
 from workbench.models.spoken import models_called
+from workbench.scenario import FIELDS
 
 EXAMPLE = "Qwen3-Next-80B, 4 x H100, fp8 KV, MTP 1, prefix caching, 32K"
 LISTED = 4
@@ -44,6 +45,16 @@ def not_understood(words: str) -> ScenarioError:
         f"for example: {EXAMPLE}."
     )
     return ScenarioError("unknown_name", message, operands={PHRASE: words, NEAREST: near})
+
+
+def said_twice(name: str, first: object, last: object) -> ScenarioError:
+    """Return the error for a description with two values of one field."""
+    label = FIELDS[name].label.lower() if name in FIELDS else name
+    message = (
+        f"The {label} is said twice: {first} and {last}. Expected one, for all ranks. To compare "
+        f"them, write: {first} or {last}?"
+    )
+    return ScenarioError("said_twice", message, field=name)
 
 
 def _nearest(words: str) -> tuple[str, ...]:
