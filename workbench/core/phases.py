@@ -6,7 +6,9 @@ gets the same decisions, and the same steps of its trace, without running the st
 phase reads may depend on what it has read already: a value that is read for the first time joins
 the key. What was remembered without it was decided without it, and is found under the shorter key.
 
-The first plan of a model is not watched: most models of a batch do not come again.
+The first plan of a model is not watched: most models of a batch do not come again. Nor are plans
+with a trace once too many decisions were new: of unlike scenarios, as a batch has them, few are the
+same. A sweep comes back to its decisions, however many are new first.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ from workbench.core.working_plan import WorkingPlan
 
 REMEMBERED = 12_000
 """Decisions that are kept, of all models and rule sets. What has many groups counts more."""
+PATIENCE = 5
+"""New decisions of a phase, less those that were known, until plans with a trace do without it."""
 MODELS = 512
 """Models that are kept, each for one rule set, with or without a trace."""
 GROUPS_OF_ONE = 4
@@ -91,10 +95,11 @@ class Phase:
         self.stages = tuple(stages)
         self.memory = _Memory(FIRST)
         self._is_first = True
+        self._new = 0
 
     def __call__(self, run: WorkingPlan) -> None:
         """Decide, or repeat what was decided for the same values. Errors: as the stages."""
-        if self._is_first:
+        if self._is_first or (run.is_traced and self._new > PATIENCE):
             self._is_first = False
             for stage in self.stages:
                 stage(run)
@@ -102,6 +107,7 @@ class Phase:
         memory = self.memory
         key = memory.key(run)
         found = memory.decided.get(key)
+        self._new += 1 if found is None else -1
         if found is None:
             found = self._recalled(run, memory, key) or self._decide(run, memory, key)
         # the same objects every time: what stages write is never changed afterwards
