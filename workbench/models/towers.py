@@ -101,9 +101,17 @@ ONLINE_TOWERS = frozenset({"KimiK25", "KimiK3"})
 """Those of them that `--quantization` quantizes (`_maybe_ignore_quant_config`)."""
 SIGLIP = frozenset({"paddleocr_vl_vision", "pixel_shuffle_siglip2", "siglip_vision_model"})
 MULTIPLE, IDEFICS = 64, "MiniCPM"
-"""Towers whose MLP is quantized if its sizes are such multiples (`SiglipMLP`); not that of classes
+"""What the sizes of a quantized MLP are multiples of in towers of `SIGLIP`; not in those of classes
 with names that begin so, which have Idefics' layers."""
 ENDINGS = ("ForConditionalGeneration", "ForCausalLM")
+
+
+def are_even(*sizes: object) -> bool:
+    """Return whether layers of these sizes are quantized where a class asks for even ones.
+
+    Source: `quantizable` of siglip.py and gemma4_mm.py, 0.23 and 0.33.
+    """
+    return all(type(size) is int and size % MULTIPLE == 0 for size in sizes)
 
 
 def read_towers(fields: Fields) -> tuple[Tower, ...]:
@@ -136,8 +144,7 @@ def _described(fields: Fields, name: str, path: str) -> Tower | None:
         return None
     hidden = place.get("hidden_size") if name == ROTATED else None
     if place.get("model_type") in SIGLIP and not name.startswith(IDEFICS):
-        is_even = all(type(one) is int and one % MULTIPLE == 0 for one in (size, inner))
-        inner = inner if is_even else None
+        inner = inner if are_even(size, inner) else None
     is_plain = (name in PLAIN_TOWERS - ONLINE_TOWERS) or path == OMNI + SOUND
     inputs = (0, 0) if is_plain else _sizes(size, inner)
     return Tower(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench.core.weights import WHOLE, Part
-from workbench.models.towers import MULTIPLE
+from workbench.models.towers import are_even
 from workbench.models.weights.parts import Config, Sizes, column, row, whole
 
 CLIP, SIGLIP = "clip_vision_model", "siglip_vision_model"
@@ -54,7 +54,7 @@ def _encoder(
     used = used_layers(config, layers)
     inner, heads = size("intermediate_size", 3072), size("num_attention_heads", 12)
     found = blocks(used, width, inner, heads, "vision_tower.vision_model.encoder.layers")
-    if not is_clip and (width % MULTIPLE or inner % MULTIPLE):  # SiglipMLP.__init__
+    if not is_clip and not are_even(width, inner):
         plain = (one._replace(is_linear=one.is_linear and ".mlp." not in one.name) for one in found)
         found = list(plain)
     ids = whole("position_ids", places, inputs=2, dtype="float32")  # 64-bit integers

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.core.weights import Part
+from workbench.models.towers import are_even
 from workbench.models.weights.joined_vision import JOINED
 from workbench.models.weights.minimax_m3 import minimax_m3_tower
 from workbench.models.weights.more_vision import (
@@ -22,9 +23,6 @@ from workbench.models.weights.parts import Config, Sizes, cut, row, whole
 MERGED_PATCHES = 4
 SEES = frozenset({"vision_config", "audio_config", "visual", "img_processor"})
 """Fields of a tower in files whose text has no object of its own."""
-QUANTIZED_MULTIPLE = 64
-"""Of hidden and intermediate size: some layers of Gemma's towers are quantized only where both are
-(`quantizable` of siglip.py and gemma4_mm.py, 0.23 and 0.33)."""
 
 
 def vision(config: Config) -> list[Part] | None:
@@ -43,8 +41,7 @@ def vision(config: Config) -> list[Part] | None:
             raise config.fields.wrong(f"vision_config/{key}", value, "an integer")
         return value
 
-    sizes = size("hidden_size", 1152), size("intermediate_size", 4304)
-    is_even = all(one % QUANTIZED_MULTIPLE == 0 for one in sizes)
+    is_even = are_even(size("hidden_size", 1152), size("intermediate_size", 4304))
     names = (*QUANTIZED.get(kind, ()), *(QUANTIZED_WHERE_EVEN.get(kind, ()) if is_even else ()))
     return [part._replace(is_kept_plain=part.name in names) for part in tower(config, size)]
 
@@ -253,4 +250,4 @@ QUANTIZED_WHERE_EVEN = {
     "gemma3": MLP,
     "gemma4": ("input_proj", "qkv", "o_proj", "gate_up", "down_proj", "embedding_projection"),
 }
-"""The same, for multiples of QUANTIZED_MULTIPLE."""
+"""The same, where `are_even` holds of hidden and intermediate size."""
