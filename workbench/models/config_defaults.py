@@ -1,7 +1,8 @@
 """Defaults of configuration classes for fields that config.json omits.
 
-From the classes that vLLM 0.23 and 0.33 load (transformers 5 and their own), which agree. Only
-fields that published files omit: layers and widths are required, except of Moondream.
+From the classes that vLLM 0.23 and 0.33 load (transformers 5 and their own), which agree; those
+that follow from other fields are not among them. Of whole files layers and widths are required,
+except of Moondream.
 Null does not count as omitted.
 """
 
@@ -22,37 +23,13 @@ PARTS = (
     *("linear_value_head_dim", "linear_conv_kernel_dim", "kv_lora_rank", "qk_nope_head_dim"),
     *("qk_rope_head_dim", "v_head_dim", "index_topk", "index_head_dim"),
 )
-"""Parts of linear and of latent attention: every reader has them from the classes."""
+"""Parts of linear and of latent attention."""
 CLASS_FIELDS = (*WIDTHS, KV_HEADS, HEAD, LENGTH, WINDOW, *PARTS)
 """What tools/config_classes.py records of a class, in this order; and then these two."""
 PERIOD, EXPERTS = "full_attention_every", "experts_of_class"
 EXPERT_FIELDS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
 """Where vLLM looks for the number of experts (`ModelArchConfigConvertorBase.get_num_experts`)."""
 
-FROM_CLASS = {
-    (LENGTH,): (
-        *("cohere_asr", "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "glm_moe_dsa", "granite"),
-        *("granitemoe", "granitemoehybrid", "hunyuan_v1_dense", "llama", "longcat_flash"),
-        *("olmo2", "olmo3", "olmo_hybrid", "phi3", "zamba2"),
-    ),
-    (LENGTH, KV_HEADS): (
-        *("bamba", "ernie4_5_moe", "exaone4", "falcon_h1", "glm4_moe", "jamba", "lfm2"),
-        *("lfm2_moe", "minimax", "mixtral", "qwen2", "qwen2_moe", "qwen3_moe", "smollm3"),
-        "starcoder2",
-    ),
-    (LENGTH, KV_HEADS, HEAD): (
-        *("ernie4_5", "gemma", "glm4", "minimax_m2", "nemotron_h", "qwen3", "qwen3_5_moe_text"),
-        *("qwen3_5_text", "qwen3_next", "seed_oss"),
-    ),
-    (LENGTH, KV_HEADS, HEAD, WINDOW): ("gemma2", "gpt_oss"),
-    (LENGTH, KV_HEADS, HEAD, WINDOW, HEADS): ("gemma3_text", "gemma3n_text", "gemma4_text"),
-    (LENGTH, KV_HEADS, HEAD, HEADS): ("llama4_text",),
-    (LENGTH, HEAD, WINDOW, HEADS): ("deepseek_v4",),
-    (LENGTH, KV_HEADS, WINDOW): ("mistral",),
-    (LENGTH, WINDOW): ("cohere2",),
-}
-"""Fields -> text model_types that have them from their class, as config_classes.json says."""
-OMITTED = {name: fields for fields, names in FROM_CLASS.items() for name in names}
 WINDOW_UNUSED = {WINDOW: 4096, SLIDES: False}
 CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
     # vLLM loads DeepSeek V3's class for both.
@@ -78,6 +55,10 @@ CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
     "whisper": {"max_target_positions": 448},
 }
 """Text model_type -> field -> value, where that file has none or that of another class."""
+BY_RELEASE = {"kimi_linear": (LENGTH, 4096), "step3p5": ("max_seq_len", 4096)}
+"""model_type -> a length field, and what its class has for it in some releases only."""
+WITHOUT_HEADS = ("deepseek_v4", "gemma3_text", "gemma3n_text", "gemma4_text", "llama4_text")
+"""Text model_types of which whole files omit even the heads."""
 
 WRAPPERS = {
     "bailing_moe_v3_vl": "bailing_hybrid",
@@ -105,21 +86,17 @@ def text_type(model_type: object) -> str:
     return WRAPPERS.get(model_type, "") if isinstance(model_type, str) else ""
 
 
-def defaults_of(model_type: object) -> Mapping[str, Any]:
-    """Return the defaults of a text configuration, none if its class is not known."""
-    name = text_type(model_type) or (model_type if isinstance(model_type, str) else "")
-    keys = {*PARTS, *OMITTED.get(name, ())}
-    of_class = {key: value for key, value in _classes().get(name, {}).items() if key in keys}
-    return {**of_class, **CONFIG_DEFAULTS.get(name, {})}
-
-
-def class_defaults(model_type: str, *, is_nested: bool) -> Mapping[str, Any]:
-    """Return the defaults of any configuration class of transformers, for the default reader.
+def defaults_of(model_type: str, *, is_nested: bool) -> Mapping[str, Any]:
+    """Return the defaults of a text configuration, none if its class is not known.
 
     A part of a multimodal file omits even layers and widths (LLaVA); a whole file does not.
     """
-    found = _classes().get(WRAPPERS.get(model_type, model_type), {})
-    return {key: value for key, value in found.items() if is_nested or key not in WIDTHS}
+    name = WRAPPERS.get(model_type, model_type)
+    of_class = _classes().get(name, {}).items()
+    unset = {BY_RELEASE.get(name, ("",))[0], *(() if is_nested else WIDTHS)}
+    unset -= {HEADS} if name in WITHOUT_HEADS else set()
+    omitted = {key: value for key, value in of_class if key not in unset}
+    return {**omitted, **CONFIG_DEFAULTS.get(name, {})}
 
 
 @lru_cache(maxsize=1)

@@ -18,7 +18,7 @@ from workbench.core.speculation import DRAFTERS_MASKS, DSPARK_MASKS, MASK, NULL_
 from workbench.core.weights import UnreadWeights
 from workbench.models.attention import read_attention
 from workbench.models.checkpoint import folder_of
-from workbench.models.config_defaults import CONFIG_DEFAULTS, PERIOD, SLIDES, class_defaults
+from workbench.models.config_defaults import CONFIG_DEFAULTS, PERIOD, SLIDES
 from workbench.models.families.chunked import read_chunks
 from workbench.models.fields import Fields
 from workbench.models.json_file import plain_copy
@@ -167,7 +167,7 @@ def _read_head(fields: Fields, name: str, architecture: str) -> Model:
 def _unlisted(fields: Fields) -> tuple[str, ...]:
     """Return the kinds that the configuration class lists where the file has no list."""
     count = fields.layer_count()
-    period = class_defaults(fields.model_type, is_nested=False).get(PERIOD, 0)
+    period = fields.defaults.get(PERIOD, 0)
     if period and fields.has("sliding_window_pattern"):
         period = fields.integer("sliding_window_pattern")
     return tuple(SLIDING if period and (at + 1) % period else FULL for at in range(count))

@@ -82,7 +82,7 @@ class Fields:
                 raise self.wrong(place, nested, "an object")
             self.text, self.prefix = nested, place
             break
-        self.defaults = defaults_of(self.text.get("model_type") or config.get("model_type"))
+        self.defaults = defaults_of(self.model_type, is_nested=bool(self.prefix))
 
     @property
     def model_type(self) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from workbench.core.model import DEFAULT_MAX_MODEL_LEN
-from workbench.models.config_defaults import ORIGINAL
+from workbench.models.config_defaults import BY_RELEASE, ORIGINAL
 from workbench.models.fields import Fields
 
 LENGTH_FIELDS = (
@@ -16,11 +16,6 @@ RENAMED = {"su": "longrope"}
 AS_WRITTEN = frozenset({"longrope", "llama3"})
 """RoPE kinds whose factor is already contained in the length fields."""
 YARN = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling"})
-BY_RELEASE = {
-    "kimi_linear": ("max_position_embeddings", 4096),
-    "step3p5": ("max_seq_len", 4096),
-}
-"""model_type -> a length field, and what its class has for it in some releases only."""
 SMALL_CONTEXT = {"phi3": 4096}
 """model_type -> what its configuration class has for `ORIGINAL`, outside the RoPE settings."""
 

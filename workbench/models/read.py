@@ -19,7 +19,7 @@ from workbench.models.architecture import (
 from workbench.models.attention import has_window
 from workbench.models.built_heads import derived_head_size, layer_class
 from workbench.models.checkpoint import folder_of
-from workbench.models.config_defaults import EXPERT_FIELDS, EXPERTS, class_defaults
+from workbench.models.config_defaults import EXPERT_FIELDS, EXPERTS
 from workbench.models.families.decoder import DEFAULT, REFUSALS
 from workbench.models.family import Family, find_family
 from workbench.models.fields import Fields
@@ -75,9 +75,6 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
             f"config.json names no {KEY}: vLLM takes {pooling.name}, which pools. For a model that "
             f'generates set {KEY} to ["{pooling.base}"].'
         )
-    if family is DEFAULT:
-        of_class = class_defaults(model_type, is_nested=bool(fields.prefix))
-        fields.defaults = {**of_class, **fields.defaults}
     layers = family.layers(fields)
     if family.slides and has_window(fields):
         layers = tuple(one._replace(kind=SLIDING) if one.kind == FULL else one for one in layers)
@@ -127,7 +124,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         whole_model_type=_whole_model_type(fields),
         towers=read_towers(fields),
         vocab_size=fields.vocab_size(),
-        num_experts=_experts(fields, model_type),
+        num_experts=_experts(fields),
         build_error=build_error(fields, architecture),
         layer_class=layer_class(fields) or architecture,
         derived_head_size=derived_head_size(fields, attention if has_attention else None),
@@ -160,9 +157,9 @@ def _is_encoder_decoder(fields: Fields, family: Family) -> bool:
     return bool(fields.top.get(key, family.is_encoder_decoder) or fields.text.get(key))
 
 
-def _experts(fields: Fields, model_type: str) -> int:
+def _experts(fields: Fields) -> int:
     """Return the routed experts as vLLM counts them, even in dense models of a class with some."""
-    of_class = class_defaults(model_type, is_nested=True).get(EXPERTS)
+    of_class = fields.defaults.get(EXPERTS)
     written = next((fields.raw(key) for key in EXPERT_FIELDS if fields.has(key)), of_class)
     blocks = fields.raw("block_configs")
     if not written and isinstance(blocks, list):
