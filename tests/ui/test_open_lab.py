@@ -10,6 +10,7 @@ from ipywidgets.widgets import widget as every
 
 import workbench as wb
 from tests.ui.panels import shown_in_time
+from workbench.core.errors import ScenarioError
 from workbench.door.labs import LABS
 from workbench.ui.live_figure import FigureView
 from workbench.ui.open_lab import OpenLab, shown_html
@@ -205,3 +206,16 @@ def test_every_lab_says_what_it_shows_and_one_that_launches_what_a_gpu_adds():
     alone = wb.lab.kernel_sweeps(START)
     assert LABS["Kernel sweeps"].with_gpu in unescape(alone._source.value)
     alone.close()
+
+
+@pytest.mark.parametrize("name", ["hits", "Prefix hits"])
+def test_a_lab_is_opened_by_its_name_or_its_title(name):
+    plan = wb.resolve("qwen3-8b")
+    opened = wb.lab(name, plan, tensor_parallel=2)
+    assert repr(opened) == repr(wb.lab.hits(plan, tensor_parallel=2))
+
+
+@pytest.mark.parametrize(("name", "nearest"), [("hit", "Nearest: hits."), ("", ""), (None, "")])
+def test_a_lab_that_does_not_exist_is_answered_with_those_that_do(name, nearest):
+    with pytest.raises(ScenarioError, match=rf"{nearest}.*Allowed: backends, bytes.*wb\.lab\(\"h"):
+        wb.lab(name)

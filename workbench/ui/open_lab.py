@@ -7,7 +7,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from workbench.core.errors import WorkbenchError, unknown_name_message
+from workbench.core.errors import ScenarioError, WorkbenchError, unknown_name_message
 from workbench.core.plan import Plan
 from workbench.door.labs import LABS
 from workbench.door.session import Outcome, RecordedError, Session, error_html, guarded
@@ -116,8 +116,9 @@ class LabNames:
     """The labs, each in a cell of its own: `wb.lab.bytes(plan)`, `wb.lab.hits(door)`.
 
     A plan or a scenario pins the lab, a front door is followed; fields are changed, as in
-    `wb.lab.hits(plan, tensor_parallel=2)`. Every lab works without a browser: its `panel` has the
-    controls, its `plan` and `scenario` are values, and `close()` frees everything.
+    `wb.lab.hits(plan, tensor_parallel=2)`; `wb.lab("hits", plan)` is by name. Every lab
+    works without a browser: its `panel` has the controls, its `plan` and `scenario` are values, and
+    `close()` frees everything.
 
     >>> wb.lab.bytes(plan)
     Page bytes, pinned: nemotron-3-nano-30b-a3b, KV-cache memory per GPU 20 GiB
@@ -127,6 +128,19 @@ class LabNames:
         self.__all__ = tuple(kind.name for kind in LABS.values())
         for title, kind in LABS.items():
             setattr(self, kind.name, _opener(title))
+
+    def __call__(self, name: str, source: Start | FrontDoor = None, **fields: Any) -> OpenLab:
+        """Open a lab by its name or its title: `wb.lab("hits", plan)` is `wb.lab.hits(plan)`.
+
+        Errors: ScenarioError for a name that no lab has, with the nearest one.
+        """
+        names = {title: kind.name for title, kind in LABS.items()}
+        found = names.get(name, name) if isinstance(name, str) else ""
+        if found not in self.__all__:
+            message = unknown_name_message("lab", name, self.__all__)
+            raise ScenarioError("unknown_name", f'{message} For example: wb.lab("hits", plan).')
+        opened: OpenLab = getattr(self, found)(source, **fields)
+        return opened
 
     def __getattr__(self, name: str) -> Callable[..., OpenLab]:
         """Raise AttributeError with the nearest name: all labs are attributes."""
