@@ -19,6 +19,7 @@ FILE = "flags.json"
 PARSERS = ("vllm.entrypoints.openai.cli_args", "vllm.entrypoints.common.cli_args")
 """Modules that make the parser, in one release or the other."""
 KINDS: dict[Any, str] = {0: "switch", "+": "list", "*": "list", "?": "optional"}
+PLAIN = (bool, int, float, str)
 OFF = "--no-"
 """Of every switch, and accepted by every release."""
 
@@ -50,9 +51,12 @@ def server_parser() -> argparse.ArgumentParser:
     raise SystemExit(f"no parser in {', '.join(PARSERS)}")
 
 
-def flags_of(parser: argparse.ArgumentParser) -> dict[str, dict[str, str]]:
-    """Return flag -> what follows it, other name -> flag, and name that turns off -> flag."""
-    flags, names, opposites = {}, {}, {}
+def flags_of(parser: argparse.ArgumentParser) -> dict[str, dict[str, Any]]:
+    """Return flag -> what follows it, other name -> flag, name that turns off -> flag, defaults.
+
+    Defaults other than plain values, such as objects with settings, are omitted.
+    """
+    flags, names, opposites, defaults = {}, {}, {}, {}
     for action in parser._actions:  # noqa: SLF001
         spelled = [one for one in action.option_strings if not one.startswith(OFF)]
         if not spelled or action.dest == "help":
@@ -60,12 +64,14 @@ def flags_of(parser: argparse.ArgumentParser) -> dict[str, dict[str, str]]:
         of_argument = "--" + action.dest.replace("_", "-")
         flag = of_argument if of_argument in spelled else spelled[0]
         flags[flag] = KINDS.get(action.nargs, "value")
+        if action.default is None or isinstance(action.default, PLAIN):
+            defaults[flag] = action.default
         for name in spelled:
             if flags[flag] == "switch" and turns_off(action, parser, name):
                 opposites[name] = flag
             elif name != flag:
                 names[name] = flag
-    return {"flags": flags, "names": names, "opposites": opposites}
+    return {"flags": flags, "names": names, "opposites": opposites, "defaults": defaults}
 
 
 def turns_off(action: argparse.Action, parser: argparse.ArgumentParser, name: str) -> bool:

@@ -24,6 +24,8 @@ class Flags:
     """Short form or other name -> flag."""
     opposites: Mapping[str, str]
     """Name that turns a switch off -> the switch; `--no-` works for every switch, too."""
+    defaults: Mapping[str, object]
+    """Flag -> its default, where that is a plain value."""
 
     def named(self, head: str) -> tuple[str, str]:
         """Return the flag that is written, and what follows it; the words themselves if unknown."""
@@ -61,7 +63,9 @@ def _nearest(name: str, release: str) -> tuple[str, ...]:
 @cache
 def _all_flags() -> dict[str, Flags]:
     return {
-        release: Flags(release, table["flags"], table["names"], table["opposites"])
+        release: Flags(
+            release, table["flags"], table["names"], table["opposites"], table["defaults"]
+        )
         for release, table in release_data("flags.json").items()
     }
 
