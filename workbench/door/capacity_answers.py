@@ -11,6 +11,7 @@ from workbench.core.groups.cache_spec import RING_SPEC
 from workbench.core.plan import Plan
 from workbench.core.what_if.answers import answers
 from workbench.core.what_if.reach import longest_fit
+from workbench.views.door.tiles import answer_to
 from workbench.views.units import bytes_text, counted, range_text, short_bytes_text, tokens_text
 
 LARGE_SHARE = 10
@@ -150,6 +151,21 @@ def concurrency_answer(times: float, plan: Plan, length: int) -> str:
     )
 
 
+def _full(plan: Plan, length: int) -> str:
+    """Return what vLLM does when no block is free (`Scheduler.schedule`, 0.23 and 0.33)."""
+    found = answers(plan, length)
+    here = f" Here {answer_to('fits', found)}; others wait." if found.requests else ""
+    return (
+        f"No request fails: those that find no free block wait.{here} If a running request needs "
+        "a block and none is free, vLLM preempts the one that came last, or with "
+        "--scheduling-policy priority the one of the lowest priority: its blocks are freed, and it "
+        "is computed again later, except for what prefix caching still finds. Blocks that no "
+        "request holds are reused, the least recently used first, and what they cached is then "
+        "lost. A request is never longer than the cache: vLLM does not start if one of the max "
+        "model length does not fit."
+    )
+
+
 CAPACITY_ANSWERS: dict[str, Callable[[Plan, int], str]] = {
     "concurrency": _concurrency,
     "groups": _groups,
@@ -158,5 +174,6 @@ CAPACITY_ANSWERS: dict[str, Callable[[Plan, int], str]] = {
     "terms": _terms,
     "token": _token,
     "cache": _cache,
+    "full": _full,
 }
 """Kind of a question -> its answer. Arguments: the plan, and the tokens of the counted requests."""

@@ -10,9 +10,11 @@ from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.choices import tensor_parallel_sizes
 from workbench.core.what_if.outcomes import outcome_of
 from workbench.door.capacity_answers import CAPACITY_ANSWERS, concurrency_answer
+from workbench.door.default_answers import default_answer
 from workbench.interop.questions import Question
 from workbench.scenario import FIELDS
 from workbench.views.backends import backend_record
+from workbench.views.model_fields import layers_text
 from workbench.views.offload.break_even import links_text, loaded_text
 from workbench.views.settings import changes_text, in_labels
 from workbench.views.units import bytes_text, short_bytes_text, tokens_text
@@ -30,23 +32,29 @@ def lab_answer(question: Question, plan: Plan, length_tokens: int) -> str:
 
     length_tokens: of the requests that are counted.
     """
+    if question.default_of:
+        return default_answer(question.default_of, plan)
     if question.concurrency is not None:
         return in_labels(concurrency_answer(question.concurrency, plan, length_tokens))
-    if (at := _step(question, plan)) is not None:
+    if (at := step_of(question, plan)) is not None:
         return f"Step {at + 1} of {len(plan.steps)}: {plan.steps[at]}"
-    kind = question.special or question.topic.lab
     if question.term is not None:
         return ""
     try:
-        if (of_cache := CAPACITY_ANSWERS.get(kind)) is not None:
-            return in_labels(of_cache(plan, length_tokens))
-        answer = ANSWERS.get(kind)
-        return in_labels(answer(question, plan, length_tokens)) if answer else ""
+        return in_labels(_of_kind(question, plan, length_tokens))
     except WorkbenchError as error:  # of the pool: there is none, or it has no such byte
         return in_labels(error.message)
 
 
-def _step(question: Question, plan: Plan) -> int | None:
+def _of_kind(question: Question, plan: Plan, length_tokens: int) -> str:
+    kind = question.special or question.topic.lab
+    if (of_cache := CAPACITY_ANSWERS.get(kind)) is not None:
+        return of_cache(plan, length_tokens)
+    answer = ANSWERS.get(kind)
+    return answer(question, plan, length_tokens) if answer else ""
+
+
+def step_of(question: Question, plan: Plan) -> int | None:
     """Return the step that is named, or that made the number in question."""
     if question.step is not None:
         return question.step - 1 if 0 < question.step <= len(plan.steps) else None
@@ -194,6 +202,7 @@ def _speed(_question: Question, _plan: Plan, _length: int) -> str:
 ANSWERS: dict[str, Callable[[Question, Plan, int], str]] = {
     "Page bytes": _byte,
     "Prefix hits": _hits,
+    "Model fields": lambda _question, plan, _length: layers_text(plan),
     "Backends by TP": _backends,
     "Chunks": _chunks,
     "Offload and transfer": _offload,

@@ -7,21 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from workbench.core.devices import DEVICES
 from workbench.core.plan import Plan
 from workbench.core.what_if.answers import Answers
-from workbench.core.what_if.next_steps import (
-    MOST_DEVICES,
-    NextStep,
-    next_step,
-    next_steps,
-    single_changes,
-)
+from workbench.core.what_if.next_steps import NextStep, next_step, next_steps, single_changes
 from workbench.core.what_if.outcomes import outcome_of
-from workbench.core.what_if.reach import devices_with, machines
 from workbench.door.explanations import CACHING
-from workbench.door.lab_answers import lab_answer
+from workbench.door.lab_answers import lab_answer, step_of
 from workbench.door.labs import LABS
+from workbench.door.reach_answers import LISTED, reach_html
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.questions import Question
 from workbench.interop.understood import Understood
@@ -29,15 +22,13 @@ from workbench.models.load import hybrids_first, is_of_hybrids
 from workbench.scenario import FIELDS
 from workbench.views.door.buttons import button, data_button
 from workbench.views.door.next_cards import SHOWN, gains_and_costs
-from workbench.views.door.tiles import STARTS, answer_to
+from workbench.views.door.tiles import answer_to
 from workbench.views.door.trial import tried_words
 from workbench.views.html import Html, bullets, fold, join, prose, tag
 from workbench.views.settings import changes_text, in_labels
 from workbench.views.units import tokens_text
 
 PASTE = "Paste the start-up log of a server that fails: its fatal line is explained, with a fix."
-LISTED = 7
-"""Candidates that are shown without unfolding."""
 
 
 def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
@@ -59,7 +50,7 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
         tokens = question.block_tokens
         tried = tried_words(tokens, next_step(plan, answers, {"block_size": tokens}))
         parts.append(tag("p", tried))
-    if found.scenes:
+    if found.scenes and not _is_of_step(question, plan):
         parts.append(tag("p", f"A block of {question.block_tokens:,} tokens has:"))
         parts.append(use_buttons(found.scenes, {}))
     if topic.is_of_catalog:
@@ -72,10 +63,16 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
     return join(*parts)
 
 
+def _is_of_step(question: Question, plan: Plan) -> bool:
+    """Return whether the tokens in question are the result of a step, which is then the answer."""
+    at = step_of(question, plan)
+    return at is not None and plan.steps[at].rule.unit == "tokens"
+
+
 def _sentences(question: Question, plan: Plan, answers: Answers) -> Iterator[Html]:
     """Yield the answer of its own, the devices, or the answers of the tiles that it is about."""
     own = lab_answer(question, plan, answers.length_tokens)
-    on_devices = _machines(question, plan)
+    on_devices = reach_html(question, plan, answers.length_tokens)
     yield on_devices
     views = () if own or on_devices else question.views
     yield from (
@@ -106,32 +103,6 @@ def _use(scene: CandidateScenario, known: Mapping[str, Any]) -> Html:
     new = {name: value for name, value in scene.fields.items() if value != before[name]}
     named = filter(None, (new.pop("model", ""), changes_text(new)))
     return data_button(", ".join(named), "use", scene.fields)
-
-
-def _machines(question: Question, plan: Plan) -> Html:
-    """Return the fewest devices on which it starts: of one that is named or set, else of all."""
-    memory, device = question.memory_gb, plan.settings.device
-    if question.special != "devices" and memory is None:
-        return Html()
-    of = device if memory is None else f"device of {memory} GB"
-    found = machines(plan, _devices(memory, device))
-    longest = f"for requests of up to {tokens_text(plan.max_model_len)}"
-    if not found:
-        return tag("p", f"No number of {of or 'any device'} up to {MOST_DEVICES} starts {longest}.")
-    rows = [
-        join(
-            data_button(f"{one.answers.devices} x {one.changes['device']}", "apply", one.changes),
-            join(f" {STARTS[one.answers.starts]}: ", answer_to("fits", one.answers), "."),
-        )
-        for one in found[:LISTED]
-    ]
-    return join(tag("p", f"The fewest that start {longest}:"), bullets(rows))
-
-
-def _devices(memory_gb: int | None, present: str | None) -> Sequence[str]:
-    if memory_gb is not None:
-        return devices_with(memory_gb)
-    return tuple(DEVICES) if present is None else (present,)
 
 
 def _choices(question: Question, plan: Plan, before: Answers) -> Iterator[Html]:

@@ -10,7 +10,13 @@ from workbench.core.devices import DEVICES, SET_BY_DEVICE, device_named
 from workbench.core.errors import ScenarioError
 from workbench.core.ranks import SHORT
 from workbench.core.versions import RULE_SETS
-from workbench.interop.unknown_words import not_known, not_understood, one_of_family, said_twice
+from workbench.interop.unknown_words import (
+    bits_of_weights,
+    not_known,
+    not_understood,
+    one_of_family,
+    said_twice,
+)
 from workbench.models.catalog import catalog_hub_id
 from workbench.models.names import QUANTIZED
 from workbench.models.spoken import letters_of, models_called
@@ -167,6 +173,8 @@ def _dtype(name: str, field: str = "kv_cache_dtype") -> Fields | None:
     found = SHORT_DTYPES.get(name.casefold(), name.casefold())
     if found in FIELDS[field].kind.candidates(RULE_SETS.newest):
         return {field: found}
+    if field == "quantization" and BITS.fullmatch(found):
+        raise bits_of_weights(found)
     if DTYPE_LIKE.fullmatch(found) and field == "kv_cache_dtype":
         FIELDS[field].kind.check(field, found, RULE_SETS.newest)
     return None
@@ -221,6 +229,7 @@ PLATFORM_NAMES = "|".join((*PLATFORMS, *FIELDS["platform"].kind.candidates(RULE_
 METHODS = FIELDS["speculative_method"].kind.candidates(RULE_SETS.newest)
 DRAFTS = rf"({'|'.join(sorted(METHODS, key=len, reverse=True))}) ?(\d{{1,3}})?"
 DTYPE_LIKE = re.compile(r"(?:u?int|nf|q)\d\w*")
+BITS = re.compile(r"u?int\d\w*|q\d\w*|\d-?bits?")
 SHORT_DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
 HOW_MANY = rf"\d{{1,4}}|{'|'.join(NUMBERS)}"
 QUANTIZED_WITH = rf"({QUANTIZED.pattern})(?: quanti[sz]\w+)?"
@@ -236,7 +245,7 @@ SAID: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
     (r"ep|expert parallel", lambda: {"enable_expert_parallel": True}),
     (rf"{KV} (\w+)|(\w+) {KV}", lambda first, last: _dtype(first or last)),
     (
-        r"(?:(?:with|using) )?(\w+) (?:weights|checkpoint)",
+        r"(?:(?:with|using) )?([\w-]+) (?:weights|checkpoint)",
         lambda name: _dtype(name, "quantization"),
     ),
     (r"(?!bf16|fp16)(\w+)", _dtype),

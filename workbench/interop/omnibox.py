@@ -9,14 +9,21 @@ from typing import Any
 from workbench.access.json_text import json_or_word
 from workbench.core.errors import NEAREST, ConfigError, ScenarioError, WorkbenchError
 from workbench.interop.commands.command_line import read_command
-from workbench.interop.comparison import read_comparison
+from workbench.interop.comparison import Compared, read_comparison
 from workbench.interop.description import Description, read_description
 from workbench.interop.exchange import explain_log, from_vllm_command, scenes_with_block
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.logs.explain import has_messages
 from workbench.interop.orders import read_order
-from workbench.interop.questions import ANSWERED, Question, read_question
-from workbench.interop.said import MODEL_FIELD, said_words, words_of
+from workbench.interop.questions import ANSWERED, Question, is_question, read_question
+from workbench.interop.said import (
+    MODEL_FIELD,
+    machine_of,
+    said_words,
+    with_model,
+    with_said,
+    words_of,
+)
 from workbench.interop.settings import read_settings
 from workbench.interop.understood import Understood
 from workbench.interop.unknown_words import not_understood
@@ -33,12 +40,6 @@ MAX_COMMAND = 20_000
 LONGEST_NAME = 4096
 BLOCK_UNIT, LARGEST_BLOCK = 8, 2**16
 """Tokens. Another number in a question is not a block that is worth a search for its models."""
-OF_THE_MACHINE = (
-    *("platform", "device", "compute_capability", "rules", "device_memory_bytes"),
-    *("torch_version", "entry_point"),
-)
-"""Fields of the present scenario that a command line does not contain."""
-
 PASTED_CONFIG = "The pasted config.json"
 HELP = ("", "help", "?")
 WANTED = (
@@ -97,26 +98,30 @@ def _command(text: str, present: Scenario) -> Understood | None:
     command, sign, comment = text.rpartition(" # ")
     if not sign or "\n" in comment:
         command, comment = text, ""
-    if not is_command(command):
+    if is_question(text) or not is_command(command):
         return None
     return _of_command(command, present, read_description(comment) or Description())
 
 
 def _setting(text: str, present: Scenario) -> Understood | None:
     said = Description(read_settings(text))
-    return _described(_with(present, said), said, "Settings of") if said.fields else None
+    return _described(with_said(present, said), said, "Settings of") if said.fields else None
 
 
 def _order(text: str, present: Scenario) -> Understood | None:
     said = read_order(text)
-    return None if said is None else _described(_with_model(present, said), said, "Set:")
+    return None if said is None else _described(with_model(present, said), said, "Set:")
 
 
 def _comparison(text: str, present: Scenario) -> Understood | None:
     found = read_comparison(text)
     if found is None:
         return None
-    first, second = (_with_model(present, one) for one in found)
+    return _compared(found, present)
+
+
+def _compared(found: Compared, present: Scenario) -> Understood:
+    first, second = (with_model(present, one) for one in found)
     before, now = (
         said_words(one, said.fields, said) for one, said in zip((first, second), found, strict=True)
     )
@@ -134,7 +139,9 @@ def _question(text: str, present: Scenario, *, loosely: bool = False) -> Underst
     found = read_question(text, loosely=loosely)
     if found is None:
         return None
-    scenario = _with(present, found.said)
+    if found.other is not None:
+        return _compared(Compared(found.said, found.other), present)
+    scenario = with_said(present, found.said)
     said = found.said.fields
     # of another model or machine, what stays is easily overlooked
     words = (
@@ -165,30 +172,20 @@ def _with_block(found: Question, present: Scenario) -> tuple[CandidateScenario, 
     return scenes_with_block(tokens, found.padding, found.said.fields.get(MODEL_FIELD))
 
 
-def _with(present: Scenario, said: Description) -> Scenario:
-    """Return the present scenario with what is said."""
-    return Scenario(**said.instead_of(present, FIELDS))
-
-
-def _with_model(present: Scenario, said: Description) -> Scenario:
-    """Return what is said, of the present scenario or, for another model, of its machine."""
-    if said.fields.get(MODEL_FIELD, present.model) == present.model:
-        return _with(present, said)
-    return Scenario(**_machine(present, said))
-
-
 def _word(text: str, present: Scenario) -> Understood | None:
     if len(text.split()) > 1 or "," in text or len(text) > LONGEST_NAME:
         return None
     try:
         return _of_model(text, present, "model")
-    except ConfigError:
+    except ConfigError as error:
         described = read_description(text)
         if described is None or described.fields == {MODEL_FIELD: text}:
             if question := _question(text, present, loosely=True):
                 return question
-            raise
-    return _described(_with(present, described), described, "Taken for")
+            if error.code != "unknown_model" or error.operands.get(NEAREST):
+                raise
+            raise ConfigError(error.code, f"{error.message} {ANSWERED}", field="model") from None
+    return _described(with_said(present, described), described, "Taken for")
 
 
 def _description(text: str, present: Scenario) -> Understood | None:
@@ -202,7 +199,7 @@ def _description(text: str, present: Scenario) -> Understood | None:
         raise
     if described is None:
         return None
-    return _described(_with_model(present, described), described, "A description of")
+    return _described(with_model(present, described), described, "A description of")
 
 
 def _described(scenario: Scenario, said: Description, lead: str) -> Understood:
@@ -236,13 +233,8 @@ def _of_model(model: str | Mapping[str, Any], present: Scenario, kind: str) -> U
     return Understood(kind=kind, scenario=scenario, message=message, notes=found.notes)
 
 
-def _machine(present: Scenario, said: Description) -> dict[str, Any]:
-    """Return the model and the machine of the present scenario, and what is said instead."""
-    return said.instead_of(present, ("model", *OF_THE_MACHINE))
-
-
 def _of_command(text: str, present: Scenario, said: Description) -> Understood:
-    found = from_vllm_command(text, **_machine(present, said))
+    found = from_vllm_command(text, **machine_of(present, said))
     lead = "" if MODEL_FIELD in found.fields else " without a model, so of"
     fields = found.fields | said.fields.keys()
     words = words_of(found.scenario, fields, said)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from workbench.core.errors import ScenarioError
 from workbench.interop.description import Description, read_description
@@ -16,6 +17,8 @@ ORDER = re.compile(
 )
 
 
+TO = re.compile(r"\s+(?:to|=)\s+(?=\S+$)")
+"""Before the value: "set gpu memory utilization to 0.95"."""
 FOLLOWS = re.compile(r"and|what about|how about|but|then", re.IGNORECASE)
 """Beginnings after which a question mark may follow: "and with TP 8?"."""
 
@@ -28,9 +31,19 @@ def read_order(text: str) -> Description | None:
     found = ORDER.fullmatch(text)
     if found is None or "block" in text or (found["asks"] and not FOLLOWS.match(text)):
         return None
-    what = f"no {found['what']}" if found["no"] else found["what"]
+    what = TO.sub(" ", found["what"].removeprefix("the "))
     try:
-        fields = read_settings(what)
+        if found["no"]:
+            fields = _switched(f"disable {what} on") or _switched(f"{what} off")
+            what = f"no {what}"
+        else:
+            fields = read_settings(what) or _switched(f"{what} on")
         return Description(fields) if fields else read_description(what)
     except ScenarioError:
         return None
+
+
+def _switched(text: str) -> dict[str, Any]:
+    """Return the switch that is set; nothing for a field that takes another value."""
+    found = read_settings(text)
+    return found if all(isinstance(value, bool) for value in found.values()) else {}

@@ -6,15 +6,18 @@ Words lead to an answer that the workbench has; nothing is generated.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.core.versions import RULE_SETS
-from workbench.interop.description import FAMILY, Description, read_words
+from workbench.interop.defaults import default_named
+from workbench.interop.description import FAMILY, Description
 from workbench.interop.glossary import Term, defined
 from workbench.interop.logs.messages import MESSAGES
+from workbench.interop.sentences import alternatives, said_in
 from workbench.interop.topics import (
+    ANY_MEMORY,
     BYTE,
     BYTES,
     CAPACITY,
@@ -46,27 +49,18 @@ from workbench.sweeps.language import LABELS
 
 ASKS = re.compile(
     r"(?:(?:and|but|so|ok|hi|hello|please)\b[ ,]*)?(?:why|what|which|how|where|when|who|will|would|"
-    r"does|do|did|is|are|am|can|could|should|shall|may|must|has|have|explain|show me|compare|"
-    r"list|models?|supported|smallest|shortest|largest|longest|most|fewest|best|minimum|maximum|"
+    r"give me|does|do|did|is|are|am|can|could|should|shall|may|must|has|have|explain|show me|"
+    r"compare|list|models?|supported|smallest|shortest|largest|longest|most|fewest|best|minimum|maximum|"
     r"cheapest|biggest)\b.*|.*\?|"
     r".{3,99}[,.;] (?:why|what|how|will|does|can|should)\b.*",
     re.IGNORECASE,
 )
 NO_QUESTION = re.compile(r"[\n{}=/]|:(?! )|.{161}|[a-z](?:Error|Exception): ")
 """In a log, a link, a path or a command; a colon in a sentence has a space after it."""
-DEVICE = re.compile(
-    r"(?:[RG]TX|TPU|Gaudi|Radeon|Quadro|Arc)[ -]?(?:[A-Z]{1,3}[ -]?)?\w*\d\w*|MI\d{2,3}\w?|"
-    r"\b[A-Z]\d{3}\b|\bT4\b"
-)
-"""Words that look like the name of a device."""
 FLAG = re.compile(r"(?<!\S)--(?!block-size)([a-z][a-z-]*)")
 """A flag of vLLM inside a sentence: its words are those of a question."""
-NAME = re.compile(r"[a-z]\w*-[\w.-]*\d[\w.-]*", re.IGNORECASE)
-"""A word that looks like the name of a model, such as whisper-large-v3."""
 QUOTED = 16
 """Characters of a line of a log by which it is known in a sentence."""
-LONGEST_PHRASE = 4
-"""Words of a device or a model."""
 
 
 QUESTIONS = (
@@ -86,6 +80,8 @@ class Question:
 
     topic: Topic
     said: Description = field(default_factory=Description)
+    other: Description | None = None
+    """What is said instead, where two values of one field are: both are compared."""
     choices: tuple[str, ...] = ()
     """Fields whose changes are weighed against each other."""
     weighed: Mapping[str, Any] = field(default_factory=dict)
@@ -102,6 +98,8 @@ class Question:
     """The backend that is named."""
     releases: tuple[str, ...] = ()
     """The versions of vLLM in question: those that it names, else the newest."""
+    default_of: str = ""
+    """The field or the flag whose default is in question."""
     special: str = ""
     """The kind of a question that has an answer of its own; empty: the tiles answer it."""
     memory_gb: int | None = None
@@ -122,6 +120,8 @@ class Question:
         """Return what it is about, where that is not the scenario; else nothing."""
         if self.term is not None:
             return f"The meaning of {self.term.word}."
+        if self.special == "models":
+            return "Models of the catalog that a machine has room for."
         return "The models that can be chosen by name." if self.topic.is_of_catalog else ""
 
 
@@ -132,6 +132,7 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
     """
     if NO_QUESTION.search(text) or not (loosely or ASKS.fullmatch(text)):
         return None
+    default_of = default_named(text)
     text = FLAG.sub(lambda flag: flag[1].replace("-", " "), text)
     topics = [one for one in TOPICS if _has(one.words, text)]
     topic = next(iter(topics), None)
@@ -139,21 +140,34 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
         return Question(Topic(""), term=line)
     if (term := defined(text)) and not (topic and topic.is_of_catalog):
         return Question(topic if topic and not term.lab else Topic("", lab=term.lab), term=term)
-    if topic is None:
-        return None
-    fields, unknown = _said(text)
+    if default_of:
+        return _of_topics(text, [Topic("")], default_of)
+    return _of_topics(text, topics) if topics else None
+
+
+def _of_topics(text: str, topics: Sequence[Topic], default_of: str = "") -> Question:
+    """Return the question about the first of some topics. Errors: ScenarioError."""
+    topic = topics[0]
+    phrases, unknown = said_in(text)
+    special = _special(text) if topic.view == "fits" or topic.lab == CAPACITY else ""
+    is_tried = any(one.view == "what_if" for one in topics)
+    choices = _choices(text) if is_tried else ()
+    listed = {*choices, *(("rules",) if topic == VERSIONS else ())}
+    fields, other = alternatives(phrases, listed)
+    if special == "transfer" or (topic == VERSIONS and "rules" in fields):
+        other = {}  # of both engines; both versions
     if (family := fields.pop(FAMILY, None)) is not None and "model" not in fields:
         raise one_of_family(family)
     if unknown:
         raise not_known(unknown)
+    if other:
+        return Question(topic, said=Description(fields, _length(text)), other=Description(other))
     weighs = topic.view == "what_if"
     weighed = {name: value for name, value in fields.items() if weighs and name in WEIGHED}
     fields = {name: value for name, value in fields.items() if name not in weighed}
     if topic == VERSIONS:
         fields.pop("rules", None)
     said = Description(fields, None if topic == WHY else _length(text))
-    is_tried = any(one.view == "what_if" for one in topics)
-    choices = _choices(text) if is_tried else ()
     numbers = [int(one.replace(",", "")) for one in re.findall(NUMBER, text) if topic == WHY]
     sizes = [one for one in numbers if one not in said.fields.values()]
     tokens = sizes[0] if sizes else None
@@ -168,8 +182,9 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
         is_wanted=is_wanted,
         backend=_backend(text),
         releases=_releases(text) if topic == VERSIONS else (),
-        special=_special(text) if topic.view == "fits" or topic.lab == CAPACITY else "",
-        memory_gb=_number(MEMORY, text)
+        default_of=default_of,
+        special=special,
+        memory_gb=_number(ANY_MEMORY if special == "models" else MEMORY, text)
         if topic.view == "fits" and "device" not in fields
         else None,
         goal=_goal(topic, text),
@@ -178,6 +193,11 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
         concurrency=_decimal(CONCURRENCY, text),
         views=tuple(dict.fromkeys(one.view for one in topics if one.view)),
     )
+
+
+def is_question(text: str) -> bool:
+    """Return whether a line asks for something, and has neither a flag nor a path in it."""
+    return bool(ASKS.fullmatch(text)) and not NO_QUESTION.search(text) and "--" not in text
 
 
 def _goal(topic: Topic, text: str) -> str:
@@ -243,19 +263,3 @@ def _length(text: str) -> int | None:
     found = LENGTH.search(text)
     tokens = integer_value("".join(found.groups("")).replace(",", "")) if found else None
     return tokens if isinstance(tokens, int) else None
-
-
-def _said(text: str) -> tuple[dict[str, Any], str]:
-    """Return the devices, the model and the version that the words name, and an unknown name."""
-    words = re.findall(r"[\w./-]*\w", text)
-    fields: dict[str, Any] = {}
-    for count in range(LONGEST_PHRASE, 0, -1):  # what a longer phrase says, no shorter one does
-        for start in range(len(words) - count + 1):
-            phrase = words[start : start + count]
-            if all(phrase) and (found := read_words(" ".join(phrase))):
-                fields = {**found, **fields}
-                words[start : start + count] = [""] * count
-    unknown = [] if "model" in fields else [one for one in words if NAME.fullmatch(one)]
-    if "device" not in fields and (device := DEVICE.search(text)):
-        unknown.append(device[0])
-    return fields, unknown[0] if unknown else ""

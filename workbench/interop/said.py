@@ -1,4 +1,4 @@
-"""What a text said of a scenario, and what stays as it was, in words."""
+"""What a text said of a scenario, and what stays as it was: the new scenario, and in words."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from workbench.views.units import tokens_text
 
 MODEL_FIELD = "model"
 """A config.json does not have it, a scenario always does."""
+OF_THE_MACHINE = (
+    *("platform", "device", "compute_capability", "rules", "device_memory_bytes"),
+    *("torch_version", "entry_point"),
+)
+"""Fields of the present scenario that a command line does not contain."""
 
 
 def words_of(
@@ -47,3 +52,20 @@ def set_fields(scenario: Scenario) -> dict[str, Any]:
     omitted = {MODEL_FIELD} if scenario.device is None else {MODEL_FIELD, "platform"}
     values = ((one, getattr(scenario, one)) for one in FIELDS if one not in omitted)
     return {one: value for one, value in values if value != FIELDS[one].default}
+
+
+def with_said(present: Scenario, said: Description) -> Scenario:
+    """Return the present scenario with what is said."""
+    return Scenario(**said.instead_of(present, FIELDS))
+
+
+def with_model(present: Scenario, said: Description) -> Scenario:
+    """Return what is said, of the present scenario or, for another model, of its machine."""
+    if said.fields.get(MODEL_FIELD, present.model) == present.model:
+        return with_said(present, said)
+    return Scenario(**machine_of(present, said))
+
+
+def machine_of(present: Scenario, said: Description) -> dict[str, Any]:
+    """Return the model and the machine of the present scenario, and what is said instead."""
+    return said.instead_of(present, ("model", *OF_THE_MACHINE))

@@ -28,6 +28,20 @@ MODELS = (
     r"ported|known|available)|supported models"
 )
 """Words for all models of the catalog, and not for the present one."""
+CAPACITY = "Groups and capacity"
+OF_MACHINES = (
+    r"(?:biggest|largest|best|strongest) (?:[\w-]+ )?(?:models?|llms?)\b|"
+    r"(?:which|what) (?:[\w-]+ )?(?:models?|llms?) (?:[\w-]+ ){0,3}"
+    r"(?:fits?|runs?|starts?|serve|host|load)|"
+    r"what (?:can|could|should) (?:i|we) (?:run|serve|host|fit|load)"
+)
+"""Words for models that a machine has room for."""
+FULL = (
+    r"preempt\w*|evict\w*|(?:run|runs|ran|running|am|is) out of (?:[\w-]+ ){0,2}(?:cache|blocks?)|"
+    r"(?:cache|pool|blocks?) (?:is|are|gets?|becomes?|runs?) (?:\w+ )?(?:full|exhausted|used|out)|"
+    r"full kv[ -]?cache|cache (?:is |usage:? )(?:at )?\d+(?:\.\d)? ?%|longer than .*cache"
+)
+"""Words for a cache that has no free block."""
 BYTE = r"bytes? (?:number |no\.? ?)?(\d[\d,]*)"
 NUMBER = r"(?<![\w.,])\d[\d,]{1,11}\b"
 CONCURRENCY = re.compile(
@@ -54,7 +68,6 @@ VERSIONS = Topic(
     "versions",
     "Versions",
 )
-CAPACITY = "Groups and capacity"
 NAMES = (words for words, name in LABELS.items() if not words.isalpha() and name != "block_size")
 USERS = r"users?|people|persons?|clients?|sessions?|conversations?"
 OF_REQUESTS = (
@@ -68,13 +81,16 @@ FIELD_NAMES = "|".join(map(re.escape, sorted(NAMES, key=len, reverse=True)))
 """Names of several words: single ones are in other sentences, too, and blocks have a topic."""
 TRANSFER = r"transfer\w*|disaggregat\w*|prefill\w* .*\bdecod\w*|decod\w* .*\bprefill\w*"
 SIZE_OF_CACHE = (
-    r"(?:size|left|leave\w*|remain\w*|room|space|memory) (?:[\w']+ ){0,3}cache|cache size"
+    r"(?:size|left|leave\w*|remain\w*|room|space|memory) (?:[\w']+ ){0,3}cache|cache size|"
+    r"tokens? (?:\w+ ){0,2}(?:fits?|in|into) (?:[\w-]+ ){0,3}cache"
 )
 """Words for how large the cache is, rather than for what it holds again."""
 STEPS = Topic(r"(?:all|which|show|the|explain) (?:the )?steps?|step \d+", "why")
 STEP = r"\bstep (\d{1,3})\b"
 TOPICS = (
     Topic(MODELS, is_of_catalog=True),
+    Topic(OF_MACHINES, "fits"),
+    Topic(FULL, "fits", CAPACITY),
     STEPS,
     Topic(r"block tables?|slot mappings?", "", "Block tables"),
     Topic(
@@ -117,7 +133,7 @@ TOPICS = (
         r"or|vs|versus|better|best|improve|instead|faster|cheaper|worth|costs?|eats?|hurts?|"
         r"affects?|impacts?|benefits?|brings?|"
         r"gains?|saves?|helps?|"
-        r"difference between",
+        r"difference between|(?:do|does|will|would|can|could) .*(?:chang|influenc|enlarg|rais)\w+",
         "what_if",
         "Sweeps",
     ),
@@ -151,6 +167,8 @@ LENGTH = re.compile(
 OF_LENGTH = r"context|length|model len\w*|prompts?|requests?"
 NOT_DEVICES = r"requests|prompts|tokens|users|blocks|bytes|layers"
 SPECIAL = {
+    "models": OF_MACHINES,
+    "full": FULL,
     "terms": r"(?:size|memory|bytes|gib|gb|(?:how|what) (?:is|are|big|large|much|many)) .*"
     rf"(?:{TERMS})|(?:{TERMS}) (?:takes?|uses?|needs?|size|memory|bytes|per (?:gpu|rank|device))|"
     rf"^(?:{TERMS})\W*$",
@@ -175,9 +193,12 @@ SMALLER = r"(?:smaller|shrink|reduce|lower|shorten) .*blocks?|blocks? .*(?:small
 """Words for a smaller block, which other padding does not need."""
 MEMORY = r"(?<![\w.])(\d{1,3}) ?(?:gb|gib|g)\b(?= .*\b(?:gpus?|cards?|vram|devices?)\b)"
 """The memory of a device that is named by nothing else: "a 24GB GPU"."""
+ANY_MEMORY = r"(?<![\w.])(\d{1,3}) ?(?:gb|gib)\b"
+"""The same, where nothing else can have it: "what can I run on 24 GB?"."""
 IMPROVES = (
     r"reduc\w+|lower|remove|get rid|eliminate|minimi[sz]e|less|smaller|avoid|shrink|more|"
-    r"increas\w+|improv\w+|raise|higher|shorten|make it|won't|doesn't|why not"
+    r"increas\w+|improv\w+|raise|higher|shorten|make it|won't|doesn't|why not|prevent|stop|"
+    r"what (?:can|could|should|do) (?:i|we) do"
 )
 """Words for a goal: what changes serve it?"""
 GOALS = {"fits": "requests", "hits": "hits", "why": "padding", "start": "starts"}
@@ -190,6 +211,7 @@ CHOICES = {
     "enable_prefix_caching": r"caching|prefix",
     "mamba_cache_mode": r"align|modes?",
     "max_num_batched_tokens": r"budget|batch\w*",
+    "disable_hybrid_kv_cache_manager": r"hybrid (?:kv[ -]?cache[ -]?)?manager|hma",
 }
 """Field -> words for a change of it, in a question about what is better."""
 WEIGHED = frozenset({"kv_cache_dtype", "num_speculative_tokens", "speculative_method"})

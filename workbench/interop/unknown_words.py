@@ -10,6 +10,8 @@ from workbench.models.spoken import models_called
 from workbench.scenario import FIELDS
 
 EXAMPLE = "Qwen3-Next-80B, 4 x H100, fp8 KV, MTP 1, prefix caching, 32K"
+METHODS = ("awq", "gptq", "bitsandbytes")
+"""Methods with 4 bits that most checkpoints have."""
 LISTED = 4
 """Models that a message names."""
 
@@ -55,6 +57,15 @@ def said_twice(name: str, first: object, last: object) -> ScenarioError:
         f"them, write: {first} or {last}?"
     )
     return ScenarioError("said_twice", message, field=name)
+
+
+def bits_of_weights(bits: str) -> ScenarioError:
+    """Return the error for weights of which only the bits are said, such as int4."""
+    message = (
+        f"{shown(bits)} does not say how the weights are quantized. Expected the method, for "
+        f"example {', '.join(METHODS)}, or a model whose checkpoint is quantized."
+    )
+    return ScenarioError("unknown_name", message, operands={PHRASE: bits, NEAREST: METHODS})
 
 
 def _nearest(words: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from workbench.core.model import SSM
 from workbench.core.plan import Plan
 from workbench.views.html import code, document, note, table, tag
 from workbench.views.units import counted
@@ -23,6 +24,16 @@ def model_fields_html(plan: Plan) -> str:
         tag("h4", "Layers with a cache"),
         table(("kind", "layers", "numbers"), _kinds(plan)),
     )
+
+
+def layers_text(plan: Plan) -> str:
+    """Return how many layers of each kind the model has, and the heads of the attention."""
+    state = f": {plan.model.state.kind}" if plan.model.state else ""
+    named = {SSM: f"{SSM}{state}"}
+    kinds = ", ".join(f"{count} ({named.get(kind, kind)})" for kind, count, _ in _kinds(plan))
+    heads, size = plan.num_kv_heads_per_rank, plan.head_size
+    each = f" {counted(heads, 'KV head')} of {size} elements on each rank." if heads else ""
+    return f"Layers with a cache: {kinds}.{each}"
 
 
 def _kinds(plan: Plan) -> Iterable[tuple[str, str, str]]:

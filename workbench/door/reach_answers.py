@@ -1,0 +1,136 @@
+"""Which devices a model starts on, and which models fit a device: answers with a button each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from workbench.core.capacity.memory_estimate import weights_of
+from workbench.core.devices import DEVICES
+from workbench.core.plan import Plan
+from workbench.core.ranks import gpus_of
+from workbench.core.what_if.answers import Answers, answers
+from workbench.core.what_if.next_steps import MOST_DEVICES
+from workbench.core.what_if.outcomes import outcome_of
+from workbench.core.what_if.reach import devices_with, machines
+from workbench.interop.questions import Question
+from workbench.models import catalog_names, load_model
+from workbench.scenario import FIELDS
+from workbench.scenario.fields import Settings
+from workbench.views.door.buttons import data_button
+from workbench.views.door.tiles import STARTS, answer_to
+from workbench.views.html import Html, bullets, fold, join, tag
+from workbench.views.settings import changes_text
+from workbench.views.units import short_bytes_text, tokens_text
+
+LISTED = 7
+"""Candidates that are shown without unfolding."""
+STARTING = ("yes", "perhaps")
+
+
+class Fitting(NamedTuple):
+    """A model of the catalog that starts on a machine."""
+
+    weights_bytes: int
+    """On each GPU."""
+    changes: Mapping[str, Any]
+    """The model, and the length of its requests where all that it allows do not fit."""
+    answers: Answers
+
+
+def reach_html(question: Question, plan: Plan, length_tokens: int) -> Html:
+    """Return devices or models for a question about them; nothing for another one."""
+    if question.special == "models":
+        return _models(question, plan, length_tokens)
+    if question.special == "devices" or question.memory_gb is not None:
+        return _machines(question, plan)
+    return Html()
+
+
+def _machines(question: Question, plan: Plan) -> Html:
+    """Return the fewest devices on which it starts: of one that is named or set, else of all."""
+    memory, device = question.memory_gb, plan.settings.device
+    of = device if memory is None else f"device of {memory} GB"
+    found = machines(plan, _devices(memory, device))
+    longest = f"for requests of up to {tokens_text(plan.max_model_len)}"
+    if not found:
+        return tag("p", f"No number of {of or 'any device'} up to {MOST_DEVICES} starts {longest}.")
+    rows = [
+        join(
+            data_button(f"{one.answers.devices} x {one.changes['device']}", "apply", one.changes),
+            join(f" {STARTS[one.answers.starts]}: ", answer_to("fits", one.answers), "."),
+        )
+        for one in found[:LISTED]
+    ]
+    return join(tag("p", f"The fewest that start {longest}:"), bullets(rows))
+
+
+def _devices(memory_gb: int | None, present: str | None) -> Sequence[str]:
+    if memory_gb is not None:
+        return devices_with(memory_gb)
+    return tuple(DEVICES) if present is None else (present,)
+
+
+def _models(question: Question, plan: Plan, length: int) -> Html:
+    """Return the largest models of the catalog that start on the machine, the largest first."""
+    settings = plan.settings
+    if question.memory_gb is not None:
+        named = devices_with(question.memory_gb)
+        if not named:
+            return tag("p", f"No known device has {question.memory_gb} GB.")
+        least = min(named, key=lambda name: DEVICES[name].memory_bytes)
+        settings = replace(settings, device=least, platform=DEVICES[least].platform)
+    if settings.device is None:
+        return tag("p", "Largest models: for which device? Name one, such as 2 x H100.")
+    found = _fitting(_without_model(settings), length)
+    machine = f"{gpus_of(settings)} x {settings.device}"
+    if not found:
+        return tag("p", f"No model of the catalog starts on {machine}.")
+    many = f"{len(found)} of {len(catalog_names())} models of the catalog start on {machine} with"
+    by = (
+        f"{many} a request of {tokens_text(length)}; the largest first, by the weights on each GPU:"
+    )
+    rows = [_row(one, settings) for one in found]
+    more = fold(f"{len(rows) - LISTED} more", bullets(rows[LISTED:])) if rows[LISTED:] else ""
+    return join(tag("p", by), bullets(rows[:LISTED]), more)
+
+
+def _row(one: Fitting, settings: Settings) -> Html:
+    on = {"device": settings.device, "platform": settings.platform}
+    changes = {**on, **one.changes}
+    limit = {name: value for name, value in one.changes.items() if name != "model"}
+    needs = f" with {changes_text(limit)}" if limit else ""
+    return join(
+        data_button(str(one.changes["model"]), "apply", changes),
+        f" {short_bytes_text(one.weights_bytes)}{needs}, {STARTS[one.answers.starts]}: ",
+        answer_to("fits", one.answers),
+        ".",
+    )
+
+
+def _without_model(settings: Settings) -> Settings:
+    """Return the settings without what was measured or named for one model."""
+    of_model = {name: one.default for name, one in FIELDS.items() if one.of_model}
+    return replace(settings, max_model_len=None, backend=None, block_size=None, **of_model)
+
+
+@lru_cache(maxsize=8)
+def _fitting(settings: Settings, length: int) -> tuple[Fitting, ...]:
+    found = (one for name in catalog_names() for one in _with_model(name, settings, length))
+    return tuple(sorted(found, key=lambda one: -one.weights_bytes))
+
+
+def _with_model(name: str, settings: Settings, length: int) -> Iterator[Fitting]:
+    """Yield the model if it starts as it is, else with requests of this length at most."""
+    model = load_model(name)
+    for limit in ({}, {"max_model_len": length}):
+        plan = outcome_of(model, settings, trace=False, **limit).plan
+        weights = None if plan is None else weights_of(plan)
+        if plan is None or weights is None or plan.max_model_len < length:
+            return
+        seen = answers(plan, length)
+        if seen.starts in STARTING:
+            yield Fitting(weights, {"model": name, **limit}, seen)
+            return

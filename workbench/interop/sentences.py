@@ -1,0 +1,57 @@
+"""What a sentence names: devices, models, ranks, versions; which of them are alternatives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from workbench.interop.description import read_words
+from workbench.interop.unknown_words import said_twice
+
+DEVICE = re.compile(
+    r"(?:[RG]TX|TPU|Gaudi|Radeon|Quadro|Arc)[ -]?(?:[A-Z]{1,3}[ -]?)?\w*\d\w*|MI\d{2,3}\w?|"
+    r"\b[A-Z]\d{3}\b|\bT4\b"
+)
+"""Words that look like the name of a device."""
+NAME = re.compile(r"[a-z]\w*-[\w.-]*\d[\w.-]*", re.IGNORECASE)
+"""A word that looks like the name of a model, such as whisper-large-v3."""
+LONGEST_PHRASE = 4
+"""Words of a device or a model."""
+
+
+def said_in(text: str) -> tuple[list[dict[str, Any]], str]:
+    """Return what the words name in turn, devices, models, ranks, versions, and an unknown name."""
+    words = re.findall(r"[\w./-]*\w", text)
+    found: dict[int, dict[str, Any]] = {}
+    for count in range(LONGEST_PHRASE, 0, -1):  # what a longer phrase says, no shorter one does
+        for start in range(len(words) - count + 1):
+            phrase = words[start : start + count]
+            if all(phrase) and (fields := read_words(" ".join(phrase))):
+                found[start] = fields
+                words[start : start + count] = [""] * count
+    named = {name for fields in found.values() for name in fields}
+    unknown = [] if "model" in named else [one for one in words if NAME.fullmatch(one)]
+    if "device" not in named and (device := DEVICE.search(text)):
+        unknown.append(device[0])
+    return [found[start] for start in sorted(found)], unknown[0] if unknown else ""
+
+
+def alternatives(
+    phrases: Sequence[dict[str, Any]], listed: Collection[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fields that are said first, and those that are said instead; none of one only.
+
+    listed: fields of which more values may be said. Errors: ScenarioError for others.
+    """
+    fields = {name: value for one in reversed(phrases) for name, value in one.items()}
+    others: list[dict[str, Any]] = []
+    for one in phrases:
+        if any(fields[name] != value for name, value in one.items()) and one not in others:
+            others.append(one)
+    if len(others) < 2:
+        return fields, fields | others[0] if others else {}
+    for name, value in ((name, value) for one in others for name, value in one.items()):
+        if value != fields[name] and name not in listed:
+            raise said_twice(name, fields[name], value)
+    return fields, {}
