@@ -63,6 +63,8 @@ class Part(NamedTuple):
     """A key of `RuleSet.weight_copies`."""
     repeated: str = ""
     """What `Split.repeated` calls it, if ranks may have it whole."""
+    evenly: int = 0
+    """A rank has it whole where this number is not a multiple of the ranks."""
     least: int = 0
     """Of the divided size, what the ranks of one engine have at least, each a share of experts."""
     runs_padded: bool = False
@@ -72,7 +74,8 @@ class Part(NamedTuple):
         """Return among how many ranks it is divided."""
         if self.experts > 1:
             return 1 if split.keeps_experts else split.of_experts
-        return 1 if self.repeated in split.repeated else split.ranks
+        is_whole = self.repeated in split.repeated or self.evenly % split.ranks
+        return 1 if is_whole else split.ranks
 
     def fits(self, split: Split) -> bool:
         """Return whether so many ranks can divide it: evenly, or with copies of whole units."""

@@ -72,7 +72,7 @@ class Moe:
                 for kind, dtype in self.correction_kinds
             ]
         shared = config.size(*self.shared, default=0) if self.shared else 0
-        if self.shared_gate and (shared or config.model.model_type == "qwen2_moe"):
+        if self.shared_gate and (shared or config.kind == "qwen2_moe"):
             parts.append(whole(f"{name}.shared_expert_gate", 1, inputs=config.hidden))
         if shared:
             size = shared if self.shared_gate else shared * inner
@@ -244,7 +244,7 @@ TIED = frozenset(
         *("gemma", "gemma2", "gemma3", "gemma3_text", "gemma4", "gemma4_text", "plamo2"),
         *("cohere", "cohere2", "cohere2_moe", "mpt", "smollm3", "starcoder2"),
         *("ernie4_5", "ernie4_5_moe", "lfm2", "lfm2_moe", "mamba", "falcon_mamba", "zamba2"),
-        *("bloom", "falcon", "gpt2", "minicpm3", "opt", "whisper"),
+        *("bloom", "falcon", "gpt2", "gpt_bigcode", "minicpm3", "opt", "whisper"),
     }
 )
 """model_types whose configuration class ties the two vocabularies if config.json does not say."""

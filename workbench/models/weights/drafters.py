@@ -45,7 +45,7 @@ JOINTS = {
 
 def _after(config: Config) -> Drafted:
     """Return layers like the last ones of the model, each with a projection."""
-    kind = config.fields.model_type or config.model.model_type
+    kind = config.kind
     layer = OWN_LAYERS[kind] if kind in OWN_LAYERS else DECODERS[kind].layer
     own = [*JOINTS.get(kind, _joint)(config), *norms(config, 3)]
     return Drafted(

@@ -60,7 +60,7 @@ def _lfm2(config: Config, number: int) -> list[Part]:
         return [*mixer, *parts, *norms(config, 2)]
     # Lfm2Config has the older name and these defaults, that of the mixture of experts has none.
     inner = config.size("block_ff_dim", "intermediate_size")
-    if config.flag("block_auto_adjust_ff_dim", default=config.model.model_type == "lfm2"):
+    if config.flag("block_auto_adjust_ff_dim", default=config.kind == "lfm2"):
         multiple = config.size("block_multiple_of", default=256)
         share = config.raw("block_ffn_dim_multiplier", 1)
         inner = multiple * ceil(int(share * int(2 * inner / 3)) / multiple)
@@ -226,7 +226,7 @@ def _minimax(config: Config, number: int) -> list[Part]:
         mixer = attention(config)
     else:
         mixer = [
-            column("self_attn.qkv_proj", wide, wide, wide, inputs=hidden),
+            column("self_attn.qkv_proj", 3 * wide, inputs=hidden),
             column("self_attn.output_gate", wide, inputs=hidden),
             row("self_attn.out_proj", wide, hidden),
             cut("self_attn.norm", wide),
@@ -288,7 +288,7 @@ HYBRIDS: dict[str, Block] = {
 WITHOUT_POSITIONS = frozenset(
     {
         *("jamba", "nemotron_h", "kimi_linear", "whisper"),
-        *("bloom", "gpt2", "opt"),
+        *("bloom", "gpt2", "gpt_bigcode", "opt"),
     }
 )
 """model_types whose attention has no rotary embedding."""

@@ -4,7 +4,7 @@ Source: `clip.py`, `siglip.py`, `qwen2_vl.py` and the classes of whole models in
 `model_executor/models`, 0.23 and 0.33.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from workbench.core.weights import WHOLE, Part
@@ -14,23 +14,63 @@ from workbench.models.weights.parts import Config, Sizes, column, row, whole
 CLIP, SIGLIP = "clip_vision_model", "siglip_vision_model"
 PROJECTOR = "multi_modal_projector"
 OF_ENCODER = ("self_attn.qkv_proj", "self_attn.out_proj", "mlp.fc1", "mlp.fc2")
+BLOCKS, QWEN = "visual.blocks", ("attn.qkv", "attn.proj", "mlp.gate_up_proj", "mlp.down_proj")
+GATED: dict[str, Any] = {"gated": True, "norm_bias": False}
+"""Of layers as Qwen2.5-VL's."""
 Tower = Callable[[Config, Sizes], list[Part]]
 
 
-def blocks(
-    count: int, width: int, inner: int, heads: int, place: str, names: tuple[str, ...] = OF_ENCODER
-) -> list[Part]:
-    """Return layers of two norms, attention of all heads and an MLP without a gate.
+def inside(config: Config, key: str) -> Mapping[str, Any]:
+    """Return an object of the whole file, or of what thinks in a model that also speaks."""
+    holders = (config.fields.top, config.fields.top.get("thinker_config"))
+    found = (one[key] for one in holders if isinstance(one, Mapping) and key in one)
+    return next((one for one in found if isinstance(one, Mapping)), {})
 
-    place, names: of the first layer and of its four linear ones. All have biases.
+
+def sizes_of(config: Config, key: str) -> Sizes:
+    """Return what reads integers of an object in the file."""
+    found = inside(config, key)
+
+    def size(name: str, default: int) -> int:
+        value = found.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise config.fields.wrong(f"{key}/{name}", value, "an integer")
+        return value
+
+    return size
+
+
+def blocks(
+    count: int,
+    width: int,
+    inner: int,
+    heads: int,
+    place: str,
+    names: Sequence[str] = OF_ENCODER,
+    *,
+    each: int = 0,
+    gated: bool = False,
+    bias: bool = True,
+    norm_bias: bool = True,
+    **more: Any,
+) -> list[Part]:
+    """Return layers of two norms, attention of all heads and an MLP.
+
+    place, names: of the first layer and of its four linear ones, as vLLM calls them: checkpoints
+    exclude them by these names. each: elements of a head, where they are not as wide together as
+    the layer. bias, more: of the linear layers.
     """
-    head, (qkv, out, first, second) = (heads, width // heads), (f"{place}.0.{n}" for n in names)
+    head, (qkv, out, first, second) = (
+        (heads, each or width // heads),
+        (f"{place}.0.{n}" for n in names),
+    )
+    more = {"bias": bias, **more}
     return count * [
-        *2 * [whole("norm", width, bias=True)],
-        column(qkv, head, head, head, inputs=width, bias=True),
-        row(out, width, width, bias=True),
-        column(first, inner, inputs=width, bias=True),
-        row(second, inner, width, bias=True),
+        *2 * [whole("norm", width, bias=norm_bias)],
+        column(qkv, head, head, head, inputs=width, **more),
+        row(out, head[0] * head[1] if each else width, width, **more),
+        column(first, *(inner,) * (1 + gated), inputs=width, **more),
+        row(second, inner, width, **more),
     ]
 
 

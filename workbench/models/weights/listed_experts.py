@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from workbench.core.weights import Part
+from workbench.core.model import Attention
+from workbench.core.weights import EARLIER, LATER, Part
 from workbench.models.weights.decoders import Decoder, Moe
 from workbench.models.weights.parts import (
     Block,
@@ -15,7 +16,7 @@ from workbench.models.weights.parts import (
     row,
     whole,
 )
-from workbench.models.weights.stored import Unknown
+from workbench.models.weights.stored import PLAIN, Unknown
 
 LISTS = ("mlp_layer_types", "is_moe_layer")
 SPARSE = ("sparse", True)
@@ -108,9 +109,64 @@ def _ling_experts(config: Config) -> list[Part]:
     ]
 
 
+def _step(config: Config, number: int) -> list[Part]:
+    """Return a layer of Step 3.5: other heads in windows, a gate per head, experts where listed."""
+    other, kinds = config.mapping("attention_other_setting"), config.raw("layer_types", ())
+    heads = earlier = later = config.attention
+    if number < len(kinds) and kinds[number] == other.get("attention_type"):
+        if (other["num_attention_groups"], other["head_dim"]) != (
+            heads.num_kv_heads,
+            heads.head_size,
+        ):
+            raise Unknown("keys of Step 3.5 that differ by layer are not described")
+        count = other["num_attention_heads"]
+        earlier = replace(heads, num_heads=count)
+        later = replace(heads, num_heads=config.size("num_sliding_attention_heads", default=count))
+    old, new = (_step_attention(config, one) for one in (earlier, later))
+    mixer = [
+        *(one if one in new else one._replace(kind=EARLIER) for one in old),
+        *(one._replace(kind=LATER) for one in new if one not in old),
+    ]
+    return [*mixer, *norms(config, 2), *_step_feed(config, number)]
+
+
+def _step_attention(config: Config, heads: Attention) -> list[Part]:
+    gate = column("self_attn.g_proj", heads.num_heads, inputs=config.hidden)
+    gates = [gate] * config.flag("use_head_wise_attn_gate")
+    return [*attention(config, heads=heads, bias="attention_bias", norm="head"), *gates]
+
+
+def _step_feed(config: Config, number: int) -> list[Part]:
+    listed, named = config.raw("mlp_layer_types"), config.raw("moe_layers_enum")
+    if listed:
+        is_sparse = listed[number] in SPARSE
+    else:
+        is_sparse = number in map(int, named.strip().split(",")) if named else number > 0
+    if not is_sparse:
+        return mlp(config, "mlp", config.size("intermediate_size"))
+    count = config.size("moe_num_experts")
+    return [
+        whole("moe.gate", count, inputs=config.hidden, dtype="float32"),
+        whole("moe.router_bias", count, dtype="float32"),
+        *mlp(config, "moe.share_expert", config.size("share_expert_dim")),
+        *experts(config, "moe.experts", count, config.size("moe_intermediate_size")),
+    ]
+
+
+def _sarvam(config: Config, number: int) -> list[Part]:
+    """Return a layer of Sarvam, whose norms of queries and keys have biases."""
+    biases = 2 * [whole("norm_bias", config.attention.head_size)] * config.flag("use_qk_norm")
+    parts = _ling(config, number)
+    # its class reads no scales from a checkpoint
+    parts = [one._replace(name=one.name.removesuffix(PLAIN)) for one in parts]
+    return [*parts, *biases]
+
+
 LISTED_EXPERTS: dict[str, Block] = {
     "exaone_moe": EXAONE.layer,
     "laguna": _laguna,
+    "step3p5": _step,
+    "sarvam_moe": _sarvam,
     **dict.fromkeys(("bailing_moe", "bailing_moe_v2"), _ling),
 }
 """model_type -> its layers."""

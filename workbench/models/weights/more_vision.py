@@ -1,22 +1,14 @@
 """Weights of towers for images with gated MLPs, and of the layers between them and the text."""
 
-from collections.abc import Sequence
-from typing import Any
-
 from workbench.core.weights import EARLIER, LATER, Part
-from workbench.models.weights.joined_vision import used_layers
+from workbench.models.weights.joined_vision import BLOCKS, GATED, QWEN, blocks, used_layers
 from workbench.models.weights.parts import Config, Sizes, column, cut, row, whole
 
-QWEN = ("qkv", "proj", "gate_up", "down")
-PIXTRAL = tuple(
-    f"vision_tower.transformer.layers.0.{name}"
-    for name in (
-        *("attention.qkv_proj", "attention.o_proj"),
-        *("feed_forward.gate_up_proj", "feed_forward.down_proj"),
-    )
+PIXTRAL = (
+    *("attention.qkv_proj", "attention.o_proj"),
+    *("feed_forward.gate_up_proj", "feed_forward.down_proj"),
 )
-"""As vLLM calls them: they are quantized as other layers are, unless a checkpoint excludes them by
-these names."""
+PIXTRAL_LAYERS = "vision_tower.transformer.layers"
 
 
 def patch_inputs(size: Sizes, edge: int) -> int:
@@ -36,7 +28,7 @@ def qwen2_5(_config: Config, size: Sizes) -> list[Part]:
     wide, each = width * size("spatial_merge_size", 2) ** 2, width // heads
     return [
         whole("patch_embed", width, inputs=patch),
-        *size("depth", 32) * _gated_block(width, inner, heads, bias=True, is_linear=False),
+        *blocks(size("depth", 32), width, inner, heads, BLOCKS, QWEN, is_linear=False, **GATED),
         whole("ln_q", width),
         cut("linear_fc1", wide, inputs=wide, bias=True),
         row("linear_fc2", wide, size("out_hidden_size", 3584), bias=True, is_linear=False),
@@ -52,13 +44,13 @@ def pixtral(config: Config, size: Sizes) -> list[Part]:
         size("num_attention_heads", 16),
     )
     patch, each = size("patch_size", 16), size("head_dim", width // heads)
+    layers = used_layers(config, size("num_hidden_layers", 24))
     patches, top = (size("image_size", 1024) // patch) ** 2, config.fields.top
     bias, projector = bool(top.get("multimodal_projector_bias", False)), "multi_modal_projector"
     return [
         whole("patch_conv", width, inputs=size("num_channels", 3) * patch**2),
         whole("ln_pre", width),
-        *used_layers(config, size("num_hidden_layers", 24))
-        * _gated_block(width, inner, heads, names=PIXTRAL, is_linear=True),
+        *blocks(layers, width, inner, heads, PIXTRAL_LAYERS, PIXTRAL, bias=False, **GATED),
         # transformers' table of angles: one row per patch, and since 5.11 one row in all
         *2 * [whole("inv_freq", patches, inputs=each, dtype="float32", kind=EARLIER)],
         *2 * [whole("inv_freq", each // 2, dtype="float32", kind=LATER)],
@@ -129,21 +121,4 @@ def muse_glimmer(config: Config, size: Sizes) -> list[Part]:
         whole("adapter.c_fc", out, inputs=joined),
         whole("adapter.c_proj", out, inputs=out),
         whole("projection", config.hidden, inputs=out),
-    ]
-
-
-def _gated_block(
-    width: int, inner: int, heads: int, names: Sequence[str] = QWEN, **more: Any
-) -> list[Part]:
-    """Return two norms without biases, attention of all heads and a gated MLP.
-
-    names: of the four linear layers. more: what they have in common.
-    """
-    head, (qkv, proj, gate_up, down) = (heads, width // heads), names
-    return [
-        *2 * [whole("norm", width)],
-        column(qkv, head, head, head, inputs=width, **more),
-        row(proj, width, width, **more),
-        column(gate_up, inner, inner, inputs=width, **more),
-        row(down, inner, width, **more),
     ]

@@ -7,7 +7,7 @@ from workbench.core.ranks import ONE_STAGE, SHARED_EXPERT
 from workbench.core.weights import EARLIER, LATER, Part
 from workbench.models.weights.compressed import compressed_layer, joined_streams
 from workbench.models.weights.decoders import Decoder, Moe
-from workbench.models.weights.gemma4 import gemma4_layer, gemma4_rest
+from workbench.models.weights.gemma4 import gemma3n_layer, gemma3n_rest, gemma4_layer, gemma4_rest
 from workbench.models.weights.listed_experts import LISTED_EXPERTS, ListedMoe
 from workbench.models.weights.minimax_m3 import M3, minimax_m3_layer
 from workbench.models.weights.older import OLDER, OLDER_REST
@@ -180,6 +180,7 @@ NEWER: dict[str, Block] = {
     **LISTED_EXPERTS,
     **OLDER,
     **dict.fromkeys(("gemma4", "gemma4_text"), gemma4_layer),
+    "gemma3n_text": gemma3n_layer,
     **dict.fromkeys(("llama4", "llama4_text"), _llama4),
     "kimi_linear": _kimi,
     "longcat_flash": _longcat,
@@ -196,6 +197,7 @@ REST: dict[str, Callable[[Config], list[Part]]] = {
         ("gemma", "gemma2", "gemma3", "gemma3_text"), lambda _config: [whole("normalizer", 1)]
     ),
     **dict.fromkeys(("gemma4", "gemma4_text"), gemma4_rest),
+    "gemma3n_text": gemma3n_rest,
     **OLDER_REST,
     "deepseek_v4": joined_streams,
     "qwen4_exp_text": connected_rest,

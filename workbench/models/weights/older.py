@@ -6,8 +6,11 @@ Source: the module of each class in `model_executor/models`, 0.23 and 0.33.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from workbench.core.weights import EARLIER, LATER, Part
+from workbench.core.formats import Format
+from workbench.core.ranks import SHARED_EXPERT
+from workbench.core.weights import EARLIER, LATER, WHOLE, Part
 from workbench.models.weights.decoders import DECODERS, LLAMA, Decoder, Moe
+from workbench.models.weights.listed_experts import ListedMoe
 from workbench.models.weights.parts import (
     Block,
     Config,
@@ -139,6 +142,7 @@ AFMOE = Decoder(
         router_dtype="float32",
     ),
 )
+AXK1 = ListedMoe(shared=("n_shared_experts",), correction=True, repeated=SHARED_EXPERT)
 
 
 def _afmoe(config: Config, number: int) -> list[Part]:
@@ -151,6 +155,16 @@ def _opt(config: Config, number: int) -> list[Part]:
     if config.size("word_embed_proj_dim", default=config.hidden) != config.hidden:
         raise Unknown("the projections of OPT's vocabularies are not described")
     return OPT.layer(config, number)
+
+
+def _bigcode(config: Config, number: int) -> list[Part]:
+    """Return a layer of GPT-BigCode, whose MLP the Transformers library does not divide."""
+    parts = Classic(inner="n_inner").layer(config, number)
+    inside = [one for one in parts if one.name.startswith("mlp.")]
+    return [
+        *(one._replace(kind=EARLIER) if one in inside else one for one in parts),
+        *(one._replace(kind=LATER, shard=WHOLE) for one in inside),
+    ]
 
 
 def _granite_swa(config: Config, number: int) -> list[Part]:
@@ -184,6 +198,8 @@ DESCRIBED: dict[str, Decoder | Classic] = {
     "phimoe": Decoder(True, out_bias=True, norm_bias=True, moe=SPARSE),
     "gpt_neox": Classic("attention_bias", mlp_bias=True),
     "phi": Classic(norms=1),
+    "gptj": Classic(False, "n_inner", norms=1, mlp_bias=True),
+    "AXK1": Decoder(norms=3, moe=AXK1),
 }
 OLDER: Mapping[str, Block] = {name: one.layer for name, one in DESCRIBED.items()} | {
     "falcon": _falcon,
@@ -195,17 +211,26 @@ OLDER: Mapping[str, Block] = {name: one.layer for name, one in DESCRIBED.items()
     "apertus": _apertus,
     "dbrx": _dbrx,
     "opt": _opt,
+    "gpt_bigcode": _bigcode,
     **dict.fromkeys(("granite_swa", "granitemoe_swa"), _granite_swa),
 }
 
 
 def _learned(config: Config) -> list[Part]:
     """Return a vector for every position."""
-    count = config.size(*LENGTHS) + (config.model.model_type == "opt") * OPT_OFFSET
+    count = config.size(*LENGTHS) + (config.kind == "opt") * OPT_OFFSET
     return [whole("embed_positions", count, inputs=config.hidden)]
 
 
+def _masked(config: Config) -> list[Part]:
+    """Return the same, and a mask that the Transformers library keeps, one byte for every pair."""
+    count = config.size(*LENGTHS)
+    mask = whole("bias", count, inputs=count, stored=Format(8), kind=LATER)
+    return [*_learned(config), mask]
+
+
 OLDER_REST: Mapping[str, Callable[[Config], list[Part]]] = {
+    "gpt_bigcode": _masked,
     **dict.fromkeys(("gpt2", "opt"), _learned),
     "bloom": lambda config: norms(config, 1, bias=True),
 }

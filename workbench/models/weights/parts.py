@@ -8,6 +8,7 @@ from workbench.core.formats import Format
 from workbench.core.model import SSM, Attention, Model
 from workbench.core.weights import COLUMN, EARLIER, LATER, ROW, WHOLE, Part
 from workbench.models.fields import Fields
+from workbench.models.weights.kinds import SAME_CLASS
 from workbench.models.weights.stored import Scheme
 
 Unit = int | tuple[int, int]
@@ -71,6 +72,12 @@ class Config:
         self.kinds: dict[int, set[str]] = {}
         for layer in model.layers:
             self.kinds.setdefault(layer.number, set()).add(layer.kind)
+
+    @property
+    def kind(self) -> str:
+        """Return the model_type whose class builds the layers."""
+        found = self.fields.model_type or self.model.model_type
+        return SAME_CLASS.get(f"{found} {self.raw('version')}") or SAME_CLASS.get(found, found)
 
     @property
     def attention(self) -> Attention:
@@ -279,7 +286,7 @@ def _runs_padded(config: Config) -> bool:
     """Return whether kernels that round sizes up have the activation and the router of experts."""
     named = (config.raw(key) for key in ACTIVATIONS)
     is_routed = config.raw("norm_topk_prob") is not False
-    is_routed &= config.model.model_type not in ROUTED_OTHERWISE
+    is_routed &= config.kind not in ROUTED_OTHERWISE
     return is_routed and next(filter(None, named), "silu") in PADDED
 
 

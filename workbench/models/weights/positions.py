@@ -5,13 +5,13 @@ from typing import Any
 
 from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.model import FULL
-from workbench.core.weights import EARLIER, EVERY, LATER, LENGTH, MROPE, TABLE, Part
+from workbench.core.weights import EARLIER, EVERY, LATER, LENGTH, MROPE, TABLE, Part, rounded
 from workbench.models.config_defaults import ORIGINAL
 from workbench.models.weights.compressed import ratios
 from workbench.models.weights.hybrids import WITHOUT_POSITIONS
 from workbench.models.weights.parts import Config, whole
 
-LOCAL = frozenset({"gemma3", "gemma3_text", "olmo3"})
+LOCAL = frozenset({"gemma3", "gemma3_text", "gemma3n_text", "olmo3"})
 """model_types whose sliding layers turn by angles of their own."""
 
 
@@ -20,21 +20,26 @@ ONLY_LONGER = frozenset({"default", "linear", "llama3", "ntk", "proportional", "
 AS_SERVED = {"minimax_text_01": "float32", "plamo2": None}
 """model_types whose table is as long as the longest request -> its dtype, None for the model's."""
 OLMO = "olmo_hybrid"
+THETA = "rope_theta"
 WINDOWED_THETA = "swa_rope_theta"
 """Field of the base of the angles in windowed layers."""
 LENGTHENED = frozenset({"qwen2_5_vl", "qwen2_5_vl_text"})
 """model_types whose table of three axes is `LENGTHENED_TIMES` as long in every version."""
 LENGTHENED_TIMES = 4
 LENGTHS = ("model_max_length", "max_position_embeddings")
-LENGTHS_OF = {**dict.fromkeys(("cohere", "cohere2"), LENGTHS), "dbrx": ("max_seq_len",)}
+LENGTHS_OF = {
+    **dict.fromkeys(("cohere", "cohere2"), LENGTHS),
+    "dbrx": ("max_seq_len",),
+    "gptj": ("n_positions",),
+}
 """model_type -> fields, the first of which says how long the table is; others have the last of
 `LENGTHS`."""
 SMALL_BAICHUAN, ROTATED_BAICHUAN = "BaiChuanForCausalLM", 4096
 """The class of Baichuan that always rotates, and the hidden size of the others that do."""
 DEFAULT_LENGTHS = {"dbrx": 2048, "falcon": 2048}
 """model_type -> positions where the file has none and the configuration class fewer than 8,192."""
-HALF = frozenset({"chatglm"})
-"""model_types that rotate half of a head."""
+HALF = frozenset({"chatglm", "glm4", "glm4_moe"})
+"""model_types that rotate half of a head unless the file says another share."""
 FLASHINFER_SIZES = frozenset({64, 128, 256, 512})
 LIBRARY = "transformers"
 """Module of classes that the Transformers library runs: it keeps frequencies, and no tables."""
@@ -53,15 +58,32 @@ def positions(config: Config) -> list[Part]:
     nested = {key: one for key, one in settings.items() if isinstance(one, Mapping)}
     tables = [_table(config, _of_kind(config, key, size), one) for key, one in nested.items()]
     tables = tables or [_table(config, size, settings)]
-    if not nested and config.model.model_type in LOCAL and not _same_angles(config, settings):
+    if not nested and config.kind in LOCAL and not _same_angles(config, settings):
         tables.append(_table(config, size, {}))
+    if isinstance(config.raw(THETA), list):
+        tables = _by_layer(config, size)
     theta = config.raw(WINDOWED_THETA)
-    if not nested and theta not in (None, config.raw("rope_theta")):
-        tables.append(_table(config, size, {"rope_theta": theta}))
+    if not nested and theta not in (None, config.raw(THETA)):
+        tables.append(_table(config, size, {THETA: theta}))
     # The indexer pairs other elements, and so has a table of its own.
     if attention.indexer and not config.flag("indexer_rope_interleave"):
         tables *= 2
     return _of_releases(config, tables)
+
+
+def _by_layer(config: Config, size: int) -> list[Part]:
+    """Return the tables of a file that lists angles and shares for every layer."""
+    kinds, only = config.raw("layer_types", ()), config.raw("yarn_only_types")
+    shares = config.raw("partial_rotary_factors") or ()
+    found: dict[Part, None] = {}
+    for number, theta in zip(
+        range(config.model.num_hidden_layers), config.raw(THETA), strict=False
+    ):
+        is_scaled = not only or kinds[number] in only
+        settings = {**(config.mapping("rope_scaling") if is_scaled else {}), THETA: theta}
+        settings["partial_rotary_factor"] = shares[number] if shares else 1.0
+        found[_table(config, size, settings)] = None
+    return list(found)
 
 
 def _of_releases(config: Config, tables: list[Part]) -> list[Part]:
@@ -101,20 +123,20 @@ def _compressed(config: Config) -> list[Part]:
     bases = sorted({bool(ratio) for ratio in ratios(config)})
     settings, size = config.mapping("rope_scaling"), config.size("qk_rope_head_dim")
     theta = config.raw("compress_rope_theta")
-    angles = [{**settings, "rope_theta": theta} if base else settings for base in bases]
+    angles = [{**settings, THETA: theta} if base else settings for base in bases]
     return [_table(config, size, rope)._replace(dtype="float32") for rope in angles]
 
 
 def _same_angles(config: Config, settings: Mapping[str, Any]) -> bool:
     """Return whether sliding layers turn as the others do: one table serves both."""
-    if settings or config.model.model_type == "olmo3":
+    if settings or config.kind == "olmo3":
         return False
     local = config.raw("rope_local_base_freq", 10_000)
     return bool(config.raw("rope_theta", 1_000_000) == local)
 
 
 def _rotates(config: Config) -> bool:
-    kind = config.model.model_type
+    kind = config.kind
     if kind == "granitemoehybrid":
         return config.flag("position_embedding_type=rope")
     if kind == "baichuan" and config.model.layer_class != SMALL_BAICHUAN:
@@ -123,8 +145,8 @@ def _rotates(config: Config) -> bool:
 
 
 def _table(config: Config, size: int, rope: Mapping[str, Any]) -> Part:
-    names = LENGTHS_OF.get(config.model.model_type, LENGTHS[1:])
-    length = DEFAULT_LENGTHS.get(config.model.model_type, 8192)
+    names = LENGTHS_OF.get(config.kind, LENGTHS[1:])
+    length = DEFAULT_LENGTHS.get(config.kind, 8192)
     longest = config.size(*names, default=length)
     scaling = rope.get("rope_type", rope.get("type", "default"))
     original = rope.get(ORIGINAL) or config.raw(ORIGINAL, longest)
@@ -134,25 +156,25 @@ def _table(config: Config, size: int, rope: Mapping[str, Any]) -> Part:
         longest = int(original * factor)
         # The kernel of FlashInfer, which has these sizes, reads what is not rounded.
         is_precise = config.attention.use_mla and size in FLASHINFER_SIZES
-        dtype = "float32" if is_precise or config.model.model_type == "gpt_oss" else None
+        dtype = "float32" if is_precise or config.kind == "gpt_oss" else None
     elif scaling == "linear":
         longest = int(longest * factor)
     elif scaling == "longrope":
         longest += int(original)
-    least = 0.5 if config.model.model_type in HALF else 1.0
+    least = 0.5 if config.kind in HALF else 1.0
     share = rope.get("partial_rotary_factor", config.raw("partial_rotary_factor", least))
     share = 1.0 if scaling == "proportional" else share  # zeros take the place of the others
     width = config.raw("rotary_dim") or config.raw("attn_rotary_emb") or int(size * share)
-    kind = LATER if config.model.model_type == OLMO else ""
+    kind = LATER if config.kind == OLMO else ""
     if "mrope_section" in rope:
-        is_lengthened = config.model.model_type in LENGTHENED
+        is_lengthened = config.kind in LENGTHENED
         kind = kind if is_lengthened else MROPE
         longest *= LENGTHENED_TIMES if is_lengthened else 1
     # One table serves all layers with the same angles.
-    angles = {"rope_theta": config.raw("rope_theta"), **rope}
+    angles = {THETA: config.raw(THETA), **rope}
     numbers = {key: float(one) for key, one in angles.items() if isinstance(one, int | float)}
     words = sorted(f"{key}={one}" for key, one in {**angles, **numbers}.items() if one is not None)
     name = " ".join([TABLE if scaling in ONLY_LONGER else f"scaled {TABLE}", *words])
-    if config.model.model_type in AS_SERVED:
-        kind, longest, dtype = LENGTH, 1, AS_SERVED[config.model.model_type]
-    return whole(name, longest, inputs=width, dtype=dtype, kind=kind)
+    if config.kind in AS_SERVED:
+        kind, longest, dtype = LENGTH, 1, AS_SERVED[config.kind]
+    return whole(name, longest, inputs=rounded(width, 2), dtype=dtype, kind=kind)

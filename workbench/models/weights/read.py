@@ -59,6 +59,8 @@ PLAIN_HEAD = frozenset(
 )
 """model_types whose head never is quantized: the class hands it no quant_config."""
 HEAD = "lm_head"
+NEWLINE = "image_newline"
+"""Name of a vector that every pipeline stage has."""
 PADDED_ROWS = "padded_vocab_size"
 """Field of the rows that ChatGLM has."""
 INNER = "intermediate_size"
@@ -88,7 +90,17 @@ EVERY_END = frozenset(
         *("gpt_oss", "granitemoe", "granitemoehybrid", "jamba", "mamba", "mixtral", "nemotron_h"),
         *("olmo2", "olmo3", "olmo_hybrid", "qwen2_moe", "qwen3_moe", "qwen3_vl_moe_text"),
         *("baichuan", "bloom", "chatglm", "cohere2_moe", "dbrx", "falcon", "flex_olmo", "gpt2"),
-        *("gpt_neox", "gptj", "granitemoeshared", "hy_v3", "internlm2", "minicpm3", "olmo", "opt"),
+        *(
+            "gpt_bigcode",
+            "gpt_neox",
+            "gptj",
+            "granitemoeshared",
+            "hy_v3",
+            "internlm2",
+            "minicpm3",
+            "olmo",
+            "opt",
+        ),
         *("orion", "phi", "phimoe", "qwen"),
         "starcoder2",
     }
@@ -111,7 +123,7 @@ NORM_BIAS = frozenset(
     {
         *("nemotron", "stablelm", "starcoder2", "whisper"),
         *("bloom", "falcon", "gpt2", "gpt_neox", "opt", "orion", "phi", "phimoe"),
-        *("gptj", "jais2"),
+        *("gpt_bigcode", "gptj", "jais2"),
     }
 )
 """model_types whose last norm has a bias."""
@@ -143,7 +155,7 @@ def read_weights(
     return weights._replace(
         checkpoint_bytes=held,
         has_vocabulary=has_vocabulary,
-        is_tied=_is_tied(fields, fields.model_type or model.model_type),
+        is_tied=_is_tied(fields, model),
         expert_score=_expert_score(fields),
     )
 
@@ -162,7 +174,7 @@ def _sketch(fields: Fields, model: Model) -> tuple[Part, ...]:
             if model.num_experts and EXPERTS.has(config, number):
                 parts += EXPERTS.parts(config, number)
             elif isinstance(fields.raw(INNER), int):
-                parts += mlp(config, "mlp", config.size(INNER) // (1 + (_kind(config) in HALVED)))
+                parts += mlp(config, "mlp", config.size(INNER) // (1 + (config.kind in HALVED)))
             parts += _streams(config) if fields.has("altup_num_inputs") else []
             found.add(f"model.layers.{number}.", parts, number)
     except UNREADABLE:
@@ -187,8 +199,9 @@ def _expert_score(fields: Fields) -> str:
     return score if groups <= 1 and isinstance(score, str) else ""
 
 
-def _is_tied(fields: Fields, kind: str) -> bool:
+def _is_tied(fields: Fields, model: Model) -> bool:
     # transformers 5 writes its class's default into a part that had none; the whole file says.
+    kind = fields.model_type or model.model_type
     named = (fields.top.get(TIE), fields.raw(TIE), kind in TIED)
     return bool(next(one for one in named if one is not None))
 
@@ -201,19 +214,15 @@ def _is_untied_by_checkpoint(fields: Fields) -> bool:
 
 
 def _drafted(config: Config, found: Collected, part: str) -> Weights:
-    drafter = drafted(config, part, _kind(config))
+    drafter = drafted(config, part, config.kind)
     for prefix, parts in drafter.parts.items():
         found.add(prefix, parts)
     found.add("", positions(config))
     return Weights(parts=found.counts, shared=drafter.shared)
 
 
-def _kind(config: Config) -> str:
-    return config.fields.model_type or config.model.model_type
-
-
 def _whole(config: Config, found: Collected) -> Weights:
-    kind, model = _kind(config), config.model
+    kind, model = config.kind, config.model
     layer = LAYERS.get(kind) or HYBRIDS.get(kind) or NEWER.get(kind)
     if layer is None:
         raise Unknown(f"the weights of {kind} are not described")
@@ -224,7 +233,7 @@ def _whole(config: Config, found: Collected) -> Weights:
     embedding = vocabulary(EMBEDDING, rows, config.hidden)
     if kind in WHOLE_EMBEDDING:
         embedding = whole(EMBEDDING, rows, inputs=config.hidden)
-    is_tied = _is_tied(config.fields, kind)
+    is_tied = _is_tied(config.fields, model)
     places = (EVERY,) if kind in EVERY_END | EVERY_EMBEDDING else (FIRST, *(LAST,) * is_tied)
     found.add("", [embedding], *places)
     if kind in EMBEDS_FOR_HEADS and not is_tied:
@@ -252,7 +261,8 @@ def _whole(config: Config, found: Collected) -> Weights:
     found.add("", last, EVERY if kind in EVERY_END else LAST)
     for table, place in placed(config):
         found.add("", [table], place)
-    found.add("", tower or (), TOWER)
+    found.add("", (one for one in tower or () if one.name != NEWLINE), TOWER)
+    found.add("", (one for one in tower or () if one.name == NEWLINE), EVERY)
     experts = config.size(*EXPERTS_PER_TOKEN, default=0)
     return Weights(
         parts=found.counts,

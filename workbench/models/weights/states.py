@@ -68,7 +68,7 @@ def delta_net(config: Config) -> list[Part]:
     values, heads = (state.num_value_heads, state.value_head_dim), (state.num_value_heads, 1)
     qkvz, ba = [keys, keys, values, values], [heads, heads]
     gates = GATES
-    if config.model.model_type in INTERLEAVED:
+    if config.kind in INTERLEAVED:
         qkvz, ba, gates = [_joined(qkvz)], [_joined(ba)], ""
     return [
         column("linear_attn.in_proj_qkvz", *qkvz, inputs=config.hidden),

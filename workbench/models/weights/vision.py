@@ -3,12 +3,12 @@
 A size that config.json omits is that of the configuration class.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from workbench.core.weights import Part
 from workbench.models.towers import are_even
-from workbench.models.weights.joined_vision import JOINED
+from workbench.models.weights.document_vision import DOCUMENTS
+from workbench.models.weights.joined_vision import BLOCKS, JOINED, inside, sizes_of
 from workbench.models.weights.minimax_m3 import minimax_m3_tower
 from workbench.models.weights.more_vision import (
     internvl,
@@ -19,28 +19,28 @@ from workbench.models.weights.more_vision import (
     qwen2_5,
 )
 from workbench.models.weights.parts import Config, Sizes, cut, row, whole
+from workbench.models.weights.recent_vision import RECENT
+from workbench.models.weights.sound import SOUND, qwen2_omni, qwen3_omni
 
 MERGED_PATCHES = 4
-SEES = frozenset({"vision_config", "audio_config", "visual", "img_processor"})
+SHORT = ("qkv", "proj", "fc1", "fc2")
+DEEP = ("attn.qkv", "attn.proj", "mlp.linear_fc1", "mlp.linear_fc2")
+MERGER = {"linear_fc1": "visual.merger.mlp.0", "linear_fc2": "visual.merger.mlp.2"}
+"""Name of a layer here -> as vLLM calls it."""
+SEES = frozenset(
+    {"vision_config", "audio_config", "visual", "img_processor", "kimia_adaptor_input_dim"}
+)
 """Fields of a tower in files whose text has no object of its own."""
 
 
 def vision(config: Config) -> list[Part] | None:
     """Return the tower's parts, none for a model of text; None where they are not described."""
     kind = config.fields.top.get("model_type")
-    tower = TOWERS.get(kind) if isinstance(kind, str) else None
+    tower = TOWERS.get(config.model.architecture) or TOWERS.get(str(kind))
     if tower is None or not isinstance(kind, str):
         is_alone = config.fields.text is config.fields.top
         return [] if is_alone and SEES.isdisjoint(config.fields.top) else None
-    given = config.fields.top.get("vision_config")
-    found: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
-
-    def size(key: str, default: int) -> int:
-        value = found.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise config.fields.wrong(f"vision_config/{key}", value, "an integer")
-        return value
-
+    size = sizes_of(config, "vision_config")
     is_even = are_even(size("hidden_size", 1152), size("intermediate_size", 4304))
     names = (*QUANTIZED.get(kind, ()), *(QUANTIZED_WHERE_EVEN.get(kind, ()) if is_even else ()))
     return [part._replace(is_kept_plain=part.name in names) for part in tower(config, size)]
@@ -75,7 +75,7 @@ def _qwen(_config: Config, size: Sizes) -> list[Part]:
 
 def _qwen_deep(config: Config, size: Sizes) -> list[Part]:
     """Return a tower that passes the states of some layers on, each through a merger of its own."""
-    listed = config.fields.top.get("vision_config", {}).get("deepstack_visual_indexes", (8, 16, 24))
+    listed = inside(config, "vision_config").get("deepstack_visual_indexes", (8, 16, 24))
     wide = size("hidden_size", 1152) * size("spatial_merge_size", 2) ** 2
     return [*_qwen(config, size), *len(listed) * _merger(wide, wide, size("out_hidden_size", 3584))]
 
@@ -86,6 +86,13 @@ def _merger(normed: int, wide: int, out: int) -> list[Part]:
         cut("linear_fc1", wide, inputs=wide, bias=True),
         row("linear_fc2", wide, out, bias=True, is_linear=False),
     ]
+
+
+def _named(parts: list[Part]) -> list[Part]:
+    """Return a tower of Qwen's with the names by which checkpoints of Omni exclude its layers."""
+    ends = {**dict(zip(SHORT, (f"{BLOCKS}.0.{one}" for one in DEEP), strict=True)), **MERGER}
+    named = (one._replace(name=ends.get(one.name, one.name)) for one in parts)
+    return [one._replace(is_linear=one.name.startswith("visual.")) for one in named]
 
 
 def _siglip(config: Config, size: Sizes) -> list[Part]:
@@ -148,40 +155,6 @@ def _gemma4(config: Config, size: Sizes) -> list[Part]:
     ]
 
 
-def _glm(config: Config, size: Sizes) -> list[Part]:
-    """Return the tower of GLM-5.3-Flash, which joins patches twice."""
-    width, inner, heads = (
-        size("hidden_size", 1024),
-        size("intermediate_size", 4096),
-        size("num_heads", 16),
-    )
-    out, joint = size("out_hidden_size", 1536), size("projection_intermediate_size", 10_240)
-    patch = patch_inputs(size, 14)
-    each = width // heads
-    block = [
-        *(whole("norm", width) for _ in range(2)),
-        *(whole("qk_norm", each) for _ in range(2)),
-        *plain_attention(width, heads),
-        cut("gate_up_proj", inner, inner, inputs=width, bias=True),
-        row("down_proj", inner, width, bias=True, is_linear=False),
-    ]
-    return [
-        whole("patch_embed", width, inputs=patch, bias=True),
-        *size("depth", 24) * block,
-        whole("post_layernorm", width),
-        whole("downsample", out, inputs=width * size("spatial_merge_size", 2) ** 2, bias=True),
-        cut("merger.proj", out, inputs=out),
-        whole("merger.norm", out, bias=True),
-        cut("merger.gate_up_proj", joint, joint, inputs=out),
-        row("merger.down_proj", joint, out, is_linear=False),
-        whole(
-            "cos_sin_cache",
-            config.size("max_position_embeddings", default=2**20),
-            inputs=each // 2,
-        ),
-    ]
-
-
 def _llama4(config: Config, size: Sizes) -> list[Part]:
     width, inner = size("hidden_size", 768), size("intermediate_size", 5632)
     heads, patch = size("num_attention_heads", 16), size("patch_size", 14)
@@ -222,8 +195,10 @@ def _siglip2(config: Config, size: Sizes) -> list[Part]:
 
 TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     **JOINED,
+    **RECENT,
+    **DOCUMENTS,
+    **SOUND,
     **dict.fromkeys(("qwen3_5", "qwen3_5_moe", "qwen4_exp"), _qwen),
-    "glm5_next": _glm,
     **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe"), _qwen_deep),
     "gemma3": _siglip,
     "gemma4": _gemma4,
@@ -235,8 +210,13 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     **dict.fromkeys(("lfm2_vl", "lfm2-vl"), _siglip2),
     "mistral3": pixtral,
     "qwen2_5_vl": qwen2_5,
+    "qwen2_5_omni": lambda config, size: [*_named(qwen2_5(config, size)), *qwen2_omni(config)],
+    "qwen3_omni_moe": lambda config, size: [
+        *_named(_qwen_deep(config, size)),
+        *qwen3_omni(config),
+    ],
 }
-ATTENTION, MLP = ("qkv", "proj"), ("fc1", "fc2")
+ATTENTION, MLP = SHORT[:2], SHORT[2:]
 QUANTIZED = {
     **dict.fromkeys(
         ("qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"),

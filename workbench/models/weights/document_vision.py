@@ -1,0 +1,116 @@
+"""Weights of towers for images of models that read documents.
+
+Source: `deepseek_ocr.py`, `paddleocr_vl.py` and `dots_ocr.py` in `model_executor/models`, 0.23 and
+0.33.
+"""
+
+from collections.abc import Mapping
+
+from workbench.core.weights import Part
+from workbench.models.towers import are_even
+from workbench.models.weights.joined_vision import GATED, QWEN, Tower, blocks, inside
+from workbench.models.weights.parts import Config, Sizes, column, row, whole
+
+DOTS = (*QWEN[:2], "mlp.fc13", "mlp.fc2")
+SAM_PLACES, SAM_WIDTH, SAM_LAYERS, SAM_WHOLE = 64, 768, 12, 4
+"""Of the first tower of DeepSeek-OCR, which no file changes: patches to a side, elements, layers,
+and how many of these attend to all patches. The others attend to `SAM_WINDOW` patches to a side."""
+SAM_WINDOW, SAM_HEAD = 14, 64
+SAM_NECK = (256, 512, 1024)
+"""Channels after the layers, each half as many places as before."""
+CLIP_WIDTH, CLIP_LAYERS, CLIP_HEADS, CLIP_PLACES = 1024, 24, 16, 257
+"""Of its second tower, which reads what the first one makes."""
+
+
+def _deepseek_ocr(config: Config, _size: Sizes) -> list[Part]:
+    """Return two towers, one after the other: SAM, which every rank has whole, and CLIP."""
+    width, head, inner = SAM_WIDTH, SAM_HEAD, 4 * SAM_WIDTH
+    first, second, third = SAM_NECK
+    layer = [
+        *2 * [whole("norm", width, bias=True)],
+        whole("qkv", 3 * width, inputs=width, bias=True),
+        whole("proj", width, inputs=width, bias=True),
+        whole("lin1", inner, inputs=width, bias=True),
+        whole("lin2", width, inputs=inner, bias=True),
+    ]
+    sides = {SAM_PLACES: SAM_WHOLE, SAM_WINDOW: SAM_LAYERS - SAM_WHOLE}
+    place = "vision_model.transformer.layers"
+    return [
+        *2 * [whole("image_newline", config.hidden)],
+        whole("sam.pos_embed", SAM_PLACES**2, inputs=width),
+        whole("sam.patch_embed", width, inputs=3 * 16**2, bias=True),
+        *SAM_LAYERS * layer,
+        *(
+            whole("rel_pos", 2 * side - 1, inputs=head)
+            for side, count in sides.items()
+            for _ in range(2 * count)
+        ),
+        whole("neck.0", first, inputs=width),
+        whole("neck.2", first, inputs=9 * first),
+        *2 * [whole("neck.norm", first, bias=True)],
+        whole("net_2", second, inputs=9 * first),
+        whole("net_3", third, inputs=9 * second),
+        whole("class_embedding", CLIP_WIDTH),
+        whole("patch_embedding", CLIP_WIDTH, inputs=3 * 14**2),
+        whole("position_embedding", CLIP_PLACES, inputs=CLIP_WIDTH),
+        whole("position_ids", CLIP_PLACES, inputs=2, dtype="float32"),
+        whole("pre_layrnorm", CLIP_WIDTH, bias=True),
+        *blocks(CLIP_LAYERS, CLIP_WIDTH, 4 * CLIP_WIDTH, CLIP_HEADS, place),
+        whole("projector", config.hidden, inputs=third + CLIP_WIDTH, bias=True),
+    ]
+
+
+def _paddle(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of PaddleOCR-VL: SigLIP with angles, and a projector of two layers."""
+    width, patch, heads = (
+        size("hidden_size", 768),
+        size("patch_size", 14),
+        size("num_attention_heads", 12),
+    )
+    places, inner = (size("image_size", 224) // patch) ** 2, size("intermediate_size", 3072)
+    wide = width * size("spatial_merge_size", 2) ** 2
+    layers = blocks(
+        size("num_hidden_layers", 12), width, inner, heads, "visual.vision_model.encoder.layers"
+    )
+    if not are_even(width, inner):
+        layers = [
+            one._replace(is_linear=one.is_linear and ".mlp." not in one.name) for one in layers
+        ]
+    return [
+        whole("patch_embedding", width, inputs=size("num_channels", 3) * patch**2, bias=True),
+        whole("position_embedding", places, inputs=width),
+        whole("position_ids", places, inputs=2, dtype="float32"),
+        *layers,
+        *2 * [whole("norm", width, bias=True)],
+        whole("linear_1", wide, inputs=wide, bias=True),
+        whole("linear_2", config.hidden, inputs=wide, bias=True),
+        whole("inv_freq", width // heads // 4, dtype="float32"),
+    ]
+
+
+def _dots(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of dots.ocr, whose layer after the patches is never quantized."""
+    width, heads = size("embed_dim", 1536), size("num_attention_heads", 12)
+    wide, channels = width * size("spatial_merge_size", 2) ** 2, size("num_channels", 3)
+    layers, inner, bias = (
+        size("num_hidden_layers", 42),
+        size("intermediate_size", 4224),
+        bool(inside(config, "vision_config").get("use_bias")),
+    )
+    return [
+        whole("patch_embed", width, inputs=channels * size("patch_size", 14) ** 2, bias=True),
+        *2 * [whole("norm", width)],
+        *blocks(layers, width, inner, heads, "vision_tower.blocks", DOTS, bias=bias, **GATED),
+        whole("ln_q", width, bias=True),
+        column("merger.mlp.0", wide, inputs=wide, bias=True, is_linear=False),
+        row("merger.mlp.2", wide, size("hidden_size", 1536), bias=True, is_linear=False),
+        whole("inv_freq", width // heads // 4, dtype="float32"),
+    ]
+
+
+DOCUMENTS: Mapping[str, Tower] = {
+    "DeepseekOCRForCausalLM": _deepseek_ocr,
+    "paddleocr_vl": _paddle,
+    "dots_ocr": _dots,
+}
+"""model_type of the whole file, or the class that several of them share -> its tower."""

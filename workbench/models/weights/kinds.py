@@ -1,0 +1,20 @@
+"""Which configurations a class that serves another one's builds: their layers are the same."""
+
+from collections.abc import Mapping
+
+SAME_CLASS: Mapping[str, str] = {
+    **dict.fromkeys(("glm4v_text", "glm_ocr_text"), "glm4"),
+    "glm4v_moe_text": "glm4_moe",
+    "qwen3_asr_text": "qwen3",
+    "qwen3_omni_moe_text": "qwen3_moe",
+    **dict.fromkeys(("dots_ocr", "kimi_audio"), "qwen2"),
+    "paddleocr_vl_text": "ernie4_5",
+    **dict.fromkeys(("phi3_v", "phi4-siglip"), "phi3"),
+    **dict.fromkeys(("phi4mm", "teleflm", "minicpmv 2.5", "minicpmv 4.0"), "llama"),
+    **dict.fromkeys(("minicpmv 2.6", "minicpmo 2.6"), "qwen2"),
+    **dict.fromkeys(("minicpmv 4.5", "minicpmo 4.5"), "qwen3"),
+    "minimax_m1": "minimax_text_01",
+    "axk1": "AXK1",
+}
+"""model_type, with a version where classes differ by it -> the one whose class in vLLM builds its
+layers, vocabularies and norms."""

@@ -1,0 +1,110 @@
+"""Weights of towers for images: GLM's and Kimi's.
+
+Source: the module of each class in `model_executor/models`, 0.23 and 0.33.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.core.weights import Part
+from workbench.models.weights.joined_vision import BLOCKS, GATED, QWEN, Tower, blocks
+from workbench.models.weights.parts import Config, Sizes, column, row, whole
+
+MERGED = 4
+"""Patches that become one token."""
+GLM = ("attn.qkv_proj", *QWEN[1:])
+"""As the class calls them where there is a method of quantization."""
+KIMI = ("wqkv", "wo", "mlp.fc0", "mlp.fc1")
+
+
+def joined_patches(
+    size: Sizes, block: list[Part], context: int, *, length: int = 8192, **more: Any
+) -> list[Part]:
+    """Return a tower of GLM's around its layers: four patches become one token.
+
+    context: elements inside of what merges them. length: of the table of angles. more: of the
+    linear layers.
+    """
+    width, out = size("hidden_size"), size("out_hidden_size")
+    pixels = size("in_channels", 3) * size("temporal_patch_size", 2) * size("patch_size", 14) ** 2
+    merged = width * size("spatial_merge_size", 2) ** 2
+    return [
+        whole("patch_embed", width, inputs=pixels, bias=True),
+        *block,
+        whole("post_layernorm", width),
+        whole("downsample", out, inputs=merged, bias=True),
+        column("visual.merger.proj", out, inputs=out, **more),
+        whole("merger.norm", out, bias=True),
+        column("visual.merger.gate_up_proj", context, context, inputs=out, **more),
+        row("visual.merger.down_proj", context, out, **more),
+        whole("cos_sin_cache", length, inputs=width // size("num_heads") // 2),
+    ]
+
+
+def _with_defaults(size: Sizes, **defaults: int) -> Sizes:
+    return lambda key, default=None: size(key, defaults.get(key, default))
+
+
+def _glm4v(_config: Config, size: Sizes) -> list[Part]:
+    size = _with_defaults(
+        size, hidden_size=1536, out_hidden_size=4096, num_heads=12, intermediate_size=13_696
+    )
+    width, inner = size("hidden_size"), size("out_hidden_size")
+    places = (size("image_size", 336) // size("patch_size", 14)) ** 2
+    layers = blocks(
+        size("depth", 24), width, inner, size("num_heads"), BLOCKS, GLM, bias=False, **GATED
+    )
+    return [
+        *joined_patches(size, layers, size("intermediate_size")),
+        whole("position_embedding", places, inputs=width),
+        whole("position_ids", places, inputs=2, dtype="float32"),  # 64-bit integers
+        whole("post_conv_layernorm", width),
+    ]
+
+
+def normed_blocks(size: Sizes, **more: Any) -> list[Part]:
+    """Return layers that norm queries and keys. more: of the linear layers."""
+    count, width, heads = size("depth", 24), size("hidden_size"), size("num_heads")
+    layers = blocks(count, width, size("intermediate_size"), heads, BLOCKS, GLM, **GATED, **more)
+    return [*layers, *2 * count * [whole("qk_norm", width // heads)]]
+
+
+SMALL = {"hidden_size": 1024, "out_hidden_size": 1536, "num_heads": 16, "intermediate_size": 4096}
+
+
+def _glm_ocr(config: Config, size: Sizes) -> list[Part]:
+    size = _with_defaults(size, **SMALL)
+    return joined_patches(size, normed_blocks(size), config.size("intermediate_size"))
+
+
+def glm5(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of GLM-5.3-Flash, whose class never quantizes it."""
+    size = _with_defaults(size, **SMALL)
+    joint, more = size("projection_intermediate_size", 10_240), {"is_linear": False}
+    length = config.size("max_position_embeddings", default=2**20)
+    return joined_patches(size, normed_blocks(size, **more), joint, length=length, **more)
+
+
+def _kimi_vl(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of Kimi-VL, whose class never quantizes it."""
+    width = size("hidden_size", 1152)
+    places = size("init_pos_emb_height", 64) * size("init_pos_emb_width", 64)
+    inner, heads = size("intermediate_size", 4304), size("num_attention_heads", 16)
+    layers, wide = size("num_hidden_layers", 27), width * MERGED
+    return [
+        whole("patch_embed", width, inputs=3 * size("patch_size", 14) ** 2, bias=True),
+        whole("pos_emb", places, inputs=width),
+        *blocks(layers, width, inner, heads, "vision_tower.encoder.blocks", KIMI, is_linear=False),
+        *2 * [whole("norm", width, bias=True)],
+        whole("linear_1", wide, inputs=wide, bias=True),
+        whole("linear_2", config.hidden, inputs=wide, bias=True),
+    ]
+
+
+RECENT: Mapping[str, Tower] = {
+    **dict.fromkeys(("glm4v", "glm4v_moe"), _glm4v),
+    "glm_ocr": _glm_ocr,
+    "glm5_next": glm5,
+    "kimi_vl": _kimi_vl,
+}
+"""model_type of the whole file -> its tower."""

@@ -1,0 +1,141 @@
+"""Weights of towers for sound, and of what joins them to the text.
+
+Source: `qwen2_audio.py`, `qwen2_5_omni_thinker.py`, `qwen3_omni_moe_thinker.py`,
+`ultravox.py` and `whisper.py` in `model_executor/models`, 0.23 and 0.33.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.core.weights import EARLIER, LATER, Part
+from workbench.models.weights.joined_vision import Tower, blocks, sizes_of
+from workbench.models.weights.parts import Config, Sizes, whole
+from workbench.models.weights.speech import KERNEL
+
+AUDIO = "audio_config"
+WIDTH, LAYERS, HEADS, INNER = (
+    "d_model",
+    "encoder_layers",
+    "encoder_attention_heads",
+    "encoder_ffn_dim",
+)
+NAMES = ("self_attn.qkv_proj", "self_attn.out_proj", "mlp.fc1", "mlp.fc2")
+HALVINGS = 3
+"""Convolutions of Qwen3's, each of which makes half as many frequencies."""
+QWEN = {WIDTH: 1280, LAYERS: 32, HEADS: 20, INNER: 5120, "num_mel_bins": 128}
+QWEN |= {"output_dim": 3584, "max_source_positions": 1500, "downsample_hidden_size": 480}
+"""Sizes that their configuration classes have."""
+
+
+def _sizes(config: Config, defaults: Mapping[str, int] = QWEN) -> Sizes:
+    size = sizes_of(config, AUDIO)
+    return lambda key: size(key, defaults[key])
+
+
+def _convolved(size: Sizes) -> list[Part]:
+    """Return the convolutions before Whisper's layers, and the norm after them."""
+    width = size(WIDTH)
+    return [
+        whole("conv1", width, inputs=KERNEL * size("num_mel_bins"), bias=True),
+        whole("conv2", width, inputs=KERNEL * width, bias=True),
+        whole("layer_norm", width, bias=True),
+    ]
+
+
+def _positions(size: Sizes, **more: Any) -> Part:
+    return whole("embed_positions", size("max_source_positions"), inputs=size(WIDTH), **more)
+
+
+def _divided(size: Sizes, place: str, **more: Any) -> list[Part]:
+    return blocks(size(LAYERS), size(WIDTH), size(INNER), size(HEADS), place, NAMES, **more)
+
+
+def _undivided(size: Sizes, **more: Any) -> list[Part]:
+    """Return layers of the Transformers library, which every rank has whole."""
+    width, inner = size(WIDTH), size(INNER)
+    return size(LAYERS) * [
+        *2 * [whole("norm", width, bias=True, **more)],
+        *3 * [whole("proj", width, inputs=width, bias=True, **more)],
+        whole("k_proj", width, inputs=width, **more),
+        whole("fc1", inner, inputs=width, bias=True, **more),
+        whole("fc2", width, inputs=inner, bias=True, **more),
+    ]
+
+
+def qwen2_audio(config: Config, _size: Sizes) -> list[Part]:
+    """Return the tower of Qwen2-Audio."""
+    size = _sizes(config)
+    projector = whole("projector", config.hidden, inputs=size(WIDTH), bias=True)
+    return [*_convolved(size), *_undivided(size), _positions(size), projector]
+
+
+def qwen2_omni(config: Config) -> list[Part]:
+    """Return the tower for sound of Qwen2.5-Omni."""
+    size = _sizes(config)
+    out = size("output_dim")
+    return [
+        *_convolved(size),
+        *_undivided(size),
+        _positions(size, dtype="float32"),
+        whole("bos_eos", 2, inputs=out),
+        whole("proj", out, inputs=size(WIDTH), bias=True),
+    ]
+
+
+def qwen3_omni(config: Config, _size: Sizes | None = None) -> list[Part]:
+    """Return the tower for sound of Qwen3-Omni and Qwen3-ASR.
+
+    Where ranks do not divide its heads, each of them has all of its layers.
+    """
+    size = _sizes(config)
+    width, channels, bins = size(WIDTH), size("downsample_hidden_size"), size("num_mel_bins")
+    for _ in range(HALVINGS):
+        bins = (bins + 1) // 2
+    wide = KERNEL**2 * channels
+    layers = _divided(size, "audio_tower.layers", is_linear=False, evenly=size(HEADS))
+    return [
+        whole("conv2d1", channels, inputs=KERNEL**2, bias=True),
+        *2 * [whole("conv2d", channels, inputs=wide, bias=True)],
+        whole("conv_out", width, inputs=channels * bins),
+        *layers,
+        whole("ln_post", width, bias=True),
+        whole("proj1", width, inputs=width, bias=True),
+        whole("proj2", size("output_dim"), inputs=width, bias=True),
+        _positions(size, dtype="float32"),
+    ]
+
+
+WHISPER = {WIDTH: 1280, LAYERS: 32, HEADS: 20, INNER: 5120, "num_mel_bins": 80}
+WHISPER |= {"max_source_positions": 1500}
+
+
+def ultravox(config: Config, _size: Sizes) -> list[Part]:
+    """Return the tower of Ultravox, and its projector with a gate."""
+    size, top = _sizes(config, WHISPER), config.fields.top
+    joined, middle = (
+        size(WIDTH) * int(top.get("stack_factor", 8)),
+        int(top.get("hidden_size", 4096)),
+    )
+    gated = middle // (1 + (top.get("projector_act", "swiglu") == "swiglu"))
+    is_middle = bool(top.get("projector_ln_mid", False))
+    name = "multi_modal_projector.linear"
+    ends = [(f"{name}_1", middle, joined), (f"{name}_2", config.hidden, gated)]
+    own = [whole(one, outputs, inputs=inputs) for one, outputs, inputs in ends]
+    return [
+        *_convolved(size),
+        *(one._replace(kind=EARLIER) for one in _undivided(size)),
+        *(one._replace(kind=LATER) for one in _divided(size, "audio_tower.layers")),
+        _positions(size),
+        whole("ln_pre", joined),
+        whole("ln_end", gated if is_middle else config.hidden),
+        *(one._replace(kind=EARLIER) for one in own),
+        *(one._replace(kind=LATER, is_linear=True) for one in own),
+    ]
+
+
+SOUND: Mapping[str, Tower] = {
+    "qwen2_audio": qwen2_audio,
+    "qwen3_asr": qwen3_omni,
+    "ultravox": ultravox,
+}
+"""model_type of the whole file -> its tower."""
