@@ -9,13 +9,14 @@ from html import unescape
 import pytest
 
 import workbench as wb
-from tests.ui.panels import region
+from tests.ui.panels import press, region
 from tests.ui.test_questions import answer, plain_text
 from workbench.door.default_answers import default_answer
 from workbench.door.reach_answers import STARTING
 from workbench.interop.commands.flags import flags_of, releases
 from workbench.interop.defaults import default_named
 from workbench.interop.glossary import glossary
+from workbench.interop.questions import QUESTIONS
 from workbench.scenario import FIELDS
 
 
@@ -140,7 +141,7 @@ def test_the_largest_models_of_a_machine_start_there(text):
         ("give me the vllm serve command for gpt-oss-20b on 2 L4", "serve openai/gpt-oss-20b"),
         ("int4 weights on a 4090 for Qwen3-32B", "'int4' does not say how the weights are"),
         ("will qwen3-32b with 4-bit weights fit on a 4090?", "'4-bit' does not say how the wei"),
-        ("hello", "Questions that are answered: 'why this block size?'"),
+        ("hello", "Questions that are answered: why this block size? , what is a kernel block?"),
         ("why did the block size change from 16 to 544?", "Step 11 of 20: Phase 1"),
         ("why is my block size 1024?", "A block of 1,024 tokens has:"),
         ("what about gpu memory utilization?", "A question about nemotron-3-nano-30b-a3b."),
@@ -166,3 +167,11 @@ def test_words_of_the_field_are_explained(word):
     said = answer(f"what is {word}?")[1]
     assert any(plain_text(one).split(".")[0][:30] in said for one in meanings)
     assert "The meaning of" in said
+
+
+@pytest.mark.parametrize("text", ["hello", "help", "how do I paste a log"])
+def test_the_questions_that_are_answered_are_one_click_away(text):
+    door, said = answer(text)
+    assert all(one in said for one in QUESTIONS)
+    press(door, "ask", QUESTIONS[2])
+    assert "requests fit on which device?" in plain_text(region(door, "understood"))

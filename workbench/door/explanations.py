@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from html import escape
 from typing import Any
 
 from workbench.core.errors import NEAREST, PHRASE, Refused, WorkbenchError
@@ -13,6 +14,7 @@ from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.differences import plan_differences
 from workbench.door.history import changed_fields
 from workbench.interop.exchange import commands_of
+from workbench.interop.questions import QUESTIONS
 from workbench.scenario import Scenario
 from workbench.scenario.resolution import remedies_of_refusal
 from workbench.scenario.versions import compare
@@ -76,14 +78,22 @@ def refused(error: WorkbenchError, scenario: Scenario | None = None, text: str =
 
     scenario: of which there is none; None for a text that was not read. text: that text.
     """
+    said = _with_questions(html.refusal_html(error))
     if (phrase := error.operands.get(PHRASE)) is not None:
-        return join(html.refusal_html(error), _instead(text, phrase, error.operands[NEAREST]))
+        return join(said, _instead(text, phrase, error.operands[NEAREST]))
     changes = [{error.field: one} for one in error.operands.get(NEAREST, ()) if error.field]
     if error.field in error.operands:
         changes.append({error.field: error.operands[error.field]})
     if isinstance(error, Refused) and scenario is not None:
         changes = [dict(one.changes) for one in remedies_of_refusal(scenario, error)]
-    return join(html.refusal_html(error), _fixes(changes, error.field))
+    return join(said, _fixes(changes, error.field))
+
+
+def _with_questions(said: Html) -> Html:
+    """Return a message in which the questions that are answered can be clicked."""
+    for one in QUESTIONS:
+        said = Html(said.replace(escape(repr(one)), button(one, "ask", one, class_="wb-link")))
+    return said
 
 
 def _instead(text: str, phrase: str, names: Iterable[str]) -> Html:
