@@ -239,7 +239,10 @@ V0_23 = RuleSet(
     ),
     # `with_hf_config` in config/vllm.py makes the model's configuration again (0.33 keeps it).
     mm_prefix_lost=frozenset(
-        f"{name}ForConditionalGeneration" for name in ("Bagel", "Gemma3", "PaliGemma")
+        {
+            *(f"{name}ForConditionalGeneration" for name in ("Bagel", "Cheers", "Gemma3")),
+            *("Cheers", "PaliGemmaForConditionalGeneration"),
+        }
     ),
     parts_not_cut={
         **{
