@@ -20,7 +20,8 @@ def drafted(model, rules, **fields):
 
 def config_of(model_type):
     make = llama if model_type == "glm4_moe" else deepseek_v3
-    return make(model_type=model_type)
+    classes = {"architectures": ["Glm4MoeForCausalLM"]} if make is llama else {}
+    return make(model_type=model_type, **classes)
 
 
 @pytest.mark.parametrize("model_type", ["deepseek_v3", "deepseek_v32", "glm4_moe"])

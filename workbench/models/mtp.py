@@ -190,12 +190,16 @@ READERS: dict[str, Reader] = {
     "step3p7": _step,
 }
 """Architecture, or model_type of the whole file -> its reader."""
+BY_CLASS = {"glm4_moe": "Glm4MoeForCausalLM", "glm4_moe_lite": "Glm4MoeLiteForCausalLM"}
+"""Types of which `hf_config_override` asks the class: a head may have the type, too."""
 
 
 def read_mtp(fields: Fields, first: int) -> Mtp | None:
     """Return the MTP layers, numbered from `first`; None if vLLM knows none for the type."""
     architecture = listed_name(fields.top, "")
     for kind in (architecture, fields.top.get("model_type") or fields.model_type):
-        if isinstance(kind, str) and kind in READERS:
+        if not isinstance(kind, str) or kind not in READERS:
+            continue
+        if architecture in {"", BY_CLASS.get(kind, architecture)}:
             return READERS[kind](fields, kind, first)
     return None
