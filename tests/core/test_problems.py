@@ -80,6 +80,7 @@ DRAFTED = {
     "speculative_method": "eagle3",
     "num_speculative_tokens": 1,
 }
+SECTIONS = {"rope_type": "default", "mrope_section": [24, 20, 20]}
 GROUPS = {"bits": 4, "group_size": 128, "sym": True}
 FLASH = {
     "model": "qwen3.5-9b",
@@ -154,6 +155,13 @@ PROBLEMS = [
         "MLA is not supported for slidingwindow",
         {"rules": "0.33"},
         id="sliding-head-after-latents",
+    ),
+    pytest.param(
+        FLASH | {"rules": "0.23", "draft_model": FLASH["draft_model"] | {"rope_scaling": SECTIONS}},
+        "draft_with_sections",
+        "does not support M-RoPE yet",
+        {"speculative_method": "ngram", "draft_model": None},
+        id="head-that-rotates-in-sections",
     ),
     pytest.param(
         {"model": catalog_config("gemma-2-9b") | {"tie_word_embeddings": False}, "rules": "0.23"},

@@ -21,6 +21,8 @@ COUNTS_ON = "EagleLlamaForCausalLM"
 """The head that looks for its layers in its own list by numbers that go on after the target's."""
 RANKED = "Qwen3DSparkModel"
 """The head that reads `markov_rank` at the top of its file."""
+ADDS_SLOTS = frozenset({speculation.DRAFT_MODEL, "dflash"})
+"""Methods whose drafter reads more tokens than the target gives it."""
 HEADS = speculation.OF_SEVERAL_LAYERS - {speculation.HIDDEN_STATES} | {"eagle"}
 """Methods whose drafter may have the embedding of its target."""
 
@@ -43,6 +45,7 @@ def check_drafter(run: WorkingPlan, method: str) -> None:
         _check_fields(run, method, draft)
         _check_window(run, method, draft)
         _check_latents(run)
+        _check_rotation(run, method, draft)
     if draft is not None and method == speculation.DRAFT_MODEL:
         _check_decoder(run, draft)
 
@@ -185,6 +188,19 @@ def _check_latents(run: WorkingPlan) -> None:
     if is_barred and found and any(layer.kind == SLIDING for layer in found.layers):
         operands = {"window_tokens": found.attention.window_tokens}
         run.problem("draft_window_with_latents", operands=operands)
+
+
+def _check_rotation(run: WorkingPlan, method: str, draft: Model) -> None:
+    # SpecDecodeBaseProposer._raise_if_mrope, 0.23 and 0.33
+    attention = draft.attention
+    is_rotated = attention is not None and attention.rope_sections is not None
+    if is_rotated and method in ADDS_SLOTS and model_runner(run) == "v1":
+        run.problem(
+            "draft_with_sections",
+            operands={"speculative_method": method},
+            candidates=(WITHOUT,),
+            draft=draft,
+        )
 
 
 def _check_decoder(run: WorkingPlan, draft: Model) -> None:
