@@ -60,3 +60,5 @@ class Head:
     """The method that the file itself names."""
     given: frozenset[str]
     """Which of the fields that some version stops without the file has."""
+    stretches: bool = True
+    """Its positions may go on to the end of the target's requests (0.33)."""

@@ -36,9 +36,7 @@ EXPANDED = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim")
 SINK_MODEL_TYPES = frozenset({"gpt_oss"})
 LISTED_SINKS = frozenset({"granite_swa", "granitemoe_swa"})
 """Types whose layers have sinks where the file lists their kinds (`granite_layer_attn_params`)."""
-MM_PREFIX_MODEL_TYPES = frozenset(
-    {"bagel", "gemma3", "molmo2", "moondream3", "paligemma", "umm"}
-)
+MM_PREFIX_MODEL_TYPES = frozenset({"bagel", "gemma3", "molmo2", "moondream3", "paligemma", "umm"})
 """Read from the whole file, not its text part: models that attend to all tokens of an image."""
 SOFT_CAPPED = {"gemma2": 50.0}
 """model_type -> the cap of attention scores if config.json has none; null means no cap."""

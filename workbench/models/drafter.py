@@ -22,7 +22,7 @@ from workbench.models.config_defaults import CONFIG_DEFAULTS, PERIOD, SLIDES
 from workbench.models.families.chunked import read_chunks
 from workbench.models.fields import Fields
 from workbench.models.json_file import plain_copy
-from workbench.models.lengths import read_lengths
+from workbench.models.lengths import read_lengths, rope_kinds
 from workbench.models.listed import listed_name
 from workbench.models.load import labelled_config, load_model
 from workbench.models.mtp import read_mtp
@@ -44,6 +44,8 @@ OF_WEIGHTS = (
 )
 """Fields of a speculators file that its drafter is built with, in addition to its layers."""
 KINDS = {FULL: FULL, SLIDING: SLIDING}
+STRETCHED = frozenset({"default", "linear", "llama3", "ntk", "proportional"})
+"""`_CACHE_ONLY_ROPE_TYPES` of 0.33: kinds of rotation that only their tables end."""
 LOOKED_FOR = (*DSPARK_MASKS, *DRAFTERS_MASKS, RANK)
 """Fields at the top of a drafter's file that some version stops without."""
 
@@ -198,6 +200,7 @@ def _head(fields: Fields, method: str | None, known: Mapping[str, str]) -> Head:
         or eagle.get("use_aux_hidden_state", True) is not False,
         method=method,
         given=frozenset(_given(fields, flash)),
+        stretches=rope_kinds(fields) <= STRETCHED,
     )
 
 

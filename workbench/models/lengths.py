@@ -54,6 +54,11 @@ def read_lengths(fields: Fields) -> Lengths:
     return Lengths(tokens, written, _longrope(fields) if is_longrope else None, of_class)
 
 
+def rope_kinds(fields: Fields) -> frozenset[str]:
+    """Return the kinds of RoPE settings."""
+    return frozenset(kind for _, kind, _ in _rope_scalings(fields))
+
+
 def _of_class(fields: Fields, lengths: dict[str, int], scalings: list[Scaling]) -> int | None:
     """Return the derived length where a class completes what the file omits; None without one."""
     key, tokens = BY_RELEASE.get(fields.model_type, ("", 0))

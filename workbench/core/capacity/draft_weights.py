@@ -111,7 +111,8 @@ def _stretched(plan: Plan, part: Part) -> Part:
     """Return a table of positions as long as the target's requests, from 0.33 on."""
     # SpeculativeConfig._maybe_override_draft_max_position_embeddings
     reaches = plan.rules.speculation.reaches_positions and plan.speculative_method != DRAFT_MODEL
-    if not reaches or not part.name.startswith(TABLE):
+    head = plan.model.draft_head
+    if not reaches or (head is not None and not head.stretches) or not part.name.startswith(TABLE):
         return part
     [(longest, size)] = part.outputs
     return part._replace(outputs=((max(longest, plan.max_model_len), size),))

@@ -109,8 +109,12 @@ def method_for(model: Model, settings: Settings, rules: SpeculationRules) -> str
 
 def followed_length(run: WorkingPlan) -> int | None:
     """Return the longest request that a draft model follows, None without a limit below L."""
-    draft = run.model.drafter
-    if draft is None or run.speculative_method != DRAFT_MODEL:  # heads share the target's positions
+    return None if run.speculative_method != DRAFT_MODEL else _draft_length(run)
+
+
+def _draft_length(run: WorkingPlan) -> int | None:
+    """Return the longest request of a second checkpoint, None without a limit below L."""
+    if (draft := run.model.drafter) is None:
         return None
     as_written = draft.derived_max_model_len if run.rules.yarn_stretches else draft.yarn_as_written
     derived = as_written or draft.derived_max_model_len
@@ -122,10 +126,11 @@ def followed_length(run: WorkingPlan) -> int | None:
 
 def _limit_length(run: WorkingPlan) -> None:
     """Shorten the longest request to the draft model's, which cannot draft beyond it (0.33)."""
-    # VllmConfig._limit_max_model_len_to_draft
-    draft, longest = run.model.drafter, followed_length(run)
-    limits = run.rules.speculation.limits_length and model_runner(run) == "v2"
-    if draft is None or longest is None or not limits:
+    # VllmConfig._limit_max_model_len_to_draft; a head that stretches has the target's positions.
+    draft, head = run.model.drafter, run.model.draft_head
+    stretches = run.speculative_method != DRAFT_MODEL and (head is None or head.stretches)
+    limits = run.rules.speculation.limits_length and model_runner(run) == "v2" and not stretches
+    if draft is None or not limits or (longest := _draft_length(run)) is None:
         return
     run.step(DRAFT_LENGTH, longest, max_model_len=run.max_model_len, draft_model=draft.name)
     run.log(
