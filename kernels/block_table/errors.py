@@ -1,8 +1,8 @@
-"""Errors of the block tables, raised before anything is launched."""
+"""Errors of the kernels' inputs, raised before anything is launched."""
 
 
-class BlockTableError(ValueError):
-    """Input that a block table refuses.
+class InputError(ValueError):
+    """Input that a kernel refuses.
 
     `field` names the input, `given` is the offending value, `limit` what is allowed (the first
     value that is too large, a length, a divisor). `index` is its place in the list it came in,
@@ -15,18 +15,18 @@ class BlockTableError(ValueError):
         *,
         field: str,
         given: object = None,
-        limit: int | None = None,
+        limit: object = None,
         index: int | None = None,
         group: int | None = None,
         request: int | None = None,
     ) -> None:
         super().__init__(message)
-        self.field = field
-        self.given = given
-        self.limit = limit
-        self.index = index
-        self.group = group
-        self.request = request
+        self.field, self.given, self.limit = field, given, limit
+        self.index, self.group, self.request = index, group, request
+
+
+class BlockTableError(InputError):
+    """Input that a block table refuses."""
 
 
 class RowOverflow(BlockTableError):  # noqa: N818 - what happens, as vLLM 0.33 words it

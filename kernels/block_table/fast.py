@@ -13,7 +13,6 @@ from workbench.kernels.block_table.batch import Batch
 from workbench.kernels.block_table.fast_apply_kernel import apply_kernel
 from workbench.kernels.block_table.fast_fields import FIRST_TILES, HEADER, LAYOUT_FIELDS
 from workbench.kernels.block_table.fast_kernel import gather_and_slots_kernel
-from workbench.kernels.block_table.groups import ContextParallel, TableGroup
 from workbench.kernels.block_table.numbers import round_up
 from workbench.kernels.block_table.path import Allocate, DeviceBatch, SourceUnit, TablePath
 from workbench.kernels.block_table.plan import Cuts, cuts_of, group_layout
@@ -46,17 +45,10 @@ class FastPath(TablePath):
     apply_ids, programs_per_processor = IDS, PROGRAMS_PER_PROCESSOR
     launch_options: Mapping[str, int] = MappingProxyType({})
 
-    def __init__(
-        self,
-        groups: Sequence[TableGroup],
-        *,
-        max_requests: int,
-        max_tokens: int,
-        parallel: ContextParallel,
-        allocate: Allocate,
-    ) -> None:
-        self.groups, self.max_requests, self.max_tokens = tuple(groups), max_requests, max_tokens
-        self.parallel = parallel
+    def allocate(self, allocate: Allocate) -> None:
+        """Allocate one arena for all sources and one for all tables, and the staging buffers."""
+        groups, max_requests, max_tokens = self.groups, self.max_requests, self.max_tokens
+        parallel = self.parallel
         sources = row_arena([group.max_blocks for group in groups], max_requests)
         tables = row_arena([group.max_kernel_blocks for group in groups], max_requests)
         self._sources = allocate((sources.size,), torch.int32)

@@ -1,7 +1,6 @@
 """The path as vLLM 0.33 has it: one launch writes all groups, and kernel blocks are made last."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -30,14 +29,14 @@ class FusedPath(PointerPath):
     _writes: tuple[torch.Tensor, ...] | None = None
     _longest = _dirty_rows = 0
 
-    def __init__(
-        self, groups: Sequence[TableGroup], *, max_requests: int, allocate: Allocate, **options: Any
-    ) -> None:
-        super().__init__(groups, max_requests=max_requests, allocate=allocate, **options)
+    def allocate(self, allocate: Allocate) -> None:
+        """Allocate tables of kernel blocks, too, where a block is split."""
+        super().allocate(allocate)
+        groups = self.groups
         for table in self.gathered:
             table.zero_()
         self.tables = tuple(
-            allocate((max_requests, group.max_kernel_blocks), torch.int32)
+            allocate((self.max_requests, group.max_kernel_blocks), torch.int32)
             if group.is_split
             else table
             for group, table in zip(groups, self.gathered, strict=True)

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import torch
 
 from workbench.kernels.block_table.batch import Batch
 from workbench.kernels.block_table.errors import BlockTableError
+from workbench.kernels.block_table.groups import ContextParallel, TableGroup
 from workbench.kernels.block_table.staged import StagedWrites
 
 SourceUnit = Literal["kernel blocks", "manager blocks"]
@@ -97,7 +98,7 @@ def _outside(field: str, value: int, low: int, high: int) -> BlockTableError:
     )
 
 
-class TablePath(Protocol):
+class TablePath:
     """Device memory and launches. `upload_*` fills inputs, `launch_*` runs kernels on them."""
 
     source_holds: SourceUnit
@@ -109,6 +110,22 @@ class TablePath(Protocol):
     """[group, token] -> slot, int64."""
     counts: torch.Tensor
     """[group, request] live blocks, int32, in units of `source_holds`."""
+
+    def __init__(
+        self,
+        groups: Sequence[TableGroup],
+        *,
+        max_requests: int,
+        max_tokens: int,
+        parallel: ContextParallel,
+        allocate: Allocate,
+    ) -> None:
+        self.groups, self.max_requests, self.max_tokens = tuple(groups), max_requests, max_tokens
+        self.parallel = parallel
+        self.allocate(allocate)
+
+    def allocate(self, allocate: Allocate) -> None:
+        """Allocate the tables, and what the launches read."""
 
     def upload_writes(
         self, writes: StagedWrites, widest: Sequence[int], batch: DeviceBatch | None = None

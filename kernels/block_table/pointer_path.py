@@ -9,7 +9,7 @@ import torch
 from numpy.typing import ArrayLike, DTypeLike
 
 from workbench.kernels.block_table.batch import Batch
-from workbench.kernels.block_table.groups import ContextParallel, TableGroup
+from workbench.kernels.block_table.groups import TableGroup
 from workbench.kernels.block_table.path import Allocate, DeviceBatch, TablePath
 from workbench.kernels.block_table.reference import PAD_SLOT
 from workbench.kernels.mode import on_device
@@ -31,17 +31,9 @@ class PointerPath(TablePath):
     slot_switches: tuple[torch.Tensor, ...] = ()
     """What it reads of every group after the counts."""
 
-    def __init__(
-        self,
-        groups: Sequence[TableGroup],
-        *,
-        max_requests: int,
-        max_tokens: int,
-        parallel: ContextParallel,
-        allocate: Allocate,
-    ) -> None:
-        self.groups, self.max_requests, self.max_tokens = tuple(groups), max_requests, max_tokens
-        self.parallel = parallel
+    def allocate(self, allocate: Allocate) -> None:
+        """Allocate a source and a gathered table per group."""
+        groups, max_requests, max_tokens = self.groups, self.max_requests, self.max_tokens
         rows = [self.row_of(group) for group in groups]
         self.sources = tuple(allocate((max_requests, width), torch.int32) for width, _ in rows)
         self.gathered = tuple(allocate((max_requests, width), torch.int32) for width, _ in rows)

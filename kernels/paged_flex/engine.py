@@ -87,48 +87,12 @@ def generic_mask(slots: Slots, mask: Mask, q_block: int, kv_block: int) -> Block
     )
 
 
-def engine_attention(
-    query: torch.Tensor,
-    kv_cache: torch.Tensor,
-    batch: PagedBatch,
-    *,
-    mask: Mask,
-    score: Score | None = None,
-    scale: float | None = None,
-    q_block: int = 16,
-    kv_block: int | None = None,
-    block_m: int | None = None,
-    block_n: int | None = None,
-    batch_invariant: bool = False,
-    prune: bool = False,
-    compiled: bool = False,
-) -> torch.Tensor:
+def engine_attention(*arguments: Any, **options: Any) -> torch.Tensor:
     """Return attention [tokens, heads, dim] as vLLM's FlexAttention backend computes it.
 
-    Arguments as in `paged_attention`.
-
-    q_block, kv_block: mask block sizes. kv_block None or the cache block builds the mask from the
-    table; another one evaluates the mask_mod everywhere. block_m, block_n: kernel tiles; None:
-    `tile_of` the mask's blocks on a GPU, where torch's own choice takes blocks of 128 and more;
-    batch_invariant also disables the variant for divisible lengths. compiled: on a
-    CPU it needs g++. Without it everything is computed densely, and every slot of the cache must be
-    finite: zero times NaN is NaN, and this path multiplies.
+    Arguments as in `prepare_engine`.
     """
-    return prepare_engine(
-        query,
-        kv_cache,
-        batch,
-        mask=mask,
-        score=score,
-        scale=scale,
-        q_block=q_block,
-        kv_block=kv_block,
-        block_m=block_m,
-        block_n=block_n,
-        batch_invariant=batch_invariant,
-        prune=prune,
-        compiled=compiled,
-    ).run()
+    return prepare_engine(*arguments, **options).run()
 
 
 def tile_of(block: int) -> int:
@@ -195,7 +159,17 @@ def prepare_engine(
     compiled: bool = False,
     window: int = 0,
 ) -> EngineCall:
-    """Prepare `engine_attention` without computing. window: as in `direct_block_lists`."""
+    """Prepare `engine_attention` without computing.
+
+    Arguments as in `paged_attention`; window: as in `direct_block_lists`.
+
+    q_block, kv_block: mask block sizes. kv_block None or the cache block builds the mask from the
+    table; another one evaluates the mask_mod everywhere. block_m, block_n: kernel tiles; None:
+    `tile_of` the mask's blocks on a GPU, where torch's own choice takes blocks of 128 and more;
+    batch_invariant also disables the variant for divisible lengths. compiled: on a
+    CPU it needs g++. Without it everything is computed densely, and every slot of the cache must be
+    finite: zero times NaN is NaN, and this path multiplies.
+    """
     shapes, _ = checked_shapes(query, kv_cache, batch, out=None, scale=scale)
     if kv_cache.dim() != 5:
         raise PagedFlexError(

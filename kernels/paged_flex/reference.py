@@ -5,6 +5,7 @@ Keys and values are gathered token by token; scores, mask and softmax are whole 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -135,21 +136,8 @@ def agreement(
 
     A misplaced NaN is an infinite error. tokens: compare these queries alone.
     """
-
-    def dense(*, low_precision: bool) -> torch.Tensor:
-        return dense_attention(
-            query,
-            kv_cache,
-            batch,
-            mask,
-            score,
-            scale=scale,
-            low_precision=low_precision,
-            tokens=tokens,
-            sinks=sinks,
-            value_dim=value_dim,
-        )
-
+    same = partial(dense_attention, query, kv_cache, batch, mask, score, scale=scale)
+    dense = partial(same, tokens=tokens, sinks=sinks, value_dim=value_dim)
     compared = list(range(batch.num_tokens) if tokens is None else tokens)
     exact, rough = dense(low_precision=False), dense(low_precision=True)
     exact, rough, given = (x[compared].double() for x in (exact, rough, result))
