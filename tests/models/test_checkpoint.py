@@ -61,6 +61,17 @@ def test_ranks_share_the_checkpoint(tmp_path):
     assert plan.memory().terms[0].size_bytes == 10**10 // 2
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_layers_that_are_not_described_are_as_wide_as_ordinary_ones(tmp_path, ranks):
+    many = {"device": "H100", "max_num_batched_tokens": 65536, "tensor_parallel": ranks}
+    reference = folder(tmp_path, llama(**UNKNOWN), index(10**10))
+    unknown, known = (
+        {term.name: term.size_bytes for term in wb.resolve(model=model, **many).memory().terms}
+        for model in (reference, llama())
+    )
+    assert known["activations"] <= unknown["activations"] < 1.2 * known["activations"]
+
+
 @pytest.mark.parametrize(("share", "in_doubt"), [(1.0, False), (0.5, True), (3.0, True)])
 def test_a_checkpoint_of_another_size_is_in_doubt(tmp_path, share, in_doubt):
     size = memory(llama()).terms[0].size_bytes
