@@ -157,7 +157,7 @@ def test_the_first_wrong_result_is_shown_and_not_a_later_one():
     checked = wb.check(
         lambda m, t, g: -(-m // (t * g)) * g if m != 1025 else 0, "aligned_block_size"
     )
-    assert dict(checked.rows)["given"].startswith("mamba_page_bytes = 1,025,")
+    assert dict(checked.rows)["given"].startswith("mamba_page_bytes = 1025,")
     assert (dict(checked.rows)["expected"], dict(checked.rows)["got"]) == ("32", "0 (too small)")
 
 
@@ -327,3 +327,17 @@ def test_the_time_limit_ends_with_the_answer(monkeypatch):
     monkeypatch.setattr(grading, "MOST_SECONDS", 0.2)
     assert wb.check(EXPAND, "expand_blocks").ok
     assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "words"),
+    [
+        ("is_accepted", lambda mask, tile: not mask & (mask - 1), ("tile = 32", "expected: False")),
+        ("bits_differ", [False, False], ("got: [False, False]",)),
+        ("hash_block_size", lambda *_: 1, ("[32768, 32768, 32768]", "expected: 1081344")),
+        ("printed_tokens", lambda *_: 1, ("blocks_per_request = 10, max_model_len = 4096",)),
+    ],
+)
+def test_a_verdict_shows_values_as_python_has_them(name, answer, words):
+    said = repr(wb.check(answer, name))
+    assert [one for one in words if one not in said] == [], said

@@ -70,13 +70,13 @@ def _same_number(found: Any, wanted: float) -> bool:
 
 
 def described(value: Any) -> str:
-    """Return a value as a verdict prints it, shortened."""
-    if isinstance(value, tuple):
+    """Return a value as a verdict prints it: as Python has it, shortened."""
+    if isinstance(value, list | tuple):
         text = "[" + ", ".join(described(entry) for entry in value[:40])
         text += ", ...]" if len(value) > 40 else "]"
     elif isinstance(value, frozenset):
-        text = "{" + ", ".join(sorted(map(described, value))) + "}"
-    elif isinstance(value, str):
+        text = "{" + ", ".join(sorted(described(entry) for entry in value)) + "}"
+    elif value is None or isinstance(value, bool | int | str):  # no comma inside a number
         text = repr(value)
     elif isinstance(value, float) and not value.is_integer():
         text = f"{value:,.6g}" if math.isfinite(value) else str(value)

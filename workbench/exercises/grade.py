@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
-from workbench.core.trace import show
 from workbench.exercises.compare import described, difference, kind_of, plain, same
 from workbench.exercises.exercise import Exercise, Grade
 
@@ -100,7 +99,7 @@ def _function(exercise: Exercise, answer: Callable[..., Any]) -> Grade:
 
 
 def _shown(value: Any) -> str:
-    return str(value) if callable(value) or hasattr(value, "__next__") else show(value)
+    return str(value) if callable(value) or hasattr(value, "__next__") else described(value)
 
 
 def own_line(error: BaseException, answer: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
