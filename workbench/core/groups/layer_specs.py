@@ -165,14 +165,11 @@ def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
         return compressed_spec(plan, layer.cache, dtype)
     if layer.kind == INDEXER:
         return index_keys(plan, whole)
-    assert plan.attention_page_size_bytes is not None or layer.drafted
     attention = whole.of_layer(layer)
     kv_heads = attention.kv_heads_per_rank(plan.settings.tensor_parallel)
-    page = plan.attention_page_size_bytes
-    if page is None or attention is not whole or layer.drafted or dtype != plan.kv_cache_dtype:
-        name = part.backend if dtype == cache_dtype(plan, layer) else None
-        token = plan.rules.layer_token_bytes(attention, kv_heads, dtype, plan.model_dtype, name)[0]
-        page = plan.block_size * token
+    name = part.backend if dtype == cache_dtype(plan, layer) else None
+    token = plan.rules.layer_token_bytes(attention, kv_heads, dtype, plan.model_dtype, name)[0]
+    page = plan.block_size * token
     windows = layer.kind == SLIDING and plan.rules.groups.windows_choose_blocks
     windows = windows and not layer.makes_spec
     kind = MLA_SPEC if attention.use_mla and not windows else ATTENTION_SPECS[layer.kind]

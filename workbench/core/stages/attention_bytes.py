@@ -74,8 +74,9 @@ def attention_page(run: WorkingPlan) -> None:
         )
         return
     layers = [layer for layer in run.model.layers if layer.kind != SSM]
-    full = (layer for layer in layers if layer.kind == FULL)
-    attention = attention.of_layer(next(full, layers[0]))
+    full = [layer for layer in layers if layer.kind == FULL]
+    largest = (layer for layer in full if layer.head_size is None)
+    attention = attention.of_layer(next(largest, (full or layers)[0]))
     per_token, _formula = run.rules.layer_token_bytes(
         attention,
         attention.kv_heads_per_rank(run.settings.tensor_parallel),

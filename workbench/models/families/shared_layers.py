@@ -6,7 +6,6 @@ Sources: `Gemma3nAttention`, `Gemma4DecoderLayer` and `Gemma4Attention` of 0.23 
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 
 from workbench.core.errors import ConfigError, shown
 from workbench.core.model import FULL, SLIDING, Attention, Layer
@@ -18,6 +17,9 @@ from workbench.models.layer_lists import first_list
 
 SHARED, PER_LAYER = "num_kv_shared_layers", "per_layer_config"
 GLOBAL_HEAD, GLOBAL_KV_HEADS = "global_head_dim", "num_global_key_value_heads"
+OF_LAYER = ("num_key_value_heads", "head_dim")
+NO_LAYER = "`per_layer_config` keys must be integer layer indices"
+NOT_GLOBAL = "The following attributes are missing:"
 CANVAS_TOKENS = 256
 SOFT_TOKENS = "num_soft_tokens"
 VIDEO_TOKENS = 32 * (70 + 2 + 6)
@@ -42,55 +44,94 @@ def _own(fields: Fields, kinds: list[str]) -> list[str]:
     return own
 
 
-def _gemma3n_layers(fields: Fields) -> tuple[Layer, ...]:
+def _own_of_3n(fields: Fields) -> tuple[Layer, ...]:
+    """Return the layers with a cache: also those whose earlier layer would be before the first."""
+    # Gemma3nAttention.__init__: a layer reads the last of its kind before those that share.
+    kinds = _kinds(fields, 5)
+    first = len(kinds) - fields.integer(SHARED, 0, minimum=0)
     return tuple(
-        Layer(number=at, kind=kind) for at, kind in enumerate(_own(fields, _kinds(fields, 5)))
+        Layer(number=at, kind=kind)
+        for at, kind in enumerate(kinds)
+        if at < first or first < (2 if kind == SLIDING else 1)
     )
 
 
 def _gemma3n_attention(fields: Fields) -> Attention:
-    return replace(read_attention(fields), shares_caches=bool(fields.raw(SHARED)))
+    shares = len(_own_of_3n(fields)) < fields.layer_count()
+    return replace(read_attention(fields), shares_caches=shares)
+
+
+def _gemma4_kinds(fields: Fields) -> list[str]:
+    kinds = _kinds(fields, 6)
+    kinds[-1] = FULL  # the configuration class forces it
+    return kinds
 
 
 def _gemma4_layers(fields: Fields) -> tuple[Layer, ...]:
-    kinds = _kinds(fields, 6)
-    kinds[-1] = FULL  # the configuration class forces it
-    whole = _global_heads(fields, plain := read_attention(fields))
-    heads = None if plain.num_kv_heads == whole.num_kv_heads else whole.num_kv_heads
-    size = None if plain.head_size == whole.head_size else plain.head_size
-    of_kind = {
-        FULL: partial(Layer, kind=FULL, num_kv_heads=heads),
-        SLIDING: partial(Layer, kind=SLIDING, head_size=size),
-    }
-    return tuple(of_kind[kind](number=at) for at, kind in enumerate(_own(fields, kinds)))
-
-
-def _global_heads(fields: Fields, attention: Attention) -> Attention:
-    """Return the geometry of full attention; its own KV heads are read where keys are values."""
-    kv_heads = attention.num_kv_heads
-    if fields.has(PER_LAYER):
-        # Later transformers save what a full layer has of its own; it is the same for all.
-        layers = fields.child(PER_LAYER)
-        own = layers.child(next(iter(layers.text), ""))
-        return replace(
-            attention,
-            num_kv_heads=own.integer("num_key_value_heads", kv_heads, name="num_kv_heads"),
-            head_size=own.integer("head_dim", attention.head_size, name="head_size"),
+    heads, plain = _gemma4_heads(fields), _gemma4_attention(fields)
+    return tuple(
+        Layer(
+            number=at,
+            kind=kind,
+            num_kv_heads=None if heads[at][0] == plain.num_kv_heads else heads[at][0],
+            head_size=None if heads[at][1] == plain.head_size else heads[at][1],
         )
+        for at, kind in enumerate(_own(fields, _gemma4_kinds(fields)))
+    )
+
+
+def _gemma4_heads(fields: Fields) -> list[tuple[int, int]]:
+    """Return the KV heads of every layer, and the elements of a head."""
+    plain, kinds = read_attention(fields), _gemma4_kinds(fields)
+    usual = plain.num_kv_heads, plain.head_size
+    if fields.raw(PER_LAYER) is not None:
+        own = _listed_heads(fields, usual)
+        return [own.get(at, usual) for at in range(len(kinds))]
+    kv_heads = plain.num_kv_heads
     if fields.raw("attention_k_eq_v") is True and fields.has(GLOBAL_KV_HEADS):
         kv_heads = fields.integer(GLOBAL_KV_HEADS, name="num_kv_heads")
-    size = fields.integer(GLOBAL_HEAD, 512, name="head_size")
-    return replace(attention, num_kv_heads=kv_heads, head_size=size)
+    whole = kv_heads, fields.integer(GLOBAL_HEAD, 512, name="head_size")
+    return [whole if kind == FULL else usual for kind in kinds]
+
+
+def _listed_heads(fields: Fields, usual: tuple[int, int]) -> dict[int, tuple[int, int]]:
+    """Return what later transformers save of single layers. Errors: ConfigError."""
+    # _apply_heterogeneous_config of transformers 5.20: no layer that the model has not, and vLLM
+    # 0.33 reads heads alone for every layer.
+    place, count = fields.child(PER_LAYER), fields.layer_count()
+    found = {}
+    for name in place.text:
+        if not (is_number := name.isdecimal()) or int(name) >= count:
+            text = NO_LAYER if is_number else "invalid literal for int() with base 10"
+            raise _not_of_layer(place, name, f"expected numbers from 0 to {count - 1}", text)
+        layer = place.child(name)
+        for key, value in layer.text.items():
+            if key not in {*OF_LAYER, "skip"} and (not fields.has(key) or fields.raw(key) != value):
+                text = f"'{key}' is a per-layer attribute" if fields.has(key) else NOT_GLOBAL
+                raise _not_of_layer(place, f"{name}/{key}", "vLLM has one value for all", text)
+        heads, size = (
+            layer.integer(key, value) for key, value in zip(OF_LAYER, usual, strict=True)
+        )
+        found[int(name)] = heads, size
+    return found
+
+
+def _not_of_layer(place: Fields, key: str, why: str, text: str) -> ConfigError:
+    where = place.pointer(key)
+    return ConfigError(
+        "config_wrong_value", f"Invalid {where}: {why}.", field=where, vllm_text=text
+    )
 
 
 def _gemma4_attention(fields: Fields) -> Attention:
-    whole = _global_heads(fields, sliding := read_attention(fields))
+    sliding, heads = read_attention(fields), _gemma4_heads(fields)
+    sizes = {size for _heads, size in heads}
     bidirectional, window = fields.raw("use_bidirectional_attention"), sliding.window_tokens
     return replace(
-        whole,
-        # ModelConfig.get_num_kv_heads gives num_key_value_heads, get_head_size the larger head.
-        num_kv_heads=sliding.num_kv_heads,
-        has_mixed_head_sizes=sliding.head_size != whole.head_size,
+        sliding,
+        # ModelConfig.get_head_size gives the largest head.
+        head_size=max(sizes),
+        has_mixed_head_sizes=len(sizes) > 1,
         has_mm_prefix=bidirectional == "vision",
         canvas_tokens=_canvas(fields),
         shares_caches=bool(fields.raw(SHARED)),
@@ -131,7 +172,7 @@ register(
         "gemma3n": ("Gemma3nForConditionalGeneration",),
         "gemma3n_text": ("Gemma3nForCausalLM",),
     },
-    _gemma3n_layers,
+    _own_of_3n,
     attention=_gemma3n_attention,
     is_hybrid=False,
 )
