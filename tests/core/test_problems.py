@@ -937,6 +937,13 @@ PROBLEMS = [
         id="a-head-tied-on-a-stage-without-one",
     ),
     pytest.param(
+        {"model": "qwen3-vl-4b", "rules": "0.33", "pipeline_parallel": 16},
+        "tower_levels_over_stages",
+        "start_layer should be greater than or equal to len(deepstack_visual_indexes)",
+        {"pipeline_parallel": 1},
+        id="levels-of-a-tower-on-two-stages",
+    ),
+    pytest.param(
         {"model": "kimi-k2.5", "rules": "0.33", "platform": "cpu", "max_model_len": 4096},
         "no_integer_experts",
         "No WNA16 MoE backend supports the deployment configuration.",

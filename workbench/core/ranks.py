@@ -51,6 +51,8 @@ class Tower(NamedTuple):
     """The same where the checkpoint's format is that of the tower, too; else 0."""
     rotated_size: int = 0
     """Elements of a head, where they are rotated along three axes; else 0."""
+    levels: int = 0
+    """Layers of the decoder that add vectors of the tower's own layers, all on the first stage."""
 
 
 class Padding(NamedTuple):

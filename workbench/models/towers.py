@@ -20,7 +20,7 @@ HEADS = (
 )
 """What the descriptions of towers call their heads."""
 WIDTHS = ("intermediate_size", "vt_intermediate_size", "encoder_ffn_dim")
-SIZES = ("hidden_size", "vt_hidden_size", "embed_dim", "d_model")
+SIZES = ("hidden_size", "vt_hidden_size", "embed_dim", "d_model", "width")
 OMITTED = {"Qwen3_5": (1152, 4304)}
 """What a class has for a tower that its file omits: widths between blocks and inside of them."""
 IMAGES, SOUND, OMNI = "vision_config", "audio_config", "thinker_config/"
@@ -81,6 +81,11 @@ ASSERTED = frozenset(
 """Those whose tower asserts."""
 STEP = frozenset({"Step3p7", "Step5", "StepVL"})
 """Those whose assertion speaks of its embedding."""
+STEP_RATIO = 8960 / 1536
+"""Elements inside of their MLP for each between blocks, where the file has no `mlp_ratio`."""
+LEVELS = "deepstack_visual_indexes"
+DEEP = frozenset({"Alpamayo2Super", "CohereCompass", "Cosmos3", "Qwen3VL", "Qwen3VLMoe"})
+"""Those whose decoder adds what layers of the tower say, three where the file lists none."""
 WORDS = {
     **dict.fromkeys(DIVIDED, UNEVEN),
     **dict.fromkeys(ASSERTED, ""),
@@ -145,16 +150,19 @@ def _described(fields: Fields, name: str, path: str) -> Tower | None:
     hidden = place.get("hidden_size") if name == ROTATED else None
     if place.get("model_type") in SIGLIP and not name.startswith(IDEFICS):
         inner = inner if are_even(size, inner) else None
+    if name in STEP and type(size) is int:
+        inner = int(size * place.get("mlp_ratio", STEP_RATIO))
     is_plain = (name in PLAIN_TOWERS - ONLINE_TOWERS) or path == OMNI + SOUND
     inputs = (0, 0) if is_plain else _sizes(size, inner)
     return Tower(
         heads,
         words=WORDS[name],
-        width=inner if name in GATED | PLAIN and type(inner) is int else 0,
+        width=inner if name in GATED | PLAIN | STEP and type(inner) is int else 0,
         inputs=inputs,
         quantized=(0, 0) if name in PLAIN_TOWERS or _keeps_plain(fields) else inputs,
         has_gate=name in GATED,
         rotated_size=hidden // heads if type(hidden) is int else 0,
+        levels=len(place.get(LEVELS, range(3))) if name in DEEP else 0,
     )
 
 

@@ -119,6 +119,7 @@ LOAD_WEIGHTS = (
     class_checks.whole_class,
     class_checks.norm_groups,
     tower_checks.tower_rotation,
+    tower_checks.tower_levels,
     class_checks.sparse_nvfp4,
     class_checks.listed_blocks,
     class_checks.layers_without_number,
