@@ -197,4 +197,14 @@ def build_error(fields: Fields, architecture: str) -> str:
             return "type object 'MiniCPMV2_0' has no attribute 'packed_modules_mapping'"
     if architecture.startswith("BailingMoeV3") and not fields.raw("no_kda_lora"):
         return "BailingMoeV3 KDA currently expects no_kda_lora=True"
+    if architecture.startswith("MiniMaxM3"):  # MinimaxM3QKVParallelLinearWithIndexer, 0.33
+        return _index_heads(fields)
     return ""
+
+
+def _index_heads(fields: Fields) -> str:
+    sparse, heads = fields.raw("sparse_attention_config"), fields.raw("num_key_value_heads")
+    if not isinstance(sparse, Mapping) or 1 not in (sparse.get("sparse_attention_freq") or ()):
+        return ""
+    text = "MinimaxM3QKVParallelLinearWithIndexer requires total_num_index_heads == total_num_kv_"
+    return "" if sparse.get("sparse_num_index_heads", heads) == heads else f"{text}heads"
