@@ -5,6 +5,7 @@ from math import lcm
 
 from workbench.core.backends import Backend
 from workbench.core.block_sizes import BlockSize, base_of, describe
+from workbench.core.groups.pipeline import layers_of_stages
 from workbench.core.model import CHUNKED, CROSS
 from workbench.core.stages.built_backends import built_backends
 from workbench.core.trace import Rule
@@ -90,7 +91,7 @@ def common_block_size(run: WorkingPlan) -> None:
         else:
             run.block_size = common
         if run.block_size != default and not on_cpu:
-            names = "/".join(run.rules.backends[name].log_name for name, _own in _classes(run))
+            names = "/".join(run.rules.backends[name].log_name for name, _own in _said(run))
             run.log(f"Setting kv cache block size to {run.block_size} for {names} backend(s).")
     # CPU_MLA takes exactly one size, and overwrites an explicit one (0.33)
     elif run.backend == "CPU_MLA":
@@ -134,6 +135,15 @@ def _classes(run: WorkingPlan) -> tuple[tuple[str, str], ...]:
     if derived or run.settings.hidden_state_layers:
         return tuple(built_backends(run))
     return tuple((name, "") for name, _sizes in run.backends)
+
+
+def _said(run: WorkingPlan) -> tuple[tuple[str, str], ...]:
+    """Return the classes that the first stage builds: every worker names its own."""
+    stages = run.settings.pipeline_parallel
+    if stages == 1 or len(run.backends) == 1 or run.stage_layers is not None:
+        return _classes(run)
+    first = layers_of_stages(run.model.num_hidden_layers, stages)[0]
+    return tuple(built_backends(run, first)) or _classes(run)
 
 
 def _all_support(backends: tuple[tuple[Backend, tuple[BlockSize, ...]], ...], size: int) -> bool:

@@ -30,15 +30,15 @@ def backends_as_built(run: WorkingPlan) -> None:
         run.backends = tuple(sorted(kept, key=lambda one: places.get(one[0], -1)))
 
 
-def built_backends(run: WorkingPlan) -> dict[tuple[str, str], None]:
-    """Return the backends of all layers with a cache of tokens, as the layers are built.
+def built_backends(run: WorkingPlan, part: range | None = None) -> dict[tuple[str, str], None]:
+    """Return the backends of all layers with a cache of tokens, or of `part`, as they are built.
 
     Each with the kind of layer that has a class of its own of it, empty for the others.
     """
     # _find_non_ssm_backends compares classes: those of chunked and of cross attention derive from
     # that of the other layers and have its name (0.33).
     found: dict[tuple[str, str], None] = {}
-    for layer, is_plain in _built_differently(run):
+    for layer, is_plain in _built_differently(run, part):
         if layer.kind == SSM:
             continue
         own = layer.kind if layer.kind in {CHUNKED, CROSS} else ""
@@ -50,15 +50,16 @@ def built_backends(run: WorkingPlan) -> dict[tuple[str, str], None]:
     return found
 
 
-def _built_differently(run: WorkingPlan) -> Iterable[tuple[Layer, bool]]:
+def _built_differently(run: WorkingPlan, part: range | None) -> Iterable[tuple[Layer, bool]]:
     """Return one layer of each kind, or all of them where the number of a layer decides as well.
 
     Each with whether it is unquantized; the first layer of every kind, in the order of the layers.
     """
     unquantized, drafter = unquantized_layers(run), run.drafter
     attentions = (run.model.attention, None if drafter is None else drafter.attention)
-    if any(one is not None and one.side_backends for one in attentions):
-        return ((layer, layer.number in unquantized) for layer in cache_layers(run))
+    if part is not None or any(one is not None and one.side_backends for one in attentions):
+        layers = (one for one in cache_layers(run) if part is None or one.number in part)
+        return ((layer, layer.number in unquantized) for layer in layers)
     return cache_classes(run, unquantized).kinds
 
 
