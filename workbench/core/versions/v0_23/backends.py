@@ -21,6 +21,7 @@ from workbench.core.backends import (
     MultipleOf,
     Rank,
     always,
+    never,
 )
 from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
 from workbench.core.versions.v0_23 import conditions, layouts
@@ -204,6 +205,7 @@ _DIFFERENT_VALUES = replace(
     platforms=("cuda", "rocm", "xpu"),
     cache=layouts.FLASH_ATTN_DIFFERENT_VALUES,
     fails_when_built=needs_newer_flash,
+    on_request=never,  # layers take it without a question
     ranks=(),
 )
 

@@ -93,12 +93,12 @@ FLASH_ATTENTION: Mapping[str, Any] = {
     "extra_kv_cache_dtypes": (FP8_E4M3, newer_flash_attention),
     "large_head_sizes": (HeadSizes(multiple_of=8, at_most=512), conditions.reads_large_heads),
     "own_reason": conditions.fp8_needs_version,
-    "on_request": conditions.honoured_on_xpu,
 }
 CHANGES: Mapping[str, Mapping[str, Any]] = {
     "FLASH_ATTN": {
         **FLASH_ATTENTION,
         "ranks": (Rank("cuda", 20), Rank("xpu", 30, conditions.causal_on_xpu)),
+        "on_request": conditions.honoured_on_xpu,
         "fails_when_built": cache_of_untested_flash,
     },
     "FLASH_ATTN_DIFFKV": {
