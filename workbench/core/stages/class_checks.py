@@ -1,8 +1,10 @@
 """What the class of a model asserts of its config.json while it is built."""
 
+from workbench.core.built import TRANSFORMERS
 from workbench.core.groups.built_layers import skips_layers
 from workbench.core.layer_query import LayerQuery
 from workbench.core.model import FULL
+from workbench.core.online import is_online
 from workbench.core.rule_set import RULE_SETS, RuleSet
 from workbench.core.stages.backend_requests import sets_backend
 from workbench.core.working_plan import WorkingPlan
@@ -45,10 +47,12 @@ def _asserts(rules: RuleSet, name: str) -> bool:
 def whole_class(run: WorkingPlan) -> None:
     """Refuse ranks, or a backend, that the class of a model was not written for."""
     name, tp = run.model.architecture, run.settings.tensor_parallel
-    if run.model.build_error:
-        run.problem(
-            "class_not_built", operands={"architecture": name}, vllm_text=run.model.build_error
-        )
+    text, served = run.model.build_error, run.rules.model_registry.served
+    of_library = served.get(name, TRANSFORMERS) == TRANSFORMERS
+    if run.model.quantization == "mxfp4" and of_library and not is_online(run.model):
+        text = "Transformers modeling backend does not support MXFP4 quantization yet."
+    if text:
+        run.problem("class_not_built", operands={"architecture": name}, vllm_text=text)
     if tp > 1 and name in ONE_RANK:
         run.problem(
             "one_rank_only",
