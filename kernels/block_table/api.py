@@ -7,7 +7,6 @@ import numpy as np
 import torch
 
 from workbench.kernels.block_table.batch import Batch, checked_batch
-from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.faithful import FaithfulPath
 from workbench.kernels.block_table.fast import FastPath
 from workbench.kernels.block_table.fused import FusedPath
@@ -31,6 +30,7 @@ from workbench.kernels.block_table.path import (
 from workbench.kernels.block_table.reference import expand_ids
 from workbench.kernels.block_table.settled import NothingStagedAfterwards
 from workbench.kernels.block_table.staged import StagedWrites
+from workbench.kernels.errors import BlockTableError
 from workbench.kernels.mode import triton_mode
 
 PathName = Literal["faithful", "faithful-0.33", "fast"]

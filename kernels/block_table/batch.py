@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.groups import ContextParallel, TableGroup
 from workbench.kernels.block_table.numbers import Ids, first_outside, integer_array
 from workbench.kernels.block_table.reference import DUMMY_REQUEST
+from workbench.kernels.errors import BlockTableError
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 
-from workbench.kernels.block_table.errors import BlockTableError
+from workbench.kernels.errors import BlockTableError
 
 LARGEST_INT32 = 2**31 - 1
 

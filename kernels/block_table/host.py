@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.kernels.block_table.arena import row_arena
-from workbench.kernels.block_table.errors import BlockTableError, RowOverflow
 from workbench.kernels.block_table.few_writes import FewWriter
 from workbench.kernels.block_table.groups import LARGEST_INT32, TableGroup
 from workbench.kernels.block_table.id_lists import flat_lists
 from workbench.kernels.block_table.numbers import Ids, integer_array
 from workbench.kernels.block_table.staged import Append, StagedWrites
 from workbench.kernels.block_table.write_checks import check_ids, checked_requests
+from workbench.kernels.errors import BlockTableError, RowOverflow
 
 NOTHING_STAGED = LARGEST_INT32
 LONG_WRITE = 32

@@ -6,8 +6,8 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.numbers import Ids, integer_array, readable_twice
+from workbench.kernels.errors import BlockTableError
 
 FIELD = "block_ids"
 PLAIN = {list, tuple, np.ndarray}

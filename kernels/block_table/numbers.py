@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.kernels.block_table.errors import BlockTableError
+from workbench.kernels.errors import BlockTableError
 
 Ids = Sequence[int] | NDArray[np.integer[Any]]
 """Integers as callers pass them: a list, a tuple or a one-dimensional array."""

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from workbench.kernels.block_table.batch import Batch
-from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.groups import ContextParallel, TableGroup
 from workbench.kernels.block_table.staged import StagedWrites
+from workbench.kernels.errors import BlockTableError
 
 SourceUnit = Literal["kernel blocks", "manager blocks"]
 

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.numbers import Ids, first_outside, integer_array
+from workbench.kernels.errors import BlockTableError
 
 Ints = NDArray[np.int64]
 LISTS = frozenset({list, tuple, np.ndarray})

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
-from workbench.kernels.paged_flex.errors import PagedFlexError
+from workbench.kernels.errors import PagedFlexError
 from workbench.kernels.paged_flex.heads import PAIRS
 from workbench.kernels.paged_flex.lookup_tables import check_tables
 from workbench.kernels.paged_flex.masks import Mask, Score

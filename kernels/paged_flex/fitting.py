@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cache
 
-from workbench.kernels.paged_flex.errors import PagedFlexError
+from workbench.kernels.errors import PagedFlexError
 from workbench.kernels.paged_flex.heads import HeadDims
 from workbench.kernels.paged_flex.settings import SMALLEST_TILE, Settings, Tile
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-from workbench.kernels.paged_flex.errors import PagedFlexError
+from workbench.kernels.errors import PagedFlexError
 
 WIDEST_KEY = 576
 """Of MLA: 512 compressed dims, and 64 of the rotary part."""

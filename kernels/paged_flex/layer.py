@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
+from workbench.kernels.errors import PagedFlexError
 from workbench.kernels.paged_flex.bundles import Extras, ResultStrides, Tensors
-from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.shapes import Shapes
 
 

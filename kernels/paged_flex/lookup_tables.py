@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from workbench.kernels.paged_flex.errors import PagedFlexError
+from workbench.kernels.errors import PagedFlexError
 from workbench.kernels.paged_flex.work import PagedBatch
 
 if TYPE_CHECKING:

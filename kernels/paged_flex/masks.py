@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from workbench.kernels.errors import PagedFlexError
 from workbench.kernels.paged_flex import mask_kernel as device
 from workbench.kernels.paged_flex import spans
-from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.lookup_tables import (
     check_finite,
     check_position,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, cast
 
-from workbench.kernels.paged_flex.errors import PagedFlexError
+from workbench.kernels.errors import PagedFlexError
 from workbench.kernels.paged_flex.masks import Mask, Score
 from workbench.kernels.paged_flex.shapes import check_kind
 

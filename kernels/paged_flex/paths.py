@@ -6,7 +6,7 @@ Decided here alone, from the pages, the tile and the device, never from the batc
 from dataclasses import replace
 from typing import NamedTuple
 
-from workbench.kernels.paged_flex.errors import PagedFlexError
+from workbench.kernels.errors import PagedFlexError
 from workbench.kernels.paged_flex.fitting import Limits
 from workbench.kernels.paged_flex.heads import Views
 from workbench.kernels.paged_flex.settings import Path, Settings, Tile

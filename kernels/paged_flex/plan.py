@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import torch
 
+from workbench.kernels.errors import PagedFlexError
 from workbench.kernels.launching import ALIGNMENT, Launch
 from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.bundles import Extras, Tensors
 from workbench.kernels.paged_flex.device import default_settings, limits_of
-from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.fitting import fitted, heads_per_tile
 from workbench.kernels.paged_flex.heads import Views, cache_views, padded_head_dim
 from workbench.kernels.paged_flex.launches import Planned, attend_launches, combine_launches

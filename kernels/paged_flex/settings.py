@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from workbench.kernels.paged_flex.errors import PagedFlexError
+from workbench.kernels.errors import PagedFlexError
 
 SMALLEST_TILE = 16
 """What a matrix instruction takes at least, in rows and in keys."""

@@ -5,8 +5,8 @@ from typing import Literal
 
 import torch
 
+from workbench.kernels.errors import PagedFlexError
 from workbench.kernels.mode import triton_mode
-from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.heads import PAIRS, ROWS, HeadDims, Views, cache_views
 from workbench.kernels.paged_flex.lookup_tables import check_finite
 from workbench.kernels.paged_flex.settings import check_integer

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from workbench.kernels.paged_flex.errors import PagedFlexError
+from workbench.kernels.errors import PagedFlexError
 from workbench.kernels.paged_flex.work import DUMMY_REQUEST, PagedBatch
 
 NULL_BLOCK = 0

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.numbers import Ids, integer_array
-from workbench.kernels.paged_flex.errors import PagedFlexError
+from workbench.kernels.errors import BlockTableError, PagedFlexError
 from workbench.kernels.paged_flex.settings import check_integer
 
 DUMMY_REQUEST = -1

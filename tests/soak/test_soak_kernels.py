@@ -11,9 +11,8 @@ pytest.importorskip("triton")
 from tests.kernels.block_table.cases import PATHS, CheckedTables, TableGroup
 from tests.kernels.paged_flex.cases import Case, requests
 from tests.soak.duration import soak, turns
-from workbench.kernels.block_table.errors import BlockTableError
+from workbench.kernels.errors import BlockTableError, PagedFlexError
 from workbench.kernels.paged_flex.api import paged_batch
-from workbench.kernels.paged_flex.errors import PagedFlexError
 
 pytestmark = [soak, pytest.mark.slow]
 GROUPS = (TableGroup(32, 16, 3), TableGroup(48, 16, 5))

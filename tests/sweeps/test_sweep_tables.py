@@ -8,9 +8,9 @@ import torch
 from workbench.kernels.bench.machine import NO_GPU
 from workbench.kernels.block_table.api import PATHS, BlockTables
 from workbench.kernels.block_table.compare import differences
-from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.groups import TableGroup
 from workbench.kernels.block_table.reference import ReferenceTables
+from workbench.kernels.errors import BlockTableError
 from workbench.kernels.mode import triton_mode
 from workbench.sweeps.kernels.kernel_session import KERNELS
 from workbench.sweeps.kernels.lanes import Lane

@@ -12,7 +12,7 @@ import ipywidgets as widgets
 
 from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.door.session import guarded
-from workbench.kernels.block_table.errors import BlockTableError
+from workbench.kernels.errors import BlockTableError
 from workbench.kernels.inspection import InspectionError
 from workbench.kernels.mode import TritonModeError
 from workbench.labs.jobs import KERNELS, Job, Stopped, launch

@@ -10,8 +10,8 @@ import torch
 
 from tests.kernels.block_table.cases import PATHS, CheckedTables, ContextParallel, TableGroup
 from workbench.kernels.block_table.api import BlockTables
-from workbench.kernels.block_table.errors import BlockTableError, RowOverflow
 from workbench.kernels.block_table.groups import table_groups
+from workbench.kernels.errors import BlockTableError, RowOverflow
 
 both_paths = pytest.mark.parametrize("path", PATHS)
 GROUPS = (TableGroup(32, 16, 3), TableGroup(48, 16, 5))

@@ -19,8 +19,8 @@ from tests.kernels.block_table.cases import (
     not_one_gpu,
 )
 from workbench.kernels.block_table.api import BlockTables
-from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.path import DeviceBatch
+from workbench.kernels.errors import BlockTableError
 
 both_paths = pytest.mark.parametrize("path", PATHS)
 

@@ -21,11 +21,11 @@ from tests.kernels.block_table.cases import (
 from tests.kernels.block_table.far_rows import ROW, STRIDE, far_table, spread_rows
 from tests.kernels.block_table.planted_kernel import apply_32_bit_kernel
 from workbench.kernels.block_table.api import BlockTables
-from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.faithful_kernel import apply_group_kernel
 from workbench.kernels.block_table.groups import table_groups
 from workbench.kernels.block_table.ring import StagingRing, copy_in_stream
 from workbench.kernels.block_table.traffic import OutOfBounds, counted_traffic
+from workbench.kernels.errors import BlockTableError
 
 both_paths = pytest.mark.parametrize("path", PATHS)
 

@@ -13,9 +13,9 @@ pytest.importorskip("triton")
 
 from tests.kernels.block_table.cases import CheckedTables, ContextParallel, TableGroup, packed
 from workbench.kernels.block_table.api import NEWER, BlockTables
-from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.pointer_path import BLOCK
 from workbench.kernels.block_table.traffic import counted_traffic
+from workbench.kernels.errors import BlockTableError
 from workbench.kernels.mode import triton_mode
 
 DATA = Path(__file__).parents[2] / "data" / "block_tables_0_33.json"

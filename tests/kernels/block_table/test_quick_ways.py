@@ -11,10 +11,10 @@ from hypothesis import example, given
 
 from tests.kernels.block_table.cases import PATHS, TableGroup
 from workbench.kernels.block_table.api import BlockTables
-from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.few_writes import MOST_WRITES, SHORT
 from workbench.kernels.block_table.host import HostTables
 from workbench.kernels.block_table.numbers import integer_array, packed_numbers
+from workbench.kernels.errors import BlockTableError
 
 GROUPS = (TableGroup(32, 16, 3), TableGroup(16, 16, 200), TableGroup(48, 16, 9))
 REQUESTS, BLOCKS = 20, 500

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.kernels.block_table.cases import PATHS, CheckedTables, TableGroup
-from workbench.kernels.block_table.errors import BlockTableError, RowOverflow
+from workbench.kernels.errors import BlockTableError, RowOverflow
 
 GROUPS = (TableGroup(34, 2, 3), TableGroup(48, 48, 1), TableGroup(16, 8, 40))
 REQUESTS = 5

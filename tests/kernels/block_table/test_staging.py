@@ -15,10 +15,10 @@ import hypothesis.strategies as st
 from hypothesis import example, given, settings
 
 from tests.kernels.block_table.cases import PATHS, CheckedTables, TableGroup
-from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.few_writes import SHORT
 from workbench.kernels.block_table.host import LONG_WRITE, HostTables
 from workbench.kernels.block_table.reference import ReferenceTables
+from workbench.kernels.errors import BlockTableError
 
 GROUPS = (TableGroup(32, 16, 150), TableGroup(16, 16, 200), TableGroup(48, 16, 90))
 REQUESTS, BLOCKS, GARBAGE = 6, 500, 1_000_000

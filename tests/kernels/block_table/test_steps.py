@@ -15,8 +15,8 @@ from tests.kernels.block_table.cases import (
     packed,
     random_blocks,
 )
-from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.reference import expand_ids
+from workbench.kernels.errors import BlockTableError
 
 both_paths = pytest.mark.parametrize("path", PATHS)
 # (manager, kernel): every ratio of 1, 2, 17, 33, 66, 131

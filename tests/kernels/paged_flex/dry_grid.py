@@ -11,11 +11,11 @@ import json
 import random
 import sys
 
+from workbench.kernels.errors import PagedFlexError
 from workbench.kernels.inspection import TARGETS
 from workbench.kernels.inspection.dry_driver import dry_launches
 from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.calls import KV_HEADS, attention_call
-from workbench.kernels.paged_flex.errors import PagedFlexError
 
 LENGTH = 1_100
 """Of the request of a decode, and no less than that of a prefill."""

@@ -15,9 +15,9 @@ from torch._subclasses import FakeTensorMode
 from tests.kernels.block_table.cases import not_one_gpu
 from tests.kernels.paged_flex import mods
 from tests.kernels.paged_flex.cases import DEVICE, Case, requests
+from workbench.kernels.errors import PagedFlexError
 from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.api import paged_attention, paged_batch
-from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.fitting import Limits, fitted
 from workbench.kernels.paged_flex.masks import Mask, Score
 from workbench.kernels.paged_flex.settings import (

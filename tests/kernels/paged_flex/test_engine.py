@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.paged_flex.cases import DEVICE, Case, requests
+from workbench.kernels.errors import PagedFlexError
 from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.engine import (
     direct_block_lists,
@@ -23,7 +24,6 @@ from workbench.kernels.paged_flex.engine import (
     slots_of,
     tile_of,
 )
-from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.reference import agreement
 from workbench.kernels.paged_flex.work import paged_batch
 

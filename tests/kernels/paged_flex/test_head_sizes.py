@@ -20,8 +20,8 @@ from tests.kernels.paged_flex.cases import (
     wide,
 )
 from workbench.kernels.block_table.traffic import counted_traffic
+from workbench.kernels.errors import PagedFlexError
 from workbench.kernels.paged_flex import masks
-from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.fitting import Limits, fitted, heads_per_tile
 from workbench.kernels.paged_flex.heads import HeadDims
 from workbench.kernels.paged_flex.layout import lay_out

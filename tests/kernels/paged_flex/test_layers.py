@@ -17,9 +17,9 @@ from tests.kernels.paged_flex.cases import (
     requests,
 )
 from workbench.kernels.block_table.traffic import counted_traffic
+from workbench.kernels.errors import PagedFlexError
 from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.api import paged_attention
-from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.layout import Request
 from workbench.kernels.paged_flex.reference import dense_attention
 

@@ -24,10 +24,10 @@ from tests.kernels.paged_flex.cases import (
     requests,
 )
 from workbench.kernels.block_table.traffic import OutOfBounds, counted_traffic
+from workbench.kernels.errors import PagedFlexError
 from workbench.kernels.paged_flex import mask_kernel, masks
 from workbench.kernels.paged_flex.api import paged_attention
 from workbench.kernels.paged_flex.engine import engine_attention
-from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.masks import Mask, Score
 from workbench.kernels.paged_flex.reference import agreement, dense_attention
 

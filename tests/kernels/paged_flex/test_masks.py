@@ -12,8 +12,8 @@ from torch.nn.attention.flex_attention import create_mask
 
 from tests.kernels.paged_flex.cases import DEVICE
 from tests.kernels.paged_flex.mods import picture_kernel
+from workbench.kernels.errors import PagedFlexError
 from workbench.kernels.paged_flex import masks
-from workbench.kernels.paged_flex.errors import PagedFlexError
 
 SIZE = 64
 EXAMPLES = settings.default.max_examples

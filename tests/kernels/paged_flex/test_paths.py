@@ -20,9 +20,9 @@ from tests.kernels.paged_flex.cases import (
     requests,
 )
 from workbench.kernels.block_table.traffic import counted_traffic
+from workbench.kernels.errors import PagedFlexError
 from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.bitwise import promised
-from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.fitting import Limits
 from workbench.kernels.paged_flex.heads import cache_views
 from workbench.kernels.paged_flex.paths import with_paths

@@ -10,8 +10,8 @@ import torch
 
 from tests.kernels.compiling import printed_there
 from tests.kernels.paged_flex.cases import DEVICE, SPLIT, Case, requests
+from workbench.kernels.errors import PagedFlexError
 from workbench.kernels.paged_flex.api import paged_attention, plan_attention
-from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.upload import uploaded
 
 SIZES = ((150, 33), (300, 1))

@@ -15,9 +15,9 @@ from workbench.core.flex.lab import AS_PLANNED, DTYPES, FlexShape
 from workbench.core.flex.plan import FlexPlan, required_flex_plan
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest
+from workbench.kernels.errors import PagedFlexError
 from workbench.kernels.mode import TritonMode, triton_mode
 from workbench.kernels.paged_flex import masks
-from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.layout import Request, random_request
 from workbench.kernels.paged_flex.masks import Mask
 from workbench.kernels.paged_flex.mods import mask_mod_error

@@ -65,8 +65,7 @@ def legal(
 
     settings_of: builds the kernel's settings, which refuse what is illegal.
     """
-    from workbench.kernels.block_table.errors import BlockTableError
-    from workbench.kernels.paged_flex.errors import PagedFlexError
+    from workbench.kernels.errors import BlockTableError, PagedFlexError
 
     illegal: Counter[str] = Counter()
     kept: dict[str, Config] = {}

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 from workbench.kernels.block_table import api
 from workbench.kernels.block_table.arena import Arena
-from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.fast import FastPath
 from workbench.kernels.block_table.groups import TableGroup
 from workbench.kernels.block_table.numbers import is_power_of_two
 from workbench.kernels.block_table.plan import Cuts, cuts_of
+from workbench.kernels.errors import BlockTableError
 
 LINE_ENTRIES = 32
 """Rows start on a cache line of 32 entries, and every tile promises to begin on one."""

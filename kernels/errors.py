@@ -45,3 +45,7 @@ class RowOverflow(BlockTableError):  # noqa: N818 - what happens, as vLLM 0.33 w
         )
         self.need = need
         self.capacity = capacity
+
+
+class PagedFlexError(InputError):
+    """Input that paged attention refuses; `request` is the batch row concerned."""
