@@ -10,7 +10,7 @@ import workbench as wb
 from tests.views.plans import EVIL, all_plans, evil_plan, large, plan_of, stateless
 from tests.views.test_log_table import Balance
 from workbench.views.pages.drawing import MAX_RULES, WIDTH, page_drawing
-from workbench.views.pages.number_steps import number_steps
+from workbench.views.pages.number_steps import number_steps, short_number
 from workbench.views.pages.parts import KV, page_parts
 from workbench.views.rows import PER_ENTRY, PlanFact, plan_facts
 
@@ -134,3 +134,10 @@ def test_an_entry_is_none_either_where_no_backend_reads_the_dtype(model):
     assert "one token" not in drawn.casefold()
     assert ("4 entries x 1,024 bytes" in drawn) == bool(plan.attention_page_size_bytes)
     assert any(fact.label == PER_ENTRY for fact in plan_facts(plan))
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(353 + 1 / 3, "353.33"), (2084.0, "2,084"), (544.0004, "544.0004")]
+)
+def test_a_quotient_is_short_and_no_integer_unless_it_is_one(number, text):
+    assert short_number(number) == text

@@ -29,6 +29,12 @@ class NumberStep(NamedTuple):
     number: int
 
 
+def short_number(number: float) -> str:
+    """Return a number with two decimals, or with those that tell it from an integer."""
+    short = round(number, 2)
+    return f"{number if short.is_integer() else short:,.10g}"
+
+
 STATE = (CONV, RECURRENT)
 ALIGNED = {
     "mamba_page_size_bytes": StepInWords("state", STATE, lambda _o, size: bytes_text(size)),
@@ -37,7 +43,8 @@ ALIGNED = {
         "divide",
         (*STATE, KV),
         lambda o, tokens: (
-            f"{o['mamba_page_size_bytes']:,} / {o['attention_bytes_per_token']:,} = {tokens:,.10g}"
+            f"{o['mamba_page_size_bytes']:,} / {o['attention_bytes_per_token']:,} = "
+            f"{short_number(tokens)}"
         ),
     ),
     "aligned_block_size": StepInWords(
