@@ -13,7 +13,20 @@ from workbench.interop.comparison import read_comparison
 
 QWEN, H100 = {"model": "qwen3-next-80b-a3b"}, {"device": "H100"}
 TP4, PP2 = {"tensor_parallel": 4}, {"tensor_parallel": 2, "pipeline_parallel": 2}
+KIMI = "kimi-linear-48b-a3b"
 PAIRS = {
+    "0.23 against 0.33 for kimi-linear on 8 H100": (
+        {"model": KIMI, "device": "H100", "tensor_parallel": 8, "rules": "0.23"},
+        {"model": KIMI, "device": "H100", "tensor_parallel": 8, "rules": "0.33"},
+    ),
+    "fp8 KV or bf16 KV on 2 H100": (
+        {"device": "H100", "tensor_parallel": 2, "kv_cache_dtype": "fp8"},
+        {"device": "H100", "tensor_parallel": 2, "kv_cache_dtype": "bfloat16"},
+    ),
+    "H100 vs 2 x L40S": (
+        {"device": "H100"},
+        {"device": "L40S", "tensor_parallel": 2},
+    ),
     "compare TP4 and TP2xPP2": (TP4, PP2),
     "TP 4 vs TP 2 x PP 2": (TP4, PP2),
     "tp4 or tp2 pp2?": (TP4, PP2),

@@ -27,6 +27,7 @@ WORD = re.compile(r"\w")
 SHARED = ("model", "device", "rules", "platform")
 """Fields that are said once for both: "TP 4 vs TP 8 on H100"."""
 RANKS = frozenset(SHORT)
+MACHINE = RANKS | {"device", "platform"}
 
 
 class Compared(NamedTuple):
@@ -70,13 +71,15 @@ def _are_releases(first: Description, second: Description) -> bool:
 
 def _shared_out(first: Description, second: Description) -> Compared:
     length = first.length_tokens or second.length_tokens
-    kept = {*SHARED}
+    of_both, kept = {*SHARED}, {*SHARED}
+    if first.fields.keys().isdisjoint(MACHINE):  # 0.23 vs 0.33 on 8 H100: all 8 are of both
+        of_both |= RANKS
     if second.fields.keys() <= first.fields.keys():  # other values of the same fields
         kept |= first.fields.keys()
     if not second.fields.keys().isdisjoint(RANKS):  # all ranks are said: TP 4 is not TP 4 x PP 2
         kept -= RANKS
     return Compared(
-        Description(_only(second.fields, SHARED) | first.fields, length),
+        Description(_only(second.fields, of_both) | first.fields, length),
         Description(_only(first.fields, kept) | second.fields, length),
     )
 
