@@ -159,7 +159,7 @@ PROBLEMS = [
     pytest.param(
         FLASH | {"rules": "0.23", "draft_model": FLASH["draft_model"] | {"rope_scaling": SECTIONS}},
         "draft_with_sections",
-        "does not support M-RoPE yet",
+        "Speculative Decoding with draft models or parallel drafting",
         {"speculative_method": "ngram", "draft_model": None},
         id="head-that-rotates-in-sections",
     ),
