@@ -118,14 +118,11 @@ def test_both_versions_and_several_ranks_are_recorded():
     assert {answer["tensor_parallel"] for answer in answers} == {1, 2, 4, 8, 16}
 
 
-UNKNOWN = {"kimi-k3"}
-
-
 @pytest.mark.parametrize("name", catalog_names())
 def test_weights_of_the_catalog_are_known(name):
     weights = load_model(name).weights
-    assert bool(weights.unknown) == (name in UNKNOWN)
-    assert weights.parts or weights.unknown
+    assert weights.parts
+    assert not weights.unknown
 
 
 def test_lfm2_names_its_width_as_its_first_files_do_and_rounds_it_by_default():

@@ -150,6 +150,46 @@ def _idefics3(config: Config, size: Sizes) -> list[Part]:
     ]
 
 
+def _cohere2(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of Command A Vision, and a projector with a gate that stays plain."""
+    top, hidden = config.fields.top, config.hidden
+    wide = size("hidden_size", 1152) * int(top.get("downsample_factor", 2)) ** 2
+    inner = int(top.get("alignment_intermediate_size", 36_864))
+    return [
+        *_encoder(config, size),
+        column(f"{PROJECTOR}.linear_1", inner, inputs=wide, bias=True, is_linear=False),
+        row(f"{PROJECTOR}.linear_2", inner // 2, hidden, bias=True, is_linear=False),
+    ]
+
+
+def _internvl(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of InternVL in the names of the Transformers library, never quantized."""
+    found, top = inside(config, "vision_config"), config.fields.top
+    sides = [found.get("image_size", 448), found.get("patch_size", 14)]
+    image, patch = (one[0] if isinstance(one, list) else one for one in sides)
+    width, inner = size("hidden_size", 1024), size("intermediate_size", 4096)
+    bias, norms = bool(found.get("attention_bias")), 2 * bool(found.get("use_qk_norm"))
+    wide = width * int(1 / top.get("downsample_ratio", 0.5)) ** 2
+    layer = [
+        *2 * [whole("layernorm", width, bias=found.get("norm_type", "layer_norm") == "layer_norm")],
+        *2 * [whole("lambda", width)],
+        *norms * [whole("qk_norm", width)],
+        *3 * [whole("proj", width, inputs=width, bias=bias)],
+        whole("projection_layer", width, inputs=width, bias=True),
+        column("fc1", inner, inputs=width, bias=True, is_linear=False),
+        row("fc2", inner, width, bias=True, is_linear=False),
+    ]
+    return [
+        whole("cls_token", width),
+        whole("position_embeddings", (image // patch) ** 2 + 1, inputs=width),
+        whole("patch_embeddings", width, inputs=3 * patch**2, bias=True),
+        *used_layers(config, size("num_hidden_layers", 24)) * layer,
+        whole("layer_norm", wide, bias=True),
+        whole("linear_1", config.hidden, inputs=wide, bias=True),
+        whole("linear_2", config.hidden, inputs=config.hidden, bias=True),
+    ]
+
+
 def _qwen2(_config: Config, size: Sizes) -> list[Part]:
     """Return the tower of Qwen2-VL, whose `hidden_size` is that of the text."""
     width, heads = size("embed_dim", 1280), size("num_heads", 16)
@@ -174,4 +214,6 @@ JOINED: dict[str, Tower] = {
     "paligemma": _paligemma,
     **dict.fromkeys(("idefics3", "smolvlm"), _idefics3),
     "qwen2_vl": _qwen2,
+    "cohere2_vision": _cohere2,
+    "internvl": _internvl,
 }

@@ -8,6 +8,8 @@ PIXTRAL = (
     *("attention.qkv_proj", "attention.o_proj"),
     *("feed_forward.gate_up_proj", "feed_forward.down_proj"),
 )
+MERGER = {"linear_fc1": "visual.merger.mlp.0", "linear_fc2": "visual.merger.mlp.2"}
+"""Layers that join patches -> as vLLM calls them."""
 PIXTRAL_LAYERS = "vision_tower.transformer.layers"
 
 
@@ -100,6 +102,15 @@ def plain_attention(width: int, heads: int, *, bias: bool = True) -> list[Part]:
         cut("qkv", head, head, head, inputs=width, bias=bias),
         row("proj", width, width, bias=True, is_linear=False),
     ]
+
+
+def exaone(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of EXAONE 4.5: that of Qwen2.5-VL, with fewer heads for keys and values."""
+    heads, kv = size("num_heads", 16), size("num_key_value_heads", 8)
+    each, qkv = size("hidden_size", 3584) // heads, f"{BLOCKS}.0.{QWEN[0]}"
+    outputs = tuple((count, each) for count in (heads, kv, kv))
+    found = qwen2_5(config, size)
+    return [one._replace(outputs=outputs) if one.name == qkv else one for one in found]
 
 
 def muse_glimmer(config: Config, size: Sizes) -> list[Part]:

@@ -31,6 +31,8 @@ from workbench.models.weights.stored import Unknown
 from workbench.models.weights.streams import connected_layer, connected_rest, pooled_layer
 
 FFN_MULTIPLE = 256
+SMALLER = "routed_expert_hidden_size"
+"""Field of the space of Kimi K3's routed experts, which projections lead to and from."""
 
 
 class Llama4Moe(Moe):
@@ -109,8 +111,20 @@ class KimiMoe(Moe):
     def routed(self, config: Config, name: str, count: int, inner: int) -> list[Part]:
         """Return the routed experts of every version."""
         least = config.size("min_moe_intermediate_per_partition", default=256)
+        small = config.size(SMALLER, default=0)
         plain = experts(config, name, count, inner, kind=EARLIER)
-        return [*plain, *(one._replace(kind=LATER, least=least) for one in plain)]
+        later = [one._replace(kind=LATER, least=least) for one in plain]
+        if not small:
+            return [*plain, *later]
+        first, second = (one._replace(kind="") for one in later)  # no earlier version has it
+        hidden, place = config.hidden, name.removesuffix(".experts")
+        return [
+            whole(f"{place}.routed_expert_down_proj", small, inputs=hidden, is_linear=True),
+            *[whole(f"{place}.norm", small)] * config.flag("latent_moe_use_norm"),
+            whole(f"{place}.routed_expert_up_proj", hidden, inputs=small, is_linear=True),
+            first._replace(inputs=small),
+            second._replace(outputs=((small, 1),)),
+        ]
 
 
 def _kimi(config: Config, number: int) -> list[Part]:
@@ -125,10 +139,28 @@ def _kimi(config: Config, number: int) -> list[Part]:
         ),
         repeated=ONE_STAGE,
     )
-    mixer = latent(config, number) if config.attends(number) else kimi_delta(config)
-    if config.attends(number):
-        mixer.append(whole("self_attn.one_scale", 1, dtype="float32", kind=LATER))
-    return [*mixer, *layer.feed_forward(config, number), *norms(config, 2)]
+    mixer = _kimi_latent(config, number) if config.attends(number) else kimi_delta(config)
+    streams = 2 * kimi_residual(config)
+    return [*mixer, *layer.feed_forward(config, number), *norms(config, 2), *streams]
+
+
+def _kimi_latent(config: Config, number: int) -> list[Part]:
+    """Return attention with latents, in Kimi K3 with a gate of its output."""
+    first, *rest = latent(config, number)
+    if config.flag("mla_use_output_gate"):
+        if not first.name.endswith("fused_qkv_a_proj"):
+            raise Unknown("the gate of Kimi's attention with whole queries is not described")
+        units = [(1, size) for size, _ in first.outputs]
+        gate = (config.attention.num_heads, config.size("v_head_dim"))
+        first = column(first.name, *units, gate, inputs=first.inputs)
+    return [first, *rest, whole("self_attn.one_scale", 1, dtype="float32", kind=LATER)]
+
+
+def kimi_residual(config: Config) -> list[Part]:
+    """Return what Kimi K3 weighs the states of earlier layers by: once per half, and at the end."""
+    if config.raw("attn_res_block_size") is None:
+        return []
+    return [*norms(config, 1), whole("res_proj", 1, inputs=config.hidden)]
 
 
 def longcat_half(config: Config, number: int) -> list[Part]:
@@ -204,3 +236,5 @@ REST: dict[str, Callable[[Config], list[Part]]] = {
     "whisper": whisper_rest,
 }
 """model_type -> what it has in addition to layers and vocabularies."""
+ENDS: dict[str, Callable[[Config], list[Part]]] = {"kimi_linear": kimi_residual}
+"""model_type -> what its last pipeline stage has in addition to the last norm."""

@@ -25,7 +25,7 @@ from workbench.models.weights.decoders import LAYERS, TIED, Moe
 from workbench.models.weights.drafters import drafted
 from workbench.models.weights.hybrids import HYBRIDS
 from workbench.models.weights.minimax_m3 import M3
-from workbench.models.weights.newer import NEWER, REST
+from workbench.models.weights.newer import ENDS, NEWER, REST
 from workbench.models.weights.parts import (
     Collected,
     Config,
@@ -259,6 +259,7 @@ def _whole(config: Config, found: Collected) -> Weights:
         unknown = f"the last layer of {name} is not described"
     last = norms(config, kind not in WITHOUT_NORM, bias=kind in NORM_BIAS)
     found.add("", last, EVERY if kind in EVERY_END else LAST)
+    found.add("", ENDS[kind](config) if kind in ENDS else (), LAST)
     for table, place in placed(config):
         found.add("", [table], place)
     found.add("", (one for one in tower or () if one.name != NEWLINE), TOWER)

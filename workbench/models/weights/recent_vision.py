@@ -4,16 +4,21 @@ Source: the module of each class in `model_executor/models`, 0.23 and 0.33.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from workbench.core.weights import Part
-from workbench.models.weights.joined_vision import BLOCKS, GATED, QWEN, Tower, blocks
+from workbench.models.weights.joined_vision import BLOCKS, GATED, QWEN, Tower, blocks, inside
 from workbench.models.weights.parts import Config, Sizes, column, row, whole
+from workbench.models.weights.stored import Unknown
 
 MERGED = 4
 """Patches that become one token."""
 GLM = ("attn.qkv_proj", *QWEN[1:])
 """As the class calls them where there is a method of quantization."""
+KIMI_K3 = {"norm_type": "rmsnorm", "mm_projector_type": "patchmergerv2", "attn_bias": False}
+KIMI_K3 |= {"linear_bias": False, "patch_embed_proj_bias": False}
+"""What its configuration class has, and the described tower needs."""
 KIMI = ("wqkv", "wo", "mlp.fc0", "mlp.fc1")
 
 
@@ -101,10 +106,34 @@ def _kimi_vl(config: Config, size: Sizes) -> list[Part]:
     ]
 
 
+def _kimi_k3(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of Kimi K3, without biases, and a projector with its norm at the end."""
+    settings = inside(config, "vision_config")
+    stated = (settings.get(key, default) for key, default in KIMI_K3.items())
+    if tuple(stated) != tuple(KIMI_K3.values()):
+        raise Unknown("a tower of Kimi K3 with other norms or biases is not described")
+    width, heads = size("vt_hidden_size", 1024), size("vt_num_attention_heads", 12)
+    places = size("init_pos_emb_height", 64) * size("init_pos_emb_width", 64)
+    layers, inner = size("vt_num_hidden_layers", 27), size("vt_intermediate_size", 4096)
+    each, wide = size("qkv_hidden_size", 1536) // heads, width * MERGED
+    tower = partial(blocks, each=each, bias=False, norm_bias=False)
+    return [
+        whole("patch_embed", width, inputs=3 * size("patch_size", 14) ** 2),
+        whole("pos_emb", places, inputs=width),
+        whole("time_weight", size("init_pos_emb_time", 4), inputs=width, dtype="float32"),
+        *tower(layers, width, inner, heads, "vision_tower.encoder.blocks", KIMI),
+        whole("norm", width),
+        whole("mm_projector.linear_1", wide, inputs=wide, is_linear=True),
+        whole("mm_projector.linear_2", config.hidden, inputs=wide, is_linear=True),
+        whole("norm", config.hidden),
+    ]
+
+
 RECENT: Mapping[str, Tower] = {
     **dict.fromkeys(("glm4v", "glm4v_moe"), _glm4v),
     "glm_ocr": _glm_ocr,
     "glm5_next": glm5,
     "kimi_vl": _kimi_vl,
+    "kimi_k3": _kimi_k3,
 }
 """model_type of the whole file -> its tower."""

@@ -109,6 +109,19 @@ WHISPER = {WIDTH: 1280, LAYERS: 32, HEADS: 20, INNER: 5120, "num_mel_bins": 80}
 WHISPER |= {"max_source_positions": 1500}
 
 
+def listening(config: Config) -> list[Part]:
+    """Return the tower for sound of MiniCPM-o: Whisper of the Transformers library."""
+    size = _sizes(config, WHISPER)
+    out = size(INNER) // 4
+    return [
+        *_convolved(size),
+        *_undivided(size),
+        _positions(size),
+        whole("linear1", config.hidden, inputs=out, bias=True),
+        whole("linear2", config.hidden, inputs=config.hidden, bias=True),
+    ]
+
+
 def ultravox(config: Config, _size: Sizes) -> list[Part]:
     """Return the tower of Ultravox, and its projector with a gate."""
     size, top = _sizes(config, WHISPER), config.fields.top

@@ -102,16 +102,26 @@ def kimi_delta(config: Config) -> list[Part]:
         whole("self_attn.f_a_proj", size, inputs=hidden, is_linear=True),
         column("self_attn.b_proj", (state.num_heads, 1), inputs=hidden),
     ]
-    merged = (*3 * [heads], (1, size), (state.num_heads, 1))
+    is_full = bool(config.mapping("linear_attn_config").get("use_full_rank_gate"))
+    merged = ((3 + is_full) * [heads]) + [(1, size), (state.num_heads, 1)]
+    low = [
+        whole("self_attn.g_a_proj", size, inputs=hidden, is_linear=True),
+        column("self_attn.g_b_proj", heads, inputs=size),
+    ]
+    # KimiK3KDA keeps both again for the kernels of Hopper and later, as 32-bit floats.
+    copies = [
+        cut("decode_conv1d_weight", heads, inputs=3 * state.conv_kernel, dtype="float32"),
+        whole("decode_norm_weight", size, dtype="float32"),
+    ]
     return [
-        *(part._replace(kind=EARLIER) for part in apart),
+        *([] if is_full else [part._replace(kind=EARLIER) for part in apart]),
         column("self_attn.in_proj_qkvgfab", *merged, inputs=hidden, kind=LATER),
+        *(copies if is_full else low),
         *(
             cut(f"self_attn.{one}_conv1d", heads, inputs=state.conv_kernel, dtype="float32")
             for one in "qkv"
         ),
-        whole("self_attn.g_a_proj", size, inputs=hidden, is_linear=True),
-        *(column(f"self_attn.{one}_b_proj", heads, inputs=size) for one in "fg"),
+        column("self_attn.f_b_proj", heads, inputs=size),
         cut("self_attn.dt_bias", heads, dtype="float32"),
         cut("self_attn.A_log", (state.num_heads, 1), dtype="float32"),
         whole("self_attn.o_norm", size),

@@ -11,6 +11,8 @@ from workbench.models.weights.document_vision import DOCUMENTS
 from workbench.models.weights.joined_vision import BLOCKS, JOINED, inside, sizes_of
 from workbench.models.weights.minimax_m3 import minimax_m3_tower
 from workbench.models.weights.more_vision import (
+    MERGER,
+    exaone,
     internvl,
     muse_glimmer,
     patch_inputs,
@@ -20,12 +22,12 @@ from workbench.models.weights.more_vision import (
 )
 from workbench.models.weights.parts import Config, Sizes, cut, row, whole
 from workbench.models.weights.recent_vision import RECENT
+from workbench.models.weights.resampled_vision import RESAMPLED
 from workbench.models.weights.sound import SOUND, qwen2_omni, qwen3_omni
 
 MERGED_PATCHES = 4
 SHORT = ("qkv", "proj", "fc1", "fc2")
 DEEP = ("attn.qkv", "attn.proj", "mlp.linear_fc1", "mlp.linear_fc2")
-MERGER = {"linear_fc1": "visual.merger.mlp.0", "linear_fc2": "visual.merger.mlp.2"}
 """Name of a layer here -> as vLLM calls it."""
 SEES = frozenset(
     {"vision_config", "audio_config", "visual", "img_processor", "kimia_adaptor_input_dim"}
@@ -198,6 +200,7 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     **RECENT,
     **DOCUMENTS,
     **SOUND,
+    **RESAMPLED,
     **dict.fromkeys(("qwen3_5", "qwen3_5_moe", "qwen4_exp"), _qwen),
     **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe"), _qwen_deep),
     "gemma3": _siglip,
@@ -210,6 +213,7 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     **dict.fromkeys(("lfm2_vl", "lfm2-vl"), _siglip2),
     "mistral3": pixtral,
     "qwen2_5_vl": qwen2_5,
+    "exaone4_5": lambda config, size: _named(exaone(config, size)),
     "qwen2_5_omni": lambda config, size: [*_named(qwen2_5(config, size)), *qwen2_omni(config)],
     "qwen3_omni_moe": lambda config, size: [
         *_named(_qwen_deep(config, size)),
