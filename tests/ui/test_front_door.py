@@ -412,10 +412,22 @@ def test_a_model_name_is_escaped_everywhere():
     assert "<img" not in text(door)
 
 
+def test_the_answers_are_a_value():
+    door = wb.explore("Qwen3-Next-80B, 4 x H100, prefix caching, 16K")
+    assert door.answers == answers(door.plan, 16_384)
+    door.apply(tensor_parallel=3)
+    assert door.error is not None
+
+
 def test_the_static_twin_is_the_summary_and_never_stale(panel):
     bundle = panel._repr_mimebundle_()
     assert bundle["text/plain"] == repr(panel.plan)
-    assert bundle["text/html"] == panel.plan._repr_html_()
+    shown = bundle["text/html"]
+    summary = panel.plan._repr_html_().partition("</style>")[2]
+    assert all(part in shown for part in summary.split('<div class="wb-facts">')[1:])
+    for one in ("tokens: KV block", "no hit: Prefix caching is off", "requests", "no blockers"):
+        assert one in shown.partition("</style>")[2].partition('<div class="wb-facts">')[0]
+    assert ", Device " in shown or panel.scenario.device is None
     panel.apply(tensor_parallel=3)
     bundle = panel._repr_mimebundle_()
     assert panel.error.message in bundle["text/plain"]

@@ -13,21 +13,24 @@ import ipywidgets as widgets
 from traitlets import Bool, Dict, Unicode
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.what_if.answers import Answers
 from workbench.door.door import Door
 from workbench.door.labs import LABS
 from workbench.door.regions import lab_links
 from workbench.door.session import Outcome, RecordedError, error_html, guarded
 from workbench.interop.omnibox import hub_ids
+from workbench.interop.said import said_words
 from workbench.labs.jobs import HUB, launch
 from workbench.models.load import load_model
-from workbench.scenario import Scenario
+from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.start import Start, is_words, scenario_from
 from workbench.ui.labs import Labs
 from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import mark_stale
 from workbench.ui.saved import SavedPicture
 from workbench.views import html
-from workbench.views.html import Html
+from workbench.views.door.tiles import answer_list
+from workbench.views.html import Html, join, tag
 from workbench.views.summary import plan_html
 
 
@@ -61,6 +64,11 @@ class FrontDoor(Door, SavedPicture):
         self.widget = widgets.VBox([self.view, self.labs.widget])
         self.widget.add_class("wb-panel")
         self.start()
+
+    @property
+    def answers(self) -> Answers | None:
+        """The four answers of the newest plan; None while there is none."""
+        return None if self.plan is None else self._answers(self.plan)
 
     def open(self, title: str) -> Panel:
         """Open the lab with this title below the front door. Errors: ValueError lists them."""
@@ -110,7 +118,10 @@ class FrontDoor(Door, SavedPicture):
     def _kept(self) -> tuple[str, str]:
         if self.error is not None:
             return f"no block size: {self.error}", html.document(html.refusal_html(self.error))
-        return ("", "") if self.plan is None else (repr(self.plan), plan_html(self.plan))
+        if self.plan is None or self.answers is None:
+            return "", ""
+        answered = join(tag("p", said_words(self.scenario, FIELDS)), answer_list(self.answers))
+        return repr(self.plan), plan_html(self.plan, answered)
 
     @guarded
     def _clicked(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from workbench.core.what_if.answers import Answers
 from workbench.scenario import FIELDS
 from workbench.views.door.buttons import button
-from workbench.views.html import Html, faint, join, tag
+from workbench.views.html import Html, bullets, faint, join, tag
 from workbench.views.settings import in_labels
 from workbench.views.units import bytes_text, percent_text, range_text
 
@@ -188,6 +188,11 @@ def _difference(old: float, new: float, per: str) -> str:
 def announcement(now: Answers) -> str:
     """Return the answers in one sentence, for a screen reader."""
     return "; ".join(f"{tile.label}: {_phrase(tile, now, ', ')}" for tile in TILES) + "."
+
+
+def answer_list(now: Answers) -> Html:
+    """Return the answers for a page that cannot be clicked."""
+    return bullets(_phrase(tile, now, ": ") for tile in TILES)
 
 
 def capacity(now: Answers, *, has_states: bool) -> Html:
