@@ -207,5 +207,10 @@ def _stride_bytes(plan: Plan, cache: CompressedCache, dtype: str) -> int:
 
 def _fixed_stride(plan: Plan, cache: CompressedCache, block_size: int, content: int) -> int:
     """Return the bytes of the largest kernel block where a backend reads no other sizes."""
-    sizes = plan.rules.backends[cache.backend].supported if cache.backend else ()
-    return kernel_block_bytes(largest_fixed(sizes), block_size, content)
+    if not cache.backend:
+        return 1
+    reader = plan.rules.backends[cache.backend]
+    kernel = largest_fixed(reader.supported)
+    if kernel is not None and reader.counts_keys:
+        kernel *= cache.tokens_per_state
+    return kernel_block_bytes(kernel, block_size, content)
