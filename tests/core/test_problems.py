@@ -81,6 +81,14 @@ DRAFTED = {
     "num_speculative_tokens": 1,
 }
 SECTIONS = {"rope_type": "default", "mrope_section": [24, 20, 20]}
+FEW_EXPERTS = llama(
+    architectures=["Qwen3MoeForCausalLM"],
+    model_type="qwen3_moe",
+    num_experts=8,
+    num_experts_per_tok=2,
+    moe_intermediate_size=512,
+    decoder_sparse_step=1,
+)
 GROUPS = {"bits": 4, "group_size": 128, "sym": True}
 FLASH = {
     "model": "qwen3.5-9b",
@@ -942,6 +950,20 @@ PROBLEMS = [
         "start_layer should be greater than or equal to len(deepstack_visual_indexes)",
         {"pipeline_parallel": 1},
         id="levels-of-a-tower-on-two-stages",
+    ),
+    pytest.param(
+        {"model": "llama-2-13b", "rules": "0.33", "tensor_parallel": 5},
+        "layer_not_divisible",
+        "",
+        {"tensor_parallel": 4},
+        id="ranks-that-do-not-divide-an-mlp",
+    ),
+    pytest.param(
+        {"model": FEW_EXPERTS, "rules": "0.33", "tensor_parallel": 16, "max_model_len": 4096},
+        "ranks_above_experts",
+        "Tensor parallel size 16 is greater than the number of experts 8.",
+        {"tensor_parallel": 8},
+        id="more-ranks-than-experts",
     ),
     pytest.param(
         {"model": "kimi-k2.5", "rules": "0.33", "platform": "cpu", "max_model_len": 4096},

@@ -175,6 +175,17 @@ class Weights(NamedTuple):
         return tuple(part for part in self.known_parts if part.experts > 1)
 
     @property
+    def linear_parts(self) -> tuple[Part, ...]:
+        """Return the linear layers that every token takes, without heads and those of towers."""
+        found = zip((part for part, _ in self.parts), self.places, strict=True)
+        return tuple(
+            part
+            for part, places in found
+            if part.is_linear and part.experts == 1 and TOWER not in places
+            if all(elements == 1 for _units, elements in part.outputs)
+        )
+
+    @property
     def may_have_experts(self) -> bool:
         """Return whether some layer has routed experts, or nothing is known of the layers."""
         return bool(not self.parts or self.expert_parts)

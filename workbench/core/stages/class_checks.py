@@ -5,8 +5,11 @@ from workbench.core.groups.built_layers import skips_layers
 from workbench.core.layer_query import LayerQuery
 from workbench.core.model import FULL
 from workbench.core.online import is_online
+from workbench.core.ranks import split_of
 from workbench.core.rule_set import RULE_SETS, RuleSet
 from workbench.core.stages.backend_requests import sets_backend
+from workbench.core.stages.other_splits import other_splits, written
+from workbench.core.weights import ROW
 from workbench.core.working_plan import WorkingPlan
 
 SCORES = frozenset({"sigmoid", "softmax", "sqrtsoftplus"})
@@ -20,6 +23,19 @@ WITH_BACKENDS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 """Architectures whose caches few backends read -> vLLM's text, and those (0.33); one that vLLM sets
 itself is another."""
+COUNTS_EXPERTS = frozenset(
+    {
+        *("alice_ai", "cohere2_moe", "ernie45_moe", "ernie45_vl_moe", "exaone_moe", "hunyuan_v1"),
+        *("hy_v3", "hy_v4", "interns1_pro", "interns2_mobius", "k2_horizon", "laguna", "lfm2_moe"),
+        *("mimo_v2", "minimax_m2", "minimax_m3", "qwen2_moe", "qwen3_5", "qwen3_moe"),
+        *("qwen3_next", "qwen3_omni_moe_thinker", "qwen3_vl_moe", "step3_text", "step3p5", "step5"),
+    }
+)
+"""Modules whose sparse block wants no more ranks than experts, whatever shares they have (0.23 and
+0.33)."""
+WITHOUT_PLAN = "hunyuan_v1"
+"""model_type of classes of the Transformers library without a plan for ranks: vLLM leaves layers
+whole that do not divide."""
 M3_SPARSE = "MINIMAX_M3_SPARSE"
 """What reads sparse layers of MiniMax-M3 (0.33)."""
 
@@ -72,6 +88,45 @@ def whole_class(run: WorkingPlan) -> None:
             vllm_text=text,
             expected=" or ".join(backends),
         )
+
+
+def ranks_above_experts(run: WorkingPlan) -> None:
+    """Refuse more ranks than experts where the class of a sparse block counts them."""
+    ranks, count = run.settings.tensor_parallel, run.model.num_experts
+    module = run.rules.model_registry.served.get(run.model.layer_class, "").split(".")[-1]
+    if not 0 < count < ranks or module not in COUNTS_EXPERTS:
+        return
+    if run.model.weights.may_have_experts:
+        run.problem(
+            "ranks_above_experts",
+            operands={"tensor_parallel": ranks, "num_experts": count},
+            candidates=({"tensor_parallel": count},),
+        )
+
+
+def linear_split(run: WorkingPlan) -> None:
+    """Refuse ranks that cannot have equal shares of a linear layer.
+
+    Source: `MergedColumnParallelLinear.__init__`, and `divide` of the others, 0.23 and 0.33.
+    """
+    split, served = split_of(run), run.rules.model_registry.served
+    parts = () if split.ranks == 1 else run.model.weights.linear_parts
+    part = next((one for one in parts if not one.fits(split)), None)
+    if part is None:
+        return
+    of_library = served.get(run.model.layer_class) == TRANSFORMERS
+    if of_library and run.model.model_type.startswith(WITHOUT_PLAN):
+        return
+    is_merged = len(part.outputs) > 1 and not of_library
+    whole = part.inputs if part.shard == ROW else part.outputs[0][0]
+    valid = other_splits(run, lambda other: all(one.fits(other) for one in parts))
+    run.problem(
+        "layer_not_divisible",
+        operands={"part": part.name, "size": whole, "tensor_parallel": split.ranks},
+        candidates=valid,
+        vllm_text="" if is_merged else f"{whole} is not divisible by {split.ranks}",
+        nearest=written(valid[:1]),
+    )
 
 
 def norm_groups(run: WorkingPlan) -> None:

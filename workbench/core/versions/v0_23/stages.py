@@ -91,6 +91,7 @@ RESOLVE_CONFIGURATION = (
 BUILD_LAYERS = (
     state_pages.draft_states,
     backend_choice.backend_choice,
+    class_checks.ranks_above_experts,
     weight_checks.expert_split,
     layer_backends.layer_backends,
     draft_backend.draft_backend,
@@ -103,6 +104,7 @@ BUILD_LAYERS = (
 
 LOAD_WEIGHTS = (
     flex.flex_mask_block,
+    class_checks.linear_split,
     weight_checks.weight_blocks,
     quantization.online_weights,
     weight_checks.weight_kernels,
