@@ -48,6 +48,8 @@ def test_0_23_has_none(model_type):
 def test_classes_without_a_default_have_none_in_either_release(rules, model_type):
     config = deepseek_v3(model_type=model_type)
     assert drafted(config, rules).speculative_method == "ngram"
+    with pytest.raises(Refused, match="has no MTP layers"):
+        drafted(config, rules, speculative_method="mtp")
 
 
 def test_the_weights_have_the_layer_that_the_file_omits():

@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.core.strategies import scenarios
+from tests.models.configs import llama
 from workbench.core.errors import WorkbenchError
 from workbench.core.groups.pipeline import layers_of_stages, projected
 from workbench.core.runner import concurrent_batches
 
 GIB = 2**30
+KINDS = ["sliding_attention", "full_attention"]
 RULES = pytest.mark.parametrize("rules", ["0.23", "0.33"])
 
 
@@ -177,3 +179,29 @@ def test_a_group_of_a_stage_is_padded_to_the_largest_unless_groups_share_an_allo
         )
     else:
         assert padding == [group.padding_layers for group in whole.groups]
+
+
+@given(
+    st.lists(st.sampled_from(KINDS), min_size=11, max_size=11),
+    st.integers(1, 3),
+    st.sampled_from([2, 3]),
+)
+def test_a_head_that_is_numbered_from_its_stage_needs_the_cache_there(kinds, heads, stages):
+    """Of two stages the last one has these numbers itself; of three, the second one has them."""
+    kinds = [KINDS[1], *kinds]
+    model = llama(
+        architectures=["Olmo3ForCausalLM"],
+        model_type="olmo3",
+        num_hidden_layers=len(kinds),
+        layer_types=kinds,
+        sliding_window=4096,
+    )
+    head = llama(num_hidden_layers=heads, architectures=["EagleLlamaForCausalLM"])
+    drafts = {"speculative_method": "eagle", "num_speculative_tokens": 1, "draft_model": head}
+    plan = wb.resolve(model=model, rules="0.33", pipeline_parallel=stages, **drafts)
+    found = [one.vllm_text for one in plan.problems if one.code == "drafter_over_stages"]
+    if stages == 2:
+        assert [text[:20] for text in found] == ["Duplicate layer name"]
+    else:
+        assert len(found) == (KINDS[0] in kinds[4 : 4 + heads])
+        assert all("specs for the same layer" in text for text in found)

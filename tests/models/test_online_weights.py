@@ -4,6 +4,7 @@
 """
 
 from collections import Counter
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import given
@@ -169,6 +170,15 @@ def test_amd_devices_without_a_kernel_are_named_with_what_works(rules, device, m
         assert bool(found) == ((device, word, model) in NO_KERNEL[rules])
         for remedy in (one for problem in found for one in plan.remedies(problem)):
             assert remedy.changes["quantization"] != word
+
+
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+@pytest.mark.parametrize(("word", "needs_more"), [("mxfp4", False), ("experts_int8", True)])
+def test_a_word_that_is_also_a_method_of_checkpoints_needs_no_newer_device(rules, word, needs_more):
+    scenario = Scenario(quantization=word, rules=rules, compute_capability="7.5")
+    refused = pytest.raises(Refused, match="compute capability")
+    with refused if needs_more else nullcontext():
+        assert not resolve(load_model("qwen3-30b-a3b"), scenario).errors
 
 
 @pytest.mark.parametrize("rules", ["0.23", "0.33"])
