@@ -8,10 +8,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import workbench as wb
 from tests.models.configs import llama
 from workbench.core.errors import Refused
 from workbench.core.what_if.comparison import compare
+from workbench.models.catalog import catalog_config
 from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 
@@ -66,3 +70,14 @@ def test_heads_that_do_not_divide_are_offered_fewer_ranks_never_more():
     plan = resolve(Scenario(model={**llama(), **heads, "head_dim": 128}, tensor_parallel=3))
     (problem,) = (one for one in plan.problems if one.code == "kv_heads_not_divisible")
     assert problem.candidates == ({"tensor_parallel": 2}, {"tensor_parallel": 1})
+
+
+@given(st.sampled_from([32, 64, 128]), st.integers(1, 30), st.sampled_from([1, 2, 4, 8]))
+def test_groups_of_experts_are_halved_until_ranks_have_whole_ones_of_32(group, share, ranks):
+    """`MoeWNA16Method.create_weights`."""
+    gptq = {"quant_method": "gptq", "bits": 4, "sym": True, "desc_act": False}
+    described = {"quantization_config": {**gptq, "group_size": group}}
+    sizes = {"moe_intermediate_size": 8 * share * ranks, **described}
+    model = {**catalog_config("qwen3-30b-a3b"), **sizes}
+    plan = wb.resolve(model=model, tensor_parallel=ranks)
+    assert ("weight_block_cut" in {one.code for one in plan.errors}) == bool(8 * share % 32)

@@ -1897,6 +1897,7 @@ def test_a_problem_says_what_clashes_and_what_removes_it(values, code, vllm_text
     assert (problem.severity == WARNING) == (code in WARNINGS)
     assert problem.operands
     assert problem.field in Scenario().to_dict()
+    assert problem.field != ("platform" if "device" in values else "device")
     assert str(problem).startswith(f"{problem.severity} [{code}] ")
     if vllm_text is not None:
         assert problem.vllm_text.startswith(vllm_text)
