@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import assume, given, settings
 
@@ -255,6 +257,21 @@ def test_unknown_flags_are_named_with_the_nearest_and_everything_else_is_kept():
         "--max-num-seqs: the value is missing",
     ):
         assert words in notes
+
+
+def test_lengths_that_a_command_changes_are_changed_and_the_rest_is_noted():
+    rope = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+    changes = {"text_config": {"head_dim": 64}, "rope_scaling": rope}
+    server = "vllm serve Qwen/Qwen3-8B --max-model-len 131072"
+    words = f"{server} --hf-overrides '{json.dumps(changes)}'"
+    read = read_command(words, "0.23")
+    assert read.fields["hf_overrides"] == {"rope_scaling": rope}
+    [note] = [note for note in read.notes if "not modelled" in note]
+    assert note.startswith('--hf-overrides {"text_config": {"head_dim": 64}}: not modelled here')
+    plan = wb.resolve(Scenario(**read.fields, rules="0.23"))
+    assert (plan.max_model_len, plan.model.name) == (131072, "qwen3-8b")
+    with pytest.raises(Refused, match="max_model_len"):
+        wb.resolve(Scenario(**read.fields, rules="0.33"))
 
 
 def test_of_two_values_the_last_counts_with_a_note():

@@ -59,6 +59,11 @@ FLAGS = [
         ("0", "sliding_window"),
         ("--kv-cache-dtype-skip-layers", "0", "sliding_window"),
     ),
+    (
+        "hf_overrides",
+        {"max_position_embeddings": 512},
+        ("--hf-overrides", '{"max_position_embeddings": 512}'),
+    ),
     ("gdn_flashinfer_prefill", True, ("--gdn-prefill-backend", "flashinfer")),
     ("gdn_flashinfer_prefill", False, ("--gdn-prefill-backend", "triton")),
     ("trtllm_kernels", True, ()),

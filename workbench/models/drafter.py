@@ -24,8 +24,9 @@ from workbench.models.fields import Fields
 from workbench.models.json_file import plain_copy
 from workbench.models.lengths import read_lengths, rope_kinds
 from workbench.models.listed import listed_name
-from workbench.models.load import labelled_config, load_model
+from workbench.models.load import labelled_config
 from workbench.models.mtp import read_mtp
+from workbench.models.overrides import load_changed
 from workbench.models.read import model_dtype, read_model
 from workbench.models.weights.read import read_weights
 
@@ -61,10 +62,15 @@ class Models(Protocol):
     def draft_model(self) -> str | dict[str, Any] | None:
         """Return the reference of the second checkpoint, None without one."""
 
+    @property
+    def hf_overrides(self) -> dict[str, Any] | None:
+        """Return what is changed in the target's config.json."""
+
 
 def load_scenario_model(scenario: Models) -> Model:
     """Return the model of a scenario, together with its drafter. Errors: ConfigError."""
-    return with_drafter(load_model(scenario.model), scenario.draft_model)
+    model = load_changed(scenario.model, scenario.hf_overrides)
+    return with_drafter(model, scenario.draft_model)
 
 
 def with_drafter(model: Model, reference: str | Mapping[str, Any] | None) -> Model:

@@ -1,14 +1,17 @@
 """Kinds of scenario fields: how a value is written, checked, offered and published."""
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from workbench.access.json_text import json_or_word
 from workbench.core.devices import device_named
-from workbench.core.errors import ScenarioError, check_name, shown
+from workbench.core.errors import ScenarioError, check_name, nearest_names, shown
 from workbench.core.groups.built_layers import WINDOWS
 from workbench.core.versions import RULE_SETS, RuleSet
+from workbench.models.overrides import MODELLED, modelled
 from workbench.scenario.sizes import invalid
 
 JsonSchema = dict[str, Any]
@@ -80,6 +83,43 @@ class ModelReference(Kind):
         """See `Kind.schema`."""
         types = self.json["type"]
         return {**self.json, "type": [*types, "null"]} if nullable else self.json
+
+
+class Changes(Kind):
+    """Fields of config.json that a command changes."""
+
+    expected = "an object of fields of config.json"
+    json: ClassVar[JsonSchema] = {
+        "type": "object",
+        "description": "RoPE settings and lengths, at the top or in text_config",
+    }
+
+    def check(self, name: str, value: Any, rules: str) -> None:
+        """See `Kind.check`; other fields may change more than is applied here."""
+        known = modelled(value)
+        if known != value:
+            unknown = next(key for key in value if known.get(key) != value[key])
+            nearest = nearest_names(str(unknown), sorted(MODELLED)) or ("rope_parameters",)
+            raise ScenarioError(
+                "unknown_name",
+                f"Invalid {name} field {shown(unknown)}. Expected RoPE settings or lengths. "
+                f"Nearest valid value: {nearest[0]}. For another field, give the changed "
+                "config.json as the model.",
+                field=name,
+            )
+
+    def read(self, value: Any) -> Any:
+        """See `Kind.read`; what is not applied here is omitted."""
+        found = json_or_word(value) if isinstance(value, str) else value
+        return (modelled(found) or None) if isinstance(found, dict) else None
+
+    def parse(self, name: str, text: str) -> Any:
+        """See `Kind.parse`."""
+        return json_or_word(text) if text.strip() else None
+
+    def format(self, value: Any) -> str:
+        """See `Kind.format`."""
+        return "" if value is None else json.dumps(value)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from workbench.scenario import examples
 from workbench.scenario.field import any_word, declare, dtype_field
 from workbench.scenario.kinds import (
     Capability,
+    Changes,
     Layers,
     ModelReference,
     Switch,
@@ -263,6 +264,14 @@ class MoreFields:
         "Unquantized layers",
         "{flag}: numbers, or sliding_window",
         examples=examples.unquantized_layers,
+    )
+    hf_overrides: dict[str, Any] | None = declare(  # noqa: RUF009  (a field, as the others)
+        None,
+        Changes(),
+        "Changed lengths",
+        "{flag}: RoPE settings and lengths of config.json, as JSON",
+        none="as published",
+        of_model=True,
     )
     gdn_flashinfer_prefill: bool | None = declare(
         None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,7 +36,8 @@ from workbench.scenario.sizes import integer_value
 
 BY_FLAG = {flag: one for one in FIELDS.values() for flag in one.flags}
 BY_VARIABLE = {name: one for one in FIELDS.values() for name in one.variables}
-OBJECTS = frozenset(flag.partition(".")[0] for flag in BY_FLAG if "." in flag)
+OVERRIDES = "--hf-overrides"
+OBJECTS = frozenset((OVERRIDES, *(flag.partition(".")[0] for flag in BY_FLAG if "." in flag)))
 """Flags that take a JSON object with fields in it."""
 SPECULATION = "--speculative-config"
 DRAFT_MODEL = "--spec-model"
@@ -182,12 +184,24 @@ class CommandFields:
                 self.give("hidden_state_layers", layers, source)
             self._draft_settings(values, source)
             return
+        if name == OVERRIDES:
+            self._overrides(values, source)
+            return
         for key, value in values.items():
             known = BY_FLAG.get(f"{name}.{key}")
             if known is not None and value is not None:
                 self.give(known.name, known.kind.read(value), source)
             else:
                 self.unused.append(f"{name}.{key} {value}")
+
+    def _overrides(self, values: dict[str, Any], source: str) -> None:
+        """Record what changes lengths, and note what else is changed."""
+        field = BY_FLAG[OVERRIDES]
+        known = field.kind.read(values) or {}
+        if known:
+            self.give(field.name, known, source)
+        if rest := {key: value for key, value in values.items() if known.get(key) != value}:
+            self._without_field(field.name, json.dumps(rest), f"{OVERRIDES} {json.dumps(rest)}")
 
     def _draft_settings(self, values: dict[str, Any], source: str) -> None:
         """Record what else is known of the drafter, and note what is not modelled."""
