@@ -16,16 +16,21 @@ MODELS = "vllm.model_executor.models"
 LAYER = "EncoderOnlyAttention"
 
 
-def encoders(tables: dict[str, Any]) -> list[str]:
-    """Return the classes of these tables whose layers keep no cache."""
+def encoders(tables: dict[str, Any]) -> dict[str, str]:
+    """Return the classes of these tables whose layers keep no cache -> the module of each."""
     # ModelConfig.attn_type; models of later interaction pool at CLS over layers that generate, too
     base = importlib.import_module(f"{MODELS}.interfaces_base")
-    found = []
-    for name, kind in loaded({name for table in TABLES for name in tables[table]}):
+    modules, found = pooling_classes(tables), {}
+    for name, kind in loaded(set(modules)):
         at_start = base.get_default_seq_pooling_type(kind) == "CLS" and _has_layer(kind)
         if at_start or base.get_attn_type(kind) == "encoder_only":
-            found.append(name)
+            found[name] = modules[name]
     return found
+
+
+def pooling_classes(tables: dict[str, Any]) -> dict[str, str]:
+    """Return the classes that pool -> the module of each."""
+    return {name: module for one in TABLES for name, (module, _class) in tables[one].items()}
 
 
 def loaded(names: Iterable[str]) -> Iterator[tuple[str, type]]:

@@ -74,8 +74,9 @@ def main() -> None:
         "wrappers": wrappers(package, tables["_MULTIMODAL_MODELS"]),
         "last_versions": dict(sorted(tables["_PREVIOUSLY_SUPPORTED_MODELS"].items())),
         "with_state_dtype": with_state_dtype((package / HOOKS).read_text(encoding="utf-8")),
-        **stages({*served, *drafters}, drafters),
     }
+    played()
+    entry |= stages({*served, *drafters, *encoder_models.pooling_classes(tables)}, drafters)
     entry["encoders"] = encoder_models.encoders(tables)
     release = ".".join(version("vllm").split(".")[:2])
     known = {name for table in tables.values() for name in table}

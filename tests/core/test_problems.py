@@ -554,6 +554,13 @@ PROBLEMS = [
         id="draft-model-shorter-than-a-state-block",
     ),
     pytest.param(
+        {"model": llama(is_causal=False)},
+        "cache_without_groups",
+        "HybridKVCacheCoordinator requires at least ",
+        {"enable_prefix_caching": False},
+        id="prefix-caching-without-a-cache",
+    ),
+    pytest.param(
         {"model": PANGU},
         "cache_manager_not_built",
         "SinkFullAttentionManager.__init__() got an unexpected keyword argument",

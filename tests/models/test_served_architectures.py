@@ -327,21 +327,24 @@ def test_the_older_library_has_no_windows_in_a_text_part():
     assert (group.kind, len(group.layers)) == ("FullAttentionSpec", 6)
 
 
+@pytest.mark.parametrize("rules", RULE_SETS.releases)
 @pytest.mark.parametrize(
     "config",
     [
-        {"model_type": "bert", "architectures": ["BertModel"]},
-        {"model_type": "modernbert", "architectures": ["ModernBertForSequenceClassification"]},
+        llama(model_type="bert", architectures=["BertModel"]),
+        llama(model_type="modernbert", architectures=["ModernBertForSequenceClassification"]),
         llama(architectures=["LlamaForCausalLM"], is_causal=False),
         gemma3(use_bidirectional_attention=True)["text_config"]
         | {"architectures": ["Gemma3TextModel"]},
     ],
     ids=lambda config: config["architectures"][0],
 )
-def test_what_sees_later_tokens_keeps_no_cache(config):
-    with pytest.raises(ConfigError, match="one block") as caught:
-        read_model(config, "x")
-    assert caught.value.code == "keeps_no_cache"
+def test_what_sees_later_tokens_keeps_no_cache(config, rules):
+    found = resolve(Scenario(model=config, rules=rules, enable_prefix_caching=False))
+    assert (found.errors, found.kept_cache, found.is_uncached) == ((), None, True)
+    assert (found.cache.groups, found.block_size, found.attention_page_size_bytes) == ((), 16, None)
+    with pytest.raises(ValueError, match="no layer keeps keys and values"):
+        found.built_cache()
 
 
 def test_the_registries_say_where_they_come_from():

@@ -67,8 +67,13 @@ class ModelRegistry:
     embedding_named_apart: frozenset[str]
     """Classes whose embedding drafters do not find by its name."""
 
-    encoders: frozenset[str]
-    """Classes that pool over tokens which see later ones: they keep no cache."""
+    encoders: Mapping[str, str]
+    """Classes that pool over tokens which see later ones, so that they keep no cache -> the module
+    of vLLM that builds their layers."""
+
+    def has(self, architecture: str) -> bool:
+        """Return whether the version has a class, for generation or as an encoder."""
+        return architecture in self.served or architecture in self.encoders
 
 
 def _model_registry(version: str, entry: Mapping[str, Any]) -> ModelRegistry:
@@ -91,7 +96,7 @@ def _model_registry(version: str, entry: Mapping[str, Any]) -> ModelRegistry:
         gives_hidden_states=frozenset(entry["gives_hidden_states"]),
         hands_on_states=frozenset(entry["hands_on_states"]),
         embedding_named_apart=frozenset(entry["embedding_named_apart"]),
-        encoders=frozenset(entry["encoders"]),
+        encoders=entry["encoders"],
         only_tied=frozenset(entry["only_tied"]),
         never_tied=frozenset(entry["never_tied"]),
     )
@@ -105,10 +110,8 @@ MODEL_REGISTRIES: Mapping[str, ModelRegistry] = {
 
 
 def versions_with(architecture: str) -> tuple[str, ...]:
-    """Return the versions that serve an architecture, oldest first."""
-    return tuple(
-        version for version, known in MODEL_REGISTRIES.items() if architecture in known.served
-    )
+    """Return the versions that have an architecture, oldest first."""
+    return tuple(version for version, known in MODEL_REGISTRIES.items() if known.has(architecture))
 
 
 def is_encoder(architecture: str) -> bool:
@@ -145,7 +148,8 @@ def module_of(architecture: str) -> str | None:
 
     Architectures with equal layers share one: "llama" is that of AquilaForCausalLM.
     """
-    return _newest(registry.served.get(architecture) for registry in MODEL_REGISTRIES.values())
+    known = MODEL_REGISTRIES.values()
+    return _newest(one.served.get(architecture, one.encoders.get(architecture)) for one in known)
 
 
 def architecture_of(model_type: str) -> str | None:

@@ -17,6 +17,7 @@ from workbench.core.block_sizes import (
 from workbench.core.dtypes import FP8_DTYPES
 from workbench.core.layer_query import LayerQuery
 from workbench.core.layouts.shapes import CacheLayout
+from workbench.core.model import DECODER
 from workbench.core.packing import Packing
 
 UNQUANTIZED = ("auto", "float16", "bfloat16")
@@ -90,8 +91,8 @@ class Backend:
     """It computes attention in which tokens see later ones."""
     returns_lse: bool = False
     """It returns the softmax LSE of a decode, so that ranks can share the tokens of a block."""
-    cross_attention: bool = False
-    """It reads keys and values of an encoder."""
+    types: tuple[str, ...] = (DECODER,)
+    """Kinds of attention that it computes, as vLLM calls them."""
     head_sizes: HeadSizes = ANY_HEAD
     large_head_sizes: tuple[HeadSizes, Condition] | None = None
     """More head sizes where a condition holds."""
@@ -251,10 +252,7 @@ class Backend:
             (self.batch_invariant or not query.batch_invariant, "batch invariance not supported"),
             (self.non_causal or not query.non_causal, "non-causal attention not supported"),
             (self.returns_lse or not query.tests_context, "DCP not supported"),
-            (
-                self.cross_attention or not attention.reads_encoder,
-                "attention type encoder_decoder not supported",
-            ),
+            (attention.type in self.types, f"attention type {attention.type} not supported"),
         )
         reasons = [reason for passed, reason in tests if not passed]
         if self.own_reason is not None and (own := self.own_reason(query)) is not None:

@@ -18,6 +18,7 @@ from workbench.core.weights import NO_WEIGHTS, UnreadWeights, Weights
 
 FULL, SLIDING = "full_attention", "sliding_attention"
 CHUNKED, CROSS, SSM = "chunked_attention", "cross_attention", "ssm"
+DECODER, ENCODER_DECODER, ENCODER_ONLY = "decoder", "encoder_decoder", "encoder_only"
 LAYER_KINDS = (FULL, SLIDING, CHUNKED, CROSS, SSM)
 OUTSIDE = {OUTSIDE_DIGEST: True}
 DEFAULT_MAX_MODEL_LEN = 2048
@@ -133,8 +134,8 @@ class Attention:
     """vLLM's class of a cache of all tokens, where it is another than for most models."""
     canvas_tokens: int | None = None
     """Of a diffusion model: tokens that see each other while they are drawn, None for others."""
-    reads_encoder: bool = False
-    """Its keys and values are those of an encoder, not of the tokens (cross attention)."""
+    type: str = DECODER
+    """AttentionType of vLLM: keys and values are of the tokens, of an encoder, or not kept."""
     hides_own_heads: bool = False
     """vLLM knows the heads of single layers only when it builds them."""
 
@@ -150,7 +151,7 @@ class Attention:
 
     def of_layer(self, layer: Layer) -> Attention:
         """Return the geometry of one layer, which may have heads of its own."""
-        own = self if layer.kind != CROSS else _replaced(self, reads_encoder=True)
+        own = self if layer.kind != CROSS else _replaced(self, type=ENCODER_DECODER)
         if layer.num_kv_heads is None and layer.head_size is None:
             return own
         return _replaced(own, num_kv_heads=layer.num_kv_heads, head_size=layer.head_size)
@@ -277,7 +278,7 @@ class Model:
     @cached_property
     def largest_attention(self) -> Attention | None:
         """Return the most KV heads and the largest head of any layer (ModelArchitectureConfig)."""
-        if self.attention is None or self.attention.hides_own_heads:
+        if self.attention is None or self.attention.hides_own_heads or not self.layers:
             return self.attention
         found = [self.attention.of_layer(layer) for layer in self.layers if layer.kind != SSM]
         heads, size = max(one.num_kv_heads for one in found), max(one.head_size for one in found)

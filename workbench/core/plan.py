@@ -232,12 +232,6 @@ class Plan(PlanAnswers, Published):
         name = self.speculative_method
         return None if name is None else self.rules.speculation.methods[name]
 
-    def built_cache(self) -> CachePlan:
-        """Return the cache where there has to be one. Errors: ValueError when there is none."""
-        if self.cache is None:
-            raise ValueError("the pages of this plan cannot be made equal: see plan.problems")
-        return self.cache
-
     @property
     def final_mamba_page_size_bytes(self) -> int | None:
         """Return the bytes that one state block really takes: padded if padding is recorded."""

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from workbench.core.model import ENCODER_ONLY
+
 if TYPE_CHECKING:
     from workbench.core.byte_map.tensors import ByteMap
+    from workbench.core.capacity.cache_plan import CachePlan
     from workbench.core.capacity.drafter_cost import DrafterCost
     from workbench.core.capacity.memory_answer import MemoryAnswer
     from workbench.core.capacity.occupancy import Waste
@@ -46,6 +49,47 @@ class PlanAnswers:
         plan = self._plan
         others = (name for _variant, name, _sizes in plan.layer_backends)
         return tuple(dict.fromkeys(filter(None, (plan.backend, *others, plan.draft_backend))))
+
+    @property
+    def is_uncached(self) -> bool:
+        """Return whether no layer keeps keys and values, as tokens see later ones.
+
+        >>> plan.is_uncached
+        False
+        """
+        attention = self._plan.model.attention
+        return attention is not None and attention.type == ENCODER_ONLY
+
+    @property
+    def kept_cache(self) -> CachePlan | None:
+        """Return the cache; None where it has no groups, or where there is none.
+
+        >>> plan.kept_cache == plan.cache
+        True
+        """
+        cache = self._plan.cache
+        return cache if cache is not None and cache.groups else None
+
+    @property
+    def no_cache_text(self) -> str:
+        """Return the clause that says why there is no `kept_cache`, "" where there is one.
+
+        >>> plan.no_cache_text
+        ''
+        """
+        if self._plan.cache is None:
+            return "the pages cannot be made equal"
+        return "" if self.kept_cache else "no layer keeps keys and values, as tokens see later ones"
+
+    def built_cache(self) -> CachePlan:
+        """Return the cache where there has to be one. Errors: ValueError when there is none.
+
+        >>> len(plan.built_cache().groups)
+        5
+        """
+        if self.kept_cache is None:
+            raise ValueError(f"No cache: {self.no_cache_text}.")
+        return self.kept_cache
 
     def remedies(self, problem: Problem) -> tuple[Remedy, ...]:
         """Return resolved changes that make `problem` go away, best first.

@@ -6,7 +6,7 @@ Source: `_EMBEDDING_MODELS`, `_REWARD_MODELS` and `_normalize_arch` of models/re
 
 from typing import NamedTuple
 
-from workbench.core.architectures import versions_with
+from workbench.core.architectures import is_encoder, versions_with
 
 GENERATES = {
     "Gemma2Model": "Gemma2ForCausalLM",
@@ -22,8 +22,12 @@ OWN = {
     "Gemma3TextModel": "Gemma3ForCausalLM",
     "JambaForSequenceClassification": "JambaForCausalLM",
     "Qwen2ForRewardModel": "Qwen2ForCausalLM",
+    "LlamaBidirectionalForSequenceClassification": "LlamaForCausalLM",
+    "LlamaBidirectionalModel": "LlamaForCausalLM",
 }
 """Classes of their own -> one with equal layers."""
+SEES_LATER = "LlamaBidirectional"
+"""How the names of those begin whose tokens see later ones (`LlamaBidirectionalConfig`)."""
 ENDINGS = (
     *("EmbeddingModel", "ForSequenceClassification", "ForTokenClassification"),
     *("ForRewardModeling", "RewardModel", "Model"),
@@ -39,6 +43,8 @@ class Pooling(NamedTuple):
     base: str
     is_assumed: bool = False
     """config.json names no class: it is that of the model_type (`RuleSet.model_registry`)."""
+    sees_later: bool = False
+    """Tokens see later ones, so that no layer keeps keys and values."""
 
     @property
     def generates(self) -> bool:
@@ -49,7 +55,7 @@ class Pooling(NamedTuple):
     def takes_steps(self) -> bool:
         """Return whether a prompt may take several steps, or begin with a cached prefix."""
         # is_chunked_prefill_supported and is_prefix_caching_supported of ModelConfig
-        return self.name != SCORES_STEPS
+        return self.generates or not (self.sees_later or self.name == SCORES_STEPS)
 
 
 def pools(pooling: Pooling | None) -> bool:
@@ -59,10 +65,12 @@ def pools(pooling: Pooling | None) -> bool:
 
 def pooling_of(architecture: str) -> Pooling | None:
     """Return what a class pools with; None for one that generates, or is not known."""
+    if is_encoder(architecture):
+        return Pooling(architecture, architecture, sees_later=True)
     if versions_with(architecture):
         return None
     if base := GENERATES.get(architecture) or OWN.get(architecture):
-        return Pooling(architecture, base)
+        return Pooling(architecture, base, sees_later=architecture.startswith(SEES_LATER))
     ending = next((one for one in ENDINGS if architecture.endswith(one)), None)
     if ending is None:
         return None

@@ -63,9 +63,10 @@ def _request(plan: Plan, length: int) -> str:
         else ""
     )
     blocks = ""
-    if plan.cache is not None and not plan.cache.stages:  # stages have blocks of their own sizes
+    cache = plan.kept_cache
+    if cache is not None and not cache.stages:  # stages have blocks of their own sizes
         held = found.request_bytes // plan.settings.tensor_parallel
-        count = held // plan.cache.grouping.bytes_per_block
+        count = held // cache.grouping.bytes_per_block
         blocks = f" It holds {counted(count, 'block')} of the pool."
     whole = f"One request of {tokens_text(length)} takes {size} of the KV cache{engine}."
     return f"{whole}{floor}{blocks}"
@@ -73,11 +74,11 @@ def _request(plan: Plan, length: int) -> str:
 
 def _token(plan: Plan, _length: int) -> str:
     """Return what one more token takes on a GPU; windows, rings and states stop growing."""
-    if plan.cache is None:
+    if plan.kept_cache is None:
         return ""
     growing = [
         (spec, layers)
-        for group in plan.cache.groups
+        for group in plan.kept_cache.groups
         for spec, layers in group.layers_by_spec
         if not spec.is_mamba and spec.window_tokens is None and spec.kind != RING_SPEC
     ]
@@ -92,16 +93,16 @@ def _token(plan: Plan, _length: int) -> str:
 
 def _groups(plan: Plan, _length: int) -> str:
     """Return the groups of layers, why they are so, and what padding layers cost."""
-    if plan.cache is None:
+    if (cache := plan.kept_cache) is None:
         return ""
-    kinds = Counter((one.kind, len(one.layers), one.padding_layers) for one in plan.cache.groups)
+    kinds = Counter((one.kind, len(one.layers), one.padding_layers) for one in cache.groups)
     parts = (
         f"{counted(count, 'group')} of {counted(layers, 'layer')} ({kind})"
         + (f" and {counted(padding, 'padding layer')}" if padding else "")
         for (kind, layers, padding), count in kinds.items()
     )
     said = "".join(f" vLLM logs: {one}" for one in plan.log_lines if "padding layers" in one)
-    return f"{'; '.join(parts)}. {plan.cache.grouping.reason}.{said}"
+    return f"{'; '.join(parts)}. {cache.grouping.reason}.{said}"
 
 
 def _terms(plan: Plan, _length: int) -> str:

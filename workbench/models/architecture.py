@@ -11,7 +11,6 @@ from workbench.core.architectures import (
     MODEL_REGISTRIES,
     architecture_of,
     base_class_of,
-    is_encoder,
     module_of,
     versions_with,
     wrapper_builds,
@@ -23,7 +22,7 @@ from workbench.models.fields import Fields
 from workbench.models.listed import KEY, listed_name
 
 SEES_LATER = {"is_causal": False, "use_bidirectional_attention": True}
-"""Fields of models that pool over tokens which see later ones: they keep no cache."""
+"""Fields of models whose tokens see later ones: they keep no cache."""
 READS_DIRECTION = frozenset({"apertus", "gemma3", "llama", "qwen2", "qwen3"})
 """Modules whose attention asks for `is_causal` of the file (0.23 and 0.33)."""
 
@@ -87,7 +86,7 @@ def with_class(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def is_read(name: str) -> bool:
     """Return whether a release has a class, or one that generates with its layers."""
-    return bool(versions_with(name) or is_encoder(name) or pooling_of(name))
+    return bool(versions_with(name) or pooling_of(name))
 
 
 def _to_set(kind: str) -> str:
@@ -103,20 +102,17 @@ def as_generating(
     """Return the object with a class that generates, and what it named if that only pools."""
     name = listed_name(config, "")
     pooling = None if name is None else pooling_of(name)
-    if pooling is None or sees_later(config):
+    if pooling is None:
         return config, None
-    return {**config, KEY: [pooling.base]}, pooling._replace(is_assumed=is_assumed)
+    later = pooling.sees_later or sees_later(config, pooling.base)
+    config = {**config, KEY: [pooling.base]}
+    return config, pooling._replace(is_assumed=is_assumed, sees_later=later)
 
 
-def sees_later(config: Mapping[str, Any]) -> bool:
-    """Return whether a file says that tokens see later ones."""
-    return any(config.get(key) is value for key, value in SEES_LATER.items())
-
-
-def reads_direction(name: str) -> bool:
-    """Return whether a class, or what it pools with, builds layers as the file says."""
-    pooling = pooling_of(name)
-    return module_of(pooling.base if pooling else name) in READS_DIRECTION
+def sees_later(config: Mapping[str, Any], architecture: str) -> bool:
+    """Return whether a file says that tokens see later ones, and its class reads that."""
+    is_said = any(config.get(key) is value for key, value in SEES_LATER.items())
+    return is_said and module_of(architecture) in READS_DIRECTION
 
 
 def _unnamed(kind: str) -> ConfigError:

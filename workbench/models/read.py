@@ -7,13 +7,14 @@ from typing import Any
 
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.errors import ConfigError, shown
-from workbench.core.model import FULL, SLIDING, SSM, Layer, Model
+from workbench.core.model import ENCODER_ONLY, FULL, SLIDING, SSM, Layer, Model
 from workbench.core.weights import UnreadWeights
 from workbench.models import families  # noqa: F401  (registers every family)
 from workbench.models.architecture import (
     as_generating,
     build_error,
     read_architecture,
+    sees_later,
     with_class,
 )
 from workbench.models.attention import has_window
@@ -75,16 +76,15 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
             f"config.json names no {KEY}: vLLM takes {pooling.name}, which pools. For a model that "
             f'generates set {KEY} to ["{pooling.base}"].'
         )
-    layers = family.layers(fields)
-    if family.slides and has_window(fields):
-        layers = tuple(one._replace(kind=SLIDING) if one.kind == FULL else one for one in layers)
-    if not layers:
-        raise fields.contradiction("num_hidden_layers", "no layer keeps a cache")
+    later = sees_later(fields.top, architecture) if pooling is None else pooling.sees_later
+    layers = () if later else _layers(fields, family)
     # The pages of a hybrid are aligned to its states, also where no layer keeps one.
     is_hybrid = family.is_hybrid and not family.is_ordinary(fields)
     has_state = is_hybrid or any(layer.kind == SSM for layer in layers)
-    has_attention = any(layer.kind != SSM for layer in layers)
+    has_attention = later or any(layer.kind != SSM for layer in layers)
     stated, attention = family.stated(fields), family.attention(fields)
+    if later and attention is not None:
+        attention = replace(attention, type=ENCODER_ONLY)
     if not (has_attention or family.is_attention_free):
         stated = attention  # of a hybrid without attention layers, too
     state, state_fields = fields.reading(family.state) if has_state else (None, ())
@@ -144,11 +144,22 @@ def _whole_model_type(fields: Fields) -> str:
     return named if fields.prefix and isinstance(named, str) else ""
 
 
+def _layers(fields: Fields, family: Family) -> tuple[Layer, ...]:
+    """Return the layers that keep a cache. Errors: ConfigError where none does."""
+    layers = family.layers(fields)
+    if family.slides and has_window(fields):
+        layers = tuple(one._replace(kind=SLIDING) if one.kind == FULL else one for one in layers)
+    if not layers:
+        raise fields.contradiction("num_hidden_layers", "no layer keeps a cache")
+    return layers
+
+
 def _layer_count(fields: Fields, family: Family, layers: tuple[Layer, ...]) -> int:
     """Return the number of all layers or blocks, with those that keep no cache."""
     # If it is absent, it is the length of the list, as in Nemotron-H's property in transformers 5.
     written = fields.layer_count() if fields.has("num_hidden_layers") else fields.listed_layers
-    return max(layers[-1].number + 1, written // family.layers_in_block)
+    last = layers[-1].number + 1 if layers else 1
+    return max(last, written // family.layers_in_block)
 
 
 def _is_encoder_decoder(fields: Fields, family: Family) -> bool:

@@ -7,7 +7,6 @@ from typing import Any
 from workbench.core.architectures import (
     ANY_LANGUAGE_MODEL,
     architecture_of,
-    is_encoder,
     is_run_by_transformers,
     language_models,
     module_of,
@@ -18,8 +17,6 @@ from workbench.core.package_data import package_data
 from workbench.models.architecture import (
     named,
     read_with,
-    reads_direction,
-    sees_later,
     unknown,
     unsupported_text,
     way_forward,
@@ -36,8 +33,6 @@ def read_served_architecture(fields: Fields, model_type: str, refusals: Mapping[
     multimodal wrapper that does not build such a language model.
     """
     name = named(fields.top)
-    if is_encoder(name) or (sees_later(fields.top) and reads_direction(name)):
-        raise _without_cache(name)
     if not versions_with(name) and not is_run_by_transformers(name):
         raise _unserved(name, model_type)
     for place, one in ((f"/{KEY}/0", name), *_inner(fields, name, model_type)):
@@ -80,18 +75,6 @@ def _unserved(name: str, model_type: str) -> ConfigError:
         f"{way_forward(name, architecture_of(model_type) or 'LlamaForCausalLM')}",
         field=f"/{KEY}/0",
         vllm_text=unsupported_text(name),
-    )
-
-
-def _without_cache(name: str) -> ConfigError:
-    return ConfigError(
-        "keeps_no_cache",
-        f"{name[:120]}: tokens see later ones here, so no layer keeps keys and values. vLLM "
-        "starts it with an empty cache of one block, and only without prefix caching: there are no "
-        "blocks, groups or pages to plan. Choose a model that generates (`workbench models`).",
-        field=f"/{KEY}/0",
-        # Raised by HybridKVCacheCoordinator.verify_and_split_kv_cache_groups
-        vllm_text="HybridKVCacheCoordinator requires at least ",
     )
 
 

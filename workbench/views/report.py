@@ -93,10 +93,10 @@ def _sections(
     commands = [join(tag("h3", name), html.code_block(text)) for name, text in pasted]
     yield "commands", "Commands", commands
     yield "page", "A page, byte by byte", [page_drawing(plan)]
-    if plan.cache is not None:
-        drawn = _figures(plan, plan.cache) if page_of.figures else {}
+    if (cache := plan.kept_cache) is not None:
+        drawn = _figures(plan, cache) if page_of.figures else {}
         yield "groups", "Groups and capacity", [*drawn.get("groups", ()), pool_html(plan)]
-        reserved = [*_waste(plan, plan.cache), *drawn.get("waste", ())]
+        reserved = [*_waste(plan, cache), *drawn.get("waste", ())]
         yield "waste", "Waste: what one request reserves", reserved
         if plan.enable_prefix_caching:
             yield "hits", "Prefix hits", [hits_html(plan)]

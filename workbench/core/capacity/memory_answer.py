@@ -160,7 +160,7 @@ def _terms(plan: Plan) -> tuple[MemoryTerm, ...]:
         MemoryTerm("activations", budget.activation_bytes, source(settings.activation_bytes)),
         MemoryTerm("CUDA graphs", budget.cuda_graph_bytes, source(settings.cuda_graph_bytes)),
         MemoryTerm("outside torch", budget.other_bytes, estimated),
-        MemoryTerm("KV cache", budget.available_bytes, "the rest"),
+        MemoryTerm("left" if plan.is_uncached else "KV cache", budget.available_bytes, "the rest"),
         MemoryTerm(
             "unused", budget.device_bytes - budget.requested_bytes, "gpu_memory_utilization"
         ),

@@ -15,11 +15,11 @@ def member_of(label: str, plan: Plan, connector: Connector) -> Member:
     """Return the engine with this connector, and what the connector refuses of it."""
     engine, changed = engine_with(plan, connector)
     found = [] if changed is None else [changed]
-    if engine.cache is None or not engine.cache.groups:
+    if engine.kept_cache is None:
         found += [_nothing_kept(engine)] if changed is None else []
     elif changed is None or changed.severity != ERROR:
         found += connector_problems(engine, connector)
-    kept = engine.cache is not None and not any(
+    kept = engine.kept_cache is not None and not any(
         one.code == "connector_needs_one_group" for one in found
     )
     return Member(
@@ -32,7 +32,7 @@ def member_of(label: str, plan: Plan, connector: Connector) -> Member:
 
 
 def _nothing_kept(plan: Plan) -> Problem:
-    why = "; ".join(one.message for one in plan.errors) or "no layer keeps a cache."
+    why = "; ".join(one.message for one in plan.errors) or f"{plan.no_cache_text}."
     return stops("connector_no_cache", {"why": why})
 
 

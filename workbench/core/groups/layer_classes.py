@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.core.model import CROSS, FULL, SSM, Layer
+from workbench.core.model import CROSS, ENCODER_DECODER, FULL, SSM, Layer
 
 if TYPE_CHECKING:
     from workbench.core.groups.cache_spec import CacheSpec
@@ -43,7 +43,7 @@ class LayerVariant(NamedTuple):
             head_size=own.head_size,
             slides=layer.kind not in {FULL, CROSS},
             is_plain=is_plain,
-            reads_encoder=own.reads_encoder,
+            reads_encoder=own.type == ENCODER_DECODER,
         )
 
     @classmethod

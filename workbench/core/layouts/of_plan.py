@@ -37,8 +37,10 @@ def plan_layout(
     allocation (0.33) the views are of that layer in it. Errors: LayoutError, also where vLLM stops
     before it lays out anything.
     """
-    cache = plan.cache
+    cache = plan.kept_cache
     if cache is None:
+        if plan.cache is not None:
+            raise layout_error("keeps_no_cache", plan=plan)
         raise earlier_failure(plan, "pages_not_equal", "The pages cannot be made equal.")
     layers = cache.grouping.layers
     if layer is not None:

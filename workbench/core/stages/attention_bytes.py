@@ -30,7 +30,7 @@ TOKEN_BYTES = Rule(
 def attention_token_bytes(run: WorkingPlan) -> None:
     """Set `attention_bytes_per_token`."""
     attention = run.model.attention
-    if attention is None:
+    if attention is None or run.is_uncached:
         return
     kv_heads = attention.kv_heads_per_rank(run.settings.tensor_parallel)
     run.attention_bytes_per_token, formula = run.rules.token_bytes(
@@ -62,7 +62,7 @@ def _check_bytes(run: WorkingPlan, attention: Attention, per_token: int) -> None
 def attention_page(run: WorkingPlan) -> None:
     """Set `attention_page_size_bytes`: what a layer (of full attention if any) will request."""
     attention = run.model.attention
-    if attention is None:
+    if attention is None or run.is_uncached:
         return
     if attention.is_compressed:
         if run.backend is not None:

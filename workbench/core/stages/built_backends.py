@@ -21,6 +21,8 @@ from workbench.core.working_plan import WorkingPlan
 
 def backends_as_built(run: WorkingPlan) -> None:
     """Keep the backends of the attention layers that a stage has, the first one built first."""
+    if run.is_uncached:
+        return
     if all(layer.kind == SSM for layer in cache_layers(run)):
         run.backend, run.backends = None, ()
     elif len(run.backends) > 1:

@@ -10,7 +10,7 @@ from workbench.core.block_sizes import BlockSize
 from workbench.core.dtypes import TURBOQUANT_BITS
 from workbench.core.groups.built_layers import cache_classes, quantizes_nothing, unquantized_layers
 from workbench.core.groups.layer_classes import AS_THE_MODEL, INDEXER, LayerVariant
-from workbench.core.model import CHUNKED, CROSS, SLIDING, SSM, Attention
+from workbench.core.model import CHUNKED, CROSS, ENCODER_DECODER, SLIDING, SSM, Attention
 from workbench.core.stages.backend_choice import not_valid_text, said
 from workbench.core.stages.backend_requests import (
     reasons_against,
@@ -113,7 +113,7 @@ def _chosen(
     found = chosen or main
     dtype = AS_THE_MODEL if is_plain else run.kv_cache_dtype
     numbers = _numbers(run, query, is_plain)
-    other = CROSS_BACKEND if attention.reads_encoder else OTHER_HEADS_BACKEND
+    other = CROSS_BACKEND if attention.type == ENCODER_DECODER else OTHER_HEADS_BACKEND
     run.step(
         PLAIN_BACKEND if is_plain else other,
         found.name,
@@ -178,7 +178,7 @@ def _refused(
         f"keep the model's dtype alongside kv_cache_dtype = {run.kv_cache_dtype}"
         if plain_dtype
         else "read keys and values of an encoder"
-        if query.attention.reads_encoder
+        if query.attention.type == ENCODER_DECODER
         else "read a window"
         if query.slides
         else "have other heads than the rest"

@@ -25,7 +25,9 @@ def pipeline_parallel(run: WorkingPlan) -> None:
     stages, text = run.settings.pipeline_parallel, NOT_CUT
     if stages == 1:
         return
-    if run.model.architecture not in run.rules.model_registry.without_stages:
+    pooling = run.model.pooling
+    names = {run.model.architecture, *([] if pooling is None else [pooling.name])}
+    if names.isdisjoint(run.rules.model_registry.without_stages):
         # of Qwen4-Exp's layers with embeddings of their own (Qwen4ExpConfig of config.py, 0.33)
         text = "Qwen4Exp N-gram PLE embedding requires pipeline_parallel_size=1"
         if run.model.family != "qwen4_exp" or not any(one.state for one in run.model.layers):

@@ -202,7 +202,7 @@ def _require_served(run: WorkingPlan) -> None:
     if not (elsewhere or _run_by_transformers(run)):
         elsewhere = versions_running(name)
     last = registry.last_versions.get(name)
-    if name in registry.served or not elsewhere:
+    if registry.has(name) or not elsewhere:
         return
     has = (
         f"vLLM {' and '.join(elsewhere)} has it"

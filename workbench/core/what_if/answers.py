@@ -33,6 +33,8 @@ class Answers:
     """Of a state page, in percent of the state; 0 without one."""
     is_hybrid: bool
     is_attention_free: bool
+    is_uncached: bool
+    """No layer keeps keys and values."""
     hit_tokens: int | None
     """Shortest prompt that finds something again when it is sent twice; None: no prompt can."""
     no_hit_reason: str | None
@@ -87,9 +89,9 @@ def answers(plan: Plan, length_tokens: int | None = None) -> Answers:
     """Return the four answers. Errors: ScenarioError for a length that no request may have."""
     length = length_tokens or usual_length(plan)
     memory = memory_answer(plan)
-    reason = "No cache: its pages cannot be made equal." if plan.cache is None else None
+    reason: str | None = f"No cache: {plan.no_cache_text}."
     hit = None
-    if plan.cache is not None:
+    if plan.kept_cache is not None:
         caching = caching_of(plan)
         reason = reason_without_hits(caching)
         hit = shortest_prompt_with_hit(caching) if reason is None else None
@@ -98,6 +100,7 @@ def answers(plan: Plan, length_tokens: int | None = None) -> Answers:
         padding_percent=plan.padding_percent or 0.0,
         is_hybrid=plan.is_hybrid,
         is_attention_free=plan.model.is_attention_free,
+        is_uncached=plan.is_uncached,
         hit_tokens=hit,
         no_hit_reason=reason,
         length_tokens=length,
@@ -111,9 +114,9 @@ def answers(plan: Plan, length_tokens: int | None = None) -> Answers:
 
 
 def _request_bytes(plan: Plan, length: int) -> int | None:
-    if plan.cache is None:
+    if (cache := plan.kept_cache) is None:
         return None
-    stages = plan.cache.stages or (plan.cache,)
+    stages = cache.stages or (cache,)
     # A request holds blocks on every stage and rank: each has other layers or heads of it.
     held = sum(waste(plan, stage, length).reserved_bytes for stage in stages)
     return held * plan.settings.tensor_parallel
@@ -121,13 +124,13 @@ def _request_bytes(plan: Plan, length: int) -> int | None:
 
 def _requests(plan: Plan, sizes: tuple[int, int] | None, length: int) -> tuple[int, int] | None:
     """Return how many requests fit into all engines, with the least and the most memory."""
-    if plan.cache is None or sizes is None:
+    if (cache := plan.kept_cache) is None or sizes is None:
         return None
     if sizes[0] == sizes[1]:
-        fitting = [requests_that_fit(plan, plan.cache, length)] * 2
+        fitting = [requests_that_fit(plan, cache, length)] * 2
     else:
         # An estimate is a range, and both of its ends have a pool.
-        pools = (plan.cache.sized((size,)) for size in sizes)
+        pools = (cache.sized((size,)) for size in sizes)
         fitting = [requests_that_fit(plan, pool, length) for pool in pools]
     engines = plan.settings.data_parallel
     return (fitting[0] or 0) * engines, (fitting[1] or 0) * engines

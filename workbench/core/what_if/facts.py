@@ -49,7 +49,7 @@ class Fact:
 
 def _smallest_prefix(plan: Plan) -> int | None:
     """Return the tokens that two prompts must share before anything of them is found again."""
-    if not plan.enable_prefix_caching or plan.cache is None or plan.model.attention is None:
+    if not plan.enable_prefix_caching or plan.kept_cache is None or plan.model.attention is None:
         return None
     return smallest_prefix(caching_of(plan))
 

@@ -176,7 +176,7 @@ class BlockTablesPanel(Panel):
 
     def _enable(self, *, running: bool = False) -> None:
         """Enable only the buttons whose action is possible now."""
-        has_cache = self._plan is not None and self._plan.cache is not None
+        has_cache = self._plan is not None and self._plan.kept_cache is not None
         rows = () if self._tables is None else self._tables.live_rows
         if not running and tuple(self.row.options) != rows:
             self.row.options = rows

@@ -41,7 +41,7 @@ class CapacityPanel(Panel):
 
     def _draw(self, plan: Plan) -> Shown:
         prompt, text = usual_prompt(plan), self.prompt.value
-        if plan.cache is None:
+        if plan.kept_cache is None:
             yield self._tables, pool_html(plan)
             yield self._figure, None
             return

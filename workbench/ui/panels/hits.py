@@ -75,8 +75,9 @@ class HitsPanel(Panel):
         self.watch(*self.inputs.values())
 
     def _draw(self, plan: Plan) -> Shown:
-        display(self.switch_on, shown=plan.cache is not None and not plan.enable_prefix_caching)
-        has_hits = plan.cache is not None and plan.enable_prefix_caching
+        has_cache = plan.kept_cache is not None
+        display(self.switch_on, shown=has_cache and not plan.enable_prefix_caching)
+        has_hits = has_cache and plan.enable_prefix_caching
         display(self.workload, shown=has_hits)  # without hits no number of it changes anything
         if not has_hits:
             yield self._threshold, hits_html(plan)

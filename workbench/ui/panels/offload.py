@@ -107,7 +107,7 @@ class OffloadPanel(Panel):
         yield self._transfer, self._of_transfer(plan)
         request = self.request()
         yield self._offload, offload_html(plan, request)
-        fits = plan.cache is not None
+        fits = plan.kept_cache is not None
         yield self._break_even, self._pays(plan, request) if fits else ""
         yield self._buttons, self._remedies(plan, request) if fits else ()
         yield self._figure, offload_figure(plan, request) if fits else None

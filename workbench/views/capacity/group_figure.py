@@ -17,7 +17,7 @@ def groups(plan: Plan, theme: str = "auto") -> go.Figure:
     """Draw one row per group, one column per tensor, in each cell the layer in this slot.
 
     A column is one allocation, shared by the layers in it; from 0.33 on a place in the one
-    allocation. Errors: ValueError when the plan has no cache (its pages cannot be made equal).
+    allocation. Errors: ValueError when the plan has no cache (see plan.no_cache_text).
     """
     cache = plan.built_cache()
     slots = cache.grouping.group_size

@@ -58,9 +58,9 @@ def pool_html(plan: Plan, prompt_tokens: int | None = None) -> Html:
 
     prompt_tokens: a length to add to the table of what fits.
     """
-    cache = plan.cache
+    cache = plan.kept_cache
     if cache is None:
-        return document(tag("p", "The pages cannot be made equal, so no groups are built."))
+        return document(tag("p", f"No groups are built: {plan.no_cache_text}."))
     size = bytes_text(cache.grouping.bytes_per_block)
     return document(
         tag("h4", "Groups"),

@@ -49,12 +49,12 @@ def memory_bar(plan: Plan, prompt_tokens: int | None = None, theme: str = "auto"
 
 
 def _title(plan: Plan) -> str:
-    if plan.cache is None:
-        return "<b>no cache</b>: the pages cannot be made equal"
-    available = plan.cache.available_bytes
+    if (cache := plan.kept_cache) is None:
+        return f"<b>no cache</b>: {plan.no_cache_text}"
+    available = cache.available_bytes
     if available is None:
         return "<b>no memory yet</b>: set the KV-cache memory, or device memory and weights"
-    ranks = plan.cache.rank_bytes
+    ranks = cache.rank_bytes
     if len(ranks) > 1:
         most = max(ranks)
         return (
@@ -82,7 +82,7 @@ def _bar(row: str, name: str, size: int, look: Look) -> go.Bar:
 def reserved_bytes(plan: Plan, theme: str = "auto") -> go.Figure:
     """Draw stacked bars of the bytes that one request reserves, for prompts of 16 tokens and more.
 
-    Errors: ValueError when the plan has no cache (its pages cannot be made equal).
+    Errors: ValueError when the plan has no cache (see plan.no_cache_text).
     """
     cache = plan.built_cache()
     prompts = prompt_lengths(plan.max_model_len)

@@ -50,6 +50,8 @@ STARTS = {
 
 
 def _block_words(one: Answers) -> str:
+    if one.is_uncached:
+        return "KV block in name only: no layer keeps keys and values"
     if one.is_attention_free:
         return "KV block in name only: without attention a block is one state"
     if one.is_hybrid:
@@ -58,6 +60,8 @@ def _block_words(one: Answers) -> str:
 
 
 def _requests(one: Answers) -> str:
+    if one.is_uncached:
+        return "no limit"
     if one.requests is None:
         return "?"
     least, most = one.requests
@@ -65,6 +69,8 @@ def _requests(one: Answers) -> str:
 
 
 def _requests_words(one: Answers) -> str:
+    if one.is_uncached:
+        return "from the KV cache: this model keeps none"
     is_one = one.requests == (1, 1)
     words = "request of {:,} tokens fits" if is_one else "requests of {:,} tokens fit"
     words = words.format(one.length_tokens)
@@ -83,12 +89,19 @@ COMMON_DEVICES = ("H100", "H200", "B200", "MI300X")
 
 def _missing(one: Answers) -> list[Link]:
     """Return what opens the control that the memory needs; a choice of devices for the device."""
-    if one.requests is not None or one.needs is None:
+    if one.requests is not None or one.needs is None or one.is_uncached:
         return []
     if one.needs != "device":
         return [Link(f"set {_needed(one)}", "open", one.needs)]
     common = [Link(name, "device", name) for name in COMMON_DEVICES]
     return [*common, Link("other", "open", "device")]
+
+
+def _hit_links(one: Answers) -> list[Link]:
+    if one.is_uncached:
+        return []
+    fix = Link("fix" if one.hit_tokens is None else "shorten", "goal", "hits")
+    return [fix, Link("your workload", "show_lab", "Prefix hits")]
 
 
 def _starts_words(one: Answers) -> str:
@@ -109,7 +122,7 @@ TILES = (
         value=lambda one: f"{one.block_tokens:,} tokens",
         words=_block_words,
         number=lambda one: one.block_tokens,
-        links=lambda _one: [Link("every byte", "show_lab", "Page bytes")],
+        links=lambda one: [] if one.is_uncached else [Link("every byte", "show_lab", "Page bytes")],
     ),
     Tile(
         view="hits",
@@ -117,10 +130,7 @@ TILES = (
         value=lambda one: "no hit" if one.hit_tokens is None else f"{one.hit_tokens:,} tokens",
         words=lambda one: in_labels(one.no_hit_reason or "shortest prompt that can hit"),
         number=lambda one: one.hit_tokens,
-        links=lambda one: [
-            Link("fix" if one.hit_tokens is None else "shorten", "goal", "hits"),
-            Link("your workload", "show_lab", "Prefix hits"),
-        ],
+        links=_hit_links,
     ),
     Tile(
         view="fits",

@@ -17,8 +17,8 @@ BLOCKS_IN_EXAMPLE = 4
 
 def hits_html(plan: Plan) -> Html:
     """Return the smallest cacheable prefix and one prompt's steps, or why nothing can hit."""
-    if plan.cache is None:
-        return document(tag("p", "The pages cannot be made equal, so nothing is cached."))
+    if plan.kept_cache is None:
+        return document(tag("p", f"Nothing is cached: {plan.no_cache_text}."))
     caching = hits.caching_of(plan)
     reason = no_hits_text(caching)
     if reason:

@@ -22,13 +22,13 @@ from workbench.views.settings import remedy_words
 from workbench.views.text import problem_lines
 from workbench.views.units import bytes_text, counted, percent_text, tokens_text
 
-NO_CACHE = "The pages cannot be made equal, so there is nothing to offload."
+NO_CACHE = "There is nothing to offload: {}."
 
 
 def offload_html(plan: Plan, request: OffloadRequest) -> str:
     """Return whether vLLM starts with this offload connector, and what its host pool holds."""
-    if plan.cache is None:
-        return document(tag("p", NO_CACHE))
+    if plan.kept_cache is None:
+        return document(tag("p", NO_CACHE.format(plan.no_cache_text)))
     result = offload(plan, request)
     tried = remedy_rows(plan, request, result)
     remedies = (f"{remedy_words(remedy)}; {after}" for remedy, after in tried)
@@ -89,8 +89,8 @@ def verdict_text(result: Offload) -> str:
 
 def offload_text(plan: Plan, request: OffloadRequest) -> str:
     """Return the same for a terminal."""
-    if plan.cache is None:
-        return f"{plan!r}\n\n{NO_CACHE}"
+    if plan.kept_cache is None:
+        return f"{plan!r}\n\n{NO_CACHE.format(plan.no_cache_text)}"
     result = offload(plan, request)
     lines = [repr(plan), "", f"{_sign(result)} {verdict_text(result)}"]
     lines += problem_lines(result.problems)

@@ -158,7 +158,7 @@ def offload_dict(plan: Plan, request: OffloadRequest) -> dict[str, Any]:
         "request": asdict(request),
         "plan_errors": [problem.code for problem in plan.errors],
     }
-    if plan.cache is None:
+    if (cache := plan.kept_cache) is None:
         return {**start, "is_legal": False, "problems": []}
     result = offload(plan, request)
     remedies = [
@@ -182,7 +182,7 @@ def offload_dict(plan: Plan, request: OffloadRequest) -> dict[str, Any]:
         "factor": result.factor,
         "bytes_per_cpu_block": result.bytes_per_cpu_block,
         "cpu_blocks": result.cpu_blocks,
-        "num_blocks": plan.cache.num_blocks,
+        "num_blocks": cache.num_blocks,
         "num_blocks_readings": [reading._asdict() for reading in block_readings(plan)],
         "attention_shape": attention_shape(plan),
         "layers": [asdict(layer) for layer in layer_bytes(plan)],

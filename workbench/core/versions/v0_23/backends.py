@@ -24,6 +24,7 @@ from workbench.core.backends import (
     never,
 )
 from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
+from workbench.core.model import DECODER, ENCODER_DECODER, ENCODER_ONLY
 from workbench.core.versions.v0_23 import conditions, layouts
 from workbench.core.versions.v0_23.compressed import COMPRESSED_MLA, takes_notice
 from workbench.core.versions.v0_23.mla import HELPERS, MLA, SPARSE_MLA
@@ -36,7 +37,7 @@ M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
 _ATTENTION = (
     Backend(
         "FLASH_ATTN",
-        cross_attention=True,
+        types=(DECODER, ENCODER_ONLY, ENCODER_DECODER),
         non_causal=True,
         returns_lse=True,
         # ROCm takes it on request (RocmPlatform.get_attn_backend_cls), with a package of its own
@@ -79,7 +80,7 @@ _ATTENTION = (
     ),
     Backend(
         "TRITON_ATTN",
-        cross_attention=True,
+        types=(DECODER, ENCODER_ONLY, ENCODER_DECODER),
         platforms=("cuda", "rocm", "xpu"),
         supported=M16,
         batch_invariant=True,
@@ -100,6 +101,7 @@ _ATTENTION = (
     ),
     Backend(
         "FLEX_ATTENTION",
+        types=(DECODER, ENCODER_ONLY),
         non_causal=True,
         # PyTorch's own kernel: ROCm takes it on request (RocmPlatform.get_attn_backend_cls)
         platforms=("cuda", "rocm"),
@@ -130,6 +132,7 @@ _ATTENTION = (
     ),
     Backend(
         "ROCM_ATTN",
+        types=(DECODER, ENCODER_ONLY),
         non_causal=True,
         platforms=("rocm",),
         supported=M16,
@@ -159,7 +162,7 @@ _ATTENTION = (
     ),
     Backend(
         "ROCM_AITER_UNIFIED_ATTN",
-        cross_attention=True,
+        types=(DECODER, ENCODER_ONLY, ENCODER_DECODER),
         platforms=("rocm",),
         supported=M16,
         preferred_at_least={"rocm": 64},
@@ -174,7 +177,7 @@ _ATTENTION = (
     ),
     Backend(
         "CPU_ATTN",
-        cross_attention=True,
+        types=(DECODER, ENCODER_ONLY, ENCODER_DECODER),
         platforms=("cpu",),
         supported=M16,
         head_sizes=HeadSizes(exact=(32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)),

@@ -1,0 +1,87 @@
+"""Models whose tokens see later ones: vLLM makes no KV cache, and no view may show one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import workbench as wb
+from tests.models.configs import llama
+from tests.ui.panels import region
+from workbench.core.layouts.error import LayoutError
+from workbench.core.offload.request import OffloadRequest
+from workbench.core.plan import Plan
+from workbench.sweeps.row import row_of
+from workbench.views.capacity.html import pool_html
+from workbench.views.offload.html import offload_html, offload_text
+from workbench.views.report import Page, report_html
+
+WHY = "no layer keeps keys and values"
+MODELS = {
+    "encoder": llama(model_type="bert", architectures=["BertModel"], dtype="float32"),
+    "pools": llama(architectures=["LlamaBidirectionalModel"]),
+    "by the file": llama(architectures=["Qwen3ForSequenceClassification"], is_causal=False),
+    "generates": llama(is_causal=False),
+}
+
+
+@pytest.fixture(params=["0.23", "0.33"])
+def plan(request) -> Plan:
+    return wb.resolve(wb.Scenario(model=MODELS["encoder"], rules=request.param, device="H100"))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_a_step_holds_whole_prompts_unless_the_class_generates(kind, rules):
+    plan = wb.resolve(wb.Scenario(model=MODELS[kind], rules=rules, max_num_batched_tokens=64))
+    codes = [problem.code for problem in plan.errors]
+    expected = ["cache_without_groups"] if kind == "generates" else []
+    assert [code for code in codes if code == "cache_without_groups"] == expected
+    assert ("max_num_batched_tokens_below_length" in codes) == (kind != "generates")
+
+
+def test_memory_for_the_cache_changes_nothing(plan):
+    """vLLM makes one block without a tensor, however much memory there is."""
+    for size in (1, 2**30):
+        found = wb.resolve(plan.scenario, kv_cache_memory_bytes=size)
+        assert found.errors == ()
+        assert (found.cache.num_blocks, found.cache.tensors, found.cache.groups) == (1, (), ())
+
+
+def test_the_backend_must_compute_attention_over_later_tokens(plan):
+    assert wb.resolve(plan.scenario, backend="FLEX_ATTENTION").errors == ()
+    (problem,) = wb.resolve(plan.scenario, backend="FLASHINFER").errors
+    assert "attention type encoder_only not supported" in problem.message
+
+
+def test_what_needs_a_cache_says_that_there_is_none(plan):
+    for ask in (plan.offload, lambda: wb.tables(plan), plan.built_cache):
+        with pytest.raises(ValueError, match=WHY):
+            ask()
+    with pytest.raises(LayoutError, match="keeps no cache") as caught:
+        plan.layout(num_blocks=4)
+    assert caught.value.code == "keeps_no_cache"
+    with pytest.raises(LayoutError, match="keeps no cache"):
+        plan.byte_map(num_blocks=4)
+    assert WHY in repr(plan.chunks())
+
+
+def test_no_view_shows_a_cache(plan):
+    assert WHY in pool_html(plan)
+    assert WHY in offload_html(plan, OffloadRequest())
+    assert WHY in offload_text(plan, OffloadRequest())
+    assert "Groups and capacity" not in report_html(plan, Page())
+    assert row_of(plan, 100)["waste_share"] is None
+
+
+def test_the_front_door_answers_for_a_model_without_a_cache(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(MODELS["encoder"]), encoding="utf-8")
+    door = wb.explore()
+    door.submit(f"vllm serve {path}")
+    text = region(door, "answers")
+    assert WHY in text
+    assert "no limit" in text
+    door.submit("prefix caching on")
+    assert "would not start" in region(door, "answers")
