@@ -83,7 +83,8 @@ def declared_for(model_type):
     return set(ARCHITECTURES) - own - refused
 
 
-@given(st.sampled_from(sorted({*FAMILIES} - {"gemma3"})), st.sampled_from(ARCHITECTURES))
+# Gemma 3 has a wrapper, and Qwen's classes do not build the windows of gpt-oss.
+@given(st.sampled_from(sorted({*FAMILIES} - {"gemma3", "gpt_oss"})), st.sampled_from(ARCHITECTURES))
 def test_an_architecture_of_another_family_is_never_read(family, architecture):
     config = {**FAMILIES[family](), "architectures": [architecture]}
     declared = declared_for(config["model_type"])
