@@ -10,11 +10,12 @@ MATTERS, VARIABLES = (
 """Argument -> why, and environment variable -> why; what else has no field changes no size."""
 NO_EFFECT = frozenset({"", "0", "1", "false", "none", "auto", "generate", "{}", "[]"})
 """Values that leave an argument without an effect: the default, or one rank."""
+NOTHING = frozenset[str]()
 ON = frozenset({"", "0", "false"})
 NO_EFFECT_OF = {
     "optimization_level": frozenset({"2"}),
     **dict.fromkeys(VARIABLES, ON),
-    "VLLM_USE_V2_MODEL_RUNNER": frozenset[str](),
+    **dict.fromkeys(("VLLM_PREFIX_CACHE_RETENTION_INTERVAL", "VLLM_USE_V2_MODEL_RUNNER"), NOTHING),
 }
 """Those of arguments with other defaults."""
 
