@@ -1,11 +1,13 @@
 """The front door for everybody: axe-core, the keyboard alone, small screens, announcements."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.browser.axe import VIOLATIONS, axe_script
 from tests.browser.lab import DARK, LIGHT, LabPage, expect
+from tests.ui.panels import MPT
 from workbench.door.explanations import VIEWS
 from workbench.door.labs import LABS
 
@@ -270,8 +272,24 @@ def test_the_keyboard_alone_compares_versions_and_tries_a_block(door):
     expect(door.element('[data-key="try"]')).to_be_focused()
 
 
+def test_what_a_key_takes_away_leaves_the_focus_to_what_is_in_its_place(door):
+    type_in(door, "how many H200 for kimi-k2?")
+    steps = [
+        ('.wb-understood [data-do="apply"]', '[data-key="omnibox"]'),
+        ('[data-key="pin-Pin as A"]', '[data-key="unpin-Unpin A"]'),
+        ('[data-key="unpin-Unpin A"]', '[data-key="pin-Pin as A"]'),
+        ('[data-do="undo"]:not([disabled])', '[data-do="undo"]'),
+    ]
+    for pressed, focused in steps:
+        door.element(pressed).first.focus()
+        door.press("Enter")
+        expect(door.element(focused)).to_be_focused()
+    door.element('[data-do="reset"]').click()
+
+
 def test_the_keyboard_goes_to_the_control_that_an_answer_needs_and_back(door):
-    door.submit("kimi-k3, 8 x B200, vLLM 0.33")
+    door.submit(json.dumps(MPT))
+    door.submit("on B200")
     link = door.element('[data-key="fits-set Weights"]')
     link.focus()
     door.press("Enter")

@@ -12,6 +12,16 @@ from workbench.door.labs import LABS
 from workbench.ui import FrontDoor
 from workbench.ui.jobs import JobRunner
 
+MPT = {
+    "architectures": ["MPTForCausalLM"],
+    "model_type": "mpt",
+    "d_model": 4096,
+    "n_heads": 32,
+    "n_layers": 32,
+    "max_seq_len": 2048,
+    "vocab_size": 50432,
+}
+"""The sizes of MPT 7B, whose weights are not described: nothing is known of its memory."""
 ACTION = re.compile(r'<button[^>]*data-do="(\w+)" data-arg="([^"]*)"[^>]*>(.*?)</button>')
 
 

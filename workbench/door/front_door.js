@@ -193,7 +193,7 @@ class Door {
     this.waits = false;
     const regions = this.model.get("regions");
     const focused = this.root.contains(document.activeElement) && document.activeElement.dataset.key;
-    const key = this.next ?? focused;
+    const key = this.next ?? focused, spot = this.spot();
     const search = this.find("search")?.value ?? "";
     for (const name of REGIONS) {
       const html = regions[name] ?? "";
@@ -222,8 +222,26 @@ class Door {
       this.live.textContent = this.announced = announced;
     const keys = [key ?? []].flat();
     keys.map((one) => this.find(one)).find(Boolean)?.focus({ preventScroll: true });
+    if (spot && !this.root.contains(document.activeElement)) this.near(...spot);
     if (this.step) this.show(this.step);
     this.next = null;
+  }
+
+  // Where the focus is: the region, and how many of its buttons come before.
+  spot() {
+    const one = document.activeElement, region = one?.closest("[data-region]")?.dataset.region;
+    return region && this.root.contains(one) && [region, this.clickable(region).indexOf(one)];
+  }
+
+  // What a click took away, or disabled, leaves the focus to the button in its place.
+  near(region, at) {
+    const all = this.clickable(region), from = Math.max(at, 0);
+    const inOrder = [...all.slice(from), ...all.slice(0, from).reverse()];
+    (inOrder.find((one) => !one.disabled) ?? this.find("omnibox")).focus({ preventScroll: true });
+  }
+
+  clickable(region) {
+    return [...this.places[region].querySelectorAll("button")];
   }
 
   // The Tab key enters a row of buttons once: where it was left, or at what is selected.
