@@ -148,6 +148,7 @@ def test_the_largest_models_of_a_machine_start_there(text):
         ("turn off gpu memory utilization", "A question about nemotron-3-nano-30b-a3b."),
         ("turn off chunked prefill", "Chunked prefill off."),
         ("enable chunked prefill", "Chunked prefill on."),
+        ("on 4 x B200", "Set: nemotron-3-nano-30b-a3b, Device B200, Tensor parallel 4."),
         ("my block size is 1056, which model is that?", "A block of 1,056 tokens has:"),
     ],
 )

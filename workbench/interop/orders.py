@@ -10,7 +10,8 @@ from workbench.interop.description import Description, read_description
 from workbench.interop.settings import read_settings
 
 ORDER = re.compile(
-    r"(?:please )?(?:use|set|take|show(?: me)?|try|with|add|(?:turn|switch) (?:on|to)|enable|"
+    r"(?:please )?(?:use|set|take|show(?: me)?|try|with|on|in|at|add|"
+    r"(?:turn|switch) (?:on|to)|enable|"
     r"(?:and|now|same|what about|how about|but|then|also)(?: (?:with|on|for|at|in|using))*|"
     r"(?P<no>turn off|switch off|disable|remove))\s+(?P<what>[^?\n]+)(?P<asks>\?)?",
     re.IGNORECASE,
