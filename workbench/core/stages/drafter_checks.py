@@ -184,10 +184,15 @@ def _check_window(run: WorkingPlan, method: str, draft: Model) -> None:
 def _check_latents(run: WorkingPlan) -> None:
     # Attention.get_kv_cache_spec: 0.33 asks the layer's backend, 0.23 the target
     own, found = run.model.attention, run.drafter
-    is_barred = own is not None and own.use_mla and run.rules.speculation.latents_bar_windows
-    if is_barred and found and any(layer.kind == SLIDING for layer in found.layers):
-        operands = {"window_tokens": found.attention.window_tokens}
-        run.problem("draft_window_with_latents", operands=operands)
+    if own is None or found is None or not own.use_mla:
+        return
+    slides = any(layer.kind == SLIDING for layer in found.layers)
+    # The window of a file without kinds of layers is the cache's, and so every plain layer's.
+    inherits = own.is_compressed and not found.attention.use_mla
+    if run.rules.speculation.latents_bar_windows and (slides or inherits):
+        operands = {"window_tokens": (found.attention if slides else own).window_tokens}
+        advice = " List full attention in layer_types of the drafter." if slides else ""
+        run.problem("draft_window_with_latents", operands=operands, advice=advice)
 
 
 def _check_rotation(run: WorkingPlan, method: str, draft: Model) -> None:
