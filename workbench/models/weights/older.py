@@ -21,11 +21,14 @@ from workbench.models.weights.parts import (
     mlp,
     norms,
     row,
+    vocabulary,
     whole,
 )
 from workbench.models.weights.stored import Unknown
 
 PLAIN = Decoder(bias=False)
+BERTS = ("bert", "roberta", "xlm-roberta")
+"""Encoders, whose norm is that of their embeddings."""
 OPT_OFFSET = 2
 """Positions that OPT skips."""
 SPARSE = Moe("block_sparse_moe")
@@ -200,6 +203,7 @@ DESCRIBED: dict[str, Decoder | Classic] = {
     "phi": Classic(norms=1),
     "gptj": Classic(False, "n_inner", norms=1, mlp_bias=True),
     "AXK1": Decoder(norms=3, moe=AXK1),
+    **dict.fromkeys(BERTS, Classic()),
 }
 OLDER: Mapping[str, Block] = {name: one.layer for name, one in DESCRIBED.items()} | {
     "falcon": _falcon,
@@ -229,8 +233,23 @@ def _masked(config: Config) -> list[Part]:
     return [*_learned(config), mask]
 
 
+def _embedded(config: Config) -> list[Part]:
+    """Return an encoder's vectors of positions and of two kinds of tokens, and numbers (int64)."""
+    count, kinds = config.size(*LENGTHS), config.size("type_vocab_size", default=2)
+    rows, later = {"positions": count, "token_types": kinds}, "" if config.kind == "bert" else LATER
+    tables = [vocabulary(name, size, config.hidden) for name, size in rows.items()]
+    # RobertaEmbedding of 0.23 has them whole.
+    earlier = [whole(name, size, inputs=config.hidden) for name, size in rows.items()]
+    return [
+        *(one._replace(kind=later) for one in tables),
+        *(one._replace(kind=EARLIER) for one in earlier if later),
+        whole("position_ids", count, stored=Format(64)),
+    ]
+
+
 OLDER_REST: Mapping[str, Callable[[Config], list[Part]]] = {
     "gpt_bigcode": _masked,
     **dict.fromkeys(("gpt2", "opt"), _learned),
     "bloom": lambda config: norms(config, 1, bias=True),
+    **dict.fromkeys(BERTS, _embedded),
 }

@@ -9,6 +9,7 @@ from typing import Any
 
 from workbench.core.pooling import OWN
 from workbench.core.weights import Part
+from workbench.models.weights.older import BERTS
 from workbench.models.weights.parts import Config, column, row, whole
 
 SCORES = ("ForSequenceClassification", "ForTokenClassification")
@@ -18,6 +19,8 @@ REWARDS = {"Qwen2ForRewardModel": 1, "Qwen2ForProcessRewardModel": 2, "InternLM2
 OTHERS = ("EmbeddingModel", "RewardModel")
 """Ends of names whose last layer is of another kind."""
 SCORE = "score"
+TWO_VECTORS = "BgeM3EmbeddingModel"
+"""The encoder that makes sparse vectors and those of late interaction, too."""
 TWO_WAYS = "from_2_way_softmax"
 """The method that makes one score of two tokens, which Qwen3's own rerankers have."""
 LABELS = 2
@@ -26,18 +29,39 @@ LABELS = 2
 
 def scores(config: Config) -> tuple[Part, ...] | None:
     """Return the last layer; None where it is not described."""
-    name = "" if config.model.pooling is None else config.model.pooling.name
+    pooling = config.model.pooling
+    name = "" if pooling is None else pooling.name
+    if config.kind in BERTS:
+        return _of_encoder(config, name)
     if name in REWARDS:
         return _rewards(config, REWARDS[name])
-    if not name or name in OWN or name.endswith(OTHERS):
+    if pooling is None or name.endswith(OTHERS) or (name in OWN and not pooling.sees_later):
         return None
     if name.endswith(EMBEDS):
         return ()
     if not name.endswith(SCORES):
         return None
+    return (whole(SCORE, _rows(config), inputs=config.hidden, dtype="float32", is_linear=True),)
+
+
+def _rows(config: Config) -> int:
     labels = [_labels(part) for part in (config.fields.top, config.fields.text)]
-    rows = next((one for one in labels if one != LABELS), LABELS)
-    return (whole(SCORE, rows, inputs=config.hidden, dtype="float32", is_linear=True),)
+    return next((one for one in labels if one != LABELS), LABELS)
+
+
+def _of_encoder(config: Config, name: str) -> tuple[Part, ...] | None:
+    """Return the layers with biases after BERT's: two for a sequence, one for tokens, or none."""
+    of_tokens, two_vectors = name.endswith(SCORES[1]), name == TWO_VECTORS
+    if name.endswith((EMBEDS, "ForMaskedLM")) and not two_vectors:
+        return ()
+    if not (name.endswith(SCORES) or two_vectors):
+        return None
+    sizes = [*([] if of_tokens else [config.hidden]), 1 if two_vectors else _rows(config)]
+    return tuple(
+        whole(SCORE, size, inputs=inputs, dtype="float32")
+        for size in sizes
+        for inputs in (config.hidden, 1)
+    )
 
 
 def _rewards(config: Config, rows: int) -> tuple[Part, ...]:

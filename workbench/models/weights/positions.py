@@ -9,6 +9,7 @@ from workbench.core.weights import EARLIER, EVERY, LATER, LENGTH, MROPE, TABLE, 
 from workbench.models.config_defaults import ORIGINAL
 from workbench.models.weights.compressed import ratios
 from workbench.models.weights.hybrids import WITHOUT_POSITIONS
+from workbench.models.weights.older import BERTS
 from workbench.models.weights.parts import Config, whole
 
 LOCAL = frozenset({"gemma3", "gemma3_text", "gemma3n_text", "olmo3"})
@@ -141,7 +142,9 @@ def _rotates(config: Config) -> bool:
         return config.flag("position_embedding_type=rope")
     if kind == "baichuan" and config.model.layer_class != SMALL_BAICHUAN:
         return config.hidden == ROTATED_BAICHUAN
-    return kind not in WITHOUT_POSITIONS and (kind != "zamba2" or config.flag("use_mem_rope"))
+    return kind not in {*WITHOUT_POSITIONS, *BERTS} and (
+        kind != "zamba2" or config.flag("use_mem_rope")
+    )
 
 
 def _table(config: Config, size: int, rope: Mapping[str, Any]) -> Part:

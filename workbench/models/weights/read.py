@@ -26,6 +26,7 @@ from workbench.models.weights.drafters import drafted
 from workbench.models.weights.hybrids import HYBRIDS
 from workbench.models.weights.minimax_m3 import M3
 from workbench.models.weights.newer import ENDS, NEWER, REST
+from workbench.models.weights.older import BERTS
 from workbench.models.weights.parts import (
     Collected,
     Config,
@@ -123,7 +124,7 @@ NORM_BIAS = frozenset(
     {
         *("nemotron", "stablelm", "starcoder2", "whisper"),
         *("bloom", "falcon", "gpt2", "gpt_neox", "opt", "orion", "phi", "phimoe"),
-        *("gpt_bigcode", "gptj", "jais2"),
+        *("gpt_bigcode", "gptj", "jais2", *BERTS),
     }
 )
 """model_types whose last norm has a bias."""
