@@ -26,8 +26,18 @@ itself is another."""
 COUNTS_EXPERTS = frozenset(
     {
         *("alice_ai", "cohere2_moe", "ernie45_moe", "ernie45_vl_moe", "exaone_moe", "hunyuan_v1"),
-        *("hy_v3", "hy_v4", "interns1_pro", "interns2_mobius", "k2_horizon", "laguna", "lfm2_moe"),
-        *("mimo_v2", "minimax_m2", "minimax_m3", "qwen2_moe", "qwen3_5", "qwen3_moe"),
+        *("hy_v3", "hy_v4", "interns1_pro", "interns2_mobius", "interns2_preview", "k2_horizon"),
+        *(
+            "laguna",
+            "lfm2_moe",
+            "mellum",
+            "mimo_v2",
+            "minimax_m2",
+            "minimax_m3",
+            "qwen2_moe",
+            "qwen3_5",
+            "qwen3_moe",
+        ),
         *("qwen3_next", "qwen3_omni_moe_thinker", "qwen3_vl_moe", "step3_text", "step3p5", "step5"),
     }
 )
@@ -93,8 +103,9 @@ def whole_class(run: WorkingPlan) -> None:
 def ranks_above_experts(run: WorkingPlan) -> None:
     """Refuse more ranks than experts where the class of a sparse block counts them."""
     ranks, count = run.settings.tensor_parallel, run.model.num_experts
-    module = run.rules.model_registry.served.get(run.model.layer_class, "").split(".")[-1]
-    if not 0 < count < ranks or module not in COUNTS_EXPERTS:
+    served = run.rules.model_registry.served
+    module = served.get(run.model.layer_class) or served.get(run.model.architecture, "")
+    if not 0 < count < ranks or module.rpartition(".")[2] not in COUNTS_EXPERTS:
         return
     if run.model.weights.may_have_experts:
         run.problem(
