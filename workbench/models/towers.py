@@ -47,6 +47,8 @@ SPEECH = frozenset({"GraniteSpeech", "GraniteSpeechPlus"})
 """Those whose encoder for sound has an output that ranks share, and heads that they do not."""
 ROTATED = "LlavaOnevision2"
 """The one that rotates heads along three axes."""
+GLM5_NEXT = "Glm5NextForConditionalGeneration"
+"""The one whose class without a tower may have the file of the whole."""
 GATED = frozenset(
     {
         *("Exaone4_5_", "Glm4v", "Glm4vMoe", "GlmOcr", "HCXVisionV2", "OpenCUA", "Qwen2_5Omni"),
@@ -61,7 +63,7 @@ DIVIDED = frozenset(
         *GATED,
         *PLAIN,
         *PLACES,
-        *("Cosmos3", "Qwen3VL", "Qwen3VLMoe", "Qwen3_5", "Qwen3_5Moe"),
+        *("Cosmos3", "Qwen3VL", "Qwen3VLMoe", "Qwen3_5", "Qwen3_5Moe", GLM5_NEXT),
         *("Alpamayo2Super", "AyaVision", "BailingMoeV3VL", "Bee", "Blip2", "Cohere2Vision"),
         *("CohereCompass", "DotsOCR", "Eagle2_5_VL", "Ernie4_5_VLMoe", "GLM4V", "Gemma3"),
         *("Granite4Vision", "HCXVision", "InternS2Mobius", "InternS2Preview", "Isaac", "KananaV"),
@@ -98,7 +100,7 @@ EXCLUDED = re.compile(r"vis|vit|vpm|apm|tower|image|audio|speech|siglip|clip|enc
 PLAIN_TOWERS = frozenset(
     {
         *("KananaV", "KimiK25", "KimiK3", "KimiVL", "Llama4", "Qwen2VL", ROTATED, "Step3VL"),
-        *("Tarsier2", "UltravoxModel"),
+        *("Tarsier2", GLM5_NEXT, "UltravoxModel"),
     }
 )
 """Those whose tower does not get the checkpoint's description, or has other layers."""
@@ -123,7 +125,7 @@ def read_towers(fields: Fields) -> tuple[Tower, ...]:
     """Return the towers whose class and heads are known, as they are built."""
     # The attention of each tower, 0.23 and 0.33.
     name = listed_name(fields.top, "") or ""
-    for ending in ENDINGS:
+    for ending in ENDINGS if name != GLM5_NEXT else ():
         name = name.removesuffix(ending)
     if name in FIXED:
         return (FIXED[name],)
