@@ -148,12 +148,20 @@ def test_the_largest_models_of_a_machine_start_there(text):
         ("turn off gpu memory utilization", "A question about nemotron-3-nano-30b-a3b."),
         ("turn off chunked prefill", "Chunked prefill off."),
         ("enable chunked prefill", "Chunked prefill on."),
+        ("max concurrent requests at 4k context, qwen3-8b on A10", "requests of 4,000 tokens fit"),
+        ("what do these four numbers mean?", "whether vLLM would start."),
+        ("what is a KV block", "The unit that the KV-cache manager allocates"),
         ("on 4 x B200", "Set: nemotron-3-nano-30b-a3b, Device B200, Tensor parallel 4."),
         ("my block size is 1056, which model is that?", "A block of 1,056 tokens has:"),
     ],
 )
 def test_what_people_ask_first_is_answered(text, words):
     assert words in answer(text)[1]
+
+
+def test_a_release_is_offered_once():
+    said = answer("which vLLM version should I use?")[1]
+    assert said.count("Apply vLLM version 0.33") == 1
 
 
 def test_a_step_that_made_a_number_is_not_followed_by_other_models_with_it():

@@ -116,7 +116,8 @@ def _choices(question: Question, plan: Plan, before: Answers) -> Iterator[Html]:
         serving = islice((one for one in steps if one.serves(goal)), SHOWN)
         yield from map(_with_gains, serving)
     tried = [question.weighed] if question.weighed else _tried(question, plan)
-    for changes in (*tried, *({"rules": name} for name in question.releases)):
+    releases = [{"rules": name} for name in question.releases]
+    for changes in (*tried, *(one for one in releases if one not in tried)):
         step = next_step(plan, before, changes)
         if step is not None:
             yield _with_gains(step, before if "why" in question.views else None)

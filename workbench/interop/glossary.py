@@ -18,7 +18,7 @@ DEFINES = re.compile(
 )
 LONGER = (" size", " mode", " layer")
 """What people add to a word: a size of a unit, a mode by its value."""
-ARTICLES = frozenset({"a", "an", "the"})
+ARTICLES = frozenset({"a", "an", "the", "these"})
 
 
 class Term(NamedTuple):

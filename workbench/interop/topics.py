@@ -179,7 +179,7 @@ SPECIAL = {
     "cache": r"(?:how much|how big|how large|size of|tokens? of|little|small) .*cache|"
     rf"{SIZE_OF_CACHE}|cache (?:is )?(?:so |too |very )*(?:small|little)|cache (?:size|memory)|"
     r"how many tokens|num_gpu_blocks|(?:number of|how many) blocks(?! .*(?:request|prompt))",
-    "longest": rf"(?:max\w*|longest|largest|biggest|full) (?:\w+ )?(?:{OF_LENGTH})|"
+    "longest": rf"(?:max\w*|longest|largest|biggest|full) (?!concurr)(?:\w+ )?(?:{OF_LENGTH})|"
     rf"max\w*[-_]model[-_]len\w*|how (?:long|large|big) (?:can|may|could) .*(?:{OF_LENGTH})",
     "devices": r"cheapest|(?:how many|fewest|minimum|smallest|cheapest|least|which|what) (?:\w+ )?"
     r"(?:gpus?(?! memory)|devices?|cards?|hardware)|(?:which|what) (?:tp|tensor[ -]parallel\w*)|"
