@@ -9,6 +9,7 @@ import pytest
 import workbench as wb
 from tests.models.configs import llama
 from tests.ui.panels import region
+from workbench.core.errors import Refused
 from workbench.core.layouts.error import LayoutError
 from workbench.core.offload.request import OffloadRequest
 from workbench.core.plan import Plan
@@ -85,3 +86,11 @@ def test_the_front_door_answers_for_a_model_without_a_cache(tmp_path):
     assert "no limit" in text
     door.submit("prefix caching on")
     assert "would not start" in region(door, "answers")
+
+
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_a_class_of_its_own_may_have_no_stages_where_the_one_that_generates_has(rules):
+    config = llama(model_type="gemma3_text", architectures=["Gemma3TextModel"])
+    with pytest.raises(Refused, match="pipeline_parallel") as caught:
+        wb.resolve(wb.Scenario(model=config, rules=rules, pipeline_parallel=2))
+    assert caught.value.code == "stages_not_supported"
