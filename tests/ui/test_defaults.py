@@ -148,7 +148,7 @@ def test_the_largest_models_of_a_machine_start_there(text):
         ("turn off gpu memory utilization", "A question about nemotron-3-nano-30b-a3b."),
         ("turn off chunked prefill", "Chunked prefill off."),
         ("enable chunked prefill", "Chunked prefill on."),
-        ("max concurrent requests at 4k context, qwen3-8b on A10", "requests of 4,000 tokens fit"),
+        ("most concurrent requests at 4k context on A10", "requests of 4,000 tokens fit"),
         ("what do these four numbers mean?", "whether vLLM would start."),
         ("what is a KV block", "The unit that the KV-cache manager allocates"),
         ("on 4 x B200", "Set: nemotron-3-nano-30b-a3b, Device B200, Tensor parallel 4."),
@@ -184,3 +184,14 @@ def test_the_questions_that_are_answered_are_one_click_away(text):
     assert all(one in said for one in QUESTIONS)
     press(door, "ask", QUESTIONS[2])
     assert "requests fit on which device?" in plain_text(region(door, "understood"))
+
+
+def test_the_answer_that_it_does_not_start_leads_to_what_lets_it_start():
+    door = wb.explore("Llama 3.1 8B on RTX 4090")
+    assert door.answers.starts == "no"
+    assert 'data-key="start-fix"' in region(door, "answers")
+    press(door, "goal", "starts")
+    door.receive({"do": "next", "arg": "0"})
+    assert door.scenario.max_model_len is not None
+    assert door.answers.starts != "no"
+    assert 'data-key="start-fix"' not in region(wb.explore("qwen3-8b, H100"), "answers")

@@ -151,7 +151,10 @@ TILES = (
         value=lambda one: STARTS[one.starts],
         words=_starts_words,
         number=lambda _one: None,
-        links=lambda _one: [Link("ask my vLLM", "show_lab", "Live check")],
+        links=lambda one: [
+            *([Link("fix", "goal", "starts")] if one.starts in {"no", "perhaps"} else []),
+            Link("ask my vLLM", "show_lab", "Live check"),
+        ],
     ),
 )
 
