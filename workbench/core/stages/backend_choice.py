@@ -5,6 +5,8 @@ from dataclasses import replace
 
 from workbench.core.backends import Backend, LayerQuery
 from workbench.core.block_sizes import smallest_base
+from workbench.core.groups.built_layers import quantizes_nothing
+from workbench.core.groups.layer_classes import AS_THE_MODEL
 from workbench.core.model import V41
 from workbench.core.packing import NVFP4_DS
 from workbench.core.stages.backend_requests import (
@@ -58,6 +60,8 @@ def backend_choice(run: WorkingPlan) -> None:
             run.step(BACKEND, None, "the model has no attention layer", explicit=explicit)
         return
     query, stated = LayerQuery.of(run), run.model.stated
+    if quantizes_nothing(run):  # each layer asks with its own dtype
+        query = query._replace(kv_cache_dtype=AS_THE_MODEL)
     if query.attention.use_mla and query.attention.own_backend and stated is not None:
         # Dots3NoteFullAttention builds the layers of DeepSeek V2, and replaces their attention.
         inner = query._replace(attention=replace(stated, own_backend=None))
