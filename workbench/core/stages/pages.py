@@ -1,6 +1,5 @@
 """What the block size leads to: equal pages, and a kernel block that divides the manager block."""
 
-from collections.abc import Iterator
 from math import lcm
 
 from workbench.core.block_sizes import (
@@ -11,7 +10,6 @@ from workbench.core.block_sizes import (
     smallest_base,
 )
 from workbench.core.groups.cache_spec import HIDDEN_SPEC, CacheSpec
-from workbench.core.groups.grouping import Group
 from workbench.core.groups.layer_backend import (
     blocks_of_layers,
     is_drafted,
@@ -121,14 +119,13 @@ def _attention_groups(run: WorkingPlan) -> list[tuple[int, tuple[tuple[BlockSize
         for group in (() if grouping.is_block_outermost else grouping.groups)
         if not (group.spec.is_mamba or group.spec.kind == HIDDEN_SPEC)
     ]
-    groups.sort(key=lambda one: (not any(_is_main(run, one)), one.spec.window_tokens is not None))
+    groups.sort(
+        key=lambda one: (
+            all(is_plain(run, spec) for spec in one.layer_specs),
+            one.spec.window_tokens is not None,
+        )
+    )
     return [(group.spec.block_size, read_blocks(run, group)) for group in groups]
-
-
-def _is_main(run: WorkingPlan, group: Group) -> Iterator[bool]:
-    """Yield of every layer whether it has the backend of most layers."""
-    for name, spec in zip(group.layers, group.layer_specs, strict=True):
-        yield not is_plain(run, spec) and not is_drafted(run, name)
 
 
 def packed_split(run: WorkingPlan) -> None:
