@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from workbench.core.model import Attention
+from workbench.core.states import LinearAttention
 from workbench.core.weights import EARLIER, LATER, Part
 from workbench.models.weights.decoders import Decoder, Moe
 from workbench.models.weights.parts import (
@@ -10,7 +11,9 @@ from workbench.models.weights.parts import (
     Config,
     attention,
     column,
+    cut,
     experts,
+    latent,
     mlp,
     norms,
     row,
@@ -21,6 +24,7 @@ from workbench.models.weights.stored import PLAIN, Unknown
 LISTS = ("mlp_layer_types", "is_moe_layer")
 SPARSE = ("sparse", True)
 """What a list has for a layer with experts."""
+HYBRID = "bailing_hybrid"
 ROUTER_DTYPES = {None: None, "fp32": "float32"}
 """router_dtype of Ling -> dtype; another word is bfloat16."""
 PER_HEAD = (True, "per-head")
@@ -89,23 +93,61 @@ def _ling(config: Config, number: int) -> list[Part]:
         out="dense",
     )
     parts[0] = parts[0]._replace(name="attention.query_key_value")
-    parts += norms(config, 2)
+    return [*parts, *norms(config, 2), *_ling_feed(config, number)]
+
+
+def _ling_feed(config: Config, number: int) -> list[Part]:
+    """Return the MLP or the experts of a layer of Ling."""
     if number < config.size("first_k_dense_replace", default=0):
-        return [*parts, *mlp(config, "mlp", config.size("intermediate_size"), bias=bias)]
-    return [*parts, *_ling_experts(config)]
-
-
-def _ling_experts(config: Config) -> list[Part]:
+        inner = config.size("intermediate_size")
+        return mlp(config, "mlp", inner, bias=config.flag("use_bias"))
     count, inner = config.size("num_experts"), config.size("moe_intermediate_size")
     each = config.size("moe_shared_expert_intermediate_size", default=inner)
     shared, bias = each * config.size("num_shared_experts", default=0), config.flag("use_bias")
     router = ROUTER_DTYPES.get(config.raw("router_dtype"), "bfloat16")
+    if config.kind == HYBRID and router is None:
+        router = "float32"
     corrects = config.flag("moe_router_enable_expert_bias")
     return [
         whole("mlp.gate", count, inputs=config.hidden, dtype=router),
         *((whole("mlp.gate.correction", count, dtype="float32"),) if corrects else ()),
         *(mlp(config, "mlp.shared_experts", shared, bias=bias) if shared else ()),
         *experts(config, "mlp.experts", count, inner),
+    ]
+
+
+def _ling_hybrid(config: Config, number: int) -> list[Part]:
+    """Return a layer of Ling 2.5, with lightning attention or with latents."""
+    feed = [*norms(config, 2), *_ling_feed(config, number)]
+    if config.attends(number):
+        return [*latent(config, number), *feed]
+    lightning = [
+        one._replace(kind=kind)
+        for kind, size in ling_heads(config).items()
+        for one in _lightning(config, size)
+    ]
+    return [*lightning, *feed]
+
+
+def ling_heads(config: Config) -> dict[str, int]:
+    """Return the size of the heads of lightning attention, by the releases that have it."""
+    state = config.state
+    if not isinstance(state, LinearAttention):
+        raise Unknown("the layers of Ling 3 are not described")
+    later = state.mla_head_dim or state.head_dim
+    same = {"": state.head_dim}
+    return same if later == state.head_dim else {EARLIER: state.head_dim, LATER: later}
+
+
+def _lightning(config: Config, size: int) -> list[Part]:
+    heads, bias, name = (config.state.num_heads, size), config.flag("use_bias"), "self_attn"
+    has_bias = bias or config.flag("use_qkv_bias")
+    return [
+        column(f"{name}.query_key_value", *3 * [heads], inputs=config.hidden, bias=has_bias),
+        *2 * [whole(f"{name}.norm", size)] * config.flag("use_qk_norm"),
+        column(f"{name}.g_proj", heads, inputs=config.hidden),
+        row(f"{name}.dense", heads[0] * size, config.hidden, bias=bias),
+        cut(f"{name}.g_norm", heads),
     ]
 
 
@@ -167,6 +209,7 @@ LISTED_EXPERTS: dict[str, Block] = {
     "laguna": _laguna,
     "step3p5": _step,
     "sarvam_moe": _sarvam,
+    HYBRID: _ling_hybrid,
     **dict.fromkeys(("bailing_moe", "bailing_moe_v2"), _ling),
 }
 """model_type -> its layers."""

@@ -9,6 +9,8 @@ from workbench.core.weights import EARLIER, EVERY, LATER, LENGTH, MROPE, TABLE, 
 from workbench.models.config_defaults import ORIGINAL
 from workbench.models.weights.compressed import ratios
 from workbench.models.weights.hybrids import WITHOUT_POSITIONS
+from workbench.models.weights.listed_experts import HYBRID as LING
+from workbench.models.weights.listed_experts import ling_heads
 from workbench.models.weights.older import BERTS
 from workbench.models.weights.parts import Config, whole
 
@@ -49,6 +51,8 @@ LIBRARY = "transformers"
 def positions(config: Config) -> list[Part]:
     """Return the tables of rotary embeddings: one for all layers with the same parameters."""
     attention = config.model.attention
+    if config.kind == LING:
+        return _ling(config)
     if attention is None or not _rotates(config) or attention.qk_rope_head_dim == 0:
         return []
     if attention.is_compressed:
@@ -70,6 +74,19 @@ def positions(config: Config) -> list[Part]:
     if attention.indexer and not config.flag("indexer_rope_interleave"):
         tables *= 2
     return _of_releases(config, tables)
+
+
+def _ling(config: Config) -> list[Part]:
+    """Return the tables of Ling 2.5: of lightning attention, and of latents, which turn whole."""
+    heads, numbers = ling_heads(config).items(), range(config.model.num_hidden_layers)
+    settings = config.raw("rope_parameters") or config.raw("rope_scaling") or {}
+    lightning = [_table(config, one, settings)._replace(kind=kind) for kind, one in heads]
+    size = config.size("qk_rope_head_dim", default=64)
+    latents = _table(config, size, {**settings, "partial_rotary_factor": 1.0})
+    return [
+        *lightning * any(map(config.has_state, numbers)),
+        *[latents] * any(map(config.attends, numbers)),
+    ]
 
 
 def _by_layer(config: Config, size: int) -> list[Part]:
