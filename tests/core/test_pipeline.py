@@ -12,6 +12,7 @@ from tests.models.configs import llama
 from workbench.core.errors import WorkbenchError
 from workbench.core.groups.pipeline import layers_of_stages, projected
 from workbench.core.runner import concurrent_batches
+from workbench.models.catalog import catalog_config
 
 GIB = 2**30
 KINDS = ["sliding_attention", "full_attention"]
@@ -179,6 +180,18 @@ def test_a_group_of_a_stage_is_padded_to_the_largest_unless_groups_share_an_allo
         )
     else:
         assert padding == [group.padding_layers for group in whole.groups]
+
+
+@given(st.integers(1, 20), st.integers(2, 4))
+def test_a_stage_has_the_caches_that_its_layers_read(shared, stages):
+    config = catalog_config("gemma-4-e2b")
+    kinds, first = config["text_config"]["layer_types"], 35 - shared
+    own = {kind: at for at, kind in enumerate(kinds[:first])}
+    text = {**config["text_config"], "num_kv_shared_layers": shared}
+    plan = wb.resolve(model={**config, "text_config": text}, pipeline_parallel=stages)
+    starts = [part.start for part in layers_of_stages(35, stages) if part.stop > first]
+    is_apart = any(start > min(own.values()) for start in starts)
+    assert ("cache_shared_over_stages" in {one.code for one in plan.errors}) == is_apart
 
 
 @given(

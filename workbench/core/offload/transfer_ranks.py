@@ -36,7 +36,7 @@ def ratio_problem(prefill: Plan, decode: Plan) -> Problem | None:
     large, small = max(theirs, ours), min(theirs, ours)
     if not large % small:
         return None
-    words = ("Local", "remote") if ours > theirs else ("Remote", "local")
+    words = ("Local", "remote") if ours == large else ("Remote", "local")
     return stops(
         "transfer_ranks_not_divisible",
         {
