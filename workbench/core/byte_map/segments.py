@@ -47,7 +47,7 @@ def segments(
     stop: int,
     *,
     finest: str = VALUE,
-    limit: int = 300,
+    limit: int,
     stretches: int = 100,
 ) -> tuple[Segment, ...]:
     """Return the bytes from `start` up to `stop` as `group` sees them, in at most `limit` segments.
