@@ -16,6 +16,7 @@ from workbench.core.groups.cache_spec import CacheSpec, NoSingleTypeError, promo
 from workbench.core.groups.decision import group_layers
 from workbench.core.groups.grouping import Group
 from workbench.core.groups.of_plan import common_layouts
+from workbench.core.groups.several_pages import packed_groups
 from workbench.core.groups.unification import PagesNotUnifiableError, with_hidden_groups
 from workbench.core.versions import V0_23, V0_33
 from workbench.core.versions.v0_33.layouts import NAMES as ANY_LAYOUT
@@ -118,6 +119,22 @@ def test_one_type_with_several_pages_is_one_group_with_one_page_per_layer(rules)
     assert group.page_size_bytes == grouping.bytes_per_block == 4096 + 8192 + 4096
     if rules is V0_23.groups:
         assert [tensor.size_bytes for tensor in grouping.tensors(2)] == [8192, 16384, 8192]
+
+
+@given(
+    *(st.integers(1, 6) for _ in range(2)),
+    st.sampled_from([(4096, 10000), (10000, 4096), (4096, 8192), (9000, 10000)]),
+)
+def test_states_are_cut_until_they_fit_the_block_of_the_other_layers(attention, states, sizes):
+    page, state = sizes
+    specs = {f"a{at}": FULL._replace(page_size_bytes=page) for at in range(attention)}
+    specs |= {f"s{at}": LARGE_MAMBA._replace(page_size_bytes=state) for at in range(states)}
+    whole, *cut = packed_groups(specs, V0_33.groups)
+    assert len(whole.layers) == attention
+    assert sum(len(group.layers) for group in cut) == states
+    room = max(attention * page, state) // state
+    assert {len(group.layers) for group in cut} <= set(range(1, room + 1))
+    assert len(cut) == -(-states // room)
 
 
 def test_models_with_kv_heads_of_their_own_in_every_layer():

@@ -173,7 +173,7 @@ def packed_groups(specs: Specs, rules: GroupRules) -> tuple[Group, ...] | None:
     for bucket in buckets:
         count = groups_of(bucket)
         if is_cut_to_fit(bucket):
-            fitting = max(needed // bucket.first.page_size_bytes, 1)
+            fitting = needed // bucket.first.page_size_bytes  # at least one: see `needed`
             count = max(count, cdiv(len(bucket.specs), fitting))
         found += bucket.dealt_out(count)
     return tuple(found)

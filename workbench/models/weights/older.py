@@ -27,6 +27,7 @@ from workbench.models.weights.parts import (
 from workbench.models.weights.stored import Unknown
 
 PLAIN = Decoder(bias=False)
+MODERN_BERT = "modernbert"
 BERTS = ("bert", "roberta", "xlm-roberta")
 """Encoders, whose norm is that of their embeddings."""
 OPT_OFFSET = 2
@@ -182,6 +183,23 @@ def _apertus(config: Config, number: int) -> list[Part]:
     return [*layer, whole("mlp.act_fn", 4)]
 
 
+def _modernbert(config: Config, number: int) -> list[Part]:
+    """Return a layer of ModernBERT; the first has no norm before its attention."""
+    inner = config.size("intermediate_size")
+    first, *rest = mlp(config, "mlp", inner, bias=config.flag("mlp_bias"))
+    return [
+        *attention(config, bias="attention_bias"),
+        first._replace(kind=EARLIER, shard=WHOLE),  # 0.23 does not divide it
+        first._replace(kind=LATER),
+        *rest,
+        *_modern_norms(config, 1 + bool(number)),
+    ]
+
+
+def _modern_norms(config: Config, count: int) -> list[Part]:
+    return norms(config, count, bias=config.flag("norm_bias"))
+
+
 DESCRIBED: dict[str, Decoder | Classic] = {
     "baichuan": PLAIN,
     **dict.fromkeys(("solar", "exaone", "cwm", "xverse"), LLAMA),
@@ -213,6 +231,7 @@ OLDER: Mapping[str, Block] = {name: one.layer for name, one in DESCRIBED.items()
     "minicpm3": _minicpm3,
     "afmoe": _afmoe,
     "apertus": _apertus,
+    MODERN_BERT: _modernbert,
     "dbrx": _dbrx,
     "opt": _opt,
     "gpt_bigcode": _bigcode,
@@ -252,4 +271,5 @@ OLDER_REST: Mapping[str, Callable[[Config], list[Part]]] = {
     **dict.fromkeys(("gpt2", "opt"), _learned),
     "bloom": lambda config: norms(config, 1, bias=True),
     **dict.fromkeys(BERTS, _embedded),
+    MODERN_BERT: lambda config: _modern_norms(config, 1),
 }

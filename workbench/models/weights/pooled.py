@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench.core.pooling import OWN
 from workbench.core.weights import Part
-from workbench.models.weights.older import BERTS
+from workbench.models.weights.older import BERTS, MODERN_BERT
 from workbench.models.weights.parts import Config, column, row, whole
 
 SCORES = ("ForSequenceClassification", "ForTokenClassification")
@@ -31,7 +31,7 @@ def scores(config: Config) -> tuple[Part, ...] | None:
     """Return the last layer; None where it is not described."""
     pooling = config.model.pooling
     name = "" if pooling is None else pooling.name
-    if config.kind in BERTS:
+    if config.kind in {*BERTS, MODERN_BERT}:
         return _of_encoder(config, name)
     if name in REWARDS:
         return _rewards(config, REWARDS[name])
@@ -54,7 +54,8 @@ def _of_encoder(config: Config, name: str) -> tuple[Part, ...] | None:
     of_tokens, two_vectors = name.endswith(SCORES[1]), name == TWO_VECTORS
     if name.endswith((EMBEDS, "ForMaskedLM")) and not two_vectors:
         return ()
-    if not (name.endswith(SCORES) or two_vectors):
+    is_known = not of_tokens or config.kind in BERTS
+    if not ((name.endswith(SCORES) and is_known) or two_vectors):
         return None
     sizes = [*([] if of_tokens else [config.hidden]), 1 if two_vectors else _rows(config)]
     return tuple(

@@ -11,7 +11,7 @@ from workbench.models.weights.compressed import ratios
 from workbench.models.weights.hybrids import WITHOUT_POSITIONS
 from workbench.models.weights.listed_experts import HYBRID as LING
 from workbench.models.weights.listed_experts import ling_heads
-from workbench.models.weights.older import BERTS
+from workbench.models.weights.older import BERTS, MODERN_BERT
 from workbench.models.weights.parts import Config, whole
 
 LOCAL = frozenset({"gemma3", "gemma3_text", "gemma3n_text", "olmo3"})
@@ -25,7 +25,8 @@ AS_SERVED = {"minimax_text_01": "float32", "plamo2": None}
 OLMO = "olmo_hybrid"
 THETA = "rope_theta"
 WINDOWED_THETA = "swa_rope_theta"
-"""Field of the base of the angles in windowed layers."""
+WINDOWED_THETAS = {MODERN_BERT: "local_rope_theta"}
+"""Field of the base of the angles in windowed layers; model_type -> another one."""
 LENGTHENED = frozenset({"qwen2_5_vl", "qwen2_5_vl_text"})
 """model_types whose table of three axes is `LENGTHENED_TIMES` as long in every version."""
 LENGTHENED_TIMES = 4
@@ -67,7 +68,7 @@ def positions(config: Config) -> list[Part]:
         tables.append(_table(config, size, {}))
     if isinstance(config.raw(THETA), list):
         tables = _by_layer(config, size)
-    theta = config.raw(WINDOWED_THETA)
+    theta = config.raw(WINDOWED_THETAS.get(config.kind, WINDOWED_THETA))
     if not nested and theta not in (None, config.raw(THETA)):
         tables.append(_table(config, size, {THETA: theta}))
     # The indexer pairs other elements, and so has a table of its own.
