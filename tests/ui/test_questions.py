@@ -46,6 +46,25 @@ def test_a_question_about_backends_names_the_chosen_one(text, words):
     assert all(one in said for one in words), said
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "kernel block size for qwen3-next-80b",
+            "kernel block of qwen3-next-80b-a3b: 544 tokens (",
+        ),
+        (
+            "what is the hash block size?",
+            "The hash block of nemotron-3-nano-30b-a3b: 34,340,864 tokens",
+        ),
+        ("what is the scheduler_block_size of gemma-3-27b", "scheduler block of gemma-3-27b: 16 t"),
+        ("how large is the attention page?", "attention page of nemotron-3-nano-30b-a3b: 2,146,30"),
+    ],
+)
+def test_a_size_of_the_plan_is_answered_with_its_value(text, words):
+    assert words in answer(text)[1]
+
+
 @pytest.mark.parametrize("text", ["what is byte 123,456?", "what is byte 123456?"])
 def test_a_question_about_a_byte_says_what_it_is(text):
     door, said = answer(text)

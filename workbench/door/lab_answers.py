@@ -11,6 +11,7 @@ from workbench.core.what_if.choices import tensor_parallel_sizes
 from workbench.core.what_if.outcomes import outcome_of
 from workbench.door.capacity_answers import CAPACITY_ANSWERS, concurrency_answer
 from workbench.door.default_answers import default_answer
+from workbench.interop.plan_values import declared_sizes
 from workbench.interop.questions import Question
 from workbench.scenario import FIELDS
 from workbench.views.backends import backend_record
@@ -32,8 +33,8 @@ def lab_answer(question: Question, plan: Plan, length_tokens: int) -> str:
 
     length_tokens: of the requests that are counted.
     """
-    if question.default_of:
-        return default_answer(question.default_of, plan)
+    if name := question.default_of or question.value:
+        return default_answer(name, plan) if question.default_of else _value(name, plan)
     if question.concurrency is not None:
         return in_labels(concurrency_answer(question.concurrency, plan, length_tokens))
     if (at := step_of(question, plan)) is not None:
@@ -44,6 +45,22 @@ def lab_answer(question: Question, plan: Plan, length_tokens: int) -> str:
         return in_labels(_of_kind(question, plan, length_tokens))
     except WorkbenchError as error:  # of the pool: there is none, or it has no such byte
         return in_labels(error.message)
+
+
+def _value(name: str, plan: Plan) -> str:
+    """Return a size of the plan, with what it is."""
+    declared = declared_sizes()[name]
+    value = next(one for one in plan.entries() if one.name == name).read(plan)
+    written = {"bytes": bytes_text, "tokens": tokens_text}.get(declared.unit)
+    if value is None:
+        said = "none here"
+    elif written:
+        said = written(value)
+    else:
+        said = f"{value:,} {declared.unit}" if isinstance(value, int) else f"{value}"
+    meaning = declared.meaning.partition(", null")[0]
+    label = declared.label or name.replace("_", " ")
+    return f"The {label} of {plan.model.name}: {said} ({meaning})."
 
 
 def _of_kind(question: Question, plan: Plan, length_tokens: int) -> str:

@@ -15,6 +15,7 @@ from workbench.interop.defaults import default_named
 from workbench.interop.description import FAMILY, Description
 from workbench.interop.glossary import Term, defined
 from workbench.interop.logs.messages import MESSAGES
+from workbench.interop.plan_values import named_value
 from workbench.interop.sentences import alternatives, said_in
 from workbench.interop.topics import (
     ANY_MEMORY,
@@ -100,6 +101,8 @@ class Question:
     """The versions of vLLM in question: those that it names, else the newest."""
     default_of: str = ""
     """The field or the flag whose default is in question."""
+    value: str = ""
+    """The value of the plan that is in question, by its published name."""
     special: str = ""
     """The kind of a question that has an answer of its own; empty: the tiles answer it."""
     memory_gb: int | None = None
@@ -138,14 +141,16 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
     topic = next(iter(topics), None)
     if not loosely and (line := _quoted(text)):
         return Question(Topic(""), term=line)
+    value = named_value(text)
     if (term := defined(text)) and not (topic and topic.is_of_catalog):
-        return Question(topic if topic and not term.lab else Topic("", lab=term.lab), term=term)
-    if default_of:
-        return _of_topics(text, [Topic("")], default_of)
-    return _of_topics(text, topics) if topics else None
+        about = topic if topic and not term.lab else Topic("", lab=term.lab)
+        return Question(about, term=term, value=value)
+    if default_of or (value and not topics):
+        topics = [Topic("")]
+    return _of_topics(text, topics, default_of, value) if topics else None
 
 
-def _of_topics(text: str, topics: Sequence[Topic], default_of: str = "") -> Question:
+def _of_topics(text: str, topics: Sequence[Topic], default_of: str, value: str) -> Question:
     """Return the question about the first of some topics. Errors: ScenarioError."""
     topic = topics[0]
     phrases, unknown = said_in(text)
@@ -183,6 +188,7 @@ def _of_topics(text: str, topics: Sequence[Topic], default_of: str = "") -> Ques
         backend=_backend(text),
         releases=_releases(text) if topic == VERSIONS else (),
         default_of=default_of,
+        value="" if special or _has(r"why|padd\w+", text) else value,
         special=special,
         memory_gb=_number(ANY_MEMORY if special == "models" else MEMORY, text)
         if topic.view == "fits" and "device" not in fields
