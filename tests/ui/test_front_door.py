@@ -48,6 +48,7 @@ ENTERED = {
     "kv_cache_dtype_skip_layers": ("0, 5", ("0", "5")),
     "kv_cache_memory_bytes_by_rank": ("20 GiB, 18 GiB", (20 * 2**30, 18 * 2**30)),
     "torch_version": ("2.8", "2.8"),
+    "hf_overrides": ('{"max_position_embeddings": 8192}', {"max_position_embeddings": 8192}),
 }
 """Field that takes a text -> a text, and what it means."""
 START = {

@@ -18,7 +18,7 @@ POOL_SETTINGS = frozenset(
 )
 """Settings that no stage before `capacity` reads: they decide how large the pool is."""
 
-UNREAD = POOL_SETTINGS | {"draft_model", "model"}
+UNREAD = POOL_SETTINGS | {"draft_model", "hf_overrides", "model"}
 """What no stage before `capacity` reads: both models are read by then."""
 
 

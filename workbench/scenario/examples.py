@@ -26,6 +26,11 @@ WITH_MODEL = {DRAFT_MODEL, *HEADS}
 UNQUANTIZED = (("0",), ("0", "1"), ("sliding_window",))
 
 
+YARN = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 32768}
+LENGTHS = mostly(None, ({"max_position_embeddings": 16384}, {"rope_scaling": YARN}), 0.9)
+"""Changes of what a file says about lengths."""
+
+
 def backends_of_model(_field: Field, chosen: Chosen, rules: RuleSet) -> Sequence[Any]:
     """Return the backends of the platform for the model's kind of attention."""
     return mostly(None, _backends(chosen, rules), 0.3)

@@ -272,6 +272,7 @@ class MoreFields:
         "{flag}: RoPE settings and lengths of config.json, as JSON",
         none="as published",
         of_model=True,
+        examples=examples.LENGTHS,
     )
     gdn_flashinfer_prefill: bool | None = declare(
         None,
