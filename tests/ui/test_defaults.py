@@ -9,6 +9,7 @@ from html import unescape
 import pytest
 
 import workbench as wb
+from tests.models.configs import llama
 from tests.ui.panels import press, region
 from tests.ui.test_questions import answer, plain_text
 from workbench.door.default_answers import default_answer
@@ -102,6 +103,22 @@ def test_two_devices_in_a_question_are_compared(text, first, second):
 )
 def test_more_than_two_values_are_not_taken_for_one(text, words):
     assert words in answer(text)[1]
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        {"model": llama()},
+        {"model": "llama-3.1-8b", "draft_model": llama(), "num_speculative_tokens": 2},
+    ],
+    ids=["inline", "drafts"],
+)
+def test_the_models_for_a_machine_are_the_same_whatever_is_shown(start):
+    door, plain = wb.explore(**start), wb.explore(model="qwen3-8b")
+    for one in (door, plain):
+        one.submit("biggest model for one 4090")
+    assert region(door, "understood") == region(plain, "understood")
+    assert "models of the catalog start" in region(door, "understood")
 
 
 @pytest.mark.parametrize("text", ["biggest model for one 4090", "what can I run on 2 x 3090 at 8k"])

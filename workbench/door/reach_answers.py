@@ -15,6 +15,7 @@ from workbench.core.what_if.answers import Answers, answers
 from workbench.core.what_if.next_steps import MOST_DEVICES
 from workbench.core.what_if.outcomes import outcome_of
 from workbench.core.what_if.reach import devices_with, machines
+from workbench.door.changes import DRAFTS
 from workbench.interop.questions import Question
 from workbench.models import catalog_names, load_model
 from workbench.scenario import FIELDS
@@ -111,9 +112,11 @@ def _row(one: Fitting, settings: Settings) -> Html:
 
 
 def _without_model(settings: Settings) -> Settings:
-    """Return the settings without what was measured or named for one model."""
-    of_model = {name: one.default for name, one in FIELDS.items() if one.of_model}
-    return replace(settings, max_model_len=None, backend=None, block_size=None, **of_model)
+    """Return the settings without what was measured or named for one model, and without drafts."""
+    names = {*DRAFTS, *(name for name, one in FIELDS.items() if one.of_model)}
+    names |= {"max_model_len", "backend", "block_size"}
+    reset = {name: FIELDS[name].default for name in names}
+    return replace(settings, model=catalog_names()[0], **reset)  # of any name, for a key
 
 
 @lru_cache(maxsize=8)
