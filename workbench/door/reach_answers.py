@@ -116,7 +116,7 @@ def _without_model(settings: Settings) -> Settings:
     names = {*DRAFTS, *(name for name, one in FIELDS.items() if one.of_model)}
     names |= {"max_model_len", "backend", "block_size"}
     reset = {name: FIELDS[name].default for name in names}
-    return replace(settings, model=catalog_names()[0], **reset)  # of any name, for a key
+    return replace(settings, **reset | {"model": catalog_names()[0]})  # any name: it is a key
 
 
 @lru_cache(maxsize=8)
