@@ -251,3 +251,21 @@ def test_a_point_is_not_compared_with_every_illegal_value():
     assert space.illegal_code(legal) is None
     assert space.illegal_code(illegal) == "out_of_range"
     assert read == ["rules", "block_size"] * 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hf_overrides": {"max_position_embeddings": 16384}},
+        {"draft_model": "qwen3-8b", "speculative_method": "draft_model"},
+    ],
+    ids=["lengths", "drafter"],
+)
+def test_a_sweep_has_what_the_scenario_says_of_its_models(changes):
+    drafts = {"num_speculative_tokens": 3} if "draft_model" in changes else {}
+    scenario = Scenario(model="qwen3-8b", device="H100", **changes, **drafts)
+    found = wb.sweep(scenario, {"tensor_parallel": (1, 2)})
+    for row, ranks in zip(found.rows(range(2)), (1, 2), strict=True):
+        cache = wb.resolve(scenario, tensor_parallel=ranks).cache
+        assert row["num_blocks"] == cache.num_blocks
+        assert row["max_concurrency"] == cache.max_concurrency

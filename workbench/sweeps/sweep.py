@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
-from workbench.models import load_model
+from workbench.models.drafter import load_scenario_model
 from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 from workbench.scenario.start import Start, scenario_from
@@ -204,7 +204,12 @@ def sweep(
     requested = {**(axes or {}), **more} or default_axes(start)
     checked, illegal = checked_axes(start, requested)
     names = checked.pop("model", None) or (start.model,)
-    models = {str(name) if isinstance(name, str) else "model": load_model(name) for name in names}
+    models = {
+        str(name) if isinstance(name, str) else "model": load_scenario_model(
+            start.replace(model=name)
+        )
+        for name in names
+    }
     space = Space(models, start, checked, illegal)
     table = evaluate(
         space,

@@ -21,6 +21,7 @@ from workbench.interop.logs.scenario import LogReading, Resolve, resolved
 from workbench.interop.logs.tries import settings_of
 from workbench.models import load_model
 from workbench.models.drafter import with_drafter
+from workbench.models.overrides import load_changed
 from workbench.scenario import FIELDS, Scenario, Settings
 from workbench.scenario.fields import changed
 from workbench.scenario.resolution import remedies_of_refusal
@@ -120,15 +121,17 @@ def _quick_check(reading: LogReading, ending: FatalEntry) -> Callable[[str, Any]
         settings = settings_of(reading.fields)
     except WorkbenchError:  # two fields exclude each other: another value may change that
         return lambda _name, _value: True
-    model = load_model(reading.fields["model"])
+    reference = reading.fields["model"]
 
     def gives_error(name: str, value: Any) -> bool:
         try:
             other = changed(settings, {name: FIELDS[name].kind.clean(name, value)})
             FIELDS[name].check(other)
-            target = with_drafter(model, other.draft_model)
+            target = with_drafter(load_changed(reference, other.hf_overrides), other.draft_model)
         except WorkbenchError:
             return False
+        # the model has these two, which may be objects and then are no keys
+        other = changed(other, {"draft_model": None, "hf_overrides": None})
         errors = _errors(target, target.unread_weights, Registry.changes, other)
         return ending.code_among(errors) is not None
 
