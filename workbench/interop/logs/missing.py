@@ -130,7 +130,7 @@ def _quick_check(reading: LogReading, ending: FatalEntry) -> Callable[[str, Any]
             target = with_drafter(load_changed(reference, other.hf_overrides), other.draft_model)
         except WorkbenchError:
             return False
-        # the model has these two, which may be objects and then are no keys
+        # the model has these two, which may be objects: those cannot be in a key
         other = changed(other, {"draft_model": None, "hf_overrides": None})
         errors = _errors(target, target.unread_weights, Registry.changes, other)
         return ending.code_among(errors) is not None
