@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
+import workbench as wb
 from tests.interop.test_log_explain import SIZE, log_of
+from tests.models.configs import llama
 from workbench.core.errors import WorkbenchError
 from workbench.core.resolve import resolve_numbers
 from workbench.interop.exchange import explain_log
-from workbench.interop.logs import candidates, tries
+from workbench.interop.logs import candidates, missing, tries
 from workbench.interop.logs.explain import targets_of
 from workbench.interop.logs.find import find_messages
 from workbench.interop.logs.text import lines_of, numbered_lines
@@ -192,3 +195,17 @@ def test_a_drafter_of_its_own_leaves_the_models_with_the_block_sizes():
     assert with_drafts.lacks == ("tokens", "concurrency")
     assert "but not its tokens and concurrency" in report.missing[0]
     assert not any(one.lacks for one in explain_log(sizes).scenes)
+
+
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+@pytest.mark.parametrize("draft_model", ["llama-3.2-1b", llama(num_attention_heads=16)])
+def test_a_value_is_tried_with_the_drafter_of_the_log(rules, draft_model):
+    fields = {"model": "llama-3.1-8b", "rules": rules, "num_speculative_tokens": 3}
+    fields |= {"draft_model": draft_model, "speculative_method": "draft_model"}
+    with pytest.raises(WorkbenchError) as refused:
+        wb.resolve(wb.Scenario(**fields), tensor_parallel=64)
+    assert refused.value.code.startswith("draft")
+    tried = []
+    ending = SimpleNamespace(code_among=tried.extend)
+    missing._quick_check(SimpleNamespace(fields=fields), ending)("tensor_parallel", 64)
+    assert [code for code, _text in tried] == [refused.value.code]

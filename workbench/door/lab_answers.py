@@ -59,8 +59,7 @@ def _value(name: str, plan: Plan) -> str:
     else:
         said = f"{value:,} {declared.unit}" if isinstance(value, int) else f"{value}"
     meaning = declared.meaning.partition(", null")[0]
-    label = declared.label or name.replace("_", " ")
-    return f"The {label} of {plan.model.name}: {said} ({meaning})."
+    return f"The {plan.label_of(name)} of {plan.model.name}: {said} ({meaning})."
 
 
 def _of_kind(question: Question, plan: Plan, length_tokens: int) -> str:

@@ -29,8 +29,8 @@ def _phrases() -> tuple[tuple[re.Pattern[str], str], ...]:
     """Return patterns of at least two words -> name, the longest phrase first."""
 
     def phrases() -> Iterator[tuple[str, str]]:
-        for name, declared in declared_sizes().items():
-            for words in (name.replace("_", " "), declared.label):
+        for name in declared_sizes():
+            for words in (name.replace("_", " "), Plan.label_of(name)):
                 yield words.removesuffix(" bytes").removesuffix(" size"), name
 
     several = sorted({one for one in phrases() if " " in one[0]}, key=lambda one: -len(one[0]))

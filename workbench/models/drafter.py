@@ -51,12 +51,8 @@ LOOKED_FOR = (*DSPARK_MASKS, *DRAFTERS_MASKS, RANK)
 """Fields at the top of a drafter's file that some version stops without."""
 
 
-class Models(Protocol):
-    """What a scenario says of models."""
-
-    @property
-    def model(self) -> str | dict[str, Any]:
-        """Return the reference of the target."""
+class OfModels(Protocol):
+    """What settings say of models, in addition to the name of the target."""
 
     @property
     def draft_model(self) -> str | dict[str, Any] | None:
@@ -67,10 +63,22 @@ class Models(Protocol):
         """Return what is changed in the target's config.json."""
 
 
+class Models(OfModels, Protocol):
+    """What a scenario says of models."""
+
+    @property
+    def model(self) -> str | dict[str, Any]:
+        """Return the reference of the target."""
+
+
 def load_scenario_model(scenario: Models) -> Model:
     """Return the model of a scenario, together with its drafter. Errors: ConfigError."""
-    model = load_changed(scenario.model, scenario.hf_overrides)
-    return with_drafter(model, scenario.draft_model)
+    return load_with(scenario.model, scenario)
+
+
+def load_with(reference: str | dict[str, Any], settings: OfModels) -> Model:
+    """Return a model with the lengths and the drafter of these settings. Errors: ConfigError."""
+    return with_drafter(load_changed(reference, settings.hf_overrides), settings.draft_model)
 
 
 def with_drafter(model: Model, reference: str | Mapping[str, Any] | None) -> Model:

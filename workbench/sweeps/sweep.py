@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
-from workbench.models.drafter import load_scenario_model
+from workbench.models.drafter import load_with
 from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 from workbench.scenario.start import Start, scenario_from
@@ -205,10 +205,7 @@ def sweep(
     checked, illegal = checked_axes(start, requested)
     names = checked.pop("model", None) or (start.model,)
     models = {
-        str(name) if isinstance(name, str) else "model": load_scenario_model(
-            start.replace(model=name)
-        )
-        for name in names
+        str(name) if isinstance(name, str) else "model": load_with(name, start) for name in names
     }
     space = Space(models, start, checked, illegal)
     table = evaluate(

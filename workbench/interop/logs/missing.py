@@ -20,8 +20,7 @@ from workbench.interop.logs.report import DIFFERS, Failure, LogReport
 from workbench.interop.logs.scenario import LogReading, Resolve, resolved
 from workbench.interop.logs.tries import settings_of
 from workbench.models import load_model
-from workbench.models.drafter import with_drafter
-from workbench.models.overrides import load_changed
+from workbench.models.drafter import load_with
 from workbench.scenario import FIELDS, Scenario, Settings
 from workbench.scenario.fields import changed
 from workbench.scenario.resolution import remedies_of_refusal
@@ -127,11 +126,12 @@ def _quick_check(reading: LogReading, ending: FatalEntry) -> Callable[[str, Any]
         try:
             other = changed(settings, {name: FIELDS[name].kind.clean(name, value)})
             FIELDS[name].check(other)
-            target = with_drafter(load_changed(reference, other.hf_overrides), other.draft_model)
+            target = load_with(reference, other)
         except WorkbenchError:
             return False
-        # the model has these two, which may be objects: those cannot be in a key
-        other = changed(other, {"draft_model": None, "hf_overrides": None})
+        # A key has an object as its text; stages ask of the drafter only whether there is one.
+        objects = {key: repr(one) for key, one in vars(other).items() if isinstance(one, dict)}
+        other = changed(other, objects)
         errors = _errors(target, target.unread_weights, Registry.changes, other)
         return ending.code_among(errors) is not None
 

@@ -14,8 +14,7 @@ from workbench.core.resolve import resolve_numbers
 from workbench.core.speculation import NGRAM
 from workbench.interop.logs.message import Compare
 from workbench.interop.logs.numbers import PRINTED, pool_of
-from workbench.models.drafter import with_drafter
-from workbench.models.overrides import load_changed
+from workbench.models.drafter import load_with
 from workbench.scenario import FIELDS, MODEL, Scenario, Settings
 from workbench.scenario.fields import changed
 
@@ -117,8 +116,7 @@ def start_of(fields: Changes) -> Start | None:
     """Return the scenario of these fields; None where they cannot be one."""
     try:
         settings = settings_of(fields)
-        model = load_changed(fields[MODEL.name], settings.hf_overrides)
-        model = with_drafter(model, settings.draft_model)
+        model = load_with(fields[MODEL.name], settings)
     except WorkbenchError:
         return None
     return Start(model=model, settings=settings, fields=fields)
