@@ -501,6 +501,13 @@ PROBLEMS = [
         id="head-without-its-file",
     ),
     pytest.param(
+        {**DRAFTED, "speculative_method": None},
+        "head_drafts_alone",
+        None,
+        {"speculative_method": "eagle3"},
+        id="head-without-its-method",
+    ),
+    pytest.param(
         {**DRAFTED, "speculative_method": "ngram"},
         "draft_model_not_read",
         None,
@@ -1333,6 +1340,7 @@ WARNINGS = {
     "draft_cache_not_exact",
     "drafter_layers_not_counted",
     "draft_model_not_read",
+    "head_drafts_alone",
     "target_embedding_not_found",
     "speculative_tokens_missing",
     "prefix_caching_inert",
@@ -1844,11 +1852,22 @@ REFUSALS = [
         id="head-of-another-method",
     ),
     pytest.param(
-        {**DRAFTED, "speculative_method": "draft_model"},
+        {**DRAFTED, "draft_model": "mamba-codestral-7b", "speculative_method": "draft_model"},
         "draft_model_not_a_decoder",
         None,
-        {"speculative_method": "eagle3"},
-        id="head-as-a-model",
+        {"speculative_method": "ngram", "draft_model": None},
+        id="draft-model-without-attention",
+    ),
+    pytest.param(
+        {
+            **DRAFTED,
+            "draft_model": {**DRAFT, "architectures": ["GptOssForCausalLMEagle3"]},
+            "speculative_method": None,
+        },
+        "drafter_class_unknown",
+        "Model architectures ['GptOssForCausalLMEagle3'] are not supported for now.",
+        {"speculative_method": "ngram", "draft_model": None},
+        id="draft-model-of-no-class",
     ),
     pytest.param(
         {

@@ -28,6 +28,11 @@ class Drafter:
     first_index: int
     is_causal: bool = True
 
+    def alone(self) -> Drafter:
+        """Return a head that vLLM builds as a model of its own, whose masks follow its own file."""
+        layers = tuple(layer._replace(drafted=DECODER) for layer in self.layers)
+        return replace(self, layers=layers, attention=replace(self.attention, has_mm_prefix=False))
+
 
 def predictor(model: Model) -> Drafter | None:
     """Return the layers for multi-token prediction, of the draft checkpoint if there is one."""

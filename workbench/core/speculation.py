@@ -173,14 +173,22 @@ class SpeculationRules:
 
         stages: of the pipeline. A head is whole on the last one, a model of its own is cut.
         """
-        build = self.methods[method].layers
-        found = None if build is None else build(model)
+        draft, source = model.drafter, self.methods[method]
+        if method == DRAFT_MODEL and draft is not None and draft.architecture in self.heads:
+            return self._head_alone(model, draft.architecture)
+        found = None if source.layers is None else source.layers(model)
         if found is None or stages == 1 or method != DRAFT_MODEL or model.drafter is None:
             return found
         last = layers_of_stages(model.drafter.num_hidden_layers, stages)[-1]
         first = model.num_hidden_layers
         kept = tuple(layer for layer in found.layers if layer.number - first in last)
         return replace(found, layers=kept)
+
+    def _head_alone(self, model: Model, name: str) -> Drafter | None:
+        """Return the layers of a head that drafts as a model of its own, without a method."""
+        build = self.methods["eagle3" if is_eagle(name) else "dflash"].layers
+        found = None if build is None else build(model)
+        return None if found is None else found.alone()
 
     @lru_cache(maxsize=256)  # noqa: B019  (there are as many rules as versions)
     def cut_drafter(self, model: Model, predictions: int) -> Drafter | None:
@@ -189,6 +197,11 @@ class SpeculationRules:
         if found is None:
             return None
         return replace(found, layers=tuple(one for one in found.layers if one.number < end))
+
+
+def is_eagle(name: str) -> bool:
+    """Return whether a class of heads is one of EAGLE's."""
+    return "eagle" in name.casefold()
 
 
 def class_of_head(draft: Model, method: SpeculativeMethod, rules: SpeculationRules) -> str:
@@ -220,7 +233,10 @@ def dflash_class(name: str) -> str:
 
 def dspark_class(name: str) -> str:
     """Return the class of a DSpark drafter."""
-    return "Qwen3DSparkModel" if name == "DSparkDraftModel" else name
+    if name == "DSparkDraftModel":
+        return "Qwen3DSparkModel"
+    # Any other is taken for the layers that ship with DeepSeek-V4.
+    return name if "DSpark" in name else "DSparkDraftModel"
 
 
 MTP_ALIASES = frozenset(

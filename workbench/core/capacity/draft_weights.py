@@ -49,7 +49,7 @@ def draft_weights(plan: Plan) -> Weights | None:
     if draft is None:
         own = model.unread_weights.of(DSPARK_PART) if model.dspark else None
         return own or Weights(unknown=NOT_GIVEN)
-    if name == DRAFT_MODEL:
+    if name == DRAFT_MODEL and draft.architecture not in rules.heads:
         return draft.weights
     return draft.unread_weights.of(class_of_head(draft, method, rules))
 
@@ -87,6 +87,8 @@ def draft_bytes(plan: Plan) -> DraftBytes | None:
     target = {part for part, _ in plan.model.weights.parts}
     embeddings = [part for part in target if part.name == EMBEDDING and not part.kind]
     rows = {(part.outputs, part.inputs) for part in embeddings}
+    if plan.speculative_method == DRAFT_MODEL:
+        rows = set()  # nothing of a model of its own is shared
     parts = [(_stretched(plan, part), count) for part, count in weights.parts]
     own = [(part, count) for part, count in parts if TABLE not in part.name or part not in target]
     own += [(part, 1) for part in weights.shared if (part.outputs, part.inputs) not in rows]

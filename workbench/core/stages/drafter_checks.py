@@ -9,20 +9,19 @@ from workbench.core.errors import Refused, cut
 from workbench.core.model import SLIDING, Model
 from workbench.core.problems import ERROR, WARNING
 from workbench.core.runner import model_runner
-from workbench.core.stages.mtp_checks import check_mtp
+from workbench.core.stages.mtp_checks import WITHOUT, check_mtp
 from workbench.core.stages.refusals import heads_text
 from workbench.core.working_plan import WorkingPlan
 
-WITHOUT: dict[str, Any] = {"speculative_method": speculation.NGRAM, "draft_model": None}
-"""The change that drafts without a second checkpoint."""
-OWN_DRAFTS = frozenset({speculation.MTP, speculation.NGRAM, "ngram_gpu"})
-"""What Qwen4-Exp drafts with."""
 COUNTS_ON = "EagleLlamaForCausalLM"
 """The head that looks for its layers in its own list by numbers that go on after the target's."""
 RANKED = "Qwen3DSparkModel"
 """The head that reads `markov_rank` at the top of its file."""
 ADDS_SLOTS = frozenset({speculation.DRAFT_MODEL, "dflash"})
 """Methods whose drafter reads more tokens than the target gives it."""
+NO_STATES = "It then stops in its first step, whose arguments lack them."
+OTHER_DRAFTS = "It then drafts without what it was trained with."
+"""What comes of an EAGLE head, and of another, that drafts as a model of its own."""
 HEADS = speculation.OF_SEVERAL_LAYERS - {speculation.HIDDEN_STATES} | {"eagle"}
 """Methods whose drafter may have the embedding of its target."""
 
@@ -125,7 +124,12 @@ def _check_head(run: WorkingPlan, method: str, draft: Model) -> None:
     fits = {draft.model_type, run.model.model_type} <= rules.heads_for.get(name, frozenset())
     if (name in rules.heads or fits) and draft.attention is not None:
         return
-    raise run.refusal(
+    raise _class_unknown(run, method, draft, name)
+
+
+def _class_unknown(run: WorkingPlan, method: str, draft: Model, name: str) -> Refused:
+    rules = run.rules.speculation
+    return run.refusal(
         "drafter_class_unknown",
         operands={"class": name, "speculative_method": method},
         candidates=[*_other_methods(run, draft), WITHOUT],
@@ -209,6 +213,10 @@ def _check_rotation(run: WorkingPlan, method: str, draft: Model) -> None:
 
 
 def _check_decoder(run: WorkingPlan, draft: Model) -> None:
+    name, method = draft.architecture, speculation.DRAFT_MODEL
+    registry, rules = run.rules.model_registry, run.rules.speculation
+    if not registry.has(name) and name not in rules.heads:
+        raise _class_unknown(run, method, draft, name)
     ours, theirs = run.model.vocab_size, draft.vocab_size
     if ours is not None and theirs is not None and ours != theirs:
         raise run.refusal(
@@ -217,26 +225,24 @@ def _check_decoder(run: WorkingPlan, draft: Model) -> None:
             candidates=[WITHOUT],
             draft=draft,
         )
-    known = draft.architecture in run.rules.model_registry.served
-    if not known or draft.attention is None:
+    if name in registry.encoders or draft.attention is None:
         why = "it has no attention, and layers of states alone are not modelled in a drafter"
-        if not known:
-            why = f"{cut(draft.architecture)} is not a model class that generates"
+        if name in registry.encoders:
+            why = f"{cut(name)} is not a model class that generates"
         raise run.refusal(
             "draft_model_not_a_decoder",
-            operands={"architecture": draft.architecture},
-            candidates=[*_other_methods(run, draft), WITHOUT],
+            operands={"architecture": name},
+            candidates=[WITHOUT],
             draft=draft,
             why=why,
         )
-
-
-def check_own_drafts(run: WorkingPlan, method: str) -> None:
-    """Check that the target's class takes this method."""
-    # Qwen4ExpForConditionalGenerationConfig.verify_and_update_config, 0.33
-    if run.model.family == "qwen4_exp" and method not in OWN_DRAFTS:
+    if name in rules.heads:
         run.problem(
-            "only_own_drafts", operands={"speculative_method": method}, candidates=(WITHOUT,)
+            "head_drafts_alone",
+            operands={"speculative_method": method, "architecture": name},
+            candidates=(*_other_methods(run, draft), WITHOUT),
+            draft=draft,
+            then=NO_STATES if speculation.is_eagle(name) else OTHER_DRAFTS,
         )
 
 

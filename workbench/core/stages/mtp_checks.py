@@ -10,6 +10,10 @@ from workbench.core.model import V41, Model
 from workbench.core.speculation import MTP, NGRAM, SpeculationRules
 from workbench.core.working_plan import WorkingPlan
 
+WITHOUT: dict[str, Any] = {"speculative_method": NGRAM, "draft_model": None}
+"""The change that drafts without a second checkpoint."""
+OWN_DRAFTS = frozenset({MTP, NGRAM, "ngram_gpu"})
+"""What Qwen4-Exp drafts with."""
 UNSUPPORTED = "Unsupported speculative method: 'mtp'"
 
 
@@ -19,6 +23,15 @@ def runs_mtp(model: Model, rules: SpeculationRules) -> bool:
     if mtp is None or (mtp.predictions is None and mtp.model_type in rules.declared_only):
         return False
     return rules.predicts(model) and bool(mtp.layers)
+
+
+def check_own_drafts(run: WorkingPlan, method: str) -> None:
+    """Check that the target's class takes this method."""
+    # Qwen4ExpForConditionalGenerationConfig.verify_and_update_config, 0.33
+    if run.model.family == "qwen4_exp" and method not in OWN_DRAFTS:
+        run.problem(
+            "only_own_drafts", operands={"speculative_method": method}, candidates=(WITHOUT,)
+        )
 
 
 def check_mtp(run: WorkingPlan, model: Model) -> None:

@@ -19,9 +19,8 @@ from workbench.core.stages.drafter_checks import (
     check_drafter,
     check_embedding,
     check_hidden_states,
-    check_own_drafts,
 )
-from workbench.core.stages.mtp_checks import runs_mtp
+from workbench.core.stages.mtp_checks import check_own_drafts, runs_mtp
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 

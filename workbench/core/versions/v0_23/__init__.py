@@ -111,6 +111,7 @@ SPECULATION = SpeculationRules(
             *("PeagleLlamaForCausalLM", "Eagle3LlamaForCausalLM", "Eagle3MiniMaxM2ForCausalLM"),
             *("LlamaForCausalLMEagle3", "Eagle3Qwen2_5vlForCausalLM", "Eagle3Qwen3vlForCausalLM"),
             *("Eagle3DeepseekV2ForCausalLM", "Eagle3DeepseekV3ForCausalLM", "DFlashDraftModel"),
+            "PEagleDraftModel",
         }
     ),
     mtp_classes=MappingProxyType(
