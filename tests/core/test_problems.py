@@ -29,7 +29,7 @@ from tests.models.configs import (
     qwen3_next,
     zamba2,
 )
-from tests.models.test_caches_alongside import PANGU
+from tests.models.test_caches_alongside import PANGU, STEP5
 from workbench.core.errors import Refused, _closest
 from workbench.core.problems import WARNING, problem_texts
 from workbench.models import catalog_config
@@ -195,6 +195,18 @@ PROBLEMS = [
         "Dory currently supports tensor_parallel_size=1 only",
         {"tensor_parallel": 1},
         id="ranks-of-a-class-without-shares",
+    ),
+    pytest.param(
+        {
+            "model": STEP5,
+            "rules": "0.33",
+            "compute_capability": "9.0",
+            "quantization": "fp8",
+        },
+        "projection_quantized",
+        "Step5 DSA layers fuse qkv with the sparse indexer into one",
+        {"quantization": None},
+        id="quantized-projection-of-sparse-attention",
     ),
     pytest.param(
         {

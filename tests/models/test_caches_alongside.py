@@ -56,6 +56,12 @@ def test_the_ring_of_step5_is_one_head_that_fills_a_page_of_the_attention(block_
     assert (ring.stride_bytes, ring.is_found_again) == (1024, False)
 
 
+def test_what_chooses_the_tokens_of_step5_is_its_backend():
+    assert plan(STEP5).backend == "STEP5_DSA"
+    off = {**STEP5, "sparse_config": {**STEP5["sparse_config"], "enabled": False}}
+    assert plan(off).backend == "FLASH_ATTN"
+
+
 def test_every_page_of_inklings_convolutions_is_a_power_of_two():
     found = plan(INKLING)
     pages = {spec.page_size_bytes for group in found.built_cache().groups for spec in [group.spec]}

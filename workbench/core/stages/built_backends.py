@@ -15,7 +15,7 @@ from workbench.core.groups.built_layers import (
 from workbench.core.groups.layer_backend import CACHE_ONLY
 from workbench.core.groups.layer_classes import INDEXER, LayerVariant
 from workbench.core.groups.layer_specs import backend_of
-from workbench.core.model import CHUNKED, CROSS, INDEX_KEY, SLIDING, SSM, V4, Layer
+from workbench.core.model import CHUNKED, CROSS, FULL, INDEX_KEY, SLIDING, SSM, V4, Layer
 from workbench.core.working_plan import WorkingPlan
 
 
@@ -30,6 +30,16 @@ def backends_as_built(run: WorkingPlan) -> None:
         places = {name: place for place, name in enumerate(names)}
         kept = [one for one in run.backends if run.stage_layers is None or one[0] in places]
         run.backends = tuple(sorted(kept, key=lambda one: places.get(one[0], -1)))
+
+
+def chooser_of_tokens(run: WorkingPlan) -> None:
+    """Name what reads the first layer without a window, where that chooses its tokens.
+
+    The reasons that vLLM may have against the backend are those of the layers with windows.
+    """
+    first = next((one for one in cache_layers(run) if one.kind == FULL and one.cache is None), None)
+    if first is not None and run.model.attention is not None:
+        run.backend = chooser(run, first.number, run.model.attention) or run.backend
 
 
 def built_backends(run: WorkingPlan, part: range | None = None) -> dict[tuple[str, str], None]:

@@ -23,6 +23,8 @@ WITH_BACKENDS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 """Architectures whose caches few backends read -> vLLM's text, and those (0.33); one that vLLM sets
 itself is another."""
+PLAIN_PROJECTIONS = {"STEP5_DSA": "Step5 DSA layers fuse qkv with the sparse indexer into one"}
+"""What chooses tokens, and is built with a projection that cannot be quantized -> vLLM's text."""
 COUNTS_EXPERTS = frozenset(
     {
         *("alice_ai", "cohere2_moe", "ernie45_moe", "ernie45_vl_moe", "exaone_moe", "hunyuan_v1"),
@@ -87,6 +89,14 @@ def whole_class(run: WorkingPlan) -> None:
         )
     text, backends = WITH_BACKENDS.get(name, ("", ()))
     attention = run.model.attention
+    side = () if attention is None else attention.side_backends
+    plain = next((PLAIN_PROJECTIONS[one] for one in side if one in PLAIN_PROJECTIONS), None)
+    if plain and is_online(run.model):
+        run.problem(
+            "projection_quantized",
+            operands={"quantization": run.settings.quantization, "architecture": name},
+            vllm_text=plain,
+        )
     if backends and attention is not None and sets_backend(attention):
         imposed = run.rules.imposed_backend(LayerQuery.of(run))
         backends = tuple(dict.fromkeys(filter(None, (imposed, *backends))))

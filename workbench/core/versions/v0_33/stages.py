@@ -5,6 +5,7 @@ from workbench.core.stages import (
     attention_bytes,
     batch_sizes,
     block_size,
+    built_backends,
     cache_mode,
     context_parallel,
     engines,
@@ -87,4 +88,5 @@ STAGES = (
     layer_checks.mamba_block_advice,
     *FIT_MEMORY,
     grouping.cache_managers,
+    built_backends.chooser_of_tokens,
 )
