@@ -17,6 +17,7 @@ from workbench.notebooks import check_notebook_source, run_notebook
 
 ORDER, LAYOUTS, TABLES, COUNTS, FLEX, LOG, KERNELS, BACKEND, FAULT = (p.name for p in LESSONS)
 NUMBERS = range(1, len(LESSONS) + 1)
+REPAIR = "next(case.repairs)"
 LATER = "from __future__ import annotations"
 NEMOTRON = "nemotron-3-nano-30b-a3b"
 
@@ -196,6 +197,21 @@ def test_every_lab_has_a_notebook_and_a_line_in_the_index():
     for title, name, path in named:
         notebook = (NOTEBOOKS / path).read_text(encoding="utf-8")
         assert f"wb.lab.{name}(" in notebook or f"*{title}*" in notebook, title
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize("scenario", ["None", "wb.explain_log(case.log).scenario"])
+def test_a_repaired_start_is_drawn_whatever_the_answer_on_its_scenario_is(scenario, tmp_path):
+    text = (NOTEBOOKS / "lessons" / FAULT).read_text(encoding="utf-8")
+    answers = {"log_scenario: wb.Scenario | None": scenario, "log_change: dict | None": REPAIR}
+    for stub, answer in answers.items():
+        assert f"{stub} = None" in text
+        text = text.replace(f"{stub} = None", f"{stub} = {answer}")
+    filled = tmp_path / FAULT
+    filled.write_text(text, encoding="utf-8")
+    result = run_notebook(filled, {"smoke": True}, output_dir=tmp_path / "out")
+    assert result.problems == ()
+    assert result.results["starts"] is True
 
 
 @pytest.mark.notebook

@@ -4,11 +4,16 @@ The other runs, with known answers, stand in notebooks/matrix.toml and test_page
 numbers are vLLM's (reported logs and its own code), not the workbench's.
 """
 
+import ast
+import builtins
+import json
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.notebooks.sessions import SESSION
+from workbench import adding
 from workbench.notebooks import check_notebook_source, run_notebook
 from workbench.notebooks.golden import orphans, read_goldens
 from workbench.notebooks.matrix import read_matrix
@@ -20,6 +25,35 @@ NEMOTRON = "nemotron-3-nano-30b-a3b"
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_house_rules(path):
     assert check_notebook_source(path) == ()
+
+
+def calls_in_prose(cells: list[dict]) -> list[ast.Call]:
+    """Return the calls that the text of a notebook shows as code of Python."""
+    prose = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    found = []
+    for code in re.findall(r"`([^`\n]+)`", prose):
+        try:
+            found.append(ast.parse(code, mode="eval").body)
+        except SyntaxError:
+            continue  # a flag, a path, a command
+    return [call for one in found for call in ast.walk(one) if isinstance(call, ast.Call)]
+
+
+def root_of(call: ast.Call) -> str:
+    """Return the name with which a call begins."""
+    found = call.func
+    while isinstance(found, ast.Attribute):
+        found = found.value
+    return found.id if isinstance(found, ast.Name) else ""
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.rglob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_call_that_the_text_suggests_has_a_name_that_a_cell_defines(path):
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    code = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
+    used = {one.id for one in ast.walk(ast.parse(code)) if isinstance(one, ast.Name)}
+    given = {"", *used, *dir(builtins), *dir(adding)}
+    assert {root_of(call) for call in calls_in_prose(cells)} - given == set()
 
 
 def test_every_case_of_the_matrix_has_a_golden_for_its_parameters_and_no_golden_is_left_over():
