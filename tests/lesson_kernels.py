@@ -315,7 +315,7 @@ def trust_every_position(
     p_starts, p_positions, p_counts, p_rows, p_slots, row_stride,
     KERNEL_BLOCK: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """p_rows[1, 1], past the end of row 1: it has 1 entries; draft tokens; program: 1"""
+    """p_rows[1, 1], past the end of row 1: it has 1 entry; draft tokens; program: 1"""
     i = tl.program_id(0)
     end = tl.load(p_starts + i + 1)
     for first in range(tl.load(p_starts + i), end, BLOCK):

@@ -128,6 +128,16 @@ WRONG = {
     "without end": ("expand_blocks", lambda b, r: itertools.count(), "a list of"),
     "guess from the shape": ("block_dimension", lambda shape: int(shape(2)[0] == 2), "given"),
     "twice the same": ("misplaced_halves", lambda n: HALVES(n) * 2, "list"),
+    "other entries": (
+        "misplaced_halves",
+        lambda n: {f"{half}{block}" for half, block in HALVES(n)},
+        "' is not expected",
+    ),
+    "not rounded": (
+        "printed_tokens",
+        lambda blocks, request, length: blocks / request * length,
+        "616137.69",
+    ),
     "used up": (
         "counts_and_ids",
         lambda rows: ([len(row) for row in rows], [b for row in rows for b in row]),

@@ -203,7 +203,15 @@ def test_a_log_is_escaped_and_numbered():
     html = MEMORY._repr_html_()
     assert "&#x27;" in html
     assert "  1 (APIServer" in html
-    assert html.count("text-indent") == len(MEMORY.log.splitlines())
+    count = len(MEMORY.log.splitlines())
+    assert html.count("text-indent") == count
+    assert html.count("pre-wrap; overflow") == count, "no empty lines between them"
+
+
+def test_a_command_in_a_verdict_keeps_its_lines():
+    verdict = wb.check(next(MEMORY.repairs), "log_change", case=MEMORY)._repr_html_()
+    assert '<td style="white-space: pre-wrap">vllm serve ' in verdict
+    assert " \\\n" in verdict
 
 
 def test_the_outcome_of_a_scenario_is_a_value():

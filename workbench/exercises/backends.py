@@ -104,7 +104,7 @@ def _judge_blocks(answer: Any, _case: Any) -> Grade:
         if not same(got, right):
             rows = (("model", model), ("got", described(got)), ("why", _reason(model, got, right)))
             return Grade(False, "A block size differs.", rows)
-    return Grade(True, f"Right: {', '.join(f'{one:,}' for one in wanted)} tokens.")
+    return Grade(True, f"Right: blocks of {described(plain(wanted))} tokens.")
 
 
 def _reason(model: str, got: Any, right: int) -> str:

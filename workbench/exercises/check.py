@@ -17,6 +17,8 @@ __all__ = ["CheckResult", "check", "progress", "reset_progress"]
 SIGNS = {None: "…", True: "✓", False: "✗"}
 ROW = '<tr style="background: transparent">'
 """JupyterLab stripes tables, which looks wrong in a coloured box."""
+CELL = '<td style="white-space: pre-wrap">'
+"""A command has several lines, and can be copied as it is."""
 _wrong: Counter[str] = Counter()
 """Exercise -> wrong answers in this session; each one opens the next hint."""
 
@@ -42,7 +44,7 @@ class CheckResult:
 
         kind = "wb-good" if self.ok else "wb-problem"
         rows = "".join(
-            f"{ROW}<th>{escape(label)}</th><td>{escape(text)}</td></tr>"
+            f"{ROW}<th>{escape(label)}</th>{CELL}{escape(text)}</td></tr>"
             for label, text in self.rows
         )
         table = f'<table class="wb-table">{rows}</table>' if rows else ""

@@ -76,27 +76,31 @@ def described(value: Any) -> str:
         text += ", ...]" if len(value) > 40 else "]"
     elif isinstance(value, frozenset):
         text = "{" + ", ".join(sorted(described(entry) for entry in value)) + "}"
-    elif value is None or isinstance(value, bool | int | str):  # no comma inside a number
-        text = repr(value)
-    elif isinstance(value, float) and not value.is_integer():
-        text = f"{value:,.6g}" if math.isfinite(value) else str(value)
+    elif value is None or isinstance(value, bool | int | float | str):
+        text = repr(value)  # no comma inside a number
     else:
         text = show(value)
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]} ..."
 
 
+def entries(count: int) -> str:
+    """Return how many entries there are, in words."""
+    return f"{count} {'entry' if count == 1 else 'entries'}"
+
+
 def kind_of(value: Any) -> str:
     """Return what a value is, in a few words."""
     if isinstance(value, tuple):
-        many = "entry" if len(value) == 1 else "entries"
-        return f"a list of {len(value)} {many}" if value else "an empty list"
+        return f"a list of {entries(len(value))}" if value else "an empty list"
     return next(
         (words for kind, words in KINDS if isinstance(value, kind)), f"a {type(value).__name__}"
     )
 
 
-def difference(found: Any, wanted: Any) -> str:
+def difference(found: Any, wanted: Any, *, unordered: bool = False) -> str:
     """Return how a wrong answer differs, without its kind if both are numbers or equally long."""
+    if unordered and isinstance(found, frozenset):
+        found = tuple(found)
     if isinstance(found, bool) != isinstance(wanted, bool) or isinstance(wanted, str):
         return _other_kind(found, wanted)
     if isinstance(found, int | float) and isinstance(wanted, int | float):
@@ -104,10 +108,18 @@ def difference(found: Any, wanted: Any) -> str:
             return ""
         return "too small" if found < wanted else "too large"
     if isinstance(found, tuple) and isinstance(wanted, tuple) and len(found) == len(wanted):
+        if unordered:
+            return _stray(found, wanted)
         pairs = enumerate(zip(found, wanted, strict=True))
         at = next((i for i, (one, other) in pairs if not same(one, other)), None)
         return "" if at is None else f"the first difference is entry {at}, counted from 0"
     return _other_kind(found, wanted)
+
+
+def _stray(found: tuple[Any, ...], wanted: tuple[Any, ...]) -> str:
+    """Return an entry that is not expected in any place; none if only their numbers differ."""
+    stray = (one for one in found if not any(same(one, other) for other in wanted))
+    return next((f"{described(one)} is not expected" for one in stray), "")
 
 
 def _other_kind(found: Any, wanted: Any) -> str:

@@ -89,7 +89,7 @@ def _function(exercise: Exercise, answer: Callable[..., Any]) -> Grade:
             if number == 0:
                 return _not_answered(exercise)
             found = "None: is a return missing?"
-        differs = difference(found, wanted)
+        differs = difference(found, wanted, unordered=exercise.unordered)
         came = ("got", described(found) + (f" ({differs})" if differs else ""))
         summary = f"Right on {number} of {len(hidden)} hidden inputs; the next one differs."
         if number == 0:

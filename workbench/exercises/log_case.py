@@ -26,7 +26,7 @@ MODELS = (
 )
 FIXED = ("model", "rules", "platform", "device", "compute_capability")
 """Fields that a repair must not change: the model, the machine and the release."""
-HANGING = "padding-left: 4ch; text-indent: -4ch"
+HANGING = "padding-left: 4ch; text-indent: -4ch; white-space: pre-wrap; overflow-wrap: anywhere"
 """A long line goes on below its own text, not below its number."""
 LETTERS = "ABCD"
 MOST_TRIES = 200
@@ -118,7 +118,7 @@ class LogCase:
 
     def _repr_html_(self) -> str:
         lines = (tag("div", line, style=HANGING) for line in repr(self).splitlines())
-        return document(tag("pre", *lines, style="white-space: pre-wrap; overflow-wrap: anywhere"))
+        return document(tag("pre", *lines, style="white-space: normal"))
 
 
 def outcome(scenario: Scenario) -> Plan | WorkbenchError:

@@ -7,8 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from workbench.exercises.compare import entries
 from workbench.exercises.kernels.case import GARBAGE, UNWRITTEN, Array, KernelCase
 from workbench.kernels.mode import triton_mode
+from workbench.views.units import counted
 
 FENCE = 4096
 """Entries before and after every array, so that a small slip meets garbage and no foreign data."""
@@ -84,12 +86,13 @@ class CaseMemory:
             return Entry(name, row, at, "before its first entry")
         if array.stride is None:
             length = len(array.rows[0])
-            place = f"past its end: it has {length} entries"
+            place = f"past its end: it has {entries(length)}"
             return Entry(name, 0, at, place if at >= length else "")
         if row >= len(array.rows):
-            return Entry(name, row, column, f"past its end: it has {len(array.rows)} rows")
+            place = f"past its end: it has {counted(len(array.rows), 'row')}"
+            return Entry(name, row, column, place)
         length = len(array.rows[row])
-        place = f"past the end of row {row}: it has {length} entries"
+        place = f"past the end of row {row}: it has {entries(length)}"
         return Entry(name, row, column, place if column >= length else "")
 
 
