@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import plotly.graph_objects as go
+import plotly.io
 import pytest
 
 import workbench as wb
@@ -72,6 +73,13 @@ def test_every_figure_is_a_picture_with_words_and_without_anything_else(every):
         assert not re.search(r"<script|https?://(?!www\.w3\.org/2000/svg)| on\w+=", svg), name
         assert not re.search(r"[\s\"HVLM]-?(nan|inf)\b", re.sub(r">[^<]*<", "", svg)), name
         assert len(svg) < 130_000, name
+
+
+def test_no_button_of_a_figure_in_a_cell_leads_elsewhere(every, monkeypatch):
+    monkeypatch.setattr(plotly.io.renderers, "default", "plotly_mimetype")
+    shown = every["page"]._repr_mimebundle_()["application/vnd.plotly.v1+json"]
+    assert shown["config"]["displaylogo"] is False
+    assert "sendChartToCloud" in shown["layout"]["modebar"]["remove"]
 
 
 def test_every_text_is_inside_the_picture(every):

@@ -15,11 +15,11 @@ from plotly.offline import get_plotlyjs, get_plotlyjs_version
 from traitlets import Bool, Bytes, Dict, Instance, Int, Unicode
 
 from workbench.ui.pieces import display, mark_stale
+from workbench.views.frame import CONFIG
 from workbench.views.static.show import static_bundle
 
 Reading = tuple[float, float]
 """What the x axis and the y axis read at one place."""
-CONFIG = {"displaylogo": False}
 ZOOMABLE = {**CONFIG, "doubleClick": False}
 """For figures that are drawn again when zoomed: plotly's own reset leads back to the first one."""
 

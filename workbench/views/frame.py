@@ -33,6 +33,12 @@ Look = tuple[str, str]
 Axis = Mapping[str, Any]
 
 
+CONFIG: Final = {"displaylogo": False}
+"""No button leads to another site."""
+PLAIN_BUTTONS: Final = {**CONFIG, "modeBarButtonsToRemove": ["select2d", "lasso2d"]}
+"""Selecting points does nothing in a cell."""
+
+
 class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
     """A figure of plotly that is a picture, too: where no script runs, it is an SVG with words."""
 
@@ -40,7 +46,8 @@ class Figure(go.Figure):  # type: ignore[misc]  # plotly has no types
         from workbench.views.static.show import static_bundle
 
         # What plotly shows in a program of its own, such as Colab, has precedence.
-        return {**static_bundle(self), **super()._repr_mimebundle_(*args, **kwargs)}
+        shown = super()._repr_mimebundle_(*args, **{"config": PLAIN_BUTTONS, **kwargs})
+        return {**static_bundle(self), **shown}
 
     def _ipython_display_(self) -> None:
         """Show both; in a terminal, where plotly opens a browser, leave it to plotly."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 PROMPT_TOKENS = 4096
-CONFIG = {"displaylogo": False, "responsive": True}
 PAGE_STYLE = """
 body { max-width: 1180px; margin: 24px auto 80px; padding: 0 20px; background: #fff; color: #222;
   font: 14px/1.5 system-ui, sans-serif; }
@@ -130,7 +129,10 @@ def _figures(plan: Plan, cache: CachePlan) -> dict[str, list[Html]]:
 
 
 def _figure_html(figure: go.Figure) -> Html:
-    return Html(figure.to_html(full_html=False, include_plotlyjs=False, config=CONFIG))
+    from workbench.views.frame import CONFIG
+
+    config = {**CONFIG, "responsive": True}
+    return Html(figure.to_html(full_html=False, include_plotlyjs=False, config=config))
 
 
 def _waste(plan: Plan, cache: CachePlan) -> Iterable[Html]:
