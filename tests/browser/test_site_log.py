@@ -41,7 +41,7 @@ def test_a_log_is_explained_and_shared_without_its_text(page, site):
     shown = explain(page, LOG)
     expect(shown).to_contain_text(headline(report))
     expect(shown).to_contain_text(report["lines"][0]["means"])
-    expect(shown).to_contain_text("Max batched tokens 2,096 (block size 2096)")
+    expect(shown).to_contain_text("Max batched tokens 2,096 (block size 2,096)")
     link = page.locator("#copy").get_attribute("value")
     scenario = page.locator("#scenario").get_attribute("href")
     assert scenario == "./" + link_of(Scenario.from_dict(report["scenario"]))

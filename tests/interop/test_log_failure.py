@@ -251,7 +251,7 @@ def test_a_reproduced_error_has_tried_remedies():
     assert report.failure.problem not in errors_of({**report.scenario, **first.changes})
     assert report.to_dict()["failure"]["remedies"][0] == first.to_dict()
     assert f"tested remedy: {first}" in log_text(report.to_dict())
-    assert "Max batched tokens 2,096 (block size 2096)" in log_html(report.to_dict())
+    assert "Max batched tokens 2,096 (block size 2,096)" in log_html(report.to_dict())
 
 
 def test_a_reproduced_refusal_has_tried_remedies():

@@ -58,7 +58,7 @@ def test_keys_first_without_the_rewrite(blocks, misplaced, written, ratio):
     views = hybrid(layouts.ROCM_ATTN, blocks, ratio, kernel, rule=NEVER)
     found = check_ownership(views).attention
     assert (found.misplaced_elements, found.written_elements) == (misplaced, written)
-    assert str(found) == f"{misplaced} of {written} elements misplaced"
+    assert str(found) == f"{misplaced:,} of {written:,} elements misplaced"
     assert found.misplaced_bytes == views.misplaced_attention_bytes == 2 * misplaced
     assert found.ok is (blocks == 1)
 

@@ -172,8 +172,9 @@ def test_the_state_end_names_the_tokens_that_the_rule_needs():
     plan = plan_of(model="nemotron-3-nano-30b-a3b")
     line = page_traces(plan)[STATE_END]
     assert set(line.x) == {plan.mamba_page_size_bytes}
-    needed = plan.mamba_page_size_bytes / plan.attention_bytes_per_token
-    assert f"{needed:,.2f} tokens" in line.name
+    assert line.name == "state = 2,084 tokens' worth of KV"
+    part = page_traces(plan_of(model="bamba-9b", tensor_parallel=2))[STATE_END]
+    assert part.name == "state = 524.75 tokens' worth of KV"
 
 
 @pytest.mark.parametrize("theme", THEMES)

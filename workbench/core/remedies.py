@@ -56,7 +56,7 @@ def fields_text(changes: Mapping[str, Any]) -> str:
 
 def outcome_text(changes: str, block_size: int) -> str:
     """Return what changes, in these words, lead to."""
-    return f"{changes} (block size {block_size})"
+    return f"{changes} (block size {block_size:,})"
 
 
 _TRIED: deque[tuple[Plan, dict[str, Plan | WorkbenchError]]] = deque(maxlen=8)

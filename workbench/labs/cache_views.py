@@ -63,7 +63,7 @@ class Ownership:
         return not self.misplaced_bytes and not self.overwritten_bytes
 
     def __str__(self) -> str:
-        return f"{self.misplaced_elements} of {self.written_elements} elements misplaced"
+        return f"{self.misplaced_elements:,} of {self.written_elements:,} elements misplaced"
 
 
 @dataclass(frozen=True)

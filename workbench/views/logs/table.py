@@ -184,13 +184,15 @@ def _columns(line: Mapping[str, Any]) -> dict[str, Html]:
         "line": stacked(str(line["line"]), *times),
         "the log": code(line["text"]),
         "verdict": tag("span", verdict, data_verdict=line["verdict"]),
-        "why": stacked(line["means"], *_why(line["why"]), *_explained_by(line["candidates"])),
+        "why": stacked(*_why(line), *_explained_by(line["candidates"])),
         "what to change": _list(line["advice"]),
     }
 
 
-def _why(reasons: list[str]) -> Iterable[Any]:
-    """Yield the sentence, and the steps of the trace to unfold."""
+def _why(line: Mapping[str, Any]) -> Iterable[Any]:
+    """Yield the meaning, the sentence, and the steps of the trace to unfold."""
+    yield prose(line["means"])
+    reasons: list[str] = line["why"]
     if len(reasons) == 1:
         yield reasons[0]
     elif reasons:

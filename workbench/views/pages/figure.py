@@ -164,7 +164,8 @@ def _state_end(plan: Plan) -> go.Scatter:
     rows = (MAMBA_ROW - HALF_BAR, ATTENTION_ROW + HALF_BAR)
     needed = ""
     if own and plan.attention_bytes_per_token:
-        needed = f" = {own / plan.attention_bytes_per_token:,.2f} tokens' worth of KV"
+        tokens = f"{own / plan.attention_bytes_per_token:,.2f}".removesuffix(".00")
+        needed = f" = {tokens} tokens' worth of KV"
     return go.Scatter(
         name=f"state{needed}",
         x=[own] * len(rows) if own else [],
