@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from tests.models.configs import llama
 from tests.models.test_weights import model_of, recorded
+from workbench.core.capacity.draft_weights import copies_of
 from workbench.core.errors import Refused
 from workbench.core.online import as_loaded
-from workbench.core.ranks import Split
+from workbench.core.ranks import Split, split_of
 from workbench.core.resolve import resolve
 from workbench.core.versions import RULE_SETS
 from workbench.models import catalog_config, catalog_names, load_model
@@ -22,6 +23,8 @@ from workbench.models.read import read_model
 from workbench.scenario import Scenario
 
 RECORDED = recorded("online_weights")
+HOPPER, BLACKWELL, AMPERE = ("H100",), ("B200",), ("A100-80GB", "L40S")
+OTHERS = (*AMPERE, "RTX 5090")
 NO_METHOD = llama(quantization_config={"quantization": {"quant_algo": "FP8"}})
 """A file whose quantization_config does not name a method."""
 DESCRIBED = [
@@ -134,11 +137,51 @@ def test_the_word_of_the_checkpoint_changes_nothing():
     assert plan.model.weights == model.weights
 
 
-def test_the_word_of_another_models_experts_says_that_they_are_not_described():
-    """vLLM makes 46.8 GB of DeepSeek-V3 on 8 ranks with it, and 85.2 without."""
-    name = "Qwen/Qwen3-30B-A3B-FP8"
-    plan = resolve(load_model(name), Scenario(model=name, quantization="deepseek_v4_fp8"))
-    assert "deepseek_v4_fp8" in plan.model.weights.unknown
+@pytest.mark.parametrize("rules", RULE_SETS)
+def test_the_word_of_another_models_experts_stores_them_in_four_bits(rules):
+    scenario = Scenario(
+        model="Qwen/Qwen3-30B-A3B-FP8", quantization="deepseek_v4_fp8", rules=rules, device="H100"
+    )
+    plan = resolve(load_model(scenario.model), scenario)
+    # of the installed releases, with scales of the cache that are deleted after loading
+    assert plan.model.weights.size(split_of(plan), "bfloat16", copies_of(plan)) == 17588243584
+
+
+SHARES = {
+    ("0.23", "mxfp4"): {(2304, 896): OTHERS, (2176, 896): HOPPER, (2304, 1024): BLACKWELL},
+    ("0.23", "deepseek_v4_fp8"): {(2304, 896): (*OTHERS, *HOPPER), (2304, 1024): BLACKWELL},
+    ("0.33", "mxfp4"): {(2304, 896): (*OTHERS, *BLACKWELL), (2176, 896): HOPPER},
+    ("0.33", "gpt_oss_mxfp4"): {(2304, 896): (*OTHERS, *BLACKWELL), (2176, 896): HOPPER},
+    ("0.33", "deepseek_v4_fp8"): {
+        (2304, 896): (*AMPERE, *BLACKWELL),
+        (2112, 832): HOPPER,
+        (2176, 896): ("RTX 5090",),
+    },
+}
+"""Release and word -> hidden and inner size of experts of 2,112 and 800 -> devices, as recorded."""
+
+
+@pytest.mark.parametrize(("rules", "word"), SHARES)
+def test_experts_in_four_bits_are_rounded_up_as_their_kernel_needs(rules, word):
+    config = {**catalog_config("qwen3-30b-a3b"), "hidden_size": 2112, "moe_intermediate_size": 800}
+    found = {}
+    for device in (device for devices in SHARES[rules, word].values() for device in devices):
+        scenario = Scenario(model=config, quantization=word, rules=rules, device=device)
+        plan = resolve(read_model(config, "x"), scenario)
+        last = next(one for one in plan.model.weights.expert_parts if one.name == "mlp.experts.w2")
+        (hidden,), inner = last.share(split_of(plan))
+        found.setdefault((hidden, inner), set()).add(device)
+    assert found == {sizes: set(devices) for sizes, devices in SHARES[rules, word].items()}
+
+
+def test_routers_have_32_bits_where_the_device_has_no_kernel_for_them():
+    name = "nemotron-3-nano-30b-a3b"
+    plans = [
+        resolve(load_model(name), Scenario(model=name, device=device))
+        for device in ("H100", "A100-80GB")
+    ]
+    sizes = [one.model.weights.size(split_of(one), "bfloat16", copies_of(one)) for one in plans]
+    assert sizes[1] - sizes[0] == 23 * 128 * 2688 * 2
 
 
 ROCM = ("MI300X", "MI355X", "MI250X", "RX 7900 XTX", "Radeon AI PRO R9700")

@@ -22,16 +22,22 @@ MX_BLOCK = 32
 """Inputs that share a scale in MXFP8 and MXFP4."""
 FP8_TENSOR = Format(8, fixed_bytes=4)
 """One scale for a whole layer, its merged outputs together."""
+FP8 = Format(8, scalars=1)
+"""One for each of them, as in a checkpoint."""
 FP8_BLOCK = Format(8, block=(128, 128), scale_bytes=4)
 PER_CHANNEL = Format(8, block=(1, 0), scale_bytes=4)
 MXFP8 = Format(8, block=(1, MX_BLOCK), scale_bytes=1)
 MXFP4 = Format(4, block=(1, MX_BLOCK), scale_bytes=1)
 NVFP4 = Format(4, block=(1, 16), scale_bytes=1, fixed_bytes=4)
+MXFP4_MULTIPLE = 64
+"""To which experts in MXFP4 are rounded up where their kernel asks for no more."""
 
 
 HUMMING = "humming"
 DEEPSEEK_V4_FP8 = "deepseek_v4_fp8"
 """The word that stores the experts of another checkpoint in FP8 otherwise."""
+OF_GPT_OSS = frozenset({"mxfp4", "gpt_oss_mxfp4"})
+"""Methods, or words, of gpt-oss."""
 OVERRULING = frozenset(
     {"modelopt", "modelopt_fp4", "modelopt_mxfp8", "modelopt_mixed", "auto-round", "inc"}
 )
@@ -82,6 +88,8 @@ class OnlineMethod(NamedTuple):
     """In the order in which vLLM tests them."""
     composes: bool = False
     """It also quantizes what a checkpoint that overrules the word leaves plain."""
+    restores: bool = False
+    """Experts of a checkpoint in fp8 are stored so, too, and scales of its blocks in one byte."""
     is_described: bool = True
     """Whether the bytes are known; False where vLLM starts with it and nothing says how."""
 
@@ -117,8 +125,10 @@ def as_loaded(model: Model, word: str | None, methods: Mapping[str, OnlineMethod
     if word is None or method is None:
         return model
     is_kept = not method.composes if overrules(model) else word != DEEPSEEK_V4_FP8
-    if model.quantization is not None and is_kept:
-        return model
+    if model.quantization is not None:
+        if is_kept:
+            return model
+        method = method if method.composes else method._replace(linear=None)
     # Models are equal whatever their weights are.
     return _quantized(model, model.unread_weights, word, method)
 
@@ -157,9 +167,13 @@ def _stored(plain: UnreadWeights, word: str, method: OnlineMethod, part: str) ->
 
 def _in_format(part: Part, method: OnlineMethod) -> Part:
     stored = method.experts if part.experts > 1 else method.linear
-    if stored is None or part.stored or not (part.is_linear or part.is_kept_plain):
+    known = None if method.restores and part.experts > 1 else part.stored
+    if method.restores and known is not None and known.is_square:
+        return part._replace(stored=known._replace(scale_bytes=1))
+    if stored is None or known or not (part.is_linear or part.is_kept_plain):
         return part
     # OnlineMoEMethodBase.create_weights makes two outputs of every expert, 0.23
     is_single = part.experts > 1 and part.shard == COLUMN and len(part.outputs) == 1
     outputs = 2 * part.outputs if method.gates_experts and is_single else part.outputs
-    return part._replace(stored=stored, outputs=outputs)
+    multiple = MXFP4_MULTIPLE if part.experts > 1 and stored == MXFP4 else part.multiple
+    return part._replace(stored=stored, outputs=outputs, multiple=multiple)

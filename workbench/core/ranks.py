@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from workbench.core.platforms import gfx_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from workbench.core.formats import Format
     from workbench.core.model import Model
     from workbench.core.plan import Plan
@@ -70,15 +72,20 @@ class Padding(NamedTuple):
     """How the architectures of its AMD devices begin."""
     is_invariant: bool = True
     """The kernel runs with batch invariance, too."""
+    tried: Callable[[Model], bool] | None = None
+    """For which models vLLM tries it; None for all."""
+    takes_bias: bool = True
+    """It also runs experts with biases, as those of gpt-oss, whose activation is another."""
 
-    def is_used(self, plan: Plan) -> bool:
-        """Return whether a device has such a kernel first."""
+    def is_used(self, plan: Plan, model: Model) -> bool:
+        """Return whether a device has such a kernel first for the experts of a model."""
         major = (plan.capability or (0, 0))[0]
         return (
             plan.platform.name == self.platform
             and (major in self.majors or not self.majors)
             and gfx_of(plan.settings).startswith(self.gfx)
             and (self.is_invariant or not plan.settings.batch_invariant)
+            and (self.tried is None or self.tried(model))
         )
 
 
@@ -107,8 +114,11 @@ class Split(NamedTuple):
         return self.ranks * self.engines
 
 
-def split_of(plan: Plan, **changes: Any) -> Split:
-    """Return among how many ranks the layers of a plan's model are divided; with other settings."""
+def split_of(plan: Plan, loaded: Model | None = None, **changes: Any) -> Split:
+    """Return among how many ranks the layers of a plan's model are divided; with other settings.
+
+    loaded: the model whose experts are meant, where it is another one.
+    """
 
     def of(name: str) -> Any:
         return changes.get(name, getattr(plan.settings, name))
@@ -123,7 +133,8 @@ def split_of(plan: Plan, **changes: Any) -> Split:
     if keeps and ranks > 1 and engines > 1:
         staged = of("pipeline_parallel") > 1
         repeated = plan.rules.repeated_layers - ({ONE_STAGE} if staged else set())
-    paddings = tuple(one for one in plan.rules.expert_paddings if one.is_used(plan))
+    known, loaded = plan.rules.expert_paddings, loaded or plan.model
+    paddings = tuple(one for one in known if one.is_used(plan, loaded))
     repeated |= repeated_gates(plan.model, plan.platform.name)
     return Split(ranks, engines, keeps, repeated, paddings)
 

@@ -25,6 +25,8 @@ LENGTH, PER_DRAFT = "per token of the longest request", "per drafted token"
 """Kinds of parts of which there are as many: rows of a table, heads of a drafter."""
 FOR_HEADS = "for heads that draft"
 """Kind of an embedding that a pipeline stage has for them alone."""
+NARROW, WIDE = "router in the model's dtype", "router in 32 bits"
+"""Kinds of a router that has 32 bits where the device has no kernel for it."""
 STEP = "per token of a step"
 """The same: rows of a buffer."""
 MTP_PART, DSPARK_PART = "mtp", "dspark"
@@ -120,7 +122,8 @@ class Part(NamedTuple):
     def _multiples(self, split: Split) -> tuple[int, int]:
         """Return what the divided size and the other one are rounded up to."""
         for padding in split.paddings if self.experts > 1 else ():
-            if padding.format == self.stored and (self.stored or self.runs_padded):
+            is_run = padding.takes_bias or not self.bias
+            if is_run and padding.format == self.stored and (self.stored or self.runs_padded):
                 return max(self.multiple, padding.inner), padding.hidden
         return self.multiple, 1
 
@@ -212,9 +215,10 @@ class Weights(NamedTuple):
             held = {FIRST: first, EVERY: True, TOWER: first or towers > 1}
             yield part, sum(held.get(place, place in layers) for place in places)
 
-    def undivided(self, split: Split) -> Part | None:
-        """Return the first part that so many ranks cannot divide, else None."""
-        return next((part for part, _ in self.parts if not part.fits(split)), None)
+    def undivided(self, split: Split, copies: Copies) -> Part | None:
+        """Return the first part of a version that so many ranks cannot divide, else None."""
+        built = (part for part, _ in self.parts if copies.get(part.kind, 1))
+        return next((part for part in built if not part.fits(split)), None)
 
 
 class UnreadWeights:
@@ -251,8 +255,8 @@ def _size(
 ) -> int | None:
     if weights.unknown:
         return ceil(weights.checkpoint_bytes / split.ranks) or None
-    if weights.undivided(split) is not None:
-        return None
     copies = dict(listed)
+    if weights.undivided(split, copies) is not None:
+        return None
     counts = weights.counts(layers, copies.get(TOWERS, 1))
     return sum(count * copies.get(part.kind, 1) * part.size(split, dtype) for part, count in counts)

@@ -12,9 +12,11 @@ from workbench.core.weights import (
     FOR_HEADS,
     LENGTH,
     MTP_PART,
+    NARROW,
     PER_DRAFT,
     STEP,
     TABLE,
+    WIDE,
     Part,
     Weights,
 )
@@ -59,7 +61,15 @@ def copies_of(plan: Plan) -> dict[str, int]:
     found = {LENGTH: plan.max_model_len, STEP: plan.max_num_batched_tokens}
     if _is_embedding_near(plan):
         found[FOR_HEADS] = 1
+    if not _has_router_kernels(plan):
+        found |= {NARROW: 0, WIDE: 1}
     return {**plan.rules.weight_copies, **found}
+
+
+def _has_router_kernels(plan: Plan) -> bool:
+    """Return whether the device has kernels for routers (`GateLinear.__init__`, 0.23 and 0.33)."""
+    known = plan.capability is not None and (plan.capability == (9, 0) or plan.capability[0] == 10)
+    return plan.platform.name == "cuda" and known and not plan.settings.batch_invariant
 
 
 def _is_embedding_near(plan: Plan) -> bool:
@@ -104,9 +114,9 @@ def draft_bytes(plan: Plan) -> DraftBytes | None:
 
 def split_of_drafter(plan: Plan) -> Split:
     """Return among how many ranks the drafter is divided, which may be other ones."""
-    return split_of(
-        plan, tensor_parallel=plan.settings.draft_tensor_parallel or plan.settings.tensor_parallel
-    )
+    settings = plan.settings
+    ranks = settings.draft_tensor_parallel or settings.tensor_parallel
+    return split_of(plan, plan.model.drafter, tensor_parallel=ranks)
 
 
 def _stretched(plan: Plan, part: Part) -> Part:

@@ -212,7 +212,7 @@ def _unknown_weights(plan: Plan) -> Unestimated | None:
     for weights, split in (of_model, of_drafter):
         if weights is not None and weights.unknown and not weights.checkpoint_bytes:
             return Unestimated("weights_bytes", weights.unknown)
-        part = None if weights is None else weights.undivided(split)
+        part = None if weights is None else weights.undivided(split, copies_of(plan))
         if part is not None:
             reason = f"{part.ranks(split)} ranks cannot divide {part.name} evenly"
             return Unestimated("tensor_parallel", reason)

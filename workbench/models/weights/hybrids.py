@@ -4,7 +4,7 @@ from dataclasses import replace
 from math import ceil
 
 from workbench.core.ranks import SHARED_EXPERT
-from workbench.core.weights import Part
+from workbench.core.weights import NARROW, WIDE, Part
 from workbench.models.mtp import ATTENTION
 from workbench.models.weights.decoders import QWEN, Decoder, Moe
 from workbench.models.weights.parts import (
@@ -174,7 +174,8 @@ def _nemotron_experts(config: Config) -> list[Part]:
     shared *= config.size("n_shared_experts", default=0)
     width = small or config.hidden
     parts = [
-        whole(f"{name}.gate", count, inputs=config.hidden),
+        whole(f"{name}.gate", count, inputs=config.hidden, kind=NARROW),
+        whole(f"{name}.gate", count, inputs=config.hidden, kind=WIDE, dtype="float32"),
         whole(f"{name}.correction", count, dtype="float32"),
     ]
     if shared:

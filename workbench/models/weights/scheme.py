@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.core.formats import Format
-from workbench.core.online import MXFP4, MXFP8
+from workbench.core.online import MXFP4, MXFP4_MULTIPLE, MXFP8
 from workbench.models.fields import Fields
 from workbench.models.quantization import (
     modelopt_place,
@@ -148,7 +148,7 @@ def _mixed(config: Mapping[str, Any]) -> Scheme:
 
 def _mxfp4(_config: Mapping[str, Any]) -> Scheme:
     """Return MXFP4 of the routed experts; every other layer is plain."""
-    return Scheme(experts=MXFP4, multiple=64)
+    return Scheme(experts=MXFP4, multiple=MXFP4_MULTIPLE)
 
 
 def _integer(config: Mapping[str, Any]) -> Scheme:

@@ -21,7 +21,7 @@ from workbench.core.missing_kernels import (
     bytes_on_rocm,
     unpackable_on_rocm,
 )
-from workbench.core.online import MXFP4, Place
+from workbench.core.online import MXFP4, OF_GPT_OSS, Place
 from workbench.core.ranks import Padding
 from workbench.core.weights import ROW
 
@@ -50,9 +50,20 @@ def _fp4_alone(vllm_text: str, *, of_modelopt: bool) -> MissingKernel:
     return FP4_WITHOUT_INPUTS._replace(vllm_text=vllm_text, is_missing=is_missing)
 
 
+FP4_ON_HOPPER = Padding(inner=128, hidden=128, format=MXFP4, majors=(9,), takes_bias=False)
+"""FlashInfer's CUTLASS; Triton's kernels come first for the activation of gpt-oss."""
 PADDINGS = (
     # mxfp4_round_up_hidden_size_and_intermediate_size: Marlin, and FlashInfer's TRTLLM
     Padding(inner=128, hidden=256, format=MXFP4, majors=(7, 8, 11, 12)),
+    # select_mxfp4_moe_backend, and that of DeepSeek-V4
+    FP4_ON_HOPPER._replace(tried=lambda model: model.quantization in OF_GPT_OSS),
+    Padding(
+        inner=128,
+        hidden=256,
+        format=MXFP4,
+        majors=(9,),
+        tried=lambda model: model.quantization not in OF_GPT_OSS,
+    ),
     Padding(inner=256, hidden=256, format=MXFP4, majors=(10,)),
     Padding(inner=256, hidden=256, format=MXFP4, platform="rocm"),
 )

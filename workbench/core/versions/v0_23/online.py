@@ -6,6 +6,7 @@ Source: `_ONLINE_SHORTHANDS` of config/quantization.py, and `get_quant_config`.
 from workbench.core.online import (
     FP8_BLOCK,
     FP8_TENSOR,
+    MXFP4,
     MXFP8,
     PER_CHANNEL,
     UNDESCRIBED,
@@ -36,6 +37,7 @@ GPU_OF_INT8 = Need(
     met=lambda place: place.platform in {"cuda", "rocm"},
     of_experts=True,
 )
+FP4_EXPERTS = OnlineMethod(experts=MXFP4, gates_experts=True)
 ONLINE_METHODS = {
     # Fp8Config.get_quant_method gives attention layers scales as well
     "fp8": OnlineMethod(
@@ -63,9 +65,10 @@ ONLINE_METHODS = {
             needs=(GPU_OF_INT8,),
         ),
     ),
-    **dict.fromkeys(
-        ("bitsandbytes", "deepseek_v4_fp8", "gguf", "gpt_oss_mxfp4", "humming"), UNDESCRIBED
-    ),
-    "mxfp4": UNDESCRIBED._replace(needs=(NO_MXFP4,)),
+    # Mxfp4Config takes the experts for stored ones, and the other layers for plain
+    "gpt_oss_mxfp4": FP4_EXPERTS,
+    "mxfp4": FP4_EXPERTS._replace(needs=(NO_MXFP4,)),
+    "deepseek_v4_fp8": FP4_EXPERTS._replace(linear=FP8_TENSOR, scales_cache=True, restores=True),
+    **dict.fromkeys(("bitsandbytes", "gguf", "humming"), UNDESCRIBED),
 }
 """Word -> method."""

@@ -5,9 +5,11 @@ Source: the lists of `model_executor/kernels/linear/__init__.py` and what their 
 """
 
 from workbench.core import described, missing_kernels
-from workbench.core.online import MXFP4
+from workbench.core.model import Model
+from workbench.core.online import MXFP4, OF_GPT_OSS
 from workbench.core.ranks import Padding
 from workbench.core.stages.invariant_experts import WNA16, no_backend
+from workbench.core.versions.v0_23.kernels import FP4_ON_HOPPER
 from workbench.core.versions.v0_33.online import SCALED_FP8_ON_GFX
 
 
@@ -16,11 +18,27 @@ def _in_bytes(stored: missing_kernels.Stored) -> bool:
     return stored.method == described.GPTQ and found is not None and found.bits == 8
 
 
+def _as_gpt_oss(model: Model) -> bool:
+    """Return whether vLLM tries for experts what it tries for those of gpt-oss."""
+    # Mxfp4MoEMethod of other checkpoints has a list of its own (select_mxfp4_moe_backend)
+    own = model.online is not None or model.model_type == "gpt_oss"
+    return model.quantization in OF_GPT_OSS and own
+
+
 PADDINGS = (
     # unquantized_round_up_hidden_size_and_intermediate_size, FLASHINFER_TRTLLM
     Padding(inner=128, majors=(10,), is_invariant=False),
     # mxfp4_round_up_hidden_size_and_intermediate_size: Marlin, and FlashInfer's TRTLLM
+    Padding(
+        inner=128,
+        hidden=128,
+        format=MXFP4,
+        majors=(12,),
+        takes_bias=False,
+        tried=lambda model: not _as_gpt_oss(model),
+    ),
     Padding(inner=128, hidden=256, format=MXFP4, majors=(7, 8, 10, 12)),
+    FP4_ON_HOPPER._replace(tried=_as_gpt_oss),
     Padding(inner=256, hidden=256, format=MXFP4, platform="rocm"),
 )
 MISSING_KERNELS = (

@@ -5,6 +5,7 @@ Source: `_ONLINE_SHORTHANDS` of config/quantization.py, and `get_quant_config`.
 
 from workbench.core.missing_kernels import NO_SCALED_LINEAR
 from workbench.core.online import (
+    FP8,
     FP8_BLOCK,
     FP8_TENSOR,
     MXFP4,
@@ -60,6 +61,9 @@ ONLINE_METHODS = {
     "nvfp4_per_token": OnlineMethod(experts=NVFP4, composes=True, needs=(BLACKWELL,)),
     "int8_per_channel_weight_only": OnlineMethod(experts=PER_CHANNEL, composes=True),
     "experts_int8": OnlineMethod(experts=PER_CHANNEL),
-    **dict.fromkeys(("deepseek_v4_fp8", "gpt_oss_mxfp4", "humming"), UNDESCRIBED),
+    # both take the experts for stored ones, the first takes all layers for them
+    "deepseek_v4_fp8": OnlineMethod(linear=FP8, experts=MXFP4, scales_cache=True, restores=True),
+    "gpt_oss_mxfp4": OnlineMethod(experts=MXFP4),
+    "humming": UNDESCRIBED,
 }
 """Word -> method."""
