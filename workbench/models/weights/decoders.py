@@ -209,7 +209,6 @@ DECODERS: dict[str, Decoder] = {
         mlp_bias="use_bias",
         moe=ErnieMoe(shared=("moe_num_shared_experts",), correction=True, router_dtype="float32"),
     ),
-    "hunyuan_v1_dense": Decoder(out_bias="attention_bias", norm="?use_qk_norm"),
     "minimax_m2": Decoder(
         norm="cut",
         moe=Moe(

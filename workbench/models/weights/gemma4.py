@@ -1,5 +1,6 @@
 """Weights of Gemma 4 and 3n: heads of two sizes, shared caches, and inputs of every layer."""
 
+from workbench.core.formats import Format
 from workbench.core.model import Attention
 from workbench.core.weights import EARLIER, LATER, Part
 from workbench.models.weights.parts import (
@@ -13,6 +14,7 @@ from workbench.models.weights.parts import (
     vocabulary,
     whole,
 )
+from workbench.models.weights.scheme import read_scheme
 
 
 def _gemma4_heads(config: Config, number: int) -> Attention:
@@ -109,11 +111,18 @@ def gemma3n_layer(config: Config, number: int) -> list[Part]:
             for name, outputs, inputs in (*mixed, ("modality_router", streams, hidden))
         ),
         whole("altup.correct_output_scale", hidden, dtype="float32"),
-        whole("altup.router_input_scale", 1, kind=LATER),
+        whole("altup.router_input_scale", 1, kind=LATER, stored=_router_format(config, number)),
         column("laurel.linear_left", low, inputs=hidden),
         row("laurel.linear_right", low, hidden),
         *_own_inputs(config, config.size("hidden_size_per_layer_input", default=256)),
     ]
+
+
+def _router_format(config: Config, number: int) -> Format | None:
+    """Return the format of a number that is as wide as the weights of the router of streams."""
+    path = f"model.layers.{number}.altup.modality_router"
+    stored = read_scheme(config.fields).format_of(path, is_expert=False)
+    return stored and Format(stored.bits)
 
 
 def gemma3n_rest(config: Config) -> list[Part]:

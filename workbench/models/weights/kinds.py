@@ -1,6 +1,8 @@
-"""Which configurations a class that serves another one's builds: their layers are the same."""
+"""What differs by class and by release: who builds a configuration, and parts that change."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from workbench.core.weights import EARLIER, LATER, Part
 
 SAME_CLASS: Mapping[str, str] = {
     **dict.fromkeys(("glm4v_text", "glm_ocr_text"), "glm4"),
@@ -18,3 +20,14 @@ SAME_CLASS: Mapping[str, str] = {
 }
 """model_type, with a version where classes differ by it -> the one whose class in vLLM builds its
 layers, vocabularies and norms."""
+
+
+def by_release(earlier: Sequence[Part], later: Sequence[Part]) -> list[Part]:
+    """Return what the oldest release builds and what the newest does, by kinds of parts.
+
+    A part of both must be in each as often.
+    """
+    return [
+        *(one if one in later else one._replace(kind=EARLIER) for one in earlier),
+        *(one._replace(kind=LATER) for one in later if one not in earlier),
+    ]

@@ -6,6 +6,7 @@ from workbench.core.model import Attention
 from workbench.core.states import LinearAttention
 from workbench.core.weights import EARLIER, LATER, Part
 from workbench.models.weights.decoders import Decoder, Moe
+from workbench.models.weights.kinds import by_release
 from workbench.models.weights.parts import (
     Block,
     Config,
@@ -164,11 +165,7 @@ def _step(config: Config, number: int) -> list[Part]:
         count = other["num_attention_heads"]
         earlier = replace(heads, num_heads=count)
         later = replace(heads, num_heads=config.size("num_sliding_attention_heads", default=count))
-    old, new = (_step_attention(config, one) for one in (earlier, later))
-    mixer = [
-        *(one if one in new else one._replace(kind=EARLIER) for one in old),
-        *(one._replace(kind=LATER) for one in new if one not in old),
-    ]
+    mixer = by_release(*(_step_attention(config, one) for one in (earlier, later)))
     return [*mixer, *norms(config, 2), *_step_feed(config, number)]
 
 

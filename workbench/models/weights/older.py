@@ -10,6 +10,7 @@ from workbench.core.formats import Format
 from workbench.core.ranks import SHARED_EXPERT
 from workbench.core.weights import EARLIER, LATER, WHOLE, Part
 from workbench.models.weights.decoders import DECODERS, LLAMA, Decoder, Moe
+from workbench.models.weights.kinds import by_release
 from workbench.models.weights.listed_experts import ListedMoe
 from workbench.models.weights.parts import (
     Block,
@@ -40,6 +41,7 @@ HY = Moe(
     correction_kinds=((EARLIER, None), (LATER, "float32")),
     router_dtype="float32",
 )
+INNER = "intermediate_size"
 LENGTHS = ("max_position_embeddings", "n_positions")
 
 
@@ -48,7 +50,7 @@ class Classic:
     """A layer whose MLP has no gate, and whose norms have biases."""
 
     bias: str | bool = True
-    inner: str = "intermediate_size"
+    inner: str = INNER
     """Field; four times the hidden size without one, or where the file has none."""
     norms: int = 2
     mlp_bias: str | bool | None = None
@@ -67,6 +69,21 @@ class Classic:
             *mlp(config, "mlp", inner, gated=False, bias=config.flag(of_mlp)),
             *norms(config, self.norms, bias=True),
         ]
+
+
+def _phi(config: Config, number: int) -> list[Part]:
+    """Return a layer of Phi, whose class in 0.23 takes the size of its MLP from another field."""
+    return by_release(
+        *(Classic(inner=key, norms=1).layer(config, number) for key in ("n_inner", INNER))
+    )
+
+
+def _hunyuan(config: Config, number: int) -> list[Part]:
+    """Return a layer of Hunyuan, whose class of the Transformers library always has norms."""
+    norms = ("?use_qk_norm", "head")
+    return by_release(
+        *(Decoder(out_bias="attention_bias", norm=one).layer(config, number) for one in norms)
+    )
 
 
 def _falcon(config: Config, number: int) -> list[Part]:
@@ -218,13 +235,14 @@ DESCRIBED: dict[str, Decoder | Classic] = {
     "jais2": Classic(),
     "phimoe": Decoder(True, out_bias=True, norm_bias=True, moe=SPARSE),
     "gpt_neox": Classic("attention_bias", mlp_bias=True),
-    "phi": Classic(norms=1),
     "gptj": Classic(False, "n_inner", norms=1, mlp_bias=True),
     "AXK1": Decoder(norms=3, moe=AXK1),
     **dict.fromkeys(BERTS, Classic()),
 }
 OLDER: Mapping[str, Block] = {name: one.layer for name, one in DESCRIBED.items()} | {
     "falcon": _falcon,
+    "phi": _phi,
+    "hunyuan_v1_dense": _hunyuan,
     "internlm2": _internlm2,
     "chatglm": _chatglm,
     "qwen": _qwen,

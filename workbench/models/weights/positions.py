@@ -105,10 +105,16 @@ def _by_layer(config: Config, size: int) -> list[Part]:
     return list(found)
 
 
-def _of_releases(config: Config, tables: list[Part]) -> list[Part]:
-    """Return the tables of a release with a class of its own, and what the library has instead."""
+def of_library(config: Config) -> tuple[bool, bool]:
+    """Return whether the Transformers library runs the class, in the oldest and newest release."""
     name = config.model.layer_class
     oldest, *_, newest = [one.served.get(name) == LIBRARY for one in MODEL_REGISTRIES.values()]
+    return oldest, newest
+
+
+def _of_releases(config: Config, tables: list[Part]) -> list[Part]:
+    """Return the tables of a release with a class of its own, and what the library has instead."""
+    oldest, newest = of_library(config)
     if not newest:
         return tables
     # the frequencies, and those before any scaling (inv_freq and original_inv_freq)

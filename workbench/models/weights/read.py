@@ -40,7 +40,7 @@ from workbench.models.weights.parts import (
     whole,
 )
 from workbench.models.weights.pooled import scores
-from workbench.models.weights.positions import placed, positions
+from workbench.models.weights.positions import of_library, placed, positions
 from workbench.models.weights.scheme import read_scheme
 from workbench.models.weights.stored import Unknown
 from workbench.models.weights.vision import vision
@@ -222,6 +222,19 @@ def _drafted(config: Config, found: Collected, part: str) -> Weights:
     return Weights(parts=found.counts, shared=drafter.shared)
 
 
+def _at_end(
+    config: Config, found: Collected, parts: list[Part], is_every: bool, *places: int
+) -> None:
+    """Count parts where they are used, or on every stage; the library has none elsewhere."""
+    ends = [(EVERY,) if is_every and not library else places for library in of_library(config)]
+    if ends[0] == ends[1]:
+        found.add("", parts, *ends[0])
+        return
+    for kind, held in zip((EARLIER, LATER), ends, strict=True):
+        own = [one._replace(kind=kind) for one in parts if one.kind in {"", kind}]
+        found.add("", own, *held)
+
+
 def _whole(config: Config, found: Collected) -> Weights:
     kind, model = config.kind, config.model
     layer = LAYERS.get(kind) or HYBRIDS.get(kind) or NEWER.get(kind)
@@ -235,8 +248,8 @@ def _whole(config: Config, found: Collected) -> Weights:
     if kind in WHOLE_EMBEDDING:
         embedding = whole(EMBEDDING, rows, inputs=config.hidden)
     is_tied = _is_tied(config.fields, model)
-    places = (EVERY,) if kind in EVERY_END | EVERY_EMBEDDING else (FIRST, *(LAST,) * is_tied)
-    found.add("", [embedding], *places)
+    is_every = kind in EVERY_END | EVERY_EMBEDDING
+    _at_end(config, found, [embedding], is_every, FIRST, *(LAST,) * is_tied)
     if kind in EMBEDS_FOR_HEADS and not is_tied:
         found.add("", [embedding._replace(kind=FOR_HEADS)], LAST)
     pooled: tuple[Part, ...] | None = ()
@@ -249,7 +262,7 @@ def _whole(config: Config, found: Collected) -> Weights:
         head = head._replace(dtype="float32" if kind in FLOAT_HEAD else None, stored=stored)
         head = head._replace(kind=LATER if _is_untied_by_checkpoint(config.fields) else "")
         bias = [vocabulary(HEAD, rows, 1)._replace(kind=one) for one in HEAD_BIAS.get(kind, ())]
-        found.add("", [head, *bias], EVERY if kind in EVERY_END | EVERY_HEAD else LAST)
+        _at_end(config, found, [head, *bias], kind in EVERY_END | EVERY_HEAD, LAST)
     tower = vision(config)
     # the layers are known without it, and what ranks and kernels do with them
     unknown = ""
@@ -259,7 +272,7 @@ def _whole(config: Config, found: Collected) -> Weights:
         name = model.pooling and model.pooling.name
         unknown = f"the last layer of {name} is not described"
     last = norms(config, kind not in WITHOUT_NORM, bias=kind in NORM_BIAS)
-    found.add("", last, EVERY if kind in EVERY_END else LAST)
+    _at_end(config, found, last, kind in EVERY_END, LAST)
     found.add("", ENDS[kind](config) if kind in ENDS else (), LAST)
     for table, place in placed(config):
         found.add("", [table], place)
