@@ -104,10 +104,10 @@ def test_any_legal_tile_gives_what_the_oracle_gives(changed, max_requests):
 def test_the_flow_in_the_interpreter_has_verdicts_and_no_times(tmp_path):
     kernel = KERNELS["block-table"]
     place = Place(NO_GPU, None, [Lane()])
-    chosen = kernel.chosen(place)
+    chosen = kernel.chosen(place, first=1)
     assert chosen.illegal
     with ResultStore(tmp_path / "results.db") as store:
-        progress = kernel.sweep(store, chosen.first(1), place=place).run()
+        progress = kernel.sweep(store, chosen, place=place).run()
         rows = kernel.rows(store)
     assert (progress.measured, progress.failed) == (2, 0)
     assert {row.key.config_values["bucket"] for row in rows} == {"W2 reduced", "W5 reduced"}
@@ -149,6 +149,28 @@ def test_what_spills_is_skipped_by_compiling():
     assert kept["tile_entries"] == 2048
     assert kept["shared_bytes"] >= 0
     assert found.unfit == {"spills registers": 1}
+
+
+@pytest.mark.slow
+def test_of_a_few_configurations_few_are_compiled(monkeypatch):
+    from workbench.kernels.inspection import api
+
+    compiled = []
+
+    def counted(*given):
+        reports = inspect(*given)
+        compiled.append({report.kernel for report in reports})
+        return reports
+
+    inspect = api.inspect_kernels
+    monkeypatch.setattr(api, "inspect_kernels", counted)
+    axes = {"apply_ids": (256,), "num_warps": (4,), "tile_entries": (16384, 2048, 1024, 4096)}
+    found = candidates("sm_90", first=1, axes={**axes, "tile_columns": (128,)})
+    [kept] = found.configs
+    assert (kept["tile_entries"], kept["slot_tokens"]) == (2048, 256)
+    assert found.unfit == {"spills registers": 1}
+    # one that spills, then two: each has two kernels, of which some are equal
+    assert 4 <= sum(map(len, compiled)) <= 6
 
 
 def test_equal_specialisations_are_compiled_once():

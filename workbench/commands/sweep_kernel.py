@@ -88,10 +88,8 @@ class KernelSweep:
             with at as place:
                 count = len(place.lanes)
                 typer.echo(f"Measuring on {place.device}, {count} at a time", err=True)
-                chosen = kernel.chosen(place, bitwise=self.bitwise)
+                chosen = kernel.chosen(place, bitwise=self.bitwise, first=limit)
                 typer.echo(chosen.skipped_text, err=True)
-                if limit is not None:
-                    chosen = chosen.first(limit)
                 on_row = partial(self._print_row, kernel)
                 sweep = kernel.sweep(store, chosen, place=place, on_row=on_row)
                 sweep.run()

@@ -7,7 +7,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
@@ -42,10 +42,6 @@ class Candidates:
         """Return "14 illegal (block_m) and 3 unfit (shared memory) configurations omitted"."""
         illegal, unfit = _counts_text("illegal", self.illegal), _counts_text("unfit", self.unfit)
         return f"{illegal} and {unfit} configurations omitted"
-
-    def first(self, count: int) -> Candidates:
-        """Return the same with no more than so many configurations, for a try."""
-        return replace(self, configs=self.configs[:count])
 
 
 def _counts_text(what: str, found: Mapping[str, int]) -> str:
@@ -87,17 +83,37 @@ def fitting(
     target: str | None,
     kernel: str,
     spec_names: Callable[[Config], Sequence[str]],
+    first: int | None = None,
 ) -> tuple[tuple[Config, ...], dict[str, int]]:
     """Return those that neither spill nor are too large for `target`, each with its `shared_bytes`.
 
-    target: None leaves the compiler out. spec_names: the specialisations of a configuration.
-    Nothing is launched. Errors: InspectionError where the compiler itself fails.
+    target: None leaves the compiler out. spec_names: the specialisations of a configuration. first:
+    no more than so many are returned, and few more are compiled. Nothing is launched. Errors:
+    InspectionError where the compiler itself fails.
     """
+    if target is None:
+        return tuple(configs[:first]), {}
+    unfit: Counter[str] = Counter()
+    kept: list[Config] = []
+    wanted, step = len(configs) if first is None else first, first or len(configs)
+    while configs and len(kept) < wanted:
+        _sort_out(configs[:step], target, kernel, spec_names, kept, unfit)
+        configs, step = configs[step:], 2 * step
+    return tuple(kept[:wanted]), dict(unfit)
+
+
+def _sort_out(
+    configs: Sequence[Config],
+    target: str,
+    kernel: str,
+    spec_names: Callable[[Config], Sequence[str]],
+    kept: list[Config],
+    unfit: Counter[str],
+) -> None:
+    """Compile these in one process; add each to `kept`, or its reason to `unfit`."""
     from workbench.kernels.inspection.api import inspect_kernels
     from workbench.kernels.inspection.targets import TARGETS
 
-    if target is None:
-        return tuple(configs), {}
     with _compiling:  # the compiling process reads what to compile from the environment
         os.environ[SPECS_VARIABLE] = json.dumps([kernel, list(configs)])
         try:
@@ -105,8 +121,6 @@ def fitting(
         finally:
             del os.environ[SPECS_VARIABLE]
     by_name = {report.kernel: report for report in reports}
-    unfit: Counter[str] = Counter()
-    kept = []
     for config in configs:
         own = [by_name[name] for name in spec_names(config)]
         shared_bytes = max(report.shared_bytes for report in own)
@@ -116,4 +130,3 @@ def fitting(
             unfit["spills registers"] += 1
         else:
             kept.append({**config, "shared_bytes": shared_bytes})
-    return tuple(kept), dict(unfit)

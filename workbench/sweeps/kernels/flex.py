@@ -74,6 +74,7 @@ def settings_of(config: Mapping[str, Any]) -> Settings:
 def candidates(
     target: str | None,
     bitwise: bool = False,
+    first: int | None = None,
     *,
     axes: Mapping[str, Sequence[Any]] | None = None,
     model: Mapping[str, Any] | None = None,
@@ -81,8 +82,8 @@ def candidates(
     """Return legal combinations that, compiled for `target`, neither spill nor are too large.
 
     target: None leaves the compiler out, and is for the interpreter, with few and small ones.
-    model: head_dim, group, dtype, block_size. Nothing is launched. Errors: InspectionError where
-    the compiler itself fails.
+    first: only so many of them. model: head_dim, group, dtype, block_size. Nothing is launched.
+    Errors: InspectionError where the compiler itself fails.
     """
     shape = {**(MODEL if target else SMALL_MODEL), **(model or {}), "bitwise": bitwise}
     values = {**AXES, **((AXES if target else SMALL_AXES) if axes is None else axes)}
@@ -90,7 +91,7 @@ def candidates(
     if bitwise:
         configs = [{**config, "decode_n": config["block_n"]} for config in configs]  # one tile
     kept, illegal = legal(configs, settings_of)
-    fit, unfit = fitting(kept, target, "flex", spec_names)
+    fit, unfit = fitting(kept, target, "flex", spec_names, first)
     return Candidates(fit, illegal, unfit, BATCHES if target else SMALL_BATCHES)
 
 

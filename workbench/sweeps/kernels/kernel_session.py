@@ -42,17 +42,19 @@ class SweptKernel:
     """A program picks its configuration once, so one has to win over all batches; otherwise only in
     bitwise mode."""
     measure: str
-    choose: Callable[[str | None, bool], Candidates]
+    choose: Callable[[str | None, bool, int | None], Candidates]
     hash_of: Callable[[], str]
     point: Mapping[str, type]
     """What its rows have in their keys; a row without it is of another program, or forged."""
 
-    def chosen(self, place: Place, *, bitwise: bool = False) -> Candidates:
-        """Return what is worth measuring at a place.
+    def chosen(
+        self, place: Place, *, bitwise: bool = False, first: int | None = None
+    ) -> Candidates:
+        """Return what is worth measuring at a place; first: only so many configurations of it.
 
-        For a GPU this compiles for a minute or more; the GPU need not be here.
+        For a GPU this compiles, everything for a minute or more; the GPU need not be here.
         """
-        return self.choose(place.target, bitwise)
+        return self.choose(place.target, bitwise, first)
 
     def sweep(
         self,
@@ -164,8 +166,7 @@ class Measurement:
     ) -> None:
         self.kernel = kernel_named(kernel)
         self.place = place or here()
-        chosen = self.kernel.chosen(self.place, bitwise=bitwise)
-        self.chosen = chosen.first(configurations) if configurations else chosen
+        self.chosen = self.kernel.chosen(self.place, bitwise=bitwise, first=configurations)
         self._store = ResultStore(Path(results))
         self._sweep = self._new_sweep()
 

@@ -58,19 +58,21 @@ def tiles_of(config: Mapping[str, Any]) -> Tiles:
 def candidates(
     target: str | None,
     _bitwise: bool = False,
+    first: int | None = None,
     *,
     axes: Mapping[str, Sequence[Any]] | None = None,
 ) -> Candidates:
     """Return legal combinations that, compiled for `target`, neither spill nor are too large.
 
     target: None leaves the compiler out, and is for the interpreter, with few and small ones.
-    Nothing is launched. Errors: InspectionError where the compiler itself fails.
+    first: only so many of them. Nothing is launched. Errors: InspectionError where the compiler
+    itself fails.
     """
     from workbench.kernels.bench.workloads import WORKLOADS
 
     values = {**AXES, **((AXES if target else SMALL_AXES) if axes is None else axes)}
     kept, illegal = legal(combined(values), tiles_of)
-    fit, unfit = fitting(kept, target, "block-table", spec_names)
+    fit, unfit = fitting(kept, target, "block-table", spec_names, first)
     if target is None:
         batches = [Batch(f"{name} reduced", {"reduced": True}) for name in SMALL_WORKLOADS]
     else:
