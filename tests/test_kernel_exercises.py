@@ -20,7 +20,12 @@ from workbench.exercises.kernels.slots import TASK as SLOTS
 from workbench.kernels.block_table.groups import ContextParallel
 from workbench.kernels.block_table.reference import expand_ids, slot_of
 from workbench.kernels.inspection import inspect_kernels
+from workbench.kernels.mode import triton_mode
 
+# on a GPU the endless kernel would never end, and an address far away spoils the process
+pytestmark = pytest.mark.skipif(
+    triton_mode().mode != "interpreter", reason="wrong kernels run in Triton's interpreter only"
+)
 TASKS = {"gather_rows": GATHER, "map_slots": SLOTS}
 WRONG = [("gather_rows", kernel) for kernel in lesson_kernels.GATHERS] + [
     ("map_slots", kernel) for kernel in lesson_kernels.SLOTS

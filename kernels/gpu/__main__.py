@@ -1,7 +1,6 @@
 """Entry: `python -m workbench.kernels.gpu [--minutes 9] [--only bench] [--list]`."""
 
 import argparse
-import hashlib
 import re
 import sys
 from collections import Counter
@@ -16,6 +15,7 @@ from workbench.kernels.gpu.pieces import (
     PIECE_S,
     REPOSITORY,
     Outcome,
+    code_hash,
     pieces,
     run_pieces,
 )
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say("\n".join(piece.name for piece in chosen))
         return 0
     _say(f"{mode.device or mode.reason}: {len(chosen)} pieces; results in {folder}")
-    source = code_hash()
+    source = code_hash("kernels", "tests/kernels")
     limit = options.minutes * 60 if options.minutes else float("inf")
     limits = {"seconds": limit, "piece_s": options.piece_s, "workers": options.workers}
     outcomes = run_pieces(chosen, folder, source, _say, **limits)
@@ -65,22 +65,14 @@ def summary(outcomes: Sequence[Outcome], wanted: int) -> str:
     return "\n".join(lines)
 
 
-def code_hash() -> str:
-    """Return twelve hex digits over the kernels and their tests: other code is measured anew."""
-    digest = hashlib.sha256()
-    for folder in ("kernels", "tests/kernels"):
-        for file in sorted((REPOSITORY / folder).rglob("*.py")):
-            digest.update(file.relative_to(REPOSITORY).as_posix().encode() + file.read_bytes())
-    return digest.hexdigest()[:12]
-
-
 def _right(outcomes: Sequence[Outcome]) -> bool:
     return all(outcome.status in {OK, "skipped"} for outcome in outcomes)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="make gpu", description="Tests, drills, sanitizer and benchmarks on this GPU."
+        prog="make gpu",
+        description="Tests, drills, sanitizer, benchmarks and notebooks on this GPU.",
     )
     parser.add_argument("--minutes", type=float, help="begin no piece that could end later")
     parser.add_argument(

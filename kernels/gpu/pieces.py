@@ -1,16 +1,21 @@
 """The pieces of a run on a GPU: each is a process of its own that ends within nine minutes."""
 
+import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from itertools import groupby
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TESTS = REPOSITORY / "tests" / "kernels"
@@ -20,27 +25,39 @@ SANITIZED = ("block_table/test_memory.py", "paged_flex/test_memory.py")
 """Tests that write at the ends of tensors."""
 DRILLS = ("paged_flex/test_bits.py", "paged_flex/test_programs.py")
 """Tests that compare bits: alone and in a batch, in one chunk and in several."""
+MATRIX = REPOSITORY / "notebooks" / "matrix.toml"
+LAB_PACKAGES = (
+    *("anywidget", "hypothesis", "IPython", "ipykernel", "ipywidgets", "jinja2", "jsonschema"),
+    *("nbclient", "nbconvert", "nbformat", "papermill", "plotly", "psutil", "pydantic", "pynvml"),
+    "typer",
+)
+"""What labs, their tests and a run of a notebook import, besides torch, triton, numpy, pytest."""
+LABS = (
+    *("labs", "ui/test_block_tables_panel.py", "ui/test_flex_lab.py"),
+    *("sweeps/test_sweep_flex.py", "sweeps/test_sweep_tables.py"),
+)
+"""Tests of what launches kernels for a person: files and folders of `tests`."""
+QUICK = "not slow and not thorough"
 OK, FAILED, CUT_OFF, SKIPPED = "ok", "failed", "cut off", "skipped"
 NO_TESTS = 5
 """pytest's exit code where it found no test."""
 TAIL = 4000
+SOURCES = {".py", ".ipynb", ".toml", ".json"}
 NO_OTHER_PLUGINS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 """Whatever is installed besides pytest stays out of the tests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One command. `writes`: the JSON that it makes, by name; `skipped`: why it cannot run."""
+    """One command. `skipped`: why it cannot run."""
 
     name: str
     command: tuple[str, ...]
-    writes: str | None = None
     skipped: str = ""
-
-    @property
-    def alone(self) -> bool:
-        """Return whether nothing else may run with it: it has times."""
-        return self.writes is not None
+    alone: bool = False
+    """Whether nothing else may run with it: it has times."""
+    more_source: str = ""
+    """Hash of what it runs besides the kernels and their tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +107,57 @@ def pieces(folder: Path, *, reduced: bool = False, peers: str = "") -> tuple[Pie
             command = (sys.executable, *module, option, case, "--json", str(folder / writes))
             command += ("--quick",) if reduced else ()
             command += ("--peers", peers) if peers else ()
-            found.append(Piece(f"bench {benchmark} {case}", command, writes))
-    return tuple(found)
+            found.append(Piece(f"bench {benchmark} {case}", command, alone=True))
+    # those that measure come last, so that the others stay together
+    return (*found, *sorted(_labs(folder, reduced=reduced), key=lambda piece: piece.alone))
+
+
+def _labs(folder: Path, *, reduced: bool) -> Iterator[Piece]:
+    """Yield a piece per test file of labs, and per run of a notebook that the matrix has for a GPU.
+
+    reduced: the notebooks without one.
+    """
+    missing = [name for name in LAB_PACKAGES if not _is_here(name)]
+    common: dict[str, Any] = {
+        "skipped": f"not installed: {', '.join(missing)}" if missing else "",
+        "more_source": code_hash("workbench", "notebooks", "tests"),
+    }
+    for place in LABS:
+        path = TESTS.parent / place
+        for file in sorted(path.glob("test_*.py")) if path.is_dir() else (path,):
+            test = (sys.executable, "-m", "pytest", "--quiet", "-m", QUICK, str(file))
+            yield Piece(f"lab {file.name}", test, **common)
+    table = tomllib.loads(MATRIX.read_text(encoding="utf-8"))
+    start = (sys.executable, "-m", "workbench", "notebook", "run", "--output", str(folder / "runs"))
+    for notebook, entry in table["notebook"].items():
+        for case, given in entry.get("cases", {}).items():
+            if not (needs := given.get("gpu")):
+                continue
+            name = f"{PurePosixPath(notebook).with_suffix('')}::{case}"
+            which: tuple[str, ...] = ("--matrix", str(MATRIX), "--only", name)
+            if reduced:
+                values = {**entry.get("parameters", {}), **given.get("parameters", {})}
+                values |= table["defaults"]["parameters"]
+                named = (f"{key}={json.dumps(value)}" for key, value in values.items())
+                which = (str(MATRIX.parent / notebook), *(f"--parameter={each}" for each in named))
+            yield Piece(f"notebook {name}", (*start, *which), alone=needs == "alone", **common)
+
+
+def _is_here(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ImportError:
+        return False
+
+
+def code_hash(*folders: str) -> str:
+    """Return twelve hex digits over the code in these folders: other code is run anew."""
+    digest = hashlib.sha256()
+    for folder in folders:
+        for file in sorted((REPOSITORY / folder).rglob("*")):
+            if file.suffix in SOURCES and file.is_file():
+                digest.update(file.relative_to(REPOSITORY).as_posix().encode() + file.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def _name(file: Path) -> str:
@@ -117,15 +183,15 @@ def run_pieces(
     end = time.monotonic() + seconds
 
     def outcome_of(piece: Piece) -> Outcome | None:
-        file = folder / f"{piece.name.replace('/', ' ')}.outcome.json"
+        file = folder / f"{re.sub('[/:]+', ' ', piece.name)}.outcome.json"
         before = _read(file)
-        if before and before.source == source and before.status in {OK, FAILED}:
+        if before and before.source == source + piece.more_source and before.status in {OK, FAILED}:
             return before
         left = end - time.monotonic()
         if left < piece_s:
             say(f"{piece.name}: not begun, {max(left, 0):.0f} s are left; run the command again")
             return None
-        outcome = _run(piece, source, piece_s)
+        outcome = _run(piece, source + piece.more_source, piece_s)
         # at once, so that a run that is cut off goes on from here
         partial = file.with_suffix(".part")
         partial.write_text(json.dumps(asdict(outcome), indent=1) + "\n", encoding="utf-8")

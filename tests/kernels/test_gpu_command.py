@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +18,7 @@ from workbench.kernels.gpu import __main__ as gpu_command
 from workbench.kernels.gpu.__main__ import summary
 from workbench.kernels.gpu.goals import GOALS, goals_table
 from workbench.kernels.gpu.pieces import (
+    MATRIX,
     NO_OTHER_PLUGINS,
     REPOSITORY,
     TAIL,
@@ -91,7 +94,9 @@ def test_a_rehearsal_runs_a_piece_without_a_gpu(tmp_path):
     assert "test test_kernel_spec.py: ok" in done.stdout
     assert "1 ok" in done.stdout
     assert "not measured" in done.stdout
-    assert all("--quick" in p.command for p in pieces(tmp_path, reduced=True) if p.writes)
+    assert all(
+        "--quick" in p.command for p in pieces(tmp_path, reduced=True) if p.name[:5] == "bench"
+    )
     assert not any("--quick" in p.command for p in pieces(tmp_path))
 
 
@@ -210,7 +215,7 @@ def test_workers_run_tests_at_a_time_and_benchmarks_alone(tmp_path):
 
     def timed(name):
         command = (sys.executable, "-c", ALONE, str(tmp_path / "running"))
-        return Piece(f"bench {name}", command, writes=f"{name}.json")
+        return Piece(f"bench {name}", command, alone=True)
 
     chosen = [meeting("a", "b"), meeting("b", "a"), timed("c"), timed("d")]
     found = run_pieces(chosen, tmp_path, "one", lambda _line: None, piece_s=30, workers=2)
@@ -221,7 +226,7 @@ def test_workers_run_tests_at_a_time_and_benchmarks_alone(tmp_path):
 
 def test_benchmarks_with_chosen_peers(tmp_path):
     for piece in pieces(tmp_path, peers="vllm,cudnn"):
-        assert ("vllm,cudnn" in piece.command) == piece.alone
+        assert ("vllm,cudnn" in piece.command) == piece.name.startswith("bench")
     plan = Plan((), True, print, peers=("vllm", "bit"))
     assert [name for name in ("fast", "vllm 0.33.0", "bitwise", "torch") if plan.has(name)] == [
         "fast",
@@ -241,6 +246,54 @@ def test_there_is_a_piece_for_every_test_file_and_case(tmp_path):
     for piece in pieces(tmp_path):
         if piece.name.startswith("sanitizer"):
             assert bool(piece.skipped) == (piece.command[0] == "compute-sanitizer")
+
+
+def test_every_notebook_that_launches_kernels_has_a_piece_which_wants_a_gpu(tmp_path):
+    found = {piece.name: piece for piece in pieces(tmp_path) if piece.name.startswith("notebook")}
+    table = tomllib.loads(MATRIX.read_text(encoding="utf-8"))["notebook"]
+    wanted = {}
+    for notebook, entry in table.items():
+        cases = (
+            {name: case for name, case in entry["cases"].items() if case.get("gpu")}
+            if ("cases" in entry)
+            else {}
+        )
+        launches = "kernels_ran_in" in entry["results"]
+        assert bool(cases) == launches, notebook
+        for name, case in cases.items():
+            assert case["expect"]["kernels_ran_in"] == "gpu"
+            wanted[f"notebook {notebook.removesuffix('.ipynb')}::{name}"] = case["gpu"] == "alone"
+    assert {name: piece.alone for name, piece in found.items()} == wanted
+    assert [*wanted.values()].count(True) == 2
+    # the matrix runs what contains the text of --only
+    ids = [piece.command[piece.command.index("--only") + 1] for piece in found.values()]
+    assert not any(one != other and one in other for one in ids for other in ids)
+
+
+def test_a_rehearsal_runs_notebooks_small_and_without_a_gpu(tmp_path):
+    for piece in pieces(tmp_path, reduced=True):
+        if piece.name.startswith("notebook"):
+            assert "--parameter=smoke=true" in piece.command
+            assert "--matrix" not in piece.command
+
+
+def test_labs_are_skipped_where_their_packages_are_missing(tmp_path):
+    arguments = ("--rehearse", "--only", "lab ,notebook", "--results", str(tmp_path))
+    done = with_few_packages("workbench.kernels.gpu", *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "notebook 05_block_tables::gpu: skipped" in done.stdout
+    assert "lab test_flex_launch.py: skipped" in done.stdout
+    assert " papermill, " in done.stdout
+    assert ": ok" not in done.stdout
+
+
+def test_what_a_piece_runs_besides_kernels_is_part_of_its_source(tmp_path):
+    piece = counting(tmp_path, "notebook one", "")
+    for more in ("a", "a", "b"):
+        changed = replace(piece, more_source=more)
+        [found] = run_pieces([changed], tmp_path, "one ", print, piece_s=30)
+        assert (found.status, found.source) == ("ok", f"one {more}")
+    assert (tmp_path / "log").read_text().count("notebook one") == 2
 
 
 def test_goals_are_read_from_the_results(tmp_path):

@@ -10,6 +10,7 @@ from workbench.core.tables.batch_grammar import BatchRequest, parse_batch
 from workbench.core.tables.block_pool import PoolIsEmptyError
 from workbench.core.tables.rows import expanded_row
 from workbench.kernels.block_table.landings import Place
+from workbench.kernels.mode import triton_mode
 from workbench.labs.tables.blocks import SAMPLE_BLOCKS
 from workbench.labs.tables.mistakes import MISTAKES, make_mistake
 from workbench.labs.tables.session import TableSession, TableSessionError
@@ -92,7 +93,8 @@ def test_the_two_paths_give_the_same_tables_and_slots():
     assert fast.groups[0].source_holds != faithful.groups[0].source_holds
     for one, other in zip(fast.groups, faithful.groups, strict=True):
         assert (one.table, one.slots) == (other.table, other.slots)
-    assert fast.counted.launches < faithful.counted.launches
+    if triton_mode().mode == "interpreter":  # a GPU counts nothing
+        assert fast.counted.launches < faithful.counted.launches
 
 
 def test_align_keeps_two_states_and_null_blocks_before_them():

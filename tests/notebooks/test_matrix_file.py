@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from workbench.notebooks import NotebookMatrixError, read_matrix
+from workbench.notebooks import matrix as matrix_module
 from workbench.notebooks.expectations import ARTIFACT_KIB
 from workbench.notebooks.golden import orphans, read_goldens, write_goldens
 from workbench.notebooks.result_checks import same_value
@@ -65,6 +66,33 @@ def test_cases_and_combinations(matrix_file):
     assert [case.stem for case in matrix.select(["*-2"])] == ["good--a-2"]
     assert "--matrix" in matrix.command(plain)
     assert matrix.command(plain).endswith("--only good::plain")
+
+
+GPU = """
+[notebook."good.ipynb".cases.gpu]
+gpu = "shared"
+parameters = { count = 6 }
+"""
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_case_for_a_gpu_is_excluded_without_one(matrix_file, monkeypatch, there):
+    monkeypatch.setattr(matrix_module, "has_gpu", lambda: there)
+    text = GOOD.replace("quick = [", "gpu_cells = 2\nquick = [") + GPU
+    matrix = read_matrix(matrix_file(text))
+    assert ("good::gpu" in matrix.excluded) is not there
+    if not there:
+        with pytest.raises(NotebookMatrixError, match="good::gpu is excluded: needs a GPU"):
+            matrix.select(["good::gpu"])
+        return
+    usual, case = (matrix.select([f"good::{name}"])[0] for name in ("plain", "gpu"))
+    assert case.parameters == {"smoke": True, "count": 6}
+    assert (usual.expectations.gpu_cells, case.expectations.gpu_cells) == (2, 0)
+    assert usual.golden_path
+    assert case.golden_path is None
+    budgets = case.expectations.budgets
+    assert (budgets.time_s, budgets.memory_mib) == (None, None)
+    assert budgets.memory_limit_mib > usual.expectations.budgets.memory_limit_mib
 
 
 def test_json_says_the_same(matrix_file):

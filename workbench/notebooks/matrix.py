@@ -9,12 +9,16 @@ from typing import Any
 
 from workbench.access.files import FileError, FileUse
 from workbench.core.errors import unknown_name_message
-from workbench.notebooks.expectations import Expectations
+from workbench.notebooks.expectations import Budgets, Expectations
 from workbench.notebooks.matrix_file import MatrixTable, NotebookTable
 from workbench.notebooks.problems import NotebookMatrixError, near_path
+from workbench.notebooks.runner import has_gpu
 from workbench.notebooks.strict import read_strict
 
 MATRIX = FileUse("matrix file", 4 * 2**20, "matrix")
+NEEDS_GPU = "needs a GPU"
+GPU_BUDGETS = Budgets(memory_limit_mib=32_768)
+"""A process that uses a GPU holds gigabytes, and torch compiles in one per processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +56,11 @@ class Matrix:
         """Return cases whose id is like a pattern, or contains it. Raises NotebookMatrixError."""
         for pattern in patterns:
             if not any(_like(case, pattern) for case in self.cases):
-                ids = [case.case_id for case in self.cases]
-                why = unknown_name_message("Case", pattern, ids)
+                if pattern in self.excluded:
+                    why = f"case {pattern} is excluded: {self.excluded[pattern]}"
+                else:
+                    ids = [case.case_id for case in self.cases]
+                    why = unknown_name_message("Case", pattern, ids)
                 raise _matrix_error(self.path, why, "unknown_case")
         chosen = (case for case in self.cases if case.quick or not quick)
         return tuple(
@@ -85,18 +92,21 @@ def read_matrix(path: str | Path) -> Matrix:
         raise _matrix_error(source, str(error)) from error
     _check_notebooks(source, table)
     entries = table.notebook.items()
-    return Matrix(
-        source,
-        tuple(
-            case for name, entry in entries for case in _cases(source.parent, table, name, entry)
-        ),
-        {
-            f"{PurePosixPath(name).with_suffix('')}::{combination}": reason
-            for name, entry in entries
-            for combination, _, reason in entry.combinations()
-            if reason
-        },
-    )
+    on_gpu = has_gpu()
+    excluded = {
+        f"{PurePosixPath(name).with_suffix('')}::{combination}": reason
+        for name, entry in entries
+        for combination, _, reason in entry.combinations()
+        if reason
+    }
+    cases = []
+    for name, entry in entries:
+        for case, needs_gpu in _cases(source.parent, table, name, entry):
+            if needs_gpu and not on_gpu:
+                excluded[case.case_id] = NEEDS_GPU
+            else:
+                cases.append(case)
+    return Matrix(source, tuple(cases), excluded)
 
 
 def _check_notebooks(source: Path, table: MatrixTable) -> None:
@@ -113,10 +123,14 @@ def _check_notebooks(source: Path, table: MatrixTable) -> None:
             raise _matrix_error(source, why, "no_notebook")
 
 
-def _cases(folder: Path, table: MatrixTable, name: str, entry: NotebookTable) -> Iterator[Case]:
+def _cases(
+    folder: Path, table: MatrixTable, name: str, entry: NotebookTable
+) -> Iterator[tuple[Case, bool]]:
+    """Yield every case of a notebook, and whether it needs a GPU."""
     stem = PurePosixPath(name).with_suffix("")
     for case_name, case in entry.runs():
-        yield Case(
+        usual = GPU_BUDGETS if case.gpu else entry.budgets.over(table.defaults.budgets)
+        found = Case(
             notebook=folder / name,
             case_id=f"{stem}::{case_name}",
             name=case_name,
@@ -125,13 +139,16 @@ def _cases(folder: Path, table: MatrixTable, name: str, entry: NotebookTable) ->
                 values={**entry.expect, **case.expect, **dict.fromkeys(case.expect_null)},
                 schema=entry.results or None,
                 volatile=frozenset(entry.volatile),
-                budgets=case.budgets.over(entry.budgets.over(table.defaults.budgets)),
-                gpu_cells=entry.gpu_cells,
+                budgets=case.budgets.over(usual),
+                gpu_cells=0 if case.gpu else entry.gpu_cells,
             ),
             quick=case.quick,
             timeout_s=entry.timeout_s or table.defaults.timeout_s,
-            golden_path=folder / table.goldens / f"{stem}.json" if entry.golden else None,
+            golden_path=(
+                folder / table.goldens / f"{stem}.json" if entry.golden and not case.gpu else None
+            ),
         )
+        yield found, bool(case.gpu)
 
 
 def _matrix_error(path: Path, why: str, code: str = "matrix_file") -> NotebookMatrixError:

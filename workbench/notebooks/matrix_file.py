@@ -52,13 +52,16 @@ def _field(name: str, written: str | Mapping[str, Any]) -> Mapping[str, Any]:
 class CaseTable(Strict):
     """One run: parameters over those of its notebook, and results known from elsewhere.
 
-    `expect_null`: results that have to be null, for which TOML has no word.
+    `expect_null`: results that have to be null, for which TOML has no word. `gpu`: the run needs a
+    GPU, "alone" where it measures what a neighbour would disturb. It is excluded without one, skips
+    no cell, has no golden, and of the default budgets none, which are of a machine without a GPU.
     """
 
     parameters: Parameters = {}
     expect: dict[str, Any] = {}
     expect_null: list[str] = []
     quick: bool = False
+    gpu: Literal["", "shared", "alone"] = ""
     budgets: Budgets = Budgets()
 
 
