@@ -34,6 +34,9 @@ OTHER_NAMES: Final = {
 }
 """Field -> what older configuration classes call it (their `attribute_map`)."""
 
+LAST_WORD: Final = {"num_key_value_heads": "num_attention_groups"}
+"""Field -> the other name that counts where a file has both (Step3p5)."""
+
 RENAMED_KINDS: Final = {
     "mamba": "linear_attention",
     "attention": "full_attention",
@@ -102,11 +105,11 @@ class Fields:
             field=self.pointer(key),
         )
 
-    def contradiction(self, key: str, message: str) -> ConfigError:
+    def contradiction(self, key: str, message: str, vllm_text: str | None = None) -> ConfigError:
         """Return the error for fields that cannot both be true."""
-        return ConfigError(
-            "config_contradiction", f"{self.pointer(key)}: {message}.", field=self.pointer(key)
-        )
+        place = self.pointer(key)
+        text = f"{place}: {message}."
+        return ConfigError("config_contradiction", text, field=place, vllm_text=vllm_text)
 
     def missing(self, key: str, name: str) -> ConfigError:
         """Return the error for a required field that is absent."""
@@ -142,7 +145,7 @@ class Fields:
 
     def _name(self, key: str) -> str:
         """Return the name that a field has here."""
-        if key in self.text:
+        if key in self.text and LAST_WORD.get(key) not in self.text:
             return key
         return next((name for name in OTHER_NAMES.get(key, ()) if name in self.text), key)
 

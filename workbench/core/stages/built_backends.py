@@ -37,9 +37,21 @@ def chooser_of_tokens(run: WorkingPlan) -> None:
 
     The reasons that vLLM may have against the backend are those of the layers with windows.
     """
-    first = next((one for one in cache_layers(run) if one.kind == FULL and one.cache is None), None)
-    if first is not None and run.model.attention is not None:
-        run.backend = chooser(run, first.number, run.model.attention) or run.backend
+    layers = [one for one in cache_layers(run) if one.cache is None and not one.drafted]
+    first = next((one for one in layers if one.kind == FULL), None)
+    own = run.model.attention
+    name = "" if first is None or own is None else chooser(run, first.number, own)
+    if not name or run.backend is None:
+        return
+    others = {
+        LayerVariant.of(run, one, is_plain=is_plain)
+        for one in layers
+        if one.kind not in {FULL, SSM}
+        for is_plain in (False, True)
+    }
+    sizes = run.supported_kernel_block_sizes
+    run.layer_backends = tuple((one, run.backend, sizes) for one in sorted(others))
+    run.backend = name
 
 
 def built_backends(run: WorkingPlan, part: range | None = None) -> dict[tuple[str, str], None]:

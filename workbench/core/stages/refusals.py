@@ -160,8 +160,8 @@ def vocabulary_split(run: WorkingPlan) -> None:
 
 
 def nvfp4_with_mla(run: WorkingPlan) -> None:
-    """Refuse nvfp4 with MLA."""
-    attention = run.model.attention
+    """Refuse nvfp4 with MLA, as far as the configuration says that there is any."""
+    attention = run.model.counted
     if run.kv_cache_dtype in NVFP4_DTYPES and attention is not None and attention.use_mla:
         raise run.refusal("nvfp4_with_mla", operands={"kv_cache_dtype": run.kv_cache_dtype})
 

@@ -50,7 +50,12 @@ def _kinds(fields: Fields) -> tuple[str, ...]:
         raise fields.missing(KINDS, "the kinds of layers")
     count = fields.layer_count() + _mtp_count(fields)
     if len(listed) < count:
-        raise fields.contradiction(key, f"{len(listed)} entries, {count} layers with those of MTP")
+        raise fields.contradiction(
+            key,
+            f"{len(listed)} entries, {count} layers with those of MTP",
+            vllm_text="Step5 layer_types must include the dense stack and every MTP layer: "
+            f"expected at least {count} entries, got {len(listed)}.",
+        )
     return listed[:count]
 
 

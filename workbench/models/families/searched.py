@@ -65,9 +65,9 @@ def _searched_attention(fields: Fields) -> Attention:
 
 
 def _pairs(fields: Fields) -> tuple[Layer, ...]:
-    """Return two layers per block; `num_layers` counts the blocks, `num_hidden_layers` both."""
+    """Return two layers per block: half of `num_hidden_layers`, without it `num_layers`."""
     # LongcatFlashConfig of transformers 5.20; `RuleSet.lists_blocks` for that of 5.12
-    blocks = fields.integer("num_layers") if fields.has("num_layers") else fields.layer_count() // 2
+    blocks = fields.layer_count() // 2 if LAYERS in fields.text else fields.integer("num_layers")
     return tuple(Layer(number=at, kind=FULL) for at in range(blocks) for _ in range(2))
 
 
