@@ -90,7 +90,7 @@ def test_a_byte_after_the_end_of_the_cache_is_answered_with_the_last_one():
 
 def test_offload_is_answered_for_the_length_of_the_requests():
     _door, said = answer("offload qwen3-8b on H100 to host memory: how many gigabytes?")
-    assert "64.00 GiB of host memory hold 14 prompts of 32,768 tokens" in said
+    assert "of host memory hold 29,127 blocks or 14 prompts of 32,768 tokens" in said
     assert "That pays where" in said
 
 
@@ -335,7 +335,7 @@ def test_a_question_about_another_model_says_what_stays_as_it_was():
         ("how big is one block in bytes", "A block of 2,096 tokens is a page of 2,146,304 B"),
         (
             "how many blocks does one request of 10k tokens use",
-            "It holds 9 blocks of the pool.",
+            "It holds 9 blocks of the pool, 4 of them for states.",
         ),
         ("should I set --block-size myself", "2,096 tokens: KV block"),
         ("what command should I run", "vllm serve nvidia/NVIDIA-Nemotron"),

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import ceil
 
+from workbench.core.capacity.blocks import blocks_by_group
 from workbench.core.capacity.memory_answer import memory_answer
 from workbench.core.capacity.memory_estimate import weights_of
 from workbench.core.groups.cache_spec import RING_SPEC
@@ -67,9 +68,45 @@ def _request(plan: Plan, length: int) -> str:
     if cache is not None and not cache.stages:  # stages have blocks of their own sizes
         held = found.request_bytes // plan.settings.tensor_parallel
         count = held // cache.grouping.bytes_per_block
-        blocks = f" It holds {counted(count, 'block')} of the pool."
+        states = _state_blocks(plan, length)
+        among = f", {states:,} of them for states" if 0 < states < count else ""
+        blocks = f" It holds {counted(count, 'block')} of the pool{among}."
     whole = f"One request of {tokens_text(length)} takes {size} of the KV cache{engine}."
     return f"{whole}{floor}{blocks}"
+
+
+def _state_blocks(plan: Plan, length: int) -> int:
+    """Return the blocks of a request that hold states."""
+    if plan.cache is None:
+        return 0
+    found = zip(blocks_by_group(plan, plan.cache.grouping, length), plan.cache.groups, strict=True)
+    return sum(blocks for blocks, group in found if group.spec.is_mamba)
+
+
+def _states(plan: Plan, length: int) -> str:
+    """Return what the states of a request take, which may grow with its length."""
+    cache = plan.kept_cache
+    if cache is None or not (blocks := _state_blocks(plan, length)):
+        return "No layer of this model keeps a state."
+    size = short_bytes_text(blocks * cache.grouping.bytes_per_block)
+    groups = counted(sum(group.spec.is_mamba for group in cache.groups), "group")
+    is_constant = blocks == _state_blocks(plan, 1)
+    of = "whatever its length" if is_constant else f"for {tokens_text(length)}"
+    return (
+        f"The states of a request take {size} on each GPU: {counted(blocks, 'block')} in {groups} "
+        f"of SSM layers, {of} (Mamba cache mode {plan.mamba_cache_mode}). A block of the pool "
+        f"takes {short_bytes_text(cache.grouping.bytes_per_block)}, whichever group uses it."
+    )
+
+
+def _mixed(_plan: Plan, _length: int) -> str:
+    return (
+        "A scenario has one device, for all ranks of an engine; engines whose devices differ are "
+        "not computed. vLLM gives every rank as many blocks as the rank with the least room has, "
+        "so name the device with the least memory, or enter Memory per rank. Two engines may run "
+        "on different devices: one that prefills and one that decodes are compared in Offload "
+        "and transfer."
+    )
 
 
 def _token(plan: Plan, _length: int) -> str:
@@ -176,5 +213,7 @@ CAPACITY_ANSWERS: dict[str, Callable[[Plan, int], str]] = {
     "token": _token,
     "cache": _cache,
     "full": _full,
+    "states": _states,
+    "mixed": _mixed,
 }
 """Kind of a question -> its answer. Arguments: the plan, and the tokens of the counted requests."""

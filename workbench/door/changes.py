@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from workbench.core.errors import Refused, ScenarioError
+from workbench.core.plan import Plan
 from workbench.core.versions import RULE_SETS
 from workbench.door.session import Outcome
 from workbench.scenario import FIELDS, Scenario
@@ -15,8 +16,14 @@ RESETS_BACKEND = frozenset({"model", "platform", "device", "compute_capability",
 
 DRAFTS = ("num_speculative_tokens", *(name for name, one in FIELDS.items() if one.of_drafter))
 """Fields that go together when nothing drafts."""
+CACHING: Mapping[str, Any] = {"enable_prefix_caching": True}
 Evaluate = Callable[[Scenario], Outcome]
 """See `Session.evaluate`."""
+
+
+def needed_by(fields: Collection[str], plan: Plan) -> Mapping[str, Any]:
+    """Return the caching that a cache mode is of, where it is off."""
+    return CACHING if "mamba_cache_mode" in fields and not plan.enable_prefix_caching else {}
 
 
 def changed(

@@ -12,6 +12,7 @@ from workbench.core.plan import Plan
 from workbench.core.remedies import Remedy
 from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.differences import plan_differences
+from workbench.door.changes import CACHING
 from workbench.door.history import changed_fields
 from workbench.interop.exchange import commands_of
 from workbench.interop.questions import QUESTIONS
@@ -27,10 +28,9 @@ from workbench.views.door.trial import slider
 from workbench.views.hits.html import hits_html
 from workbench.views.html import Html, join, tag
 from workbench.views.pages.drawing import longest_page, other_page, page_drawing
-from workbench.views.settings import changes_text
+from workbench.views.settings import changes_text, in_labels
 from workbench.views.versions.differences import differences_html, differences_table
 
-CACHING = {"enable_prefix_caching": True}
 """The change that turns prefix caching on."""
 PINNED = "pinned"
 """Name of the view that compares with A; it is there while a plan is pinned."""
@@ -123,8 +123,16 @@ def compared_with(plan: Plan, pinned: Plan) -> Html:
     return join(
         tag("p", tag("b", "A: "), changes_text(before)),
         tag("p", tag("b", "Now: "), changes_text(fields)),
-        differences_table(("A", "now"), found) if found else tag("p", "Every number is the same."),
+        differences_table(("A", "now"), found) if found else tag("p", _same(pinned, plan)),
     )
+
+
+def _same(pinned: Plan, plan: Plan) -> str:
+    """Return that no number differs, or why neither starts: those numbers mean nothing then."""
+    if not pinned.errors or not plan.errors:
+        return "Every number is the same."
+    first, second = (in_labels(one.errors[0].message) for one in (pinned, plan))
+    return f"Neither starts. A: {first} Now: {'the same.' if first == second else second}"
 
 
 def _copies(plan: Plan) -> Html:

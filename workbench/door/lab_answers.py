@@ -10,9 +10,11 @@ from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.choices import tensor_parallel_sizes
 from workbench.core.what_if.outcomes import outcome_of
 from workbench.door.capacity_answers import CAPACITY_ANSWERS, concurrency_answer
+from workbench.door.changes import CACHING
 from workbench.door.default_answers import default_answer
 from workbench.interop.plan_values import declared_sizes
 from workbench.interop.questions import Question
+from workbench.interop.quoted import limits_of
 from workbench.scenario import FIELDS
 from workbench.views.backends import backend_record
 from workbench.views.model_fields import layers_text
@@ -33,18 +35,31 @@ def lab_answer(question: Question, plan: Plan, length_tokens: int) -> str:
 
     length_tokens: of the requests that are counted.
     """
-    if name := question.default_of or question.value:
-        return default_answer(name, plan) if question.default_of else _value(name, plan)
-    if question.concurrency is not None:
-        return in_labels(concurrency_answer(question.concurrency, plan, length_tokens))
+    if question.default_of:
+        return default_answer(question.default_of, plan)
+    if question.value:
+        return _value(question.value, plan) + (_decision(question.value, plan) * question.is_why)
     if (at := step_of(question, plan)) is not None:
-        return f"Step {at + 1} of {len(plan.steps)}: {plan.steps[at]}"
-    if question.term is not None:
-        return ""
+        return _step(plan, at)
     try:
-        return in_labels(_of_kind(question, plan, length_tokens))
+        return in_labels(_in_words(question, plan, length_tokens))
     except WorkbenchError as error:  # of the pool: there is none, or it has no such byte
         return in_labels(error.message)
+
+
+def _in_words(question: Question, plan: Plan, length_tokens: int) -> str:
+    """Return the answer to a question that is about no value; nothing for a word's meaning."""
+    if found := " ".join(limits_of(question.limits)):
+        return found
+    if question.concurrency is not None:
+        return concurrency_answer(question.concurrency, plan, length_tokens)
+    return "" if question.term is not None else _of_kind(question, plan, length_tokens)
+
+
+def _decision(name: str, plan: Plan) -> str:
+    """Return the steps that decided a value."""
+    decided = (at for at, step in enumerate(plan.steps) if step.rule.name == name)
+    return "".join(f" {_step(plan, at)}" for at in decided)
 
 
 def _value(name: str, plan: Plan) -> str:
@@ -60,6 +75,10 @@ def _value(name: str, plan: Plan) -> str:
         said = f"{value:,} {declared.unit}" if isinstance(value, int) else f"{value}"
     meaning = declared.meaning.partition(", null")[0]
     return f"The {plan.label_of(name)} of {plan.model.name}: {said} ({meaning})."
+
+
+def _step(plan: Plan, at: int) -> str:
+    return f"Step {at + 1} of {len(plan.steps)}: {plan.steps[at]}"
 
 
 def _of_kind(question: Question, plan: Plan, length_tokens: int) -> str:
@@ -148,9 +167,10 @@ def _offload(_question: Question, plan: Plan, length: int) -> str:
     if not stored.requests or not stored.loadable_tokens:
         return f"{memory} of host memory give nothing of a prompt of {tokens} back."
     return (
-        f"{memory} of host memory hold {stored.requests:,} prompts of {tokens} and give "
-        f"{tokens_text(stored.loadable_tokens)} of each back. That pays where prompts come again "
-        "after the GPU had no more room for them, and loading is quicker than computing. "
+        f"{memory} of host memory hold {found.cpu_blocks:,} blocks or {stored.requests:,} prompts "
+        f"of {tokens}, and give {tokens_text(stored.loadable_tokens)} of each back. That pays "
+        "where prompts come again after the GPU had no more room for them, and loading is quicker "
+        "than computing. "
         f"{loaded_text(loaded)} {links_text(loaded)}"
     )
 
@@ -207,6 +227,20 @@ def _hits(question: Question, plan: Plan, length: int) -> str:
     )
 
 
+def _multiples(_question: Question, plan: Plan, _length: int) -> str:
+    """Return of what hits are multiples, if need be with prefix caching on."""
+    caching, when = plan.hits().caching, "Hits"
+    if not caching.is_on:
+        on = outcome_of(plan.model, plan.settings, trace=False, **CACHING).plan
+        caching, when = (on or plan).hits().caching, "With prefix caching on, hits"
+    unit, shortest = caching.alignment_tokens, shortest_prompt_with_hit(caching)
+    return (
+        f"{when} are multiples of {tokens_text(unit)}, the least common multiple of the blocks of "
+        f"all groups: a block is found again as a whole. The shortest prompt that can hit has "
+        f"{tokens_text(shortest)}."
+    )
+
+
 def _speed(_question: Question, _plan: Plan, _length: int) -> str:
     return (
         "Tokens per second are not predicted: they depend on the kernels, the load and the host. "
@@ -225,5 +259,6 @@ ANSWERS: dict[str, Callable[[Question, Plan, int], str]] = {
     "Kernel sweeps": _speed,
     "Export": lambda _question, plan, _length: plan.to_vllm_command(),
     "transfer": _transfer,
+    "multiples": _multiples,
 }
 """Title of a lab, or kind of a question about one -> its answer."""

@@ -11,7 +11,7 @@ from workbench.core.plan import Plan
 from workbench.core.what_if.answers import Answers
 from workbench.core.what_if.next_steps import NextStep, next_step, next_steps, single_changes
 from workbench.core.what_if.outcomes import outcome_of
-from workbench.door.explanations import CACHING
+from workbench.door.changes import CACHING, needed_by
 from workbench.door.lab_answers import lab_answer, step_of
 from workbench.door.labs import LABS
 from workbench.door.reach_answers import LISTED, reach_html
@@ -78,7 +78,8 @@ def _sentences(question: Question, plan: Plan, answers: Answers) -> Iterator[Htm
     yield from (
         tag("p", text) for text in (own, *(answer_to(one, answers) for one in views)) if text
     )
-    if question.topic.view == "start" and not question.topic.lab and not plan.errors:
+    is_of_start = question.topic.view == "start" and not question.topic.lab
+    if is_of_start and not on_devices and not plan.errors:
         yield tag("p", PASTE)
 
 
@@ -115,7 +116,8 @@ def _choices(question: Question, plan: Plan, before: Answers) -> Iterator[Html]:
         steps = next_steps(plan, goal, before.length_tokens)
         serving = islice((one for one in steps if one.serves(goal)), SHOWN)
         yield from map(_with_gains, serving)
-    tried = [question.weighed] if question.weighed else _tried(question, plan)
+    weighed = {**needed_by(question.weighed, plan), **question.weighed}
+    tried = [weighed] if weighed else _tried(question, plan)
     releases = [{"rules": name} for name in question.releases]
     for changes in (*tried, *(one for one in releases if one not in tried)):
         step = next_step(plan, before, changes)
@@ -142,9 +144,8 @@ def _tried(question: Question, plan: Plan) -> list[Mapping[str, Any]]:
 
 
 def _change(name: str, value: Any, plan: Plan) -> dict[str, Any]:
-    """Return the change of one field; a cache mode is tried with the caching that it is of."""
-    needed = {} if name != "mamba_cache_mode" or plan.enable_prefix_caching else CACHING
-    return {**needed, name: value}
+    """Return the change of one field, with what it needs."""
+    return {**needed_by({name}, plan), name: value}
 
 
 def _values(name: str, plan: Plan) -> Sequence[Any]:

@@ -15,9 +15,10 @@ from workbench.core.what_if.answers import Answers, answers
 from workbench.core.what_if.next_steps import MOST_DEVICES
 from workbench.core.what_if.outcomes import outcome_of
 from workbench.core.what_if.reach import devices_with, machines
-from workbench.door.changes import DRAFTS
+from workbench.door.changes import DRAFTS, needed_by
 from workbench.interop.questions import Question
 from workbench.models import catalog_names, load_model
+from workbench.models.load import hybrids_first
 from workbench.scenario import FIELDS
 from workbench.scenario.fields import Settings
 from workbench.views.door.buttons import data_button
@@ -45,9 +46,41 @@ def reach_html(question: Question, plan: Plan, length_tokens: int) -> Html:
     """Return devices or models for a question about them; nothing for another one."""
     if question.special == "models":
         return _models(question, plan, length_tokens)
+    if question.special == "supporting":
+        return _supporting(question, plan)
     if question.special == "devices" or question.memory_gb is not None:
         return _machines(question, plan)
     return Html()
+
+
+def _supporting(question: Question, plan: Plan) -> Html:
+    """Return the models of the catalog that start with what is said, and keep to it."""
+    wanted = {**question.said.fields, **question.weighed}
+    wanted |= {"backend": question.backend} if question.backend else {}
+    wanted.pop("model", None)
+    if not wanted:
+        return Html()
+    changes = {**needed_by(wanted, plan), **wanted}
+    names = [one for one in hybrids_first() if _keeps(one, plan, changes)]
+    count = f"{len(names)} of {len(catalog_names())} models of the catalog start with"
+    buttons = [data_button(one, "apply", {"model": one, **changes}) for one in names]
+    more = buttons[LISTED:]
+    return join(
+        tag("p", f"{count} {changes_text(changes)}{':' if names else '.'}"),
+        *buttons[:LISTED],
+        fold(f"{len(more)} more", join(*more)) if more else "",
+    )
+
+
+def _keeps(name: str, plan: Plan, changes: Mapping[str, Any]) -> bool:
+    """Return whether a model starts with changes, and they mean something to it."""
+    settings = _without_model(plan.settings)
+    found = outcome_of(load_model(name), settings, trace=False, **changes).plan
+    if found is None or found.errors:
+        return False
+    of_states = any(field.startswith("mamba_") for field in changes)
+    kept = (getattr(found, field, value) == value for field, value in changes.items())
+    return all(kept) and not (of_states and found.mamba_block_size is None)
 
 
 def _machines(question: Question, plan: Plan) -> Html:

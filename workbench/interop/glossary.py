@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 from workbench.core.package_data import package_data
 from workbench.core.ranks import SHORT
+from workbench.core.versions import RULE_SETS
 from workbench.scenario import FIELDS
+from workbench.scenario.field import Field
 
 DEFINES = re.compile(
     r"(?:what(?:'s| is| are| does| do)|define|explain|(?:the )?(?:meaning|definition) of)\s+"
@@ -18,6 +20,8 @@ DEFINES = re.compile(
 )
 LONGER = (" size", " mode", " layer")
 """What people add to a word: a size of a unit, a mode by its value."""
+MOST_VALUES = 12
+"""Of a field that are listed; all are in its control."""
 ARTICLES = frozenset({"a", "an", "the", "these"})
 
 
@@ -71,13 +75,24 @@ def _by_name() -> Mapping[str, Term]:
     """Return words and fields by what they may be called; a word of the glossary comes first."""
     found: dict[str, Term] = {}
     for field in FIELDS.values():
-        term = Term(field.label, field.tip)
+        term = Term(field.label, _meaning(field))
         names = filter(None, (field.name, field.label, SHORT.get(field.name)))
         found |= dict.fromkeys(map(_name, names), term)
     for terms in glossary().values():
         for term in terms:
             found |= dict.fromkeys(_names_of(term), term)
     return found
+
+
+def _meaning(field: Field) -> str:
+    """Return what a field is for, with its values where they are a few words."""
+    values = dict.fromkeys(one for name in RULE_SETS for one in field.kind.candidates(name))
+    listed = ", ".join(values) if {str} == set(map(type, values)) else ""
+    return (
+        f"{field.tip}. Values: {listed}."
+        if 0 < len(values) <= MOST_VALUES and listed
+        else field.tip
+    )
 
 
 def _names_of(term: Term) -> Iterable[str]:

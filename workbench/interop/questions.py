@@ -14,9 +14,10 @@ from workbench.core.versions import RULE_SETS
 from workbench.interop.defaults import default_named
 from workbench.interop.description import FAMILY, Description
 from workbench.interop.glossary import Term, defined
-from workbench.interop.logs.messages import MESSAGES
 from workbench.interop.plan_values import named_value
+from workbench.interop.quoted import change_of_vllm, ignored, part_of_message, quoted
 from workbench.interop.sentences import alternatives, said_in
+from workbench.interop.settings import settings_in
 from workbench.interop.topics import (
     ANY_MEMORY,
     BYTE,
@@ -24,20 +25,28 @@ from workbench.interop.topics import (
     CAPACITY,
     CHOICES,
     CONCURRENCY,
+    DRAFTS,
     FIELD_NAMES,
     GOALS,
     IMPROVES,
     LENGTH,
+    LIMITS,
     MEMORY,
+    MULTIPLES,
+    NAMED_FIELDS,
     NUMBER,
+    OF_BOTH,
     OF_MODELS,
     OF_VLLM,
     PADDING,
     SETS,
+    SEVERAL,
     SMALLER,
+    SPACE,
     SPECIAL,
     STEP,
     STEPS,
+    SUPPORTING,
     TOPICS,
     VERSIONS,
     WEIGHED,
@@ -46,7 +55,6 @@ from workbench.interop.topics import (
 )
 from workbench.interop.unknown_words import not_known, one_of_family
 from workbench.scenario.sizes import integer_value
-from workbench.sweeps.language import LABELS
 
 ASKS = re.compile(
     r"(?:(?:and|but|so|ok|hi|hello|please)\b[ ,]*)?(?:why|what|which|how|where|when|who|will|would|"
@@ -60,8 +68,6 @@ NO_QUESTION = re.compile(r"[\n{}=/]|:(?! )|.{161}|[a-z](?:Error|Exception): ")
 """In a log, a link, a path or a command; a colon in a sentence has a space after it."""
 FLAG = re.compile(r"(?<!\S)--(?!block-size)([a-z][a-z-]*)")
 """A flag of vLLM inside a sentence: its words are those of a question."""
-QUOTED = 16
-"""Characters of a line of a log by which it is known in a sentence."""
 
 
 QUESTIONS = (
@@ -115,6 +121,10 @@ class Question:
     """What vLLM printed as the maximum concurrency, such as 1.9 for "1.9x"."""
     byte: int | None = None
     """The byte of a tensor that is in question."""
+    limits: str = ""
+    """The field of which the checks of vLLM are in question."""
+    is_why: bool = False
+    """Whether the reason for a value is in question."""
     views: tuple[str, ...] = ()
     """Explanations of all topics that the words name, the one of `topic` first."""
 
@@ -133,13 +143,17 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
 
     loosely: also without a question mark or a word that begins a question.
     """
+    if not loosely and (part := part_of_message(text)):
+        return Question(Topic(""), term=part)
     if NO_QUESTION.search(text) or not (loosely or ASKS.fullmatch(text)):
         return None
     default_of = default_named(text)
     text = FLAG.sub(lambda flag: flag[1].replace("-", " "), text)
     topics = [one for one in TOPICS if _has(one.words, text)]
     topic = next(iter(topics), None)
-    if not loosely and (line := _quoted(text)):
+    if topic != VERSIONS and (term := change_of_vllm(text) or ignored(text)):
+        return Question(Topic("", lab=term.lab), term=term)
+    if not loosely and (line := quoted(text)):
         return Question(Topic(""), term=line)
     value = named_value(text)
     if (term := defined(text)) and not (topic and topic.is_of_catalog):
@@ -153,8 +167,17 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
 def _of_topics(text: str, topics: Sequence[Topic], default_of: str, value: str) -> Question:
     """Return the question about the first of some topics. Errors: ScenarioError."""
     topic = topics[0]
-    phrases, unknown = said_in(text)
+    phrases, unknown = said_in(DRAFTS.sub("MTP 1", text) if _has(SUPPORTING, text) else text)
     special = _special(text) if topic.view == "fits" or topic.lab == CAPACITY else ""
+    if special != "transfer" and topic.lab not in {"", CAPACITY}:
+        special = ""  # of the GPU's cache
+    if special == "mixed":
+        phrases, unknown = [one for one in phrases if "device" not in one], ""
+    if topic.lab == "Prefix hits" and _has(MULTIPLES, text):
+        special = "multiples"
+    if _has(SUPPORTING, text):
+        special = "supporting"
+    named = {} if _has(SEVERAL, text) else settings_in(text, FIELD_NAMES)
     is_tried = any(one.view == "what_if" for one in topics)
     choices = _choices(text) if is_tried else ()
     listed = {*choices, *(("rules",) if topic == VERSIONS else ())}
@@ -166,13 +189,16 @@ def _of_topics(text: str, topics: Sequence[Topic], default_of: str, value: str) 
     if unknown:
         raise not_known(unknown)
     if other:
-        return Question(topic, said=Description(fields, _length(text)), other=Description(other))
-    weighs = topic.view == "what_if"
-    weighed = {name: value for name, value in fields.items() if weighs and name in WEIGHED}
+        return Question(
+            topic, said=Description(fields, _number(LENGTH, text)), other=Description(other)
+        )
+    known = {*WEIGHED} if topic.view == "what_if" else set()
+    known = fields.keys() - OF_BOTH if special == "supporting" else known
+    weighed = {name: value for name, value in fields.items() if name in known} | named
     fields = {name: value for name, value in fields.items() if name not in weighed}
     if topic == VERSIONS:
         fields.pop("rules", None)
-    said = Description(fields, None if topic == WHY else _length(text))
+    said = Description(fields, None if topic == WHY else _number(LENGTH, text))
     numbers = [int(one.replace(",", "")) for one in re.findall(NUMBER, text) if topic == WHY]
     sizes = [one for one in numbers if one not in said.fields.values()]
     tokens = sizes[0] if sizes else None
@@ -188,7 +214,9 @@ def _of_topics(text: str, topics: Sequence[Topic], default_of: str, value: str) 
         backend=_backend(text),
         releases=_releases(text) if topic == VERSIONS else (),
         default_of=default_of,
-        value="" if special or _has(r"why|padd\w+", text) else value,
+        value="" if special or _backend(text) or _has(r"padd\w+", text) else value,
+        limits=_limits(text),
+        is_why=_has("why", text),
         special=special,
         memory_gb=_number(ANY_MEMORY if special == "models" else MEMORY, text)
         if topic.view == "fits" and "device" not in fields
@@ -212,12 +240,6 @@ def _goal(topic: Topic, text: str) -> str:
     return GOALS.get(topic.view, "") if _has(IMPROVES, text) else ""
 
 
-def _quoted(text: str) -> Term | None:
-    """Return what the line of a log means that a question quotes."""
-    found = (one for one in MESSAGES.values() if text.find(one.begins) > 0)
-    return next((Term(one.begins, one.means) for one in found if len(one.begins) >= QUOTED), None)
-
-
 def _has(words: str, text: str) -> bool:
     return bool(_found(words, text))
 
@@ -231,9 +253,19 @@ def _choices(text: str) -> tuple[str, ...]:
     """Return the field that the words name in full, and those that the other words are about."""
     name = _found(FIELD_NAMES, text)
     others = text.replace(name, "")
-    named = [LABELS[name.casefold()]] if name else []
+    named = [_field(name)] if name else []
     said = (field for field, words in CHOICES.items() if _has(words, others))
     return tuple(dict.fromkeys((*named, *said)))
+
+
+def _limits(text: str) -> str:
+    """Return the field of which a sentence wants to know what vLLM requires or refuses."""
+    return _field(_found(FIELD_NAMES, text)) if LIMITS.fullmatch(text) else ""
+
+
+def _field(name: str) -> str:
+    """Return the field that has this name in a sentence; "" for none."""
+    return NAMED_FIELDS.get(re.sub(SPACE, " ", name.casefold()), "")
 
 
 def _releases(text: str) -> tuple[str, ...]:
@@ -253,19 +285,12 @@ def _special(text: str) -> str:
 
 
 def _number(words: str, text: str) -> int | None:
-    """Return the number in words: of a byte or a step, or the GB of a device."""
+    """Return the number in words: of a byte or a step, the GB of a device, or a length."""
     found = re.search(words, text, re.IGNORECASE)
-    number = integer_value(found[1].replace(",", "")) if found else None
+    number = integer_value("".join(found.groups("")).replace(",", "")) if found else None
     return number if isinstance(number, int) else None
 
 
 def _decimal(words: re.Pattern[str], text: str) -> float | None:
     found = words.search(text)
     return float(found[1].replace(",", "")) if found else None
-
-
-def _length(text: str) -> int | None:
-    """Return the tokens of the requests in question: "128K requests", "of 32,000 tokens"."""
-    found = LENGTH.search(text)
-    tokens = integer_value("".join(found.groups("")).replace(",", "")) if found else None
-    return tokens if isinstance(tokens, int) else None

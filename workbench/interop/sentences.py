@@ -32,7 +32,7 @@ def said_in(text: str) -> tuple[list[dict[str, Any]], str]:
                 words[start : start + count] = [""] * count
     named = {name for fields in found.values() for name in fields}
     unknown = [] if "model" in named else [one for one in words if NAME.fullmatch(one)]
-    if "device" not in named and (device := DEVICE.search(text)):
+    if device := DEVICE.search(" ".join(filter(None, words))):
         unknown.append(device[0])
     return [found[start] for start in sorted(found)], unknown[0] if unknown else ""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from typing import Any
 
 from workbench.core.errors import ScenarioError
-from workbench.scenario import FIELDS
+from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.kinds import Switch
 from workbench.sweeps.language import parse_axes
 
@@ -28,6 +30,22 @@ def read_settings(text: str) -> dict[str, Any]:
     # another word after a switch is of a name: "chunked prefill budget"
     is_named = any(_is_switch(name) and isinstance(one, str) for name, one in found.items())
     return {} if is_named else found
+
+
+def settings_in(text: str, names: str) -> dict[str, Any]:
+    """Return the fields that a sentence names with a value: "mamba_cache_mode all".
+
+    names: a pattern of what fields are called.
+    """
+    pattern = rf"(?<![\w-])((?:{names})(?: to| of|=)? [\w.-]*\w)"
+    found: dict[str, Any] = {}
+    for words in re.findall(pattern, text, re.IGNORECASE):
+        plain = re.sub(r"(?: to| of|=) (?=[\w.-]+$)", " ", words)
+        fields = read_settings(plain)
+        with suppress(ScenarioError):
+            Scenario.from_dict({"model": "any", **fields})
+            found |= fields
+    return found
 
 
 def _is_switch(name: str) -> bool:

@@ -42,6 +42,30 @@ FULL = (
     r"full kv[ -]?cache|cache (?:is |usage:? )(?:at )?\d+(?:\.\d)? ?%|longer than .*cache"
 )
 """Words for a cache that has no free block."""
+MIXED = (
+    r"mix(?:ed|ing)?(?! precision| dtype)|heterogen\w+|different (?:gpus?|cards?|devices?)|"
+    r"(?:gpus?|\w+\d+) together"
+)
+"""Words for an engine whose devices are not equal."""
+OF_STATES = (
+    r"(?:mamba|ssm|states?|gdn|linear) .*(?:per|of (?:a|one|each)) (?:request|sequence|user)"
+)
+"""Words for what states take of the cache."""
+SUPPORTING = (
+    r"^(?:which|what) (?:[\w-]+ )?models? (?:[\w-]+ )*?"
+    r"(?:supports?|works? with|runs? with|starts? with|can use|allows?|accepts?)"
+)
+"""Words for models with which a setting is possible."""
+DRAFTS = re.compile(r"\bmtp\b(?! ?\d)", re.IGNORECASE)
+"""Drafts whose number is not said."""
+SEVERAL = r"or|vs|versus|and|between|compare[ds]?"
+"""Words for more than one value."""
+MULTIPLES = r"multiples? of|granularit\w+"
+"""Words for the unit of hits."""
+LIMITS = re.compile(r"what (?:happens|if) .*|why .*(?:needs?|requires?|must)\b.*", re.IGNORECASE)
+"""Questions about what vLLM checks of a field."""
+IGNORED = r"ignor\w+|no effect|does nothing|not (?:used|respected|applied|taken)"
+"""Words for a field that does not do what is expected of it."""
 BYTE = r"bytes? (?:number |no\.? ?)?(\d[\d,]*)"
 NUMBER = r"(?<![\w.,])\d[\d,]{1,11}\b"
 CONCURRENCY = re.compile(
@@ -77,7 +101,12 @@ OF_REQUESTS = (
 """Words for what one request takes."""
 OF_TOKENS = r"per (?:one |single )?token|(?:one|a|each|every|single) (?:more |new )?token"
 """Words for what one token takes."""
-FIELD_NAMES = "|".join(map(re.escape, sorted(NAMES, key=len, reverse=True)))
+SPACE = "[ _-]"
+"""Between the words of a name: mamba_cache_mode, mamba-cache-mode, mamba cache mode."""
+NAMED_FIELDS = {re.sub(SPACE, " ", words): LABELS[words] for words in NAMES}
+FIELD_NAMES = "|".join(
+    re.escape(words).replace(r"\ ", SPACE) for words in sorted(NAMED_FIELDS, key=len, reverse=True)
+)
 """Names of several words: single ones are in other sentences, too, and blocks have a topic."""
 TRANSFER = r"transfer\w*|disaggregat\w*|prefill\w* .*\bdecod\w*|decod\w* .*\bprefill\w*"
 SIZE_OF_CACHE = (
@@ -91,6 +120,8 @@ TOPICS = (
     Topic(MODELS, is_of_catalog=True),
     Topic(OF_MACHINES, "fits"),
     Topic(FULL, "fits", CAPACITY),
+    Topic(MIXED, "fits", CAPACITY),
+    Topic(SUPPORTING, "start"),
     STEPS,
     Topic(r"block tables?|slot mappings?", "", "Block tables"),
     Topic(
@@ -101,11 +132,12 @@ TOPICS = (
     ),
     Topic(r"(?:my|own|real|installed) vllm|live check|verif\w+", "", "Live check"),
     BYTES,
+    Topic(rf"offload\w*|connectors?|{TRANSFER}", "fits", "Offload and transfer"),
+    Topic(OF_STATES, "fits", CAPACITY),
     Topic(r"groups?|padding layers?|num_gpu_blocks|(?:number of|how many) blocks", "", CAPACITY),
     Topic(r"fields?|config(?:\.json)?|layers|heads?|windows?|sliding\w*", "why", "Model fields"),
     Topic(r"backends?|kernels?|flash\w*|triton|flex\w*", "start", "Backends by TP"),
     Topic(r"lmcache\w*|chunks?", "fits", "Chunks"),
-    Topic(rf"offload\w*|connectors?|{TRANSFER}", "fits", "Offload and transfer"),
     VERSIONS,
     Topic(
         r"(?:vllm|serve|full|whole|the|what|which) (?:command|flags|yaml)|compose|export\w*",
@@ -131,7 +163,7 @@ TOPICS = (
     ),
     Topic(
         r"or|vs|versus|better|best|improve|instead|faster|cheaper|worth|costs?|eats?|hurts?|"
-        r"affects?|impacts?|benefits?|brings?|"
+        r"affects?|impacts?|benefits?|brings?|doubl\w+|halv\w+|"
         r"gains?|saves?|helps?|"
         r"difference between|(?:do|does|will|would|can|could) .*(?:chang|influenc|enlarg|rais)\w+",
         "what_if",
@@ -158,10 +190,9 @@ TOPICS = (
 )
 """The first that fits is taken: the special ones, the four answers, then any other change."""
 
-LENGTH = re.compile(
+LENGTH = (
     r"(?<![\w.,])(?:(\d[\d,.]*[km])\b|(\d[\d,]{2,})[ -]tokens?\b|"
-    r"(?:request|prompt)s? (?:of|with) (\d[\d,]*)\b|(\d[\d,]*)[ -]tokens? (?:request|prompt))",
-    re.IGNORECASE,
+    r"(?:request|prompt)s? (?:of|with) (\d[\d,]*)\b|(\d[\d,]*)[ -]tokens? (?:request|prompt))"
 )
 """A request length in a question that is not about a block; drafts are fewer tokens."""
 OF_LENGTH = r"context|length|model len\w*|prompts?|requests?"
@@ -169,6 +200,8 @@ NOT_DEVICES = r"requests|prompts|tokens|users|blocks|bytes|layers"
 SPECIAL = {
     "models": OF_MACHINES,
     "full": FULL,
+    "mixed": MIXED,
+    "states": OF_STATES,
     "terms": r"(?:size|memory|bytes|gib|gb|(?:how|what) (?:is|are|big|large|much|many)) .*"
     rf"(?:{TERMS})|(?:{TERMS}) (?:takes?|uses?|needs?|size|memory|bytes|per (?:gpu|rank|device))|"
     rf"^(?:{TERMS})\W*$",
@@ -216,6 +249,8 @@ CHOICES = {
 """Field -> words for a change of it, in a question about what is better."""
 WEIGHED = frozenset({"kv_cache_dtype", "num_speculative_tokens", "speculative_method"})
 """Fields that a question names to compare their values."""
+OF_BOTH = frozenset({"model", "device", "platform", "rules"})
+"""Fields of which no values are weighed: they say where."""
 SETS = r"set|use|force|choose|pick|try|get|have|make|take|lower|reduce|--block-size"
 """Words for a block size that is wanted, in a question about blocks."""
 

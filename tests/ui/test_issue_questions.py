@@ -1,0 +1,75 @@
+"""What users ask in issues about hybrid models: a rule of vLLM, a line of it, a size of a plan."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.ui.panels import region
+from tests.ui.test_questions import answer, plain_text
+
+SAID = {
+    "can I mix H100 and A100": ("A scenario has one device", "the least room"),
+    "can H100, A100 and L40S be mixed in one engine?": ("A scenario has one device",),
+    "what is vllm#37467": ("The meaning of #37467.", "the alignment of hybrid models"),
+    "what does PR 38831 do?": ("The meaning of #38831.", "kernel blocks"),
+    "explain #36697": ("rounded down to whole blocks",),
+    "qwen3.5-397b-a17b on a RTX 3060 or a T4?": ("The device 'RTX 3060' is not known",),
+    "what is mamba_cache_mode": ("which states prefix caching keeps", "Values: none, align, all."),
+    "what is max_num_seqs": ("--max-num-seqs",),
+    "does prefix caching work with mamba_cache_mode none": ("Mamba cache mode none Gain:",),
+    "should I set --mamba-ssm-cache-dtype float16": ("Apply Mamba SSM-state dtype float16 Gain:",),
+    "should I set mamba_ssm_cache_dtype to float16?": ("Mamba SSM-state dtype float16 Gain:",),
+    "block_size must be <= max_num_batched_tokens": ("rounded down to whole blocks",),
+    "why are prefix cache hits a multiple of 528": (
+        "With prefix caching on, hits are multiples of",
+    ),
+    "difference between mamba cache mode all and align": (
+        "Apply Prefix caching on, Mamba cache mode all",
+        "Apply Prefix caching on, Mamba cache mode align",
+    ),
+    "which models support mamba_cache_mode all": (
+        "models of the catalog start with Prefix caching on, Mamba cache mode all:",
+        "bamba-9b",
+    ),
+    "which models support MTP?": ("models of the catalog start with", "qwen3-next-80b-a3b"),
+    "which models support FLASHINFER": ("start with Backend FLASHINFER:", "qwen3.5-4b"),
+    "which models work with fp8?": ("models of the catalog start with KV-cache dtype fp8:",),
+    "why are hits a multiple of 528 for qwen3.5-4b": (
+        "hits are multiples of 528 tokens, the least common multiple of the blocks of all groups",
+    ),
+    "how much memory does the mamba cache use per request": (
+        "The states of a request take 49.12 MiB on each GPU: 4 blocks in 4 groups",
+        "whatever its length",
+    ),
+    "how many mamba blocks per request": ("The states of a request take", "4 blocks in 4 groups"),
+    "how many blocks per request": ("It holds 20 blocks of the pool, 4 of them for states.",),
+    "why is kernel block size 16 when block size is 528": (
+        "The kernel block of nemotron-3-nano-30b-a3b: 16 tokens",
+        "Step 20 of 20: Kernel block size: 16 tokens",
+    ),
+    "which kernel block sizes does FlashInfer support": ("FLASHINFER in vLLM 0.23 has kernel b",),
+    "kv offload cpu 64 GiB how many blocks": ("vLLM does not start with offload",),
+    "how many blocks does kv offload hold for llama-3.1-8b?": (
+        "64.00 GiB of host memory hold 32,768 blocks or 16 prompts",
+    ),
+    "does fp8 kv cache double concurrency for hybrid models": ("Apply KV-cache dtype fp8 Gain:",),
+    "why does fp8 kv cache double my block size": ("Block: 4,176 tokens, 2,096 before.",),
+    "what happens when max_num_seqs is larger than mamba blocks": (
+        "has fewer blocks than Max sequences",
+    ),
+    "why does align mode need chunked prefill": ("align mode ends a step at the end of a block",),
+    "why is --block-size ignored": ("alignment granularity, not a cap",),
+}
+
+
+@pytest.mark.parametrize("text", SAID)
+def test_what_users_ask_in_issues_is_answered(text):
+    _door, said = answer(text)
+    assert all(words in said for words in SAID[text]), said
+
+
+def test_two_devices_on_which_nothing_starts_say_why():
+    door, _said = answer("kimi-k2 on L4 vs A10G")
+    shown = plain_text(region(door, "body"))
+    assert "Neither starts." in shown
+    assert "No memory left" in shown
