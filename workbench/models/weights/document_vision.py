@@ -7,8 +7,7 @@ Source: `deepseek_ocr.py`, `paddleocr_vl.py` and `dots_ocr.py` in `model_executo
 from collections.abc import Mapping
 
 from workbench.core.weights import Part
-from workbench.models.towers import are_even
-from workbench.models.weights.joined_vision import GATED, QWEN, Tower, blocks, inside
+from workbench.models.weights.joined_vision import GATED, QWEN, Tower, as_siglip, blocks, inside
 from workbench.models.weights.parts import Config, Sizes, column, row, whole
 
 DOTS = (*QWEN[:2], "mlp.fc13", "mlp.fc2")
@@ -72,15 +71,11 @@ def _paddle(config: Config, size: Sizes) -> list[Part]:
     layers = blocks(
         size("num_hidden_layers", 12), width, inner, heads, "visual.vision_model.encoder.layers"
     )
-    if not are_even(width, inner):
-        layers = [
-            one._replace(is_linear=one.is_linear and ".mlp." not in one.name) for one in layers
-        ]
     return [
         whole("patch_embedding", width, inputs=size("num_channels", 3) * patch**2, bias=True),
         whole("position_embedding", places, inputs=width),
         whole("position_ids", places, inputs=2, dtype="float32"),
-        *layers,
+        *as_siglip(layers, width, inner),
         *2 * [whole("norm", width, bias=True)],
         whole("linear_1", wide, inputs=wide, bias=True),
         whole("linear_2", config.hidden, inputs=wide, bias=True),

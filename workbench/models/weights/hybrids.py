@@ -289,7 +289,7 @@ HYBRIDS: dict[str, Block] = {
 WITHOUT_POSITIONS = frozenset(
     {
         *("jamba", "nemotron_h", "kimi_linear", "whisper"),
-        *("bloom", "gpt2", "gpt_bigcode", "opt"),
+        *("bloom", "gpt2", "gpt_bigcode", "mpt", "opt"),
     }
 )
 """model_types whose attention has no rotary embedding."""

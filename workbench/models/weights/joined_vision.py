@@ -74,6 +74,15 @@ def blocks(
     ]
 
 
+def as_siglip(layers: list[Part], width: int, inner: int) -> list[Part]:
+    """Return layers whose MLPs are never quantized unless their sizes are even."""
+    is_even = are_even(width, inner)
+    return [
+        one._replace(is_linear=one.is_linear and (is_even or ".mlp." not in one.name))
+        for one in layers
+    ]
+
+
 def used_layers(config: Config, layers: int) -> int:
     """Return the layers up to the last whose output is taken; vLLM builds no others."""
     taken = config.fields.top.get("vision_feature_layer", -1)
@@ -83,7 +92,7 @@ def used_layers(config: Config, layers: int) -> int:
     return int(max(layers + one + 1 if one < 0 else one for one in places))
 
 
-def _encoder(
+def encoder(
     config: Config, size: Sizes, *, has_ids: bool = True, has_norm: bool = True
 ) -> list[Part]:
     """Return CLIP or SigLIP, up to the layer that the projector reads."""
@@ -94,9 +103,7 @@ def _encoder(
     used = used_layers(config, layers)
     inner, heads = size("intermediate_size", 3072), size("num_attention_heads", 12)
     found = blocks(used, width, inner, heads, "vision_tower.vision_model.encoder.layers")
-    if not is_clip and not are_even(width, inner):
-        plain = (one._replace(is_linear=one.is_linear and ".mlp." not in one.name) for one in found)
-        found = list(plain)
+    found = found if is_clip else as_siglip(found, width, inner)
     ids = whole("position_ids", places, inputs=2, dtype="float32")  # 64-bit integers
     return [
         *[whole("class_embedding", width)] * is_clip,
@@ -116,7 +123,7 @@ def _llava(config: Config, size: Sizes) -> list[Part]:
     inputs = size("hidden_size", 768) * (len(taken) if isinstance(taken, list) else 1)
     bias = bool(top.get("multimodal_projector_bias", True))
     return [
-        *_encoder(config, size, has_norm=False),
+        *encoder(config, size, has_norm=False),
         column(f"{PROJECTOR}.linear_1", hidden, inputs=inputs, bias=bias),
         row(f"{PROJECTOR}.linear_2", hidden, hidden, bias=bias),
     ]
@@ -136,7 +143,7 @@ def _llava_onevision(config: Config, size: Sizes) -> list[Part]:
 def _paligemma(config: Config, size: Sizes) -> list[Part]:
     inputs, out = size("hidden_size", 1152), size("projection_dim", config.hidden)
     return [
-        *_encoder(config, size),
+        *encoder(config, size),
         whole(f"{PROJECTOR}.linear", out, inputs=inputs, bias=True),
     ]
 
@@ -145,7 +152,7 @@ def _idefics3(config: Config, size: Sizes) -> list[Part]:
     factor = config.fields.top.get("scale_factor", 2)
     inputs = size("hidden_size", 1152) * factor**2
     return [
-        *_encoder(config, size, has_ids=False),
+        *encoder(config, size, has_ids=False),
         whole("connector.modality_projection.proj", config.hidden, inputs=inputs, is_linear=True),
     ]
 
@@ -156,7 +163,7 @@ def _cohere2(config: Config, size: Sizes) -> list[Part]:
     wide = size("hidden_size", 1152) * int(top.get("downsample_factor", 2)) ** 2
     inner = int(top.get("alignment_intermediate_size", 36_864))
     return [
-        *_encoder(config, size),
+        *encoder(config, size),
         column(f"{PROJECTOR}.linear_1", inner, inputs=wide, bias=True, is_linear=False),
         row(f"{PROJECTOR}.linear_2", inner // 2, hidden, bias=True, is_linear=False),
     ]
@@ -213,7 +220,8 @@ JOINED: dict[str, Tower] = {
     "llava_onevision": _llava_onevision,
     "paligemma": _paligemma,
     **dict.fromkeys(("idefics3", "smolvlm"), _idefics3),
-    "qwen2_vl": _qwen2,
+    **dict.fromkeys(("qwen2_vl", "tarsier2"), _qwen2),
+    "llava_next_video": lambda config, size: _llava_onevision(config, size)[:-1],
     "cohere2_vision": _cohere2,
-    "internvl": _internvl,
+    **dict.fromkeys(("internvl", "interns1"), _internvl),
 }

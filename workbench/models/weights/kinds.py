@@ -6,6 +6,7 @@ from workbench.core.weights import EARLIER, LATER, Part
 
 SAME_CLASS: Mapping[str, str] = {
     **dict.fromkeys(("glm4v_text", "glm_ocr_text"), "glm4"),
+    "hunyuan_vl_text": "hunyuan_v1_dense",
     "glm4v_moe_text": "glm4_moe",
     "qwen3_asr_text": "qwen3",
     "qwen3_omni_moe_text": "qwen3_moe",
@@ -14,8 +15,9 @@ SAME_CLASS: Mapping[str, str] = {
     **dict.fromkeys(("phi3_v", "phi4-siglip"), "phi3"),
     **dict.fromkeys(("phi4mm", "teleflm", "minicpmv 2.5", "minicpmv 4.0"), "llama"),
     **dict.fromkeys(("minicpmv 2.6", "minicpmo 2.6"), "qwen2"),
+    **dict.fromkeys(("Keye", "KeyeVL1_5"), "qwen3"),
     **dict.fromkeys(("minicpmv 4.5", "minicpmo 4.5"), "qwen3"),
-    "minimax_m1": "minimax_text_01",
+    **dict.fromkeys(("minimax_m1", "minimax"), "minimax_text_01"),
     "axk1": "AXK1",
 }
 """model_type, with a version where classes differ by it -> the one whose class in vLLM builds its

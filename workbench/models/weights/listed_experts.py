@@ -20,6 +20,7 @@ from workbench.models.weights.parts import (
     row,
     whole,
 )
+from workbench.models.weights.states import ling_delta
 from workbench.models.weights.stored import PLAIN, Unknown
 
 LISTS = ("mlp_layer_types", "is_moe_layer")
@@ -118,10 +119,12 @@ def _ling_feed(config: Config, number: int) -> list[Part]:
 
 
 def _ling_hybrid(config: Config, number: int) -> list[Part]:
-    """Return a layer of Ling 2.5, with lightning attention or with latents."""
+    """Return a layer of Ling 2.5 or 3, with linear attention or with latents."""
     feed = [*norms(config, 2), *_ling_feed(config, number)]
     if config.attends(number):
-        return [*latent(config, number), *feed]
+        return [*latent(config, number), *_latent_gate(config), *feed]
+    if not isinstance(config.state, LinearAttention):
+        return [*ling_delta(config), *feed]
     lightning = [
         one._replace(kind=kind)
         for kind, size in ling_heads(config).items()
@@ -130,11 +133,19 @@ def _ling_hybrid(config: Config, number: int) -> list[Part]:
     return [*lightning, *feed]
 
 
+def _latent_gate(config: Config) -> list[Part]:
+    """Return the gate of the output of latents in Ling 3: per head, or per element."""
+    sizes = {"head_wise": 1, "element_wise": config.attention.v_head_dim or 0}
+    size = sizes.get(str(config.raw("gated_attention_proj_granularity_type")), 0)
+    gate = column("self_attn.g_proj", (config.attention.num_heads, size), inputs=config.hidden)
+    return [gate] * bool(size)
+
+
 def ling_heads(config: Config) -> dict[str, int]:
     """Return the size of the heads of lightning attention, by the releases that have it."""
     state = config.state
     if not isinstance(state, LinearAttention):
-        raise Unknown("the layers of Ling 3 are not described")
+        return {}
     later = state.mla_head_dim or state.head_dim
     same = {"": state.head_dim}
     return same if later == state.head_dim else {EARLIER: state.head_dim, LATER: later}
@@ -175,13 +186,15 @@ def _step_attention(config: Config, heads: Attention) -> list[Part]:
     return [*attention(config, heads=heads, bias="attention_bias", norm="head"), *gates]
 
 
+def is_enumerated(config: Config, number: int) -> bool:
+    """Return whether a text of numbers names a layer; without one all but the first are named."""
+    named = config.raw("moe_layers_enum")
+    return number in map(int, named.strip().split(",")) if named else number > 0
+
+
 def _step_feed(config: Config, number: int) -> list[Part]:
-    listed, named = config.raw("mlp_layer_types"), config.raw("moe_layers_enum")
-    if listed:
-        is_sparse = listed[number] in SPARSE
-    else:
-        is_sparse = number in map(int, named.strip().split(",")) if named else number > 0
-    if not is_sparse:
+    listed = config.raw("mlp_layer_types")
+    if not (listed[number] in SPARSE if listed else is_enumerated(config, number)):
         return mlp(config, "mlp", config.size("intermediate_size"))
     count = config.size("moe_num_experts")
     return [

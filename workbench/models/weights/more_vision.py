@@ -10,6 +10,7 @@ PIXTRAL = (
 )
 MERGER = {"linear_fc1": "visual.merger.mlp.0", "linear_fc2": "visual.merger.mlp.2"}
 """Layers that join patches -> as vLLM calls them."""
+INTERNVL = ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
 PIXTRAL_LAYERS = "vision_tower.transformer.layers"
 
 
@@ -73,17 +74,15 @@ def internvl(config: Config, size: Sizes) -> list[Part]:
     heads, top = size("num_attention_heads", 25), config.fields.top
     given = top["vision_config"]
     has_bias = given.get("norm_type", "rms_norm") == "layer_norm"
-    norm = [whole("norm", width, bias=has_bias)]
     normed = [whole("qk_norm", width)] * bool(given.get("qk_normalization", True))
     wide = width * int(1 / top.get("downsample_ratio", 0.5)) ** 2
+    place, bias = "vision_model.encoder.layers", bool(given.get("qkv_bias", False))
     layer = [
-        *2 * norm,
         *2 * [whole("scale", width)],
         *2 * normed,
-        *plain_attention(width, heads, bias=given.get("qkv_bias", False)),
-        cut("fc1", inner, inputs=width, bias=True),
-        row("fc2", inner, width, bias=True, is_linear=False),
+        *blocks(1, width, inner, heads, place, INTERNVL, norm_bias=has_bias),
     ]
+    layer = [one._replace(bias=bias) if one.name.endswith("qkv") else one for one in layer]
     return [
         whole("class_embedding", width),
         whole("patch_embedding", width, inputs=3 * patch**2, bias=True),
@@ -92,6 +91,14 @@ def internvl(config: Config, size: Sizes) -> list[Part]:
         whole("mlp1.norm", wide, bias=True),
         whole("mlp1.1", config.hidden, inputs=wide, bias=True),
         whole("mlp1.3", config.hidden, inputs=config.hidden, bias=True),
+    ]
+
+
+def skywork(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of Skywork R1V: InternVL's, with a projector that may be quantized."""
+    joint = ("mlp1.1", "mlp1.3")
+    return [
+        one._replace(is_linear=one.is_linear or one.name in joint) for one in internvl(config, size)
     ]
 
 

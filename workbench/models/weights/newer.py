@@ -25,6 +25,7 @@ from workbench.models.weights.parts import (
     row,
     whole,
 )
+from workbench.models.weights.rarer import RARER, molmo_rest, mpt_end
 from workbench.models.weights.speech import whisper_layer, whisper_rest
 from workbench.models.weights.states import kimi_delta
 from workbench.models.weights.stored import Unknown
@@ -211,6 +212,7 @@ def _searched(config: Config, number: int) -> list[Part]:
 NEWER: dict[str, Block] = {
     **LISTED_EXPERTS,
     **OLDER,
+    **RARER,
     **dict.fromkeys(("gemma4", "gemma4_text"), gemma4_layer),
     "gemma3n_text": gemma3n_layer,
     **dict.fromkeys(("llama4", "llama4_text"), _llama4),
@@ -232,9 +234,13 @@ REST: dict[str, Callable[[Config], list[Part]]] = {
     "gemma3n_text": gemma3n_rest,
     **OLDER_REST,
     "deepseek_v4": joined_streams,
+    "molmo": molmo_rest,
     "qwen4_exp_text": connected_rest,
     "whisper": whisper_rest,
 }
 """model_type -> what it has in addition to layers and vocabularies."""
-ENDS: dict[str, Callable[[Config], list[Part]]] = {"kimi_linear": kimi_residual}
+ENDS: dict[str, Callable[[Config], list[Part]]] = {
+    "kimi_linear": kimi_residual,
+    "mpt": mpt_end,
+}
 """model_type -> what its last pipeline stage has in addition to the last norm."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from workbench.core.architectures import MODEL_REGISTRIES
-from workbench.core.model import FULL
+from workbench.core.model import FULL, SLIDING
 from workbench.core.weights import EARLIER, EVERY, LATER, LENGTH, MROPE, TABLE, Part, rounded
 from workbench.models.config_defaults import ORIGINAL
 from workbench.models.weights.compressed import ratios
@@ -20,21 +20,22 @@ LOCAL = frozenset({"gemma3", "gemma3_text", "gemma3n_text", "olmo3"})
 
 ONLY_LONGER = frozenset({"default", "linear", "llama3", "ntk", "proportional", "mrope"})
 """Kinds of scaling whose angles do not depend on the longest position."""
-AS_SERVED = {"minimax_text_01": "float32", "plamo2": None}
+AS_SERVED = {"minimax_text_01": "float32", "plamo2": None, "plamo3": None}
 """model_types whose table is as long as the longest request -> its dtype, None for the model's."""
 OLMO = "olmo_hybrid"
 THETA = "rope_theta"
 WINDOWED_THETA = "swa_rope_theta"
 WINDOWED_THETAS = {MODERN_BERT: "local_rope_theta"}
 """Field of the base of the angles in windowed layers; model_type -> another one."""
-LENGTHENED = frozenset({"qwen2_5_vl", "qwen2_5_vl_text"})
-"""model_types whose table of three axes is `LENGTHENED_TIMES` as long in every version."""
+SHORTENED = ("qwen3_5", "qwen3_vl", "qwen4_exp")
+"""Beginnings of model_types whose table of three axes is not `LENGTHENED_TIMES` as long in 0.33."""
 LENGTHENED_TIMES = 4
 LENGTHS = ("model_max_length", "max_position_embeddings")
 LENGTHS_OF = {
     **dict.fromkeys(("cohere", "cohere2"), LENGTHS),
     "dbrx": ("max_seq_len",),
     "gptj": ("n_positions",),
+    "step3_text": ("max_position_embedding",),
 }
 """model_type -> fields, the first of which says how long the table is; others have the last of
 `LENGTHS`."""
@@ -61,7 +62,10 @@ def positions(config: Config) -> list[Part]:
     own = config.size("qk_rope_head_dim", default=0)  # heads that are cached whole may have it, too
     size = (attention.qk_rope_head_dim if attention.use_mla else own) or attention.head_size
     settings = config.raw("rope_parameters") or config.raw("rope_scaling") or {}
-    nested = {key: one for key, one in settings.items() if isinstance(one, Mapping)}
+    absent = {FULL, SLIDING} - set(config.raw("layer_types") or (FULL, SLIDING))
+    nested = {
+        key: one for key, one in settings.items() if isinstance(one, Mapping) and key not in absent
+    }
     tables = [_table(config, _of_kind(config, key, size), one) for key, one in nested.items()]
     tables = tables or [_table(config, size, settings)]
     if not nested and config.kind in LOCAL and not _same_angles(config, settings):
@@ -194,7 +198,7 @@ def _table(config: Config, size: int, rope: Mapping[str, Any]) -> Part:
     width = config.raw("rotary_dim") or config.raw("attn_rotary_emb") or int(size * share)
     kind = LATER if config.kind == OLMO else ""
     if "mrope_section" in rope:
-        is_lengthened = config.kind in LENGTHENED
+        is_lengthened = not config.kind.startswith(SHORTENED)
         kind = kind if is_lengthened else MROPE
         longest *= LENGTHENED_TIMES if is_lengthened else 1
     # One table serves all layers with the same angles.

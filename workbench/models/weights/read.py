@@ -7,7 +7,6 @@ from workbench.core.errors import Refused
 from workbench.core.model import Model
 from workbench.core.pooling import pools
 from workbench.core.weights import (
-    EARLIER,
     EMBEDDING,
     EVERY,
     FIRST,
@@ -23,10 +22,21 @@ from workbench.models.checkpoint import read_checkpoint
 from workbench.models.fields import Fields
 from workbench.models.weights.decoders import LAYERS, TIED, Moe
 from workbench.models.weights.drafters import drafted
+from workbench.models.weights.ends import (
+    EMBEDS_FOR_HEADS,
+    EVERY_EMBEDDING,
+    EVERY_END,
+    EVERY_HEAD,
+    FLOAT_HEAD,
+    HEAD_BIAS,
+    NORM_BIAS,
+    PLAIN_HEAD,
+    WHOLE_EMBEDDING,
+    WITHOUT_NORM,
+    at_end,
+)
 from workbench.models.weights.hybrids import HYBRIDS
-from workbench.models.weights.minimax_m3 import M3
 from workbench.models.weights.newer import ENDS, NEWER, REST
-from workbench.models.weights.older import BERTS
 from workbench.models.weights.parts import (
     Collected,
     Config,
@@ -40,7 +50,7 @@ from workbench.models.weights.parts import (
     whole,
 )
 from workbench.models.weights.pooled import scores
-from workbench.models.weights.positions import of_library, placed, positions
+from workbench.models.weights.positions import placed, positions
 from workbench.models.weights.scheme import read_scheme
 from workbench.models.weights.stored import Unknown
 from workbench.models.weights.vision import vision
@@ -50,15 +60,6 @@ UNREADABLE = (Unknown, Refused, ArithmeticError, AttributeError, LookupError, Ty
 EXPERTS_PER_TOKEN = (
     *("num_experts_per_tok", "experts_per_token", "moe_k", "moe_topk", "top_k_experts"),
 )
-FLOAT_HEAD = frozenset({"minimax_text_01"})
-"""model_types whose head is in float32."""
-PLAIN_HEAD = frozenset(
-    {
-        *("bamba", "falcon_h1", "falcon_mamba", "gpt_oss", "jamba", "mamba", "minimax_text_01"),
-        *("plamo2", "qwen3_next", "zamba2"),
-    }
-)
-"""model_types whose head never is quantized: the class hands it no quant_config."""
 HEAD = "lm_head"
 NEWLINE = "image_newline"
 """Name of a vector that every pipeline stage has."""
@@ -70,69 +71,13 @@ EXPERTS = Moe(shared=("n_shared_experts", "num_shared_experts"))
 HALVED = frozenset({"molmo", "qwen"})
 """model_types whose `intermediate_size` counts the gate as well."""
 TIE = "tie_word_embeddings"
-TIED_BY_WRAPPER = frozenset({"internvl_chat", "mistral3"})
+TIED_BY_WRAPPER = frozenset(
+    {
+        *("internvl_chat", "mistral3", "skywork_chat", "h2ovl_chat", "NVLM_D", "eagle_2_5_vl"),
+        *("interns1", "opencua", "ovis2_5", "ovis2_6", "Bee", "R", "vlm", "step_robotics"),
+    }
+)
 """model_types of whole files whose class ties the vocabularies, which that of the text does not."""
-EVERY_END = frozenset(
-    {
-        *(
-            "bamba",
-            "cohere",
-            "cohere2",
-            "minicpm",
-            "olmoe",
-            "stablelm",
-            "falcon_mamba",
-            "gemma",
-            "gemma2",
-            "gemma3",
-            "gemma3_text",
-        ),
-        *("gemma4", "gemma4_text", "muse_glimmer_text", "plamo2"),
-        *("gpt_oss", "granitemoe", "granitemoehybrid", "jamba", "mamba", "mixtral", "nemotron_h"),
-        *("olmo2", "olmo3", "olmo_hybrid", "qwen2_moe", "qwen3_moe", "qwen3_vl_moe_text"),
-        *("baichuan", "bloom", "chatglm", "cohere2_moe", "dbrx", "falcon", "flex_olmo", "gpt2"),
-        *(
-            "gpt_bigcode",
-            "gpt_neox",
-            "gptj",
-            "granitemoeshared",
-            "hy_v3",
-            "internlm2",
-            "minicpm3",
-            "olmo",
-            "opt",
-        ),
-        *("orion", "phi", "phimoe", "qwen"),
-        "starcoder2",
-    }
-)
-"""model_types whose every pipeline stage has the vocabularies and the last norm."""
-EVERY_EMBEDDING = frozenset({"lfm2", "lfm2_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"})
-EVERY_HEAD = frozenset({"qwen3_next"})
-"""model_types whose every stage has the one vocabulary or the other."""
-EMBEDS_FOR_HEADS = frozenset(
-    {
-        *("deepseek_v4", "ernie4_5", "glm4", "llama", "llama4", "llama4_text", "mimo"),
-        *("ministral3", "mistral", "phi3", "qwen2", "qwen2_5_vl", "qwen2_5_vl_text", "qwen3"),
-        *("qwen3_vl_text", *M3),
-    }
-)
-"""model_types whose last stage has the embedding where heads draft (0.33)."""
-WHOLE_EMBEDDING = frozenset({"whisper"})
-"""model_types of which every rank has the whole vocabulary."""
-NORM_BIAS = frozenset(
-    {
-        *("nemotron", "stablelm", "starcoder2", "whisper"),
-        *("bloom", "falcon", "gpt2", "gpt_neox", "opt", "orion", "phi", "phimoe"),
-        *("gpt_bigcode", "gptj", "jais2", *BERTS),
-    }
-)
-"""model_types whose last norm has a bias."""
-
-HEAD_BIAS = {"gptj": ("",), "phi": (EARLIER,), "phimoe": ("",)}
-"""model_type whose head always has a bias -> the kinds of it."""
-WITHOUT_NORM = frozenset({"olmo", "qwen4_exp_text"})
-"""model_types that have none."""
 
 
 def read_weights(
@@ -159,6 +104,12 @@ def read_weights(
         is_tied=_is_tied(fields, model),
         expert_score=_expert_score(fields),
     )
+
+
+def _per_token(config: Config) -> int:
+    """Return the experts that a token takes, the most where a list has them by layer."""
+    found = next(filter(None, map(config.raw, EXPERTS_PER_TOKEN)), 0)
+    return max(found) if isinstance(found, list) else int(found)
 
 
 def _sketch(fields: Fields, model: Model) -> tuple[Part, ...]:
@@ -222,19 +173,6 @@ def _drafted(config: Config, found: Collected, part: str) -> Weights:
     return Weights(parts=found.counts, shared=drafter.shared)
 
 
-def _at_end(
-    config: Config, found: Collected, parts: list[Part], is_every: bool, *places: int
-) -> None:
-    """Count parts where they are used, or on every stage; the library has none elsewhere."""
-    ends = [(EVERY,) if is_every and not library else places for library in of_library(config)]
-    if ends[0] == ends[1]:
-        found.add("", parts, *ends[0])
-        return
-    for kind, held in zip((EARLIER, LATER), ends, strict=True):
-        own = [one._replace(kind=kind) for one in parts if one.kind in {"", kind}]
-        found.add("", own, *held)
-
-
 def _whole(config: Config, found: Collected) -> Weights:
     kind, model = config.kind, config.model
     layer = LAYERS.get(kind) or HYBRIDS.get(kind) or NEWER.get(kind)
@@ -249,7 +187,7 @@ def _whole(config: Config, found: Collected) -> Weights:
         embedding = whole(EMBEDDING, rows, inputs=config.hidden)
     is_tied = _is_tied(config.fields, model)
     is_every = kind in EVERY_END | EVERY_EMBEDDING
-    _at_end(config, found, [embedding], is_every, FIRST, *(LAST,) * is_tied)
+    at_end(config, found, [embedding], is_every, FIRST, *(LAST,) * is_tied)
     if kind in EMBEDS_FOR_HEADS and not is_tied:
         found.add("", [embedding._replace(kind=FOR_HEADS)], LAST)
     pooled: tuple[Part, ...] | None = ()
@@ -262,7 +200,7 @@ def _whole(config: Config, found: Collected) -> Weights:
         head = head._replace(dtype="float32" if kind in FLOAT_HEAD else None, stored=stored)
         head = head._replace(kind=LATER if _is_untied_by_checkpoint(config.fields) else "")
         bias = [vocabulary(HEAD, rows, 1)._replace(kind=one) for one in HEAD_BIAS.get(kind, ())]
-        _at_end(config, found, [head, *bias], kind in EVERY_END | EVERY_HEAD, LAST)
+        at_end(config, found, [head, *bias], kind in EVERY_END | EVERY_HEAD, LAST)
     tower = vision(config)
     # the layers are known without it, and what ranks and kernels do with them
     unknown = ""
@@ -272,19 +210,18 @@ def _whole(config: Config, found: Collected) -> Weights:
         name = model.pooling and model.pooling.name
         unknown = f"the last layer of {name} is not described"
     last = norms(config, kind not in WITHOUT_NORM, bias=kind in NORM_BIAS)
-    _at_end(config, found, last, kind in EVERY_END, LAST)
+    at_end(config, found, last, kind in EVERY_END, LAST)
     found.add("", ENDS[kind](config) if kind in ENDS else (), LAST)
     for table, place in placed(config):
         found.add("", [table], place)
     found.add("", (one for one in tower or () if one.name != NEWLINE), TOWER)
     found.add("", (one for one in tower or () if one.name == NEWLINE), EVERY)
-    experts = config.size(*EXPERTS_PER_TOKEN, default=0)
     return Weights(
         parts=found.counts,
         unknown=unknown,
         vocabulary=vocabulary("", rows, 1).outputs[0][0],
         has_tower=bool(tower),
         # transformers 5 writes the defaults of experts for models that have none.
-        experts_per_token=experts if any(part.experts > 1 for part in found.places) else 0,
+        experts_per_token=_per_token(config) if any(one.experts > 1 for one in found.places) else 0,
         places=tuple(tuple(chain(*times)) for times in found.places.values()),
     )

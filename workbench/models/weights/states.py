@@ -129,6 +129,22 @@ def kimi_delta(config: Config) -> list[Part]:
     ]
 
 
+def ling_delta(config: Config) -> list[Part]:
+    """Return Kimi delta attention of Ling 3, whose projections are whole."""
+    state, hidden, name = config.state, config.hidden, "self_attn"
+    heads: Unit = (state.num_heads, state.head_dim)
+    one_each = (state.num_heads, 1)
+    return [
+        column(f"{name}.qkvb_proj", *3 * [heads], one_each, inputs=hidden),
+        *(column(f"{name}.{one}_proj", heads, inputs=hidden) for one in "fg"),
+        *3 * [cut(f"{name}.conv1d", heads, inputs=state.conv_kernel, dtype="float32")],
+        cut(f"{name}.dt_bias", heads, dtype="float32"),
+        cut(f"{name}.A_log", one_each, dtype="float32"),
+        whole(f"{name}.o_norm", state.head_dim),
+        row(f"{name}.o_proj", state.num_heads * state.head_dim, hidden),
+    ]
+
+
 def short_conv(config: Config) -> list[Part]:
     """Return a short convolution between two projections."""
     state, hidden, bias = config.state, config.hidden, config.flag("conv_bias")

@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 from workbench.core.weights import Part
 from workbench.models.towers import are_even
+from workbench.models.weights.clip_vision import CLIPPED
 from workbench.models.weights.document_vision import DOCUMENTS
 from workbench.models.weights.joined_vision import BLOCKS, JOINED, inside, sizes_of
+from workbench.models.weights.later_vision import LATER
 from workbench.models.weights.minimax_m3 import minimax_m3_tower
 from workbench.models.weights.more_vision import (
     MERGER,
@@ -19,18 +21,23 @@ from workbench.models.weights.more_vision import (
     pixtral,
     plain_attention,
     qwen2_5,
+    skywork,
 )
 from workbench.models.weights.parts import Config, Sizes, cut, row, whole
 from workbench.models.weights.recent_vision import RECENT
 from workbench.models.weights.resampled_vision import RESAMPLED
 from workbench.models.weights.sound import SOUND, qwen2_omni, qwen3_omni
+from workbench.models.weights.wrapped_vision import WRAPPED
 
 MERGED_PATCHES = 4
 SHORT = ("qkv", "proj", "fc1", "fc2")
 DEEP = ("attn.qkv", "attn.proj", "mlp.linear_fc1", "mlp.linear_fc2")
 """Name of a layer here -> as vLLM calls it."""
 SEES = frozenset(
-    {"vision_config", "audio_config", "visual", "img_processor", "kimia_adaptor_input_dim"}
+    {
+        *("vision_config", "audio_config", "visual", "img_processor", "kimia_adaptor_input_dim"),
+        "vision_backbone",
+    }
 )
 """Fields of a tower in files whose text has no object of its own."""
 
@@ -95,6 +102,13 @@ def _named(parts: list[Part]) -> list[Part]:
     ends = {**dict(zip(SHORT, (f"{BLOCKS}.0.{one}" for one in DEEP), strict=True)), **MERGER}
     named = (one._replace(name=ends.get(one.name, one.name)) for one in parts)
     return [one._replace(is_linear=one.name.startswith("visual.")) for one in named]
+
+
+def _hyperclova(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of HyperCLOVA X SEED: that of Qwen2.5-VL, and a layer after it."""
+    out = size("out_hidden_size", 3584)
+    tower = _named(qwen2_5(config, size))
+    return [*tower, whole("mm_projector", config.hidden, inputs=out, bias=True)]
 
 
 def _siglip(config: Config, size: Sizes) -> list[Part]:
@@ -201,11 +215,15 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     **DOCUMENTS,
     **SOUND,
     **RESAMPLED,
+    **CLIPPED,
+    **WRAPPED,
+    **LATER,
     **dict.fromkeys(("qwen3_5", "qwen3_5_moe", "qwen4_exp"), _qwen),
     **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe"), _qwen_deep),
     "gemma3": _siglip,
     "gemma4": _gemma4,
-    "internvl_chat": internvl,
+    **dict.fromkeys(("internvl_chat", "h2ovl_chat", "qianfan_ocr"), internvl),
+    "skywork_chat": skywork,
     "muse_glimmer": muse_glimmer,
     "llama4": _llama4,
     "kimi_k25": _moonvit,
@@ -213,6 +231,8 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     **dict.fromkeys(("lfm2_vl", "lfm2-vl"), _siglip2),
     "mistral3": pixtral,
     "qwen2_5_vl": qwen2_5,
+    "opencua": lambda config, size: _named(qwen2_5(config, size)),
+    "vlm": _hyperclova,
     "exaone4_5": lambda config, size: _named(exaone(config, size)),
     "qwen2_5_omni": lambda config, size: [*_named(qwen2_5(config, size)), *qwen2_omni(config)],
     "qwen3_omni_moe": lambda config, size: [

@@ -1,0 +1,68 @@
+"""Where vocabularies, head and last norm of a model are, and how they are stored."""
+
+from workbench.core.weights import EARLIER, EVERY, LATER, Part
+from workbench.models.weights.minimax_m3 import M3
+from workbench.models.weights.older import BERTS
+from workbench.models.weights.parts import Collected, Config
+from workbench.models.weights.positions import of_library
+
+FLOAT_HEAD = frozenset({"minimax_text_01"})
+"""model_types whose head is in float32."""
+PLAIN_HEAD = frozenset(
+    {
+        *("bamba", "falcon_h1", "falcon_mamba", "gpt_oss", "jamba", "mamba", "minimax_text_01"),
+        *("plamo2", "qwen3_next", "zamba2"),
+    }
+)
+"""model_types whose head never is quantized: the class hands it no quant_config."""
+EVERY_END = frozenset(
+    {
+        *("bamba", "cohere", "cohere2", "minicpm", "olmoe", "stablelm", "falcon_mamba", "gemma"),
+        *("gemma2", "gemma3", "gemma3_text", "gemma4", "gemma4_text", "muse_glimmer_text"),
+        *("gpt_oss", "granitemoe", "granitemoehybrid", "jamba", "mamba", "mixtral", "nemotron_h"),
+        *("olmo2", "olmo3", "olmo_hybrid", "qwen2_moe", "qwen3_moe", "qwen3_vl_moe_text"),
+        *("baichuan", "bloom", "chatglm", "cohere2_moe", "dbrx", "falcon", "flex_olmo", "gpt2"),
+        *("gpt_bigcode", "gpt_neox", "gptj", "granitemoeshared", "hy_v3", "internlm2", "minicpm3"),
+        *("olmo", "opt", "orion", "phi", "phimoe", "plamo2", "plamo3", "qwen", "starcoder2"),
+        *("mellum", "molmo", "mpt", "persimmon"),
+    }
+)
+"""model_types whose every pipeline stage has the vocabularies and the last norm."""
+EVERY_EMBEDDING = frozenset({"lfm2", "lfm2_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"})
+EVERY_HEAD = frozenset({"qwen3_next"})
+"""model_types whose every stage has the one vocabulary or the other."""
+EMBEDS_FOR_HEADS = frozenset(
+    {
+        *("deepseek_v4", "ernie4_5", "glm4", "llama", "llama4", "llama4_text", "mimo"),
+        *("ministral3", "mistral", "phi3", "qwen2", "qwen2_5_vl", "qwen2_5_vl_text", "qwen3"),
+        *("qwen3_vl_text", *M3),
+    }
+)
+"""model_types whose last stage has the embedding where heads draft (0.33)."""
+WHOLE_EMBEDDING = frozenset({"whisper"})
+"""model_types of which every rank has the whole vocabulary."""
+NORM_BIAS = frozenset(
+    {
+        *("nemotron", "stablelm", "starcoder2", "whisper"),
+        *("bloom", "falcon", "gpt2", "gpt_neox", "opt", "orion", "phi", "phimoe"),
+        *("gpt_bigcode", "gptj", "jais2", "persimmon", *BERTS),
+    }
+)
+"""model_types whose last norm has a bias."""
+HEAD_BIAS = {"gptj": ("",), "phi": (EARLIER,), "phimoe": ("",)}
+"""model_type whose head always has a bias -> the kinds of it."""
+WITHOUT_NORM = frozenset({"olmo", "qwen4_exp_text"})
+"""model_types that have none."""
+
+
+def at_end(
+    config: Config, found: Collected, parts: list[Part], is_every: bool, *places: int
+) -> None:
+    """Count parts where they are used, or on every stage; the library has none elsewhere."""
+    ends = [(EVERY,) if is_every and not library else places for library in of_library(config)]
+    if ends[0] == ends[1]:
+        found.add("", parts, *ends[0])
+        return
+    for kind, held in zip((EARLIER, LATER), ends, strict=True):
+        own = [one._replace(kind=kind) for one in parts if one.kind in {"", kind}]
+        found.add("", own, *held)

@@ -1,0 +1,172 @@
+"""Weights of towers for images with convolutions or merged patches after their layers.
+
+Source: `step3_vl.py`, `step_vl.py`, `bailing_moe_v3_vl.py`, `bee.py`, `isaac.py`, `glm4v.py`,
+ `model_executor/models`, 0.23 and 0.33, and Hunyuan-VL of the
+Transformers library.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+from workbench.core.weights import Part
+from workbench.models.weights.conformer import convolution, phi4mm
+from workbench.models.weights.joined_vision import Tower, blocks, encoder, inside
+from workbench.models.weights.more_vision import patch_inputs
+from workbench.models.weights.parts import Config, Sizes, column, row, whole
+from workbench.models.weights.stored import Unknown
+
+QWEN3 = ("attn.qkv", "attn.proj", "mlp.linear_fc1", "mlp.linear_fc2")
+GLM4V = ("attention.query_key_value", "attention.dense", "mlp.fc1", "mlp.fc2")
+BEE_INNER = 4
+"""Elements of Bee's projector, for every one of the text."""
+
+
+def _step3(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of Step 3, and the convolutions that join its patches."""
+    width, heads, layers = (
+        size("hidden_size", 1792),
+        size("num_attention_heads", 16),
+        size("num_hidden_layers", 63),
+    )
+    patch, inner = size("patch_size", 14), size("intermediate_size", 3072)
+    places, out = (size("image_size", 728) // patch) ** 2 + 1, size("output_hidden_size", 4096)
+    bias = bool(config.fields.top.get("projector_bias", True))
+    return [
+        whole("class_embedding", width),
+        whole("patch_embedding", width, inputs=3 * patch**2, bias=True),
+        whole("position_embedding", places, inputs=width),
+        whole("position_ids", places, inputs=2, dtype="float32"),
+        *blocks(layers, width, inner, heads, "vision_model.transformer.layers", is_linear=False),
+        convolution("vit_downsampler", out, width, 2, bias=True),
+        convolution("vit_downsampler2", 2 * out, out, 3, bias=True),
+        whole("vit_large_projector", config.hidden, inputs=2 * out, bias=bias),
+    ]
+
+
+def _step(config: Config, _size: Sizes) -> list[Part]:
+    """Return the tower of Step-VL: a perception encoder with scales."""
+    found = inside(config, "vision_config")
+    if found.get("use_cls_token") or found.get("use_ln_post") or not found.get("use_rope2d"):
+        raise Unknown("such a perception encoder is not described")
+    width, heads, layers = (int(found[key]) for key in ("width", "heads", "layers"))
+    places, patch = (int(found["image_size"]) // int(found["patch_size"])) ** 2, found["patch_size"]
+    inner, scales = int(width * found["mlp_ratio"]), 2 * (found.get("ls_init_value") is not None)
+    angles = whole("freqs_cache", places, inputs=width // heads, dtype="float32")
+    return [
+        *[whole("positional_embedding", places, inputs=width)] * bool(found["use_abs_posemb"]),
+        whole("conv1", width, inputs=3 * patch**2),
+        *[whole("ln_pre", width, bias=True)] * bool(found["use_ln_pre"]),
+        *blocks(layers, width, inner, heads, "vision_model.transformer.resblocks"),
+        *layers * [*scales * [whole("scale", width)], angles],
+        convolution("vit_downsampler1", 2 * width, width, 3, bias=True),
+        convolution("vit_downsampler2", 4 * width, 2 * width, 3, bias=True),
+        column(
+            "vit_large_projector",
+            config.hidden,
+            inputs=4 * width,
+            bias=bool(config.fields.top.get("projector_bias", True)),
+        ),
+    ]
+
+
+def _hunyuan(_config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of Hunyuan-VL, which every rank has whole."""
+    width, inner, patch = (
+        size("hidden_size", 1152),
+        size("intermediate_size", 4304),
+        size("patch_size", 16),
+    )
+    linear = partial(whole, bias=True, is_linear=True)
+    edge, out = size("spatial_merge_size", 2), size("out_hidden_size", 4096)
+    places, channels = (size("max_image_size", 2048) // patch) ** 2 + 1, size("num_channels", 3)
+    layer = [
+        *2 * [whole("norm", width, bias=True)],
+        *4 * [linear("proj", width, inputs=width)],
+        linear("fc1", inner, inputs=width),
+        linear("fc2", width, inputs=inner),
+    ]
+    return [
+        whole("patch_embedding", width, inputs=channels * patch**2, bias=True),
+        whole("position_embedding", places, inputs=width),
+        *size("num_hidden_layers", 27) * layer,
+        whole("newline", 4 * width),
+        *4 * [whole("token", out)],  # begin, end, separator and the norm after them
+        convolution("proj_conv", 2 * width, width, edge, bias=True),
+        whole("proj_out", 4 * width, inputs=2 * width, bias=True),
+        linear("mlp", out, inputs=4 * width),
+        whole("before_rms", width),
+    ]
+
+
+def _normed(config: Config, size: Sizes, inner: int) -> list[Part]:
+    """Return SigLIP and a projector of `inner` elements after a norm, which every rank has."""
+    width, bias = size("hidden_size", 1152), True
+    return [
+        *encoder(config, size, has_norm=False),
+        whole("pre_norm", width, bias=True),
+        whole("linear_1", inner, inputs=width, bias=bias),
+        whole("linear_2", config.hidden, inputs=inner, bias=bias),
+        whole("image_newline", config.hidden),
+    ]
+
+
+def _bee(config: Config, size: Sizes) -> list[Part]:
+    return _normed(config, size, BEE_INNER * config.hidden)
+
+
+def _r(config: Config, size: Sizes) -> list[Part]:
+    return _normed(config, size, config.hidden)
+
+
+def _ling(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of Ling 3: that of Qwen3-VL, whose patches a projector joins."""
+    width, heads, depth = size("hidden_size", 1152), size("num_heads", 16), size("depth", 27)
+    wide, place = width * size("spatial_merge_size", 2) ** 2, "visual.blocks"
+    inner = size("intermediate_size", 4304)
+    return [
+        whole("patch_embed", width, inputs=patch_inputs(size, 16), bias=True),
+        whole("pos_embed", size("num_position_embeddings", 2304), inputs=width),
+        whole("merger.norm", width, bias=True),
+        *blocks(depth, width, inner, heads, place, QWEN3),
+        column("linear_proj.linear_fc1", config.hidden, inputs=wide, bias=True),
+        row("linear_proj.linear_fc2", config.hidden, config.hidden, bias=True),
+        whole("cos_sin_cache", 8192, inputs=width // heads // 2),
+    ]
+
+
+def _glm4v(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of GLM-4V of 9B, whose patches a convolution joins."""
+    width, heads, inner = (
+        size("hidden_size", 1792),
+        size("num_heads", 16),
+        size("intermediate_size", 15_360),
+    )
+    hidden, wide = config.hidden, config.size("ffn_hidden_size")
+    pixels = size("in_channels", 3) * size("patch_size", 14) ** 2
+    place, names = "transformer.vision.transformer.layers", GLM4V
+    joint = "transformer.vision.linear_proj"
+    return [
+        *2 * [whole("boi", hidden)],
+        whole("cls_embedding", width),
+        whole("proj", width, inputs=pixels, bias=True),
+        whole("position_embedding", size("num_positions", 6401), inputs=width),
+        *blocks(size("num_hidden_layers", 63), width, inner, heads, place, names),
+        convolution("conv", hidden, width, 2, bias=True),
+        whole(f"{joint}.linear_proj", hidden, inputs=hidden, is_linear=True),
+        whole("norm1", hidden, bias=True),
+        column(f"{joint}.merged_proj", wide, wide, inputs=hidden),
+        row(f"{joint}.dense_4h_to_h", wide, hidden),
+    ]
+
+
+LATER: Mapping[str, Tower] = {
+    "step3_vl": _step3,
+    "step_robotics": _step,
+    "hunyuan_vl": _hunyuan,
+    "Bee": _bee,
+    "R": _r,
+    "bailing_moe_v3_vl": _ling,
+    "GLM4VForCausalLM": _glm4v,
+    "phi4mm": phi4mm,
+}
+"""model_type of the whole file, or the class that several of them share -> its tower."""

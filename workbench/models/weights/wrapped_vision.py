@@ -1,0 +1,150 @@
+"""Weights of towers for images that are SigLIP or InternVL's, each with a projector of its own.
+
+Source: `aya_vision.py`, `phi4siglip.py`, `keye.py`, `ovis2_5.py`, `nvlm_d.py` and
+`eagle2_5_vl.py` in `model_executor/models`, 0.23 and 0.33.
+"""
+
+from collections.abc import Mapping
+
+from workbench.core.weights import Part
+from workbench.models.weights.joined_vision import (
+    PROJECTOR,
+    Tower,
+    as_siglip,
+    blocks,
+    encoder,
+    inside,
+)
+from workbench.models.weights.more_vision import internvl
+from workbench.models.weights.parts import Config, Sizes, column, row, whole
+
+INDICATORS, DUMMY_HEADS = 4, 7
+"""Tokens of Ovis around an image; heads that NVLM-D adds."""
+PACKED = 2**15
+"""Rows of Keye's table of positions for packed patches."""
+
+
+def _joined(config: Config, width: int, name: str = "mlp1") -> list[Part]:
+    """Return two layers with biases after a norm, which every rank has whole."""
+    return [
+        whole(f"{name}.norm", width, bias=True),
+        whole(f"{name}.1", config.hidden, inputs=width, bias=True),
+        whole(f"{name}.3", config.hidden, inputs=config.hidden, bias=True),
+    ]
+
+
+def _aya(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of Aya Vision, and a projector with a gate."""
+    top = config.fields.top
+    width = size("hidden_size", 1152) * int(top.get("downsample_factor", 2)) ** 2
+    inner = int(top.get("alignment_intermediate_size") or config.hidden)
+    return [
+        *encoder(config, size),
+        whole("layernorm", width, bias=True),
+        whole("linear_1", inner, inputs=width, bias=True),
+        whole("linear_2", config.hidden, inputs=inner // 2, bias=True),
+    ]
+
+
+def _eagle(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of Eagle 2.5."""
+    share = config.fields.top.get("downsample_ratio", 0.5)
+    return [
+        *encoder(config, size),
+        *_joined(config, size("hidden_size", 1152) * int(1 / share) ** 2),
+    ]
+
+
+def _phi4(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of Phi-4 with SigLIP 2, whose last layer is not built."""
+    width, inner, heads = (
+        size("hidden_size", 1152),
+        size("intermediate_size", 4304),
+        size("num_attention_heads", 16),
+    )
+    layers, patch = size("num_hidden_layers", 27) - 1, size("patch_size", 16)
+    return [
+        whole("patch_embedding", width, inputs=size("num_channels", 3) * patch**2, bias=True),
+        whole("position_embedding", size("num_patches", 256), inputs=width),
+        *blocks(layers, width, inner, heads, "vision_tower.vision_model.encoder.layers"),
+        column(f"{PROJECTOR}.linear_1", config.hidden, inputs=width, bias=True),
+        row(f"{PROJECTOR}.linear_2", config.hidden, config.hidden, bias=True),
+    ]
+
+
+def _keye(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of Keye, with a table of positions for packed patches."""
+    width, patch, heads = (
+        size("hidden_size", 1152),
+        size("patch_size", 14),
+        size("num_attention_heads", 16),
+    )
+    places, inner = (size("image_size", 384) // patch) ** 2, size("intermediate_size", 4304)
+    wide = width * size("spatial_merge_size", 2) ** 2
+    normed = width if config.fields.top.get("model_type") == "Keye" else wide
+    place, layers = "visual.vision_model.encoder.layers", size("num_hidden_layers", 27)
+    return [
+        whole("patch_embedding", width, inputs=size("num_channels", 3) * patch**2, bias=True),
+        whole("position_embedding", places, inputs=width),
+        whole("packing_position_embedding", PACKED, inputs=width),
+        whole("position_ids", places, inputs=2, dtype="float32"),
+        *as_siglip(blocks(layers, width, inner, heads, place), width, inner),
+        whole("post_layernorm", width, bias=True),
+        whole("pre_norm", normed, bias=True),
+        column("mlp_AR.linear_1", wide, inputs=wide, bias=True),
+        row("mlp_AR.linear_2", wide, config.hidden, bias=True),
+        whole("inv_freq", width // heads // 4, dtype="float32"),
+    ]
+
+
+def _ovis(config: Config, _size: Sizes) -> list[Part]:
+    """Return the tower of Ovis 2.5, which chooses words of a vocabulary of its own."""
+    found, top = inside(config, "vit_config"), config.fields.top
+    width, heads, patch = (
+        int(found[key]) for key in ("hidden_size", "num_attention_heads", "patch_size")
+    )
+    words, place = int(top["visual_vocab_size"]), "visual_tokenizer.vit.vision_model"
+    head, places = words - INDICATORS, int(found["image_size"]) // patch
+    layers, inner = int(found["num_hidden_layers"]), int(found["intermediate_size"])
+    is_kept, is_turned = found.get("preserve_original_pe"), found.get("use_rope")
+    pixels = int(found.get("num_channels", 3)) * patch**2 * int(found.get("temporal_patch_size", 1))
+    return [
+        whole("patch_embedding", width, inputs=pixels, bias=True),
+        *[whole("position_embedding", places**2, inputs=width)] * bool(is_kept),
+        *blocks(layers, width, inner, heads, f"{place}.encoder.layers"),
+        whole("post_layernorm", width, bias=True),
+        whole("head.0", head, inputs=width * int(found["hidden_stride"]) ** 2),
+        whole("head.1", head, bias=True),
+        whole("vte", words, inputs=config.hidden),
+        *[whole("inv_freq", width // heads // 4, dtype="float32")] * bool(is_turned),
+    ]
+
+
+def _nvlm(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of NVLM-D: InternVL's with more heads, and a projector without biases."""
+    width, heads = size("hidden_size", 3200), size("num_attention_heads", 25)
+    each, more, middle = width // heads, heads + DUMMY_HEADS, config.size("intermediate_size")
+    *tower, norm, _first, _second = internvl(config, size)
+    place = "vision_model.encoder.layers.0.attn"
+    bias = bool(inside(config, "vision_config").get("qkv_bias"))
+    qkv = column(f"{place}.qkv", *3 * [(more, each)], inputs=width, bias=bias, evenly=more)
+    proj = row(f"{place}.proj", more * each, width, bias=True, evenly=more)
+    own = {one.name: one for one in (qkv, proj)}
+    wide = norm.outputs[0][0]
+    return [
+        *(own.get(one.name, one) for one in tower),
+        norm,
+        whole("mlp1.1", middle, inputs=wide),
+        whole("mlp1.3", config.hidden, inputs=middle),
+    ]
+
+
+WRAPPED: Mapping[str, Tower] = {
+    "aya_vision": _aya,
+    "eagle_2_5_vl": _eagle,
+    "phi4-siglip": _phi4,
+    **dict.fromkeys(("Keye", "KeyeVL1_5"), _keye),
+    **dict.fromkeys(("ovis2_5", "ovis2_6", "ovis2_6_moe"), _ovis),
+    "NVLM_D": _nvlm,
+}
+"""model_type of the whole file -> its tower."""
