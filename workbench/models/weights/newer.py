@@ -26,6 +26,7 @@ from workbench.models.weights.parts import (
     whole,
 )
 from workbench.models.weights.rarer import RARER, molmo_rest, mpt_end
+from workbench.models.weights.routed import ROUTED
 from workbench.models.weights.speech import whisper_layer, whisper_rest
 from workbench.models.weights.states import kimi_delta
 from workbench.models.weights.stored import Unknown
@@ -213,6 +214,7 @@ NEWER: dict[str, Block] = {
     **LISTED_EXPERTS,
     **OLDER,
     **RARER,
+    **ROUTED,
     **dict.fromkeys(("gemma4", "gemma4_text"), gemma4_layer),
     "gemma3n_text": gemma3n_layer,
     **dict.fromkeys(("llama4", "llama4_text"), _llama4),

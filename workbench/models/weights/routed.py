@@ -1,0 +1,141 @@
+"""Weights of decoders with experts that differ from others in one place.
+
+Source: `step3_text.py`, `hunyuan_v1.py`, `param2moe.py` and `sarvam.py` in `model_executor/models`,
+0.23 and 0.33.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from workbench.core.weights import EARLIER, LATER, Part
+from workbench.models.weights.decoders import Decoder, Moe
+from workbench.models.weights.kinds import by_release
+from workbench.models.weights.listed_experts import ROUTER_DTYPES, is_enumerated
+from workbench.models.weights.parts import (
+    Block,
+    Config,
+    cache_scales,
+    column,
+    experts,
+    latent,
+    mlp,
+    norms,
+    row,
+    whole,
+)
+from workbench.models.weights.stored import Unknown
+
+FLOAT, SHARED_SIZE = "float32", "moe_shared_expert_intermediate_size"
+NORMS = ("?use_qk_norm", "head")
+"""Of queries and keys in Hunyuan, in the oldest and the newest release."""
+
+
+def _step3(config: Config, number: int) -> list[Part]:
+    """Return a layer of Step 3, whose queries come from a small vector, and one head of keys."""
+    found, hidden, name = config.attention, config.hidden, "self_attn"
+    small, size = config.size("share_q_dim", default=hidden), found.head_size
+    parts = [
+        whole(f"{name}.qkv_proj", small + 2 * size, inputs=hidden, is_linear=True),
+        whole(f"{name}.inter_norm", small),
+        column(f"{name}.wq", (found.num_heads, size), inputs=small),
+        row(f"{name}.o_proj", found.num_heads * size, hidden),
+        cache_scales(name),  # its class reads none from a checkpoint
+        *norms(config, 2),
+    ]
+    if not is_enumerated(config, number):
+        return [*parts, *mlp(config, "mlp", config.size("intermediate_size"))]
+    count, inner = config.size("moe_num_experts"), config.size("moe_intermediate_size")
+    return [
+        *parts,
+        whole("moe.gate", count, inputs=hidden),
+        *mlp(config, "share_expert", config.size("share_expert_dim")),
+        *experts(config, "moe.experts", count, inner),
+    ]
+
+
+def _of_layer(config: Config, key: str, number: int) -> int:
+    """Return a size that may be one for all layers, or a list."""
+    found = config.raw(key)
+    return int(found[number] if isinstance(found, list) else found)
+
+
+@dataclass(frozen=True)
+class HunyuanMoe(Moe):
+    """Experts in all layers, with a shared one as wide as the layers would be without."""
+
+    def has(self, config: Config, _number: int) -> bool:
+        """Return whether a layer has experts."""
+        count = config.raw("num_experts", 0)
+        return bool((max(count) if isinstance(count, list) else count) > 1)
+
+    def parts(self, config: Config, number: int) -> list[Part]:
+        """Return router, routed and shared experts."""
+        wide, count = config.size("intermediate_size"), config.size("num_experts")
+        given = config.raw("moe_intermediate_size") is not None
+        inner = _of_layer(config, "moe_intermediate_size", number) if given else wide
+        shared = config.flag("use_mixed_mlp_moe") and _of_layer(config, "num_shared_expert", number)
+        return [
+            whole("mlp.gate", count, inputs=config.hidden, kind=EARLIER),
+            whole("mlp.gate.wg", count, inputs=config.hidden, kind=LATER, is_linear=True),
+            *(mlp(config, "mlp.shared_mlp", wide * shared) if shared else ()),
+            *experts(config, "mlp.experts", count, inner),
+        ]
+
+
+HUNYUAN = HunyuanMoe()
+
+
+def _hunyuan_moe(config: Config, number: int) -> list[Part]:
+    if config.flag("use_cla") and config.size("cla_share_factor", default=1) > 1:
+        raise Unknown("layers of Hunyuan that share keys are not described")
+    # the class of the library always has norms
+    normed = (Decoder(out_bias="attention_bias", norm=one, moe=HUNYUAN) for one in NORMS)
+    return by_release(*(one.layer(config, number) for one in normed))
+
+
+def _param2(config: Config, number: int) -> list[Part]:
+    """Return a layer of Param 2, whose routers have 32 bits from 0.33 on."""
+    shared = config.size("num_shared_experts", default=1) * config.size("moe_intermediate_size")
+    shared = shared and config.size(SHARED_SIZE, default=shared)
+    return [
+        *Decoder(norm="?use_qk_norm").attention(config),
+        *norms(config, 2),
+        *_feed(config, number, shared, (None, FLOAT)),
+    ]
+
+
+def _sarvam_latent(config: Config, number: int) -> list[Part]:
+    """Return a layer of Sarvam's with latents, whose routers have a dtype of their own in 0.23."""
+    stated = config.fields.text.get("router_dtype", "fp32")
+    dtypes = (ROUTER_DTYPES.get(stated, "bfloat16"), None)
+    each = config.size(SHARED_SIZE, "moe_intermediate_size")
+    shared = each * config.size("num_shared_experts", default=1)
+    return [*latent(config, number), *norms(config, 2), *_feed(config, number, shared, dtypes)]
+
+
+def _feed(config: Config, number: int, shared: int, dtypes: tuple[str | None, ...]) -> list[Part]:
+    """Return an MLP or experts.
+
+    shared: elements of those that every token takes. dtypes: of routers, in the oldest and the
+    newest release.
+    """
+    if number < config.size("first_k_dense_replace", default=0):
+        return mlp(config, "mlp", config.size("intermediate_size"))
+    count, inner = config.size("num_experts"), config.size("moe_intermediate_size")
+    gates = ([whole("mlp.gate", count, inputs=config.hidden, dtype=one)] for one in dtypes)
+    corrects = config.flag("moe_router_enable_expert_bias", default=True)
+    return [
+        *by_release(*gates),
+        *[whole("mlp.gate.correction", count, dtype=FLOAT)] * corrects,
+        *(mlp(config, "mlp.shared_experts", shared) if shared else ()),
+        *experts(config, "mlp.experts", count, inner),
+    ]
+
+
+ROUTED: Mapping[str, Block] = {
+    "step3_text": _step3,
+    "hunyuan_v1_moe": _hunyuan_moe,
+    "param2moe": _param2,
+    "sarvam_mla": _sarvam_latent,
+}
+"""model_type -> its layers."""
