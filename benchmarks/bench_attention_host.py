@@ -99,9 +99,9 @@ def step_works(paged: PagedInputs) -> tuple[dict[str, Work], int]:
     def through_triton() -> None:
         for _ in range(LAYERS):
             for launch in attend:
-                launch.first(tensors.attended, aligned=False)
+                launch.first(tensors.attended, remember=False)
             for launch in combine:
-                launch.first(tensors.combined, aligned=False)
+                launch.first(tensors.combined, remember=False)
 
     def planned_once() -> None:
         own = plan_attention(paged.batch, *layer)

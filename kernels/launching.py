@@ -10,10 +10,12 @@ from typing import Any
 import torch
 
 from workbench.kernels.language import triton
-from workbench.kernels.mode import on_device
+from workbench.kernels.mode import on_device, triton_mode
 
 ALIGNMENT = 16
 """Triton compiles a kernel for addresses that are multiples of this, and another for the others."""
+DRY_PROCESSORS = 132
+"""Of an H100: for a process that only compiles."""
 
 
 class Launch:
@@ -35,7 +37,7 @@ class Launch:
     ) -> None:
         self.kernel, self.fixed, self.options = kernel, tuple(fixed), options
         self.device = device
-        self._call = self._with_memory if describes else _plainly
+        self._describes = describes
         self._memory: torch.Tensor | None = None
         self.grid = (*grid, 1, 1)[:3]
         self._compiled: dict[object, tuple[Any, ...]] = {}
@@ -43,8 +45,8 @@ class Launch:
     def start(self, addresses: Sequence[Any]) -> bool:
         """Start what `first` compiled for the current device; return whether there is such.
 
-        addresses: the changing arguments with an address in place of a tensor, multiples of
-        ALIGNMENT, None as in `first`.
+        addresses: the changing arguments with an address in place of a tensor; None, and what is a
+        multiple of ALIGNMENT, as in `first`.
         """
         if not self._compiled:
             return False
@@ -57,15 +59,19 @@ class Launch:
         run, function, metadata, rest = found
         stream = driver.get_current_stream(device)
         launched = (*self.grid, stream, function, metadata, None, None, None, *addresses, *rest)
-        self._call(run, *launched)
+        if self._describes:
+            self._with_memory(run, *launched)
+        else:
+            run(*launched)
         return True
 
-    def first(self, changing: Sequence[Any], *, aligned: bool) -> None:
-        """Start it through Triton, which compiles it; remember that if addresses are aligned."""
+    def first(self, changing: Sequence[Any], *, remember: bool) -> None:
+        """Start it through Triton, which compiles it; remember what it compiled for `start`."""
         with on_device(self.device):
-            made = self._call(self.kernel[self.grid], *changing, *self.fixed, **self.options)
+            begin = self._with_memory if self._describes else _plainly
+            made = begin(self.kernel[self.grid], *changing, *self.fixed, **self.options)
             # the interpreter compiles nothing
-            if made is None or not aligned:
+            if made is None or not remember:
                 return
             device = triton.runtime.driver.active.get_current_device()
         names = self.kernel.arg_names[len(changing) + len(self.fixed) :]
@@ -99,3 +105,10 @@ def _addresses(argument: Any) -> Any:
 
 def _plainly(launch: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     return launch(*arguments, **options)
+
+
+def processors(device: torch.device) -> int:
+    """Return the multiprocessors of a device; 1 in the interpreter."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).multi_processor_count)
+    return DRY_PROCESSORS if triton_mode().mode == "compiler" else 1

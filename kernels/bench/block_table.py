@@ -22,6 +22,7 @@ TARGETS = ("sm_90", "gfx942")
 LAUNCHES = 2
 """The fewest that are known for a step: apply, and everything that reads what it wrote."""
 CASES = WORKLOADS
+ARRAYS = "fast, arrays"
 
 TablesRun = Run[results.TablesResult]
 
@@ -59,21 +60,19 @@ def peer_kinds(
 ) -> tuple[PeerKind, ...]:
     """Return every implementation available here, the fast path first.
 
-    launches=False, or "dry": for the host's share, which the fast path also has with arrays instead
-    of lists of ids, and with a checked batch. Launched dry, torch's own kernels would run.
+    The fast path also takes arrays instead of lists of ids. launches=False, or "dry": for the
+    host's share, also with a checked batch. Launched dry, torch's own kernels would run.
     """
     this = f"this project, files {machine['source_hash']}"
-    others = (
-        ours(Manner(FAST, arrays=True, launches=bool(launches)), "fast, arrays", this),
-        ours(Manner(FAST, checked=True, launches=bool(launches)), "fast, host batch", this),
-    )
+    checked = Manner(FAST, checked=True, launches=bool(launches))
     torch_peer = PeerKind("torch", TorchPeer, f"torch {machine['torch']} indexing")
     return (
         ours(Manner(FAST, launches=bool(launches)), FAST, this),
         ours(Manner("faithful", launches=bool(launches)), "faithful", this),
         *(() if launches == DRY else (torch_peer,)),
         *(vllm(source, launches=launches) for source in sources),
-        *(() if launches is True else others),
+        ours(Manner(FAST, arrays=True, launches=bool(launches)), ARRAYS, this),
+        *(() if launches is True else (ours(checked, "fast, host batch", this),)),
     )
 
 

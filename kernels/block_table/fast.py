@@ -1,9 +1,10 @@
 """The fast path: one copy of unexpanded ids, one apply launch, one launch for all the rest."""
 
 import struct
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,14 +19,11 @@ from workbench.kernels.block_table.path import Allocate, DeviceBatch, SourceUnit
 from workbench.kernels.block_table.plan import Cuts, cuts_of, group_layout
 from workbench.kernels.block_table.ring import StagingRing
 from workbench.kernels.block_table.staged import PLANES, StagedWrites
-from workbench.kernels.cached_launch import CachedLaunch, processors
+from workbench.kernels.launching import ALIGNMENT, Launch, processors
 
 IDS = 512
 WORDS = HEADER.value
 PROGRAMS_PER_PROCESSOR = 8
-ALIGNMENT = 16
-OWN_BATCH = "own batch"
-"""The key of launches whose arguments are all buffers of the path itself."""
 WRITES, ROWS, WRITES_AND_ROWS = (True, False), (False, True), (True, True)
 """What the first launch does: write what is staged, and the row of every token."""
 SLOTS, TABLES, SLOTS_AND_TABLES = (True, False), (False, True), (True, True)
@@ -68,7 +66,8 @@ class FastPath(TablePath):
         max_ids = max_requests * sum(group.max_blocks for group in groups)
         max_writes = max_requests * len(groups)
         # words of a batch's header, which ends with the tiles of every group
-        self._head = round_up(FIRST_TILES.value + len(groups) + 1, 32)
+        header_words = FIRST_TILES.value + len(groups) + 1
+        self._head, self._header = round_up(header_words, 32), struct.Struct(f"={header_words}i")
         # a header for a batch that is on the device, one for the writes, the writes
         staged_words = self._head + WORDS + PLANES * max_writes + max_ids
         self._staging = StagingRing(allocate((staged_words,), torch.int32))
@@ -89,10 +88,10 @@ class FastPath(TablePath):
         self._own_parts = tuple(self._batches.target[first:end] for first, end in pairwise(starts))
         self._token_rows = allocate((token_words,), torch.int32)
         self._token_rows.zero_()
-        # what the next launch reads; a DeviceBatch replaces all of it
-        self._batch_header, self._batch_parts = self._batches.target, self._own_parts
-        self._starts: torch.Tensor | None = None
-        self._batch_key: Hashable = OWN_BATCH
+        # what the next launches read; a DeviceBatch replaces all of it
+        self._has_starts = False
+        self._applied = _Changing(self._batches.target, self._token_rows)
+        self._filled = _Changing(self._batches.target, *self._own_parts)
 
         layout = group_layout(
             groups, sources, tables, ranks=parallel.size, num_fields=LAYOUT_FIELDS.value
@@ -105,8 +104,7 @@ class FastPath(TablePath):
         # entries of the widest rows that any step gathered: the rest is zero
         self._written = [0] * len(groups)
         self._tiles: tuple[object, list[int]] = (None, [0] * (len(groups) + 1))
-        self._applies = {parts: self._apply(*parts) for parts in (WRITES, ROWS, WRITES_AND_ROWS)}
-        self._fills = {parts: self._fill(*parts) for parts in (SLOTS, TABLES, SLOTS_AND_TABLES)}
+        self._launches: dict[object, Launch] = {}
 
     def upload_writes(
         self, writes: StagedWrites, widest: Sequence[int], batch: DeviceBatch | None = None
@@ -127,17 +125,11 @@ class FastPath(TablePath):
             self._staging.send(end, head)
             return
         self._write_header(buffer, batch, widest, may_zero=batch.may_have_dummies)
-        rows = self._token_rows if batch.token_rows is None else batch.token_rows
-        self._starts = batch.query_start_loc if batch.token_rows is None else None
-        self._batch_header = self._staging.target
-        self._batch_parts = (batch.idx_mapping, rows, batch.positions)
-        # what Triton specialises a kernel for
-        self._batch_key = (
-            batch.positions.dtype,
-            batch.idx_mapping.data_ptr() % ALIGNMENT,
-            rows.data_ptr() % ALIGNMENT,
-            batch.positions.data_ptr() % ALIGNMENT,
-            batch.query_start_loc.data_ptr() % ALIGNMENT,
+        self._has_starts = batch.token_rows is None
+        header, rows = self._staging.target, batch.token_rows
+        self._applied = _Changing(header, batch.query_start_loc)
+        self._filled = _Changing(
+            header, batch.idx_mapping, self._token_rows if rows is None else rows, batch.positions
         )
         self._fill_programs = self._shared_out(batch.num_requests)
         # the header of a device batch rides along, just before that of the writes
@@ -147,8 +139,9 @@ class FastPath(TablePath):
         """Copy one step's batch, in one transfer, with the row of every token."""
         buffer = self._batches.buffer()
         self._write_header(buffer, batch, widest, may_zero=batch.has_dummies)
-        self._batch_header, self._batch_parts = self._batches.target, self._own_parts
-        self._starts, self._batch_key = None, OWN_BATCH
+        self._has_starts = False
+        self._applied = _Changing(self._batches.target, self._token_rows)
+        self._filled = _Changing(self._batches.target, *self._own_parts)
         columns: list[np.ndarray] = [batch.idx_mapping, batch.token_rows, batch.positions]
         for first, column in zip(self._batch_starts, columns, strict=True):
             buffer[first : first + len(column)] = column
@@ -164,7 +157,7 @@ class FastPath(TablePath):
 
     def launch_slots(self) -> None:
         """Launch only the tiles of the slot mapping; before them what they read of a batch."""
-        if self._starts is not None:
+        if self._has_starts:
             self._launch_apply(ROWS, self._fill_programs)
         self._launch(SLOTS)
 
@@ -174,11 +167,11 @@ class FastPath(TablePath):
 
     def launch_step(self) -> None:
         """Launch two kernels: one that applies, one for the rest."""
-        if self._starts is None:
-            self.launch_apply()
-        else:
+        if self._has_starts:
             programs = max(self._apply_programs, self._fill_programs)
             self._launch_apply(WRITES_AND_ROWS, programs)
+        else:
+            self.launch_apply()
         self.launch_gather_and_slots()
 
     @property
@@ -205,8 +198,7 @@ class FastPath(TablePath):
             firsts = self.cuts.first_tiles(padded, self._written if may_zero else widths)
             self._tiles = known, firsts
         firsts = self._tiles[1]
-        struct.pack_into(
-            f"={FIRST_TILES.value + len(firsts)}i",
+        self._header.pack_into(
             buffer.data,
             0,
             *(batch.num_requests, padded, batch.num_tokens, self.cuts.row_tiles(padded)),
@@ -222,51 +214,70 @@ class FastPath(TablePath):
         count = self._slot_tiles * len(self.groups) if slots else 0
         return count + (self._tiles[1][-1] if tables else 0)
 
-    def _apply(self, writes: bool, rows: bool) -> CachedLaunch:
-        constants = {
-            "IDS": self.apply_ids,
-            "STEPS": self._write_steps,
-            "APPLY": writes,
-            "FILL": rows,
-        }
-        return CachedLaunch(apply_kernel, constants, self.device, self.launch_options)
-
     def _launch_apply(self, parts: tuple[bool, bool], programs: int) -> None:
-        starts = self._token_rows if self._starts is None else self._starts
-        key = OWN_BATCH if self._starts is None else self._batch_key
-        arguments = (
-            self._staged, self._layout, self._sources, self.counts, self.max_requests,
-            self._batch_header, starts, self._token_rows,
-        )  # fmt: skip
-        self._applies[parts](programs, key, arguments)
-
-    def _fill(self, slots: bool, tables: bool) -> CachedLaunch:
-        constants = {
-            "ROWS": self.cuts.rows,
-            "COLUMNS": self.cuts.columns,
-            "TOKENS": self.cuts.tokens,
-            "GROUPS": len(self.groups),
-            "SPREAD": 1 << len(self.groups).bit_length(),
-            "SLOTS": slots,
-            "TABLES": tables,
-            "POWER_OF_TWO": self._power_of_two,
-            "CP_SIZE": self.parallel.size,
-            "CP_RANK": self.parallel.rank,
-            "CP_INTERLEAVE": self.parallel.interleave,
-        }
-        return CachedLaunch(gather_and_slots_kernel, constants, self.device, self.launch_options)
+        key = ("apply", parts, self._applied.kind)
+        launch = self._launches.get(key)
+        if launch is None:
+            constants = {
+                "IDS": self.apply_ids,
+                "STEPS": self._write_steps,
+                "APPLY": parts[0],
+                "FILL": parts[1],
+            }
+            fixed = (
+                self._staged, self._layout, self._sources, self.counts, self.max_requests,
+                self._token_rows,
+            )  # fmt: skip
+            launch = self._launches[key] = self._made(apply_kernel, fixed, constants)
+        self._applied.launch(launch, programs)
 
     def _launch(self, parts: tuple[bool, bool]) -> None:
-        if programs := self._programs(parts):
-            arguments = (
-                self._batch_header, *self._batch_parts, self._layout, self._sources, self.counts,
-                self._tables, self._slots, self._slots.stride(0), self._slot_tiles,
-                self.max_requests,
+        if not (programs := self._programs(parts)):
+            return
+        key = ("fill", parts, self._filled.kind)
+        launch = self._launches.get(key)
+        if launch is None:
+            constants = {
+                "ROWS": self.cuts.rows,
+                "COLUMNS": self.cuts.columns,
+                "TOKENS": self.cuts.tokens,
+                "GROUPS": len(self.groups),
+                "SPREAD": 1 << len(self.groups).bit_length(),
+                "SLOTS": parts[0],
+                "TABLES": parts[1],
+                "POWER_OF_TWO": self._power_of_two,
+                "CP_SIZE": self.parallel.size,
+                "CP_RANK": self.parallel.rank,
+                "CP_INTERLEAVE": self.parallel.interleave,
+            }
+            fixed = (
+                self._layout, self._sources, self.counts, self._tables, self._slots,
+                self._slots.stride(0), self._slot_tiles, self.max_requests,
             )  # fmt: skip
-            self._fills[parts](programs, self._batch_key, arguments)
+            launch = self._launches[key] = self._made(gather_and_slots_kernel, fixed, constants)
+        self._filled.launch(launch, programs)
+
+    def _made(self, kernel: Any, fixed: Sequence[Any], constants: dict[str, Any]) -> Launch:
+        return Launch(kernel, (1,), fixed, {**constants, **self.launch_options}, self.device)
 
     def _cuts(self, tables: Arena) -> Cuts:
         return cuts_of(tables, max_requests=self.max_requests)
+
+
+class _Changing:
+    """The first arguments of a launch, which differ from batch to batch."""
+
+    def __init__(self, *tensors: torch.Tensor) -> None:
+        self._tensors = tensors
+        self._addresses = [tensor.data_ptr() for tensor in tensors]
+        # what Triton compiles a kernel for; of the last one, positions, there are two types
+        self.kind = (tensors[-1].dtype, *[address % ALIGNMENT for address in self._addresses])
+
+    def launch(self, launch: Launch, programs: int) -> None:
+        """Launch so many programs. launch: of this kind."""
+        launch.grid = (programs, 1, 1)
+        if not launch.start(self._addresses):
+            launch.first(self._tensors, remember=True)
 
 
 def _views(arena: torch.Tensor, layout: Arena, rows: int) -> tuple[torch.Tensor, ...]:

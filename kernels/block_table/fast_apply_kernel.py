@@ -12,13 +12,13 @@ from workbench.kernels.language import tl, triton
 
 @triton.jit
 def apply_kernel(
+    p_batch,
+    p_query_start_loc,
     p_staged,
     p_layout,
     p_sources,
     p_counts,
     max_requests,
-    p_batch,
-    p_query_start_loc,
     p_token_rows,
     IDS: tl.constexpr,
     STEPS: tl.constexpr,

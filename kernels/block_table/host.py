@@ -38,13 +38,15 @@ class HostTables:
         self._arena = row_arena([group.max_blocks for group in groups], max_requests)
         self._ids = np.zeros(self._arena.size, dtype=np.int32)
         self._capacity = np.array([group.max_blocks for group in groups])
-        self._base = np.array(self._arena.bases)
-        self._stride = np.array(self._arena.strides)
-        self._group = np.arange(len(groups))
+        # entry [group, request] of the flat arrays below is row group * max_requests + request
+        bases, strides = np.array(self._arena.bases), np.array(self._arena.strides)
+        self._first_place = (bases[:, None] + strides[:, None] * np.arange(max_requests)).ravel()
+        # the groups of the writes of all requests, in order
+        self._group_of = np.tile(np.arange(len(groups)), max_requests)
         shape = (len(groups), max_requests)
         self.newest_counts = np.zeros(shape, dtype=np.int64)
         self.counts = np.zeros(shape, dtype=np.int64)
-        # views, not copies: entry [group, request] is also row group * max_requests + request
+        # views, not copies
         self._flat_newest, self._flat_counts = self.newest_counts.ravel(), self.counts.ravel()
         # the first entry of a row that the device lacks; everything after it is sent again
         self._first_staged = np.full(shape, NOTHING_STAGED, dtype=np.int64)
@@ -88,6 +90,12 @@ class HostTables:
                 given=int(lengths.sum()),
                 limit=len(blocks),
             )
+        if self._few.are_few(len(request), len(blocks)):
+            numbers = (request.tolist(), lengths.ravel().tolist(), blocks.tolist())
+            if (append := self._few.write_flat(*numbers, overwrite=overwrite)) is not None:
+                self._widen(overwrite, append.widest)
+                self._stage(append)
+                return
         self._write(request, lengths.astype(np.int64, copy=False), blocks, overwrite)
 
     def _write(self, requests: Ints, lengths: Ints, blocks: Ints, overwrite: bool) -> None:
@@ -95,7 +103,7 @@ class HostTables:
             return
         writes = lengths.reshape(-1)
         owner = requests.repeat(len(self.groups))
-        group = np.broadcast_to(self._group, lengths.shape).reshape(-1)
+        group = self._group_of[: len(writes)]
         rows = group * self.max_requests + owner
         # `newest`, not `counts`: two appends before one apply follow one another
         start = np.zeros_like(owner) if overwrite else self._flat_newest[rows]
@@ -104,18 +112,19 @@ class HostTables:
         writes.cumsum(out=offset[1:])
         # all checks come before the first change: a refused write leaves everything as it was
         check_ids(blocks, self.num_pool_blocks, offset, group, owner)
-        if (over := end > self._capacity[group]).any():
-            w = int(np.argmax(over))
+        widest = end.reshape(lengths.shape).max(0)
+        if (widest > self._capacity).any():
+            w = int(np.argmax(end > self._capacity[group]))
             raise RowOverflow(
                 request=int(owner[w]),
                 group=int(group[w]),
                 need=int(end[w]),
                 capacity=int(self._capacity[group[w]]),
             )
-        self._put(self._base[group] + owner * self._stride[group] + start, offset, blocks)
+        self._put(self._first_place[rows] + start, offset, blocks)
         # only now, as the slots of `_put` depend on the old ends
         self._flat_newest[rows] = end
-        self._widen(overwrite, end.reshape(lengths.shape).max(0).tolist())
+        self._widen(overwrite, widest.tolist())
         if not writes.all():  # what changes nothing is not sent
             # an empty overwrite still shortens its row: its count has to reach the device
             kept = (writes > 0) | (end != self._flat_counts[rows])
@@ -259,7 +268,7 @@ class HostTables:
             self._ids[place : place + end - begin] = blocks[begin:end]
 
     def _get(self, group: Ints, request: Ints, start: Ints, offset: Ints) -> NDArray[np.int32]:
-        first = self._base[group] + request * self._stride[group] + start
+        first = self._first_place[group * self.max_requests + request] + start
         if offset[-1] < len(group) * LONG_WRITE or not len(group):
             return self._ids[_places(first, offset)]
         last = (first + np.diff(offset)).tolist()

@@ -5,20 +5,37 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from workbench.kernels.language import triton
+
 Wait = Callable[[], None]
 Copy = Callable[[torch.Tensor, torch.Tensor], Wait]
 """(target, source) -> a function that returns once the source has been read."""
+SHARES = 8
+"""A copy is longer than its contents by at most one part in so many: few lengths are prepared."""
 
 
-def copy_in_stream(target: torch.Tensor, source: torch.Tensor) -> Wait:
-    """Copy in the current stream of the target's GPU; on a CPU at once."""
-    target.copy_(source, non_blocking=True)
-    if not target.is_cuda:
-        return _done
-    # host memory is read after this call returns: the event says when it may be filled again
-    event = torch.cuda.Event()
-    event.record(torch.cuda.current_stream(target.device))
-    return event.synchronize
+class StreamCopy:
+    """Copies one buffer in the current stream of the target's GPU; on a CPU at once."""
+
+    def __init__(self) -> None:
+        self._event: torch.cuda.Event | None = None
+        self._streams: dict[int, torch.cuda.Stream] = {}
+
+    def __call__(self, target: torch.Tensor, source: torch.Tensor) -> Wait:
+        """Start to copy."""
+        target.copy_(source, non_blocking=True)
+        if not target.is_cuda:
+            return _done
+        # host memory is read after this call returns: the event says when it may be filled again
+        if self._event is None:
+            self._event = torch.cuda.Event()
+        # asking torch for the stream takes as long as the copy
+        number = triton.runtime.driver.active.get_current_stream(target.get_device())
+        stream = self._streams.get(number)
+        if stream is None:
+            stream = self._streams[number] = torch.cuda.current_stream(target.device)
+        self._event.record(stream)
+        return self._event.synchronize
 
 
 class StagingRing:
@@ -30,7 +47,7 @@ class StagingRing:
     """
 
     def __init__(
-        self, target: torch.Tensor, *, slots: int = 3, copy: Copy = copy_in_stream
+        self, target: torch.Tensor, *, slots: int = 3, copy: Callable[[], Copy] = StreamCopy
     ) -> None:
         pinned = target.device.type == "cuda"
         self.target = target
@@ -39,7 +56,8 @@ class StagingRing:
         )
         self._arrays = tuple(buffer.numpy() for buffer in self._buffers)
         self._waits: list[Wait] = [_done] * slots
-        self._copy = copy
+        self._copies = [copy() for _ in range(slots)]
+        self._pieces: dict[tuple[int, int, int], tuple[torch.Tensor, torch.Tensor]] = {}
         self._slot = 0
 
     def buffer(self) -> np.ndarray:
@@ -49,11 +67,20 @@ class StagingRing:
         return self._arrays[self._slot]
 
     def send(self, end: int, first: int = 0) -> None:
-        """Start copying entries first..end-1 of what `buffer` gave, and go on to the next slot."""
-        source = self._buffers[self._slot].narrow(0, first, end - first)
-        target = self.target.narrow(0, first, end - first)
-        self._waits[self._slot] = self._copy(target, source)
-        self._slot = (self._slot + 1) % len(self._buffers)
+        """Start copying entries first..end-1 of what `buffer` gave, and go on to the next slot.
+
+        What follows them may be copied, too: nothing reads it.
+        """
+        slot = self._slot
+        step = 1 << max(end.bit_length() - SHARES.bit_length(), 0)
+        end = min(-(-end // step) * step, len(self.target))
+        pieces = self._pieces.get((slot, first, end))
+        if pieces is None:
+            whole = (self.target, self._buffers[slot])
+            target, source = (buffer.narrow(0, first, end - first) for buffer in whole)
+            pieces = self._pieces[slot, first, end] = target, source
+        self._waits[slot] = self._copies[slot](*pieces)
+        self._slot = (slot + 1) % len(self._buffers)
 
 
 def _done() -> None:

@@ -12,7 +12,7 @@ LISTS = frozenset({list, tuple, np.ndarray})
 
 def checked_requests(requests: Ids, max_requests: int, *, distinct: bool = True) -> Ints:
     """Return the rows as an array; refuses rows outside the table, or repeated if `distinct`."""
-    if type(requests) in LISTS and not LISTS.isdisjoint(map(type, requests)):
+    if type(requests) in {list, tuple} and not LISTS.isdisjoint(map(type, requests)):
         raise BlockTableError("a request is the number of a row, not a list", field="request")
     values = integer_array(requests, "requests")
     if (i := first_outside(values, 0, max_requests)) is not None:

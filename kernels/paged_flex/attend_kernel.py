@@ -81,7 +81,7 @@ def attend_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_SIZE: tl.constexpr, RATIO: tl.constexpr,
     FOLD: tl.constexpr, MASK_MOD: tl.constexpr, SPAN: tl.constexpr, MASK_PARAM: tl.constexpr,
     SCORE_MOD: tl.constexpr, SCORE_PARAM: tl.constexpr, BODY: tl.constexpr, BOX: tl.constexpr,
-    REST: tl.constexpr, IN_ROWS: tl.constexpr,
+    REST: tl.constexpr, IN_ROWS: tl.constexpr, EACH_MAXIMUM: tl.constexpr,
 ):  # fmt: skip
     """Attend one tile of queries of one KV head per program. Grid: (items, kv_heads * PARTS).
 
@@ -236,6 +236,7 @@ def attend_kernel(
             BODY=BODY,
             BOX=BOX,
             REST=REST,
+            EACH_MAXIMUM=EACH_MAXIMUM,
         ),
         FOLD,
     )

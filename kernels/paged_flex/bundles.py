@@ -190,3 +190,5 @@ class Sizes(NamedTuple):
     """Keys that they copy at once, which divide BLOCK_N."""
     REST: Any
     """Keys of a tile whose keys are copied by pointers."""
+    EACH_MAXIMUM: Any
+    """Every tile takes the maximum of its scores."""

@@ -106,6 +106,7 @@ def attend_launches(planned: Planned, layer: Layer) -> tuple[Launch, ...]:
             "SCORE_PARAM": score.param if score else 0.0,
             **_walks(tile, shapes.block_size, described=described),
             "IN_ROWS": described and rows.to_value > 0,
+            "EACH_MAXIMUM": planned.settings.one_path,
             "num_warps": tile.num_warps,
             "num_stages": tile.num_stages,
         }

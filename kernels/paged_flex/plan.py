@@ -117,10 +117,10 @@ class AttentionPlan:
         more = tuple([None if x is None else x.data_ptr() for x in extras])
         for launch in bound.attend:
             if not (aligned and launch.start((main, more))):
-                launch.first(self._layer(query, kv_cache, out, extras).attended, aligned=aligned)
+                launch.first(self._layer(query, kv_cache, out, extras).attended, remember=aligned)
         for launch in bound.combine:
             if not (aligned and launch.start((target, more))):
-                launch.first(self._layer(query, kv_cache, out, extras).combined, aligned=aligned)
+                launch.first(self._layer(query, kv_cache, out, extras).combined, remember=aligned)
         return out
 
     def _own_out(self, query: torch.Tensor) -> torch.Tensor:

@@ -108,6 +108,25 @@ def weights_of(b_scores, b_max, mods: Mods):
 
 
 @triton.jit
+def highest(b_scores, b_max, mods: Mods):
+    """Return the exponent of each row's largest score, and of those before it."""
+    b_top = b_scores[0]
+    for i in tl.static_range(1, len(b_scores)):
+        b_top = tl.maximum(b_top, b_scores[i])
+    return tl.maximum(b_max, tl.max(b_top, 1) * mods.factor)
+
+
+@triton.jit
+def raised(b_scores, b_new, b_acc, b_max, b_sum, mods: Mods):
+    """Return the weights of each box relative to b_new, and the state with them in its sum."""
+    # LOWEST is finite: -inf less -inf, before a row sees a key, would be NaN
+    b_shrink = tl.exp2(b_max - b_new)
+    b_weights, _b_bits, b_total = weights_of(b_scores, b_new, mods)
+    # explicit fma: the compiler must not choose whether the product is rounded
+    return b_weights, b_acc * b_shrink[:, None], b_new, tl.fma(b_sum, b_shrink, b_total)
+
+
+@triton.jit
 def attend_tiles(
     b_acc, b_max, b_sum, begin, end, seen: Seen, queries: Queries, pages: Pages, mods: Mods,
     sizes: Sizes, walk: Walk, CAREFUL: tl.constexpr,
@@ -116,11 +135,13 @@ def attend_tiles(
 
     acc [rows, BLOCK_V], max [rows], sum [rows] are the state. max is the exponent that a row's
     weights are relative to: the largest of its first tile, and raised where the weights of a later
-    tile would be large, which is rare; other tiles need no maximum, and the state no new scale. A
-    tile is BOXES boxes, from a multiple of it on. Tiles of which every row sees all keys are not
-    masked. All others run the same instructions and MASK_MOD, so that bits do not depend on which
-    tiles are full. CAREFUL masks all, omits keys with a value that is not finite, and makes the
-    rows that see one NaN. What descriptors copy from after the request's end has a weight of zero.
+    tile would be large, which is rare; other tiles need no maximum, and the state no new scale.
+    EACH_MAXIMUM raises it in every tile: narrow ones compute a maximum more quickly than all
+    threads can agree that they need none. A tile is BOXES boxes, from a multiple of it on.
+    Tiles of which every row sees all keys are not masked. All others run the same instructions
+    and MASK_MOD, so that bits do not depend on which tiles are full. CAREFUL masks all, omits
+    keys with a value that is not finite, and makes the rows that see one NaN. What descriptors
+    copy from after the request's end has a weight of zero.
     """
     DTYPE: tl.constexpr = queries.main.dtype
     WEIGHT: tl.constexpr = queries.pointer.dtype.element_ty
@@ -184,23 +205,19 @@ def attend_tiles(
                 m_boxes = seen_by(queries, i_seen, begin, high, mods, sizes, walk)
                 b_scores = hidden(b_scores, m_boxes)
 
-            b_weights, b_bits, b_total = weights_of(b_scores, b_max, mods)
-            if tl.max(b_bits) > LARGEST_SUM:
-                b_top = b_scores[0]
-                for i in tl.static_range(1, walk.BOXES):
-                    b_top = tl.maximum(b_top, b_scores[i])
-                # each row for itself: the others are multiplied with 1, and keep their bits
-                b_new = tl.maximum(b_max, tl.max(b_top, 1) * mods.factor)
-                b_new = tl.where(b_bits > LARGEST_SUM, b_new, b_max)
-                # LOWEST is finite: -inf less -inf, before a row sees a key, would be NaN
-                b_shrink = tl.exp2(b_max - b_new)
-                b_weights, b_bits, b_total = weights_of(b_scores, b_new, mods)
-                # explicit fma: the compiler must not choose whether the product is rounded
-                b_sum = tl.fma(b_sum, b_shrink, b_total)
-                b_acc = b_acc * b_shrink[:, None]
-                b_max = b_new
+            if sizes.EACH_MAXIMUM:
+                b_new = highest(b_scores, b_max, mods)
+                b_weights, b_acc, b_max, b_sum = raised(b_scores, b_new, b_acc, b_max, b_sum, mods)
             else:
-                b_sum = b_sum + b_total
+                b_weights, b_bits, b_total = weights_of(b_scores, b_max, mods)
+                if tl.max(b_bits) > LARGEST_SUM:
+                    # each row for itself: the others are multiplied with 1, and keep their bits
+                    b_new = tl.where(b_bits > LARGEST_SUM, highest(b_scores, b_max, mods), b_max)
+                    b_weights, b_acc, b_max, b_sum = raised(
+                        b_scores, b_new, b_acc, b_max, b_sum, mods
+                    )
+                else:
+                    b_sum = b_sum + b_total
 
             b_values = no_boxes()
             for i in tl.static_range(walk.BOXES):

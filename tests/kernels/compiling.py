@@ -4,8 +4,15 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 
+from workbench.kernels.inspection import TARGETS
 from workbench.kernels.mode import COMPILE_VARIABLE, INTERPRET_VARIABLE
+
+OF_EACH_MAKER = ("sm_90", "gfx942")
+UNREADABLE = ("sm_103",) if version("triton").startswith("3.6.") else ()
+"""Targets whose binaries the nvdisasm of the oldest Triton does not know."""
+OTHERS = tuple(target for target in TARGETS if target not in OF_EACH_MAKER + UNREADABLE)
 
 
 def printed_there(*arguments):

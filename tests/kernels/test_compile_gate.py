@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.kernels.compiling import OF_EACH_MAKER, OTHERS
 from workbench.kernels.inspection import INSPECTED_MODULES, TARGETS, inspect_kernels
 
 GATHER = ": gather_and_slots"
 FAITHFUL_SLOTS = "faithful, context parallel: slot_mapping"
 """It divides in 64 bits, as vLLM does."""
-OF_EACH_MAKER = ("sm_90", "gfx942")
 
 
 @pytest.mark.slow
@@ -21,11 +21,7 @@ OF_EACH_MAKER = ("sm_90", "gfx942")
     "targets",
     [
         pytest.param(OF_EACH_MAKER, id="of each maker"),
-        pytest.param(
-            tuple(target for target in TARGETS if target not in OF_EACH_MAKER),
-            id="others",
-            marks=pytest.mark.thorough,
-        ),
+        pytest.param(OTHERS, id="others", marks=pytest.mark.thorough),
     ],
 )
 def test_compiled_kernels_keep_what_they_promise(targets):

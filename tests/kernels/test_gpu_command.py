@@ -298,9 +298,13 @@ def test_what_a_piece_runs_besides_kernels_is_part_of_its_source(tmp_path):
 
 def test_goals_are_read_from_the_results(tmp_path):
     assert goals_table(tmp_path).count("not measured") == len(GOALS)
-    step = {"clock": "wall", "piece": "step", "peer": "vllm 0.33.0"}
+    step = {"clock": "wall", "piece": "step"}
     for case, ratio in (("W1", 2.0), ("W2", 8.0)):
-        result = {"steps": [{**step, "reported": ratio}]}
+        peers = {"fast": 1.0, "fast, arrays": 0.5, "vllm 0.33.0": ratio}
+        rows = [
+            {**step, "workload": case, "peer": n, "ratio": {"median": r}} for n, r in peers.items()
+        ]
+        result = {"steps": rows}
         (tmp_path / f"block-table {case}.json").write_text(json.dumps(result))
     rate = {"peer": "fast", "us": 100.0, "copy_bytes_per_s": 4e12}
     flex = [{**rate, "case": "P2", "flop": 46e9}, {**rate, "case": "D2", "bytes": 3e8, "flop": 1}]
@@ -308,7 +312,9 @@ def test_goals_are_read_from_the_results(tmp_path):
     text = json.dumps({"rates": flex, "bits": bits})
     (tmp_path / "flex P2.json").write_text(text)
     table = {line.split("  ")[0]: line for line in goals_table(tmp_path).splitlines()}
-    assert table["block tables, a step, wall, vLLM 0.33 / ours"].split()[-2:] == ["4.00", "reached"]
+    step = "block tables, a step, wall, vLLM 0.33 / ours"
+    assert table[f"{step}, lists"].split()[-2:] == ["4.00", "reached"]
+    assert table[f"{step}, arrays"].split()[-3:] == ["8.00", "aim", "reached"]
     assert table["prefill of 8K, page 64"].endswith("460.00    aim reached")
     assert table["decode of 64 x 8K"].endswith("75.00     missed")
     assert table["elements with other bits where equal ones are promised"].endswith("missed")

@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+from tests.kernels.compiling import OF_EACH_MAKER, OTHERS
 from workbench.kernels.inspection import TARGETS, InspectionError, inspect_kernels
 from workbench.kernels.inspection.loops import DESCRIPTOR_COPY, Loop, inner_loops
 from workbench.kernels.inspection.report import (
@@ -25,10 +26,6 @@ SAMPLES = "tests.kernels.inspected_samples"
 
 SMALL = ("copy, aligned", "copy, unknown", "division, 32 bits", "division, 64 bits")
 LARGE = ("too many registers", "much shared memory")  # these compile for seconds
-
-
-OF_EACH_MAKER = ("sm_90", "gfx942")
-OTHERS = tuple(target for target in TARGETS if target not in OF_EACH_MAKER)
 
 
 @cache

@@ -173,7 +173,7 @@ def test_every_expansion_gives_the_same(blocks, ratio):
 @pytest.mark.parametrize(
     ("launches", "others"),
     [
-        (True, ["torch"]),
+        (True, ["torch", "fast, arrays"]),
         (False, ["torch", "fast, arrays", "fast, host batch"]),
         ("dry", ["fast, arrays", "fast, host batch"]),
     ],

@@ -23,7 +23,7 @@ from tests.kernels.block_table.planted_kernel import apply_32_bit_kernel
 from workbench.kernels.block_table.api import BlockTables
 from workbench.kernels.block_table.faithful_kernel import apply_group_kernel
 from workbench.kernels.block_table.groups import table_groups
-from workbench.kernels.block_table.ring import StagingRing, copy_in_stream
+from workbench.kernels.block_table.ring import StagingRing
 from workbench.kernels.block_table.traffic import OutOfBounds, counted_traffic
 from workbench.kernels.errors import BlockTableError
 
@@ -156,7 +156,7 @@ def late_copies(steps, ring_type):
         started.append(run)
         return wait
 
-    ring = ring_type(torch.zeros(4, dtype=torch.int32), slots=3, copy=late_copy)
+    ring = ring_type(torch.zeros(4, dtype=torch.int32), slots=3, copy=lambda: late_copy)
     for step in range(steps):
         ring.buffer()[:] = step
         ring.send(4)
@@ -168,7 +168,7 @@ def late_copies(steps, ring_type):
 
 @pytest.mark.skipif(DEVICE != "cuda", reason="needs a GPU, whose copies are asynchronous")
 def test_bug_12_on_the_gpu():
-    ring = StagingRing(torch.zeros(4096, dtype=torch.int32, device=DEVICE), copy=copy_in_stream)
+    ring = StagingRing(torch.zeros(4096, dtype=torch.int32, device=DEVICE))
     seen = []
     for step in range(1000):
         torch.cuda._sleep(100_000)  # the copy comes after this in the stream
