@@ -67,7 +67,8 @@ class FastPath(TablePath):
         max_writes = max_requests * len(groups)
         # words of a batch's header, which ends with the tiles of every group
         header_words = FIRST_TILES.value + len(groups) + 1
-        self._head, self._header = round_up(header_words, 32), struct.Struct(f"={header_words}i")
+        self._head = round_up(header_words, 32)
+        self._header = struct.Struct(f"={header_words}i")
         # a header for a batch that is on the device, one for the writes, the writes
         staged_words = self._head + WORDS + PLANES * max_writes + max_ids
         self._staging = StagingRing(allocate((staged_words,), torch.int32))
@@ -120,18 +121,19 @@ class FastPath(TablePath):
         # count twice: the planes are as long as the writes are many
         struct.pack_into("=3i", buffer.data, 4 * head, writes.count, ids, writes.count)
         buffer[begin:end] = packed
-        self._apply_programs = self._shared_out(-(-max(ids, writes.count) // self.apply_ids))
+        wanted = -(-max(ids, writes.count) // self.apply_ids)
+        self._apply_programs = max(min(wanted, self._most_programs), 1)
         if batch is None:
             self._staging.send(end, head)
             return
         self._write_header(buffer, batch, widest, may_zero=batch.may_have_dummies)
         self._has_starts = batch.token_rows is None
         header, rows = self._staging.target, batch.token_rows
-        self._applied = _Changing(header, batch.query_start_loc)
-        self._filled = _Changing(
+        self._applied = self._applied.renewed(header, batch.query_start_loc)
+        self._filled = self._filled.renewed(
             header, batch.idx_mapping, self._token_rows if rows is None else rows, batch.positions
         )
-        self._fill_programs = self._shared_out(batch.num_requests)
+        self._fill_programs = max(min(batch.num_requests, self._most_programs), 1)
         # the header of a device batch rides along, just before that of the writes
         self._staging.send(end)
 
@@ -140,8 +142,8 @@ class FastPath(TablePath):
         buffer = self._batches.buffer()
         self._write_header(buffer, batch, widest, may_zero=batch.has_dummies)
         self._has_starts = False
-        self._applied = _Changing(self._batches.target, self._token_rows)
-        self._filled = _Changing(self._batches.target, *self._own_parts)
+        self._applied = self._applied.renewed(self._batches.target, self._token_rows)
+        self._filled = self._filled.renewed(self._batches.target, *self._own_parts)
         columns: list[np.ndarray] = [batch.idx_mapping, batch.token_rows, batch.positions]
         for first, column in zip(self._batch_starts, columns, strict=True):
             buffer[first : first + len(column)] = column
@@ -205,10 +207,6 @@ class FastPath(TablePath):
             *firsts,
         )
 
-    def _shared_out(self, wanted: int) -> int:
-        """Return how many programs share work for so many: no more than the device holds."""
-        return max(1, min(wanted, self._most_programs))
-
     def _programs(self, parts: tuple[bool, bool]) -> int:
         slots, tables = parts
         count = self._slot_tiles * len(self.groups) if slots else 0
@@ -265,13 +263,21 @@ class FastPath(TablePath):
 
 
 class _Changing:
-    """The first arguments of a launch, which differ from batch to batch."""
+    """The first arguments of a launch, which may differ from batch to batch."""
 
     def __init__(self, *tensors: torch.Tensor) -> None:
-        self._tensors = tensors
+        self._tensors, self._dtype = tensors, tensors[-1].dtype
         self._addresses = [tensor.data_ptr() for tensor in tensors]
         # what Triton compiles a kernel for; of the last one, positions, there are two types
-        self.kind = (tensors[-1].dtype, *[address % ALIGNMENT for address in self._addresses])
+        self.kind = (self._dtype, *[address % ALIGNMENT for address in self._addresses])
+
+    def renewed(self, *tensors: torch.Tensor) -> "_Changing":
+        """Return the same for other tensors, which an engine has in the same places again."""
+        addresses = [tensor.data_ptr() for tensor in tensors]
+        if addresses != self._addresses or tensors[-1].dtype != self._dtype:
+            return _Changing(*tensors)
+        self._tensors = tensors
+        return self
 
     def launch(self, launch: Launch, programs: int) -> None:
         """Launch so many programs. launch: of this kind."""

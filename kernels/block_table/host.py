@@ -3,7 +3,7 @@
 numpy only, and the same for both paths. It keeps what the device will hold after the next apply,
 and for every row the first entry that the device does not have yet. So one apply writes each row
 at most once, whatever was done to it, and two programs never write the same entry. Where one
-append is all that is staged, it is handed on as it came.
+append is all that is staged, it is handed on as it came. Valid writes take a short way in C.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.kernels.block_table.arena import row_arena
-from workbench.kernels.block_table.few_writes import FewWriter
 from workbench.kernels.block_table.groups import LARGEST_INT32, TableGroup
 from workbench.kernels.block_table.id_lists import flat_lists
 from workbench.kernels.block_table.numbers import Ids, integer_array
+from workbench.kernels.block_table.quick_writes import QuickWriter
 from workbench.kernels.block_table.staged import Append, StagedWrites
 from workbench.kernels.block_table.write_checks import check_ids, checked_requests
 from workbench.kernels.errors import BlockTableError, RowOverflow
@@ -53,18 +53,16 @@ class HostTables:
         self._touched: list[int] = []
         # a lone append, the common case of a decode step, is sent as it came, without a merge
         self._only: Append | None = None
-        self._few = FewWriter(self._arena, max_requests, num_blocks, self._ids, self._flat_newest)
-        self._count_view = self._flat_counts.data
+        tables = (self._ids, self._flat_newest)
+        self._quick = QuickWriter(self._arena, max_requests, num_blocks, *tables)
         self._widest: tuple[int, ...] | None = (0,) * len(groups)
 
     def append_many(
         self, requests: Ids, ids: Sequence[Sequence[Ids]], *, overwrite: bool = False
     ) -> None:
         """Add ids[i][group] to the rows of requests[i]; all or, on an error, nothing."""
-        # None covers what is invalid as well: the general way below finds the error and words it
-        if (append := self._few.write(requests, ids, overwrite=overwrite)) is not None:
-            self._widen(overwrite, append.widest)
-            self._stage(append)
+        quick = self._quick.write(requests, ids, overwrite=overwrite)
+        if self._staged_quickly(quick, overwrite):
             return
         request = checked_requests(requests, self.max_requests)
         self._write(request, *flat_lists(request, ids, len(self.groups)), overwrite)
@@ -73,6 +71,9 @@ class HostTables:
         self, requests: Ids, lengths: NDArray[np.int64], ids: Ids, *, overwrite: bool = False
     ) -> None:
         """Append ids that follow one another in one list; lengths: [requests, groups]."""
+        quick = self._quick.write_flat(requests, lengths, ids, overwrite=overwrite)
+        if self._staged_quickly(quick, overwrite):
+            return
         request = checked_requests(requests, self.max_requests)
         blocks = integer_array(ids, "block_ids")
         shape = (len(request), len(self.groups))
@@ -90,13 +91,15 @@ class HostTables:
                 given=int(lengths.sum()),
                 limit=len(blocks),
             )
-        if self._few.are_few(len(request), len(blocks)):
-            numbers = (request.tolist(), lengths.ravel().tolist(), blocks.tolist())
-            if (append := self._few.write_flat(*numbers, overwrite=overwrite)) is not None:
-                self._widen(overwrite, append.widest)
-                self._stage(append)
-                return
         self._write(request, lengths.astype(np.int64, copy=False), blocks, overwrite)
+
+    def _staged_quickly(self, append: Append | None, overwrite: bool) -> bool:
+        """Stage what the short way has written; it leaves to the general one what is invalid."""
+        if append is None:
+            return False
+        self._widen(overwrite, append.widest)
+        self._stage(append)
+        return True
 
     def _write(self, requests: Ints, lengths: Ints, blocks: Ints, overwrite: bool) -> None:
         if not len(requests):
@@ -228,13 +231,7 @@ class HostTables:
     def publish(self) -> None:
         """Record that the device has everything: what was staged is now applied."""
         if self._only is not None:
-            rows, ends = self._only.rows, self._only.ends
-            # lists come from FewWriter: for a few rows a loop beats numpy
-            if isinstance(rows, list):
-                for row, end in zip(rows, ends, strict=True):
-                    self._count_view[row] = end
-            else:
-                self._flat_counts[rows] = ends
+            self._flat_counts[self._only.rows] = self._only.ends
             self._only = None
         if touched := self._touched:
             self.counts[:, touched] = self.newest_counts[:, touched]

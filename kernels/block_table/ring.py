@@ -10,8 +10,8 @@ from workbench.kernels.language import triton
 Wait = Callable[[], None]
 Copy = Callable[[torch.Tensor, torch.Tensor], Wait]
 """(target, source) -> a function that returns once the source has been read."""
-SHARES = 8
-"""A copy is longer than its contents by at most one part in so many: few lengths are prepared."""
+SHARE_BITS = 4
+"""A copy is an eighth longer than its contents at most: few lengths are prepared."""
 
 
 class StreamCopy:
@@ -58,7 +58,7 @@ class StagingRing:
         self._waits: list[Wait] = [_done] * slots
         self._copies = [copy() for _ in range(slots)]
         self._pieces: dict[tuple[int, int, int], tuple[torch.Tensor, torch.Tensor]] = {}
-        self._slot = 0
+        self._slot, self._words = 0, target.numel()
 
     def buffer(self) -> np.ndarray:
         """Return the next slot's memory, free to be filled; waits for its last copy if needed."""
@@ -72,8 +72,8 @@ class StagingRing:
         What follows them may be copied, too: nothing reads it.
         """
         slot = self._slot
-        step = 1 << max(end.bit_length() - SHARES.bit_length(), 0)
-        end = min(-(-end // step) * step, len(self.target))
+        # the largest number with the same first bits
+        end = min(end | (1 << max(end.bit_length() - SHARE_BITS, 0)) - 1, self._words)
         pieces = self._pieces.get((slot, first, end))
         if pieces is None:
             whole = (self.target, self._buffers[slot])

@@ -71,6 +71,6 @@ class Append(NamedTuple):
     """
 
     writes: StagedWrites
-    rows: NDArray[np.int64] | list[int]
-    ends: NDArray[np.int64] | list[int]
+    rows: NDArray[np.int64]
+    ends: NDArray[np.int64]
     widest: Sequence[int] = ()

@@ -11,9 +11,9 @@ from hypothesis import example, given
 
 from tests.kernels.block_table.cases import PATHS, TableGroup
 from workbench.kernels.block_table.api import BlockTables
-from workbench.kernels.block_table.few_writes import MOST_WRITES, SHORT
 from workbench.kernels.block_table.host import HostTables
 from workbench.kernels.block_table.numbers import integer_array, packed_numbers
+from workbench.kernels.block_table.quick_writes import compiled
 from workbench.kernels.errors import BlockTableError
 
 GROUPS = (TableGroup(32, 16, 3), TableGroup(16, 16, 200), TableGroup(48, 16, 9))
@@ -24,7 +24,7 @@ blocks = st.integers(0, BLOCKS - 1)
 lists = st.one_of(
     st.lists(blocks, max_size=3),
     st.lists(blocks, max_size=3).map(tuple),
-    st.lists(blocks, min_size=SHORT - 2, max_size=SHORT + 20),
+    st.lists(blocks, min_size=46, max_size=68),
 )
 rarely_odd = st.one_of(lists, lists, st.lists(st.one_of(blocks, st.sampled_from(ODD)), max_size=3))
 requests = st.one_of(st.integers(0, REQUESTS - 1), st.integers(0, 3))
@@ -41,11 +41,34 @@ def appends(draw):
     return rows, ids, draw(st.booleans())
 
 
+@st.composite
+def flat_appends(draw):
+    """(requests, lengths, ids, overwrite), as arrays; sometimes not of int64, or to be refused."""
+    rows = draw(st.lists(requests, max_size=5, unique=draw(st.integers(0, 5)) > 0))
+    width = len(GROUPS) if draw(st.integers(0, 9)) else draw(st.integers(1, 4))
+    lengths = np.array([[draw(st.integers(0, 4)) for _ in range(width)] for _ in rows], np.int64)
+    lengths = lengths.reshape(len(rows), width)
+    total = int(lengths.sum()) if draw(st.integers(0, 9)) else draw(st.integers(0, 9))
+    ids = [draw(st.one_of(blocks, blocks, st.integers(-1, BLOCKS))) for _ in range(total)]
+    if rows and not draw(st.integers(0, 9)):
+        lengths[0, 0] = draw(st.sampled_from([-1, 2**40, -(2**63)]))
+    if rows and not draw(st.integers(0, 9)):
+        rows[-1] = draw(st.sampled_from([-1, REQUESTS, 2**40]))
+    kinds = st.sampled_from([np.int64, np.int64, np.int64, np.int32, np.float64])
+    kind = draw(kinds) if max([*rows, *ids], default=0) < 2**31 else np.int64
+    forms = [np.array(rows, kind), lengths.astype(draw(kinds)), np.array(ids, kind)]
+    if draw(st.integers(0, 9)) == 0:
+        forms = [array.tolist() if i != 1 else array for i, array in enumerate(forms)]
+    if draw(st.integers(0, 9)) == 0:
+        forms = [array if isinstance(array, list) else array.repeat(2, 0)[::2] for array in forms]
+    return *forms, draw(st.booleans())
+
+
 def tables(*, quick):
     """`quick=False` takes the general way for everything."""
     host = HostTables(GROUPS, REQUESTS, BLOCKS)
     if not quick:
-        host._few.write = lambda *_, **__: None
+        host._quick.write = host._quick.write_flat = lambda *_, **__: None
         stage = host._stage
 
         def never_only(append):
@@ -80,10 +103,11 @@ def state(host):
     return sent, rows, host.newest_counts.tolist(), host.counts.tolist()
 
 
-def appended(host, rows, ids, overwrite):
+def appended(host, *written, overwrite):
     """None, or everything that the error says."""
+    append = host.append_many if len(written) == 2 else host.append_flat
     try:
-        host.append_many(rows, ids, overwrite=overwrite)
+        append(*written, overwrite=overwrite)
     except BlockTableError as error:
         return type(error), str(error), vars(error)
     return None
@@ -93,6 +117,7 @@ STEPS = st.lists(
     st.one_of(
         appends().map(lambda append: ("append", append)),
         appends().map(lambda append: ("append", append)),
+        flat_appends().map(lambda append: ("append", append)),
         st.tuples(st.just("move"), st.tuples(requests, requests)),
         st.tuples(st.just("clear"), st.tuples(requests)),
         st.tuples(st.just("publish"), st.just(())),
@@ -112,7 +137,8 @@ def test_every_short_cut_ends_where_the_general_way_does(steps):
     for name, arguments in steps:
         before = state(quick)
         if name == "append":
-            found = [appended(host, *arguments) for host in (quick, general)]
+            *written, overwrite = arguments
+            found = [appended(host, *written, overwrite=overwrite) for host in (quick, general)]
             assert found[0] == found[1]
             if found[0] is not None:  # a refused write leaves everything as it was
                 assert state(quick) == before
@@ -136,14 +162,20 @@ def arrived(device, writes):
 
 def test_the_short_cut_is_taken_and_left():
     """Otherwise the property above would compare the general way with itself."""
+    assert compiled() is not None, "these tests need a C compiler and Python.h"
     host = tables(quick=True)
     one = [[1], [2], [3]]
-    few = MOST_WRITES // len(GROUPS)
-    write = host._few.write
-    assert write(list(range(few)), [one] * few, overwrite=False) is not None
-    assert write(list(range(few + 1)), [one] * (few + 1), overwrite=False) is None
-    assert write([0], [[[], list(range(SHORT + 1)), ()]], overwrite=False) is not None
+    write, write_flat = host._quick.write, host._quick.write_flat
+    assert write([*range(20)], [one] * 20, overwrite=False) is not None
+    assert write([0], [[[], [*range(190)], ()]], overwrite=False) is not None
     assert write(np.array([0]), [one], overwrite=False) is None
+    arrays = [np.array(values) for values in ([0], [[1, 2, 0]], [4, 5, 6])]
+    assert write_flat(*arrays, overwrite=False) is not None
+    for i, array in enumerate(arrays):
+        others = [*arrays]
+        others[i] = array.astype(np.int32)
+        assert write_flat(*others, overwrite=False) is None
+    host = tables(quick=True)
     host.append_many([7], [one])
     assert host._only is not None
     host.append_many([8], [one])
@@ -151,6 +183,19 @@ def test_the_short_cut_is_taken_and_left():
     host.publish()
     host.append_many([8], [one])
     assert host._only is not None
+
+
+def test_without_a_compiler_the_general_way_takes_all(monkeypatch):
+    monkeypatch.setenv("CC", "/no/such/compiler")
+    monkeypatch.setenv("TRITON_CACHE_DIR", "/no/such/folder")
+    compiled.cache_clear()
+    try:
+        assert compiled() is None
+        host = tables(quick=True)
+        host.append_many([7], [[[1], [2], [3]]])
+        assert host.row(1, 7)[0] == 2
+    finally:
+        compiled.cache_clear()
 
 
 @given(values=st.lists(st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-2, 2))))
