@@ -11,6 +11,7 @@ import torch
 
 from workbench.kernels.block_table.arena import Arena, row_arena
 from workbench.kernels.block_table.batch import Batch
+from workbench.kernels.block_table.batch_arguments import BatchArguments
 from workbench.kernels.block_table.fast_apply_kernel import apply_kernel
 from workbench.kernels.block_table.fast_fields import FIRST_TILES, HEADER, LAYOUT_FIELDS
 from workbench.kernels.block_table.fast_kernel import gather_and_slots_kernel
@@ -19,7 +20,7 @@ from workbench.kernels.block_table.path import Allocate, DeviceBatch, SourceUnit
 from workbench.kernels.block_table.plan import Cuts, cuts_of, group_layout
 from workbench.kernels.block_table.ring import StagingRing
 from workbench.kernels.block_table.staged import PLANES, StagedWrites
-from workbench.kernels.launching import ALIGNMENT, Launch, processors
+from workbench.kernels.launching import Launch, processors
 
 IDS = 512
 WORDS = HEADER.value
@@ -91,8 +92,8 @@ class FastPath(TablePath):
         self._token_rows.zero_()
         # what the next launches read; a DeviceBatch replaces all of it
         self._has_starts = False
-        self._applied = _Changing(self._batches.target, self._token_rows)
-        self._filled = _Changing(self._batches.target, *self._own_parts)
+        self._applied = BatchArguments(self._batches.target, self._token_rows)
+        self._filled = BatchArguments(self._batches.target, *self._own_parts)
 
         layout = group_layout(
             groups, sources, tables, ranks=parallel.size, num_fields=LAYOUT_FIELDS.value
@@ -260,30 +261,6 @@ class FastPath(TablePath):
 
     def _cuts(self, tables: Arena) -> Cuts:
         return cuts_of(tables, max_requests=self.max_requests)
-
-
-class _Changing:
-    """The first arguments of a launch, which may differ from batch to batch."""
-
-    def __init__(self, *tensors: torch.Tensor) -> None:
-        self._tensors, self._dtype = tensors, tensors[-1].dtype
-        self._addresses = [tensor.data_ptr() for tensor in tensors]
-        # what Triton compiles a kernel for; of the last one, positions, there are two types
-        self.kind = (self._dtype, *[address % ALIGNMENT for address in self._addresses])
-
-    def renewed(self, *tensors: torch.Tensor) -> "_Changing":
-        """Return the same for other tensors, which an engine has in the same places again."""
-        addresses = [tensor.data_ptr() for tensor in tensors]
-        if addresses != self._addresses or tensors[-1].dtype != self._dtype:
-            return _Changing(*tensors)
-        self._tensors = tensors
-        return self
-
-    def launch(self, launch: Launch, programs: int) -> None:
-        """Launch so many programs. launch: of this kind."""
-        launch.grid = (programs, 1, 1)
-        if not launch.start(self._addresses):
-            launch.first(self._tensors, remember=True)
 
 
 def _views(arena: torch.Tensor, layout: Arena, rows: int) -> tuple[torch.Tensor, ...]:
