@@ -33,8 +33,7 @@ def cache_managers(run: WorkingPlan) -> None:
     """Refuse groups whose manager the scheduler cannot build (KVCacheCoordinator.__init__)."""
     if run.enable_prefix_caching and run.grouping is not None and not run.grouping.groups:
         run.problem("cache_without_groups", operands={"enable_prefix_caching": True})
-    kinds = {group.kind for group in run.grouping.groups} if run.grouping is not None else set()
-    if SINK_SPEC in kinds:
+    if run.grouping and any(group.kind == SINK_SPEC for group in run.grouping.groups):
         run.problem(
             "cache_manager_not_built",
             operands={"kind": SINK_SPEC},
