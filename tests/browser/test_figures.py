@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 import time
 from pathlib import Path
 
@@ -185,9 +186,13 @@ def test_a_figure_is_saved_here_and_offers_nothing_else(panel):
     panel.element(".wb-drawing .js-plotly-plot >> visible=true").first.hover()
     with panel.page.expect_download() as saved:
         panel.element('[data-title="Download data as JSON"] >> visible=true').first.click()
-    (found,) = json.loads(Path(saved.value.path()).read_text(encoding="utf-8"))[:1]
+    whole = json.loads(Path(saved.value.path()).read_text(encoding="utf-8"))
     (drawn,) = json.loads(panel.execute("figures()"))[:1]
-    first = drawn[1]["data"][0]
+    first, found = drawn[1]["data"][0], whole["traces"][0]
+    title = re.sub("<[^>]*>", "", drawn[1]["layout"]["title"]["text"])
+    assert whole["title"] == title
+    assert saved.value.suggested_filename.split("-")[0] in title
+    assert whole["x"] == drawn[1]["layout"]["xaxis"].get("title", {}).get("text", "")
     assert {name: plain(found[name]) for name in ("x", "y") if name in first} == {
         name: plain(first[name]) for name in ("x", "y") if name in first
     }

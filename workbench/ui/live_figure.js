@@ -50,13 +50,20 @@ async function plotlyOf(model) {
 
 const COLUMNS = ["name", "type", "x", "y", "z", "base", "text", "customdata", "dimensions"];
 
+const wordsOf = (part) => (part?.title?.text ?? "").replace(/<[^>]*>/g, "");
+
+// A file that reads by itself: what is drawn, what both axes are, and the numbers.
 function saveData(plot) {
-  const traces = plot._fullData.map((trace) =>
-    Object.fromEntries(COLUMNS.filter((name) => name in trace).map((name) => [name, trace[name]])));
+  const { _fullData, data, layout } = plot;
+  const columns = (trace) => COLUMNS.filter((name) => name in trace)
+    .filter((name) => name !== "name" || data[trace.index]?.name).map((name) => [name, trace[name]]);
+  const title = wordsOf(layout);
+  const saved = { title, x: wordsOf(layout.xaxis), y: wordsOf(layout.yaxis),
+    traces: _fullData.map((trace) => Object.fromEntries(columns(trace))) };
   const plain = (_name, value) => (ArrayBuffer.isView(value) ? Array.from(value) : value);
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([JSON.stringify(traces, plain)], { type: "application/json" }));
-  link.download = "data.json";
+  link.href = URL.createObjectURL(new Blob([JSON.stringify(saved, plain)], { type: "application/json" }));
+  link.download = `${title.toLowerCase().match(/\w+/g)?.slice(0, 6).join("-") ?? "data"}.json`;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href));
 }
