@@ -10,7 +10,7 @@ from tests.ui.test_questions import answer, plain_text
 SAID = {
     "can I mix H100 and A100": ("A scenario has one device", "the least room"),
     "can H100, A100 and L40S be mixed in one engine?": ("A scenario has one device",),
-    "what is vllm#37467": ("The meaning of #37467.", "the alignment of hybrid models"),
+    "what is vllm#37467": ("The meaning of #37467.", "then aligns hybrid models"),
     "what does PR 38831 do?": ("The meaning of #38831.", "kernel blocks"),
     "explain #36697": ("rounded down to whole blocks",),
     "qwen3.5-397b-a17b on a RTX 3060 or a T4?": ("The device 'RTX 3060' is not known",),
