@@ -244,18 +244,25 @@ def stages(names: set[str], drafters: set[str]) -> dict[str, list[str]]:
             found["gives_hidden_states"].append(name)
         if asserted := TIES.search(inspect.getsource(kind.__init__)):
             found["never_tied" if asserted[1] else "only_tied"].append(name)
-        own = vars(sys.modules[kind.__module__]).items()
-        models = [one for word, one in own if word.endswith("Model") and isinstance(one, type)]
-        decoders = [one for one in models if one.__module__ == kind.__module__]
         is_whole = name in drafters or interfaces.supports_multimodal(kind)
         if not (is_whole or shares_embedding(kind)):
             found["embedding_named_apart"].append(name)
         inner[name] = set(INNER.findall(inspect.getsource(kind.__init__)))
-        if any(getattr(one, HANDS_ON, False) for one in decoders):
+        if any(getattr(one, HANDS_ON, False) for one in decoders(kind)):
             found["hands_on_states"].append(name)
     states = {*found["hands_on_states"]}
     found["hands_on_states"] = sorted(states | {name for name in inner if inner[name] & states})
     return found
+
+
+def decoders(kind: type) -> list[type]:
+    """Return the models of a class's own module, else those of the nearest base that has any."""
+    for origin in (base.__module__ for base in kind.__mro__):
+        names = vars(sys.modules[origin]).items()
+        models = [one for word, one in names if word.endswith("Model") and isinstance(one, type)]
+        if found := [one for one in models if one.__module__ == origin]:
+            return found
+    return []
 
 
 def shares_embedding(kind: type) -> bool:

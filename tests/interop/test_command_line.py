@@ -261,15 +261,22 @@ def test_unknown_flags_are_named_with_the_nearest_and_everything_else_is_kept():
         assert words in notes
 
 
+def test_layers_that_a_command_cuts_off_are_not_in_its_lists_either():
+    plan = wb.resolve(model="gpt-oss-20b", hf_overrides={"num_hidden_layers": 4})
+    assert len(plan.model.layers) == 4
+    with pytest.raises(ScenarioError, match="sliding_window = null"):
+        Scenario(model="gpt-oss-20b", hf_overrides={"sliding_window": 1024})
+
+
 def test_lengths_that_a_command_changes_are_changed_and_the_rest_is_noted():
     rope = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
-    changes = {"text_config": {"head_dim": 64}, "rope_scaling": rope}
+    changes = {"text_config": {"hidden_size": 64}, "rope_scaling": rope}
     server = "vllm serve Qwen/Qwen3-8B --max-model-len 131072"
     words = f"{server} --hf-overrides '{json.dumps(changes)}'"
     read = read_command(words, "0.23")
     assert read.fields["hf_overrides"] == {"rope_scaling": rope}
     [note] = [note for note in read.notes if "not modelled" in note]
-    assert note.startswith('--hf-overrides {"text_config": {"head_dim": 64}}: not modelled here')
+    assert note.startswith('--hf-overrides {"text_config": {"hidden_size": 64}}: not modelled here')
     plan = wb.resolve(Scenario(**read.fields, rules="0.23"))
     assert (plan.max_model_len, plan.model.name) == (131072, "qwen3-8b")
     with pytest.raises(Refused, match="max_model_len"):

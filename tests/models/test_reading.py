@@ -777,6 +777,12 @@ def test_a_window_of_zero_is_none():
     assert {layer.kind for layer in model.layers} == {FULL}
 
 
+def test_layers_with_a_latent_take_no_notice_of_a_window():
+    # As 0.23 and 0.33 built DeepSeek-V2-Lite: MLAAttentionSpec in every layer.
+    model = read_model({**catalog_config("deepseek-v2-lite"), "sliding_window": 1024}, "x")
+    assert {layer.kind for layer in model.layers} == {FULL}
+
+
 def test_a_class_that_expands_the_latent_caches_every_head():
     latent = {"kv_lora_rank": 256, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32}
     config = llama(architectures=["MiniCPM3ForCausalLM"], model_type="minicpm3", **latent)

@@ -1,4 +1,4 @@
-"""`--hf-overrides`: fields of config.json that a command changes, those that say how long it is."""
+"""`--hf-overrides`: fields of config.json that a command changes, those whose effect is known."""
 
 from collections.abc import Mapping
 from copy import copy
@@ -13,7 +13,15 @@ from workbench.models.read import read_model
 
 ROPE = ("rope_parameters", "rope_scaling")
 """Two names of one object (`patch_rope_parameters`)."""
-MODELLED = frozenset({*ROPE, *LENGTH_FIELDS, ORIGINAL, "model_max_length", "rope_theta"})
+LAYERS, WINDOW = "num_hidden_layers", "sliding_window"
+SIZES = frozenset({LAYERS, "num_key_value_heads", "head_dim", "vocab_size", "num_experts"})
+MTP_LAYERS = frozenset({"num_nextn_predict_layers", "mtp_num_hidden_layers"})
+MODELLED = frozenset(
+    {
+        *(*ROPE, *LENGTH_FIELDS, ORIGINAL, "model_max_length", "rope_theta"),
+        *(*SIZES, *MTP_LAYERS, WINDOW, "architectures", "tie_word_embeddings"),
+    }
+)
 PART, TEXT = "_config", "text_config"
 """How the names of objects end that are configurations of their own."""
 MOVED = frozenset({"qwen2_5_vl", "qwen2_vl"})
@@ -25,6 +33,8 @@ Changes = Mapping[str, Any]
 def modelled(changes: Changes) -> dict[str, Any]:
     """Return the part of the changes that are applied here, at the top or in a configuration."""
     kept = {key: value for key, value in changes.items() if key in MODELLED}
+    if kept.get(WINDOW) is not None:
+        del kept[WINDOW]  # classes that drop a window read it again, some of them in every layer
     for key, value in changes.items():
         if key.endswith(PART) and isinstance(value, Mapping) and (inner := modelled(value)):
             kept[key] = inner
@@ -44,6 +54,8 @@ def overridden(config: Changes, changes: Changes) -> dict[str, Any]:
 
 def _changed(config: Changes, changes: Changes, *, is_part: bool) -> dict[str, Any]:
     changed = copy(config) if isinstance(config, dict) else dict(config)  # with its folder
+    if isinstance(count := changes.get(LAYERS), int):
+        _cut_lists(changed, count)
     for key, value in changes.items():
         if key in ROPE:
             given = [changed.pop(name, None) for name in ROPE]
@@ -54,6 +66,14 @@ def _changed(config: Changes, changes: Changes, *, is_part: bool) -> dict[str, A
         else:
             changed[key] = value
     return changed
+
+
+def _cut_lists(config: dict[str, Any], count: int) -> None:
+    """Cut the lists with an entry per layer: vLLM counts layers with the changed number."""
+    before = config.get(LAYERS)
+    for key, value in config.items():
+        if isinstance(value, list) and isinstance(before, int) and len(value) == before > count:
+            config[key] = value[:count]
 
 
 def load_changed(reference: str | Path | Changes, changes: Changes | None) -> Model:

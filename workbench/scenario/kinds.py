@@ -91,7 +91,7 @@ class Changes(Kind):
     expected = "an object of fields of config.json"
     json: ClassVar[JsonSchema] = {
         "type": "object",
-        "description": "RoPE settings and lengths, at the top or in text_config",
+        "description": "RoPE settings, lengths, sizes, architectures; at the top or in text_config",
     }
 
     def check(self, name: str, value: Any, rules: str) -> None:
@@ -99,12 +99,13 @@ class Changes(Kind):
         known = modelled(value)
         if known != value:
             unknown = next(key for key in value if known.get(key) != value[key])
-            nearest = nearest_names(str(unknown), sorted(MODELLED)) or ("rope_parameters",)
+            others = sorted(MODELLED - {unknown})
+            nearest = nearest_names(str(unknown), others) or ("rope_parameters",)
             raise ScenarioError(
                 "unknown_name",
-                f"Invalid {name} field {shown(unknown)}. Expected RoPE settings or lengths. "
-                f"Nearest valid value: {nearest[0]}. For another field, give the changed "
-                "config.json as the model.",
+                f"Invalid {name} field {shown(unknown)}. Expected RoPE settings, lengths, "
+                "sizes, architectures, or sliding_window = null. Nearest valid value: "
+                f"{nearest[0]}. For another field, give the changed config.json as the model.",
                 field=name,
             )
 

@@ -268,8 +268,8 @@ class MoreFields:
     hf_overrides: dict[str, Any] | None = declare(  # noqa: RUF009  (a field, as the others)
         None,
         Changes(),
-        "Changed lengths",
-        "{flag}: RoPE settings and lengths of config.json, as JSON",
+        "Changed config.json",
+        "{flag}: RoPE settings, lengths, sizes and architectures, as JSON",
         none="as published",
         of_model=True,
         examples=examples.LENGTHS,

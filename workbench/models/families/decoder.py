@@ -204,9 +204,10 @@ def _class_name(fields: Fields) -> str:
 
 def _unlisted(fields: Fields) -> list[str]:
     # CacheConfig.sliding_window is that of every layer unless a list names some (arg_utils.py), or
-    # the module clears it (LagunaModel.__init__, 0.23 and 0.33).
+    # the module clears it (LagunaModel.__init__, 0.23 and 0.33); a latent takes no notice of it.
     count, period = fields.layer_count(), 0
-    if module_of(layer_class(fields)) in CLEARS_WINDOW:
+    clears = module_of(layer_class(fields)) in CLEARS_WINDOW
+    if clears or attention.read_attention(fields).use_mla:
         return [FULL] * count
     for key in PERIODS:
         period = fields.integer(key) if fields.has(key) else period
