@@ -133,11 +133,6 @@ def test_lfm2_names_its_width_as_its_first_files_do_and_rounds_it_by_default():
     assert weights.size(Split(), "bfloat16", {}) == known.size(Split(), "bfloat16", {})
 
 
-def test_embeddings_of_n_grams_are_not_described():
-    config = next(line["config"] for line in RECORDED if line["name"] == "longcat-28")
-    assert "n-grams" in read_model({**config, "emb_neighbor_num": 2}, "x").weights.unknown
-
-
 def test_groups_of_inputs_that_are_not_whole_have_no_scale():
     assert NVFP4.size([64], 88, 88) == 64 * 88 // 2 + 64 * (88 // 16) + 8
     assert Format(8, block=(128, 128), scale_bytes=4).size([192], 192, 192) == 192 * 192 + 4 * 4

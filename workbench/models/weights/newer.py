@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from math import ceil
 
+from workbench.core.formats import Format
 from workbench.core.ranks import ONE_STAGE, SHARED_EXPERT
 from workbench.core.weights import EARLIER, LATER, Part
 from workbench.models.weights.compressed import compressed_layer, joined_streams
@@ -23,6 +24,7 @@ from workbench.models.weights.parts import (
     mlp,
     norms,
     row,
+    vocabulary,
     whole,
 )
 from workbench.models.weights.rarer import RARER, molmo_rest, mpt_end
@@ -33,6 +35,8 @@ from workbench.models.weights.stored import Unknown
 from workbench.models.weights.streams import connected_layer, connected_rest, pooled_layer
 
 FFN_MULTIPLE = 256
+RATIO = "ngram_vocab_size_ratio"
+"""Field of LongCat's rows of n-grams, for every word."""
 SMALLER = "routed_expert_hidden_size"
 """Field of the space of Kimi K3's routed experts, which projections lead to and from."""
 
@@ -173,8 +177,6 @@ def longcat_half(config: Config, number: int) -> list[Part]:
 
 def _longcat(config: Config, number: int) -> list[Part]:
     """Return a block of LongCat: two layers, and the experts of both."""
-    if config.fields.has("emb_neighbor_num"):
-        raise Unknown("the embeddings of n-grams of LongCat are not described")
     layer, hidden = longcat_half(config, number), config.hidden
     count = config.size("n_routed_experts")
     routed = count + config.size("zero_expert_num", default=0)
@@ -190,6 +192,20 @@ def _longcat(config: Config, number: int) -> list[Part]:
             count,
             config.size("expert_ffn_hidden_size", "moe_intermediate_size"),
         ),
+    ]
+
+
+def _n_grams(config: Config) -> list[Part]:
+    """Return LongCat's embeddings of n-grams, all tables in one, and the numbers that hash them."""
+    if config.raw(RATIO) is None:
+        return []
+    near, hidden = config.size("emb_neighbor_num"), config.hidden
+    count = config.size("emb_split_num") * (near - 1)
+    rows = count * config.size(RATIO) * config.size("vocab_size") + count**2
+    return [
+        vocabulary("oe_embedder", rows, hidden // count),
+        whole("oe_projection", hidden // count * count, inputs=hidden),
+        whole("hashes", count * (near + 2) + 1, stored=Format(32)),
     ]
 
 
@@ -246,3 +262,5 @@ ENDS: dict[str, Callable[[Config], list[Part]]] = {
     "mpt": mpt_end,
 }
 """model_type -> what its last pipeline stage has in addition to the last norm."""
+STARTS: dict[str, Callable[[Config], list[Part]]] = {"longcat_flash": _n_grams}
+"""model_type -> what its first pipeline stage has in addition to the vocabulary."""

@@ -36,7 +36,7 @@ from workbench.models.weights.ends import (
     at_end,
 )
 from workbench.models.weights.hybrids import HYBRIDS
-from workbench.models.weights.newer import ENDS, NEWER, REST
+from workbench.models.weights.newer import ENDS, NEWER, REST, STARTS
 from workbench.models.weights.parts import (
     Collected,
     Config,
@@ -211,6 +211,7 @@ def _whole(config: Config, found: Collected) -> Weights:
         unknown = f"the last layer of {name} is not described"
     last = norms(config, kind not in WITHOUT_NORM, bias=kind in NORM_BIAS)
     at_end(config, found, last, kind in EVERY_END, LAST)
+    found.add("", STARTS[kind](config) if kind in STARTS else (), FIRST)
     found.add("", ENDS[kind](config) if kind in ENDS else (), LAST)
     for table, place in placed(config):
         found.add("", [table], place)
