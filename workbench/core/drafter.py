@@ -29,9 +29,10 @@ class Drafter:
     is_causal: bool = True
 
     def alone(self) -> Drafter:
-        """Return a head that vLLM builds as a model of its own, whose masks follow its own file."""
+        """Return a head that vLLM builds as a model of its own, with the masks of a decoder."""
         layers = tuple(layer._replace(drafted=DECODER) for layer in self.layers)
-        return replace(self, layers=layers, attention=replace(self.attention, has_mm_prefix=False))
+        attention = replace(self.attention, has_mm_prefix=False)
+        return replace(self, layers=layers, attention=attention, is_causal=True)
 
 
 def predictor(model: Model) -> Drafter | None:
