@@ -243,6 +243,7 @@ def test_a_default_says_that_it_is_one():
         ),
         pytest.param(bamba(attn_layer_indices=None), "mmm", id="bamba-no-attention"),
         pytest.param(bamba(attn_layer_indices=[0, 2]), "AmA", id="bamba-indices"),
+        pytest.param(bamba(attn_layer_indices=[0, 9]), "Amm", id="bamba-index-of-no-layer"),
         pytest.param(granitemoehybrid(layer_types=None), "mmm", id="granite-absent"),
         pytest.param(
             granitemoehybrid(layer_types=None, layers_block_type=["attention", "mamba", "mamba"]),

@@ -164,7 +164,7 @@ WRONG = [
     ),
     pytest.param(bamba(mamba_expand=float("nan")), "/mamba_expand", id="nan"),
     pytest.param(bamba(mamba_expand=float("inf")), "/mamba_expand", id="infinity"),
-    pytest.param(bamba(attn_layer_indices=[3]), "/attn_layer_indices/0", id="index-out-of-range"),
+    pytest.param(bamba(attn_layer_indices=[-1]), "/attn_layer_indices/0", id="index-out-of-range"),
     pytest.param(bamba(attn_layer_indices=[1.0]), "/attn_layer_indices/0", id="index-float"),
     pytest.param(nemotron_h(hybrid_override_pattern="MX*"), "/hybrid_override_pattern/1", id="X"),
     pytest.param(nemotron_h(mamba_ssm_cache_dtype="int8"), "/mamba_ssm_cache_dtype", id="state"),

@@ -234,8 +234,8 @@ class Fields:
             self.remarks.append(LATER_SPELLING)
         return tuple(result)
 
-    def index_list(self, key: str, layers: int, first: int = 0) -> frozenset[int] | None:
-        """Return a list of layer indexes in [first, first + layers), 0-based."""
+    def index_list(self, key: str, first: int = 0) -> frozenset[int] | None:
+        """Return a list of layer indexes from `first` on, 0-based, also of layers that are not."""
         value = self.raw(key)
         if value is None:
             return None
@@ -244,10 +244,9 @@ class Fields:
         for position, entry in enumerate(value):
             if isinstance(entry, bool) or not isinstance(entry, int):
                 raise self.wrong(f"{key}/{position}", entry, "an integer")
-            if not first <= entry < first + layers:
-                raise self.wrong(
-                    f"{key}/{position}", entry, f"between {first} and {first + layers - 1}"
-                )
+            if not first <= entry < first + MAX_LAYERS:
+                last = first + MAX_LAYERS - 1
+                raise self.wrong(f"{key}/{position}", entry, f"between {first} and {last}")
         self.note("layers", f"{len(value)} listed", self._where(key))
         return frozenset(entry - first for entry in value)
 

@@ -66,7 +66,7 @@ def _numbered(fields: Fields, count: int, windows: frozenset[int], first: int) -
 
 def _layers(fields: Fields) -> tuple[Layer, ...]:
     count = fields.layer_count()
-    return _numbered(fields, count, fields.index_list(WINDOWS, MAX_LAYERS) or frozenset(), 0)
+    return _numbered(fields, count, fields.index_list(WINDOWS) or frozenset(), 0)
 
 
 def _attention(fields: Fields) -> Attention:
@@ -86,7 +86,7 @@ def _mtp(fields: Fields, model_type: str, first: int) -> Mtp | None:
         return None
     place = Fields({MTP_PART: fields.top[MTP_PART]}).child(MTP_PART)
     count = place.integer(COUNT, 0, name="mtp_layers", minimum=0, maximum=MAX_LAYERS)
-    windows = place.index_list(WINDOWS, MAX_LAYERS) or frozenset()
+    windows = place.index_list(WINDOWS) or frozenset()
     return Mtp(
         model_type=model_type,
         layers=_numbered(fields, count, windows, first),

@@ -8,7 +8,7 @@ from workbench.core.errors import ConfigError
 from workbench.core.model import FULL, SSM, Layer
 from workbench.core.states import GatedDeltaNet, KimiDeltaAttention, LinearAttention, ShortConv
 from workbench.models.family import read_state, register
-from workbench.models.fields import MAX_LAYERS, Fields
+from workbench.models.fields import Fields
 from workbench.models.layer_lists import Words, first_list, listed, to_layers
 
 LISTED: dict[str, Words] = {"layer_types": {"linear_attention": SSM, "full_attention": FULL}}
@@ -94,10 +94,10 @@ def _kimi_layers(fields: Fields) -> tuple[Layer, ...]:
     linear = fields.child(KIMI_KEY)
     # Kimi's lists count layers from 1; KimiLinearConfig.is_kda_layer asks one of them, and builds
     # what it does not name with attention.
-    delta = linear.index_list("kda_layers", MAX_LAYERS, first=1)
+    delta = linear.index_list("kda_layers", first=1)
     if delta is None:
         raise linear.missing("kda_layers", "the kinds of layers")
-    full = linear.index_list("full_attn_layers", MAX_LAYERS, first=1)
+    full = linear.index_list("full_attn_layers", first=1)
     if full not in {None, frozenset(range(count)) - delta}:
         fields.remarks.append(
             f"full_attn_layers and kda_layers do not name each of the {count} layers once: vLLM "
@@ -122,7 +122,7 @@ def _kimi_state(fields: Fields) -> KimiDeltaAttention:
 
 def _lfm2_kinds(fields: Fields) -> list[str]:
     count = fields.layer_count()
-    attention = fields.index_list("full_attn_idxs", count)
+    attention = fields.index_list("full_attn_idxs")
     return [FULL if attention is None or index in attention else SSM for index in range(count)]
 
 

@@ -104,7 +104,7 @@ def _bamba_state(fields: Fields) -> Mamba2:
 
 def _bamba_layers(fields: Fields) -> tuple[Layer, ...]:
     count = fields.layer_count()
-    attention = fields.index_list("attn_layer_indices", count) or frozenset()
+    attention = fields.index_list("attn_layer_indices") or frozenset()
     return to_layers([FULL if index in attention else SSM for index in range(count)])
 
 

@@ -193,7 +193,7 @@ def _qsa_caches(fields: Fields) -> tuple[CompressedCache, ...]:
 def _qwen4_layers(fields: Fields) -> tuple[Layer, ...]:
     """Return the layers; those with embeddings of their own have a convolution first."""
     caches, kinds = _qsa_caches(fields), _kinds(fields)
-    embedded = fields.index_list("ple_layer_ids", len(kinds), first=1) or frozenset()
+    embedded = fields.index_list("ple_layer_ids", first=1) or frozenset()
     conv = Layer(number=0, kind=SSM, state=_embedding_state(fields) if embedded else None)
     found: list[Layer] = []
     for number, kind in enumerate(kinds):
