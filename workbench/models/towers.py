@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from workbench.core.architectures import versions_with
 from workbench.core.ranks import Tower
 from workbench.models.fields import Fields
 from workbench.models.listed import listed_name
@@ -110,7 +111,7 @@ SIGLIP = frozenset({"paddleocr_vl_vision", "pixel_shuffle_siglip2", "siglip_visi
 MULTIPLE, IDEFICS = 64, "MiniCPM"
 """What the sizes of a quantized MLP are multiples of in towers of `SIGLIP`; not in those of classes
 with names that begin so, which have Idefics' layers."""
-ENDINGS = ("ForConditionalGeneration", "ForCausalLM")
+ENDINGS = MULTIMODAL, TEXT = "ForConditionalGeneration", "ForCausalLM"
 
 
 def are_even(*sizes: object) -> bool:
@@ -125,6 +126,8 @@ def read_towers(fields: Fields) -> tuple[Tower, ...]:
     """Return the towers whose class and heads are known, as they are built."""
     # The attention of each tower, 0.23 and 0.33.
     name = listed_name(fields.top, "") or ""
+    if name.endswith(TEXT) and versions_with(name.removesuffix(TEXT) + MULTIMODAL):
+        return ()  # the text model of a class with towers
     for ending in ENDINGS if name != GLM5_NEXT else ():
         name = name.removesuffix(ending)
     if name in FIXED:
