@@ -228,3 +228,19 @@ def test_a_flash_head_that_slides_needs_a_window_in_use(method, given, starts):
     if method == "dflash":
         old = wb.resolve("qwen3.5-9b", rules="0.23", speculative_method=method, **fields)
         assert not old.errors
+
+
+@pytest.mark.parametrize(
+    ("folder", "method"),
+    [("Eagle3-heads/first", "eagle3"), ("eagle-heads", "eagle"), ("heads/first", "draft_model")],
+)
+def test_the_whole_path_of_a_drafter_says_its_method(tmp_path, folder, method):
+    """`SpeculativeConfig.__post_init__` looks for words in what `model` names, 0.23 and 0.33."""
+    place = tmp_path / folder
+    place.mkdir(parents=True)
+    head = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 151_936}
+    sizes = {"hidden_size": 4096, "intermediate_size": 8192, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128}
+    (place / "config.json").write_text(json.dumps(head | sizes | heads))
+    plan = wb.resolve("qwen3-8b", draft_model=str(place), num_speculative_tokens=2)
+    assert plan.speculative_method == method

@@ -62,3 +62,5 @@ class Head:
     """Which of the fields that some version stops without the file has."""
     stretches: bool = True
     """Its positions may go on to the end of the target's requests (0.33)."""
+    place: str = ""
+    """The path or hub id of the checkpoint, whose words may say the method; empty for an object."""

@@ -158,9 +158,10 @@ class SpeculationRules:
         return mtp is not None and mtp.model_type in self.mtp_model_types
 
     def detected(self, draft: Model, method: str) -> str:
-        """Return the method that follows from a drafter's name and class, else the given one."""
+        """Return the method that follows from a drafter's place and class, else the given one."""
         # SpeculativeConfig.__post_init__ does so whatever method is set, except for heads.
-        name = draft.name.casefold()
+        place = draft.head.place if draft.head is not None else ""
+        name = (place or draft.name).casefold()
         found = next((known for part, known in NAMES.items() if part in name), None)
         # Also where the version lacks the method that the name suggests.
         if found not in self.methods:

@@ -103,11 +103,14 @@ def load_drafter(reference: str | Path | Mapping[str, Any]) -> Model:
     """
     try:
         config, label = labelled_config(reference)
-        return read_drafter(config, label)
+        found = read_drafter(config, label)
     except ConfigError as error:
         if error.field == "model":
             error.field = "draft_model"
         raise
+    if found.head is None or isinstance(reference, Mapping):
+        return found
+    return replace(found, head=replace(found.head, place=str(reference)))
 
 
 def read_drafter(config: Mapping[str, Any], name: str) -> Model:
