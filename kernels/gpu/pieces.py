@@ -125,7 +125,9 @@ def _labs(folder: Path, *, reduced: bool) -> Iterator[Piece]:
     for place in LABS:
         path = TESTS.parent / place
         for file in sorted(path.glob("test_*.py")) if path.is_dir() else (path,):
-            test = (sys.executable, "-m", "pytest", "--quiet", "-m", QUICK, str(file))
+            # of a failure the end is kept, which torch's log would fill
+            options = ("--quiet", "--show-capture=no", "--tb=short", "-m", QUICK)
+            test = (sys.executable, "-m", "pytest", *options, str(file))
             yield Piece(f"lab {file.name}", test, **common)
     table = tomllib.loads(MATRIX.read_text(encoding="utf-8"))
     start = (sys.executable, "-m", "workbench", "notebook", "run", "--output", str(folder / "runs"))

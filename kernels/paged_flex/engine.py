@@ -185,6 +185,7 @@ def prepare_engine(
             field="batch",
         )
     check_tables(mask, score, batch, heads=shapes.query_heads)
+    mask = mask.on(query.device)
     slots = slots_of(batch, shapes.block_size, shapes.num_blocks, query.device)
     # one mask block for each cache block: the table itself is the list
     if kv_block in {None, shapes.block_size}:

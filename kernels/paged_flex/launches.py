@@ -20,6 +20,7 @@ from workbench.kernels.paged_flex.shapes import Shapes
 from workbench.kernels.paged_flex.work import PagedBatch
 
 LOG2_E = 1.4426950408889634
+ROWS_OF_PREFILL = 128
 COMBINE_DIMS = 64
 """Dims that one program of the combine adds up: two of each thread of a warp."""
 
@@ -106,7 +107,7 @@ def attend_launches(planned: Planned, layer: Layer) -> tuple[Launch, ...]:
             "SCORE_PARAM": score.param if score else 0.0,
             **_walks(tile, shapes.block_size, described=described),
             "IN_ROWS": described and rows.to_value > 0,
-            "EACH_MAXIMUM": planned.settings.one_path,
+            "EACH_MAXIMUM": planned.settings.one_path or _is_narrow(tile),
             "num_warps": tile.num_warps,
             "num_stages": tile.num_stages,
         }
@@ -116,6 +117,13 @@ def attend_launches(planned: Planned, layer: Layer) -> tuple[Launch, ...]:
             Launch(attend_kernel, grid, fixed, options, planned.device, describes=described)
         )
     return tuple(launches)
+
+
+def _is_narrow(tile: Tile) -> bool:
+    """Return whether all threads agree too often: see `attend_tiles`."""
+    # of an H200: with 128 x 64 asking takes longer, with 128 x 128 and with 16 x 64, which waits
+    # for its keys, the maximum does
+    return tile.block_m >= ROWS_OF_PREFILL and tile.block_n < ROWS_OF_PREFILL
 
 
 def _walks(tile: Tile, block_size: int, *, described: bool) -> dict[str, int]:

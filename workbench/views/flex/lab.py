@@ -5,7 +5,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from workbench.core.flex.lab import BitLab, FlexMistake, FlexRun, OrderLab
+from workbench.core.flex.lab import ENGINE, BitLab, FlexMistake, FlexRun, OrderLab
 from workbench.core.flex.picture import stale_picture
 from workbench.core.flex.result import LabResult, cell
 from workbench.views import html
@@ -83,6 +83,8 @@ def poison_text(run: FlexRun) -> Html:
     why = ""
     if run.place.mode == "eager":
         why = ": the dense path multiplies every slot of the cache, and zero times NaN is NaN"
+    elif run.place.path.startswith(ENGINE):
+        why = ": torch multiplies every slot of the pages that it reads, and zero times NaN is NaN"
     return join(tag("b", f"✕ changes {run.poisoned:,} of {run.elements:,} elements"), why)
 
 
