@@ -95,7 +95,7 @@ def draft_bytes(plan: Plan) -> DraftBytes | None:
     if weights.unknown or whole is None:
         return None if whole is None else DraftBytes(whole, int(SHARE_OF_CHECKPOINT * whole))
     target = {part for part, _ in plan.model.weights.parts}
-    embeddings = [part for part in target if part.name == EMBEDDING and not part.kind]
+    embeddings = [part for part in target if part.name == EMBEDDING and part.kind != FOR_HEADS]
     rows = {(part.outputs, part.inputs) for part in embeddings}
     if plan.speculative_method == DRAFT_MODEL:
         rows = set()  # nothing of a model of its own is shared

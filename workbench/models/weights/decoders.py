@@ -182,7 +182,7 @@ DECODERS: dict[str, Decoder] = {
     **dict.fromkeys(
         ("qwen2", "mimo", "qwen2_5_vl", "qwen2_5_vl_text"), Decoder(bias=True, norm="?qk_norm")
     ),
-    "qwen2_moe": Decoder(bias=True, moe=replace(QWEN, router_is_linear=True)),
+    "qwen2_moe": Decoder(bias=True, moe=QWEN),
     **dict.fromkeys(("qwen3", "qwen3_vl_text"), Decoder(norm="head")),
     **dict.fromkeys(
         ("qwen3_moe", "qwen3_vl_moe_text"),

@@ -24,7 +24,7 @@ EVERY_END = frozenset(
         *("baichuan", "bloom", "chatglm", "cohere2_moe", "dbrx", "falcon", "flex_olmo", "gpt2"),
         *("gpt_bigcode", "gpt_neox", "gptj", "granitemoeshared", "hy_v3", "internlm2", "minicpm3"),
         *("olmo", "opt", "orion", "phi", "phimoe", "plamo2", "plamo3", "qwen", "starcoder2"),
-        *("mellum", "molmo", "mpt", "persimmon"),
+        *("granitemoe_swa", "mellum", "molmo", "mpt", "persimmon"),
     }
 )
 """model_types whose every pipeline stage has the vocabularies and the last norm."""

@@ -7,6 +7,7 @@ from workbench.core.ranks import SHARED_EXPERT
 from workbench.core.weights import NARROW, WIDE, Part
 from workbench.models.mtp import ATTENTION
 from workbench.models.weights.decoders import QWEN, Decoder, Moe
+from workbench.models.weights.kinds import unscaled
 from workbench.models.weights.parts import (
     Block,
     Config,
@@ -47,17 +48,14 @@ def _olmo(config: Config, number: int) -> list[Part]:
 
 
 def _lfm2(config: Config, number: int) -> list[Part]:
-    mixer = attention(config, norm="head") if config.attends(number) else short_conv(config)
+    is_attention = config.attends(number)
+    mixer = unscaled(attention(config, norm="head")) if is_attention else short_conv(config)
     if config.size("num_experts", default=0) and number >= config.size(
         "num_dense_layers", default=0
     ):
-        moe = Moe("feed_forward", correction="use_expert_bias")
         # GateLinear gets the method of quantization (Lfm2MoeSparseMoeBlock.__init__)
-        parts = [
-            part._replace(is_kept_plain=part.name.endswith(".gate"))
-            for part in moe.parts(config, number)
-        ]
-        return [*mixer, *parts, *norms(config, 2)]
+        moe = Moe("feed_forward", correction="use_expert_bias", router_is_linear=True)
+        return [*mixer, *moe.parts(config, number), *norms(config, 2)]
     # Lfm2Config has the older name and these defaults, that of the mixture of experts has none.
     inner = config.size("block_ff_dim", "intermediate_size")
     if config.flag("block_auto_adjust_ff_dim", default=config.kind == "lfm2"):
@@ -73,7 +71,7 @@ def _lfm2(config: Config, number: int) -> list[Part]:
 
 def _jamba(config: Config, number: int) -> list[Part]:
     if config.attends(number):
-        mixer = attention(config)
+        mixer = unscaled(attention(config))
     else:
         mixer = mamba1(config, "mamba", config.size("mamba_dt_rank"), norms=True)
     period, offset = config.size("expert_layer_period"), config.size("expert_layer_offset")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from workbench.core.weights import EARLIER, LATER, Part
+from workbench.models.weights.stored import PLAIN
 
 SAME_CLASS: Mapping[str, str] = {
     **dict.fromkeys(("glm4v_text", "glm_ocr_text"), "glm4"),
@@ -33,3 +34,8 @@ def by_release(earlier: Sequence[Part], later: Sequence[Part]) -> list[Part]:
         *(one if one in later else one._replace(kind=EARLIER) for one in earlier),
         *(one._replace(kind=LATER) for one in later if one not in earlier),
     ]
+
+
+def unscaled(parts: Sequence[Part]) -> list[Part]:
+    """Return parts whose attention reads no scales of the cache from a checkpoint."""
+    return [one._replace(name=one.name.removesuffix(PLAIN)) for one in parts]

@@ -6,7 +6,7 @@ from workbench.core.model import Attention
 from workbench.core.states import LinearAttention
 from workbench.core.weights import EARLIER, LATER, Part
 from workbench.models.weights.decoders import Decoder, Moe
-from workbench.models.weights.kinds import by_release
+from workbench.models.weights.kinds import by_release, unscaled
 from workbench.models.weights.parts import (
     Block,
     Config,
@@ -21,7 +21,7 @@ from workbench.models.weights.parts import (
     whole,
 )
 from workbench.models.weights.states import ling_delta
-from workbench.models.weights.stored import PLAIN, Unknown
+from workbench.models.weights.stored import Unknown
 
 LISTS = ("mlp_layer_types", "is_moe_layer")
 SPARSE = ("sparse", True)
@@ -95,7 +95,10 @@ def _ling(config: Config, number: int) -> list[Part]:
         out="dense",
     )
     parts[0] = parts[0]._replace(name="attention.query_key_value")
-    return [*parts, *norms(config, 2), *_ling_feed(config, number)]
+    has_biases = config.flag("use_qk_norm") and not config.flag("use_rmsnorm")
+    biases = 2 * [whole("norm_bias", config.attention.head_size)] * has_biases
+    # its class reads no scales of the cache from a checkpoint
+    return [*unscaled(parts), *biases, *norms(config, 2), *_ling_feed(config, number)]
 
 
 def _ling_feed(config: Config, number: int) -> list[Part]:
@@ -205,21 +208,11 @@ def _step_feed(config: Config, number: int) -> list[Part]:
     ]
 
 
-def _sarvam(config: Config, number: int) -> list[Part]:
-    """Return a layer of Sarvam, whose norms of queries and keys have biases."""
-    biases = 2 * [whole("norm_bias", config.attention.head_size)] * config.flag("use_qk_norm")
-    parts = _ling(config, number)
-    # its class reads no scales from a checkpoint
-    parts = [one._replace(name=one.name.removesuffix(PLAIN)) for one in parts]
-    return [*parts, *biases]
-
-
 LISTED_EXPERTS: dict[str, Block] = {
     "exaone_moe": EXAONE.layer,
     "laguna": _laguna,
     "step3p5": _step,
-    "sarvam_moe": _sarvam,
     HYBRID: _ling_hybrid,
-    **dict.fromkeys(("bailing_moe", "bailing_moe_v2"), _ling),
+    **dict.fromkeys(("bailing_moe", "bailing_moe_v2", "sarvam_moe"), _ling),
 }
 """model_type -> its layers."""

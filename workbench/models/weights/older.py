@@ -86,6 +86,12 @@ def _hunyuan(config: Config, number: int) -> list[Part]:
     )
 
 
+def _flex_olmo(config: Config, number: int) -> list[Part]:
+    """Return a layer of FlexOlmo, whose own class, in 0.23, never quantizes its experts."""
+    layers = (replace(DECODERS["olmo2"], moe=Moe(is_plain=one)) for one in (True, False))
+    return by_release(*(one.layer(config, number) for one in layers))
+
+
 def _falcon(config: Config, number: int) -> list[Part]:
     """Return a layer of Falcon, whose new kind has a norm of its own for the MLP."""
     is_new = config.flag("new_decoder_architecture")
@@ -225,7 +231,6 @@ DESCRIBED: dict[str, Decoder | Classic] = {
     "hyperclovax": HYPERCLOVA,
     "hy_v3": Decoder(norm="head", moe=HY),
     "granitemoeshared": replace(LLAMA, moe=SPARSE),
-    "flex_olmo": replace(DECODERS["olmo2"], moe=Moe(is_plain=True)),
     "olmo": replace(LLAMA, norms=0),
     "cohere2_moe": replace(DECODERS["cohere2"], moe=Moe()),
     **dict.fromkeys(("qwen2_vl_text", "qwen2_5_omni_text"), Decoder(bias=True)),
@@ -242,6 +247,7 @@ DESCRIBED: dict[str, Decoder | Classic] = {
 OLDER: Mapping[str, Block] = {name: one.layer for name, one in DESCRIBED.items()} | {
     "falcon": _falcon,
     "phi": _phi,
+    "flex_olmo": _flex_olmo,
     "hunyuan_v1_dense": _hunyuan,
     "internlm2": _internlm2,
     "chatglm": _chatglm,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from workbench.core.weights import Part
 from workbench.models.weights.decoders import LLAMA, QWEN, Decoder
-from workbench.models.weights.kinds import by_release
+from workbench.models.weights.kinds import by_release, unscaled
 from workbench.models.weights.older import Classic
 from workbench.models.weights.parts import (
     Block,
@@ -21,7 +21,6 @@ from workbench.models.weights.parts import (
     vocabulary,
     whole,
 )
-from workbench.models.weights.stored import PLAIN
 
 MORE_WORDS = "additional_vocab_size"
 
@@ -41,8 +40,7 @@ def _telechat(config: Config, number: int) -> list[Part]:
 
 def _plamo3(config: Config, number: int) -> list[Part]:
     """Return a layer of PLaMo 3, whose class reads no scales of the cache from a checkpoint."""
-    parts = Decoder(bias=False, norm="head", norms=4).layer(config, number)
-    return [one._replace(name=one.name.removesuffix(PLAIN)) for one in parts]
+    return unscaled(Decoder(bias=False, norm="head", norms=4).layer(config, number))
 
 
 def _looped(config: Config, number: int) -> list[Part]:

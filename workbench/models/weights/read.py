@@ -7,6 +7,7 @@ from workbench.core.errors import Refused
 from workbench.core.model import Model
 from workbench.core.pooling import pools
 from workbench.core.weights import (
+    EARLIER,
     EMBEDDING,
     EVERY,
     FIRST,
@@ -173,6 +174,16 @@ def _drafted(config: Config, found: Collected, part: str) -> Weights:
     return Weights(parts=found.counts, shared=drafter.shared)
 
 
+def _embed(config: Config, found: Collected, embedding: Part, *, is_tied: bool) -> None:
+    """Count the embedding where it is used: as the head, too, in releases that tie it."""
+    is_every = config.kind in EVERY_END | EVERY_EMBEDDING
+    if is_every or is_tied or not _is_untied_by_checkpoint(config.fields):
+        at_end(config, found, [embedding], is_every, FIRST, *(LAST,) * is_tied)
+        return
+    found.add("", [embedding._replace(kind=EARLIER)], FIRST, LAST)
+    found.add("", [embedding._replace(kind=LATER)], FIRST)
+
+
 def _whole(config: Config, found: Collected) -> Weights:
     kind, model = config.kind, config.model
     layer = LAYERS.get(kind) or HYBRIDS.get(kind) or NEWER.get(kind)
@@ -186,8 +197,7 @@ def _whole(config: Config, found: Collected) -> Weights:
     if kind in WHOLE_EMBEDDING:
         embedding = whole(EMBEDDING, rows, inputs=config.hidden)
     is_tied = _is_tied(config.fields, model)
-    is_every = kind in EVERY_END | EVERY_EMBEDDING
-    at_end(config, found, [embedding], is_every, FIRST, *(LAST,) * is_tied)
+    _embed(config, found, embedding, is_tied=is_tied)
     if kind in EMBEDS_FOR_HEADS and not is_tied:
         found.add("", [embedding._replace(kind=FOR_HEADS)], LAST)
     pooled: tuple[Part, ...] | None = ()

@@ -22,7 +22,12 @@ MERGED = {
     "w13": ("w1", "w3"),
 }
 """Last name of vLLM's layer -> names in a checkpoint."""
-RENAMED = (("language_model.", ""), ("thinker.", ""), ("backbone.", "model."))
+RENAMED = (
+    ("language_model.", ""),
+    ("model.visual", "visual"),
+    ("thinker.", ""),
+    ("backbone.", "model."),
+)
 """Parts of paths that vLLM and checkpoints have in other places, or under other names."""
 PLAIN, LATENT = ".attn", ".mla_attn"
 """Ends of the names of attention layers."""

@@ -3,13 +3,13 @@
 A size that config.json omits is that of the configuration class.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from workbench.core.weights import Part
 from workbench.models.towers import are_even
 from workbench.models.weights.clip_vision import CLIPPED
 from workbench.models.weights.document_vision import DOCUMENTS
-from workbench.models.weights.joined_vision import BLOCKS, JOINED, inside, sizes_of
+from workbench.models.weights.joined_vision import BLOCKS, JOINED, Tower, inside, sizes_of
 from workbench.models.weights.later_vision import LATER
 from workbench.models.weights.minimax_m3 import minimax_m3_tower
 from workbench.models.weights.more_vision import (
@@ -30,13 +30,17 @@ from workbench.models.weights.sound import SOUND, qwen2_omni, qwen3_omni
 from workbench.models.weights.wrapped_vision import WRAPPED
 
 MERGED_PATCHES = 4
+JOINT = {name: f"visual.merger.{name}" for name in MERGER}
+"""Layers that join patches -> as Qwen3-VL's class calls them."""
 SHORT = ("qkv", "proj", "fc1", "fc2")
 DEEP = ("attn.qkv", "attn.proj", "mlp.linear_fc1", "mlp.linear_fc2")
 """Name of a layer here -> as vLLM calls it."""
+WITHOUT_TOWER = frozenset({"Glm5NextForCausalLM"})
+"""Classes that build none of what a file has for images."""
 SEES = frozenset(
     {
         *("vision_config", "audio_config", "visual", "img_processor", "kimia_adaptor_input_dim"),
-        "vision_backbone",
+        *("vision_backbone", "audio_encoder_conf"),
     }
 )
 """Fields of a tower in files whose text has no object of its own."""
@@ -45,6 +49,8 @@ SEES = frozenset(
 def vision(config: Config) -> list[Part] | None:
     """Return the tower's parts, none for a model of text; None where they are not described."""
     kind = config.fields.top.get("model_type")
+    if config.model.architecture in WITHOUT_TOWER:
+        return []
     tower = TOWERS.get(config.model.architecture) or TOWERS.get(str(kind))
     if tower is None or not isinstance(kind, str):
         is_alone = config.fields.text is config.fields.top
@@ -97,9 +103,9 @@ def _merger(normed: int, wide: int, out: int) -> list[Part]:
     ]
 
 
-def _named(parts: list[Part]) -> list[Part]:
+def _named(parts: list[Part], joint: Mapping[str, str] = MERGER) -> list[Part]:
     """Return a tower of Qwen's with the names by which checkpoints of Omni exclude its layers."""
-    ends = {**dict(zip(SHORT, (f"{BLOCKS}.0.{one}" for one in DEEP), strict=True)), **MERGER}
+    ends = {**dict(zip(SHORT, (f"{BLOCKS}.0.{one}" for one in DEEP), strict=True)), **joint}
     named = (one._replace(name=ends.get(one.name, one.name)) for one in parts)
     return [one._replace(is_linear=one.name.startswith("visual.")) for one in named]
 
@@ -145,9 +151,9 @@ def _moonvit(config: Config, size: Sizes) -> list[Part]:
 
 def _gemma4(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of Gemma 4, which every rank has whole."""
-    width, inner = size("hidden_size", 1152), size("intermediate_size", 4304)
-    heads, each = size("num_attention_heads", 16), size("head_dim", 72)
-    kv, patch = size("num_key_value_heads", 16), size("patch_size", 16)
+    width, inner = size("hidden_size", 768), size("intermediate_size", 3072)
+    heads, each = size("num_attention_heads", 12), size("head_dim", 64)
+    kv, patch = size("num_key_value_heads", 12), size("patch_size", 16)
     layer = [
         *(whole("norm", width) for _ in range(4)),
         whole("qkv", heads * each, kv * each, kv * each, inputs=width),
@@ -163,7 +169,7 @@ def _gemma4(config: Config, size: Sizes) -> list[Part]:
     return [
         whole("position_embedding", 2, inputs=size("position_embedding_size", 10_240) * width),
         whole("input_proj", width, inputs=3 * patch**2),
-        *size("num_hidden_layers", 27) * layer,
+        *size("num_hidden_layers", 16) * layer,
         whole("embedding_projection", config.hidden, inputs=width),
         *scales,
         # A table of 32-bit angles.
@@ -209,6 +215,11 @@ def _siglip2(config: Config, size: Sizes) -> list[Part]:
     ]
 
 
+def as_named(tower: Tower, joint: Mapping[str, str] = MERGER) -> Tower:
+    """Return a tower of Qwen's, whose layers checkpoints exclude by name."""
+    return lambda config, size: _named(tower(config, size), joint)
+
+
 TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     **JOINED,
     **RECENT,
@@ -218,11 +229,14 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     **CLIPPED,
     **WRAPPED,
     **LATER,
-    **dict.fromkeys(("qwen3_5", "qwen3_5_moe", "qwen4_exp"), _qwen),
-    **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe"), _qwen_deep),
+    **dict.fromkeys(("qwen3_5", "qwen3_5_moe", "qwen4_exp"), as_named(_qwen, JOINT)),
+    **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe"), as_named(_qwen_deep, JOINT)),
     "gemma3": _siglip,
     "gemma4": _gemma4,
-    **dict.fromkeys(("internvl_chat", "h2ovl_chat", "qianfan_ocr"), internvl),
+    **dict.fromkeys(("internvl_chat", "h2ovl_chat"), internvl),
+    "qianfan_ocr": lambda config, size: [
+        one._replace(is_linear=False) for one in internvl(config, size)
+    ],
     "skywork_chat": skywork,
     "muse_glimmer": muse_glimmer,
     "llama4": _llama4,
@@ -230,10 +244,9 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     "minimax_m3_vl": minimax_m3_tower,
     **dict.fromkeys(("lfm2_vl", "lfm2-vl"), _siglip2),
     "mistral3": pixtral,
-    "qwen2_5_vl": qwen2_5,
-    "opencua": lambda config, size: _named(qwen2_5(config, size)),
+    **dict.fromkeys(("qwen2_5_vl", "opencua"), as_named(qwen2_5)),
     "vlm": _hyperclova,
-    "exaone4_5": lambda config, size: _named(exaone(config, size)),
+    "exaone4_5": as_named(exaone),
     "qwen2_5_omni": lambda config, size: [*_named(qwen2_5(config, size)), *qwen2_omni(config)],
     "qwen3_omni_moe": lambda config, size: [
         *_named(_qwen_deep(config, size)),
@@ -242,10 +255,6 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
 }
 ATTENTION, MLP = SHORT[:2], SHORT[2:]
 QUANTIZED = {
-    **dict.fromkeys(
-        ("qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"),
-        (*ATTENTION, *MLP, "linear_fc1", "linear_fc2"),
-    ),
     **dict.fromkeys(("lfm2_vl", "lfm2-vl"), (*ATTENTION, *MLP)),
     "gemma3": ATTENTION,
 }
