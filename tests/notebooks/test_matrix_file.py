@@ -7,7 +7,7 @@ import pytest
 
 from workbench.notebooks import NotebookMatrixError, read_matrix
 from workbench.notebooks import matrix as matrix_module
-from workbench.notebooks.expectations import ARTIFACT_KIB
+from workbench.notebooks.expectations import ARTIFACT_KIB, CONTEXT_MIB
 from workbench.notebooks.golden import orphans, read_goldens, write_goldens
 from workbench.notebooks.result_checks import same_value
 
@@ -90,6 +90,9 @@ def test_a_case_for_a_gpu_is_excluded_without_one(matrix_file, monkeypatch, ther
     assert (usual.expectations.gpu_cells, case.expectations.gpu_cells) == (2, 0)
     assert usual.golden_path
     assert case.golden_path is None
+    # the first use of a GPU is not a notebook's
+    assert usual.expectations.budgets.memory_mib == 500 + CONTEXT_MIB
+    assert usual.expectations.budgets.cell_memory_mib is None
     budgets = case.expectations.budgets
     assert (budgets.time_s, budgets.memory_mib) == (None, None)
     assert budgets.memory_limit_mib > usual.expectations.budgets.memory_limit_mib

@@ -13,6 +13,9 @@ from workbench.notebooks.strict import Strict
 
 ARTIFACT_KIB = 2048
 
+CONTEXT_MIB = 1024
+"""What a process's first use of a GPU takes: 730 MiB were seen on an H200."""
+
 
 class Budgets(Strict):
     """The most that a run may take; None: no budget.
@@ -45,6 +48,12 @@ class Budgets(Strict):
         """Return what ends the run."""
         sizes = self.memory_limit_mib, self.output_limit_mib
         return Limits(*(int(mib * 2**20) for mib in sizes))
+
+    def on_a_gpu(self) -> Budgets:
+        """Return the same budgets with what the first use of a GPU takes."""
+        names = ("memory_mib", "cell_memory_mib", "memory_limit_mib")
+        sizes = ((name, getattr(self, name)) for name in names)
+        return self.model_copy(update={name: most and most + CONTEXT_MIB for name, most in sizes})
 
     def scaled(self, factor: float) -> Budgets:
         """Return the same budgets with `factor` times the seconds."""

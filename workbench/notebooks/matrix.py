@@ -101,7 +101,7 @@ def read_matrix(path: str | Path) -> Matrix:
     }
     cases = []
     for name, entry in entries:
-        for case, needs_gpu in _cases(source.parent, table, name, entry):
+        for case, needs_gpu in _cases(source.parent, table, name, entry, on_gpu=on_gpu):
             if needs_gpu and not on_gpu:
                 excluded[case.case_id] = NEEDS_GPU
             else:
@@ -124,12 +124,13 @@ def _check_notebooks(source: Path, table: MatrixTable) -> None:
 
 
 def _cases(
-    folder: Path, table: MatrixTable, name: str, entry: NotebookTable
+    folder: Path, table: MatrixTable, name: str, entry: NotebookTable, *, on_gpu: bool
 ) -> Iterator[tuple[Case, bool]]:
     """Yield every case of a notebook, and whether it needs a GPU."""
     stem = PurePosixPath(name).with_suffix("")
     for case_name, case in entry.runs():
         usual = GPU_BUDGETS if case.gpu else entry.budgets.over(table.defaults.budgets)
+        budgets = case.budgets.over(usual)
         found = Case(
             notebook=folder / name,
             case_id=f"{stem}::{case_name}",
@@ -139,7 +140,7 @@ def _cases(
                 values={**entry.expect, **case.expect, **dict.fromkeys(case.expect_null)},
                 schema=entry.results or None,
                 volatile=frozenset(entry.volatile),
-                budgets=case.budgets.over(usual),
+                budgets=budgets.on_a_gpu() if on_gpu and not case.gpu else budgets,
                 gpu_cells=0 if case.gpu else entry.gpu_cells,
             ),
             quick=case.quick,
