@@ -7,7 +7,7 @@ from workbench.core.described import COMPRESSED
 from workbench.core.formats import Format
 from workbench.core.model import Model
 from workbench.core.online import Place
-from workbench.core.weights import ROW, Part, Weights
+from workbench.core.weights import ROW, Copies, Part, Weights
 
 NO_SCALED_LINEAR = "Failed to find a kernel that can implement the ScaledMM linear layer."
 NO_INT8_EXPERTS = "No Int8 MoE backend supports the deployment configuration."
@@ -80,9 +80,10 @@ class MissingKernel(NamedTuple):
     """Scenarios with a device that has one."""
 
 
-def quantized_parts(weights: Weights) -> list[Part]:
-    """Return the parts that are quantized; of a sketch where no parts are known."""
-    return [part for part in weights.known_parts if part.stored is not None]
+def quantized_parts(weights: Weights, copies: Copies) -> list[Part]:
+    """Return the parts of a version that are quantized; of a sketch where none are known."""
+    known = (part for part in weights.known_parts if copies.get(part.kind, 1))
+    return [part for part in known if part.stored is not None]
 
 
 def tower_parts(model: Model, stored: Format, *, is_online: bool) -> Iterator[Part]:

@@ -177,6 +177,10 @@ class Weights(NamedTuple):
         """Return the parts that routed experts have."""
         return tuple(part for part in self.known_parts if part.experts > 1)
 
+    def built_experts(self, copies: Copies) -> tuple[Part, ...]:
+        """Return the parts of routed experts that a version builds."""
+        return tuple(part for part in self.expert_parts if copies.get(part.kind, 1))
+
     @property
     def linear_parts(self) -> tuple[Part, ...]:
         """Return the linear layers that every token takes, without heads and those of towers."""

@@ -23,5 +23,5 @@ def clamped_experts(run: WorkingPlan) -> None:
 
 
 def _has_nvfp4_experts(run: WorkingPlan) -> bool:
-    experts = run.model.weights.expert_parts
+    experts = run.model.weights.built_experts(run.rules.weight_copies)
     return any(one.stored is not None and one.stored.block == NVFP4.block for one in experts)

@@ -60,7 +60,7 @@ def refined_experts(run: WorkingPlan) -> None:
 
 def _refined(run: WorkingPlan, split: Split) -> tuple[Part, int] | None:
     """Return the first experts whose share cuts blocks that can be made smaller, and the share."""
-    for part in run.model.weights.expert_parts:
+    for part in run.model.weights.built_experts(run.rules.weight_copies):
         high, wide = (part.stored and part.stored.block) or (1, 1)
         if high == 1 or not part.fits(split):
             continue

@@ -44,7 +44,7 @@ def invariant_experts(run: WorkingPlan) -> None:
 
 def experts_of(run: WorkingPlan) -> Part | None:
     """Return the first part of the weights that has experts."""
-    return next(iter(run.model.weights.expert_parts), None)
+    return next(iter(run.model.weights.built_experts(run.rules.weight_copies)), None)
 
 
 def format_of_experts(run: WorkingPlan) -> str | None:

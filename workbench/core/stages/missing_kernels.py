@@ -16,7 +16,7 @@ def missing_kernels(run: WorkingPlan) -> None:
     split = split_of(run)
     shares = [
         Stored(part, method, sum(outputs), inputs, run.model_dtype)
-        for part in quantized_parts(run.model.weights)
+        for part in quantized_parts(run.model.weights, run.rules.weight_copies)
         if part.fits(split)
         for outputs, inputs in (part.share(split),)
     ]

@@ -213,7 +213,7 @@ def _inputs_cut(run: WorkingPlan, linear: Format | None) -> None:
 
     linear: how the word stores linear layers; those of towers are built first.
     """
-    split, parts = split_of(run), quantized_parts(run.model.weights)
+    split, parts = split_of(run), quantized_parts(run.model.weights, run.rules.weight_copies)
     if linear is not None:
         parts = [*tower_parts(run.model, linear, is_online=True), *parts]
     for part in parts:

@@ -81,7 +81,7 @@ def weight_blocks(run: WorkingPlan) -> None:
     method, split = loading_method(run), split_of(run)
     if method not in {*BLOCK_METHODS, *GROUP_METHODS}:
         return
-    parts = quantized_parts(run.model.weights)
+    parts = quantized_parts(run.model.weights, run.rules.weight_copies)
     if run.model.architecture in run.rules.model_registry.run_by_transformers:
         # MoEMixin.recursive_replace builds experts before any other layer
         parts.sort(key=lambda part: part.experts == 1)
@@ -123,7 +123,7 @@ def expert_split(run: WorkingPlan) -> None:
         return
     if _first_layer_stops(run):
         return
-    parts = run.model.weights.expert_parts
+    parts = run.model.weights.built_experts(run.rules.weight_copies)
     part = next((one for one in parts if not one.fits(split)), None)
     if part is None:
         return
