@@ -58,8 +58,34 @@ SAID = {
         "has fewer blocks than Max sequences",
     ),
     "why does align mode need chunked prefill": ("align mode ends a step at the end of a block",),
+    "which block sizes are valid for TRITON_ATTN": ("TRITON_ATTN in vLLM 0.23 has kernel blocks",),
+    "why was FlashAttention not selected on B200 for qwen3-next-80b": (
+        "FLASH_ATTN can be set here; vLLM chooses FLASHINFER by itself.",
+    ),
+    "why can't I use fp8_e5m2 with FlashAttention": (
+        "FLASH_ATTN is not valid for this configuration: KV-cache dtype",
+    ),
+    "how many requests can run at once with 16 GiB of kv cache": (
+        "KV-cache memory per GPU 16 GiB",
+        "requests of 32,768 tokens fit",
+    ),
+    "does speculative decoding need extra mamba blocks for qwen3-next-80b": (
+        "Apply Speculative tokens 1",
+    ),
+    "is kv cache shared between attention and mamba layers": ("1 group of 6 layers (FullAtt",),
+    "is --mamba-block-size the same as --block-size?": (
+        "Mamba block: --mamba-block-size, in tokens",
+        "alignment granularity, not a cap",
+    ),
+    "what is lcm block size": ("the least common multiple of the blocks of all groups",),
+    "is there a limit on max_num_seqs for mamba models": ("fewer blocks than Max sequences",),
+    "what if I set max_num_batched_tokens to 8192": ("Apply Max batched tokens 8,192",),
     "why is --block-size ignored": ("alignment granularity, not a cap",),
 }
+
+
+def test_a_number_of_a_field_is_not_a_block_size():
+    assert "--block-size 8192" not in answer("what if I set max_num_batched_tokens to 8192")[1]
 
 
 @pytest.mark.parametrize("text", SAID)

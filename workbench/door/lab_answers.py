@@ -112,7 +112,8 @@ def _byte(question: Question, plan: Plan, _length: int) -> str:
 def _backends(question: Question, plan: Plan, _length: int) -> str:
     rules = RULE_SETS[plan.settings.rules]
     if question.backend in rules.backends:
-        return _block_sizes(rules, question.backend)
+        sizes = _block_sizes(rules, question.backend)
+        return sizes if "why" in question.views else f"{_if_set(plan, question.backend)} {sizes}"
     if plan.model.attention is None:
         return "The model has no attention layer, so it has no attention backend."
     step = plan.trace.step("backend")
@@ -125,6 +126,16 @@ def _backends(question: Question, plan: Plan, _length: int) -> str:
     order = "comes after what was ruled out" if refused else "comes first in vLLM's order here"
     others = _other_backends(plan, plan.backend, refused)
     return f"vLLM chooses {plan.backend}, which {order}.{reasons}{others}"
+
+
+def _if_set(plan: Plan, name: str) -> str:
+    """Return whether a backend can be set, and what speaks against it."""
+    other = outcome_of(plan.model, plan.settings, trace=False, backend=name)
+    errors = other.plan.errors if other.plan is not None else ()
+    if against := other.refused or next((one.message for one in errors), ""):
+        return against
+    chosen = f"; vLLM chooses {plan.backend} by itself" if plan.backend not in {name, None} else ""
+    return f"{name} can be set here{chosen}."
 
 
 def _other_backends(plan: Plan, chosen: str, refused: Collection[str]) -> str:

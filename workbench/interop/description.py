@@ -134,9 +134,11 @@ def read_words(phrase: str) -> dict[str, Any]:
 
 LENGTH, COUNT, FAMILY = "length", "count", "family"
 """Of requests, of devices, and words for several models: they are not fields of a scenario."""
+CACHE_MEMORY = "kv_cache_memory_bytes"
 OF_THE_CACHE = ("kv_cache_dtype", "quantization", "num_speculative_tokens", "speculative_method")
 NAMED = frozenset(
     {"model", FAMILY, "device", "platform", "rules", COUNT, *RANKS.values(), *OF_THE_CACHE}
+    | {CACHE_MEMORY}
 )
 SHORTEST_NAME = 5
 """Letters of a name without a digit that are not an English word by chance."""
@@ -200,6 +202,10 @@ def _caching(no: str | None, off: str | None) -> Fields:
     return {"enable_prefix_caching": not (no or off)}
 
 
+def _cache_memory(size: str) -> Fields:
+    return {CACHE_MEMORY: FIELDS[CACHE_MEMORY].kind.parse(CACHE_MEMORY, size)}
+
+
 def _no_drafter() -> Fields:
     return {"num_speculative_tokens": 0, "speculative_method": None, "draft_model": None}
 
@@ -253,6 +259,7 @@ SAID: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
     (DRAFTS, _drafts),
     (r"(?:no|without) (?:speculat\w+(?: decoding)?|mtp|drafter|drafts?)", _no_drafter),
     (r"(no |without )?prefix caching(?: (?:on|enabled)| (off|disabled))?", _caching),
+    (r"(\d[\d.]* ?[gt]i?b)(?: of| for)?(?: the)? (?:kv[ -]?)?cache", _cache_memory),
     (r"vllm ?v?(\S+)", _version),
     (rf"([\d,.]+[km]?)(?:[ -](?:tokens?|requests?|prompts?|{CONTEXT}))?", _length),
     (rf"(?:{CONTEXT}) ([\d,.]+[km]?)", _length),
@@ -264,7 +271,7 @@ WORDS_ALONE = (r"(?!bf16|fp16)(\w+)", QUANTIZED_WITH, DRAFTS)
 IN_A_SENTENCE: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
     *((pattern, read) for pattern, read in SAID if pattern not in WORDS_ALONE),
     (DRAFTS.removesuffix("?"), _drafts),
-    (r"(?:with|using) (\w+)", _dtype),
+    (r"(?:with|using) (\w+)|(\w+_e\dm\d)", lambda *names: _dtype(next(filter(None, names)))),
     (r"(.+) (awq|gptq|autoround|bnb)", _quantized),
     (rf"(?:on|for|with) ({PLATFORM_NAMES})", _platform),
     (r"(?:in|on|under|with) v?(\d+\.\d+)", _version),

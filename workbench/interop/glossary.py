@@ -18,6 +18,8 @@ DEFINES = re.compile(
     r"(?:the difference between )?(?P<word>.+?)(?:\s+(?:means?|do|for))?[\s?.!]*",
     re.IGNORECASE,
 )
+SAME = re.compile(r"(?:is|are) (.+) (?:the same|equal) (?:as|to) (.+?)[\s?.!]*", re.IGNORECASE)
+"""Two words, whose meanings answer."""
 LONGER = (" size", " mode", " layer")
 """What people add to a word: a size of a unit, a mode by its value."""
 MOST_VALUES = 12
@@ -46,7 +48,8 @@ def defined(text: str) -> Term | None:
     Words are also found under a longer name: a hash block size with hash block. Two of them, with
     "and" between them, are explained together.
     """
-    found = DEFINES.fullmatch(text.strip())
+    text = SAME.sub(r"what are \1 and \2", text.strip())
+    found = DEFINES.fullmatch(text)
     if found is None:
         return _by_name().get(_name(text))
     terms = [_known(name) for name in re.split(r" and | v | versu ", _name(found["word"]))]

@@ -200,7 +200,7 @@ def _of_topics(text: str, topics: Sequence[Topic], default_of: str, value: str) 
         fields.pop("rules", None)
     said = Description(fields, None if topic == WHY else _number(LENGTH, text))
     numbers = [int(one.replace(",", "")) for one in re.findall(NUMBER, text) if topic == WHY]
-    sizes = [one for one in numbers if one not in said.fields.values()]
+    sizes = [one for one in numbers if one not in {*said.fields.values(), *weighed.values()}]
     tokens = sizes[0] if sizes else None
     is_wanted = tokens is not None and _has(SETS, text) and not _has(f"{OF_MODELS}|{OF_VLLM}", text)
     return Question(
@@ -276,7 +276,8 @@ def _releases(text: str) -> tuple[str, ...]:
 def _backend(text: str) -> str:
     """Return the backend of the newest version that the words name, the longest name first."""
     names = sorted(RULE_SETS[RULE_SETS.newest].backends, key=len, reverse=True)
-    words = (re.escape(one).replace("_", "[ _-]?") for one in names)
+    forms = ((one, re.escape(one).replace("ATTN", "ATT(?:ENTIO)?N")) for one in names)
+    words = (form.replace("_", "[ _-]?") for _name, form in forms)
     return next((one for one, form in zip(names, words, strict=True) if _has(form, text)), "")
 
 

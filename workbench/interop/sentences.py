@@ -16,7 +16,7 @@ DEVICE = re.compile(
 """Words that look like the name of a device."""
 NAME = re.compile(r"[a-z]\w*-[\w.-]*\d[\w.-]*", re.IGNORECASE)
 """A word that looks like the name of a model, such as whisper-large-v3."""
-LONGEST_PHRASE = 4
+LONGEST_PHRASE = 5
 """Words of a device or a model."""
 
 

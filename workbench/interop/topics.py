@@ -47,6 +47,10 @@ MIXED = (
     r"(?:gpus?|\w+\d+) together"
 )
 """Words for an engine whose devices are not equal."""
+SHARED = (
+    r"shar(?:e|es|ed|ing) .*(?:cache|memory|pool|tensors?)|(?:cache|memory|pool|tensors?) .*shar\w+"
+)
+"""Words for layers that share memory."""
 OF_STATES = (
     r"(?:mamba|ssm|states?|gdn|linear) .*(?:per|of (?:a|one|each)) (?:request|sequence|user)"
 )
@@ -62,7 +66,11 @@ SEVERAL = r"or|vs|versus|and|between|compare[ds]?"
 """Words for more than one value."""
 MULTIPLES = r"multiples? of|granularit\w+"
 """Words for the unit of hits."""
-LIMITS = re.compile(r"what (?:happens|if) .*|why .*(?:needs?|requires?|must)\b.*", re.IGNORECASE)
+LIMITS = re.compile(
+    r"what (?:happens|if) .*(?:than|above|below|exceed\w*|too|over|off|without)\b.*|"
+    r"why .*(?:needs?|requires?|must)\b.*|.*\blimits?\b.*",
+    re.IGNORECASE,
+)
 """Questions about what vLLM checks of a field."""
 IGNORED = r"ignor\w+|no effect|does nothing|not (?:used|respected|applied|taken)"
 """Words for a field that does not do what is expected of it."""
@@ -134,9 +142,15 @@ TOPICS = (
     BYTES,
     Topic(rf"offload\w*|connectors?|{TRANSFER}", "fits", "Offload and transfer"),
     Topic(OF_STATES, "fits", CAPACITY),
-    Topic(r"groups?|padding layers?|num_gpu_blocks|(?:number of|how many) blocks", "", CAPACITY),
+    Topic(
+        rf"groups?|padding layers?|{SHARED}|num_gpu_blocks|(?:number of|how many) blocks",
+        "",
+        CAPACITY,
+    ),
     Topic(r"fields?|config(?:\.json)?|layers|heads?|windows?|sliding\w*", "why", "Model fields"),
-    Topic(r"backends?|kernels?|flash\w*|triton|flex\w*", "start", "Backends by TP"),
+    Topic(
+        r"backends?|kernels?|flash\w*|triton|flex\w*|\w+_(?:attn|mla)\w*", "start", "Backends by TP"
+    ),
     Topic(r"lmcache\w*|chunks?", "fits", "Chunks"),
     VERSIONS,
     Topic(
@@ -164,6 +178,7 @@ TOPICS = (
     Topic(
         r"or|vs|versus|better|best|improve|instead|faster|cheaper|worth|costs?|eats?|hurts?|"
         r"affects?|impacts?|benefits?|brings?|doubl\w+|halv\w+|"
+        r"needs? (?:more|extra|additional)|"
         r"gains?|saves?|helps?|"
         r"difference between|(?:do|does|will|would|can|could) .*(?:chang|influenc|enlarg|rais)\w+",
         "what_if",
@@ -207,7 +222,7 @@ SPECIAL = {
     rf"^(?:{TERMS})\W*$",
     "transfer": TRANSFER,
     "concurrency": r"concurren\w+ .*(?:times|x|\*|length|len).*cache|cache .*concurren\w+",
-    "groups": r"groups?|padding layers?",
+    "groups": rf"groups?|padding layers?|{SHARED}",
     "token": OF_TOKENS,
     "cache": r"(?:how much|how big|how large|size of|tokens? of|little|small) .*cache|"
     rf"{SIZE_OF_CACHE}|cache (?:is )?(?:so |too |very )*(?:small|little)|cache (?:size|memory)|"
