@@ -12,16 +12,18 @@ from workbench.door.labs import LABS
 from workbench.ui import FrontDoor
 from workbench.ui.jobs import JobRunner
 
-MPT = {
-    "architectures": ["MPTForCausalLM"],
-    "model_type": "mpt",
-    "d_model": 4096,
-    "n_heads": 32,
-    "n_layers": 32,
-    "max_seq_len": 2048,
-    "vocab_size": 50432,
+TORCHAO = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "intermediate_size": 11008,
+    "vocab_size": 32000,
+    "max_position_embeddings": 2048,
+    "quantization_config": {"quant_method": "torchao"},
 }
-"""The sizes of MPT 7B, whose weights are not described: nothing is known of its memory."""
+"""A checkpoint whose config.json does not tell the bytes of its weights: so its memory is open."""
 ACTION = re.compile(r'<button[^>]*data-do="(\w+)" data-arg="([^"]*)"[^>]*>(.*?)</button>')
 
 

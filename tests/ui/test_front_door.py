@@ -12,7 +12,7 @@ import pytest
 
 import workbench as wb
 from tests.catalog import distinct_models
-from tests.ui.panels import MPT, press, region, remedies, text
+from tests.ui.panels import TORCHAO, press, region, remedies, text
 from tests.views.plans import EVIL, evil_config
 from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.core.what_if.answers import answers
@@ -648,7 +648,7 @@ def test_what_fits_speaks_of_states_only_where_there_are_any(model, has_states):
             ("open", "kv_cache_memory_bytes"),
         ),
         (
-            {"model": MPT, "device": "B200"},
+            {"model": TORCHAO, "device": "B200"},
             "requests fit with which Weights?",
             ("open", "weights_bytes"),
         ),

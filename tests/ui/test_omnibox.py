@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
-from tests.ui.panels import MPT, press, region, remedies
+from tests.ui.panels import TORCHAO, press, region, remedies
 from workbench.core.errors import ConfigError, ScenarioError
 from workbench.core.what_if.answers import answers
 from workbench.door.lab_answers import lab_answer
@@ -506,7 +506,7 @@ def test_a_model_that_is_chosen_is_shown_in_the_release_that_has_it(panel):
 
 
 def test_weights_that_are_not_described_are_entered_as_the_hub_lists_them(panel):
-    panel.submit(json.dumps(MPT))
+    panel.submit(json.dumps(TORCHAO))
     panel.submit("on 2 x B300")
     assert "set Weights" in region(panel, "answers")
     panel.set("weights_bytes", "13.3 GB / 2")
