@@ -39,7 +39,10 @@ def test_quick_run(tmp_path):
     assert "VLLM_SRC is not set" in done.stdout
     assert str(tmp_path) not in file.read_text(encoding="utf-8")
     if GPU:
-        assert {row["clock"] for row in result.steps} == {"wall", "gpu cold", "gpu hot"}
+        clocks = {row["clock"] for row in result.steps}
+        # next to other work a flush can hide a step, which is said
+        hidden = any("no cold GPU time" in line for line in result.open_questions)
+        assert clocks | ({"gpu cold"} if hidden else set()) == {"wall", "gpu cold", "gpu hot"}
         assert result.machine["device"] in done.stdout
         # what needs no GPU takes no time on one
         assert result.host_steps == result.gate == result.expansions == []
