@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.core.formats import Format
 from workbench.core.model import Model
-from workbench.core.weights import COLUMN, OF_TARGET, Part, UnreadWeights, Weights
+from workbench.core.weights import OF_TARGET, Part, UnreadWeights, Weights
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
@@ -173,7 +173,7 @@ def _in_format(part: Part, method: OnlineMethod) -> Part:
     if stored is None or known or not (part.is_linear or part.is_kept_plain):
         return part
     # OnlineMoEMethodBase.create_weights makes two outputs of every expert, 0.23
-    is_single = part.experts > 1 and part.shard == COLUMN and len(part.outputs) == 1
-    outputs = 2 * part.outputs if method.gates_experts and is_single else part.outputs
+    gated = method.gates_experts and part.has_one_output
+    outputs = 2 * part.outputs if gated else part.outputs
     multiple = MXFP4_MULTIPLE if part.experts > 1 and stored == MXFP4 else part.multiple
     return part._replace(stored=stored, outputs=outputs, multiple=multiple)

@@ -72,6 +72,11 @@ class Part(NamedTuple):
     runs_padded: bool = False
     """Plain experts with an activation of kernels that round sizes up."""
 
+    @property
+    def has_one_output(self) -> bool:
+        """Return whether it is what routed experts without a gate have before their activation."""
+        return self.experts > 1 and self.shard == COLUMN and len(self.outputs) == 1
+
     def ranks(self, split: Split) -> int:
         """Return among how many ranks it is divided."""
         if self.experts > 1:

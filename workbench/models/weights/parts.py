@@ -153,6 +153,11 @@ class Collected:
             if stored in self.scheme.earlier and part.kind in {"", EARLIER}:
                 earlier = part._replace(kind=EARLIER, stored=self.scheme.earlier[stored])
                 found = [earlier] if part.kind else [earlier, found[0]._replace(kind=LATER)]
+            if self.scheme.gates_experts and stored and part.has_one_output:
+                found = [
+                    part._replace(stored=stored, outputs=2 * part.outputs, kind=EARLIER),
+                    found[0]._replace(kind=LATER),
+                ]
             for end, scales in self.scheme.cache_scales.items():
                 if part.name.endswith(end):
                     found += [whole(part.name, n, dtype=dtype) for n, dtype in scales]

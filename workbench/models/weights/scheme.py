@@ -97,6 +97,7 @@ def _fp8(config: Mapping[str, Any]) -> Scheme:
         experts=EXPERTS_STATIC if is_static and not block else None,
         excludes=exact(ignored),
         cache_scales={PLAIN: FOUR},
+        gates_experts=True,
     )
 
 

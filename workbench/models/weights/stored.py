@@ -62,6 +62,8 @@ class Scheme(NamedTuple):
     """Tests of a path, and the formats where one holds instead of the above."""
     earlier: Mapping[Format | None, Format | None] = MappingProxyType({})
     """Formats that 0.23 builds otherwise -> how it does; None is plain."""
+    gates_experts: bool = False
+    """Experts without a gate have the room of one in 0.23."""
     quantizes_head: bool = False
     """The head of the vocabulary may be quantized like any linear layer."""
 

@@ -9,7 +9,7 @@ from workbench.core.weights import Part
 from workbench.models.towers import are_even
 from workbench.models.weights.clip_vision import CLIPPED
 from workbench.models.weights.document_vision import DOCUMENTS
-from workbench.models.weights.joined_vision import BLOCKS, JOINED, Tower, inside, sizes_of
+from workbench.models.weights.joined_vision import BLOCKS, JOINED, Tower, blocks, inside, sizes_of
 from workbench.models.weights.later_vision import LATER
 from workbench.models.weights.minimax_m3 import minimax_m3_tower
 from workbench.models.weights.more_vision import (
@@ -203,11 +203,12 @@ def _siglip2(config: Config, size: Sizes) -> list[Part]:
     wide = width * int(top.get("downsample_factor", 2)) ** 2
     inner, bias = int(top.get("projector_hidden_size", 2560)), bool(top.get("projector_bias", True))
     layers, heads = size("num_hidden_layers", 12), size("num_attention_heads", 12)
+    place = "vision_tower.vision_model.encoder.layers"
     normed = [whole("layer_norm", wide, bias=True)] * bool(top.get("projector_use_layernorm", True))
     return [
         whole("patch_embedding", width, inputs=size("num_channels", 3) * patch**2, bias=True),
         whole("position_embedding", size("num_patches", 256), inputs=width),
-        *_block(layers, width, size("intermediate_size", 3072), heads),
+        *blocks(layers, width, size("intermediate_size", 3072), heads, place),
         whole("post_layernorm", width, bias=True),
         *normed,
         whole("linear_1", inner, inputs=wide, bias=bias),
@@ -255,7 +256,6 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
 }
 ATTENTION, MLP = SHORT[:2], SHORT[2:]
 QUANTIZED = {
-    **dict.fromkeys(("lfm2_vl", "lfm2-vl"), (*ATTENTION, *MLP)),
     "gemma3": ATTENTION,
 }
 """model_type -> layers of its tower that `--quantization` makes smaller as they load."""
