@@ -244,3 +244,18 @@ def test_the_whole_path_of_a_drafter_says_its_method(tmp_path, folder, method):
     (place / "config.json").write_text(json.dumps(head | sizes | heads))
     plan = wb.resolve("qwen3-8b", draft_model=str(place), num_speculative_tokens=2)
     assert plan.speculative_method == method
+
+
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_the_assistant_of_gemma_reads_the_caches_of_its_target(rules):
+    """It drafts as MTP layers do, whatever method is set, and adds nothing to the groups."""
+    text = {"model_type": "gemma4_text", "num_hidden_layers": 4, "num_attention_heads": 4}
+    sizes = {"num_key_value_heads": 2, "head_dim": 256, "hidden_size": 256, "vocab_size": 262_144}
+    names = {"architectures": ["Gemma4AssistantForCausalLM"], "model_type": "gemma4_assistant"}
+    fields = {"device": "H100", "rules": rules, "max_model_len": 8192}
+    drafts = {"draft_model": {**names, "text_config": text | sizes}, "num_speculative_tokens": 4}
+    plan = wb.resolve("gemma-4-e4b", **fields, **drafts)
+    assert (plan.speculative_method, plan.errors) == ("mtp", ())
+    assert plan.cache.groups == wb.resolve("gemma-4-e4b", **fields).cache.groups
+    with pytest.raises(Refused, match="qwen3-8b"):
+        wb.resolve("qwen3-8b", **fields, **drafts)

@@ -39,6 +39,8 @@ class Mtp:
     """
     is_cut: bool = False
     """vLLM builds no more predictions than there are draft tokens."""
+    reads_target: bool = False
+    """Its layers read the caches of the target's and keep none."""
 
 
 @dataclass(frozen=True, slots=True)

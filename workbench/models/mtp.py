@@ -141,6 +141,19 @@ def _every(fields: Fields, model_type: str, first: int) -> Mtp | None:
     return replace(counted, layers=tuple(Layer(number=at, kind=FULL) for at in numbers))
 
 
+def _assistant(_fields: Fields, model_type: str, first: int) -> Mtp:
+    """Return a small decoder without keys and values: it drafts a token with all of its layers."""
+    # Gemma4Proposer of 0.23 and Gemma4Speculator of 0.33, _setup_gemma4_kv_sharing
+    return Mtp(
+        model_type=model_type,
+        layers=(),
+        first_index=first,
+        predictions=1,
+        targets=GEMMA,
+        reads_target=True,
+    )
+
+
 def _intern(fields: Fields, model_type: str, first: int) -> Mtp:
     """Return Qwen3.5's layers; both versions look for their number in the text model."""
     own = frozenset({model_type, fields.model_type})
@@ -154,6 +167,7 @@ QWEN = QWEN_MOE | {"qwen3_5", "qwen3_5_text"}
 _qwen = partial(one_each, key=QWEN_COUNT, default=1, is_named_apart=True, targets=QWEN)
 _qwen_moe = partial(_qwen, targets=QWEN_MOE)
 _qwen_next = partial(one_each, default=1, is_named_apart=True, targets=frozenset({"qwen3_next"}))
+GEMMA = frozenset({"gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text"})
 READERS: dict[str, Reader] = {
     "BailingMoeV3VLForConditionalGeneration": one_each,
     "GlmOcrForConditionalGeneration": _glm_ocr,
@@ -169,6 +183,7 @@ READERS: dict[str, Reader] = {
     "ernie4_5_moe": one_each,
     "exaone4_5": _exaone,
     "exaone_moe": _exaone,
+    **dict.fromkeys(("gemma4_assistant", "gemma4_unified_assistant"), _assistant),
     "glm4_moe": partial(one_each, default=1),
     "glm4_moe_lite": one_each,
     "glm_moe_dsa": one_each,

@@ -22,7 +22,7 @@ def runs_mtp(model: Model, rules: SpeculationRules) -> bool:
     mtp = model.mtp
     if mtp is None or (mtp.predictions is None and mtp.model_type in rules.declared_only):
         return False
-    return rules.predicts(model) and bool(mtp.layers)
+    return rules.predicts(model) and (bool(mtp.layers) or mtp.reads_target)
 
 
 def check_own_drafts(run: WorkingPlan, method: str) -> None:

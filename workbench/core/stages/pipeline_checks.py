@@ -118,14 +118,16 @@ def drafts_over_stages(run: WorkingPlan) -> None:
         return
     rules = run.rules.speculation
     operands = {"pipeline_parallel": stages, "speculative_method": method}
-    whole = not rules.cuts_drafters and method != HIDDEN_STATES
+    mtp = (run.model.drafter or run.model).mtp
+    reads = method == MTP and mtp is not None and mtp.reads_target  # Gemma4Speculator, 0.33
+    whole = not (rules.cuts_drafters or reads) and method != HIDDEN_STATES
     own_ranks = run.settings.draft_tensor_parallel or run.settings.tensor_parallel
     if method in {MTP, HIDDEN_STATES} and run.model.total_num_attention_heads % own_ranks:
         return  # the drafter has the target's heads, and they are counted before its stages
     if not whole and not _can_be_cut(run, method):
         raise run.refusal("drafter_over_stages", operands=operands, vllm_text=NOT_CUT)
-    reads = method in rules.hidden_state_readers and model_runner(run) == "v2"
-    if reads and not _hands_on(run):
+    is_given_states = method in rules.hidden_state_readers and model_runner(run) == "v2"
+    if is_given_states and not _hands_on(run):
         run.problem("drafter_over_stages", operands=operands, variant="without_states")
     if method in rules.numbers_from_stage and _has_number_twice(run):
         run.problem("drafter_over_stages", operands=operands, variant="number_twice")

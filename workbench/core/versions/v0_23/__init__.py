@@ -93,6 +93,7 @@ SPECULATION = SpeculationRules(
             *("NemotronH_Super_Omni_Reasoning_V3", "Step3p5ForCausalLM"),
             *("Step3p7ForConditionalGeneration", "deepseek_v3", "deepseek_v32", "deepseek_v4"),
             *("ernie4_5_moe", "exaone4_5", "exaone_moe", "glm4_moe", "glm4_moe_lite"),
+            *("gemma4_assistant", "gemma4_unified_assistant"),
             *("glm_moe_dsa", "hy_v3", "intern_s2_preview", "longcat_flash", "nemotron_h"),
             *("nemotron_h_puzzle", "pangu_ultra_moe", "qwen3_5", "qwen3_5_moe", "qwen3_next"),
             *("step3p5", "step3p7"),
