@@ -1313,7 +1313,7 @@ PROBLEMS = [
         "not_enough_memory",
         "To serve at least one request with the model's max seq len (262144), (2.0 GiB KV cache is "
         "needed, which is larger than the available KV cache memory (1.0 GiB).",
-        {"max_model_len": 131_072},
+        {"max_model_len": 131_072 - 16},
         id="not-enough-memory",
     ),
     pytest.param(

@@ -40,12 +40,14 @@ def test_only_methods_that_draft_in_the_same_step_fill_it():
 def test_the_memory_that_is_enough_includes_the_null_block(rules):
     values = {"model": "llama-3.1-8b", "rules": rules, "max_model_len": 8192}
     cache = wb.resolve(kv_cache_memory_bytes=2**30, **values).cache
-    enough = cache.needed_bytes + cache.held_back_bytes
-    short = wb.resolve(kv_cache_memory_bytes=enough - 1, **values)
+    starts = cache.needed_bytes + cache.held_back_bytes
+    short = wb.resolve(kv_cache_memory_bytes=starts - 1, **values)
     [problem] = [one for one in short.problems if one.code == "not_enough_memory"]
     changes = [remedy.changes for remedy in short.remedies(problem)]
+    enough = cache.needed_bytes + cache.grouping.bytes_per_block
     assert {"kv_cache_memory_bytes": enough} in changes
-    assert not wb.resolve(kv_cache_memory_bytes=enough, **values).errors
+    assert "null_block_not_counted" not in codes(kv_cache_memory_bytes=enough, **values)
+    assert not wb.resolve(kv_cache_memory_bytes=starts, **values).errors
 
 
 def test_without_mtp_layers_no_drafts_are_a_way_out():

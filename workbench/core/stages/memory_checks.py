@@ -49,9 +49,12 @@ def not_enough_memory(run: WorkingPlan, cache: CachePlan, available: int) -> Non
     """Report that one request of full length does not fit into the checked memory."""
     longest = longest_request(run, cache.grouping, available + cache.held_back_bytes)
     # the null block is held back first (0.33)
-    enough = cache.needed_bytes + cache.held_back_bytes
     null = ", the null block omitted" if cache.held_back_bytes else ""
-    shorter = ({"max_model_len": longest},) if longest else ()
+    # 0.23 starts without a block for the null block, and such a request then never finishes
+    spare = 0 if run.rules.groups.counts_null_block else cache.grouping.bytes_per_block
+    enough = cache.needed_bytes + cache.held_back_bytes + spare
+    finishes = longest_request(run, cache.grouping, available + cache.held_back_bytes - spare)
+    shorter = ({"max_model_len": finishes},) if finishes else ()
     run.problem(
         "not_enough_memory",
         operands={
