@@ -36,10 +36,10 @@ def slots_with_manager_size(scene: Scene) -> Damage:
     right = _slots(path)
     sizes = [group.block_size for group in scene.groups]
     path.block_sizes = torch.tensor(sizes, dtype=torch.int32, device=path.block_sizes.device)
+    title = "Slots computed with the manager block size"
     mistake = "slot = table[position // manager] * manager + position % manager"
-    return damage_of(
-        scene, "Slots computed with the manager block size", mistake, right, _slots(path)
-    )
+    needs = "manager blocks of several kernel blocks"
+    return damage_of(scene, title, mistake, right, _slots(path), needs=needs)
 
 
 def gather_with_one_stride(scene: Scene, stride_of: int = 0) -> Damage:
@@ -73,7 +73,8 @@ def gather_with_one_stride(scene: Scene, stride_of: int = 0) -> Damage:
     mistake = f"row i begins at i * stride of group {stride_of}, in every group"
     stride = scene.groups[stride_of].max_kernel_blocks
     past = sum(_entries_past_table(scene, g, stride) for g in range(len(scene.groups)))
-    return damage_of(scene, "One stride used for all groups", mistake, right, looked_up, past)
+    title, needs = "One stride used for all groups", "groups with rows of different widths"
+    return damage_of(scene, title, mistake, right, looked_up, past, needs)
 
 
 def _entries_past_table(scene: Scene, group: int, stride: int) -> int:

@@ -99,6 +99,8 @@ class Damage:
     """As in the scene, like `num_blocks`."""
     entries_past_tables: int = 0
     """Entries that the wrong launch reads or writes past the end of a block table's tensor."""
+    needs: str = ""
+    """What the groups must have for it to show."""
 
     @property
     def harmed(self) -> tuple[Landing, ...]:
@@ -123,6 +125,7 @@ def damage_of(
     right: np.ndarray,
     wrong: np.ndarray,
     entries_past_tables: int = 0,
+    needs: str = "",
 ) -> Damage:
     """Compare slots [group, token], in the order of the requests, as they should be and are."""
     tokens = [(request, p) for request, n in enumerate(scene.tokens) for p in range(n)]
@@ -139,6 +142,7 @@ def damage_of(
         num_blocks=scene.num_blocks,
         is_sample_pool=scene.is_sample_pool,
         entries_past_tables=entries_past_tables,
+        needs=needs,
     )
 
 

@@ -208,7 +208,7 @@ def test_every_lab_says_what_it_shows_and_one_that_launches_what_a_gpu_adds():
     alone.close()
 
 
-@pytest.mark.parametrize("name", ["hits", "Prefix hits"])
+@pytest.mark.parametrize("name", ["hits", "Prefix hits", "prefix hits"])
 def test_a_lab_is_opened_by_its_name_or_its_title(name):
     plan = wb.resolve("qwen3-8b")
     opened = wb.lab(name, plan, tensor_parallel=2)

@@ -31,6 +31,7 @@ class Outcome:
     is_sample_pool: bool = False
     title: str = "A <mistake>"
     mistake: str = "a & b"
+    needs: str = ""
 
     @property
     def hits_others(self):
@@ -90,3 +91,6 @@ def test_an_entry_without_a_slot_shows_none():
 
 def test_no_harm():
     assert "0 of 1 tokens are not in their own slot. Every access" in damage_html(outcome())
+    needs = {"needs": "manager blocks of several kernel blocks"}
+    assert "slot. This takes manager blocks of several" in damage_html(outcome(**needs))
+    assert "This takes" not in damage_html(outcome(OTHER, **needs))

@@ -134,8 +134,8 @@ class LabNames:
 
         Errors: ScenarioError for a name that no lab has, with the nearest one.
         """
-        names = {title: kind.name for title, kind in LABS.items()}
-        found = names.get(name, name) if isinstance(name, str) else ""
+        names = {title.casefold(): kind.name for title, kind in LABS.items()}
+        found = names.get(name.casefold(), name.casefold()) if isinstance(name, str) else ""
         if found not in self.__all__:
             message = unknown_name_message("lab", name, self.__all__)
             raise ScenarioError("unknown_name", f'{message} For example: wb.lab("hits", plan).')

@@ -91,11 +91,12 @@ def damage_html(damage: Damage) -> str:
     counts = ": " * bool(places) + "; ".join(f"{name} ({n:,})" for name, n in places)
     total, harmed = len(damage.landings), len(damage.harmed)
     left = harmed - len(shown)
+    needs = f"This takes {damage.needs}. " if damage.needs and not harmed else ""
     return document(
         tag("p", tag("b", damage.title), ": ", code(damage.mistake)),
         tag(
             "p",
-            f"{harmed:,} of {total:,} tokens are not in their own slot{counts}. "
+            f"{harmed:,} of {total:,} tokens are not in their own slot{counts}. {needs}"
             f"{_crash(damage)} Pool: {pool}.",
         ),
         records(shown),
