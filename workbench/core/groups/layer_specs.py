@@ -182,7 +182,7 @@ def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
     # Windows of 0.33 have a block that the backend reads unsplit (Attention.get_kv_cache_spec).
     if windows:
         token = page // block
-        block = _window_block(plan, token, part.sizes)
+        block = window_block(plan, token, part.sizes)
         page = block * token
     kernel = fixed_kernel_block(plan, part.reader, part.sizes, dtype)
     spec = _with_slots(
@@ -233,7 +233,7 @@ def backend_of(plan: Plan, variant: LayerVariant) -> tuple[str | None, tuple[Blo
     return plan.backend, plan.supported_kernel_block_sizes
 
 
-def _window_block(plan: Plan, token_bytes: int, sizes: tuple[BlockSize, ...]) -> int:
+def window_block(plan: Plan, token_bytes: int, sizes: tuple[BlockSize, ...]) -> int:
     """Return the largest block of a sliding layer that its backend takes within the page (0.33)."""
     budget = plan.skip_page_size_padded or token_bytes * plan.block_size
     return largest_block_within(sizes, budget // token_bytes) or plan.block_size

@@ -13,7 +13,7 @@ from workbench.core.dtypes import FLOAT_BYTES, PACKED_DTYPES, TURBOQUANT_BITS
 from workbench.core.groups.built_layers import quantizes_nothing, skips_layers, unquantized_layers
 from workbench.core.groups.cache_spec import ATTENTION_SPECS, MLA_SPEC
 from workbench.core.groups.layer_classes import AS_THE_MODEL
-from workbench.core.groups.layer_specs import layer_specs
+from workbench.core.groups.layer_specs import layer_specs, window_block
 from workbench.core.model import FULL, SLIDING, SSM, Attention
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
@@ -76,7 +76,8 @@ def attention_page(run: WorkingPlan) -> None:
     layers = [layer for layer in run.model.layers if layer.kind != SSM]
     full = [layer for layer in layers if layer.kind == FULL]
     largest = (layer for layer in full if layer.head_size is None)
-    attention = attention.of_layer(next(largest, (full or layers)[0]))
+    first = next(largest, (full or layers)[0])
+    attention = attention.of_layer(first)
     per_token, _formula = run.rules.layer_token_bytes(
         attention,
         attention.kv_heads_per_rank(run.settings.tensor_parallel),
@@ -85,7 +86,10 @@ def attention_page(run: WorkingPlan) -> None:
         run.backend,
     )
     _check_bytes(run, attention, per_token)  # a release may build heads of another size
-    run.attention_page_size_bytes = run.block_size * per_token
+    block, slides = run.block_size, first.kind == SLIDING and first.cache is None
+    if slides and not first.makes_spec and run.rules.groups.windows_choose_blocks:
+        block = window_block(run, per_token, run.supported_kernel_block_sizes)
+    run.attention_page_size_bytes = block * per_token
 
 
 def _check_vectors(run: WorkingPlan) -> None:
