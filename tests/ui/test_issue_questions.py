@@ -32,7 +32,12 @@ SAID = {
         "bamba-9b",
     ),
     "which models support MTP?": ("models of the catalog start with", "qwen3-next-80b-a3b"),
+    "which models support MTP on H100?": (
+        "models of the catalog start with Device H100, Speculative tokens 1",
+        "qwen3.5-4b",
+    ),
     "which models support FLASHINFER": ("start with Backend FLASHINFER:", "qwen3.5-4b"),
+    "which models support fp8 on H100": ("start with Device H100, KV-cache dtype fp8:",),
     "which models work with fp8?": ("models of the catalog start with KV-cache dtype fp8:",),
     "why are hits a multiple of 528 for qwen3.5-4b": (
         "hits are multiples of 528 tokens, the least common multiple of the blocks of all groups",

@@ -54,14 +54,14 @@ def reach_html(question: Question, plan: Plan, length_tokens: int) -> Html:
 
 
 def _supporting(question: Question, plan: Plan) -> Html:
-    """Return the models of the catalog that start with what is said, and keep to it."""
-    wanted = {**question.said.fields, **question.weighed}
+    """Return the models of the catalog that start with what is wanted, and keep to it."""
+    wanted = dict(question.weighed)
     wanted |= {"backend": question.backend} if question.backend else {}
-    wanted.pop("model", None)
-    if not wanted:
+    where = {name: value for name, value in question.said.fields.items() if name != "model"}
+    if not wanted and not where:
         return Html()
-    changes = {**needed_by(wanted, plan), **wanted}
-    names = [one for one in hybrids_first() if _keeps(one, plan, changes)]
+    changes = {**where, **needed_by(wanted, plan), **wanted}
+    names = [one for one in hybrids_first() if _keeps(one, plan, changes, wanted)]
     count = f"{len(names)} of {len(catalog_names())} models of the catalog start with"
     buttons = [data_button(one, "apply", {"model": one, **changes}) for one in names]
     more = buttons[LISTED:]
@@ -72,14 +72,14 @@ def _supporting(question: Question, plan: Plan) -> Html:
     )
 
 
-def _keeps(name: str, plan: Plan, changes: Mapping[str, Any]) -> bool:
-    """Return whether a model starts with changes, and they mean something to it."""
+def _keeps(name: str, plan: Plan, changes: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Return whether a model starts with changes, and the wanted ones mean something to it."""
     settings = _without_model(plan.settings)
     found = outcome_of(load_model(name), settings, trace=False, **changes).plan
     if found is None or found.errors:
         return False
-    of_states = any(field.startswith("mamba_") for field in changes)
-    kept = (getattr(found, field, value) == value for field, value in changes.items())
+    of_states = any(field.startswith("mamba_") for field in wanted)
+    kept = (getattr(found, field, value) == value for field, value in wanted.items())
     return all(kept) and not (of_states and found.mamba_block_size is None)
 
 

@@ -26,6 +26,7 @@ from workbench.interop.topics import (
     CHOICES,
     CONCURRENCY,
     DRAFTS,
+    DTYPES,
     FIELD_NAMES,
     GOALS,
     IMPROVES,
@@ -167,7 +168,8 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
 def _of_topics(text: str, topics: Sequence[Topic], default_of: str, value: str) -> Question:
     """Return the question about the first of some topics. Errors: ScenarioError."""
     topic = topics[0]
-    phrases, unknown = said_in(DRAFTS.sub("MTP 1", text) if _has(SUPPORTING, text) else text)
+    whole = DTYPES.sub(r"\1 KV", DRAFTS.sub("MTP 1", text)) if _has(SUPPORTING, text) else text
+    phrases, unknown = said_in(whole)
     special = _special(text) if topic.view == "fits" or topic.lab == CAPACITY else ""
     if special != "transfer" and topic.lab not in {"", CAPACITY}:
         special = ""  # of the GPU's cache

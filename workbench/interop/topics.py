@@ -62,6 +62,8 @@ SUPPORTING = (
 """Words for models with which a setting is possible."""
 DRAFTS = re.compile(r"\bmtp\b(?! ?\d)", re.IGNORECASE)
 """Drafts whose number is not said."""
+DTYPES = re.compile(r"\b(fp8|nvfp4)\b(?! ?(?:kv|weights|checkpoint))", re.IGNORECASE)
+"""A dtype of which is not said that it is the cache's."""
 SEVERAL = r"or|vs|versus|and|between|compare[ds]?"
 """Words for more than one value."""
 MULTIPLES = r"multiples? of|granularit\w+"
