@@ -5,6 +5,7 @@ import doctest
 import inspect
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -172,3 +173,19 @@ def test_the_page_of_the_public_names_is_up_to_date():
     command = [sys.executable, "tools/api_page.py", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_refused_call_shows_its_line_and_what_to_do_instead_of_a_traceback(tmp_path):
+    pytest.importorskip("IPython")
+    source = "import workbench as wb\nwb.resolve('qwen3-8b', tensor_paralel=2)"
+    done = subprocess.run(
+        [sys.executable, "-m", "IPython", "--colors=NoColor", "-c", source],
+        env={**os.environ, "IPYTHONDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    shown = (done.stdout + done.stderr).splitlines()
+    assert shown[0] == "ScenarioError (line 2: wb.resolve('qwen3-8b', tensor_paralel=2))"
+    assert shown[1].startswith("A scenario has no field 'tensor_paralel'. Nearest: tensor_parallel")
+    assert len(shown) == 2

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Collection, Iterable, Mapping
 from difflib import SequenceMatcher
+from itertools import takewhile
 from reprlib import Repr
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from workbench.core.problems import Problem
 
+PACKAGE = __file__.removesuffix("errors.py")[: -len("core/")]
+"""The folder of this package."""
 SHOWN_CHARACTERS = 80
 """Most characters of a value that a message repeats."""
 NEAREST = "nearest"
@@ -79,6 +83,13 @@ class WorkbenchError(ValueError):
     def to_dict(self) -> dict[str, Any]:
         """Return the form that batch output uses: `code`, `message`, `field`."""
         return {"code": self.code, "message": self.message, "field": self.field}
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows: the caller's own line, and the message."""
+        frames = traceback.extract_tb(self.__traceback__)
+        calls = takewhile(lambda one: not one.filename.startswith(PACKAGE), frames)
+        where = "".join(f" (line {one.lineno}: {cut(one.line or '')})" for one in [*calls][-1:])
+        return [f"{type(self).__name__}{where}", str(self)]
 
 
 def internal_error(error: Exception) -> WorkbenchError:
