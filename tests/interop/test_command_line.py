@@ -268,6 +268,25 @@ def test_layers_that_a_command_cuts_off_are_not_in_its_lists_either():
         Scenario(model="gpt-oss-20b", hf_overrides={"sliding_window": 1024})
 
 
+@pytest.mark.parametrize("given", [["LlamaForCausalLM"], None, [5], ["X", "OPTForCausalLM"]])
+def test_a_class_of_another_module_is_refused_with_those_that_read_the_same_fields(given):
+    # LlamaForCausalLM builds pages of 65536 bytes of this file, its own class 18432 (0.23, 0.33).
+    with pytest.raises(
+        ScenarioError, match="Expected DeepseekForCausalLM, DeepseekV2ForCausalLM, "
+    ):
+        wb.resolve(model="deepseek-v2-lite", hf_overrides={"architectures": given})
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [("deepseek-v2-lite", "DeepseekV3ForCausalLM"), ("qwen3-8b", "Qwen3ForTokenClassification")],
+)
+def test_a_class_of_the_same_module_is_applied(model, name):
+    plan = wb.resolve(model=model, hf_overrides={"architectures": [name]})
+    pooling = plan.model.pooling
+    assert name == (plan.model.architecture if pooling is None else pooling.name)
+
+
 def test_lengths_that_a_command_changes_are_changed_and_the_rest_is_noted():
     rope = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
     changes = {"text_config": {"hidden_size": 64}, "rope_scaling": rope}

@@ -9,10 +9,11 @@ import pytest
 import workbench as wb
 from tests.models.configs import llama
 from tests.ui.panels import region
-from workbench.core.errors import Refused
+from workbench.core.errors import ConfigError, Refused
 from workbench.core.layouts.error import LayoutError
 from workbench.core.offload.request import OffloadRequest
 from workbench.core.plan import Plan
+from workbench.models import read_model
 from workbench.sweeps.row import row_of
 from workbench.views.capacity.html import pool_html
 from workbench.views.offload.html import offload_html, offload_text
@@ -21,7 +22,7 @@ from workbench.views.report import Page, report_html
 WHY = "no layer keeps keys and values"
 MODELS = {
     "encoder": llama(model_type="bert", architectures=["BertModel"], dtype="float32"),
-    "pools": llama(architectures=["LlamaBidirectionalModel"]),
+    "pools": llama(architectures=["LlamaBidirectionalModel"], pooling="avg"),
     "by the file": llama(architectures=["Qwen3ForSequenceClassification"], is_causal=False),
     "generates": llama(is_causal=False),
 }
@@ -40,6 +41,15 @@ def test_a_step_holds_whole_prompts_unless_the_class_generates(kind, rules):
     expected = ["cache_without_groups"] if kind == "generates" else []
     assert [code for code in codes if code == "cache_without_groups"] == expected
     assert ("max_num_batched_tokens_below_length" in codes) == (kind != "generates")
+
+
+@pytest.mark.parametrize("pooling", [{}, {"pooling": "max"}])
+def test_a_class_that_pools_as_its_file_says_needs_that_field(pooling):
+    # "requires a 'pooling' field" (0.33), "has no attribute 'pooling'" (0.23), "pool_type 'max'".
+    config = llama(architectures=["LlamaBidirectionalModel"], **pooling)
+    with pytest.raises(ConfigError, match="Expected avg or cls or last") as caught:
+        read_model(config, "x")
+    assert caught.value.vllm_text == ("pool_type 'max' not supported" if pooling else "'pooling'")
 
 
 def test_memory_for_the_cache_changes_nothing(plan):

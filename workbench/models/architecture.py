@@ -15,7 +15,8 @@ from workbench.core.architectures import (
     versions_with,
     wrapper_builds,
 )
-from workbench.core.errors import ConfigError, unknown_name_message
+from workbench.core.errors import ConfigError, shown, unknown_name_message
+from workbench.core.pooling import SEES_LATER as BIDIRECTIONAL
 from workbench.core.pooling import Pooling, pooling_of
 from workbench.models.family import FAMILIES, Family
 from workbench.models.fields import Fields
@@ -25,6 +26,8 @@ SEES_LATER = {"is_causal": False, "use_bidirectional_attention": True}
 """Fields of models whose tokens see later ones: they keep no cache."""
 READS_DIRECTION = frozenset({"apertus", "gemma3", "llama", "qwen2", "qwen3"})
 """Modules whose attention asks for `is_causal` of the file (0.23 and 0.33)."""
+
+POOLING, POOLINGS = "pooling", ("avg", "cls", "last")
 
 MINICPM_V_2_0 = (2304, 64)
 """hidden_size and query_num of MiniCPM-V 1.0 and 2.0, whose files name no version."""
@@ -104,9 +107,24 @@ def as_generating(
     pooling = None if name is None else pooling_of(name)
     if pooling is None:
         return config, None
+    if pooling.name.startswith(BIDIRECTIONAL):
+        _check_pooling(config.get(POOLING), pooling.name)
     later = pooling.sees_later or sees_later(config, pooling.base)
     config = {**config, KEY: [pooling.base]}
     return config, pooling._replace(is_assumed=is_assumed, sees_later=later)
+
+
+def _check_pooling(value: object, name: str) -> None:
+    # LlamaBidirectionalConfig.verify_and_update_model_config, 0.23 and 0.33
+    if value in POOLINGS:
+        return
+    raise ConfigError(
+        "config_wrong_value",
+        f"Invalid /{POOLING} {shown(value)}. {name} pools as this field says. Expected "
+        f"{' or '.join(POOLINGS)}. Set it, or another class in {KEY}.",
+        field=f"/{POOLING}",
+        vllm_text=f"'{POOLING}'" if value is None else f"pool_type {value!r} not supported",
+    )
 
 
 def sees_later(config: Mapping[str, Any], architecture: str) -> bool:

@@ -5,9 +5,14 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
+from workbench.core.architectures import MODEL_REGISTRIES, is_run_by_transformers
+from workbench.core.errors import ScenarioError, shown
 from workbench.core.model import Model
+from workbench.core.pooling import pooling_of
+from workbench.models.architecture import with_class
 from workbench.models.config_defaults import ORIGINAL
 from workbench.models.lengths import LENGTH_FIELDS
+from workbench.models.listed import KEY, listed_name
 from workbench.models.load import labelled_config, load_model
 from workbench.models.read import read_model
 
@@ -19,7 +24,7 @@ MTP_LAYERS = frozenset({"num_nextn_predict_layers", "mtp_num_hidden_layers"})
 MODELLED = frozenset(
     {
         *(*ROPE, *LENGTH_FIELDS, ORIGINAL, "model_max_length", "rope_theta"),
-        *(*SIZES, *MTP_LAYERS, WINDOW, "architectures", "tie_word_embeddings"),
+        *(*SIZES, *MTP_LAYERS, WINDOW, KEY, "tie_word_embeddings"),
     }
 )
 PART, TEXT = "_config", "text_config"
@@ -53,6 +58,8 @@ def overridden(config: Changes, changes: Changes) -> dict[str, Any]:
 
 
 def _changed(config: Changes, changes: Changes, *, is_part: bool) -> dict[str, Any]:
+    if KEY in changes:
+        _check_class(config if is_part else with_class(config), changes[KEY])
     changed = copy(config) if isinstance(config, dict) else dict(config)  # with its folder
     if isinstance(count := changes.get(LAYERS), int):
         _cut_lists(changed, count)
@@ -66,6 +73,47 @@ def _changed(config: Changes, changes: Changes, *, is_part: bool) -> dict[str, A
         else:
             changed[key] = value
     return changed
+
+
+def _check_class(config: Changes, given: Any) -> None:
+    """Check that given classes read what the file's own reads. Errors: ScenarioError.
+
+    Names of no release are left to the reader.
+    """
+    own = listed_name(config, f"/{KEY}") or "no class"
+    names = [given] if isinstance(given, str) else given
+    for name in names if isinstance(names, list | tuple) and names else (None,):
+        if not isinstance(name, str) or not _reads_the_same(own, name):
+            known = {name for one in MODEL_REGISTRIES.values() for name in one.served}
+            near = ", ".join(sorted(one for one in known if _reads_the_same(own, one)))
+            raise ScenarioError(
+                "unknown_architecture",
+                f"Invalid hf_overrides {KEY} {shown(given)} for a file of {own}: a class of "
+                "another module of vLLM reads other fields, so what it builds of this file is not "
+                f"known here. Expected {near or 'none'}, or a class that pools with such layers. "
+                "For another class give a config.json that was written for it as the model.",
+                field="hf_overrides",
+            )
+
+
+def _reads_the_same(own: str, other: str) -> bool:
+    """Return whether one module builds both classes in every release that has both.
+
+    Classes that no release has pass: the reader refuses them.
+    """
+    one, two = _modules(own), _modules(other)
+    shared = one.keys() & two.keys()
+    if own == other or not (two or is_run_by_transformers(other)):
+        return True
+    return bool(shared) and all(one[version] == two[version] for version in shared)
+
+
+def _modules(name: str) -> dict[str, str]:
+    """Return release -> the module that builds a class, or the layers that it pools with."""
+    base = name if (pooling := pooling_of(name)) is None else pooling.base
+    registries = MODEL_REGISTRIES.items()
+    found = {version: {**known.encoders, **known.served}.get(base) for version, known in registries}
+    return {version: module for version, module in found.items() if module}
 
 
 def _cut_lists(config: dict[str, Any], count: int) -> None:
