@@ -99,8 +99,8 @@ MUTANTS = [
     ("o_row // GROUP", "o_row // (GROUP + 1)"),
     ("o_row % GROUP", "o_row % (GROUP - 1)"),
     ("b_computed = seq_len - b_count", "b_computed = seq_len - b_count + 1"),
-    ("b_sum = tl.fma(b_sum, b_shrink, b_total)", "b_sum = b_sum + b_total"),
-    ("b_acc = b_acc * b_shrink[:, None]\n", "b_acc = b_acc\n"),
+    ("tl.fma(b_sum, b_shrink, b_total)", "b_sum + b_total"),
+    ("b_acc * b_shrink[:, None], b_new", "b_acc, b_new"),
     (
         "return m_visible & m_key[None, :] & queries.in_batch[:, None]",
         "return m_visible",
