@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
 PYPI_NAMES = {"pytorch": "torch"}
-DATA_SUFFIXES = {".py", ".json", ".toml", ".css", ".js", ".j2", ".typed"}
+DATA_SUFFIXES = {".c", ".py", ".json", ".toml", ".css", ".js", ".j2", ".typed"}
 SHOW_ORIGINS = """
 import importlib.util
 import workbench, workbench.kernels.mode
