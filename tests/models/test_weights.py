@@ -41,6 +41,14 @@ RECORDED_STEP = 2048
 """max_num_batched_tokens of those whose tables have a row for each."""
 
 
+SHARED_TABLES = {
+    "olmo3-18": {0, 2**20},
+    "small-plamo2-Plamo2ForCausalLM": {0, 2**20},
+    "Plamo3ForCausalLM of few layers": {2**19},
+}
+"""Models with tables of positions for other lengths than the recorded -> the bytes too many."""
+
+
 def model_of(line):
     config = line.get("config")
     return read_model(config, line["name"]) if config else load_model(line["name"])
@@ -85,8 +93,7 @@ def test_bytes_of_every_pipeline_stage_are_vllms(line):
     copies = {**rules.weight_copies, LENGTH: longest or DEFAULT_MAX_MODEL_LEN}
     for layers, theirs in zip([*parts, range(last.start, ALL)], line["stages"], strict=True):
         size = model.weights.size(Split(), "bfloat16", copies, layers)
-        # A table of positions that only some layers share, and scales of a few bytes.
-        assert abs(size - theirs) <= 2**20
+        assert size - theirs in SHARED_TABLES.get(line["name"], {0})
 
 
 @pytest.mark.parametrize("line", OF_ENGINES, ids=lambda line: f"{line['name']}-{line['vllm']}")

@@ -138,9 +138,12 @@ def rounded(size: int, multiple: int) -> int:
     return ceil(size / multiple) * multiple
 
 
-FIRST, LAST, EVERY, TOWER = -1, 2**30, -2, -3
+FIRST, LAST, EVERY, TOWER, EVERY_TOWER = -1, 2**30, -2, -3, -4
 """Places before and after the layers, on every pipeline stage, and of the tower for images: on the
-first stage, or on every one in versions with more than one of `TOWERS`."""
+first stage, or on every one in versions with more than one of `TOWERS`; the last is on every one in
+all versions."""
+Place = int | frozenset[int]
+"""The number of a layer or one of the above; or layers that have one in common."""
 TOWERS = "towers"
 """Key of `RuleSet.weight_copies`: on how many stages a tower is."""
 
@@ -159,8 +162,8 @@ class Weights(NamedTuple):
     """It sees images, which vLLM profiles as well."""
     shared: tuple[Part, ...] = ()
     """Of a drafter: the vocabularies that it may have in common with its target."""
-    places: tuple[tuple[int, ...], ...] = ()
-    """Of every part: the layers that have one like it, FIRST, LAST, EVERY or TOWER."""
+    places: tuple[tuple[Place, ...], ...] = ()
+    """Of every part: where one like it is."""
     has_vocabulary: bool = True
     """Its checkpoint may hold one; False where the names of its tensors have none."""
     is_tied: bool = False
@@ -193,7 +196,7 @@ class Weights(NamedTuple):
         return tuple(
             part
             for part, places in found
-            if part.is_linear and part.experts == 1 and TOWER not in places
+            if part.is_linear and part.experts == 1 and not {TOWER, EVERY_TOWER} & set(places)
             if all(elements == 1 for _units, elements in part.outputs)
         )
 
@@ -220,9 +223,15 @@ class Weights(NamedTuple):
             yield from self.parts
             return
         first = layers.start == 0
+        held = {FIRST: first, EVERY: True, TOWER: first or towers > 1, EVERY_TOWER: True}
+
+        def is_held(place: Place) -> bool:
+            if isinstance(place, frozenset):
+                return any(number in layers for number in place)
+            return held.get(place, place in layers)
+
         for (part, _), places in zip(self.parts, self.places, strict=True):
-            held = {FIRST: first, EVERY: True, TOWER: first or towers > 1}
-            yield part, sum(held.get(place, place in layers) for place in places)
+            yield part, sum(map(is_held, places))
 
     def undivided(self, split: Split, copies: Copies) -> Part | None:
         """Return the first part of a version that so many ranks cannot divide, else None."""

@@ -99,13 +99,16 @@ def _hunyuan(_config: Config, size: Sizes) -> list[Part]:
 
 
 def _normed(config: Config, size: Sizes, inner: int) -> list[Part]:
-    """Return SigLIP and a projector of `inner` elements after a norm, which every rank has."""
+    """Return SigLIP and a projector of `inner` elements after a norm, which every rank has.
+
+    The class makes it anew after that of LLaVA-OneVision, on every pipeline stage.
+    """
     width, bias = size("hidden_size", 1152), True
     return [
         *encoder(config, size, has_norm=False),
-        whole("pre_norm", width, bias=True),
-        whole("linear_1", inner, inputs=width, bias=bias),
-        whole("linear_2", config.hidden, inputs=inner, bias=bias),
+        whole("own_projector.pre_norm", width, bias=True),
+        whole("own_projector.linear_1", inner, inputs=width, bias=bias),
+        whole("own_projector.linear_2", config.hidden, inputs=inner, bias=bias),
         whole("image_newline", config.hidden),
     ]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from workbench.core.formats import Format
 from workbench.core.model import SSM, Attention, Model
-from workbench.core.weights import COLUMN, EARLIER, LATER, ROW, WHOLE, Part
+from workbench.core.weights import COLUMN, EARLIER, LATER, ROW, WHOLE, Part, Place
 from workbench.models.fields import Fields
 from workbench.models.weights.kinds import SAME_CLASS
 from workbench.models.weights.stored import Scheme
@@ -131,7 +131,7 @@ class Collected:
 
     def __init__(self, scheme: Scheme) -> None:
         self.scheme = scheme
-        self.places: dict[Part, list[tuple[int, ...]]] = defaultdict(list)
+        self.places: dict[Part, list[tuple[Place, ...]]] = defaultdict(list)
         """Where each was added, once for every time."""
 
     @property
@@ -139,7 +139,7 @@ class Collected:
         """Return every part and how many there are."""
         return tuple((part, len(times)) for part, times in self.places.items())
 
-    def add(self, prefix: str, parts: Iterable[Part], *places: int) -> None:
+    def add(self, prefix: str, parts: Iterable[Part], *places: Place) -> None:
         """Count parts whose names begin with `prefix`; equal parts are one, whatever the name.
 
         places: the number of their layer, or where pipeline stages have them.

@@ -5,7 +5,17 @@ from typing import Any
 
 from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.model import FULL, SLIDING
-from workbench.core.weights import EARLIER, EVERY, LATER, LENGTH, MROPE, TABLE, Part, rounded
+from workbench.core.weights import (
+    EARLIER,
+    EVERY,
+    LATER,
+    LENGTH,
+    MROPE,
+    TABLE,
+    Part,
+    Place,
+    rounded,
+)
 from workbench.models.config_defaults import ORIGINAL
 from workbench.models.weights.compressed import ratios
 from workbench.models.weights.hybrids import WITHOUT_POSITIONS
@@ -109,9 +119,12 @@ def _by_layer(config: Config, size: int) -> list[Part]:
     return list(found)
 
 
-def of_library(config: Config) -> tuple[bool, bool]:
-    """Return whether the Transformers library runs the class, in the oldest and newest release."""
-    name = config.model.layer_class
+def of_library(config: Config, architecture: str = "") -> tuple[bool, bool]:
+    """Return whether the Transformers library runs the class, in the oldest and newest release.
+
+    architecture: that of the whole file; else it is the class of the layers.
+    """
+    name = architecture or config.model.layer_class
     oldest, *_, newest = [one.served.get(name) == LIBRARY for one in MODEL_REGISTRIES.values()]
     return oldest, newest
 
@@ -129,16 +142,22 @@ def _of_releases(config: Config, tables: list[Part]) -> list[Part]:
     ]
 
 
-def placed(config: Config) -> Iterator[tuple[Part, int]]:
+def placed(config: Config) -> Iterator[tuple[Part, Place]]:
     """Yield every table with the pipeline stages that have it: those with a layer that reads it."""
     tables, attention = positions(config), config.model.attention
+    numbers = range(config.model.num_hidden_layers)
+    places: list[Place] = [EVERY] * len(tables)
     if attention is not None and attention.is_compressed:
-        # The layers that compress nothing are few, and follow one another.
         listed = [bool(ratio) for ratio in ratios(config)]
-        places = [EVERY if base else listed.index(base) for base in sorted(set(listed))]
-        yield from zip(tables, places, strict=True)
-    else:
-        yield from ((table, EVERY) for table in tables)
+        places = [
+            frozenset(number for number, one in enumerate(listed) if one is base)
+            for base in sorted(set(listed))
+        ]
+    elif config.kind == LING:
+        latents = [frozenset(filter(config.attends, numbers))] * any(map(config.attends, numbers))
+        lightning = frozenset(filter(config.has_state, numbers))
+        places = [*[lightning] * (len(tables) - len(latents)), *latents]
+    yield from zip(tables, places, strict=True)
 
 
 def _of_kind(config: Config, kind: str, size: int) -> int:

@@ -1,5 +1,6 @@
 """The weights of a config.json: all layers, both vocabularies, tables of positions, towers."""
 
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from workbench.core.weights import (
     EARLIER,
     EMBEDDING,
     EVERY,
+    EVERY_TOWER,
     FIRST,
     FOR_HEADS,
     LAST,
@@ -29,6 +31,7 @@ from workbench.models.weights.ends import (
     EVERY_END,
     EVERY_HEAD,
     FLOAT_HEAD,
+    HEAD_APART,
     HEAD_BIAS,
     NORM_BIAS,
     PLAIN_HEAD,
@@ -37,6 +40,7 @@ from workbench.models.weights.ends import (
     at_end,
 )
 from workbench.models.weights.hybrids import HYBRIDS
+from workbench.models.weights.kinds import SAME_CLASS
 from workbench.models.weights.newer import ENDS, NEWER, REST, STARTS
 from workbench.models.weights.parts import (
     Collected,
@@ -51,7 +55,7 @@ from workbench.models.weights.parts import (
     whole,
 )
 from workbench.models.weights.pooled import scores
-from workbench.models.weights.positions import placed, positions
+from workbench.models.weights.positions import of_library, placed, positions
 from workbench.models.weights.scheme import read_scheme
 from workbench.models.weights.stored import Unknown
 from workbench.models.weights.vision import vision
@@ -62,8 +66,8 @@ EXPERTS_PER_TOKEN = (
     *("num_experts_per_tok", "experts_per_token", "moe_k", "moe_topk", "top_k_experts"),
 )
 HEAD = "lm_head"
-NEWLINE = "image_newline"
-"""Name of a vector that every pipeline stage has."""
+OUTSIDE = ("image_newline", "own_projector")
+"""Beginnings of the names of what classes build outside of the tower, on every pipeline stage."""
 PADDED_ROWS = "padded_vocab_size"
 """Field of the rows that ChatGLM has."""
 INNER = "intermediate_size"
@@ -155,6 +159,8 @@ def _expert_score(fields: Fields) -> str:
 def _is_tied(fields: Fields, model: Model) -> bool:
     # transformers 5 writes its class's default into a part that had none; the whole file says.
     kind = fields.model_type or model.model_type
+    if SAME_CLASS.get(kind, kind) in HEAD_APART:
+        return False
     named = (fields.top.get(TIE), fields.raw(TIE), kind in TIED)
     return bool(next(one for one in named if one is not None))
 
@@ -182,6 +188,14 @@ def _embed(config: Config, found: Collected, embedding: Part, *, is_tied: bool) 
         return
     found.add("", [embedding._replace(kind=EARLIER)], FIRST, LAST)
     found.add("", [embedding._replace(kind=LATER)], FIRST)
+
+
+def _see(config: Config, found: Collected, tower: Iterable[Part]) -> None:
+    """Count a tower on the first stage; the library has it on all, as 0.23 has any."""
+    is_whole = of_library(config, config.model.architecture)[1]
+    for one in tower:
+        is_everywhere = is_whole or one.name.startswith(OUTSIDE)
+        found.add("", [one], EVERY_TOWER if is_everywhere else TOWER)
 
 
 def _whole(config: Config, found: Collected) -> Weights:
@@ -225,8 +239,7 @@ def _whole(config: Config, found: Collected) -> Weights:
     found.add("", ENDS[kind](config) if kind in ENDS else (), LAST)
     for table, place in placed(config):
         found.add("", [table], place)
-    found.add("", (one for one in tower or () if one.name != NEWLINE), TOWER)
-    found.add("", (one for one in tower or () if one.name == NEWLINE), EVERY)
+    _see(config, found, tower or ())
     return Weights(
         parts=found.counts,
         unknown=unknown,

@@ -116,7 +116,8 @@ def _kimi_k3(config: Config, size: Sizes) -> list[Part]:
     places = size("init_pos_emb_height", 64) * size("init_pos_emb_width", 64)
     layers, inner = size("vt_num_hidden_layers", 27), size("vt_intermediate_size", 4096)
     each, wide = size("qkv_hidden_size", 1536) // heads, width * MERGED
-    tower = partial(blocks, each=each, bias=False, norm_bias=False)
+    # is_vit_use_data_parallel: every rank has all heads that they cannot divide
+    tower = partial(blocks, each=each, bias=False, norm_bias=False, evenly=heads)
     return [
         whole("patch_embed", width, inputs=3 * size("patch_size", 14) ** 2),
         whole("pos_emb", places, inputs=width),

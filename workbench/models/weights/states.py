@@ -92,6 +92,10 @@ def olmo_delta_net(config: Config) -> list[Part]:
     return [*(part._replace(dtype=None, repeated="") for part in parts), out]
 
 
+K3_MULTIPLE = 16
+"""To which KimiK3DeltaAttention rounds up the outputs of its projections on a rank."""
+
+
 def kimi_delta(config: Config) -> list[Part]:
     """Return Kimi delta attention: gates and decays by projections of low rank."""
     state, hidden = config.state, config.hidden
@@ -115,7 +119,13 @@ def kimi_delta(config: Config) -> list[Part]:
     ]
     return [
         *([] if is_full else [part._replace(kind=EARLIER) for part in apart]),
-        column("self_attn.in_proj_qkvgfab", *merged, inputs=hidden, kind=LATER),
+        column(
+            "self_attn.in_proj_qkvgfab",
+            *merged,
+            inputs=hidden,
+            kind=LATER,
+            multiple=K3_MULTIPLE if is_full else 1,
+        ),
         *(copies if is_full else low),
         *(
             cut(f"self_attn.{one}_conv1d", heads, inputs=state.conv_kernel, dtype="float32")
