@@ -71,8 +71,41 @@ def test_other_models_may_request_these_backends_as_flash_attention():
     assert (found.backend, found.errors) == (FLASH, ())
 
 
-def test_windows_with_other_heads_are_refused():
+@pytest.mark.parametrize(
+    ("rules", "capability", "sizes", "backends"),
+    [
+        ("0.23", "9.0", (256, 192, 128, 128), {FLASH}),
+        ("0.33", "9.0", (160, 192, 128, 128), {FLASH}),
+        # heads of 256 with narrow values have no version 4 on SM10x, and no pages of 128 tokens
+        ("0.33", "10.0", (256, 96, 64, 64), {TRITON, FLASH}),
+    ],
+)
+def test_windows_may_have_heads_of_another_size(rules, capability, sizes, backends):
+    whole, own, values, own_values = sizes
+    config = MIMO | {"head_dim": whole, "swa_head_dim": own}
+    config |= {"v_head_dim": values, "swa_v_head_dim": own_values, "swa_num_key_value_heads": 8}
+    found = plan(rules, capability, config, disable_hybrid_kv_cache_manager=True)
+    assert {found.backend, *(name for _, name, _ in found.layer_backends)} == backends
+    assert found.block_size == 16
+    specs = [spec for group in found.built_cache().groups for spec in group.layer_specs]
+    bytes_ = {2 * 4 * (whole + values), 2 * 8 * (own + own_values)}
+    assert {spec.token_bytes for spec in specs} == bytes_
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"swa_v_head_dim": 64},
+        {"swa_v_head_dim": 192},
+        {"head_dim": 128},
+        {"v_head_dim": 192, "swa_head_dim": 128},  # ordinary heads, and sinks in windows alone
+    ],
+)
+def test_windows_with_values_that_are_narrow_otherwise_are_refused(changes):
     with pytest.raises(ConfigError, match="swa_v_head_dim"):
-        read_model(MIMO | {"swa_v_head_dim": 64}, "x")
+        read_model(MIMO | changes, "x")
+
+
+def test_a_file_names_the_kinds_of_layers():
     with pytest.raises(ConfigError, match="hybrid_layer_pattern"):
         read_model(MIMO | {"hybrid_layer_pattern": None}, "x")

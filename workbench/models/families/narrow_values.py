@@ -19,16 +19,25 @@ VALUES, OF_WINDOWS = "v_head_dim", "swa_"
 
 def _attention(fields: Fields) -> Attention:
     whole = replace(read_attention(fields), window_tokens=fields.integer("sliding_window_size"))
-    size = fields.integer(VALUES, whole.head_size)
-    has_windows = SLIDING in _kinds(fields)
-    for key, own in ((OF_WINDOWS + VALUES, size), (OF_WINDOWS + "head_dim", whole.head_size)):
-        if has_windows and fields.integer(key, own) != own:
-            raise fields.contradiction(key, f"sliding layers with other heads than the {own} here")
-    return replace(
-        whole,
-        value_head_size=None if size == whole.head_size else size,
-        hides_own_heads=True,
-        has_sinks=has_windows and fields.raw("add_swa_attention_sink_bias") is True,
+    sizes = {kind: _sizes(fields, kind) for kind in dict.fromkeys((FULL, *_kinds(fields)))}
+    values = {None if value == size else value for size, value in sizes.values()}
+    has_sinks = SLIDING in sizes and fields.raw("add_swa_attention_sink_bias") is True
+    # Backends of ordinary heads are chosen for layers with sinks and for those without, apart.
+    if len(values) > 1 or (has_sinks and values == {None} and len({*sizes.values()}) > 1):
+        what = f"sliding layers have keys and values of {sizes[SLIDING]} elements; the others have"
+        what += f" {sizes[FULL]}. Give both kinds equal values, narrower than the keys of both"
+        raise fields.contradiction(OF_WINDOWS + VALUES, what)
+    return replace(whole, value_head_size=values.pop(), hides_own_heads=True, has_sinks=has_sinks)
+
+
+def _sizes(fields: Fields, kind: str) -> tuple[int, int]:
+    """Return the elements of a key and of a value of the layers of one kind."""
+    size = read_attention(fields).head_size
+    values = fields.integer(VALUES, size)
+    if kind == FULL:
+        return size, values
+    return fields.integer(OF_WINDOWS + "head_dim", size), fields.integer(
+        OF_WINDOWS + VALUES, values
     )
 
 
@@ -40,10 +49,13 @@ def _kinds(fields: Fields) -> tuple[str, ...]:
 
 
 def _layer(fields: Fields, kind: str) -> Layer:
-    heads = read_attention(fields).num_kv_heads
-    own = fields.integer("swa_num_key_value_heads", heads)
+    whole, size = read_attention(fields), _sizes(fields, kind)[0]
+    own = fields.integer("swa_num_key_value_heads", whole.num_kv_heads)
     return Layer(
-        number=0, kind=kind, num_kv_heads=own if kind == SLIDING and own != heads else None
+        number=0,
+        kind=kind,
+        num_kv_heads=own if kind == SLIDING and own != whole.num_kv_heads else None,
+        head_size=None if size == whole.head_size else size,
     )
 
 

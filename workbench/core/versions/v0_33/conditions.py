@@ -219,7 +219,7 @@ def flash_attention_version(query: LayerQuery) -> int:
         return 3 if attention.head_size <= 256 and not all_4 else 4
     if major != 10 or query.batch_invariant:
         return 2
-    if attention.head_size == 256:
+    if attention.head_size == 256 and attention.value_head_size is None:
         plain = attention.logits_soft_cap is None and not attention.has_mm_prefix
         plain = plain and query.context_ranks == 1 and attention.full_spec != GAP_SPEC
         return 4 if plain and query.kv_cache_dtype in UNQUANTIZED else 2
