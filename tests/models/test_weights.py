@@ -54,13 +54,14 @@ def model_of(line):
     return read_model(config, line["name"]) if config else load_model(line["name"])
 
 
-def paddings_of(answer):
-    """Return what kernels of experts round up: 9.0, on which most were recorded, has none."""
+def paddings_of(answer, model):
+    """Return what kernels of experts round up on a device; most were recorded on 9.0."""
     major = answer.get("capability", (9, 0))[0]
     return tuple(
         one
         for one in RULE_SETS[answer["vllm"]].expert_paddings
-        if one.platform == "cuda" and major in one.majors and one.tried is None
+        if one.platform == "cuda" and major in one.majors
+        if one.tried is None or one.tried(model)
     )
 
 
@@ -77,7 +78,7 @@ def test_bytes_of_every_rank_are_vllms(line):
         split = Split(
             answer["tensor_parallel"],
             repeated=repeated_gates(model, "cuda"),
-            paddings=paddings_of(answer),
+            paddings=paddings_of(answer, model),
         )
         size = model.weights.size(split, "bfloat16", copies)
         recorded = sum(answer[f"{part}_bytes"] for part in ("parameter", "buffer", "vision"))

@@ -149,7 +149,8 @@ def _mixed(config: Mapping[str, Any]) -> Scheme:
 
 def _mxfp4(_config: Mapping[str, Any]) -> Scheme:
     """Return MXFP4 of the routed experts; every other layer is plain."""
-    return Scheme(experts=MXFP4, multiple=MXFP4_MULTIPLE)
+    # Mxfp4MoEMethod of 0.23 makes two outputs of every expert
+    return Scheme(experts=MXFP4, multiple=MXFP4_MULTIPLE, gates_experts=True)
 
 
 def _integer(config: Mapping[str, Any]) -> Scheme:

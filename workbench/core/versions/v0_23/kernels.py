@@ -21,7 +21,8 @@ from workbench.core.missing_kernels import (
     bytes_on_rocm,
     unpackable_on_rocm,
 )
-from workbench.core.online import MXFP4, OF_GPT_OSS, Place
+from workbench.core.model import Model
+from workbench.core.online import MXFP4, OF_GPT_OSS, Place, as_stored
 from workbench.core.ranks import Padding
 from workbench.core.weights import ROW
 
@@ -50,6 +51,11 @@ def _fp4_alone(vllm_text: str, *, of_modelopt: bool) -> MissingKernel:
     return FP4_WITHOUT_INPUTS._replace(vllm_text=vllm_text, is_missing=is_missing)
 
 
+def _lack_gates(model: Model) -> bool:
+    """Return whether routed experts have an activation that FlashInfer's TRTLLM does not take."""
+    return any(part.has_one_output for part in as_stored(model).weights.expert_parts)
+
+
 FP4_ON_HOPPER = Padding(inner=128, hidden=128, format=MXFP4, majors=(9,), takes_bias=False)
 """FlashInfer's CUTLASS; Triton's kernels come first for the activation of gpt-oss."""
 PADDINGS = (
@@ -64,6 +70,7 @@ PADDINGS = (
         majors=(9,),
         tried=lambda model: model.quantization not in OF_GPT_OSS,
     ),
+    Padding(inner=128, hidden=256, format=MXFP4, majors=(10,), tried=_lack_gates),
     Padding(inner=256, hidden=256, format=MXFP4, majors=(10,)),
     Padding(inner=256, hidden=256, format=MXFP4, platform="rocm"),
 )
