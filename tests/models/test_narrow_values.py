@@ -99,6 +99,7 @@ def test_windows_may_have_heads_of_another_size(rules, capability, sizes, backen
         {"swa_v_head_dim": 192},
         {"head_dim": 128},
         {"v_head_dim": 192, "swa_head_dim": 128},  # ordinary heads, and sinks in windows alone
+        {"v_head_dim": 192, "swa_v_head_dim": 192},
     ],
 )
 def test_windows_with_values_that_are_narrow_otherwise_are_refused(changes):

@@ -22,10 +22,11 @@ def _attention(fields: Fields) -> Attention:
     sizes = {kind: _sizes(fields, kind) for kind in dict.fromkeys((FULL, *_kinds(fields)))}
     values = {None if value == size else value for size, value in sizes.values()}
     has_sinks = SLIDING in sizes and fields.raw("add_swa_attention_sink_bias") is True
-    # Backends of ordinary heads are chosen for layers with sinks and for those without, apart.
-    if len(values) > 1 or (has_sinks and values == {None} and len({*sizes.values()}) > 1):
+    # Only windows have sinks: backends of ordinary heads are chosen with and without them.
+    if len(values) > 1 or (has_sinks and values == {None}):
         what = f"sliding layers have keys and values of {sizes[SLIDING]} elements; the others have"
         what += f" {sizes[FULL]}. Give both kinds equal values, narrower than the keys of both"
+        what += ", or set add_swa_attention_sink_bias to false" if len(values) == 1 else ""
         raise fields.contradiction(OF_WINDOWS + VALUES, what)
     return replace(whole, value_head_size=values.pop(), hides_own_heads=True, has_sinks=has_sinks)
 
