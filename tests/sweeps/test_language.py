@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
-from tests.ui.panels import MPT
+from tests.ui.panels import TORCHAO
 from workbench.scenario import FIELDS
 from workbench.sweeps import language
 from workbench.sweeps.axes import checked_axes, default_axes
@@ -109,7 +109,7 @@ def test_the_default_axes_are_read_back(memory):
         ({}, True),
         ({"device": "H100"}, False),
         ({"device": "H100", "weights_bytes": "200 GB"}, False),
-        ({"device": "H100", "model": MPT, "max_model_len": 2048}, True),
+        ({"device": "H100", "model": TORCHAO, "max_model_len": 2048}, True),
         ({"num_gpu_blocks_override": 100}, False),
     ],
 )
