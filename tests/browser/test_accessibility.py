@@ -7,7 +7,7 @@ import pytest
 
 from tests.browser.axe import VIOLATIONS, axe_script
 from tests.browser.lab import DARK, LIGHT, LabPage, expect
-from tests.ui.panels import MPT
+from tests.ui.panels import TORCHAO
 from workbench.door.explanations import VIEWS
 from workbench.door.labs import LABS
 
@@ -288,7 +288,7 @@ def test_what_a_key_takes_away_leaves_the_focus_to_what_is_in_its_place(door):
 
 
 def test_the_keyboard_goes_to_the_control_that_an_answer_needs_and_back(door):
-    door.submit(json.dumps(MPT))
+    door.submit(json.dumps(TORCHAO))
     door.submit("on B200")
     link = door.element('[data-key="fits-set Weights"]')
     link.focus()
