@@ -28,6 +28,17 @@ WRAPPED = (
     "vllm serve bamba-9b -tp 2 --no-async-scheduling --enforce-eager "
     "--performance-mode throughput --block-size 64"
 )
+DRAWS_ALL_THE_TIME = """
+import asyncio
+
+async def draw():
+    turn = 0
+    while True:
+        panel.view.regions = {**panel.view.regions, "turn": str(turn := turn + 1)}
+        await asyncio.sleep(0.003)
+
+drawing = asyncio.ensure_future(draw())
+"""
 OUTSIDE = """() => {
   const whole = document.querySelector(".wb-door");
   const door = whole.getBoundingClientRect();
@@ -299,6 +310,19 @@ def test_the_keyboard_goes_to_the_control_that_an_answer_needs_and_back(door):
     expect(link).to_be_focused()
     door.element('[data-do="reset"]').click()
     expect(link).to_have_count(0)
+
+
+def test_what_is_drawn_meanwhile_does_not_keep_the_keyboard_from_what_was_opened(door):
+    """An answer that comes late is drawn between a press and what it opens."""
+    door.execute(DRAWS_ALL_THE_TIME)
+    button = door.element('[data-key="open-device"]')
+    for _turn in range(5):
+        button.focus()
+        door.press("Enter")
+        expect(door.element('[data-key="chip-device"]')).to_be_focused()
+        door.press("Escape")
+        expect(door.element('[data-key="chip-device"]')).to_have_count(0)
+    door.execute("drawing.cancel()")
 
 
 def test_new_answers_and_matches_are_announced(door):

@@ -193,7 +193,7 @@ class Door {
     this.waits = false;
     const regions = this.model.get("regions");
     const focused = this.root.contains(document.activeElement) && document.activeElement.dataset.key;
-    const key = this.next ?? focused, spot = this.spot();
+    const spot = this.spot();
     const search = this.find("search")?.value ?? "";
     for (const name of REGIONS) {
       const html = regions[name] ?? "";
@@ -220,11 +220,12 @@ class Door {
     const announced = this.model.get("announced");
     if (this.list().hidden && announced !== this.announced)
       this.live.textContent = this.announced = announced;
-    const keys = [key ?? []].flat();
-    keys.map((one) => this.find(one)).find(Boolean)?.focus({ preventScroll: true });
+    // what comes of something else is drawn before the control is there
+    const next = [this.next ?? []].flat().map((one) => this.find(one)).find(Boolean);
+    (next ?? this.find(focused))?.focus({ preventScroll: true });
+    if (next) this.next = null;
     if (spot && !this.root.contains(document.activeElement)) this.near(...spot);
     if (this.step) this.show(this.step);
-    this.next = null;
   }
 
   // Where the focus is: the region, and how many of its buttons come before.
@@ -321,6 +322,7 @@ class Door {
     if (!event.target.closest("[data-chip]") && this.root.querySelector(".wb-pop"))
       this.send("open");
     if (!one || one.tagName !== "BUTTON") return this.pick(event.target.closest("[role=option]"));
+    this.next = null;
     const { do: act, arg } = one.dataset;
     if (act === "submit") this.submit();
     else if (act === "copy") await this.copy(one);
