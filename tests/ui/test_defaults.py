@@ -27,7 +27,7 @@ def test_the_default_of_every_field_is_answered(name):
     label = FIELDS[name].label
     assert f"{label}: " in said
     assert f"{FIELDS[name].tip}." in said
-    words = re.sub(r"[^\w -]", "", label)
+    words = re.sub(r"[^\w -]", " ", label)
     assert default_named(f"what is the default {words}?") == default_named(f"default {name}")
 
 

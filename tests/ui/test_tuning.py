@@ -466,7 +466,7 @@ def plant(monkeypatch, **changes):
     deadly = Candidates(configs, {}, {}, (Batch("W2", {"reduced": False}),))
     planted = {
         "measure": "tests.sweeps.sweep_measures:sometimes",
-        "choose": lambda _target, _bitwise: deadly,
+        "choose": lambda _target, _bitwise, _first: deadly,
         "point": {"number": int},
     }
     kernel = replace(KERNELS["flex"], **{**planted, **changes})
@@ -506,7 +506,7 @@ def test_the_newest_request_wins(kernels, tmp_path, monkeypatch):
 def test_stop_does_not_wait_for_the_compiler(kernels, tmp_path, monkeypatch):
     began, gate = threading.Event(), threading.Event()
 
-    def slow(_target, _bitwise):
+    def slow(_target, _bitwise, _first):
         began.set()
         assert gate.wait(2 * PATIENCE_S)
 

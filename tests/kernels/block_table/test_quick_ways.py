@@ -185,9 +185,9 @@ def test_the_short_cut_is_taken_and_left():
     assert host._only is not None
 
 
-def test_without_a_compiler_the_general_way_takes_all(monkeypatch):
+def test_without_a_compiler_the_general_way_takes_all(monkeypatch, tmp_path):
     monkeypatch.setenv("CC", "/no/such/compiler")
-    monkeypatch.setenv("TRITON_CACHE_DIR", "/no/such/folder")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     compiled.cache_clear()
     try:
         assert compiled() is None
