@@ -66,6 +66,26 @@ def test_a_program_that_is_named_by_parts():
     done = subprocess.run([sys.executable, "-m", name], capture_output=True, check=True)
     assert done.stdout == b"5\\n"
 """
+ENDLESS = """
+def counted(n):
+    while n:
+        n -= 1
+    return n
+"""
+BUSY = """
+import os
+
+from workbench.core.endless import counted
+
+
+def test_counted():
+    assert counted(2) == 0
+
+
+def test_what_fails_whenever_it_runs_again():
+    assert counted(1) == 0
+    os.mkdir(__file__ + ".busy")
+"""
 PROFILE = """
 from hypothesis import settings
 
@@ -197,10 +217,12 @@ def test_a_run_lists_what_survived_and_leaves_the_checkout_alone(tmp_path):
     files = {
         "workbench/core/sizes.py": CODE,
         "workbench/core/program.py": PROGRAM,
+        "workbench/core/endless.py": ENDLESS,
         "workbench/__init__.py": "",
         "workbench/core/__init__.py": "",
         "tests/core/test_sizes.py": GOOD,
         "tests/core/test_program.py": STARTED,
+        "tests/core/test_busy.py": BUSY,
         "conftest.py": PROFILE,
         "tools/equivalent_mutants.json": "[]",
         **{f"tools/{one.name}": one.read_text() for one in TOOL.parent.glob("mut*.py")},
@@ -210,12 +232,16 @@ def test_a_run_lists_what_survived_and_leaves_the_checkout_alone(tmp_path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
-    command = [sys.executable, str(TOOL), "--root", str(tmp_path), "--area", "core"]
+    limits = ["--area", "core", "--patience", "2"]
+    command = [sys.executable, str(TOOL), "--root", str(tmp_path), *limits]
     done = subprocess.run([*command, "--workers", "1"], capture_output=True, text=True, check=False)
     survivors = [line for line in done.stdout.splitlines() if line.startswith("SURVIVED")]
     # the sides are equal at the boundary
     found = {line.partition(": ")[2] for line in survivors}
     assert found == {"a > b -> (a >= b)"}, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    undecided = {line.rpartition(": ")[2] for line in lines if line.startswith("undecided")}
+    assert undecided == {"n -= 1 -> n += 1", "1 -> (2)"}
     assert "noticed" in done.stdout
     assert done.returncode == 1
     assert {name: (tmp_path / name).read_text() for name in files} == files

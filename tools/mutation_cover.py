@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-import random
 import re
 import time
 from collections import Counter, defaultdict
@@ -35,9 +34,9 @@ class Area:
     """Patterns of their files."""
 
     def test_files(self, root: Path) -> list[str]:
-        """Return the files of the tests, in order of name."""
-        found = chain.from_iterable(map(root.glob, self.tests))
-        return [str(file.relative_to(root)) for file in sorted(found)]
+        """Return the files of the tests, in order of pattern and name."""
+        found = chain.from_iterable(sorted(root.glob(pattern)) for pattern in self.tests)
+        return [str(file.relative_to(root)) for file in found]
 
 
 @dataclass
@@ -249,18 +248,18 @@ def measured(
             free.put(runner)
 
     with ThreadPoolExecutor(len(runners)) as pool:
-        shuffled = random.Random(0).sample(files, len(files))  # noqa: S311 - not a secret
-        yield from filter(None, pool.map(run, shuffled))
+        yield from filter(None, pool.map(run, files))
 
 
 def reach(area: Area, file: str, runner: Runner, seconds: float) -> list[Reached] | None:
     """Return what the tests of a file reach; None: not in time. Errors: SystemExit if one fails."""
     target = runner.copy / "reached.json"
-    code, found = runner.run(Request([file], [], seconds, str(target), area.code)), list[Reached]()
+    found, notes = list[Reached](), str(target)
+    code = runner.run(Request([file], [], seconds, notes, area.code))
     if code in {0, 1}:
         # a few tests need the code as it is written: what they called before they failed is kept
         found, failed = json.loads(target.read_text())
-        code = runner.run(Request([file], failed, seconds)) if failed else 0
+        code = runner.run(Request([file], failed, seconds, notes)) if failed else 0
     if code not in {0, 5, None}:
         raise SystemExit(f"Without a change, pytest ends with {code}: {file}\n{runner.shown()}")
     return None if code is None else found

@@ -2,7 +2,7 @@
 
 Started as a program in a copy of the checkout, it reads one `Request` per line and answers with
 pytest's exit code, or null: not in time. A fork imports the changed code anew, as a new process
-would. A request with `map_to` writes there which functions every test calls.
+would. A request with `code` writes which functions of that folder every test calls.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import contextlib
 import importlib
 import importlib.machinery
 import json
+import math
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -50,9 +52,13 @@ class Request:
     tests: list[str]
     """Node ids in the order in which they run; empty: all that was collected."""
     seconds: float
-    map_to: str = ""
+    """By the clock."""
+    notes: str
+    """Where the tests are written, and those that failed."""
     code: str = ""
-    """With `map_to`: the folder whose functions are noted."""
+    """The folder whose functions are noted; empty: stop at the first failure."""
+    processor: float = math.inf
+    """Seconds that each process may compute."""
 
 
 class Runner:
@@ -98,9 +104,9 @@ class Plugin:
     def __init__(self, request: Request) -> None:
         self.rank = {test: rank for rank, test in enumerate(request.tests)}
         self.file = request.files[0]
-        self.notes = Path(f"{request.map_to}-of-programs")
+        self.notes = Path(f"{request.notes}-of-programs")
         self.reached: set[Place] | None = None
-        if request.map_to:
+        if request.code:
             self.notes.mkdir(exist_ok=True)
             os.environ |= {CODE: str(Path(request.code).resolve()), NOTES: str(self.notes)}
             self.reached = note_calls(Path(request.code).resolve())
@@ -214,10 +220,9 @@ def in_fork(request: Request, output: str) -> int:
         os.dup2(file.fileno(), 2)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     plugin = Plugin(request)
-    stop = [] if request.map_to else ["-x"]
+    stop = [] if request.code else ["-x"]
     code = int(pytest.main([*PYTEST, *stop, *request.files], plugins=[plugin]))
-    if request.map_to:
-        Path(request.map_to).write_text(json.dumps([plugin.tests, plugin.failed]))
+    Path(request.notes).write_text(json.dumps([plugin.tests, plugin.failed]))
     return code
 
 
@@ -228,6 +233,9 @@ def answer(request: Request, output: str) -> int | None:
         code = 3
         with contextlib.suppress(BaseException):
             os.setsid()
+            if math.isfinite(request.processor):
+                limit = math.ceil(request.processor)
+                resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
             code = in_fork(request, output)
         os._exit(code)
     status: int | None = None
@@ -242,7 +250,8 @@ def answer(request: Request, output: str) -> int | None:
     if status is None:
         os.waitpid(child, 0)
         return None
-    return os.waitstatus_to_exitcode(status)
+    code = os.waitstatus_to_exitcode(status)
+    return None if code == -signal.SIGKILL else code
 
 
 def main() -> None:
