@@ -55,9 +55,12 @@ def _of_class(run: WorkingPlan, query: LayerQuery) -> str | None:
     return named if query.attention.is_sparse or query.attention.own_backend == named else None
 
 
-def sets_backend(attention: Attention) -> bool:
-    """Return whether the class of a model may set the backend of its layers."""
-    return attention.has_mixed_head_sizes or attention.full_spec == GAP_SPEC
+def imposed_backend(run: WorkingPlan) -> str | None:
+    """Return the backend that vLLM sets for the class of the model, None for most classes."""
+    attention = run.model.attention
+    if attention is None or not (attention.has_mixed_head_sizes or attention.full_spec == GAP_SPEC):
+        return None
+    return run.rules.imposed_backend(LayerQuery.of(run))
 
 
 def requested_backend(run: WorkingPlan, query: LayerQuery) -> str | None:
@@ -65,10 +68,7 @@ def requested_backend(run: WorkingPlan, query: LayerQuery) -> str | None:
 
     None where neither is, and where a layer with this query takes no notice of it.
     """
-    requested, attention = run.settings.backend, run.model.attention
-    if requested is None and attention is not None and sets_backend(attention):
-        requested = run.rules.imposed_backend(LayerQuery.of(run))
-    return noticed_backend(run, query, requested)
+    return noticed_backend(run, query, run.settings.backend or imposed_backend(run))
 
 
 def noticed_backend(run: WorkingPlan, query: LayerQuery, requested: str | None) -> str | None:

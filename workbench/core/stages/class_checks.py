@@ -2,12 +2,11 @@
 
 from workbench.core.built import TRANSFORMERS
 from workbench.core.groups.built_layers import skips_layers
-from workbench.core.layer_query import LayerQuery
 from workbench.core.model import FULL
 from workbench.core.online import is_online
 from workbench.core.ranks import split_of
 from workbench.core.rule_set import RULE_SETS, RuleSet
-from workbench.core.stages.backend_requests import sets_backend
+from workbench.core.stages.backend_requests import imposed_backend
 from workbench.core.stages.other_splits import other_splits, written
 from workbench.core.weights import ROW
 from workbench.core.working_plan import WorkingPlan
@@ -97,9 +96,8 @@ def whole_class(run: WorkingPlan) -> None:
             operands={"quantization": run.settings.quantization, "architecture": name},
             vllm_text=plain,
         )
-    if backends and attention is not None and sets_backend(attention):
-        imposed = run.rules.imposed_backend(LayerQuery.of(run))
-        backends = tuple(dict.fromkeys(filter(None, (imposed, *backends))))
+    if backends and (imposed := imposed_backend(run)):
+        backends = tuple(dict.fromkeys((imposed, *backends)))
     if backends and run.backend not in {None, *backends}:
         run.problem(
             "backend_of_class",

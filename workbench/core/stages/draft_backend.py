@@ -15,6 +15,7 @@ from workbench.core.runner import keeps_drafts_whole, model_runner
 from workbench.core.speculation import MTP, ON_V2, OWN, TARGETS
 from workbench.core.stages.backend_choice import first_valid, not_valid_text, said
 from workbench.core.stages.backend_requests import (
+    imposed_backend,
     noticed_backend,
     reasons_against,
     sizes_of_model,
@@ -136,7 +137,8 @@ def _requested(run: WorkingPlan, query: LayerQuery) -> str | None:
     """Return the requested backend that reaches the drafter's layers, if they take notice of it."""
     method = run.speculation
     assert method is not None
-    own, targets, how = run.settings.draft_attention_backend, run.settings.backend, method.backend
+    own, how = run.settings.draft_attention_backend, method.backend
+    targets = run.settings.backend or imposed_backend(run)
     if how == ON_V2:
         # The second runner builds the drafter with the configuration of its target.
         how = TARGETS if model_runner(run) == "v2" else OWN
