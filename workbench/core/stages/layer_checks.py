@@ -104,12 +104,14 @@ def e5m2_with_scales(run: WorkingPlan) -> None:
 
 def kv_head_split(run: WorkingPlan) -> None:
     """Check that KV heads are split or replicated evenly, and shared evenly by the query heads."""
-    own, drafter = run.model.attention, run.drafter
+    own, drafter, file = run.model.attention, run.drafter, run.model.drafter
     if own is not None:
         few = NEVER_REPLICATED.get(own.full_spec or run.model.architecture)
         _check_heads(run, own, {}, few)
     if drafter is not None and drafter.attention != own:
         _check_heads(run, drafter.attention, {"field": "draft_model"})
+    if file is not None and file.attention is not None and file.mtp and file.mtp.reads_target:
+        _check_heads(run, file.attention, {"field": "draft_model"})
 
 
 def _check_heads(
