@@ -5,7 +5,6 @@ from workbench.core.block_sizes import BlockSize
 from workbench.core.dtypes import PACKED_DTYPES
 from workbench.core.groups.cache_spec import GAP_SPEC
 from workbench.core.groups.of_plan import layouts_read_by
-from workbench.core.model import Attention
 from workbench.core.working_plan import WorkingPlan
 
 DTYPE_REASON = ["kv_cache_dtype not supported"]

@@ -10,6 +10,7 @@ from workbench.core.model import SLIDING, Model
 from workbench.core.problems import ERROR, WARNING
 from workbench.core.runner import model_runner
 from workbench.core.stages.mtp_checks import WITHOUT, check_mtp
+from workbench.core.stages.pipeline_checks import lacks_embedding
 from workbench.core.stages.refusals import heads_text
 from workbench.core.working_plan import WorkingPlan
 
@@ -79,10 +80,12 @@ def check_embedding(run: WorkingPlan, method: str) -> None:
     """Check that a head that takes the target's embedding finds it."""
     # SpecDecodeBaseProposer._maybe_share_embeddings, 0.23; maybe_share_target_embed, 0.33.
     name, rules = run.model.architecture, run.rules.speculation
-    if method not in HEADS or name not in run.rules.model_registry.embedding_named_apart:
-        return
     always = rules.compares_embeddings
+    is_apart = name in run.rules.model_registry.embedding_named_apart
+    if method not in HEADS or not (is_apart or (lacks_embedding(run) and not always)):
+        return
     why = "compares it with the head's" if always else "gives it to a head that has none of its own"
+    where = "under a name that it does not look for" if is_apart else "on the first stage alone"
     run.problem(
         "target_embedding_not_found",
         operands={"speculative_method": method, "architecture": name},
@@ -90,6 +93,7 @@ def check_embedding(run: WorkingPlan, method: str) -> None:
         severity=ERROR if always else WARNING,
         vllm_text="Target model does not have '" if always else "needs the target input embedding",
         why=why,
+        where=where,
         who="it" if always else "then it",
         ngram=speculation.NGRAM,
     )

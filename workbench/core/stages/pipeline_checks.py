@@ -7,10 +7,11 @@ from typing import Any
 
 from workbench.core.architectures import ANY_LANGUAGE_MODEL
 from workbench.core.groups.layer_specs import layer_specs
-from workbench.core.groups.pipeline import layers_of_stages
+from workbench.core.groups.pipeline import ALL, layers_of_stages
 from workbench.core.model import SSM
 from workbench.core.runner import model_runner
 from workbench.core.speculation import DRAFT_MODEL, HIDDEN_STATES, MTP, NGRAM
+from workbench.core.weights import EMBEDDING
 from workbench.core.working_plan import WorkingPlan
 
 NOT_CUT = (
@@ -18,6 +19,16 @@ NOT_CUT = (
     "`SupportsPP` interface."
 )
 ONE_STAGE: dict[str, Any] = {"pipeline_parallel": 1}
+NAMED_APART = frozenset(
+    {
+        *("DomynEdgeForCausalLM", "GPTBigCodeForCausalLM", "GPTNeoXForCausalLM"),
+        *("GptOssForCausalLM", "InklingForCausalLM", "JambaForCausalLM", "NemotronHForCausalLM"),
+        *("NemotronHPuzzleForCausalLM", "OPTForCausalLM", "Plamo2ForCausalLM"),
+        *("Plamo3ForCausalLM", "SarvamMoEForCausalLM", "Zamba2ForCausalLM"),
+    }
+)
+"""Classes whose attention is not called model.layers.N.self_attn.attn, as that of heads is; nor is
+it in those whose embedding has a name that heads do not look for."""
 
 
 def pipeline_parallel(run: WorkingPlan) -> None:
@@ -153,7 +164,7 @@ def shared_name(run: WorkingPlan) -> None:
     if stages == 1 or method not in rules.numbers_from_stage or found is None or own is None:
         return
     last, specs = _last_stage(run), layer_specs(run).by_name()
-    if _is_inside(run) or found.attention.use_mla != own.use_mla:
+    if _has_other_names(run) or found.attention.use_mla != own.use_mla:
         return
     for at, layer in enumerate(found.layers):
         pair = [specs.get(f"model.layers.{one}.attn") for one in (len(last) + at, layer.number)]
@@ -170,18 +181,29 @@ def _last_stage(run: WorkingPlan) -> range:
     return layers_of_stages(run.model.num_hidden_layers, run.settings.pipeline_parallel)[-1]
 
 
-def _is_inside(run: WorkingPlan) -> bool:
-    """Return whether names of layers begin with the name that they have inside another model."""
-    model = run.model
+def _has_other_names(run: WorkingPlan) -> bool:
+    """Return whether no layer has the name of a head's, inside another model or by its class."""
+    model, registry = run.model, run.rules.model_registry
     inside = model.layer_class != model.architecture or model.weights.has_tower
-    return inside or model.architecture in run.rules.model_registry.wrappers
+    apart = NAMED_APART | registry.embedding_named_apart | registry.wrappers.keys()
+    return inside or model.architecture in apart
+
+
+def lacks_embedding(run: WorkingPlan) -> bool:
+    """Return whether the last of several stages, which drafts, is without the embedding."""
+    weights = run.model.weights
+    if run.settings.pipeline_parallel == 1 or weights.unknown:
+        return False
+    held = weights.counts(range(_last_stage(run).start, ALL), 1)
+    return not any(count for part, count in held if part.name == EMBEDDING)
 
 
 def _has_number_twice(run: WorkingPlan) -> bool:
-    """Return whether a head's first layer has the name of a layer of the last stage."""
-    last = _last_stage(run)
-    with_attention = {one.number for one in run.model.layers if one.kind != SSM}
-    return not _is_inside(run) and len(last) in with_attention.intersection(last)
+    """Return whether a layer of a head has the name of a layer of the last stage."""
+    last, drafted = _last_stage(run), len(run.drafter.layers) if run.drafter else 1
+    with_attention = {one.number for one in run.model.layers if one.kind != SSM}.intersection(last)
+    numbers = range(len(last), len(last) + drafted)
+    return not _has_other_names(run) and not with_attention.isdisjoint(numbers)
 
 
 def _hands_on(run: WorkingPlan) -> bool:
