@@ -26,6 +26,12 @@ OVERLAPS = """() => [...document.querySelectorAll(".wb-tab .js-plotly-plot")].fl
   return boxes.flatMap(([text, box], at) =>
     boxes.slice(at + 1).filter(([, one]) => meet(box, one)).map(([other]) => `${text} ${other}`));
 })"""
+CUT = """() => [...document.querySelectorAll(".wb-tab .js-plotly-plot")].flatMap((plot) => {
+  const whole = plot.querySelector(".main-svg").getBoundingClientRect();
+  const texts = [...plot.querySelectorAll(".gtitle, .xtitle, .ytitle, .legendtext")];
+  const isCut = ({ left, right }) => left < whole.left || right > whole.right;
+  return texts.filter((one) => isCut(one.getBoundingClientRect())).map((one) => one.textContent);
+})"""
 LAB, ROOTS = ".wb-panel.wb-tab", "*[one.widget for one in labs]"
 CHANGES = 20
 
@@ -57,11 +63,16 @@ def test_labs_follow_the_front_door_or_are_pinned(page):
     assert page.kernel_errors() == ()
 
 
-def test_on_a_phone_no_label_of_a_figure_covers_another(page):
+def test_on_a_phone_no_text_of_a_figure_is_cut_or_covers_another(page):
     page.set_viewport(400, 800)
     page.execute("panel.session.replace(tensor_parallel=2, max_model_len=None)")
     assert expect_present_figures(page, ROOTS, LAB) == 4
     assert page.page.evaluate(OVERLAPS) == []
+    assert page.page.evaluate(CUT) == []
+    page.choose("Level", "head")  # the longest title
+    assert expect_present_figures(page, ROOTS, LAB) == 4
+    assert page.page.evaluate(CUT) == []
+    page.choose("Level", "block")
     page.set_viewport(1280, 1100)
 
 

@@ -162,7 +162,7 @@ def shown_window(pool: ByteMap, place: MapPlace) -> tuple[int, int]:
 
 
 def breadcrumb(pool: ByteMap, place: MapPlace) -> str:
-    """Return a text like "pool / tensor 0 of 8 / block 1 of 3", the level in bold."""
+    """Return "pool of 3 blocks / tensor 0 of 8 / <b>block 1 of 3</b>"; deeper, of two lines."""
     limits, group = place_limits(pool, place), reference_group(pool, place)
     steps = [f"pool of {pool.num_blocks:,} blocks"]
     for level, field in zip(LEVELS[1:], limits, strict=True):
@@ -176,4 +176,6 @@ def breadcrumb(pool: ByteMap, place: MapPlace) -> str:
     if place.level == "head" or (place.level == "token" and not group.is_state):
         shown.insert(-1, str(place.part))
     shown[-1] = f"<b>{shown[-1]}</b>" + (" (zoomed)" if place.window else "")
-    return " / ".join(shown)
+    blocks = LEVELS.index("block") + 1
+    lines = shown[:blocks], shown[blocks:]
+    return " /<br>".join(" / ".join(one) for one in lines if one)
