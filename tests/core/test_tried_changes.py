@@ -29,6 +29,16 @@ def test_a_step_reuses_more_than_the_plan_and_no_two_reuse_the_same(shared):
     assert reused == sorted(set(reused), reverse=True)
 
 
+def test_a_step_that_ends_inside_what_is_shared_is_tried():
+    plan = wb.resolve(
+        model="qwen3-next-80b-a3b", device="H100", tensor_parallel=4, enable_prefix_caching=True
+    )
+    workload = Workload(64, 816, 600, 8)
+    assert workload_hits(caching_of(plan), workload).hits == 0
+    best = workload_steps(plan, workload)[0]
+    assert (best.changes, best.hits.hits) == ({"max_num_batched_tokens": 816}, 56)
+
+
 def test_the_heads_decide_which_ranks_there_are():
     qwen = load_model("qwen3-14b")
     assert tensor_parallel_sizes(qwen, 16) == (1, 2, 4, 5, 8, 10)  # 40 heads

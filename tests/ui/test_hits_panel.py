@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import workbench as wb
@@ -41,25 +43,32 @@ def test_1600_shared_tokens_hit_and_1500_do_not(tab):
     assert "measured 52" in hits._report.value
 
 
-def mark(hits):
-    """Return what is drawn of the workload: prompt, cached tokens and share."""
-    [shown] = [trace for trace in hits._curve.figure.data if trace.name == "your workload"]
+def drawn(hits, name):
+    """Return a mark in the curve: shared and cached tokens, and its text."""
+    [shown] = [trace for trace in hits._curve.figure.data if trace.name == name]
     return shown.x[0], shown.y[0], shown.text[0]
 
 
-def test_the_threshold_is_one_sentence_and_the_workload_is_in_the_curve(tab):
+def mark(hits):
+    return drawn(hits, "your workload")
+
+
+def test_there_is_one_threshold_in_the_sentence_and_in_the_curve(tab):
     panel, hits = tab
     type_in(hits, shared_tokens=1600, unique_tokens=600)
     wanted = "A 2,200-token prompt gets a hit once it shares at least 1,584 tokens."
     assert wanted in hits._threshold.value
+    assert set(re.findall(r"([\d,]+) tokens", hits._threshold.value)) == {"1,584"}
     assert panel.plan.hits().smallest_prefix(2200) == 1584
-    assert mark(hits) == (2200, 1584, "56 of 64 hit")
+    assert drawn(hits, "where hits begin") == (1584, 1584, "1,584")
+    assert mark(hits) == (1600, 1584, "56 of 64 hit")
     cached = next(trace for trace in hits._curve.figure.data if trace.name == "cached")
-    assert dict(zip(cached.x, cached.y, strict=True)).keys() >= {2184}
+    for shared, tokens in zip(cached.x, cached.y, strict=True):
+        assert tokens == panel.plan.hits().hit(2200, shared).cached_tokens
     type_in(hits, shared_tokens=1500, unique_tokens=700)
-    assert mark(hits) == (2200, 0, "0 of 64 hit")
+    assert mark(hits) == (1500, 0, "0 of 64 hit")
     type_in(hits, shared_tokens=9_000, unique_tokens=9_000)
-    assert hits._curve.figure.layout.xaxis.range[1] > 18_000
+    assert tuple(hits._curve.figure.layout.xaxis.range) == (0, 18_000)
 
 
 def test_a_change_that_helps_the_workload_is_offered_and_applied(tab):

@@ -35,9 +35,13 @@ def workload_steps(plan: Plan, workload: Workload) -> tuple[WorkloadStep, ...]:
     Changes that are refused or add an error are omitted, and those of equal effect after the first.
     Errors: ValueError when the plan has no cache.
     """
-    present = sum(workload_hits(caching_of(plan), workload).cached_tokens)
+    caching = caching_of(plan)
+    present = sum(workload_hits(caching, workload).cached_tokens)
     found: dict[int, WorkloadStep] = {}
-    for changes in single_changes(plan):
+    # A step that ends inside what is shared leaves a checkpoint there.
+    inside = workload.shared_tokens - workload.shared_tokens % caching.alignment_tokens
+    budgets = [{"max_num_batched_tokens": inside}] if inside else []
+    for changes in (*budgets, *single_changes(plan)):
         step = _tried(plan, workload, changes)
         if step is not None and step.cached_tokens > present:
             found.setdefault(step.cached_tokens, step)

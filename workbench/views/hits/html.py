@@ -25,19 +25,15 @@ def hits_html(plan: Plan) -> Html:
         return document(tag("p", "! " if plan.enable_prefix_caching else "", reason))
     smallest = tag("b", tokens_text(hits.smallest_prefix(caching)))
     prompt = min(BLOCKS_IN_EXAMPLE * caching.alignment_tokens + 1, plan.max_model_len - 1)
-    lead = document(tag("p", "Smallest prefix that can hit: ", smallest, ". ", _shortest(caching)))
+    shortest = tokens_text(hits.shortest_prompt_with_hit(caching))
+    any_length = f"The shortest prompt of any length that can hit has {shortest}."
+    lead = document(tag("p", "Smallest prefix that can hit: ", smallest, ". ", any_length))
     return join(lead, checkpoint_table(plan, prompt))
 
 
 def no_hits_text(caching: hits.Caching) -> str:
     """Return why no request can have a hit, with the labels of the controls; empty if one can."""
     return in_labels(hits.reason_without_hits(caching) or "")
-
-
-def _shortest(caching: hits.Caching) -> str:
-    # longer than its prefix: vLLM always computes the last token of a prompt
-    shortest = tokens_text(hits.shortest_prompt_with_hit(caching))
-    return f"The shortest prompt of any length that can hit has {shortest}."
 
 
 def threshold_html(plan: Plan, prompt_tokens: int) -> Html:
@@ -51,11 +47,9 @@ def threshold_html(plan: Plan, prompt_tokens: int) -> Html:
         )
     else:
         number, words = tokens_text(smallest), _smallest_text(caching, prompt_tokens)
-    any_length = "" if reason else _shortest(caching)
     return document(
         tag("div", tag("span", number, class_="wb-block-size"), class_="wb-headline"),
         tag("p", words),
-        note(any_length) if any_length else "",
     )
 
 
