@@ -9,15 +9,16 @@ pytest.importorskip("triton")
 
 import torch
 
+from tests.labs.exact import outputs_and_error
 from workbench.core.errors import ScenarioError
 from workbench.core.flex.batch import paged_batch, predicted_orders, stale_batch
 from workbench.core.flex.lab import BitRun
 from workbench.core.tables.batch_grammar import parse_batch
 from workbench.kernels.mode import triton_mode
-from workbench.kernels.paged_flex.bitwise import KINDS
+from workbench.kernels.paged_flex.bitwise import KINDS, compare_bits
 from workbench.labs.flex import bits as flex_bits
 from workbench.labs.flex.bits import BITWISE_MODE, BY_SIZE_MODE, FAST_MODE, MODES, bit_lab
-from workbench.labs.flex.order import engine_bits, order_lab
+from workbench.labs.flex.order import engine, order_lab
 from workbench.labs.jobs import Job, Stopped
 from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
@@ -158,10 +159,12 @@ def test_the_compiled_kernel_can_be_skipped_and_the_rows_say_so():
 @pytest.mark.skipif(not INTERPRETED, reason="on a GPU the order counts")
 @pytest.mark.parametrize("prune", [False, True])
 def test_torchs_path_without_tiles_has_no_order(prune):
-    found = engine_bits(stale_batch(), 2, prune=prune, compiled=False)
+    attend = engine(prune=prune, compiled=False)
+    (alone, batched), _error = outputs_and_error(stale_batch(), 2, attend)
+    found = compare_bits("batch", "", alone, batched)
     assert found.elements == 16 * 64
-    assert found.largest_difference < 1e-6
-    assert found.different < found.elements
+    assert found.largest < 1e-6
+    assert found.differing < found.elements
     # the row of the stale batch names a page twice, which torch's path sees once
     grown = paged_batch(parse_batch("q3s60_q2s90"), 16, stale=True)
-    assert engine_bits(grown, 1, prune=prune, compiled=False).largest_error < 1e-5
+    assert outputs_and_error(grown, 1, attend)[1] < 1e-5

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+from tests.labs.exact import outputs_and_error
 from workbench.core.flex.batch import paged_batch, stale_batch
 from workbench.core.flex.build import direct_build
 from workbench.core.flex.mask import MaskRule
@@ -14,21 +16,22 @@ from workbench.labs.flex.masks import (
     generic_block_mask,
     mask_bytes,
 )
-from workbench.labs.flex.order import kernel_bits
+from workbench.labs.flex.order import KERNEL
 
 
 @pytest.mark.parametrize("index", [0, 1, 2])
 def test_a_neighbours_stale_column_changes_no_bit_of_our_kernel(index):
-    found = kernel_bits(stale_batch(), index)
-    assert found.elements == stale_batch().query_lens[index] * 64
-    assert found.different == 0
-    assert found.largest_error < 1e-5
+    (alone, batched), error = outputs_and_error(stale_batch(), index, KERNEL)
+    assert alone.shape == (stale_batch().query_lens[index], 1, 64)
+    assert torch.equal(alone, batched)
+    assert error < 1e-5
 
 
 def test_it_reads_blocks_that_are_not_a_power_of_two():
-    found = kernel_bits(paged_batch(parse_batch("q3s60_q2s90"), 48, stale=True), 1, head_size=32)
-    assert found.different == 0
-    assert found.largest_error < 1e-5
+    batch = paged_batch(parse_batch("q3s60_q2s90"), 48, stale=True)
+    (alone, batched), error = outputs_and_error(batch, 1, KERNEL, head_size=32)
+    assert torch.equal(alone, batched)
+    assert error < 1e-5
 
 
 def test_the_generic_mask_grows_with_the_pool_and_the_direct_one_does_not():

@@ -62,4 +62,4 @@ def bits_differ() -> list[bool]:
     batch = stale_batch()
     found = order_inversion(batch, request=2, q_block_size=16)
     orders = (found, replace(found, batched=found.pruned))
-    return [order_bits(batch, order).different > 0 for order in orders]
+    return [order_bits(batch, order).differing > 0 for order in orders]

@@ -20,8 +20,7 @@ from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest
 from workbench.kernels.paged_flex.api import paged_attention
 from workbench.kernels.paged_flex.bitwise import Kind, compare_bits, promised
-from workbench.kernels.paged_flex.device import default_settings, limits_of
-from workbench.kernels.paged_flex.fitting import fitted
+from workbench.kernels.paged_flex.device import default_settings
 from workbench.kernels.paged_flex.layout import PagedInputs, Request, lay_out
 from workbench.kernels.paged_flex.masks import Mask
 from workbench.kernels.paged_flex.settings import Settings, Tile
@@ -189,21 +188,14 @@ def _run(name: str, way: Way, trials: Sequence[lab.BitTrial]) -> lab.BitRun:
 
 def _settings(name: str, shape: lab.FlexShape, machine: inputs.Machine) -> Way:
     """Return the way to choose settings; only the control depends on the number of requests."""
-    device = torch.device(machine.mode.torch_device)
-
-    def fit(settings: Settings) -> Settings:
-        return fitted(
-            settings,
-            head_dim=shape.head_size,
-            group=shape.group,
-            dtype=machine.dtype,
-            limits=limits_of(device),
-        )
-
     if name == BY_SIZE_MODE:
-        alone, crowd = (fit(Settings(t, as_given=True)) for t in (ALONE_TILE, CROWD_TILE))
+        alone, crowd = (
+            inputs.fitted_settings(Settings(tile, as_given=True), shape, machine)
+            for tile in (ALONE_TILE, CROWD_TILE)
+        )
         return lambda requests: alone if requests == 1 else crowd
-    fixed = fit(default_settings(device, bitwise=name == BITWISE_MODE))
+    shipped = default_settings(machine.torch_device, bitwise=name == BITWISE_MODE)
+    fixed = inputs.fitted_settings(shipped, shape, machine)
     return lambda _requests: fixed
 
 

@@ -18,6 +18,8 @@ from workbench.core.tables.batch_grammar import BatchRequest
 from workbench.kernels.errors import PagedFlexError
 from workbench.kernels.mode import TritonMode, triton_mode
 from workbench.kernels.paged_flex import masks
+from workbench.kernels.paged_flex.device import limits_of
+from workbench.kernels.paged_flex.fitting import fitted
 from workbench.kernels.paged_flex.layout import Request, random_request
 from workbench.kernels.paged_flex.masks import Mask
 from workbench.kernels.paged_flex.mods import mask_mod_error
@@ -87,6 +89,11 @@ class Machine:
         return self.mode.device or "CPU"
 
     @property
+    def torch_device(self) -> torch.device:
+        """Return the device of the tensors."""
+        return torch.device(self.mode.torch_device)
+
+    @property
     def note(self) -> str:
         """Return how our kernels compute here, where that differs from a GPU; else nothing."""
         return "" if self.is_gpu or self.dtype != "bfloat16" else BFLOAT16_INTERPRETED
@@ -138,6 +145,17 @@ def tile_sizes(text: str) -> tuple[int, int] | None:
             field="tile",
         )
     return int(found[1]), int(found[2])
+
+
+def fitted_settings(settings: Settings, shape: FlexShape, machine: Machine) -> Settings:
+    """Return `settings` as a launch in this shape takes them on this machine."""
+    return fitted(
+        settings,
+        head_dim=shape.head_size,
+        group=shape.group,
+        dtype=machine.dtype,
+        limits=limits_of(machine.torch_device),
+    )
 
 
 def tile_text(settings: Settings) -> str:

@@ -16,9 +16,8 @@ from workbench.core.flex.plan import FlexPlan
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest
 from workbench.kernels.paged_flex.api import plan_attention
-from workbench.kernels.paged_flex.device import default_settings, limits_of
+from workbench.kernels.paged_flex.device import default_settings
 from workbench.kernels.paged_flex.engine import engine_attention
-from workbench.kernels.paged_flex.fitting import fitted
 from workbench.kernels.paged_flex.layout import PagedInputs, lay_out
 from workbench.kernels.paged_flex.masks import Mask
 from workbench.kernels.paged_flex.reference import agreement
@@ -27,8 +26,6 @@ from workbench.labs.flex import inputs
 from workbench.labs.jobs import Job
 
 Attend = Callable[[PagedInputs], Tensor]
-MATMUL_SIDE = 8192
-COPY_BYTES = 512 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +112,8 @@ def _path(
 ) -> _Path:
     if kernel == lab.ENGINE:
         return _engine(plan, batch, tile, machine, mask)
-    device = torch.device(machine.mode.torch_device)
-    shipped = inputs.with_tile(default_settings(device, bitwise=kernel == lab.OURS_BITWISE), tile)
-    settings = fitted(
-        shipped,
-        head_dim=shape.head_size,
-        group=shape.group,
-        dtype=machine.dtype,
-        limits=limits_of(device),
-    )
+    shipped = default_settings(machine.torch_device, bitwise=kernel == lab.OURS_BITWISE)
+    settings = inputs.fitted_settings(inputs.with_tile(shipped, tile), shape, machine)
     inputs.check_size(batch, machine, inputs.tile_steps(batch, shape, settings))
 
     def attend(paged: PagedInputs) -> Tensor:
@@ -206,18 +196,17 @@ def _tile_of(text: str, flex: FlexPlan) -> tuple[int, int]:
 
 def _speed(attend: Callable[[], object], paged: PagedInputs, mask: Mask) -> lab.FlexSpeed:
     """Measure median GPU times with a cold L2: the launch, a large product, a large copy."""
-    query, side = paged.query, MATMUL_SIDE
+    from workbench.kernels.bench import gpu_clock
+
+    query = paged.query
     tokens = int(paged.batch.seq_lens.sum())
     moved = 2 * query.numel() + 2 * tokens * paged.kv_cache.shape[3] * query.shape[2]
-    left, right = (torch.randn(side, side, device="cuda").to(query.dtype) for _ in range(2))
-    source = torch.zeros(COPY_BYTES, dtype=torch.int8, device="cuda")
-    target = torch.empty_like(source)
     return lab.FlexSpeed(
-        seconds=_seconds(attend),
+        seconds=statistics.median(gpu_clock.cold_samples(attend)),
         flops=seen_pairs(paged, mask) * 4 * query.shape[1] * query.shape[2],
         moved_bytes=moved * query.element_size(),
-        matmul_flops_per_s=2 * side**3 / _seconds(lambda: left @ right),
-        copy_bytes_per_s=2 * COPY_BYTES / _seconds(lambda: target.copy_(source)),
+        matmul_flops_per_s=gpu_clock.matmul_flop_per_s(query.dtype),
+        copy_bytes_per_s=gpu_clock.measured_limits().copy_bytes_per_s,
     )
 
 
@@ -230,9 +219,3 @@ def seen_pairs(paged: PagedInputs, mask: Mask) -> int:
         seen: Tensor = mask.torch_mask_mod(i, 0, queries, keys)
         total += int(seen.expand(int(count), int(length)).sum())
     return total
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    from workbench.kernels.bench.gpu_clock import cold_samples
-
-    return statistics.median(cold_samples(work))

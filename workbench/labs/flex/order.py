@@ -8,7 +8,7 @@ the request reaches, so no neighbour can reorder it; by torch's, which goes thro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -27,6 +27,7 @@ from workbench.core.plan import Plan
 from workbench.kernels.mode import triton_mode
 from workbench.kernels.paged_flex import masks, work
 from workbench.kernels.paged_flex.api import paged_attention
+from workbench.kernels.paged_flex.bitwise import Trial, compare_bits
 from workbench.kernels.paged_flex.engine import engine_attention
 from workbench.kernels.paged_flex.settings import BITWISE
 from workbench.labs.jobs import Job
@@ -35,29 +36,7 @@ HEAD_SIZE = 64
 DIRECT, PRUNED = "in the batch, direct build of 0.23", "in the batch, pruned as in 0.33"
 Attend = Callable[[Tensor, Tensor, work.PagedBatch], Tensor]
 """(queries, cache, batch) -> output."""
-
-
-@dataclass(frozen=True, slots=True)
-class BitDifference:
-    """Two outputs of one request: elements with other bits, and by how much.
-
-    largest_error: against float64, over both outputs.
-    """
-
-    elements: int
-    different: int
-    largest_difference: float
-    largest_error: float
-
-    @classmethod
-    def between(cls, alone: Tensor, other: Tensor, exact: Tensor) -> BitDifference:
-        """Compare two float32 tensors bit by bit, and both with `exact`."""
-        return cls(
-            alone.numel(),
-            int((alone.view(torch.int32) != other.view(torch.int32)).sum()),
-            float((alone - other).abs().max()),
-            max(float((one.double() - exact).abs().max()) for one in (alone, other)),
-        )
+KERNEL: Attend = partial(paged_attention, settings=BITWISE)
 
 
 def accumulate(
@@ -89,33 +68,25 @@ def accumulate(
     return output / total.masked_fill(total == 0, 1)
 
 
-def order_bits(batch: PagedBatch, found: OrderInversion) -> BitDifference:
+def order_bits(batch: PagedBatch, found: OrderInversion) -> Trial:
     """Count the output elements that differ between the orders "alone" and "batched"."""
     generator = torch.Generator().manual_seed(0)
     shapes = (batch.num_tokens, batch.total_slots, batch.total_slots)
     data = [torch.randn(rows, HEAD_SIZE, generator=generator) for rows in shapes]
-
-    def summed(order: Sequence[int], numbers: Sequence[Tensor] = data) -> Tensor:
-        return accumulate(batch, MaskRule(), found.request, order, numbers)
-
-    exact = summed(found.alone, [tensor.double() for tensor in data])
-    return BitDifference.between(summed(found.alone), summed(found.batched), exact)
-
-
-def kernel_bits(batch: PagedBatch, request: int, head_size: int = HEAD_SIZE) -> BitDifference:
-    """Compare a request alone and in its batch under our bitwise kernel."""
-    return _compared(batch, request, partial(paged_attention, settings=BITWISE), head_size)
+    alone, batched = (
+        accumulate(batch, MaskRule(), found.request, order, data)
+        for order in (found.alone, found.batched)
+    )
+    return compare_bits("batch", "", alone, batched)
 
 
-def engine_bits(
-    batch: PagedBatch, request: int, *, prune: bool, compiled: bool = True
-) -> BitDifference:
-    """Compare a request alone and in its batch under torch's flex attention.
+def engine(*, prune: bool, compiled: bool = True) -> Attend:
+    """Return torch's flex attention as the engine calls it.
 
     Tiles of 16 x 16, batch invariant: the order of the pages is all that a neighbour can change.
     compiled: False computes densely, without any order.
     """
-    attend = partial(
+    return partial(
         engine_attention,
         mask=masks.causal(),
         q_block=STALE_GROUP,
@@ -125,16 +96,25 @@ def engine_bits(
         prune=prune,
         compiled=compiled,
     )
-    return _compared(batch, request, attend)
 
 
-def _compared(
-    batch: PagedBatch, request: int, attend: Attend, head_size: int = HEAD_SIZE
-) -> BitDifference:
-    device, generator = triton_mode().torch_device, torch.Generator().manual_seed(0)
+def _compared(batch: PagedBatch, request: int, attend: Attend) -> Trial:
+    return compare_bits("batch", "", *both_outputs(batch, request, attend, *random_layer(batch)))
+
+
+def random_layer(batch: PagedBatch, head_size: int = HEAD_SIZE) -> tuple[Tensor, Tensor]:
+    """Draw queries [tokens, 1, head] and a cache [blocks, 2, tokens, 1, head] in float32."""
+    generator = torch.Generator().manual_seed(0)
     shape = (batch.num_blocks, 2, batch.block_size, 1, head_size)
     cache = torch.randn(shape, generator=generator)
-    queries = torch.randn(batch.num_tokens, 1, head_size, generator=generator)
+    return torch.randn(batch.num_tokens, 1, head_size, generator=generator), cache
+
+
+def both_outputs(
+    batch: PagedBatch, request: int, attend: Attend, queries: Tensor, cache: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the outputs [tokens, 1, head] of a request: alone, and in its batch."""
+    device = triton_mode().torch_device
 
     def run(of: PagedBatch, tokens: Tensor) -> Tensor:
         starts = [sum(of.query_lens[:index]) for index in range(len(of.query_lens) + 1)]
@@ -146,20 +126,7 @@ def _compared(
 
     first = sum(batch.query_lens[:request])
     own = slice(first, first + batch.query_lens[request])
-    alone = batch.alone(request)
-    exact = _exact(alone, queries[own].double(), cache.double())
-    return BitDifference.between(run(alone, queries[own]), run(batch, queries)[own], exact)
-
-
-def _exact(alone: PagedBatch, queries: Tensor, cache: Tensor) -> Tensor:
-    """Compute dense causal attention [tokens, 1, head] over the pages of the only request."""
-    length = alone.seq_lens[0]
-    pages = cache[list(alone.rows[0][: alone.own_blocks(0)])]
-    keys, values = (pages[:, side].flatten(0, 1)[:length, 0] for side in (0, 1))
-    scores = queries[:, 0] @ keys.T / queries.shape[-1] ** 0.5
-    seen = torch.arange(length) <= torch.tensor(alone.positions)[:, None]
-    weights = scores.masked_fill(~seen, -torch.inf).softmax(1)
-    return (weights @ values)[:, None]
+    return run(batch.alone(request), queries[own]), run(batch, queries)[own]
 
 
 def order_lab(_plan: Plan, *, compiled: bool = True, job: Job | None = None) -> OrderLab:
@@ -175,19 +142,19 @@ def order_lab(_plan: Plan, *, compiled: bool = True, job: Job | None = None) -> 
         bits = order_bits(batch, replace(found, batched=order))
         rows.append(_row(how, "summed tile by tile, float32, CPU", order, bits))
         job.check()
-    own, where = kernel_bits(batch, STALE_REQUEST), f"our kernel, {triton_mode().mode}"
+    own, where = _compared(batch, STALE_REQUEST, KERNEL), f"our kernel, {triton_mode().mode}"
     rows.append(_row("in the batch, our kernel: its own row only", where, found.alone, own))
     return OrderLab(found, (*rows, *_compiled_rows(batch, found, job, requested=compiled)))
 
 
-def _row(how: str, where: str, order: tuple[int, ...], bits: BitDifference) -> OrderRow:
+def _row(how: str, where: str, order: tuple[int, ...], bits: Trial) -> OrderRow:
     return OrderRow(
         how=how,
         where=where,
         predicted=order,
         elements=bits.elements,
-        differing=bits.different,
-        largest=bits.largest_difference,
+        differing=bits.differing,
+        largest=bits.largest,
     )
 
 
@@ -199,7 +166,7 @@ def _compiled_rows(
     for how, order in ((DIRECT, found.batched), (PRUNED, found.pruned)):
         job.check()
         if requested and triton_mode().mode == "gpu":
-            bits = engine_bits(batch, found.request, prune=how == PRUNED)
+            bits = _compared(batch, found.request, engine(prune=how == PRUNED))
             yield _row(how, "torch flex, compiled, gpu", order, bits)
         else:
             where = f"torch flex, compiled: {why}"
