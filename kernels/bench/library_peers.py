@@ -82,23 +82,32 @@ def flash_arguments(given: FlexInput) -> dict[str, Any]:
     return {FLASH_NAMES.get(name, name): value for name, value in found.items()}
 
 
-class FlashAttentionPeer(AttentionPeer):
-    """FlashAttention 3 over the pages as they are; it decides itself how to split."""
+class FlashPeer(AttentionPeer):
+    """A function of FlashAttention over the pages as they are; it decides itself how to split."""
 
-    def __init__(self, library: ModuleType, given: FlexInput) -> None:
+    def __init__(
+        self,
+        attend: Callable[..., torch.Tensor],
+        arguments_of: Callable[[FlexInput], dict[str, Any]],
+        given: FlexInput,
+    ) -> None:
         check_flash_case(given)
-        self._attend = library.flash_attn_with_kvcache
-        self._given = given
+        self._attend, self._arguments_of, self._given = attend, arguments_of, given
 
     def ready(self) -> None:
-        """Copy the table and the lengths to the device."""
-        self._arguments = flash_arguments(self._given)
-        names = ("cache_seqlens", "page_table", "cu_seqlens_q")
-        self.metadata_bytes = sum(self._arguments[name].nbytes for name in names)
+        """Copy the table, the lengths and where each request begins to the device."""
+        self._arguments = self._arguments_of(self._given)
+        held = (one for one in self._arguments.values() if isinstance(one, torch.Tensor))
+        self.metadata_bytes = sum(one.nbytes for one in held if not one.is_floating_point())
 
     def launch(self, piece: Piece = "attention") -> None:
         """Call the function once."""
         self.out = self._attend(**self._arguments)
+
+
+def flash_attention(library: ModuleType, given: FlexInput) -> FlashPeer:
+    """Return FlashAttention 3 of its own package as a peer."""
+    return FlashPeer(library.flash_attn_with_kvcache, flash_arguments, given)
 
 
 class FlashInferPlan(NamedTuple):
@@ -210,7 +219,7 @@ LIBRARIES = (
         "flash_attn_interface",
         "flash_attn_3",
         "it is built from the folder `hopper` of Dao-AILab/flash-attention",
-        FlashAttentionPeer,
+        flash_attention,
     ),
     Library("FlashInfer", "flashinfer", "flashinfer-python", "pip installs it", FlashInferPeer),
 )

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -44,11 +44,16 @@ def compiling_process(module: str, request: object) -> subprocess.CompletedProce
 
 
 def inspect_kernels(
-    module: str, targets: Sequence[str] = ("sm_90",), kernels: Sequence[str] = ()
+    module: str,
+    targets: Sequence[str] = ("sm_90",),
+    kernels: Sequence[str] = (),
+    *,
+    configs: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[KernelReport, ...]:
     """Compile the kernels that `module` lists as INSPECTED, for every target; no GPU is needed.
 
-    kernels: names to choose, none for all. Errors: InspectionError with the compiler's message,
+    kernels: names to choose, none for all. configs: values of JSON; the kernels are then those that
+    the module's `specs_of` returns for each. Errors: InspectionError with the compiler's message,
     for an unknown target with those there are.
     """
     for target in targets:
@@ -58,7 +63,12 @@ def inspect_kernels(
             raise InspectionError(
                 f"no target {target[:80]!r}.{hint} Targets: {', '.join(TARGETS)}."
             )
-    request = {"module": module, "targets": list(targets), "kernels": list(kernels)}
+    request = {
+        "module": module,
+        "targets": list(targets),
+        "kernels": list(kernels),
+        "configs": list(configs),
+    }
     done = compiling_process(WORKER, request)
     if done.returncode:
         raise InspectionError(f"{module} did not compile for {', '.join(targets)}:\n{done.stderr}")

@@ -93,7 +93,10 @@ def _report(
 def main() -> None:
     """Compile the module's kernels, or only the named ones, for every requested target."""
     request = json.load(sys.stdin)
-    specs = importlib.import_module(request["module"]).INSPECTED
+    module = importlib.import_module(request["module"])
+    made = [spec for config in request["configs"] for spec in module.specs_of(config)]
+    # equal ones have one name, however many configurations they are of
+    specs = {spec.name: spec for spec in made}.values() if made else module.INSPECTED
     wanted = request["kernels"] or [spec.name for spec in specs]
     reports = [
         asdict(found)

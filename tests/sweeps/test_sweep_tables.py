@@ -157,8 +157,8 @@ def test_of_a_few_configurations_few_are_compiled(monkeypatch):
 
     compiled = []
 
-    def counted(*given):
-        reports = inspect(*given)
+    def counted(*given, **options):
+        reports = inspect(*given, **options)
         compiled.append({report.kernel for report in reports})
         return reports
 

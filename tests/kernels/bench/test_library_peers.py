@@ -19,9 +19,9 @@ from workbench.kernels.bench.flex_inputs import flex_input
 from workbench.kernels.bench.library_peers import (
     LIBRARIES,
     CudnnPeer,
-    FlashAttentionPeer,
     FlashInferPeer,
     flash_arguments,
+    flash_attention,
     flashinfer_plan,
     library_kinds,
 )
@@ -119,7 +119,7 @@ def test_flash_attention_is_called_with_what_was_made_ready(monkeypatch):
     monkeypatch.setattr(library_peers, "check_flash_case", lambda given: None)
     given = flex_input(CASES["D1"].reduced(), DEVICE)
     library = SimpleNamespace(flash_attn_with_kvcache=lambda **arguments: arguments)
-    peer = FlashAttentionPeer(library, given)
+    peer = flash_attention(library, given)
     peer.ready()
     peer.launch()
     assert peer.out.keys() == flash_arguments(given).keys()
@@ -129,6 +129,7 @@ def test_flash_attention_is_called_with_what_was_made_ready(monkeypatch):
 
 def test_what_a_library_cannot_compute_is_said():
     module = ModuleType("library")
+    module.flash_attn_with_kvcache = None
     for name, why in (("P5", "no mask for documents"), ("P5L", "no mask for prefix LM")):
         given = flex_input(CASES[name].reduced(), DEVICE)
         for one in LIBRARIES:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +10,6 @@ from typing import Any
 
 from workbench.sweeps.store.row import canonical
 
-SPECS_MODULE = "workbench.sweeps.kernels.specs"
-SPECS_VARIABLE = "WORKBENCH_SWEPT_SPECS"
 Config = dict[str, Any]
 
 
@@ -75,21 +70,18 @@ def legal(
     return tuple(kept.values()), dict(illegal)
 
 
-_compiling = threading.Lock()
-
-
 def fitting(
     configs: Sequence[Config],
     target: str | None,
-    kernel: str,
+    module: str,
     spec_names: Callable[[Config], Sequence[str]],
     first: int | None = None,
 ) -> tuple[tuple[Config, ...], dict[str, int]]:
     """Return those that neither spill nor are too large for `target`, each with its `shared_bytes`.
 
-    target: None leaves the compiler out. spec_names: the specialisations of a configuration. first:
-    no more than so many are returned, and few more are compiled. Nothing is launched. Errors:
-    InspectionError where the compiler itself fails.
+    target: None leaves the compiler out. module: has `specs_of`, see `inspect_kernels`. spec_names:
+    the specialisations of a configuration. first: no more than so many are returned, and few more
+    are compiled. Nothing is launched. Errors: InspectionError where the compiler itself fails.
     """
     if target is None:
         return tuple(configs[:first]), {}
@@ -97,7 +89,7 @@ def fitting(
     kept: list[Config] = []
     wanted, step = len(configs) if first is None else first, first or len(configs)
     while configs and len(kept) < wanted:
-        _sort_out(configs[:step], target, kernel, spec_names, kept, unfit)
+        _sort_out(configs[:step], target, module, spec_names, kept, unfit)
         configs, step = configs[step:], 2 * step
     return tuple(kept[:wanted]), dict(unfit)
 
@@ -105,7 +97,7 @@ def fitting(
 def _sort_out(
     configs: Sequence[Config],
     target: str,
-    kernel: str,
+    module: str,
     spec_names: Callable[[Config], Sequence[str]],
     kept: list[Config],
     unfit: Counter[str],
@@ -114,12 +106,7 @@ def _sort_out(
     from workbench.kernels.inspection.api import inspect_kernels
     from workbench.kernels.inspection.targets import TARGETS
 
-    with _compiling:  # the compiling process reads what to compile from the environment
-        os.environ[SPECS_VARIABLE] = json.dumps([kernel, list(configs)])
-        try:
-            reports = inspect_kernels(SPECS_MODULE, (target,))
-        finally:
-            del os.environ[SPECS_VARIABLE]
+    reports = inspect_kernels(module, (target,), configs=configs)
     by_name = {report.kernel: report for report in reports}
     for config in configs:
         own = [by_name[name] for name in spec_names(config)]

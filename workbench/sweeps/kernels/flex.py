@@ -91,7 +91,7 @@ def candidates(
     if bitwise:
         configs = [{**config, "decode_n": config["block_n"]} for config in configs]  # one tile
     kept, illegal = legal(configs, settings_of)
-    fit, unfit = fitting(kept, target, "flex", spec_names, first)
+    fit, unfit = fitting(kept, target, __name__, spec_names, first)
     return Candidates(fit, illegal, unfit, BATCHES if target else SMALL_BATCHES)
 
 

@@ -72,7 +72,7 @@ def candidates(
 
     values = {**AXES, **((AXES if target else SMALL_AXES) if axes is None else axes)}
     kept, illegal = legal(combined(values), tiles_of)
-    fit, unfit = fitting(kept, target, "block-table", spec_names, first)
+    fit, unfit = fitting(kept, target, __name__, spec_names, first)
     if target is None:
         batches = [Batch(f"{name} reduced", {"reduced": True}) for name in SMALL_WORKLOADS]
     else:
