@@ -17,6 +17,7 @@ RESETS_BACKEND = frozenset({"model", "platform", "device", "compute_capability",
 DRAFTS = ("num_speculative_tokens", *(name for name, one in FIELDS.items() if one.of_drafter))
 """Fields that go together when nothing drafts."""
 CACHING: Mapping[str, Any] = {"enable_prefix_caching": True}
+"""The change that turns prefix caching on."""
 Evaluate = Callable[[Scenario], Outcome]
 """See `Session.evaluate`."""
 

@@ -31,7 +31,6 @@ from workbench.views.pages.drawing import longest_page, other_page, page_drawing
 from workbench.views.settings import changes_text, in_labels
 from workbench.views.versions.differences import differences_html, differences_table
 
-"""The change that turns prefix caching on."""
 PINNED = "pinned"
 """Name of the view that compares with A; it is there while a plan is pinned."""
 
