@@ -10,15 +10,18 @@ from typer.testing import CliRunner
 from tests.models.configs import qwen3_5
 from workbench.cli import app
 from workbench.core.versions import DEFAULT, RULE_SETS, V0_33
-from workbench.core.what_if.verification import nearest_rules
+from workbench.core.what_if.releases import nearest_rules
 from workbench.door.session import Session
+from workbench.interop.exchange import explain_log
 from workbench.interop.logs.releases import rules_for
+from workbench.interop.logs.written import start_log
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.resolution import resolve
 from workbench.scenario.scenario import random_scenarios
 from workbench.scenario.schema import scenario_schema
 from workbench.scenario.versions import compare, versions_of
 from workbench.ui.panels.versions import VersionsPanel
+from workbench.views import figures
 
 NEXT = "0.34"
 
@@ -72,8 +75,21 @@ def test_the_commands_have_it(next_release):
 
 def test_logs_and_installations_of_it_get_its_rules(next_release):
     assert rules_for("0.34.1") == (NEXT, "")
-    assert nearest_rules("0.34.0", RULE_SETS) == NEXT
+    assert nearest_rules("0.34.0") == NEXT
 
 
 def test_random_scenarios_of_it(next_release):
     assert {scenario.rules for scenario in random_scenarios(5, 0, NEXT)} == {NEXT}
+
+
+def test_a_figure_draws_it(next_release):
+    outcomes = versions_of(Scenario(model=qwen3_5()))
+    drawn = {trace.name for trace in figures.versions(outcomes).data}
+    assert drawn == {RULE_SETS[one.rules].title for one in outcomes if one.plan is not None}
+    assert next_release.title in drawn
+
+
+def test_a_log_of_it_is_written_and_read(next_release):
+    plan = resolve(Scenario(model="llama-3.1-8b", rules=NEXT, kv_cache_memory_bytes=1))
+    problem = next(one for one in plan.errors if one.vllm_text)
+    assert explain_log(start_log(plan.scenario, problem, plan)).scenario["rules"] == NEXT

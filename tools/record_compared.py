@@ -9,8 +9,7 @@ without an answer is omitted, and why is printed.
 import json
 import sys
 
-from workbench.core.versions import RULE_SETS
-from workbench.core.what_if.verification import nearest_rules
+from workbench.core.what_if.releases import nearest_rules
 from workbench.scenario import Scenario
 from workbench.verify import explicit_fields, installed_version, questions
 from workbench.verify.process import Host, VllmProcess
@@ -21,7 +20,7 @@ LEFT_OUT = frozenset({"layer_names", "tensors"})
 
 def main(python: str) -> int:
     """Answer every line of standard input; return the exit code."""
-    rules = nearest_rules(installed_version(python).version, RULE_SETS)
+    rules = nearest_rules(installed_version(python).version)
     hosts: dict[Host, list[Scenario]] = {}
     for line in sys.stdin:
         given = json.loads(line)

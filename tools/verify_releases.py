@@ -26,8 +26,8 @@ from verify_summary import summary, summary_text
 
 from workbench.core.devices import DEVICES
 from workbench.core.errors import ConfigError, WorkbenchError
-from workbench.core.versions import RULE_SETS
-from workbench.core.what_if.verification import Check, nearest_rules
+from workbench.core.what_if.releases import nearest_rules
+from workbench.core.what_if.verification import Check
 from workbench.models import catalog_names, load_model
 from workbench.scenario import Scenario
 from workbench.scenario.scenario import random_scenarios
@@ -63,7 +63,7 @@ def main() -> int:
 
 def _report(python: str, options: argparse.Namespace) -> dict[str, Any]:
     installed = installed_version(python)
-    rules = nearest_rules(installed.version, RULE_SETS)
+    rules = nearest_rules(installed.version)
     scenarios = _kept_scenarios(options.answers / f"{rules}.scenarios.jsonl", rules, options)
     answers = Answers(options.answers / f"{rules}.answers.jsonl", options.again)
     if not options.judge:

@@ -157,6 +157,7 @@ def test_every_kind_of_layers_prints_its_own_padding(tmp_path, second):
 def test_a_release_in_the_middle_has_the_newer_rules():
     """0.28 has DFlash2, and a hidden state's block is the largest divisor, as in 0.33."""
     assert [rules_for(f"0.{minor}.0")[0] for minor in (27, 28, 29)] == ["0.23", "0.33", "0.33"]
+    assert rules_for("1.0.0")[0] == "0.33"
 
 
 def test_a_start_without_a_release_has_the_rules_that_know_its_drafter(tmp_path):

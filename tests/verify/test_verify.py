@@ -19,7 +19,8 @@ from workbench.core.errors import Refused
 from workbench.core.stages import hybrid_alignment
 from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.comparison import COMPARED, Row, compare
-from workbench.core.what_if.verification import KINDS, Check, Report, nearest_rules
+from workbench.core.what_if.releases import nearest_rules
+from workbench.core.what_if.verification import KINDS, Check, Report
 from workbench.models import catalog_names
 from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
@@ -186,14 +187,15 @@ def test_lines_that_the_hook_does_not_log_are_not_compared():
         ("0.23.0", "0.23"),
         ("0.33.2+cpu", "0.33"),
         ("0.26.1", "0.23"),
-        ("0.28.0", "0.23"),
+        ("0.28.0", "0.33"),
         ("0.29.0", "0.33"),
         ("1.0.0", "0.33"),
         ("dev", "0.33"),
+        ("0.1.dev1+g1a2b3c", "0.33"),
     ],
 )
 def test_the_nearest_rules_are_taken_and_named(version, rules):
-    assert nearest_rules(version, ["0.23", "before-37467", "0.33"]) == rules
+    assert nearest_rules(version) == rules
     report = Report(version, rules, {}, {}, ())
     assert report.exact == (version[:4] == rules)
     assert ("nearest" in verification_text(report)) == (not report.exact)

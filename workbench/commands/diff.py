@@ -75,8 +75,7 @@ def verify(
 
     Exit status: 0 if everything is equal, 1 for a difference, 2 if vLLM could not answer.
     """
-    from workbench.core.versions import RULE_SETS
-    from workbench.core.what_if.verification import nearest_rules
+    from workbench.core.what_if.releases import nearest_rules
     from workbench.scenario.scenario import random_scenarios
     from workbench.verify import installed_version
     from workbench.verify import verify as compare_with_vllm
@@ -85,7 +84,7 @@ def verify(
     if random:
         if model is not None or setting:
             fail("--random chooses every field. Omit the model and --set.")
-        rules = nearest_rules(installed_version(python).version, RULE_SETS)
+        rules = nearest_rules(installed_version(python).version)
         scenarios = random_scenarios(random, seed, rules)
     else:
         scenarios = (scenario_of(model, setting),)

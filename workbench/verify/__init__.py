@@ -13,9 +13,9 @@ from typing import Any
 from workbench.core.errors import ConfigError, Refused
 from workbench.core.model import Model
 from workbench.core.plan import Plan
-from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.comparison import MODEL, REFUSAL, compare
-from workbench.core.what_if.verification import Check, Report, nearest_rules
+from workbench.core.what_if.releases import nearest_rules
+from workbench.core.what_if.verification import Check, Report
 from workbench.models import load_scenario_model
 from workbench.models.load import labelled_config
 from workbench.scenario import Scenario
@@ -51,7 +51,7 @@ def verify(scenarios: Plan | Scenario | Sequence[Scenario], python: str | None =
         stand_ins.update(installed.stand_ins)
     if installed is None:
         installed = installed_version(python)
-    rules = nearest_rules(installed.version, RULE_SETS)
+    rules = nearest_rules(installed.version)
     packages = ("python", "torch", "transformers")
     return Report(
         version=installed.version,

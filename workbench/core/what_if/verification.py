@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.core.what_if.comparison import MODEL, REFUSAL, Row
+from workbench.core.what_if.releases import release_of
 
 AGREE = "agree"
 DIFFER = "differ"
@@ -78,7 +78,7 @@ class Report:
     @property
     def exact(self) -> bool:
         """Return whether the rules are those of this very version, and not the nearest ones."""
-        return _number(self.version) == _number(self.rules)
+        return release_of(self.version) == release_of(self.rules)
 
     @property
     def differing(self) -> tuple[Check, ...]:
@@ -136,20 +136,3 @@ class Report:
                 for check in self.differing
             ],
         }
-
-
-def nearest_rules(version: str, names: Iterable[str]) -> str:
-    """Return the rule set for a vLLM version: its own, else the one of the nearest version."""
-    # Only names that are versions count; of two equally near ones the older. "dev" builds without a
-    # number get the newest.
-    known = {number: name for name in names if (number := _number(name)) is not None}
-    given = _number(version)
-    if given is None:
-        return known[max(known)]
-    return known[min(sorted(known), key=lambda number: abs(number - given))]
-
-
-def _number(version: str) -> int | None:
-    """Return a number that orders versions; a major release is further than any minor one."""
-    found = re.match(r"(\d+)\.(\d+)", version)
-    return None if found is None else 10_000 * int(found[1]) + int(found[2])

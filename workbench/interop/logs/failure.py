@@ -7,9 +7,9 @@ from typing import Any
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
+from workbench.core.what_if.releases import release_of
 from workbench.interop.logs.find import LoggedMessage
 from workbench.interop.logs.message import HALF_A_HUNDREDTH_GIB
-from workbench.interop.logs.releases import release_of
 from workbench.interop.logs.scenario import LogReading, Resolve, by_newest, resolved
 from workbench.interop.logs.text import Line, bare, short
 from workbench.interop.logs.wrapped import JOINED_LINES

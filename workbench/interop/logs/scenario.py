@@ -7,11 +7,12 @@ from typing import Any
 from workbench.core.errors import Refused, WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.trace import show
-from workbench.core.versions import DEFAULT
+from workbench.core.versions import DEFAULT, RULE_SETS
+from workbench.core.what_if.releases import release_of
 from workbench.interop.logs.facts import KnownModel, entries, known_model, unfollowed
 from workbench.interop.logs.find import LoggedMessage
 from workbench.interop.logs.numbers import NUMBERS, PRINTED, pool_of
-from workbench.interop.logs.releases import NEWEST, release_of, rules_for
+from workbench.interop.logs.releases import rules_for
 from workbench.interop.logs.written import MEASURED
 from workbench.scenario import FIELDS
 
@@ -114,8 +115,9 @@ def _by_rules(reading: LogReading, seen: list[LoggedMessage], resolve: Resolve) 
 
 def by_newest(reading: LogReading) -> LogReading:
     """Return the same, to be resolved by the rules of the newest release."""
-    note = f"The log names no release, and {DEFAULT} refuses it; the rules are those of {NEWEST}."
-    fields = {**reading.fields, "rules": NEWEST}
+    rules = RULE_SETS.newest
+    note = f"The log names no release, and {DEFAULT} refuses it; the rules are those of {rules}."
+    fields = {**reading.fields, "rules": rules}
     kept = (one for one in reading.notes[1:] if not one.startswith(OMITTED))
     return replace(reading, fields=fields, notes=(note, *kept))
 

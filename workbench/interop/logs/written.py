@@ -12,10 +12,10 @@ from workbench.core.capacity.memory_budget import explicit_bytes
 from workbench.core.plan import Plan
 from workbench.core.stages.speculation import method_for
 from workbench.core.versions import RULE_SETS
+from workbench.interop.logs.releases import version_of
 from workbench.models import load_model, repository
 from workbench.scenario import FIELDS, Scenario, Settings
 
-VERSIONS = {"0.23": "0.23.0", "0.33": "0.33.0", "before-37467": "0.17.1"}
 GIB = 2**30
 DEFAULTS = Settings()
 ARGUMENTS = {
@@ -108,7 +108,7 @@ def settled_of(scenario: Scenario, plan: Plan) -> str:
     )
     device = "cuda" if scenario.platform == "rocm" else scenario.platform
     return (
-        f"Initializing a V1 LLM engine (v{VERSIONS[scenario.rules]}) with config: "
+        f"Initializing a V1 LLM engine (v{version_of(scenario.rules)}) with config: "
         f"model={repository(scenario.model) or scenario.model!r}, speculative_config={drafts}, "
         f"dtype=torch.{plan.model_dtype}, max_seq_len={plan.max_model_len}, download_dir=None, "
         f"tensor_parallel_size={scenario.tensor_parallel}, "
@@ -142,7 +142,7 @@ def start_log(
 ) -> str:
     """Return the lines of a start that ends with `problem`; `plan`: as far as there is one."""
     lines = [
-        f"vLLM API server version {VERSIONS[scenario.rules]}",
+        f"vLLM API server version {version_of(scenario.rules)}",
         f"Automatically detected platform {scenario.platform}.",
     ]
     if arguments:

@@ -1,7 +1,7 @@
 """What an upgrade changes: numbers relative to the older version, a matrix, the order of steps."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import cycle, pairwise
 from textwrap import wrap
 
 import plotly.graph_objects as go
@@ -22,8 +22,10 @@ MARKS = (
     (PADDING, "circle-open", "top right"),
     (ATTENTION, "circle", "top left"),
     (CURRENT, "diamond", "bottom center"),
+    (CONV, "square", "top center"),
+    (RECURRENT, "cross", "bottom right"),
 )
-"""Colour, symbol and place of the text, one per rule set."""
+"""Colour, symbol and place of the text, one per rule set; a sixth begins again."""
 LOWEST, HIGHEST = 0.02, 50.0
 """Ratios outside are drawn at the edge; their text gives the numbers."""
 
@@ -37,7 +39,7 @@ def versions(outcomes: Sequence[Outcome], theme: str = "auto") -> go.Figure:
     shown = {fact: fact.read(plans[0]) for fact in FACTS if plans and _differs(fact, plans)}
     traces = []
     written: set[tuple[str, str]] = set()
-    for outcome, (colour, symbol, place) in zip(outcomes, MARKS, strict=False):
+    for outcome, (colour, symbol, place) in zip(outcomes, cycle(MARKS), strict=False):
         if outcome.plan is None:
             continue
         values = [(fact, base, fact.read(outcome.plan)) for fact, base in shown.items()]
