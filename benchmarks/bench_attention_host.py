@@ -9,7 +9,6 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from workbench.kernels.mode import COMPILE_VARIABLE
 
@@ -20,7 +19,7 @@ import torch
 from measuring import run
 
 from workbench.kernels.inspection import TARGETS
-from workbench.kernels.inspection.dry_driver import DryDriver, dry_launches
+from workbench.kernels.inspection.dry_driver import dry_launches
 from workbench.kernels.paged_flex import launches
 from workbench.kernels.paged_flex.api import paged_attention, plan_attention
 from workbench.kernels.paged_flex.bundles import Extras, Tensors
@@ -66,16 +65,6 @@ class Row:
     def over_each(self) -> float:
         """Return how many times as long a plan in every layer takes."""
         return self.each_us / self.planned_us
-
-
-class _Silent:
-    """A launcher that starts nothing and takes no time."""
-
-    def __init__(self, *_given: Any) -> None:
-        pass
-
-    def __call__(self, *_launch: Any) -> None:
-        """Start nothing."""
 
 
 def inputs_of(name: str) -> PagedInputs:
@@ -127,9 +116,8 @@ def step_works(paged: PagedInputs) -> tuple[dict[str, Work], int]:
 
 def measure(scale: float) -> Iterator[Row]:
     """Time all cases, every way in turn, in CPU time of this thread: nothing here waits."""
-    DryDriver.launcher_cls = _Silent
     rounds = max(3, int(41 * scale))
-    with dry_launches(TARGETS["sm_90"]):
+    with dry_launches(TARGETS["sm_90"], recorded=False):
         for name in CASES:
             works, count = step_works(inputs_of(name))
             times: dict[str, list[float]] = {way: [] for way in works}

@@ -5,10 +5,11 @@ Arguments are numbers, tensors or None, or tuples of them: a bundle is one argum
 
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
+from workbench.kernels.direct_launch import Start, Starter, cuda_starter, direct_start
 from workbench.kernels.language import triton
 from workbench.kernels.mode import on_device, triton_mode
 
@@ -16,6 +17,20 @@ ALIGNMENT = 16
 """Triton compiles a kernel for addresses that are multiples of this, and another for the others."""
 DRY_PROCESSORS = 132
 """Of an H100: for a process that only compiles."""
+
+
+class Place(NamedTuple):
+    """Where launches go: a device as Triton's driver names it, and the handle of a stream."""
+
+    device: Any
+    stream: int
+
+
+def starter_of(driver: Any) -> Starter | None:
+    """Return what starts kernels of Triton's driver directly: its own, or CUDA's."""
+    if hasattr(driver, "starter"):
+        return driver.starter
+    return cuda_starter() if driver.get_current_target().backend == "cuda" else None
 
 
 class Launch:
@@ -40,29 +55,28 @@ class Launch:
         self._describes = describes
         self._memory: torch.Tensor | None = None
         self.grid = (*grid, 1, 1)[:3]
-        self._compiled: dict[object, tuple[Any, ...]] = {}
+        self._compiled: dict[object, tuple[Start, object]] = {}
 
-    def start(self, addresses: Sequence[Any]) -> bool:
-        """Start what `first` compiled for the current device; return whether there is such.
-
-        addresses: the changing arguments with an address in place of a tensor; None, and what is a
-        multiple of ALIGNMENT, as in `first`.
-        """
-        if not self._compiled:
-            return False
-        driver, runtime = triton.runtime.driver.active, triton.knobs.runtime
+    def place(self) -> Place | None:
+        """Return where it is started now; None before `first`, and where a profiler has hooks."""
+        runtime = triton.knobs.runtime
+        # hooks get what only Triton's own way prepares
+        if not self._compiled or runtime.launch_enter_hook.calls or runtime.launch_exit_hook.calls:
+            return None
+        driver = triton.runtime.driver.active
         device = driver.get_current_device()
-        found = self._compiled.get(device)
-        # a profiler's hooks get what only Triton's own way prepares
-        if found is None or runtime.launch_enter_hook.calls or runtime.launch_exit_hook.calls:
+        return Place(device, driver.get_current_stream(device))
+
+    def start(self, place: Place | None, addresses: Sequence[Any]) -> bool:
+        """Start what `first` compiled for the device of the place; return whether there is such.
+
+        place: see `place`. addresses: the changing arguments with an address in place of a tensor;
+        None, and what is a multiple of ALIGNMENT, as in `first`.
+        """
+        if place is None or (found := self._compiled.get(place.device)) is None:
             return False
-        run, function, metadata, rest = found
-        stream = driver.get_current_stream(device)
-        launched = (*self.grid, stream, function, metadata, None, None, None, *addresses, *rest)
-        if self._describes:
-            self._with_memory(run, *launched)
-        else:
-            run(*launched)
+        begin, kernel = found
+        begin(kernel, *self.grid, place.stream, addresses)
         return True
 
     def first(self, changing: Sequence[Any], *, remember: bool) -> None:
@@ -73,12 +87,26 @@ class Launch:
             # the interpreter compiles nothing
             if made is None or not remember:
                 return
-            device = triton.runtime.driver.active.get_current_device()
-        names = self.kernel.arg_names[len(changing) + len(self.fixed) :]
-        # a launcher takes addresses as well as tensors, and reads them faster
-        rest = list(_addresses(self.fixed))
-        rest += [self.options[name] for name in names]
-        self._compiled[device] = (made.run, made.function, made.packed_metadata, rest)
+            driver = triton.runtime.driver.active
+            device = driver.get_current_device()
+            names = self.kernel.arg_names[len(changing) + len(self.fixed) :]
+            # a launcher takes addresses as well as tensors, and reads them faster
+            rest = [*_addresses(self.fixed), *[self.options[name] for name in names]]
+            memory = 0 if self._memory is None else self._memory.data_ptr()
+            direct = direct_start(
+                starter_of(driver), made, _addresses(tuple(changing)), rest, memory
+            )
+            self._compiled[device] = direct or (self._through_launcher(made, rest), None)
+
+    def _through_launcher(self, made: Any, rest: Sequence[Any]) -> Start:
+        """Return a start by Triton's launcher, of the same arguments as a direct one."""
+
+        def start(_kernel: None, x: int, y: int, z: int, stream: int, given: Sequence[Any]) -> None:
+            launched = (x, y, z, stream, made.function, made.packed_metadata, None, None, None)
+            begin = self._with_memory if self._describes else _plainly
+            begin(made.run, *launched, *given, *rest)
+
+        return start
 
     def _with_memory(self, launch: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         # a context of its own: the allocator of the caller stays as it was
@@ -91,6 +119,8 @@ class Launch:
     def _allocate(self, size: int, _alignment: int, _stream: int | None) -> torch.Tensor:
         # the same for every launch: those of a plan come one after the other, as its scratch needs
         if self._memory is None or len(self._memory) < size:
+            # what was compiled before starts with the address of what this replaces
+            self._compiled.clear()
             # torch aligns to 512 bytes
             self._memory = torch.empty(size, dtype=torch.int8, device=self.device)
         return self._memory

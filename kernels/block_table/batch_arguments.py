@@ -25,5 +25,5 @@ class BatchArguments:
     def launch(self, launch: Launch, programs: int) -> None:
         """Launch so many programs. launch: of this kind."""
         launch.grid = (programs, 1, 1)
-        if not launch.start(self._addresses):
+        if not launch.start(launch.place(), self._addresses):
             launch.first(self._tensors, remember=True)

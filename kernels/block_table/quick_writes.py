@@ -1,11 +1,7 @@
-"""The short way into the host's tables: C, compiled as Triton compiles its own launcher."""
+"""The short way into the host's tables, in C."""
 
-import functools
-import subprocess
-import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +9,9 @@ from numpy.typing import NDArray
 from workbench.kernels.block_table.arena import Arena
 from workbench.kernels.block_table.numbers import Ids
 from workbench.kernels.block_table.staged import Append, Int32s, StagedWrites
+from workbench.kernels.c_module import c_module
 
-
-@functools.cache
-def compiled() -> ModuleType | None:
-    """Return the functions; None where nothing compiles C, which Triton needs on every GPU."""
-    from triton.runtime.build import compile_module_from_src
-
-    if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
-        return None
-    source = Path(__file__).with_suffix(".c").read_text(encoding="utf-8")
-    try:
-        return compile_module_from_src(source, "quick_writes")
-    except (RuntimeError, OSError, ImportError, subprocess.CalledProcessError):
-        return None
+SOURCE = Path(__file__).with_suffix(".c")
 
 
 class QuickWriter:
@@ -46,7 +31,7 @@ class QuickWriter:
         sizes = (*arena.widths, *arena.bases, *arena.strides)
         layout = np.array((max_requests, num_blocks, len(arena.widths), *sizes), dtype=np.int64)
         self._tables = (layout, counts, ids)
-        self._functions = compiled()
+        self._functions = c_module(SOURCE)
 
     def write(
         self, requests: Ids, ids: Sequence[Sequence[Ids]], *, overwrite: bool

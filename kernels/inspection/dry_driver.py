@@ -5,6 +5,7 @@ compiler, limits of the target. Tensors are on the CPU, and what a kernel would 
 was.
 """
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from typing import Any
 
 import torch
 
+from workbench.kernels.c_module import c_module
+from workbench.kernels.direct_launch import SOURCE, Starter
 from workbench.kernels.inspection.binary import cuda_resources
 from workbench.kernels.inspection.targets import REGISTER_STEP, Target
 from workbench.kernels.language import triton
@@ -42,6 +45,16 @@ class Binary:
         """Return one level of its code, text, or bytes for "cubin"."""
         file = self.files[level]
         return file.read_bytes() if level in BINARY_LEVELS else file.read_text()
+
+    def __int__(self) -> int:
+        """Return a handle, as of a function of a driver."""
+        return id(self)
+
+
+def parameter_bytes(binary: Binary) -> list[int]:
+    """Return the bytes of every parameter, as the compiler wrote them into the assembly text."""
+    head = binary["ptx"].split(".entry", 1)[1].split("{", 1)[0]
+    return [int(bits) // 8 for bits in re.findall(r"\.param \.[a-z](\d+)", head)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +145,14 @@ class _NoLauncher:
 class DryDriver:
     """What Triton needs of a driver, for one target."""
 
+    starter: Starter | None
+    """Without one every launch goes through `launcher_cls`."""
+
     def __init__(self, target: Target, *, limited: bool, recorded: bool) -> None:
         self.target, self.utils = target, _Utils(target, limited=limited)
         self.launcher_cls = _Launcher if recorded else _NoLauncher
+        module = None if recorded or target.backend != "cuda" else c_module(SOURCE)
+        self.starter = Starter(module.NOTHING, parameter_bytes) if module else None
         self.launches: list[DryLaunch] = []
 
     def get_current_target(self) -> Any:

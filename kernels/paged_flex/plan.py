@@ -27,6 +27,7 @@ from workbench.kernels.paged_flex.work import PagedBatch
 
 FLOAT8_CAPABILITY = (8, 9)
 """From which on Triton converts float8_e4m3fn."""
+NO_ADDRESSES = Extras()
 Allocate = Callable[[tuple[int, ...], torch.dtype], torch.Tensor]
 
 
@@ -38,6 +39,9 @@ class _Bound:
     combine: tuple[Launch, ...]
     values_offset: int
     """Bytes from the first key to the first value."""
+    has_more: bool
+    """Queries follow those of the batch."""
+    has_extras: bool
 
 
 class AttentionPlan:
@@ -102,26 +106,32 @@ class AttentionPlan:
         bound = self._bound.get(key)
         if bound is None:
             bound = self._bound[key] = self._bind(query, kv_cache, out, extras)
-        after = slice(self._planned.num_tokens, None)
+        if bound.has_more:
+            self._clear_more(out, lse)
         if out is None:
             out = self._own_out(query)
-        elif len(query) > after.start:
-            out[after].zero_()
-        if lse is not None and len(query) > after.start:
-            lse[after].fill_(-math.inf)
-        keys, target = kv_cache.data_ptr(), out.data_ptr()
-        main = (query.data_ptr(), keys, keys + bound.values_offset, target)
-        aligned = not (main[0] | keys | main[2] | target) % ALIGNMENT
-        if (keys | main[2]) % ALIGNMENT:
+        first, keys, target = query.data_ptr(), kv_cache.data_ptr(), out.data_ptr()
+        values = keys + bound.values_offset
+        aligned = not (first | keys | values | target) % ALIGNMENT
+        if not aligned and (keys | values) % ALIGNMENT:
             check_layer(self.settings, self._views(kv_cache))
-        more = tuple([None if x is None else x.data_ptr() for x in extras])
+        more = NO_ADDRESSES
+        if bound.has_extras:
+            more = Extras(*[None if x is None else x.data_ptr() for x in extras])
+        place = bound.attend[0].place() if aligned and bound.attend else None
         for launch in bound.attend:
-            if not (aligned and launch.start((main, more))):
+            if not launch.start(place, ((first, keys, values, target), more)):
                 launch.first(self._layer(query, kv_cache, out, extras).attended, remember=aligned)
         for launch in bound.combine:
-            if not (aligned and launch.start((target, more))):
+            if not launch.start(place, (target, more)):
                 launch.first(self._layer(query, kv_cache, out, extras).combined, remember=aligned)
         return out
+
+    def _clear_more(self, out: torch.Tensor | None, lse: torch.Tensor | None) -> None:
+        """Clear the results of queries that follow those of the batch."""
+        for result, value in ((out, 0.0), (lse, -math.inf)):
+            if result is not None:
+                result[self._planned.num_tokens :].fill_(value)
 
     def _own_out(self, query: torch.Tensor) -> torch.Tensor:
         if self._out is None or self._out.shape[0] != query.shape[0]:
@@ -160,9 +170,11 @@ class AttentionPlan:
         check_extras(layer, shapes)
         check_layer(self.settings, views)
         return _Bound(
-            attend_launches(planned, layer),
-            combine_launches(planned, layer),
-            views.values.data_ptr() - views.keys.data_ptr(),
+            attend=attend_launches(planned, layer),
+            combine=combine_launches(planned, layer),
+            values_offset=views.values.data_ptr() - views.keys.data_ptr(),
+            has_more=len(query) > planned.num_tokens,
+            has_extras=any(extra is not None for extra in extras),
         )
 
     def _views(self, kv_cache: torch.Tensor) -> Views:
@@ -175,9 +187,13 @@ class AttentionPlan:
         return Layer(Tensors(query, *self._views(kv_cache), out), extras)
 
 
-def _key(*tensors: torch.Tensor | None) -> object:
+def _key(query: torch.Tensor, kv_cache: torch.Tensor, *others: torch.Tensor | None) -> object:
     try:
-        return tuple(x if x is None else (x.shape, x.stride(), x.dtype, x.device) for x in tensors)
+        return (
+            (query.shape, query.stride(), query.dtype, query.device),
+            (kv_cache.shape, kv_cache.stride(), kv_cache.dtype, kv_cache.device),
+            *[x if x is None else (x.shape, x.stride(), x.dtype, x.device) for x in others],
+        )
     except AttributeError:
         # not all of them are tensors, which is refused where they are checked
         return None

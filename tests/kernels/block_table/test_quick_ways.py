@@ -13,7 +13,8 @@ from tests.kernels.block_table.cases import PATHS, TableGroup
 from workbench.kernels.block_table.api import BlockTables
 from workbench.kernels.block_table.host import HostTables
 from workbench.kernels.block_table.numbers import integer_array, packed_numbers
-from workbench.kernels.block_table.quick_writes import compiled
+from workbench.kernels.block_table.quick_writes import SOURCE
+from workbench.kernels.c_module import c_module
 from workbench.kernels.errors import BlockTableError
 
 GROUPS = (TableGroup(32, 16, 3), TableGroup(16, 16, 200), TableGroup(48, 16, 9))
@@ -162,7 +163,7 @@ def arrived(device, writes):
 
 def test_the_short_cut_is_taken_and_left():
     """Otherwise the property above would compare the general way with itself."""
-    assert compiled() is not None, "these tests need a C compiler and Python.h"
+    assert c_module(SOURCE) is not None, "these tests need a C compiler and Python.h"
     host = tables(quick=True)
     one = [[1], [2], [3]]
     write, write_flat = host._quick.write, host._quick.write_flat
@@ -188,14 +189,14 @@ def test_the_short_cut_is_taken_and_left():
 def test_without_a_compiler_the_general_way_takes_all(monkeypatch, tmp_path):
     monkeypatch.setenv("CC", "/no/such/compiler")
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    compiled.cache_clear()
+    c_module.cache_clear()
     try:
-        assert compiled() is None
+        assert c_module(SOURCE) is None
         host = tables(quick=True)
         host.append_many([7], [[[1], [2], [3]]])
         assert host.row(1, 7)[0] == 2
     finally:
-        compiled.cache_clear()
+        c_module.cache_clear()
 
 
 @given(values=st.lists(st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-2, 2))))

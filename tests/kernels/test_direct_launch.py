@@ -1,0 +1,104 @@
+"""Kernels that are started without Triton's launcher, with the same parameters as by it."""
+
+import ctypes
+import struct
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+import torch
+
+from tests.kernels.compiling import printed_there
+from tests.kernels.direct_starts import STARTER
+from tests.kernels.paged_flex.cases import DEVICE, Case, requests
+from workbench.kernels.c_module import c_module
+from workbench.kernels.direct_launch import SOURCE
+from workbench.kernels.paged_flex.api import plan_attention
+
+
+@pytest.fixture(scope="module")
+def starts():
+    return printed_there("-m", "tests.kernels.direct_starts")
+
+
+def test_the_driver_is_given_what_triton_would_give_it(starts):
+    assert len(starts) == 8
+    for name, case in starts.items():
+        if name != "another kernel":
+            assert case["equal"], (name, case["first"])
+            assert (case["direct"], case["launched"]) == (case["launches"], 0), name
+    assert starts["both"]["launches"] == 3
+
+
+def test_a_kernel_with_other_parameters_is_left_to_triton(starts):
+    case = starts["another kernel"]
+    assert (case["direct"], case["launched"]) == (0, case["launches"])
+
+
+def prepared(start, parameters=(1, 2, 3), changing=2):
+    """A kernel whose launch is a function of Python."""
+    callback = STARTER(start)
+    address = ctypes.cast(callback, ctypes.c_void_p).value
+    packed = struct.pack(f"<{len(parameters)}Q", *parameters)
+    return callback, c_module(SOURCE).prepare(address, 77, 128, 4096, packed, changing)
+
+
+def test_a_start_replaces_the_first_parameters():
+    seen = []
+
+    def start(function, *rest):
+        *numbers, parameters, _extra = rest
+        values = [ctypes.c_uint64.from_address(parameters[i]).value for i in range(3)]
+        seen.append((function, *numbers, values))
+        return 0
+
+    callback, kernel = prepared(start)
+    c_module(SOURCE).start(kernel, 5, 6, 7, 99, ((2**63, None), [8]))
+    c_module(SOURCE).start(kernel, 5, 6, 7, 99, (4, 5))
+    c_module(SOURCE).start(kernel, 5, 0, 7, 99, (4, 5))
+    numbers = (77, 5, 6, 7, 128, 1, 1, 4096, 99)
+    # of an empty grid nothing is started
+    assert seen == [(*numbers, [2**63, 8, 3]), (*numbers, [4, 5, 3])]
+    assert callback
+
+
+@pytest.mark.parametrize("given", [(), (1,), (1, 2, 3), (1, "2"), (1, (2, 3)), "12"], ids=str)
+def test_a_wrong_number_of_addresses_starts_nothing(given):
+    callback, kernel = prepared(lambda *_: pytest.fail("started"))
+    with pytest.raises(TypeError, match="2 addresses"):
+        c_module(SOURCE).start(kernel, 1, 1, 1, 0, given)
+    for odd in ((-1, 2), (1, 2**64)):
+        with pytest.raises(OverflowError):
+            c_module(SOURCE).start(kernel, 1, 1, 1, 0, odd)
+    assert callback
+
+
+def test_an_error_of_the_driver_is_raised():
+    callback, kernel = prepared(lambda *_: 719)
+    with pytest.raises(RuntimeError, match="cuLaunchKernel: CUDA error 719"):
+        c_module(SOURCE).start(kernel, 1, 1, 1, 0, (1, 2))
+    assert callback
+
+
+@pytest.mark.parametrize(("count", "changing"), [(65, 0), (3, 4), (3, -1)])
+def test_what_does_not_fit_is_refused(count, changing):
+    with pytest.raises(ValueError, match="at most 64"):
+        prepared(lambda *_: 0, range(count), changing)
+
+
+@pytest.mark.skipif(DEVICE != "cuda", reason="needs a GPU")
+def test_the_second_run_on_a_gpu_starts_directly():
+    case = Case(requests((1100, 1), (300, 300)), 64, dtype=torch.float16)
+    plan = plan_attention(case.batch, case.query, case.cache)
+    expected = plan.run(case.query, case.cache).clone()
+    (bound,) = plan._bound.values()
+    launches = [*bound.attend, *bound.combine]
+    kernels = [kernel for launch in launches for _, kernel in launch._compiled.values()]
+    # those of Triton's launcher have none
+    assert len(kernels) == len(launches) >= 3
+    assert None not in kernels
+    for _ in range(3):
+        plan.run(case.query, case.cache).fill_(float("nan"))
+        assert torch.equal(plan.run(case.query, case.cache), expected)
