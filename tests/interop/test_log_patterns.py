@@ -8,6 +8,7 @@ from re import _parser as parser
 
 import pytest
 
+from workbench.interop import quoted
 from workbench.interop.logs import explain, failure, text
 from workbench.interop.logs.find import MESSAGES
 
@@ -21,6 +22,7 @@ SEARCHED = {
     "PROGRESS": text.PROGRESS,
     "BEGINNING": explain.BEGINNING,
     "LEVEL_BELOW_ERROR": failure.LEVEL_BELOW_ERROR,
+    "VALUES": quoted.VALUES,
 }
 """Patterns that are looked for everywhere in a line; others are tried at one place of it."""
 PATTERNS = {name: entry.pattern for name, entry in MESSAGES.items()} | SEARCHED

@@ -15,7 +15,7 @@ SHORTEST = 16
 """Characters by which a message is known in a sentence."""
 CHANGE = re.compile(r"(?:vllm ?#|#|\bpr #?|\bpull/)(\d{4,6})\b", re.IGNORECASE)
 """A change or an issue of vLLM by its number."""
-VALUES = re.compile(r"\s*\([^()]*\)|[{}'\"]|\[[^]]*\]")
+VALUES = re.compile(r"\([^()]*\)|[{}'\"]|\[[^][]*\]")
 """What is another one in every message."""
 
 
