@@ -33,8 +33,10 @@ UNCLAIM = f"DELETE FROM claims {KEY}"  # noqa: S608
 READ = "SELECT config_hash, device, kernel_hash, round, body, checksum FROM results "
 COUNT = "UPDATE totals SET value = value + ? WHERE name = 'results'"
 COUNTS = """SELECT (SELECT value FROM totals WHERE name = 'results'),
-    (SELECT count(*) FROM results)"""
-"""One statement, because another process may write between two."""
+    (SELECT count(DISTINCT quote(config_hash) || quote(device) || quote(kernel_hash) || round)
+        FROM results)"""
+"""One statement, because another process may write between two. A damaged file can show a row
+twice, and counts it twice without `DISTINCT`, of which SQLite would make nothing for bare keys."""
 NAMES = ("config_hash", "device", "kernel_hash", "round")
 
 
@@ -167,7 +169,7 @@ class ResultStore:
                 )
                 same = [_is_stored(name, value) for name, value in zip(NAMES, raw, strict=False)]
                 query = f"DELETE FROM results WHERE {' AND '.join(same)}"  # noqa: S608  (names)
-                removed = connection.execute(query, raw[: len(NAMES)]).rowcount
+                removed = connection.execute(query, raw[: len(NAMES)]).rowcount > 0
                 connection.execute(COUNT, (-removed,))
 
     @contextmanager
