@@ -10,6 +10,7 @@ from pathlib import Path
 from workbench.kernels.mode import triton_mode
 
 KERNELS = Path(__file__).parents[1]
+SOURCES = {".py", ".c"}
 NO_GPU = "no GPU: Triton's interpreter"
 
 Machine = dict[str, str | None]
@@ -43,9 +44,14 @@ def device_name() -> str:
 
 
 def source_hash(operation: str, *more: Path) -> str:
-    """Return twelve hex digits over names and contents of an operation's files, and of others."""
+    """Return twelve hex digits over names and contents of an operation's files, and of others.
+
+    The files that all operations share belong to it.
+    """
     digest = hashlib.sha256()
-    for file in sorted([*(KERNELS / operation).glob("*.py"), *more], key=lambda path: path.name):
+    shared = [file for folder in (KERNELS, KERNELS / operation) for file in folder.iterdir()]
+    found = [file for file in shared if file.suffix in SOURCES]
+    for file in sorted([*found, *more], key=lambda path: path.name):
         # The zero keeps name and content apart: a renamed file is another one.
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:12]

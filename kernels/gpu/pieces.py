@@ -42,7 +42,7 @@ OK, FAILED, CUT_OFF, SKIPPED = "ok", "failed", "cut off", "skipped"
 NO_TESTS = 5
 """pytest's exit code where it found no test."""
 TAIL = 4000
-SOURCES = {".py", ".ipynb", ".toml", ".json"}
+SOURCES = {".py", ".c", ".ipynb", ".toml", ".json"}
 NO_OTHER_PLUGINS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 """Whatever is installed besides pytest stays out of the tests."""
 
