@@ -137,6 +137,7 @@ def _workload_mark(found: WorkloadHits | None) -> go.Scatter:
     share = "" if found is None or work is None else f"{found.hits:,} of {work.requests:,} hit"
     return go.Scatter(
         name="your workload",
+        showlegend=work is not None,
         x=[None if work is None else work.shared_tokens],
         y=[None if work is None else cached],
         mode="markers+text",
