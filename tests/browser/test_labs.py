@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
+
 import pytest
 
 import workbench
@@ -103,6 +106,24 @@ def test_the_byte_under_the_cursor_is_read_and_a_click_opens_it(page):
     shown = page.execute("print(labs[0].panel._clicked_byte)")
     expect(page.element(LAB).first).to_contain_text(f"Byte {int(shown):,} of tensor 0")
     assert page.kernel_errors() == ()
+
+
+def test_the_tables_of_a_lab_are_saved_and_no_cell_of_them_runs(page):
+    lab = page.element(LAB).nth(2)
+    shown = lab.locator("table").first
+    heads = shown.locator("th").all_text_contents()
+    first = shown.locator("td").first
+    first.evaluate("(one) => { one.textContent = '=1+1'; }")
+    with page.page.expect_download() as saved:
+        lab.get_by_role("button", name="Save tables as CSV").click()
+    assert saved.value.suggested_filename == "capacity.csv"
+    with Path(saved.value.path()).open(encoding="utf-8-sig", newline="") as file:
+        rows = [row for row in csv.reader(file) if row]
+    assert rows[0][: len(heads)] == heads
+    assert rows[1][0] == "'=1+1"
+    assert rows[1][1:] == shown.locator("tr").nth(1).locator("td").all_text_contents()[1:]
+    assert len(rows) == lab.locator("table tr").count()
+    assert all(map(any, rows))
 
 
 @pytest.mark.parametrize("theme", [DARK, LIGHT])

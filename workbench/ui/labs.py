@@ -15,7 +15,7 @@ from workbench.door.labs import LABS
 from workbench.door.session import Session
 from workbench.scenario import Scenario
 from workbench.ui.panels.panel import Panel
-from workbench.ui.pieces import CopyBox, display
+from workbench.ui.pieces import CopyBox, SaveTables, display
 from workbench.views.html import document, note, tag
 
 CALL_LABEL = "the call of this lab"
@@ -137,4 +137,5 @@ def about_html(title: str) -> str:
 def new_panel(title: str, session: Session) -> Panel:
     """Return the panel of a lab, which shows nothing yet."""
     panel: Panel = resolve_name(f"workbench.ui.panels.{LABS[title].panel}")(session)
+    panel.widget.children = (*panel.widget.children, SaveTables(name=LABS[title].name))
     return panel

@@ -54,6 +54,18 @@ class CopyBox(anywidget.AnyWidget):
         return code_block(self.text)
 
 
+class SaveTables(anywidget.AnyWidget):
+    """A button that saves the tables of its lab as `name`.csv; hidden where there are none."""
+
+    _esm = Path(__file__).with_name("save_tables.js")
+    _css = ".wb-tab:not(:has(table)) .wb-save-tables { display: none; }"
+    name = traitlets.Unicode("").tag(sync=True)
+
+    def static_html(self) -> str:
+        """Return nothing: a page without a kernel has the tables alone."""
+        return ""
+
+
 def control(kind: Callable[..., Any], label: str, tip: str = "", **given: Any) -> Any:
     """Return a control with its label, as wide as its cell."""
     look = {"style": {"description_width": f"{LABEL_PX}px"}, "layout": {"width": "auto"}}
