@@ -10,6 +10,16 @@ from tests.ui.test_questions import answer, plain_text
 SAID = {
     "can I mix H100 and A100": ("A scenario has one device", "the least room"),
     "can H100, A100 and L40S be mixed in one engine?": ("A scenario has one device",),
+    "minimum number of GPUs for kimi-k2 on H200": ("The fewest that start", "16 x H200"),
+    "does MTP reduce capacity for Qwen3-Next-80B on 4 x H100": (
+        "Apply Speculative tokens 1, Speculative method mtp Gain:",
+        "Cost: 15.5 requests per GPU instead of 17.8.",
+    ),
+    "how much KV cache does a 32k request take for qwen3.5-4b": (
+        "One request of 32,000 tokens takes 1.03 GiB",
+    ),
+    "how many requests does nemotron-3-nano take with prefix caching": ("Prefix caching on.",),
+    "how many requests fit without prefix caching": ("Prefix caching off.",),
     "what is vllm#37467": ("The meaning of #37467.", "then aligns hybrid models"),
     "what does PR 38831 do?": ("The meaning of #38831.", "kernel blocks"),
     "explain #36697": ("rounded down to whole blocks",),

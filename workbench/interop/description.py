@@ -138,7 +138,7 @@ CACHE_MEMORY = "kv_cache_memory_bytes"
 OF_THE_CACHE = ("kv_cache_dtype", "quantization", "num_speculative_tokens", "speculative_method")
 NAMED = frozenset(
     {"model", FAMILY, "device", "platform", "rules", COUNT, *RANKS.values(), *OF_THE_CACHE}
-    | {CACHE_MEMORY}
+    | {CACHE_MEMORY, "enable_prefix_caching"}
 )
 SHORTEST_NAME = 5
 """Letters of a name without a digit that are not an English word by chance."""
@@ -198,10 +198,6 @@ def _drafts(method: str, count: str | None) -> Fields:
     }
 
 
-def _caching(no: str | None, off: str | None) -> Fields:
-    return {"enable_prefix_caching": not (no or off)}
-
-
 def _cache_memory(size: str) -> Fields:
     return {CACHE_MEMORY: FIELDS[CACHE_MEMORY].kind.parse(CACHE_MEMORY, size)}
 
@@ -237,6 +233,7 @@ DRAFTS = rf"({'|'.join(sorted(METHODS, key=len, reverse=True))}) ?(\d{{1,3}})?"
 DTYPE_LIKE = re.compile(r"(?:u?int|nf|q)\d\w*")
 BITS = re.compile(r"u?int\d\w*|q\d\w*|\d-?bits?")
 SHORT_DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
+CACHING = r"(no |without )?prefix caching(?: (?:on|enabled)| (off|disabled))?"
 HOW_MANY = rf"\d{{1,4}}|{'|'.join(NUMBERS)}"
 QUANTIZED_WITH = rf"({QUANTIZED.pattern})(?: quanti[sz]\w+)?"
 KV = r"kv(?:[ -]?cache)?(?: d?type)?"
@@ -258,7 +255,7 @@ SAID: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
     (QUANTIZED_WITH, lambda name: _dtype(name, "quantization")),
     (DRAFTS, _drafts),
     (r"(?:no|without) (?:speculat\w+(?: decoding)?|mtp|drafter|drafts?)", _no_drafter),
-    (r"(no |without )?prefix caching(?: (?:on|enabled)| (off|disabled))?", _caching),
+    (CACHING, lambda no, off: {"enable_prefix_caching": not (no or off)}),
     (r"(\d[\d.]* ?[gt]i?b)(?: of| for)?(?: the)? (?:kv[ -]?)?cache", _cache_memory),
     (r"vllm ?v?(\S+)", _version),
     (rf"([\d,.]+[km]?)(?:[ -](?:tokens?|requests?|prompts?|{CONTEXT}))?", _length),
@@ -266,12 +263,13 @@ SAID: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
     (r"([\w./-]+(?: [\w.-]+){0,4})", _model),
 )
 """Pattern of words -> the fields that they set, None if the words inside are something else."""
-WORDS_ALONE = (r"(?!bf16|fp16)(\w+)", QUANTIZED_WITH, DRAFTS)
-"""Patterns of a single word that a sentence has in another meaning, too: "does fp8 help?"."""
+WORDS_ALONE = (r"(?!bf16|fp16)(\w+)", QUANTIZED_WITH, DRAFTS, CACHING)
+"""Patterns of words that a sentence has in another meaning, too: "does fp8 help?"."""
 IN_A_SENTENCE: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
     *((pattern, read) for pattern, read in SAID if pattern not in WORDS_ALONE),
     (DRAFTS.removesuffix("?"), _drafts),
     (r"(?:with|using) (\w+)|(\w+_e\dm\d)", lambda *names: _dtype(next(filter(None, names)))),
+    (r"with(out)? prefix caching", lambda out: {"enable_prefix_caching": not out}),
     (r"(.+) (awq|gptq|autoround|bnb)", _quantized),
     (rf"(?:on|for|with) ({PLATFORM_NAMES})", _platform),
     (r"(?:in|on|under|with) v?(\d+\.\d+)", _version),

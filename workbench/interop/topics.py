@@ -182,7 +182,8 @@ TOPICS = (
         r"affects?|impacts?|benefits?|brings?|doubl\w+|halv\w+|"
         r"needs? (?:more|extra|additional)|"
         r"gains?|saves?|helps?|"
-        r"difference between|(?:do|does|will|would|can|could) .*(?:chang|influenc|enlarg|rais)\w+",
+        r"difference between|(?:do|does|will|would|can|could) .*(?:chang|influenc|enlarg|rais)\w+|"
+        r"^(?:does|will|would) (?!i |we |vllm ).*(?:reduc|lower|shrink|increas|cut)\w*",
         "what_if",
         "Sweeps",
     ),
@@ -226,12 +227,14 @@ SPECIAL = {
     "concurrency": r"concurren\w+ .*(?:times|x|\*|length|len).*cache|cache .*concurren\w+",
     "groups": rf"groups?|padding layers?|{SHARED}",
     "token": OF_TOKENS,
-    "cache": r"(?:how much|how big|how large|size of|tokens? of|little|small) .*cache|"
+    "cache": rf"(?!.*(?:{OF_REQUESTS}))"
+    r"(?:how (?:much|big|large)|size of|tokens? of|little|small) .*cache|"
     rf"{SIZE_OF_CACHE}|cache (?:is )?(?:so |too |very )*(?:small|little)|cache (?:size|memory)|"
     r"how many tokens|num_gpu_blocks|(?:number of|how many) blocks(?! .*(?:request|prompt))",
     "longest": rf"(?:max\w*|longest|largest|biggest|full) (?!concurr)(?:\w+ )?(?:{OF_LENGTH})|"
     rf"max\w*[-_]model[-_]len\w*|how (?:long|large|big) (?:can|may|could) .*(?:{OF_LENGTH})",
-    "devices": r"cheapest|(?:how many|fewest|minimum|smallest|cheapest|least|which|what) (?:\w+ )?"
+    "devices": r"cheapest|(?:how many|fewest|minimum|smallest|cheapest|least|which|what) "
+    r"(?:number of |\w+ )?"
     r"(?:gpus?(?! memory)|devices?|cards?|hardware)|(?:which|what) (?:tp|tensor[ -]parallel\w*)|"
     rf"how many (?!(?:\w+ ){{0,2}}(?:{NOT_DEVICES}))(?:\w+ ){{1,3}}(?:for|do|to|are)|"
     r"(?:memory|vram) (?:do|does|is|i|we|to) .*(?:need|run|serve)",
