@@ -30,7 +30,7 @@ def test_a_refusal_names_what_the_file_says_and_who_reads_it(described, given, r
         with pytest.raises(Refused) as caught:
             wb.resolve(model=llama(quantization_config=described), rules=rules)
         assert given in caught.value.message
-        others = [f"vLLM {name}." for name in read] or ["stored otherwise."]
+        others = [f"vLLM {name}." for name in read] or ["stored in another format."]
         assert all(caught.value.message.endswith(one) for one in others)
     for rules in read:
         wb.resolve(model=llama(quantization_config=described), rules=rules)

@@ -89,7 +89,7 @@ def test_two_blocks_look_identical_whatever_their_order():
     one, other = torch_view(raw, first), torch_view(raw, second)
     assert (one.shape, one.stride()) == (other.shape, other.stride())
     for layout in (layouts.FLASH_ATTN, layouts.ROCM_ATTN):
-        with pytest.raises(LayoutError, match="does not show which comes first"):
+        with pytest.raises(LayoutError, match="does not show which dimension comes first"):
             hybrid(layout, 2, kernel=PAGE, rule=GUESSED)
         assert check_ownership(hybrid(layout, 2, kernel=PAGE)).attention.ok
     for blocks in (1, 3):

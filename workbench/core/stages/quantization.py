@@ -80,7 +80,7 @@ def quantization_deprecated(run: WorkingPlan) -> None:
         operands={"quantization": method},
         candidates=[{"quantization": None}, {"quantization": "fp8_per_tensor"}] if word else (),
         field="quantization" if word else "model",
-        advice="Take fp8_per_tensor." if word == method else "Take a checkpoint stored otherwise.",
+        advice=f"Use {'fp8_per_tensor' if word == method else 'a checkpoint in another format'}.",
     )
 
 

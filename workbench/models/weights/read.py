@@ -229,7 +229,7 @@ def _whole(config: Config, found: Collected) -> Weights:
     # the layers are known without it, and what ranks and kernels do with them
     unknown = ""
     if tower is None:
-        unknown = f"the tower for images of {model.architecture} is not described"
+        unknown = f"the vision tower of {model.architecture} is not described"
     elif pooled is None:
         name = model.pooling and model.pooling.name
         unknown = f"the last layer of {name} is not described"

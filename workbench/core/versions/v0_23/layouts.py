@@ -108,7 +108,7 @@ FLASH_ATTN_DIFFERENT_VALUES = CacheLayout(
     orders_with_layers={NHD: (1, 0, 2, 3, 4), HND: (1, 3, 0, 2, 4)},
     block_multiple=16,
 )
-"""FlashAttention for layers whose values have another head size than their keys."""
+"""FlashAttention for layers whose values have a different head size from their keys."""
 
 HIDDEN_STATES = CacheLayout((NUM_BLOCKS, TOKENS, HEADS, "head_size"))
 """Hidden states that a draft model keeps; one of each token, no K/V."""

@@ -17,7 +17,7 @@ from workbench.core.online import (
 FP8_ON_GFX = ("gfx9", "gfx12")
 """AMD devices with fp8 experts (`RocmPlatform.supports_fp8`)."""
 NOT_ON_ROCM = Need(
-    device="another platform than ROCm for experts",
+    device="a platform other than ROCm for experts",
     vllm_text="No MXFP8 MoE backends available.",
     met=lambda place: place.platform != "rocm",
     of_experts=True,

@@ -48,7 +48,7 @@ def reads_no_windows(query: LayerQuery) -> str | None:
 
 
 def chooses_as_many(query: LayerQuery) -> str | None:
-    """Return why layers that choose another number of tokens than its kernel are refused."""
+    """Return why layers that choose a number of tokens other than its kernel's are refused."""
     # FlashInferMLASparseSM120Backend.supports_combination
     chosen = query.attention.chosen_tokens
     return None if chosen == CHOSEN else f"requires index_topk={CHOSEN}; got {chosen}"
