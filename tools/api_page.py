@@ -107,7 +107,8 @@ def _part(owner: str, name: str, part: Any) -> Iterator[str]:
 
 
 def _described(title: str, value: Any) -> Iterator[str]:
-    said, found, example = (inspect.getdoc(value) or "").partition("\n\n>>> ")
+    own = f"`{value!r}`" if isinstance(value, tuple) else inspect.getdoc(value)
+    said, found, example = (own or "").partition("\n\n>>> ")
     yield from (title, "", *said.splitlines(), "")
     if found:
         yield from ("```pycon", *f">>> {example}".splitlines(), "```", "")

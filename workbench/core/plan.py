@@ -74,10 +74,10 @@ class Plan(PlanAnswers, Published):
         return self.model.counted is not None and self.model.counted.use_mla
 
     backend: str | None = decided(
-        "of the attention layers, null without a valid one", label="attention backend"
+        "backend of the attention layers, null without a valid one", label="attention backend"
     )
-    plain_backend: str | None = decided("of layers that a quantized cache leaves in model_dtype")
-    draft_backend: str | None = decided("of the drafter's layers, null without any")
+    plain_backend: str | None = decided("backend of the layers left in model_dtype")
+    draft_backend: str | None = decided("backend of the drafter's layers, null without any")
 
     @published()
     def mamba_backend(self) -> str | None:
@@ -90,7 +90,7 @@ class Plan(PlanAnswers, Published):
         start=lambda plan: plan.settings.block_size or plan.rules.default_block_size,
     )
     mamba_block_size: int | None = decided(
-        "the same of the SSM layers",
+        "a manager block of the SSM layers' groups",
         "tokens",
         label="mamba block",
         start=attrgetter("settings.mamba_block_size"),
@@ -99,20 +99,20 @@ class Plan(PlanAnswers, Published):
         "which states of a request are kept", default="none", choices=("none", "align", "all")
     )
     mamba_cache_dtype: str = decided(
-        "of the convolution states", start=attrgetter("settings.mamba_cache_dtype")
+        "dtype of the convolution states", start=attrgetter("settings.mamba_cache_dtype")
     )
     mamba_ssm_cache_dtype: str = decided(
-        "of the recurrent states", start=attrgetter("settings.mamba_ssm_cache_dtype")
+        "dtype of the recurrent states", start=attrgetter("settings.mamba_ssm_cache_dtype")
     )
     enable_prefix_caching: bool = decided(
         "whether prefix caching is on", label="prefix caching", default=False
     )
-    speculative_method: str | None = decided("which drafts tokens, null without draft tokens")
-    model_dtype: str = decided("of weights and activations", default="bfloat16")
+    speculative_method: str | None = decided("what drafts tokens, null without draft tokens")
+    model_dtype: str = decided("dtype of weights and activations", default="bfloat16")
     kv_cache_dtype: str = decided(
-        "of stored keys and values", start=attrgetter("settings.kv_cache_dtype")
+        "dtype of stored keys and values", start=attrgetter("settings.kv_cache_dtype")
     )
-    draft_kv_cache_dtype: str | None = decided("of the drafter's, null without layers of its own")
+    draft_kv_cache_dtype: str | None = decided("dtype of the drafter's cache, null without one")
     max_model_len: int = decided("the longest request", "tokens", default=0)
     max_num_batched_tokens: int = decided(
         "the budget of a step", "tokens", label="max batched tokens", default=0
@@ -132,12 +132,12 @@ class Plan(PlanAnswers, Published):
         return None if self.model.counted is None else self.model.counted.head_size
 
     attention_bytes_per_token: int | None = decided(
-        "of one layer, per rank, as the alignment counts them",
+        "a token's keys and values in one layer, per rank, as the alignment counts them",
         "bytes",
         label="KV bytes per token per layer",
     )
     attention_page_size_bytes: int | None = decided(
-        "what the attention layer needs", "bytes", label="attention page"
+        "a block of one attention layer", "bytes", label="attention page"
     )
     mamba_page_size_bytes: int | None = decided(
         "a state as the alignment counts it", "bytes", label="mamba state"
@@ -163,14 +163,14 @@ class Plan(PlanAnswers, Published):
         return self.block_size // self.kernel_block_size if self.kernel_block_size else None
 
     mamba_state_shapes: tuple[Shape, ...] = decided(
-        "of the states that the alignment counts", "elements", default=(), empty_is_null=True
+        "shapes of the states that alignment counts", "elements", default=(), empty_is_null=True
     )
     layer_state_shapes: tuple[Shape, ...] = decided(
-        "of the states that a layer keeps", "elements", default=(), empty_is_null=True
+        "shapes of the states that a layer keeps", "elements", default=(), empty_is_null=True
     )
-    mamba_state_dtypes: tuple[str, ...] = decided("of these", default=(), empty_is_null=True)
+    mamba_state_dtypes: tuple[str, ...] = decided("state dtypes", default=(), empty_is_null=True)
     supported_kernel_block_sizes: tuple[BlockSize, ...] = decided(
-        'of the backend: exact sizes, or "MultipleOf(n)"', "tokens", default=()
+        'what the backend supports: exact sizes, or "MultipleOf(n)"', "tokens", default=()
     )
     layer_backends: tuple[tuple[LayerVariant, str, tuple[BlockSize, ...]], ...] = decided(
         "backend and kernel block sizes by kind of layer", published=False, default=()
@@ -179,18 +179,18 @@ class Plan(PlanAnswers, Published):
     draft_supported: tuple[BlockSize, ...] = decided(
         "kernel block sizes of the drafter's backend", "tokens", published=False, default=()
     )
-    draft_states: LayerStates | None = decided("of an SSM layer of the drafter", published=False)
+    draft_states: LayerStates | None = decided("SSM states of the drafter", published=False)
     skip_page_size_padded: int | None = decided(
-        "to which windows outside a quantized cache are padded (0.33)", "bytes", published=False
+        "page of windows outside a quantized cache (0.33)", "bytes", published=False
     )
     backends: tuple[tuple[str, tuple[BlockSize, ...]], ...] = decided(
-        "of all non-SSM layers with their kernel block sizes, in the order of the layers",
+        "backends of all non-SSM layers with kernel block sizes, in the order of the layers",
         published=False,
         default=(),
     )
     block_size_of_phase_1: int | None = decided("before the alignment", "tokens", published=False)
     float32_state: bool = decided("in a hybrid model", published=False, default=False)
-    stage_layers: range | None = decided("of the stage that is decided alone", published=False)
+    stage_layers: range | None = decided("layers of a stage decided alone", published=False)
     stages: tuple[Stage, ...] = decided("pipeline stages, if several", published=False, default=())
     grouping: Grouping | None = decided("which layers share a block table", published=False)
     grouping_error: GroupingError | None = decided("why none do", published=False, compare=False)
