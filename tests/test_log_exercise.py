@@ -151,7 +151,7 @@ CHANGES = {
     "the model": ({"model": "qwen3.5-4b"}, "model stays as it is"),
     "the same value": ({"max_model_len": 131_072}, "as in the log"),
     "too little": ({"max_model_len": 65_536}, "same error"),
-    "another error": ({"tensor_parallel": 3}, "another comes"),
+    "another error": ({"tensor_parallel": 3}, "ends with a new error"),
     "a misspelt field": ({"max_modellen": 8192}, "Nearest: max_model_len"),
     "an invalid value": ({"max_model_len": "long"}, "no such setting"),
     "no name": ({3: 4}, "no such setting"),

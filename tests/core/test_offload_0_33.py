@@ -183,7 +183,7 @@ def test_what_the_view_shows():
     text = offload_text(plan_of(), POOL)
     assert "an explicit prefix_match_unit divides" in text
     assert "adding them up would give" in text
-    assert "vLLM 0.23 filled has other keys" in text
+    assert "vLLM 0.23 filled has different keys" in text
     assert "first dimension of [B, H, N, C]" in text
     assert "some group can be offloaded" in offload_html(plan_of(), POOL)
     two = OffloadRequest(1056, GIB, blocks_per_chunk=2)
@@ -199,7 +199,7 @@ def test_two_versions_cannot_exchange_a_cache():
     problem = found.problems[0]
     assert isinstance(problem, Problem)
     assert problem.code == "transfer_versions"
-    assert "other hashes" in problem.message
+    assert "different hashes" in problem.message
     assert "packed" in problem.message
     assert transfer(new, new).is_legal
     assert transfer_remedies(old, new)[0].changes == {"rules": "0.23"}

@@ -233,7 +233,7 @@ def test_other_numbers_are_reported():
     )
     failure = explain_log(text).failure
     assert failure.is_reproduced
-    assert "with other numbers" in failure.summary
+    assert "with different numbers" in failure.summary
 
 
 def test_a_log_without_a_model_says_what_is_missing():
@@ -266,9 +266,9 @@ ADVISED = {
     "longer_than_cache": "Set --max-model-len 23648 or less",
     "too_many_sequences": "Set --max-num-seqs 600 or less",
     "heads_not_divisible": "divides 40: 1, 2, 4, 5, 8, 10, 20, 40.",
-    "memory_in_use": "End what holds 2.28 GiB (`nvidia-smi` lists it), or set "
+    "memory_in_use": "End the process that holds 2.28 GiB (`nvidia-smi` lists it), or set "
     "--gpu-memory-utilization 0.89 or less.",
-    "no_valid_backend": "Least speaks against FLASH_ATTN (head_size not supported). Change",
+    "no_valid_backend": "The fewest reasons are against FLASH_ATTN (head_size not supported).",
 }
 
 

@@ -55,7 +55,10 @@ def test_the_default_of_every_flag_is_answered(release):
         ("is chunked prefill on by default", "here that means on"),
         ("default of dtype", "that means bfloat16"),
         ("default of --prefix-match-unit", "vLLM 0.33 has it"),
-        ("default of --cpu-offload-gb in 0.33", "Another value matters: weights then stay in host"),
+        (
+            "default of --cpu-offload-gb in 0.33",
+            "A different value matters: weights then stay in",
+        ),
         ("default of --speculative-config", "It has these fields: Speculative tokens, Spec"),
         ("default draft kv dtype", "which means: as the target's"),
     ],

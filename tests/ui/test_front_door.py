@@ -318,7 +318,7 @@ def test_undo_takes_back_that_a_release_was_chosen():
     door.undo()
     door.submit("kimi-k3")
     assert door.scenario.rules == "0.33"  # the only release that has it
-    assert "which has it" in region(door, "understood")
+    assert "has it and is shown" in region(door, "understood")
 
 
 def test_undo_goes_back_to_the_release_that_was_chosen_before():

@@ -65,14 +65,16 @@ SAID = {
     "which kernel block sizes does FlashInfer support": ("FLASHINFER in vLLM 0.23 has kernel b",),
     "kv offload cpu 64 GiB how many blocks": ("vLLM does not start with offload",),
     "how many blocks does kv offload hold for llama-3.1-8b?": (
-        "64.00 GiB of host memory hold 32,768 blocks or 16 prompts",
+        "64.00 GiB of host memory holds 32,768 blocks or 16 prompts",
     ),
     "does fp8 kv cache double concurrency for hybrid models": ("Apply KV-cache dtype fp8 Gain:",),
     "why does fp8 kv cache double my block size": ("Block: 4,176 tokens, 2,096 before.",),
     "what happens when max_num_seqs is larger than mamba blocks": (
         "has fewer blocks than Max sequences",
     ),
-    "why does align mode need chunked prefill": ("align mode ends a step at the end of a block",),
+    "why does align mode need chunked prefill": (
+        "align mode ends each step at the end of a block",
+    ),
     "which block sizes are valid for TRITON_ATTN": ("TRITON_ATTN in vLLM 0.23 has kernel blocks",),
     "why was FlashAttention not selected on B200 for qwen3-next-80b": (
         "FLASH_ATTN can be set here; vLLM chooses FLASHINFER by itself.",

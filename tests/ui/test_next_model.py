@@ -10,7 +10,7 @@ import workbench as wb
 from tests.ui.panels import region
 from workbench.scenario import FIELDS, Scenario
 
-BACK = "Back in vLLM 0.23: vLLM 0.33 was for the last model."
+BACK = "Back to vLLM 0.23: vLLM 0.33 was for the previous model."
 NEXT = {
     "a name": lambda door: door.submit("bamba-9b"),
     "a question": lambda door: door.submit("will bamba-9b start on 2 x H100?"),
@@ -96,7 +96,7 @@ def test_what_went_with_the_model_is_named():
     door = wb.explore(Scenario(weights_bytes=60 * 10**9, cuda_graph_bytes=2**30))
     door.apply(model="bamba-9b")
     said = region(door, "understood")
-    assert "No longer set, as they were of the last model: Weights, Graph reserve." in said
+    assert "because they belonged to the previous model: Weights, Graph reserve." in said
 
 
 def test_weights_that_are_entered_with_the_model_stay():

@@ -486,7 +486,7 @@ def test_a_model_of_another_release_is_shown_in_that_release_at_once(panel, text
     panel.submit(text)
     assert panel.scenario.rules == "0.33"
     assert panel.error is None
-    said = "vLLM 0.23 does not have this model; shown is vLLM 0.33, which has it."
+    said = "vLLM 0.23 does not have this model; vLLM 0.33 has it and is shown."
     assert said in region(panel, "understood")
     panel.undo()
     assert panel.scenario.model == "nemotron-3-nano-30b-a3b"
@@ -502,7 +502,7 @@ def test_a_release_that_is_named_is_what_is_shown(panel):
 def test_a_model_that_is_chosen_is_shown_in_the_release_that_has_it(panel):
     panel.set("model", json.dumps("kimi-k3"))
     assert panel.scenario.rules == "0.33"
-    assert "which has it" in region(panel, "understood")
+    assert "has it and is shown" in region(panel, "understood")
 
 
 def test_weights_that_are_not_described_are_entered_as_the_hub_lists_them(panel):
@@ -537,7 +537,7 @@ def test_a_config_that_names_no_class_says_which_one_is_assumed():
     del config["architectures"]
     door.submit(json.dumps(config))
     said = region(door, "understood")
-    assert "vLLM takes Qwen3Model, which pools" in said
+    assert "vLLM uses Qwen3Model, a pooling model" in said
     assert "Qwen3ForCausalLM" in said
 
 

@@ -90,7 +90,7 @@ def test_a_byte_after_the_end_of_the_cache_is_answered_with_the_last_one():
 
 def test_offload_is_answered_for_the_length_of_the_requests():
     _door, said = answer("offload qwen3-8b on H100 to host memory: how many gigabytes?")
-    assert "of host memory hold 29,127 blocks or 14 prompts of 32,768 tokens" in said
+    assert "of host memory holds 29,127 blocks or 14 prompts of 32,768 tokens" in said
     assert "That pays where" in said
 
 
@@ -310,7 +310,7 @@ def test_a_question_about_another_model_says_what_stays_as_it_was():
             "Apply Enforce eager on Gain: no blockers known, 43 r",
         ),
         ("how many 32k requests fit for qwen3-8b on 4 x H100?", "requests of 32,000 tokens fit on"),
-        ("chunked prefill budget", "The most tokens that one step computes, of all requests"),
+        ("chunked prefill budget", "The largest number of tokens that one step computes"),
         ("why is concurrency times length not the size of the cache", "rounded to two decimals"),
         ("what's the difference between a page and a block", "The meaning of page and manager"),
         ("what is max_num_batched_tokens for", "--max-num-batched-tokens of one scheduler step"),

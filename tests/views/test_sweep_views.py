@@ -192,7 +192,7 @@ def test_equal_winners_are_one_row_and_names_are_escaped():
 
 def test_progress_and_rows_as_they_arrive():
     assert progress_text(0, 96, None, None, 0) == "0 of 96"
-    assert progress_text(12, 96, 1.5, 56, 2) == "12 of 96, 1.5 a second, 56 s left, 2 failed"
+    assert progress_text(12, 96, 1.5, 56, 2) == "12 of 96, 1.5 per second, 56 s left, 2 failed"
     assert progress_text(1, 9, 0.25, 32, 0) == "1 of 9, 4.0 s each, 32 s left"
     row = {"status": "ok", "correct": True, "bitwise": None, "median_s": 1e-5, "message": ""}
     rows = [

@@ -18,7 +18,7 @@ from workbench.commands.options import (
 
 def backends(
     name: str | None = argument("A backend, to show its whole record; omit for all."),
-    rules: str | None = option("The rule set; default: that of a scenario.", "--rules"),
+    rules: str | None = option("vLLM version, e.g. 0.33; default: a scenario's.", "--rules"),
     as_json: AsJson = False,
 ) -> None:
     """Show what a vLLM version says about its attention backends, or about one of them."""
@@ -37,8 +37,10 @@ def backends(
 def diff(
     model: str | None = argument("Catalog name, path, or hub id; omit with --catalog."),
     setting: Settings = None,
-    old: str | None = option("The rule set that you run; default: the last but one.", "--from"),
-    new: str | None = option("The rule set to upgrade to; default: the newest.", "--to"),
+    old: str | None = option(
+        "vLLM version that you run; default: the one before the newest.", "--from"
+    ),
+    new: str | None = option("vLLM version to upgrade to; default: the newest.", "--to"),
     catalog: bool = flag("--catalog", "Every model of the catalog, one line each."),
     as_json: AsJson = False,
 ) -> None:
@@ -95,7 +97,7 @@ def verify(
 
 
 def coverage(
-    rules: str | None = option("The release; default: that of a scenario.", "--rules"),
+    rules: str | None = option("vLLM version, e.g. 0.33; default: a scenario's.", "--rules"),
     status: str | None = option("Only those that are exact, read, or refused."),
     as_json: AsJson = False,
 ) -> None:

@@ -17,14 +17,14 @@ def inspect(
     target: list[str] | None = option(
         "Target such as sm_90 or gfx942; default: all.", "--target", "-t"
     ),
-    kernel: list[str] | None = option("Only the kernel of this name."),
+    kernel: list[str] | None = option("Compile only the kernel of this name."),
     assembly: bool = flag("--assembly", "Print PTX or AMDGCN."),
     as_json: AsJson = False,
 ) -> None:
     """Compile kernels without the target GPU and show registers, spills, loops and copies.
 
-    Attention is what each target launches by default. VLLM_SRC=FOLDER, of an unpacked vLLM or the
-    environment that has it installed, adds vLLM's own attention kernels.
+    The attention kernel is compiled as each target launches it by default. VLLM_SRC=FOLDER, of an
+    unpacked vLLM or the environment that has it installed, adds vLLM's own attention kernels.
     """
     require("torch", "triton")
     from workbench.kernels.inspection import (

@@ -136,8 +136,8 @@ def app(
 ) -> None:
     """Serve a notebook as an app, without its code, to anyone who has the printed address.
 
-    The address holds a token. A browser cannot start programs or read files, and writes only into
-    the output folder, except for what the options name.
+    The address contains a token. The page cannot start programs, read files, or write outside of
+    the output folder, unless an option below allows it.
     """
     require("voila")
     _check_exists(notebook)

@@ -16,7 +16,7 @@ def layout(
         "VLLM_KV_CACHE_LAYOUT: NHD or HND; in 0.33 and later LBNHC ...", "--layout"
     ),
     rule: str | None = option(
-        "Hybrid rewrite, for example guessed or never; default: the runner's own."
+        "Stride rewrite for hybrid models, such as guessed or never; default: the runner's own."
     ),
     layer: str | None = option(
         "Layer of the tensor, for example model.layers.3.attn; default: the first."
@@ -25,8 +25,8 @@ def layout(
 ) -> None:
     """Print shapes, strides and block dimension of the cache views that share one tensor.
 
-    Tensors may differ: name a layer. In 0.33 and later all layers share one allocation; the first
-    attention and SSM layer are shown.
+    Tensors may differ: choose one by a --layer in it. In 0.33 and later all layers share one
+    allocation; the first attention layer and the first SSM layer are shown.
     """
     from workbench.core.layouts.error import LayoutError
     from workbench.core.layouts.of_plan import plan_layout

@@ -17,7 +17,7 @@ def offload(
     hash_block_size: int | None = option(
         "Unit of prefix hashes, in tokens.", "--hash-block-size", "--prefix-match-unit"
     ),
-    world_size: int | None = option("Number of ranks; default: tensor parallelism."),
+    world_size: int | None = option("Number of ranks; default: the tensor-parallel size."),
     prefill_context_parallel_size: int = option("Ranks of prefill context parallelism.", default=1),
     as_json: AsJson = False,
 ) -> None:

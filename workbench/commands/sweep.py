@@ -67,9 +67,9 @@ def sweep(
     Points are compared per GPU: concurrency is divided by the ranks of an engine.
 
     With --kernel: measure configurations of a kernel, stored row by row; Ctrl-C pauses, and
-    the same command resumes. Exit status: 0 for a table; 1 if another session has some of the
-    points; 2 for a field or a value that no scenario has, for options that do not go together,
-    and for a file that cannot be used; 130 after Ctrl-C.
+    the same command resumes. Exit status: 0 for a table; 1 if another process is measuring some
+    of the points; 2 for an invalid field, value or combination of options, and for a file that
+    cannot be used; 130 after Ctrl-C.
     """
     if output not in {"text", "jsonl", "csv"}:
         fail(f"Invalid --format {shown(output)}. Expected text, jsonl or csv.")

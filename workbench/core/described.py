@@ -76,7 +76,7 @@ UNREAD_ALGORITHM = UnreadDescription(
 
 
 def awq_integers(words: str) -> UnreadDescription:
-    """Return the refusal of AWQ with another number of bits than 4."""
+    """Return the refusal of AWQ with a number of bits other than 4."""
     return UnreadDescription(
         methods=frozenset({AWQ}),
         what=lambda given: f"in {given.integers}, only in those of 4 bits",

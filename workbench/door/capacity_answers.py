@@ -31,9 +31,9 @@ def _concurrency(plan: Plan, _length: int) -> str:
     return (
         "vLLM prints a size in tokens that is the concurrency times the max model length, before "
         f"the concurrency is rounded to two decimals.{here} Before 0.20 it counted the tokens of "
-        "one group alone, a much smaller number for hybrids. It is not the memory by the bytes of "
-        "a token: a request takes whole blocks of every group, and states and windows do not grow "
-        "with it, so shorter requests have another size."
+        "one group alone, a much smaller number for hybrids. It is not the memory divided by "
+        "the bytes of a token: a request takes whole blocks of every group, and states and windows "
+        "do not grow with its length, so shorter requests would give a different number."
     )
 
 
@@ -47,7 +47,7 @@ def _longest(plan: Plan, _length: int) -> str:
     flag = f"--max-model-len {least}" if least else "a device with more memory"
     return (
         f"The longest request that fits has {tokens} tokens, of {most} that are allowed. vLLM "
-        f"starts for sure with {flag}."
+        f"certainly starts with {flag}."
     )
 
 

@@ -75,8 +75,8 @@ def with_model(
             scenario = scenario.replace(rules=FIELDS["rules"].default)
         scenario, found = with_release(scenario, evaluate)
         if not found and scenario.rules != present.rules:
-            title = RULE_SETS[scenario.rules].title
-            found = (f"Back in {title}: {RULE_SETS[present.rules].title} was for the last model.",)
+            now, then = RULE_SETS[scenario.rules].title, RULE_SETS[present.rules].title
+            found = (f"Back to {now}: {then} was for the previous model.",)
         notices += found
     error = evaluate(scenario).error
     if isinstance(error, Refused) and error.field in DRAFTS and set(DRAFTS).isdisjoint(said):
@@ -103,7 +103,7 @@ def _without_values_of(
     labels = ", ".join(FIELDS[name].label for name in gone)
     if any(FIELDS[name].of_drafter for name in gone):
         gone += DRAFTS
-    notice = f"No longer set, as they were of the last model: {labels}."
+    notice = f"No longer set, because they belonged to the previous model: {labels}."
     return _reset(scenario, gone), (notice,)
 
 
@@ -124,7 +124,7 @@ def with_release(scenario: Scenario, evaluate: Evaluate) -> tuple[Scenario, tupl
             other = scenario.replace(**change)
             if evaluate(other).plan is not None:
                 old, new = RULE_SETS[scenario.rules].title, RULE_SETS[other.rules].title
-                return other, (f"{old} does not have this model; shown is {new}, which has it.",)
+                return other, (f"{old} does not have this model; {new} has it and is shown.",)
     return scenario, ()
 
 
@@ -136,5 +136,5 @@ def _with_device(present: Scenario, changes: Mapping[str, Any]) -> tuple[Scenari
     except ScenarioError as error:
         if error.code != "contradicts_device" or "device" in changes:
             raise
-    notice = f"The device {present.device} is something else; no device is named now."
+    notice = f"This contradicts the device {present.device}, so no device is named now."
     return present.replace(**changes, device=None), (notice,)

@@ -40,7 +40,9 @@ def _of_flag(flag: str, plan: Plan) -> str:
         what = "not set" if value in {None, ""} else _plain(value)
     keys = [one.label for one in FIELDS.values() if one.flag.startswith(f"{flag}.")]
     reason = effect(argument_name(flag), "set")
-    matters = f"Another value matters: {reason}." if reason else "It changes no size of the cache."
+    matters = (
+        f"A different value matters: {reason}." if reason else "It changes no size of the cache."
+    )
     if keys:
         matters = f"It has these fields: {', '.join(keys)}."
     return f"{flag}: {what} by default in vLLM {known.release}. {matters}"

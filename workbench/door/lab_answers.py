@@ -176,12 +176,12 @@ def _offload(_question: Question, plan: Plan, length: int) -> str:
     stored, loaded = found.stored_prompt(length), found.loaded_prefix(length)
     memory, tokens = short_bytes_text(HOST_BYTES), tokens_text(length)
     if not stored.requests or not stored.loadable_tokens:
-        return f"{memory} of host memory give nothing of a prompt of {tokens} back."
+        return f"{memory} of host memory cannot give back any part of a prompt of {tokens}."
     return (
-        f"{memory} of host memory hold {found.cpu_blocks:,} blocks or {stored.requests:,} prompts "
-        f"of {tokens}, and give {tokens_text(stored.loadable_tokens)} of each back. That pays "
-        "where prompts come again after the GPU had no more room for them, and loading is quicker "
-        "than computing. "
+        f"{memory} of host memory holds {found.cpu_blocks:,} blocks or {stored.requests:,} prompts "
+        f"of {tokens}; {tokens_text(stored.loadable_tokens)} of each can be loaded back. That pays "
+        "where prompts return after the GPU has evicted them, and loading is quicker than "
+        "computing. "
         f"{loaded_text(loaded)} {links_text(loaded)}"
     )
 

@@ -224,7 +224,7 @@ def _wrong_kind(record: Backend, right: Backend) -> Grade | None:
             expected = f"a wb.adding.{type(wanted).__name__}"
         if not matches:
             rows = (("field", field.name), ("expected", expected), ("got", repr(found)[:200]))
-            return Grade(False, "A field holds another kind of value than its type says.", rows)
+            return Grade(False, "A field holds a value of a type that is not declared.", rows)
     return None
 
 

@@ -41,7 +41,7 @@ def hash_block_size(
     """Return the unit of prefix hashes, for several groups that are hashed.
 
     attention_blocks, mamba_blocks: tokens of a block of every group of that kind; block_size: the
-    engine's. Lcm of all if a mamba group has another block than the engine, else gcd of all.
+    engine's. Lcm of all if a mamba group has a different block from the engine, else gcd of all.
     """
     sizes = (*attention_blocks, *mamba_blocks)
     return lcm(*sizes) if any(size != block_size for size in mamba_blocks) else gcd(*sizes)

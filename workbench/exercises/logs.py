@@ -165,7 +165,7 @@ def _of_change(change: str, found: Plan | WorkbenchError, case: LogCase) -> Grad
         return Grade(True, f"Right: with {change} it starts.", rows)
     assert error is not None
     same = error.code == case.code
-    summary = "It still ends with the same error." if same else "That error is gone; another comes."
+    summary = "It still ends with the same error." if same else "It ends with a new error."
     return Grade(False, summary, (("with", change), ("got", error.message)))
 
 

@@ -89,7 +89,7 @@ def listed_blocks(rows: Sequence[Sequence[int]], columns: int) -> list[int]:
 
 
 bits_differ = [True, False]
-"""Lesson 5: 11, 4 is another sum than 4, 11; pruned, the order is the one it has alone."""
+"""Lesson 5: 11, 4 is a different sum from 4, 11; pruned, the order is the one it has alone."""
 
 
 def printed_tokens(num_blocks: int, blocks_per_request: int, max_model_len: int) -> int:

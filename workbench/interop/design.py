@@ -119,7 +119,7 @@ def differences(design: Design, plan: Plan) -> tuple[str, ...]:
     elif design.fingerprint != plan.fingerprint:
         found.append(
             f"The fingerprint was {design.fingerprint} and is {plan.fingerprint} now: the scenario "
-            "or the model is described in other words; every number is the same."
+            "or the model is described in different words; every number is the same."
         )
     return tuple(found)
 

@@ -79,7 +79,7 @@ def with_class(config: Mapping[str, Any]) -> Mapping[str, Any]:
     if not (own or is_read(name)):
         raise ConfigError(
             "config_missing_field",
-            f"/{KEY} is missing, so vLLM takes {name}, the class of model_type {kind[:80]!r} in "
+            f"/{KEY} is missing, so vLLM uses {name}, the class of model_type {kind[:80]!r} in "
             f"the Transformers library, whose layers are not described. {_to_set(kind)}",
             field=f"/{KEY}",
             vllm_text=unsupported_text(name),

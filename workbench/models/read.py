@@ -73,8 +73,8 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
     fields.note("architecture", taken, ABSENT if is_assumed else KEY)
     if pooling is not None and pooling.is_assumed and not pooling.generates:
         fields.remarks.append(
-            f"config.json names no {KEY}: vLLM takes {pooling.name}, which pools. For a model that "
-            f'generates set {KEY} to ["{pooling.base}"].'
+            f"config.json names no {KEY}: vLLM uses {pooling.name}, a pooling model. For a model "
+            f'that generates, set {KEY} to ["{pooling.base}"].'
         )
     later = sees_later(fields.top, architecture) if pooling is None else pooling.sees_later
     layers = () if later else _layers(fields, family)

@@ -232,7 +232,7 @@ def scheduler_block_size(plan: Plan, grouping: Grouping) -> int:
 def hashes_may_be_finer(plan: Plan, grouping: Grouping, *, in_use: bool) -> bool:
     """Return whether hashes may have a unit below the scheduler's: the common divisor."""
     # resolve_kv_cache_block_sizes: not for a single group, not while nothing uses them, and not
-    # when a mamba group has another block than the attention.
+    # when a mamba group has a different block from the attention.
     return (
         in_use
         and len(grouping.groups) > 1

@@ -71,7 +71,7 @@ def _of_checkpoint(plan: Plan, counted: int) -> Doubt:
     whole = weights.size(Split(), plan.model_dtype, copies_of(plan)) or 0
     held = weights.checkpoint_bytes
     off = max(whole - LARGER * held, held / SMALLER - whole, 0)
-    return Doubt(int(off / ranks), "the checkpoint has another size than config.json gives")
+    return Doubt(int(off / ranks), "the checkpoint's size differs from what config.json gives")
 
 
 def doubts(plan: Plan, device_bytes: int, found: Measured) -> tuple[Doubt, ...]:

@@ -45,7 +45,7 @@ def direct_build(
         tokens = range(start, min(start + q_block_size, batch.num_tokens))
         pages = [page for token in tokens for page in _pages(batch, rule, token, pruned=pruned)]
         # A stale column can move another request's page to the front; its keys are then
-        # added up in another order, which gives other bits (0.23).
+        # added up in another order, which gives different bits (0.23).
         # Columns before a window are set to the null block, which is dropped like a repeated page.
         unique = tuple(dict.fromkeys(page for page in pages if page != NULL_BLOCK))
         groups.append(unique)

@@ -134,7 +134,7 @@ class FlexRun(LabResult):
 
 @dataclass(frozen=True, slots=True)
 class BitPlace:
-    """One element with other bits: position in the request, query head, element of the head."""
+    """One element with different bits: position in the request, query head, element of the head."""
 
     token: int
     head: int
@@ -157,7 +157,7 @@ class BitTrial:
     first: tuple[BitPlace, ...]
     """The first places, in the order of tokens, heads and elements."""
     per_token: tuple[int, ...]
-    """Elements with other bits of each token, all heads."""
+    """Elements with different bits of each token, all heads."""
 
     @property
     def equal(self) -> bool:
@@ -236,7 +236,7 @@ class OrderRow:
     """Physical blocks in order, from the plain model alone."""
     elements: int
     differing: int | None
-    """Elements with other bits than alone; None where it was not run."""
+    """Elements with different bits from those computed alone; None where it was not run."""
     largest: float | None = None
 
 

@@ -107,7 +107,7 @@ def _version_problem(prefill: Plan, decode: Plan) -> Problem | None:
     if theirs.layouts.one_view != ours.layouts.one_view:
         differ.append("views with and without K and V packed into one dimension")
     if theirs.offload.large_block_hash != ours.offload.large_block_hash:
-        differ.append("other hashes for the same blocks")
+        differ.append("different hashes for the same blocks")
     shown = f" They have {' and '.join(differ)}." if differ else ""
     return stops(
         "transfer_versions",
@@ -215,6 +215,6 @@ def _layout_problem(prefill: Plan, decode: Plan) -> Problem | None:
             **layouts,
         )
     if split and not here.endswith("HNC"):
-        what = f", and in the order {here} those of a block are not one after the other. Take "
+        what = f", and in the order {here} those of a block are not contiguous. Use "
         return needs_hnd("kv_cache_layout", f"{what}{CONNECTOR_WISH}.")
     return None

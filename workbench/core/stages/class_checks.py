@@ -178,7 +178,7 @@ def sparse_nvfp4(run: WorkingPlan) -> None:
 
 
 def listed_blocks(run: WorkingPlan) -> None:
-    """Refuse blocks that are built in another number than the checkpoint has."""
+    """Refuse blocks that are built in a different number from the checkpoint's."""
     # DefaultModelLoader.track_weights_loading, 0.23: what is quantized is not tracked.
     is_listed = run.model.architecture in run.rules.lists_blocks and run.model.listed_blocks
     if not is_listed or run.model.is_quantized:

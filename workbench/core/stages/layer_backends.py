@@ -44,7 +44,7 @@ Chosen = tuple[str, tuple[BlockSize, ...]]
 
 
 def layer_backends(run: WorkingPlan) -> None:
-    """Set the backends of the layers that are unquantized or have other heads than the rest."""
+    """Set the backends of the layers that are unquantized or have different heads from the rest."""
     main, attention = run.backend_record, run.model.attention
     if main is None or attention is None:
         return
@@ -181,7 +181,7 @@ def _refused(
         if query.attention.type == ENCODER_DECODER
         else "read a window"
         if query.slides
-        else "have other heads than the rest"
+        else "have different heads from the rest"
     )
     run.problem(
         "plain_layers_refused" if plain_dtype else "other_heads_refused",

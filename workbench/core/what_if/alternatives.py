@@ -1,4 +1,4 @@
-"""The same model with other sizes: what an fp8 cache gains, what more ranks hold."""
+"""The same model with different sizes: what an fp8 cache gains, what more ranks hold."""
 
 from __future__ import annotations
 

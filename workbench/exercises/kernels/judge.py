@@ -48,7 +48,7 @@ def not_a_kernel(task: KernelTask, answer: Any) -> Grade | None:
         return Grade(False, f"Kernels cannot run here: {mode.reason}.")
     if set(names) != set(task.parameters):
         rows = (("expected", ", ".join(task.parameters)), ("got", ", ".join(names)))
-        return Grade(False, "The kernel has other parameters than the specification.", rows)
+        return Grade(False, "The kernel's parameters differ from the specification's.", rows)
     return None
 
 

@@ -82,7 +82,7 @@ def other_defaults(settings: Settings, written: str) -> str:
     if written == settings.entry_point or both_explicit:
         return ""
     return (
-        f"# The plan is of {IN_WORDS[settings.entry_point]}: the default budgets of a step differ "
+        f"# The plan is for {IN_WORDS[settings.entry_point]}: the default budgets of a step differ "
         f"from those of {IN_WORDS[written]}.\n"
     )
 

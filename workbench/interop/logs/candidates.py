@@ -93,8 +93,8 @@ class ModelSearch:
         if self.is_whole:
             return ""
         return (
-            f". The search stopped after {self.tried:,} combinations, so that others may fit as "
-            "well: every field that the log reports makes them fewer"
+            f". The search stopped after {self.tried:,} combinations, so others may fit as "
+            "well; every further field in the log narrows the search"
         )
 
     @property
@@ -108,7 +108,7 @@ class ModelSearch:
             )
         return (
             f"in the {self.tried:,} likeliest combinations of tensor parallelism, dtypes and "
-            "drafts. The others were not tried: every field that the log reports makes them fewer."
+            "drafts. The others were not tried; every further field in the log narrows the search."
         )
 
 

@@ -27,8 +27,8 @@ from workbench.interop.logs.tries import Target
 
 NO_CHANGE = (
     "No single change and no pair of changes of the scenario gives these sizes. Possible causes: "
-    "another model, less memory on another rank, a build with other rules, or a cache that differs "
-    "between layers."
+    "another model, less memory on another rank, a build with different rules, or a cache that "
+    "differs between layers."
 )
 DUMPS = frozenset({"arguments", "config", "command"})
 """Values that are read into the scenario, and not shown."""

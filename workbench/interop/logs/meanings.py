@@ -102,7 +102,7 @@ def _hash_unit(values: Values, scenario: Values) -> str:
 def _free_share(values: Values, _scenario: Values) -> str:
     free, total = values["free_gib"], values["total_gib"]
     return (
-        f"End what holds {total - free:.2f} GiB (`nvidia-smi` lists it), or set "
+        f"End the process that holds {total - free:.2f} GiB (`nvidia-smi` lists it), or set "
         f"--gpu-memory-utilization {floor(100 * free / (total or 1)) / 100:.2f} or less."
     )
 
@@ -118,7 +118,7 @@ def _fewest_reasons(values: Values, _scenario: Values) -> str:
     found = REASONS.findall(str(values.get("refused", "")))
     fewest = min((why.count(", ") for _, why in found), default=0)
     nearest = "; ".join(f"{name} ({why})" for name, why in found if why.count(", ") == fewest)
-    least = f"Least speaks against {nearest}. " if nearest else ""
+    least = f"The fewest reasons are against {nearest}. " if nearest else ""
     return f"{least}Change what the reasons name: KV dtype, head size, block size or device."
 
 

@@ -66,7 +66,7 @@ def _summary(report: LogReport, ending: FatalEntry, code: str | None) -> str:
     if code is not None:
         name = ending.found.message.name if ending.found is not None else None
         differs = any(one.message == name and one.verdict == DIFFERS for one in report.lines)
-        numbers = ", with other numbers" if differs else ""
+        numbers = ", with different numbers" if differs else ""
         answer = f"The rules give the same error [{code}]{numbers}."
     elif not report.reading.is_resolved:
         answer = "The log states too little to compare this with the rules."

@@ -94,7 +94,7 @@ FLEX_LABS = (
         home="workbench.labs.flex.bits:bit_lab",
         explained="One request of the batch above is computed alone, then in random batches with "
         "the other requests and two extra ones, between padding requests, on permuted pages, with "
-        "other page sizes and in chunks. Every other bit is counted and located, under our two "
+        "other page sizes and in chunks. Bits that differ are counted and located, under our two "
         "ways to choose tiles, and under a control that chooses them by the size of the batch.",
         inputs=(
             LabInput(

@@ -109,8 +109,8 @@ def _shared_memory(plan: Plan) -> Attempt:
     verdict = "fits" if report.shared_bytes <= target.shared_memory_bytes else "does not fit"
     message = (
         f"It {verdict}: the compiled program wants {report.shared_bytes:,} bytes of shared memory, "
-        f"the device gives a program {target.shared_memory_bytes:,}; and {report.spill_bytes:,} "
-        "bytes of every thread are spilled. A launch ends with OutOfResources. Take a smaller "
+        f"the device gives one {target.shared_memory_bytes:,}; and {report.spill_bytes:,} "
+        "bytes per thread are spilled. A launch ends with OutOfResources. Use a smaller "
         "tile, for example 64 x 32. (Compiled only: there is no GPU here.)"
     )
     return f"tile {report.kernel}, float16, compiled for {target.title}", message

@@ -66,7 +66,7 @@ class FlexSession:
         return launch_flex(self.plan, self.batch, **self._mask, **options)
 
     def bits(self, subject: int = 0, **options: Any) -> BitLab:
-        """Run request `subject` alone and in random batches, and count every other bit.
+        """Run request `subject` alone and in random batches, and count the bits that differ.
 
         options: `dtype`, `batches`, `seed`.
         """

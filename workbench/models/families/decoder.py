@@ -79,7 +79,7 @@ KNOWN_WORDS = frozenset(
 SWITCHED = {"cla_share_factor": "use_cla"}
 """Words that mean nothing unless another field is set (`_get_cla_factor` of hunyuan_v1.py)."""
 OTHER_CACHES = (
-    "its layers keep other caches than the default reader knows. tools/record_cache_groups.py "
+    "its layers keep caches that the default reader does not know. tools/record_cache_groups.py "
     "prints what an installed vLLM makes of it."
 )
 REFUSALS: dict[str, str] = dict.fromkeys(

@@ -144,7 +144,7 @@ def agreed(
     for worker, about in reported.items():
         if about["kernels"] != kernels:
             raise ClusterError(
-                f"The worker {worker} has other kernels than this machine: install the same "
+                f"The worker {worker} runs other kernels than this machine does: install the same "
                 "workbench on both."
             )
         if about["device"] != first["device"]:

@@ -48,7 +48,7 @@ def capacity(plan: Plan, prompt_tokens: int | None = None, theme: str = "auto") 
                 textposition="outside",
                 cliponaxis=False,
                 customdata=[bytes_text(taken) for _fits, taken in plans],
-                hovertemplate=f"%{{x}}, {dtype}: %{{y:,}}<br>one request: %{{customdata}} a rank"
+                hovertemplate=f"%{{x}}, {dtype}: %{{y:,}}<br>one request: %{{customdata}} per rank"
                 "<extra></extra>",
             )
         )

@@ -190,7 +190,7 @@ def raster_title(filled: PoolFill, step: int, by: str) -> str:
     if filled.finished_every:
         done = filled.request_count // filled.finished_every
         finished = f", {done:,} of them finished"
-    cell = "one block" if step == 1 else f"{step:,} blocks; shares are right over many cells"
+    cell = "one block" if step == 1 else f"{step:,} blocks; shares are exact only over many cells"
     digits = "" if by == "owner" else f"; numbers: {by}s, their last two digits"
     return (
         f"<b>{filled.request_count:,} requests</b> in a pool of {filled.num_blocks:,} blocks"

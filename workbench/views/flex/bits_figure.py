@@ -13,7 +13,7 @@ GAP = 0.03
 
 
 def bits_figure(plan: Plan, lab: BitLab, theme: str = "auto") -> go.Figure:
-    """Draw the share of elements with other bits, by token. One heatmap for each way, side by side.
+    """Draw the share of elements with different bits, by token; one heatmap for each way.
 
     Equal cells are empty, others carry the sign; point at one for its count.
     """
@@ -64,7 +64,7 @@ def _heatmap(lab: BitLab, run: BitRun) -> go.Heatmap:
             [f"{n:,} of {size:,}" for n, size in zip(row, sizes, strict=True)] for row in counts
         ],
         hovertemplate=f"<b>{run.name}</b><br>%{{y}}<br>token %{{x}}<br>%{{customdata}} elements "
-        "have other bits<extra></extra>",
+        "have different bits<extra></extra>",
         zmin=0,
         zmax=0.25,
         colorscale=[(0, "rgba(0,158,115,0.18)"), (0.0001, "rgba(213,94,0,0.35)"), (1, CURRENT)],

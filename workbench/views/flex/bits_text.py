@@ -106,7 +106,7 @@ def prediction_html(found: OrderInversion) -> str:
             " three requests share a group, and the row of request 1 still names a page of request "
             f"{found.request} past its own. Request {found.request} alone is added up over pages "
             f"{alone}; in the batch the direct build of 0.23 lists {batched}, pruned as in 0.33 "
-            f"{pruned}. Another order is another rounding.",
+            f"{pruned}. A different order rounds differently.",
         )
     )
 

@@ -133,7 +133,9 @@ def _kept(caching: hits.Caching, done: Prefill, start: int, stop: int) -> Html |
 def setting_text(caching: hits.Caching) -> str:
     """Describe mode, block and budget of a cache in one sentence."""
     block = caching.state_block or caching.alignment_tokens
-    words = f"Mode {caching.mode}, block {block:,}, budget {caching.budget_tokens:,} tokens a step"
+    words = (
+        f"Mode {caching.mode}, block {block:,}, budget {caching.budget_tokens:,} tokens per step"
+    )
     return words + (", with drafts (EAGLE-like)." if caching.drafts else ".")
 
 

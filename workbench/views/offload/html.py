@@ -176,7 +176,7 @@ def _held(plan: Plan, result: Offload, request: OffloadRequest) -> Html:
         records(rows),
         note(
             "Distinct prompts, one at a time in the engine. Only whole offloaded blocks are "
-            "stored; a state is stored where a step of the prefill ends on the end of one."
+            "stored; a state is stored only where a prefill step ends at the end of such a block."
         ),
     )
 

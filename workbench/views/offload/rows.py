@@ -144,9 +144,9 @@ def version_notes(plan: Plan, result: Offload) -> tuple[str, ...]:
 
 HASH_NOTES = {
     CONCATENATED: "A block of several hash blocks ({option}) has the hash of each, joined: a store "
-    "that vLLM 0.33 filled has other keys.",
+    "that vLLM 0.33 filled has different keys.",
     LAST: "A block of several hash units ({option}) has the hash of the last one: a store that "
-    "vLLM 0.23 filled has other keys.",
+    "vLLM 0.23 filled has different keys.",
 }
 
 

@@ -15,7 +15,7 @@ def progress_text(
     """As in "12 of 96, 1.5 a second, 56 s left, 2 failed"."""
     parts = [f"{done:,} of {total:,}"]
     if per_second is not None:
-        rate = f"{per_second:.1f} a second" if per_second >= 1 else f"{1 / per_second:.1f} s each"
+        rate = f"{per_second:.1f} per second" if per_second >= 1 else f"{1 / per_second:.1f} s each"
         parts.append(rate)
     if remaining_s is not None and done < total:
         parts.append(f"{remaining_s:,.0f} s left")
