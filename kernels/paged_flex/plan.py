@@ -27,7 +27,7 @@ from workbench.kernels.paged_flex.work import PagedBatch
 
 FLOAT8_CAPABILITY = (8, 9)
 """From which on Triton converts float8_e4m3fn."""
-NO_ADDRESSES = Extras()
+NO_EXTRAS = Extras()
 Allocate = Callable[[tuple[int, ...], torch.dtype], torch.Tensor]
 
 
@@ -41,7 +41,6 @@ class _Bound:
     """Bytes from the first key to the first value."""
     has_more: bool
     """Queries follow those of the batch."""
-    has_extras: bool
 
 
 class AttentionPlan:
@@ -101,8 +100,9 @@ class AttentionPlan:
         plan owns: the next run overwrites it. lse, sinks, scales: as in `paged_attention`. The
         first run with tensors of new strides checks them and compiles; later ones only launch.
         """
-        extras = Extras(lse, sinks, key_scale, value_scale)
-        key = _key(query, kv_cache, out, *extras)
+        has_extras = not (lse is sinks is key_scale is value_scale is None)
+        extras = Extras(lse, sinks, key_scale, value_scale) if has_extras else NO_EXTRAS
+        key = _key(query, kv_cache, out, extras)
         bound = self._bound.get(key)
         if bound is None:
             bound = self._bound[key] = self._bind(query, kv_cache, out, extras)
@@ -115,8 +115,8 @@ class AttentionPlan:
         aligned = not (first | keys | values | target) % ALIGNMENT
         if not aligned and (keys | values) % ALIGNMENT:
             check_layer(self.settings, self._views(kv_cache))
-        more = NO_ADDRESSES
-        if bound.has_extras:
+        more = extras
+        if has_extras:
             more = Extras(*[None if x is None else x.data_ptr() for x in extras])
         place = bound.attend[0].place() if aligned and bound.attend else None
         for launch in bound.attend:
@@ -174,7 +174,6 @@ class AttentionPlan:
             combine=combine_launches(planned, layer),
             values_offset=views.values.data_ptr() - views.keys.data_ptr(),
             has_more=len(query) > planned.num_tokens,
-            has_extras=any(extra is not None for extra in extras),
         )
 
     def _views(self, kv_cache: torch.Tensor) -> Views:
@@ -187,16 +186,21 @@ class AttentionPlan:
         return Layer(Tensors(query, *self._views(kv_cache), out), extras)
 
 
-def _key(query: torch.Tensor, kv_cache: torch.Tensor, *others: torch.Tensor | None) -> object:
+def _key(
+    query: torch.Tensor, kv_cache: torch.Tensor, out: torch.Tensor | None, extras: Extras
+) -> object:
+    """Return what launches depend on; None where something is not a tensor: it is refused later."""
+    # most layers have no extras, and this is a third of what Python takes of a run
+    more = () if extras is NO_EXTRAS else map(_form, extras)
     try:
-        return (
-            (query.shape, query.stride(), query.dtype, query.device),
-            (kv_cache.shape, kv_cache.stride(), kv_cache.dtype, kv_cache.device),
-            *[x if x is None else (x.shape, x.stride(), x.dtype, x.device) for x in others],
-        )
+        cache = (kv_cache.shape, kv_cache.stride(), kv_cache.dtype, kv_cache.device)
+        return (query.shape, query.stride(), query.dtype, query.device, cache, _form(out), *more)
     except AttributeError:
-        # not all of them are tensors, which is refused where they are checked
         return None
+
+
+def _form(x: torch.Tensor | None) -> object:
+    return x if x is None else (x.shape, x.stride(), x.dtype, x.device)
 
 
 def plan_attention(

@@ -90,7 +90,7 @@ def test_what_does_not_fit_is_refused(count, changing):
 
 @pytest.mark.skipif(DEVICE != "cuda", reason="needs a GPU")
 def test_the_second_run_on_a_gpu_starts_directly():
-    case = Case(requests((1100, 1), (300, 300)), 64, dtype=torch.float16)
+    case = Case(requests((1100, 1), (300, 300), dtype=torch.float16), 64)
     plan = plan_attention(case.batch, case.query, case.cache)
     expected = plan.run(case.query, case.cache).clone()
     (bound,) = plan._bound.values()
