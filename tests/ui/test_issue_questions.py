@@ -11,6 +11,9 @@ SAID = {
     "can I mix H100 and A100": ("A scenario has one device", "the least room"),
     "can H100, A100 and L40S be mixed in one engine?": ("A scenario has one device",),
     "minimum number of GPUs for kimi-k2 on H200": ("The fewest that start", "16 x H200"),
+    "which GPU for nemotron-3-nano with requests of 128k tokens": (
+        "1 x H100 NVL \u2713 would start: 26 to 31 requests of 128,000 tokens fit.",
+    ),
     "does MTP reduce capacity for Qwen3-Next-80B on 4 x H100": (
         "Apply Speculative tokens 1, Speculative method mtp Gain:",
         "Cost: 15.5 requests per GPU instead of 17.8.",

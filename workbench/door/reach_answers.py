@@ -49,7 +49,7 @@ def reach_html(question: Question, plan: Plan, length_tokens: int) -> Html:
     if question.special == "supporting":
         return _supporting(question, plan)
     if question.special == "devices" or question.memory_gb is not None:
-        return _machines(question, plan)
+        return _machines(question, plan, length_tokens)
     return Html()
 
 
@@ -83,11 +83,11 @@ def _keeps(name: str, plan: Plan, changes: Mapping[str, Any], wanted: Mapping[st
     return all(kept) and not (of_states and found.mamba_block_size is None)
 
 
-def _machines(question: Question, plan: Plan) -> Html:
+def _machines(question: Question, plan: Plan, length: int) -> Html:
     """Return the fewest devices on which it starts: of one that is named or set, else of all."""
     memory, device = question.memory_gb, plan.settings.device
     of = device if memory is None else f"device of {memory} GB"
-    found = machines(plan, _devices(memory, device))
+    found = machines(plan, _devices(memory, device), length)
     longest = f"for requests of up to {tokens_text(plan.max_model_len)}"
     if not found:
         return tag("p", f"No number of {of or 'any device'} up to {MOST_DEVICES} starts {longest}.")

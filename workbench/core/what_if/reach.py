@@ -47,12 +47,15 @@ def _longest(plan: Plan, cache: CachePlan, more_bytes: int) -> int:
     return min(longest_request(plan, one.grouping, one.available_bytes or 0) for one in stages)
 
 
-def machines(plan: Plan, names: Iterable[str] = DEVICES) -> tuple[Machine, ...]:
+def machines(
+    plan: Plan, names: Iterable[str] = DEVICES, length_tokens: int | None = None
+) -> tuple[Machine, ...]:
     """Return for each named device the fewest on which the scenario starts, the fewest first.
 
     Tensor-parallel sizes up to 16 are tried; devices on which none starts are omitted.
+    length_tokens: of a request, for the answers; see `answers`.
     """
-    found = [one for name in names if (one := _fewest(plan, name)) is not None]
+    found = [one for name in names if (one := _fewest(plan, name, length_tokens)) is not None]
     return tuple(sorted(found, key=lambda one: (one.answers.devices, _memory(one))))
 
 
@@ -66,22 +69,22 @@ def _memory(machine: Machine) -> int:
     return DEVICES[str(machine.changes["device"])].memory_bytes
 
 
-def _fewest(plan: Plan, name: str) -> Machine | None:
+def _fewest(plan: Plan, name: str, length: int | None) -> Machine | None:
     """Return the fewest of a device: those that start for sure, else those that may."""
-    tried = list(_tried(plan, name))
+    tried = list(_tried(plan, name, length))
     for wanted in (YES, PERHAPS):
         if found := next((one for one in tried if one.answers.starts == wanted), None):
             return found
     return None
 
 
-def _tried(plan: Plan, name: str) -> Iterator[Machine]:
+def _tried(plan: Plan, name: str, length: int | None) -> Iterator[Machine]:
     machine = {"device": name, "platform": DEVICES[name].platform}
     for size in tensor_parallel_sizes(plan.model, MOST_DEVICES):
         changes = {**dict.fromkeys(SET_BY_DEVICE), **machine, "tensor_parallel": size}
         other = outcome_of(plan.model, plan.settings, trace=False, **changes).plan
         if other is not None:
-            found = answers(other)
+            found = answers(other, length and min(length, other.max_model_len))
             yield Machine(changes, found)
             if found.starts in {YES, UNKNOWN}:
                 return
