@@ -85,7 +85,7 @@ def test_a_byte_after_the_end_of_a_small_pool_is_one_of_a_larger_pool():
 
 def test_a_byte_after_the_end_of_the_cache_is_answered_with_the_last_one():
     _door, said = answer("what is byte 9,000,000,000,000 of bamba-9b on H100?")
-    assert "does not exist: there are 18,326,618,112" in said
+    assert "does not exist: there are 18,471,518,208" in said
 
 
 def test_offload_is_answered_for_the_length_of_the_requests():

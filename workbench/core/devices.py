@@ -36,6 +36,8 @@ class Device:
     """Total that torch reports, without what the driver keeps; None if no report was found."""
     is_nominal: bool
     """No report of the driver was found: `driver_bytes` is the capacity that is advertised."""
+    is_unified: bool
+    """Its memory is the host's (`is_integrated_gpu`)."""
     source: str
 
     def __reduce__(self) -> tuple[Callable[[str], Device | None], tuple[str]]:
@@ -63,6 +65,7 @@ def _device(name: str, entry: Mapping[str, Any]) -> Device:
         driver_bytes=None if mib is None else mib * MIB,
         torch_bytes=entry.get("torch_bytes"),
         is_nominal=entry.get("nominal", False),
+        is_unified=entry.get("unified", False),
         source=entry["source"],
     )
 

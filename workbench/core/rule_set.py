@@ -209,8 +209,7 @@ class RuleSet:
     expert_paddings: tuple[Padding, ...] = ()
     """The kernels of routed experts that round sizes up; the first that a device has is used."""
     words_of_context: Mapping[str, str] = field(default_factory=dict)
-    """Problem of decode context parallelism -> how vLLM's text begins, with {ranks} of tensor
-    parallelism and {heads} of keys and values."""
+    """Problem of decode context parallelism -> how vLLM's text begins, with {ranks} and {heads}."""
     gathered_keys: Callable[[int], int] = lambda length: 40 * length
     """Tokens of the longest request -> keys in the workspace of a sparse indexer."""
     largest_graph_sm10x: int = 512
@@ -219,9 +218,10 @@ class RuleSet:
     """Batches of whole decoding requests have graphs of their own; else sizes are rounded up."""
     profiles_graphs_on: frozenset[str] = frozenset({"cuda"})
     """Platforms where the profiling run subtracts what graphs will take."""
+    v2_profiles_all: bool = False
+    """The V2 runner's profile has graphs and every parameter of sampling."""
     traits: Mapping[str, str] = field(default_factory=dict)
-    """What of this version no scenario changes and the other fields do not show, in words (see
-    `core.what_if.facts.traits_of`)."""
+    """What no scenario changes and no other field shows, in words (`what_if.facts.traits_of`)."""
 
     def state_backend(self, model: Model, platform: str) -> str | None:
         """Return what computes the SSM layers of a model, as the log names it; None without any."""

@@ -148,6 +148,22 @@ TOWERS = "towers"
 """Key of `RuleSet.weight_copies`: on how many stages a tower is."""
 
 
+class Image(NamedTuple):
+    """The largest image that a tower gets while vLLM profiles it."""
+
+    tokens: int
+    """That the decoder sees of it."""
+    patches: int
+    pixels: int
+    """Numbers of one patch."""
+    width: int
+    """Of a patch between layers."""
+    outputs: int
+    """Numbers of one token."""
+    levels: int
+    """Layers of the decoder that get more of the tower, each numbers for every token."""
+
+
 class Weights(NamedTuple):
     """All parameters of a model and its tables of positions, or why they are not known."""
 
@@ -160,6 +176,8 @@ class Weights(NamedTuple):
     experts_per_token: int = 0
     has_tower: bool = False
     """It sees images, which vLLM profiles as well."""
+    image: Image | None = None
+    """What of them; None where that does not follow from config.json."""
     shared: tuple[Part, ...] = ()
     """Of a drafter: the vocabularies that it may have in common with its target."""
     places: tuple[tuple[Place, ...], ...] = ()

@@ -21,6 +21,10 @@ RANKS_ELSEWHERE = int(0.27 * GIB)
 their own (NVLS): as two RTX 5090 printed it."""
 DOUBT_OF_RANKS = int(1.0 * GIB)
 """What that may be off by: four GB200 need 0.7 GiB."""
+HOST = int(4.4 * GIB)
+"""What the processes take of a memory that is the host's, too, where vLLM counts them
+(`MemorySnapshot.measure`): one start on GB10 printed 4.64 GiB next to its weights."""
+DOUBT_OF_HOST = int(2.5 * GIB)
 SHARE_OF_PADDING = 0.03
 """Of all weights, what the padding of experts may be off by."""
 TOWER_PER_TOKEN = 180 * 1024
@@ -61,6 +65,11 @@ def talking_ranks(plan: Plan) -> int:
     return split_of(plan).of_experts * plan.settings.pipeline_parallel
 
 
+def is_unified(plan: Plan) -> bool:
+    """Return whether the device has the host's memory."""
+    return plan.device is not None and plan.device.is_unified
+
+
 def _of_checkpoint(plan: Plan, counted: int) -> Doubt:
     """Return what the files next to config.json say against the count, if there are any."""
     weights, ranks = plan.model.weights, plan.settings.tensor_parallel
@@ -81,7 +90,8 @@ def doubts(plan: Plan, device_bytes: int, found: Measured) -> tuple[Doubt, ...]:
     activations = 0 if settings.activation_bytes is not None else found.activations
     graphs = 0 if settings.cuda_graph_bytes is not None else found.graphs
     elsewhere = talking_ranks(plan) > 1 and plan.capability != HOPPER
-    tokens = plan.max_num_batched_tokens if plan.model.weights.has_tower else 0
+    is_unseen = plan.model.weights.has_tower and plan.model.weights.image is None
+    tokens = plan.max_num_batched_tokens if is_unseen else 0
     is_driver = settings.device_memory_bytes is None and not (
         plan.device is not None and plan.device.torch_bytes
     )
@@ -93,6 +103,7 @@ def doubts(plan: Plan, device_bytes: int, found: Measured) -> tuple[Doubt, ...]:
         Doubt(BELOW_DRIVER if is_driver else 0, "the device's total, which only the driver gave"),
         Doubt(SURE, "non-torch allocations"),
         Doubt(DOUBT_OF_RANKS if elsewhere else 0, "buffers between ranks on this chip"),
+        Doubt(DOUBT_OF_HOST if is_unified(plan) else 0, "the host's processes, in one memory"),
         Doubt(TOWER_PER_TOKEN * tokens, "images of the profiling run, which are not modelled"),
         Doubt(int(SHARE_OF_PADDING * padded), "padding of experts for the kernels"),
         Doubt(found.drafter_vocabulary, "a vocabulary of the drafter's own"),

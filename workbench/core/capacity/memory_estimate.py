@@ -18,7 +18,7 @@ from workbench.core.capacity.draft_weights import (
     draft_weights,
     split_of_drafter,
 )
-from workbench.core.capacity.graph_sizes import graph_bytes
+from workbench.core.capacity.graph_sizes import attention_workspace, graph_bytes
 from workbench.core.capacity.memory_budget import (
     DEFAULT_GPU_MEMORY_UTILIZATION,
     MemoryBudget,
@@ -26,30 +26,22 @@ from workbench.core.capacity.memory_budget import (
     memory_budget,
 )
 from workbench.core.capacity.memory_doubts import (
+    HOST,
     OF_PLATFORM,
     RANKS_ELSEWHERE,
     Measured,
     doubts,
+    is_unified,
     talking_ranks,
 )
+from workbench.core.capacity.step_memory import activations, counted_tokens
 from workbench.core.dtypes import FLOAT_BYTES
-from workbench.core.groups.index_keys import key_bytes
-from workbench.core.model import INDEX_KEY, INDEXER_KEYS
 from workbench.core.platforms import HOPPER
 from workbench.core.ranks import split_of
-from workbench.core.weights import COLUMN, Part
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
 
-WIDEST_UNKNOWN = 8
-"""Times the hidden size, of merged first outputs, where only the checkpoint's size is known."""
-GATED = 1.5
-"""Of the merged first outputs of an MLP: they, and their product, exist at the same time."""
-FORWARD, FORWARD_WITH_STATES = 1.2, 2.9
-"""Of the widest layer: other tensors of a step; SSM layers keep some in float32."""
-FLOAT_LOGITS = 3.3
-"""Copies of the logits in float32, while the sampler works."""
 OUTSIDE_TORCH = int(0.25 * GIB)
 OF_RANKS = int(1.85 * GIB)
 """What ranks need to talk to each other."""
@@ -117,24 +109,25 @@ def estimate(plan: Plan, layers: range | None = None) -> MemoryBudget | None:
     layers: of a pipeline stage; the last one samples, and has the drafter.
     """
     weights, device = weights_of(plan, layers), plan.device_memory_bytes
-    is_last = _samples(plan, layers)
+    is_first, is_last = layers is None or not layers.start, _samples(plan, layers)
     drafter = _drafter_of(plan) if is_last else DraftBytes()
     if missing(plan) is not None or weights is None or device is None or drafter is None:
         return None
     settings, share = plan.settings, _share(plan, layers)
-    activations = _activations(plan, is_last)
-    graphs, other = int(share * graph_bytes(plan)), _other(plan, share)
-    measured = Measured(weights, activations, graphs, drafter.uncertain, is_padded(plan))
+    peak = activations(plan, is_first=is_first, is_last=is_last)
+    graphs = int(share * graph_bytes(plan)) + attention_workspace(plan)
+    other = _other(plan, share) + (counted_tokens(plan) if is_last else 0)
+    measured = Measured(weights, peak, graphs, drafter.uncertain, is_padded(plan))
     if settings.activation_bytes is not None:
         # What is measured from outside contains non-torch allocations.
-        activations, other = settings.activation_bytes, 0
+        peak, other = settings.activation_bytes, 0
     if settings.cuda_graph_bytes is not None:
         graphs = settings.cuda_graph_bytes
     return MemoryBudget(
         device_bytes=device,
         utilization=settings.gpu_memory_utilization or DEFAULT_GPU_MEMORY_UTILIZATION,
         weights_bytes=_loaded(plan, weights) + drafter.size,
-        activation_bytes=activations,
+        activation_bytes=peak,
         cuda_graph_bytes=graphs,
         other_bytes=other,
         doubts=doubts(plan, device, measured),
@@ -166,9 +159,10 @@ def _loaded(plan: Plan, weights: int) -> int:
 
 
 def is_padded(plan: Plan) -> bool:
-    """Return whether loading pads the experts again, for the kernels: more than the model has."""
+    """Return whether loading pads the experts beyond what the model has, for Hopper's kernels."""
     is_padded = any(part.multiple > 1 < part.experts for part, _ in plan.model.weights.parts)
-    return plan.settings.weights_bytes is None and is_padded
+    is_hopper = plan.capability == HOPPER
+    return plan.settings.weights_bytes is None and is_padded and is_hopper
 
 
 def _share(plan: Plan, layers: range | None) -> float:
@@ -219,72 +213,11 @@ def _unknown_weights(plan: Plan) -> Unestimated | None:
     return None
 
 
-def _activations(plan: Plan, samples: bool) -> int:
-    """Return the peak of a step: the widest layer, or the sampler, whichever is larger.
-
-    The workspace of experts stays, so it is there in both.
-    """
-    workspace = max(_workspace(plan), _gathered_keys(plan))  # both are cut from one allocation
-    return max(_forward(plan), _sampler(plan) if samples else 0) + workspace
-
-
-def _forward(plan: Plan) -> int:
-    width = 2 * (plan.model.hidden_size or 0) + GATED * _widest(plan, of_experts=False)
-    factor = FORWARD if plan.model.state is None else FORWARD_WITH_STATES
-    return int(factor * plan.max_num_batched_tokens * width * FLOAT_BYTES[plan.model_dtype])
-
-
-def _workspace(plan: Plan) -> int:
-    """Return the buffers of the experts that every token of a step takes: between and after."""
-    widest = _widest(plan, of_experts=True)
-    if not widest:
-        return 0
-    width = plan.model.weights.experts_per_token * (widest + (plan.model.hidden_size or 0))
-    # they get the tokens of all engines
-    tokens = plan.max_num_batched_tokens * split_of(plan).engines
-    return tokens * width * FLOAT_BYTES[plan.model_dtype]
-
-
-def _gathered_keys(plan: Plan) -> int:
-    """Return the workspace into which a prefill gathers the keys of a sparse indexer."""
-    # sparse_attn_indexer reserves it in the profiling run; get_max_prefill_buffer_size.
-    attention = plan.model.attention
-    if attention is None or plan.platform.name != "cuda":
-        return 0
-    caches = [layer.cache for layer in plan.model.layers if layer.cache is not None]
-    keys = [one for one in caches if (one.part, one.stored) == (INDEXER_KEYS, INDEX_KEY)]
-    sizes = [key.elements / key.tokens_per_state for key in keys]
-    own = 0 if attention.indexer is None else key_bytes(attention.indexer)
-    return int(plan.rules.gathered_keys(plan.max_model_len) * max(own, *sizes, 0))
-
-
-def _widest(plan: Plan, *, of_experts: bool) -> int:
-    """Return the outputs of the widest first layer of an MLP on one rank, merged ones together."""
-    weights, split = plan.model.weights, split_of(plan)
-    if weights.unknown and not of_experts:
-        return WIDEST_UNKNOWN * (plan.model.hidden_size or 0) // split.ranks
-    found = [part for part, _ in weights.parts if _is_first(part, of_experts)]
-    return max((sum(part.share(split)[0]) for part in found), default=0)
-
-
-def _is_first(part: Part, of_experts: bool) -> bool:
-    # Kernels that pad experts have no such workspace.
-    if of_experts:
-        return part.experts > 1 and part.shard == COLUMN and part.multiple == 1
-    is_merged = len(part.outputs) == 2 and part.experts == 1
-    return is_merged and part.is_linear and part.shard == COLUMN
-
-
-def _sampler(plan: Plan) -> int:
-    logits = plan.max_num_seqs * plan.model.weights.vocabulary
-    copies = FLOAT_BYTES[plan.model_dtype] + FLOAT_LOGITS * FLOAT_BYTES["float32"]
-    return int(logits * copies)
-
-
 def _other(plan: Plan, share: float) -> int:
     of_ranks = OF_RANKS if plan.capability == HOPPER else RANKS_ELSEWHERE
     copies = int(share * _latent_copies(plan, plan.settings.tensor_parallel))
-    return OUTSIDE_TORCH + (of_ranks if talking_ranks(plan) > 1 else 0) + copies
+    found = OUTSIDE_TORCH + (of_ranks if talking_ranks(plan) > 1 else 0) + copies
+    return found + HOST if is_unified(plan) else found
 
 
 def _latent_copies(plan: Plan, ranks: int) -> int:

@@ -58,7 +58,7 @@ from workbench.models.weights.pooled import scores
 from workbench.models.weights.positions import of_library, placed, positions
 from workbench.models.weights.scheme import read_scheme
 from workbench.models.weights.stored import Unknown
-from workbench.models.weights.vision import vision
+from workbench.models.weights.vision import largest_image, vision
 
 UNREADABLE = (Unknown, Refused, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """A field that only weights read has another type or value than vLLM could use."""
@@ -245,6 +245,7 @@ def _whole(config: Config, found: Collected) -> Weights:
         unknown=unknown,
         vocabulary=vocabulary("", rows, 1).outputs[0][0],
         has_tower=bool(tower),
+        image=largest_image(config, tower),
         # transformers 5 writes the defaults of experts for models that have none.
         experts_per_token=_per_token(config) if any(one.experts > 1 for one in found.places) else 0,
         places=tuple(tuple(chain(*times)) for times in found.places.values()),

@@ -5,7 +5,7 @@ A size that config.json omits is that of the configuration class.
 
 from collections.abc import Callable, Mapping
 
-from workbench.core.weights import Part
+from workbench.core.weights import Image, Part
 from workbench.models.towers import are_even
 from workbench.models.weights.clip_vision import CLIPPED
 from workbench.models.weights.document_vision import DOCUMENTS
@@ -44,6 +44,28 @@ SEES = frozenset(
     }
 )
 """Fields of a tower in files whose text has no object of its own."""
+
+
+LARGEST = dict.fromkeys(("qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"), 16384)
+"""model_type -> tokens of the largest image: `longest_edge` of their preprocessor_config.json is
+16,777,216 pixels (Qwen3VLProcessingInfo, 0.23 and 0.33)."""
+
+
+def largest_image(config: Config, tower: list[Part] | None) -> Image | None:
+    """Return what the profiling run shows a tower; None where config.json does not say it."""
+    tokens = LARGEST.get(str(config.fields.top.get("model_type")))
+    if not tower or tokens is None:
+        return None
+    patch, last = tower[0], [one for one in tower if one.name == JOINT["linear_fc2"]]
+    [(width, _)], [(outputs, _)] = patch.outputs, last[0].outputs
+    return Image(
+        tokens=tokens,
+        patches=tokens * last[0].inputs // width,
+        pixels=patch.inputs,
+        width=width,
+        outputs=outputs,
+        levels=len(last) - 1,
+    )
 
 
 def vision(config: Config) -> list[Part] | None:

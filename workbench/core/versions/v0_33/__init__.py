@@ -285,9 +285,9 @@ V0_33 = V0_23.successor(
     largest_graph_sm10x=1024,
     captures_whole_decodes=True,
     profiles_graphs_on=frozenset({"cuda", "rocm", "xpu"}),
+    v2_profiles_all=True,
     packed_layers_mix_on=frozenset({"rocm"}),
-    # DeepseekV32MLAAttention.__init__ of models/deepseek_v32/amd/rocm.py; get_attn_backend of
-    # InklingAttention, Step5Attention
+    # DeepseekV32MLAAttention of amd/rocm.py; get_attn_backend of InklingAttention, Step5Attention
     backends_of_classes=MappingProxyType(
         {
             **dict.fromkeys(product(("cuda", "rocm"), FLASH), "FLASH_ATTN"),

@@ -1,0 +1,67 @@
+"""What a step takes at its peak, and what the first graph of decoding allocates."""
+
+import json
+
+import pytest
+
+import workbench as wb
+from tests.core.conformance import DATA
+from workbench.core.arithmetic import GIB
+from workbench.core.capacity.graph_sizes import attention_workspace
+from workbench.core.capacity.largest_images import kept_bytes, tower_bytes
+from workbench.core.capacity.memory_estimate import estimate
+
+MTP = {"num_speculative_tokens": 1, "speculative_method": "mtp"}
+
+
+def test_towers_take_what_those_of_vllm_take():
+    """Of the peak, 0.5 % are tables of positions."""
+    for line in (DATA / "tower_peaks.jsonl").read_text("utf-8").splitlines():
+        peak = json.loads(line)
+        fields = {"tensor_parallel": peak["tensor_parallel"], "rules": peak["vllm"][:4]}
+        tokens = 16384 * peak["images"]
+        plan = wb.resolve(peak["model"], **fields, device="H100", max_num_batched_tokens=tokens)
+        assert tower_bytes(plan) == pytest.approx(peak["peak_bytes"], rel=0.008)
+
+
+def test_pixels_stay_with_the_v1_runner():
+    """qwen3.5-9b: 65,536 patches of 1,536 numbers; 16,384 tokens of 4,096 stay with both."""
+    [old, new] = (
+        kept_bytes(wb.resolve("qwen3.5-9b", rules=rules, device="H100"))
+        for rules in ("0.23", "0.33")
+    )
+    assert (old, new) == (2 * (65536 * 1536 + 16384 * 4096), 2 * 16384 * 4096)
+
+
+@pytest.mark.parametrize(("rules", "copies"), [("0.23", 1), ("0.33", 3.3)])
+def test_the_v2_runner_keeps_counts_and_profiles_less_at_first(rules, copies):
+    """0.23's profile has no graphs and no probabilities; the model is too small for its layers."""
+    plan = wb.resolve("qwen3-0.6b", rules=rules, device="H100", max_num_batched_tokens=1024)
+    found, logits = estimate(plan), 1024 * 151936
+    assert found.activation_bytes == pytest.approx(logits * (2 + 4 * copies), abs=1)
+    assert found.other_bytes == pytest.approx(0.25 * GIB + logits * 33 / 8, abs=1)
+    assert bool(found.cuda_graph_bytes) == (rules == "0.33")
+
+
+def test_flashinfer_allocates_its_workspace_with_the_first_graph_of_decoding():
+    fields = {"device": "H100", "backend": "FLASHINFER"}
+    plans = [
+        wb.resolve("qwen3.5-4b", rules=rules, **fields, **more)
+        for rules, more in (
+            ("0.23", {}),
+            ("0.23", MTP),
+            ("0.33", MTP),
+            ("0.23", {"enforce_eager": True}),
+        )
+    ]
+    assert [attention_workspace(plan) >> 20 for plan in plans] == [394, 0, 394, 0]
+    invariant = wb.resolve("qwen3-0.6b", rules="0.33", **fields, batch_invariant=True)
+    assert attention_workspace(invariant) >> 20 == 2048
+
+
+def test_the_host_takes_part_of_one_memory():
+    spark, card = (
+        wb.resolve("qwen3-0.6b", device=device).memory() for device in ("DGX Spark", "RTX 5090")
+    )
+    reasons = [{one.reason for one in answer.doubts} for answer in (spark, card)]
+    assert ["the host's processes, in one memory" in one for one in reasons] == [True, False]
