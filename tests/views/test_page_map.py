@@ -248,15 +248,15 @@ def test_a_byte_in_words():
     place, attention, states = byte_words(pool, 0, 2_162_688 + 65_536 + 2048 + 514)
     assert place == "Byte 2,230,786 of tensor 0 is byte 68,098 of page 1."
     assert attention == (
-        "To attention layer 3 it is K of block 1, kernel block 1, token 17 (1 of the kernel "
-        "block), head 1, value 1, byte 0 of it."
+        "To attention layer 3 it is K of block 1, kernel block 1, token 17 (1 in it), head 1, "
+        "value 1, byte 0 of the value."
     )
     assert states.startswith("To state layers 0, 1, 2 it is recurrent of block 1, head 0, value")
     padding = byte_words(pool, 0, 2_162_687)[2]
     assert padding == "To state layers 0, 1, 2 it is padding of block 0."
     wrong = byte_map(plan_of(**KEYS_FIRST), num_blocks=3, rule="never")
     words = byte_words(wrong, 0, wrong.tensors[0].page_bytes // 2)
-    assert words[1].endswith("misplaced, it is in page 0.")
+    assert ", misplaced in page 0," in words[1]
 
 
 def test_no_name_reaches_the_figure():

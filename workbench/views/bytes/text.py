@@ -38,25 +38,9 @@ def byte_words(pool: ByteMap, tensor: int, byte: int) -> tuple[str, ...]:
 
 
 def meaning_words(meaning: Meaning) -> str:
-    """Return a text like "K of block 1, kernel block 2, token 37 (5 of the kernel block), ..."."""
-    if meaning.is_padding:
-        return f"padding of block {meaning.block}"
-    words = [f"{meaning.part} of block {meaning.block}"]
-    if meaning.kernel_block is not None:
-        words += [
-            f"kernel block {meaning.kernel_block}",
-            f"token {meaning.token} ({meaning.kernel_token} of the kernel block)",
-        ]
-    if meaning.head is not None:
-        words.append(f"head {meaning.head}")
-    last = meaning.last_value
-    both = "" if last == meaning.value else f" and {last}"
-    index = f" at {list(meaning.state_index)}" if meaning.state_index else ""
-    words.append(f"value{'s' if both else ''} {meaning.value}{both}{index}")
-    if not both:
-        words.append(f"byte {meaning.byte_in_value} of it")
-    place = f": misplaced, it is in page {meaning.page}" if meaning.is_misplaced else ""
-    return ", ".join(words) + place
+    """Return a text like "K of block 1, kernel block 2, token 37 (5 in it), value 3, ..."."""
+    _part, _block, *inside = _facts(meaning)
+    return ", ".join([f"{meaning.part} of block {meaning.block:,}", *map(" ".join, inside)])
 
 
 def segment_words(segment: segments.Segment) -> str:
@@ -168,7 +152,7 @@ def _facts(meaning: Meaning) -> Iterator[Fact]:
     yield "part", meaning.part
     yield "block", f"{meaning.block:,}"
     if meaning.is_misplaced:
-        yield "misplaced", f"it is in page {meaning.page:,}"
+        yield "misplaced", f"in page {meaning.page:,}"
     if meaning.kernel_block is not None:
         yield "kernel block", f"{meaning.kernel_block:,}"
         inside = (
@@ -185,4 +169,4 @@ def _facts(meaning: Meaning) -> Iterator[Fact]:
     if meaning.state_index:
         yield "index", str(list(meaning.state_index))
     if not both:
-        yield "byte of the value", str(meaning.byte_in_value)
+        yield "byte", f"{meaning.byte_in_value} of the value"
