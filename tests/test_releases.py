@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from tests.models.configs import qwen3_5
 from workbench.cli import app
+from workbench.core.package_data import release_data
 from workbench.core.versions import DEFAULT, RULE_SETS, V0_33
 from workbench.core.what_if.releases import nearest_rules
 from workbench.door.session import Session
@@ -46,6 +47,11 @@ def test_a_variant_of_a_release_is_not_one():
     assert "before-37467" in RULE_SETS
     assert "before-37467" not in RULE_SETS.releases
     assert DEFAULT in RULE_SETS.releases
+
+
+@pytest.mark.parametrize("file", ["architectures.json", "citations.json", "flags.json"])
+def test_every_release_has_its_recorded_files_in_its_folder(file):
+    assert tuple(release_data(file)) == RULE_SETS.releases
 
 
 def test_it_is_a_value_of_the_field_and_of_the_schema(next_release):
