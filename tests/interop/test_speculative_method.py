@@ -52,7 +52,7 @@ def test_without_a_number_vllm_takes_what_the_checkpoint_predicts():
     given = read_command("vllm serve zai-org/GLM-4.7 --speculative-config.method mtp")
     assert given.fields["speculative_method"] == "mtp"
     assert given.fields["num_speculative_tokens"] == 1
-    assert any("vLLM takes 1" in note for note in given.notes)
+    assert any("vLLM uses 1" in note for note in given.notes)
 
 
 def test_a_method_without_a_number_is_a_note():

@@ -688,7 +688,7 @@ def test_a_hub_that_cannot_be_reached_is_a_typed_error(monkeypatch, failure, hub
         load_model("some-user/some-model")
     assert (caught.value.code, caught.value.field) == ("hub_not_reachable", "model")
     assert "some-user/some-model" in caught.value.message
-    with pytest.raises(ConfigError, match="give qwen3-8b, whose layers it has"):
+    with pytest.raises(ConfigError, match="or use qwen3-8b, which by its name has the same layers"):
         load_model("some-user/Qwen3-8B-AWQ")
 
 

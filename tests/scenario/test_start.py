@@ -51,7 +51,7 @@ def test_every_call_takes_a_model_or_a_plan(call):
 @pytest.mark.parametrize("name", TAKE_PLANS)
 def test_what_takes_a_plan_says_so(name):
     for given in (PLAN.scenario, MODEL):
-        with pytest.raises(wb.ScenarioError, match=f"{name} takes a plan, such as"):
+        with pytest.raises(wb.ScenarioError, match=f"{name} expects a plan, such as"):
             TAKE_PLANS[name](given)
 
 

@@ -142,7 +142,7 @@ def test_stale_columns_cost_visits():
     ("control", "text", "message"),
     [
         ("batch", "nonsense", "is not a valid batch segment"),
-        ("batch", "q8ks1000k", "the picture takes"),
+        ("batch", "q8ks1000k", "the picture shows at most"),
         ("size", "0", "at least 1"),
         ("size", "-3", "integer"),
         ("size", "ten", "Nearest valid value: 64"),

@@ -116,7 +116,7 @@ def check_plan(call: str, given: object, kind: type) -> None:
     if not isinstance(given, kind):
         raise ScenarioError(
             "not_a_plan",
-            f"{call} takes a plan, such as wb.resolve(model=...); got a {type(given).__name__}.",
+            f"{call} expects a plan, such as wb.resolve(model=...); got a {type(given).__name__}.",
         )
 
 

@@ -163,7 +163,7 @@ def _not_fetched(hub_id: str, reason: str) -> ConfigError:
     same = same_model(hub_id)
     known = "choose a catalog name, which works offline (`workbench models`)"
     if same is not None:
-        known = f"give {same.name}, whose layers it has by its name; its KV dtype can be another"
+        known = f"use {same.name}, which by its name has the same layers; its KV dtype can differ"
     return ConfigError(
         "hub_not_reachable",
         f"config.json of {cut(hub_id)} could not be fetched ({reason}). Download it by "

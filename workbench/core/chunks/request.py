@@ -33,7 +33,7 @@ def chunks(
     (1056, 2112)
     """
     if not plans:
-        raise ValueError("chunks() takes at least one plan")
+        raise ValueError("chunks() needs at least one plan")
     record = CONNECTORS[connector]
     if chunk_tokens is not None:
         check_integer("chunk_tokens", chunk_tokens, 1, 2**31, "the largest integer of vLLM")

@@ -104,7 +104,7 @@ def paged_batch(
         raise ScenarioError(
             "batch_too_large_to_draw",
             f"{tokens:,} new tokens over rows of {width:,} blocks are {tokens * width:,} entries; "
-            f"the picture takes {MAX_WORK:,}. Nearest valid: "
+            f"the picture shows at most {MAX_WORK:,}. Nearest valid: "
             f"{max(1, MAX_WORK // width):,} new tokens at this length.",
             field="batch",
         )

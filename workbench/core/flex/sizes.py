@@ -127,7 +127,7 @@ def _refused(
         return FlexRefusal(
             "flex_tile_is_zero",
             field=tile_name,
-            message=f"{tile_name} = 0 does not leave it to vLLM: {size_name} = {size} is divided "
+            message=f"{tile_name} = 0 is not vLLM's default: {size_name} = {size} is divided "
             f"by it. Leave it empty, or take {min(size, SMALL_BLOCK)}.",
             operands=operands,
             exception="ZeroDivisionError",

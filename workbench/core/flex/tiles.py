@@ -142,5 +142,5 @@ def too_large_tile(
     # TRITON_MAX_TENSOR_NUMEL in triton/_utils.py, Triton 3.
     if m * n <= LARGEST_TENSOR:
         return None
-    text = f"a tile of {m:,} x {n:,} has {m * n:,} scores, and Triton takes {LARGEST_TENSOR:,}"
+    text = f"a tile of {m:,} x {n:,} has {m * n:,} scores, and Triton's limit is {LARGEST_TENSOR:,}"
     return TooLarge(f"flex_attn_block_{'m' if m >= n else 'n'}", m * n, LARGEST_TENSOR, text)

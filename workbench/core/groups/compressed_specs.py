@@ -145,7 +145,7 @@ def _page_ring(plan: Plan, cache: CompressedCache, ring: Ring) -> cache_spec.Cac
         raise Refused(
             "side_cache_refused",
             f"Invalid block_size {block}. A page of {page:,} bytes must be whole rows of {row:,} "
-            f"bytes, at least {needed}, for the tokens that are not summed up yet. Take a larger "
+            f"bytes, at least {needed}, for the tokens that are not summed up yet. Use a larger "
             "one.",
             field="block_size",
             operands={"page_size_bytes": page, "row_bytes": row, "rows": needed},

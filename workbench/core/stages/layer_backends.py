@@ -170,9 +170,9 @@ def _refused(
     numbers: list[int],
     plain_dtype: str | None,
 ) -> None:
-    refusal, way_out = f"no backend of {run.platform.title} takes them", ""
+    refusal, way_out = f"no backend of {run.platform.title} supports them", ""
     if reasons:
-        refusal = f"{main.name} does not take them: {', '.join(reasons)}"
+        refusal = f"{main.name} does not support them: {', '.join(reasons)}"
         way_out = " Leave the backend to the engine: then every layer gets one of its own."
     differ = (
         f"keep the model's dtype alongside kv_cache_dtype = {run.kv_cache_dtype}"

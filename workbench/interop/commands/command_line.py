@@ -225,7 +225,7 @@ class CommandFields:
         if method is None:
             self.notes.append(
                 f"{source}: neither a method nor a draft model is given, which vLLM "
-                "refuses. Without a method the workbench takes mtp where the checkpoint has such "
+                "refuses. Without a method the workbench uses mtp where the checkpoint has such "
                 "layers, else ngram."
             )
         if method in {None, HIDDEN_STATES}:
@@ -244,7 +244,7 @@ class CommandFields:
             # n_predict of SpeculativeConfig, 0.23 and 0.33
             self.give("num_speculative_tokens", predicted, source)
             self.notes.append(
-                f"{source}: num_speculative_tokens is missing; vLLM takes {predicted}, as many as "
+                f"{source}: num_speculative_tokens is missing; vLLM uses {predicted}, as many as "
                 "the checkpoint's own layers predict."
             )
         else:
@@ -269,7 +269,7 @@ def _json_argument(name: str, text: str) -> dict[str, Any]:
     found = _json_object(text)
     if found is None:
         advice = f"Quote it for the shell: {name} '{{\"key\": 1}}'."
-        message = f"{name} takes a JSON object; got {text[:60]!r}. {advice}"
+        message = f"{name} expects a JSON object; got {text[:60]!r}. {advice}"
         raise ScenarioError("wrong_type", message, field="command")
     return found
 

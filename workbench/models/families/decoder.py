@@ -165,7 +165,7 @@ def _check_mixture(fields: Fields, kinds: Sequence[str]) -> None:
     if mixed and fields.raw(FIRST_WINDOW) != fields.layer_count():
         raise ConfigError(
             "mixed_windows",
-            f"{fields.pointer(FIRST_WINDOW)} gives windows to some layers of all, which vLLM does "
+            f"{fields.pointer(FIRST_WINDOW)} gives a window to only some layers, which vLLM does "
             f"not build for {_class_name(fields)}. Set use_sliding_window to false.",
             field=fields.pointer(FIRST_WINDOW),
             vllm_text="Sliding window for some but all layers is not supported. ",

@@ -185,7 +185,7 @@ class ResultStore:
         """Hold one transaction that excludes other processes."""
         if self.read_only:
             why = " ".join(self.notes) or "it was opened read-only."
-            raise StoreError(f"{self.path.name} takes no results: {why}")
+            raise StoreError(f"{self.path.name} cannot store results: {why}")
         with self._reading() as connection:
             if time.monotonic() - self._written_at < PAUSE_S[1]:
                 time.sleep(uniform(*PAUSE_S))  # noqa: S311  (no secret)

@@ -55,7 +55,7 @@ def tried_words(tokens: int, step: NextStep | None) -> Html:
     if step is None:
         return join(lead, "changes nothing, or is refused.")
     taken = step.plan.block_size
-    size = f"vLLM takes {tokens_text(taken)}. "
+    size = f"vLLM uses {tokens_text(taken)}. "
     if taken != tokens:
         size = f"vLLM makes {tokens_text(taken)} of it, since the page has to hold a state. "
     use = data_button(f"Use --block-size {tokens}", "apply", step.changes)

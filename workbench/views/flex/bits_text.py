@@ -57,7 +57,7 @@ def verdict(lab: BitLab) -> Html:
     )
     if any(not run.differing for run in controls):
         advice = (
-            " the control does not differ either. Take a request with more keys than one tile has."
+            " the control does not differ either. Use a request with more keys than one tile has."
         )
         return join(tag("b", "! Nothing is proven:"), advice)
     differ = sum(run.differing for run in controls)
@@ -120,7 +120,7 @@ def orders_html(rows: Sequence[OrderRow]) -> str:
             "predicted order": ", ".join(map(str, row.predicted)),
             "order": "same as alone" if row.predicted == alone else tag("b", "another"),
             "ran": row.where,
-            "bits other than alone": _bits(row),
+            "differing bits": _bits(row),
         }
         for row in rows
     )
