@@ -7,6 +7,7 @@ from workbench.core.online import is_online
 from workbench.core.ranks import split_of
 from workbench.core.rule_set import RULE_SETS, RuleSet
 from workbench.core.stages.backend_requests import imposed_backend
+from workbench.core.stages.layer_checks import COMPRESSED
 from workbench.core.stages.other_splits import other_splits, written
 from workbench.core.weights import ROW
 from workbench.core.working_plan import WorkingPlan
@@ -47,8 +48,8 @@ COUNTS_EXPERTS = frozenset(
 WITHOUT_PLAN = "hunyuan_v1"
 """model_type of classes of the Transformers library without a plan for ranks: vLLM leaves layers
 whole that do not divide."""
-M3_SPARSE = "MINIMAX_M3_SPARSE"
-"""What reads sparse layers of MiniMax-M3 (0.33)."""
+M3_SPARSE, QSA = "MINIMAX_M3_SPARSE", "QWEN4_EXP_EXP_QSA_STATE"
+"""What reads sparse layers of MiniMax-M3, and what Qwen4-Exp keeps alongside (0.33)."""
 
 
 def tied_head(run: WorkingPlan) -> None:
@@ -76,8 +77,12 @@ def whole_class(run: WorkingPlan) -> None:
     name, tp = run.model.architecture, run.settings.tensor_parallel
     text, served = run.model.build_error, run.rules.model_registry.served
     of_library = served.get(name, TRANSFORMERS) == TRANSFORMERS
+    attention = run.model.attention
+    side = () if attention is None else attention.side_backends
     if run.model.quantization == "mxfp4" and of_library and not is_online(run.model):
         text = "Transformers modeling backend does not support MXFP4 quantization yet."
+    if QSA in side and run.model.quantization == COMPRESSED and run.model.kv_cache_dtype != "auto":
+        text = "Qwen4Exp QSA does not support KV quantization"
     if text:
         run.problem("class_not_built", operands={"architecture": name}, vllm_text=text)
     if tp > 1 and name in ONE_RANK:
@@ -87,8 +92,6 @@ def whole_class(run: WorkingPlan) -> None:
             vllm_text=ONE_RANK[name],
         )
     text, backends = WITH_BACKENDS.get(name, ("", ()))
-    attention = run.model.attention
-    side = () if attention is None else attention.side_backends
     plain = next((PLAIN_PROJECTIONS[one] for one in side if one in PLAIN_PROJECTIONS), None)
     if plain and is_online(run.model):
         run.problem(
