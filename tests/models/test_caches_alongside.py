@@ -1,4 +1,4 @@
-"""Inkling, Step5, Dots3Note, Pangu: what their files say of caches alongside the attention."""
+"""Inkling, Step5, Dots3Note, Pangu, Voxtral: what files say of caches alongside the attention."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
+from tests.models.configs import llama
 from workbench.core.errors import ConfigError, Refused
 from workbench.models import read_model
 
@@ -89,3 +90,33 @@ def test_sinks_have_a_class_of_their_own_and_are_said(sinks, kind):
     found = plan(model)
     assert found.built_cache().groups[0].kind == (kind or "FullAttentionSpec")
     assert any("static sinks" in note for note in found.model.notes) == bool(sinks)
+
+
+VOXTRAL = {
+    "model_type": "voxtral_realtime",
+    "architectures": ["VoxtralRealtimeGeneration"],
+    "downsample_factor": 4,
+    "audio_config": {
+        "num_hidden_layers": 2,
+        "num_attention_heads": 32,
+        "head_dim": 64,
+        "sliding_window": 750,
+    },
+    "text_config": llama(num_hidden_layers=2, num_key_value_heads=8, sliding_window=8192),
+}
+
+
+@pytest.mark.parametrize(("rules", "window"), [("0.23", 750), ("0.33", 189)])
+def test_an_encoder_keeps_four_vectors_of_sound_for_a_token(rules, window):
+    """As vLLM does: 0.33 counts the window in tokens, and 0.23 in vectors."""
+    plan = wb.resolve(model=VOXTRAL, rules=rules, kv_cache_memory_bytes=2**30)
+    sound = next(one for one in plan.cache.groups if "whisper" in one.layers[0]).spec
+    assert (sound.window_tokens, sound.num_kv_heads) == (window, 4 * 32)
+    assert sound.page_size_bytes == 16 * 4 * 32 * 2 * 64 * 2
+
+
+def test_an_encoder_with_caches_runs_with_few_backends():
+    refused = wb.resolve(model=VOXTRAL, rules="0.33", device="B200")
+    assert [one.code for one in refused.problems] == ["backend_of_class"]
+    taken = wb.resolve(model=VOXTRAL, rules="0.33", device="B200", backend="TRITON_ATTN")
+    assert not taken.problems

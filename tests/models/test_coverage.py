@@ -15,7 +15,7 @@ from workbench.core.errors import ScenarioError
 from workbench.models import read_model
 from workbench.models.coverage import EXACT, READ, REFUSED, STATUSES, coverage
 
-LEAST_EXACT = {"0.23": 256, "0.33": 263}
+LEAST_EXACT = {"0.23": 257, "0.33": 265}
 """A number that falls is an architecture that is no longer read as vLLM builds it."""
 BUILT = [answer for answer in recorded() if "refused" not in answer]
 

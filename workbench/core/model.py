@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -40,8 +41,8 @@ class CompressedCache:
     """Of one vector; bytes, scales included, of the key of an indexer."""
     stored: str = LATENT
     """LATENT, FLOAT32_STATE, INDEX_KEY, or the dtype of a float."""
-    tokens_per_state: int = 1
-    """Tokens in one vector."""
+    tokens_per_state: int | Fraction = 1
+    """Tokens in one vector, or the share of one."""
     window_tokens: int | None = None
     """Tokens that are kept, None for all."""
     block_size: int | None = None
@@ -158,7 +159,6 @@ class Attention:
 
     def kv_heads_per_rank(self, tensor_parallel: int) -> int:
         """Return KV heads that one rank stores: 1 for MLA, else rounded down and at least 1."""
-        # Decoding with MLA is multi-query attention: all heads read one latent.
         if self.use_mla:
             return 1
         # fewer KV heads than ranks are replicated: ModelConfig.get_num_kv_heads

@@ -1,7 +1,7 @@
 """The specs of what layers of compressed attention keep: vectors, keys, states and rings."""
 
 from dataclasses import replace
-from math import lcm
+from math import ceil, lcm
 
 from workbench.core.arithmetic import round_up
 from workbench.core.dtypes import FLOAT_BYTES
@@ -30,17 +30,23 @@ def compressed_spec(plan: Plan, cache: CompressedCache, dtype: str) -> cache_spe
         block = cache.ring.block_size(drafts)
         _check_ring(plan, cache.ring, block)
     heads = _heads(plan, cache)
-    content = block // cache.tokens_per_state * heads * _vector_bytes(plan, cache, dtype)
-    unit = 1 if cache.ring or cache.backend else _page_unit(plan, cache, dtype)
+    tokens, window = cache.tokens_per_state, cache.window_tokens
+    content = int(block // tokens * heads * _vector_bytes(plan, cache, dtype))
+    if tokens < 1:  # several vectors of a token are as more heads of it
+        if window is not None and plan.rules.groups.layouts:  # in tokens, with a margin; 0.33
+            window = ceil(window * tokens) + 1
+        heads, tokens = int(heads / tokens), 1
+    is_free = cache.ring or cache.backend or cache.is_plain
+    unit = 1 if is_free else _page_unit(plan, cache, dtype)
     spec = cache_spec.CacheSpec(
         kind=_kind(cache),
         block_size=block,
         page_size_bytes=content,
-        window_tokens=cache.window_tokens,
+        window_tokens=window,
         num_kv_heads=heads,
         head_size=cache.elements,
         stored=dtype if cache.stored == LATENT else cache.stored,
-        tokens_per_state=cache.tokens_per_state,
+        tokens_per_state=int(tokens),
         alignment_bytes=unit,
         stride_bytes=_stride_bytes(plan, cache, dtype) * _fixed_stride(plan, cache, block, content),
         # DeepSeek-V4.1 computes the window again after a hit (swa_bounded_replay).
@@ -121,7 +127,7 @@ def _heads(plan: Plan, cache: CompressedCache) -> int:
             candidates=[{"tensor_parallel": cache.num_heads}, {"tensor_parallel": 1}],
             vllm_text=f"sconv SWA cache supports tp_size <= num_kv_heads ({cache.num_heads})",
         )
-    if plan.model_dtype != cache.stored:
+    if cache.stored not in {LATENT, plan.model_dtype}:
         raise Refused(
             "side_cache_refused",
             f"Invalid dtype {plan.model_dtype}. Expected {cache.stored}, the only one in which "
@@ -212,5 +218,5 @@ def _fixed_stride(plan: Plan, cache: CompressedCache, block_size: int, content: 
     reader = plan.rules.backends[cache.backend]
     kernel = largest_fixed(reader.supported)
     if kernel is not None and reader.counts_keys:
-        kernel *= cache.tokens_per_state
+        kernel *= int(cache.tokens_per_state)
     return kernel_block_bytes(kernel, block_size, content)

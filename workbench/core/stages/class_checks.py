@@ -20,9 +20,13 @@ ONE_RANK = {"DoryForCausalLM": "Dory currently supports tensor_parallel_size=1 o
 WITH_BACKENDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "FlintForCausalLM": ("Flint requires FlashInfer attention", ("FLASHINFER",)),
     "UnlimitedOCRForCausalLM": ("Unlimited-OCR: ", ("TRITON_ATTN", "FLEX_ATTENTION")),
+    "VoxtralRealtimeGeneration": (
+        "is not yet supported.Contributions to support more backends",
+        ("FLASH_ATTN", "TRITON_ATTN", "ROCM_AITER_FA", "ROCM_ATTN", "CPU_ATTN"),
+    ),
 }
-"""Architectures whose caches few backends read -> vLLM's text, and those (0.33); one that vLLM sets
-itself is another."""
+"""Architectures whose caches few backends read -> vLLM's text, and those; one that vLLM sets itself
+is another."""
 PLAIN_PROJECTIONS = {"STEP5_DSA": "Step5 DSA layers fuse qkv with the sparse indexer into one"}
 """What chooses tokens, and is built with a projection that cannot be quantized -> vLLM's text."""
 COUNTS_EXPERTS = frozenset(
