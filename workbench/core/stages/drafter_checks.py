@@ -80,8 +80,8 @@ def check_embedding(run: WorkingPlan, method: str) -> None:
     """Check that a head that takes the target's embedding finds it."""
     # SpecDecodeBaseProposer._maybe_share_embeddings, 0.23; maybe_share_target_embed, 0.33.
     name, rules = run.model.architecture, run.rules.speculation
-    always = rules.compares_embeddings
-    is_apart = name in run.rules.model_registry.embedding_named_apart
+    always, built = rules.compares_embeddings, {name, run.model.layer_class}
+    is_apart = not built.isdisjoint(run.rules.model_registry.embedding_named_apart)
     if method not in HEADS or not (is_apart or (lacks_embedding(run) and not always)):
         return
     why = "compares it with the head's" if always else "gives it to a head that has none of its own"
