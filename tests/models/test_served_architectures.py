@@ -131,7 +131,7 @@ def test_an_object_that_names_neither_class_nor_type_is_refused():
 
 def test_a_base_class_that_only_the_library_has_is_refused_with_a_way_forward():
     text = qwen3_5()["text_config"] | {"model_type": "qwen3_5_text"}
-    with pytest.raises(ConfigError, match="takes Qwen3_5TextModel") as caught:
+    with pytest.raises(ConfigError, match="uses Qwen3_5TextModel") as caught:
         read_model(text, "x")
     assert 'set architectures to ["Qwen3_5ForCausalLM"]' in caught.value.message
     assert caught.value.vllm_text == "Model architectures ['Qwen3_5TextModel'"
