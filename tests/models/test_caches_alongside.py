@@ -94,7 +94,7 @@ def test_sinks_have_a_class_of_their_own_and_are_said(sinks, kind):
 
 VOXTRAL = {
     "model_type": "voxtral_realtime",
-    "architectures": ["VoxtralRealtimeGeneration"],
+    "architectures": ["VoxtralRealtimeForConditionalGeneration"],
     "downsample_factor": 4,
     "audio_config": {
         "num_hidden_layers": 2,

@@ -27,6 +27,8 @@ SEES_LATER = {"is_causal": False, "use_bidirectional_attention": True}
 READS_DIRECTION = frozenset({"apertus", "gemma3", "llama", "qwen2", "qwen3"})
 """Modules whose attention asks for `is_causal` of the file (0.23 and 0.33)."""
 
+OF_PARAMS = {"VoxtralRealtimeForConditionalGeneration": "VoxtralRealtimeGeneration"}
+"""Class in the config.json of a checkpoint -> what vLLM builds from its params.json."""
 POOLING, POOLINGS = "pooling", ("avg", "cls", "last")
 
 MINICPM_V_2_0 = (2304, 64)
@@ -64,12 +66,14 @@ def named(config: Mapping[str, Any]) -> str:
 
 
 def with_class(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the object with the class that vLLM takes where the file names none.
+    """Return the object with the class that vLLM takes where the file names none, or another one.
 
     Errors: ConfigError where it takes none.
     """
-    kind = config.get("model_type")
-    if listed_name(config, "") is not None or not isinstance(kind, str):
+    kind, named_class = config.get("model_type"), listed_name(config, "")
+    if named_class in OF_PARAMS:
+        return {**config, KEY: [OF_PARAMS[named_class]]}
+    if named_class is not None or not isinstance(kind, str):
         return config
     family = FAMILIES.get(kind)
     own = kind if family and not family.architectures_of(kind) else None

@@ -91,12 +91,10 @@ REFUSALS: dict[str, str] = dict.fromkeys(
     ),
     OTHER_CACHES,
 )
-for _name in ("voxtral_realtime", "VoxtralRealtimeForConditionalGeneration"):
-    # the second one is in the config.json of a checkpoint that vLLM builds from params.json
-    REFUSALS[_name] = (
-        "its audio encoder keeps keys and values, too. Set model_type to voxtral_realtime and "
-        'architectures to ["VoxtralRealtimeGeneration"].'
-    )
+REFUSALS["voxtral_realtime"] = (
+    "its audio encoder keeps keys and values, too. Set model_type to voxtral_realtime and "
+    'architectures to ["VoxtralRealtimeGeneration"].'
+)
 REFUSALS["Gemma4UnifiedForCausalLM"] = (
     "the Transformers library runs it, with heads of one size in all layers, which are not here. "
     'For its text alone set architectures to ["Gemma4ForCausalLM"].'
