@@ -22,6 +22,21 @@ LOWEST, HIGHEST = -(2**31), 2**31 - 2
 """Of a position in a table: 32 bits, and a kernel adds 1 to the end of a range."""
 
 
+def list_of(given: Any, field: str) -> list[Any]:
+    """Return the entries of a sequence. Errors: PagedFlexError for what has none."""
+    try:
+        return list(given)
+    except TypeError:
+        raise PagedFlexError(
+            f"Invalid {field} {given!r}. Expected a list.", field=field, given=given
+        ) from None
+
+
+def lists_of(given: Any, field: str) -> list[list[Any]]:
+    """Return a list for each request."""
+    return [list_of(row, f"{field}[{i}]") for i, row in enumerate(list_of(given, field))]
+
+
 def integer_table(rows: Sequence[Sequence[Any]], name: str, *, columns: int) -> torch.Tensor:
     """Return [requests, columns] int32. Errors: PagedFlexError for what is not a position."""
     for i, row in enumerate(rows):
@@ -99,7 +114,7 @@ def check_range(pair: Any, field: str, index: int) -> None:
 
 def float_table(values: Sequence[Any], field: str) -> torch.Tensor:
     """Return [values] float32. Errors: PagedFlexError for what is not a finite number."""
-    values = list(values)
+    values = list_of(values, field)
     for index, value in enumerate(values):
         check_finite(field, value, index)
     return torch.tensor([float(value) for value in values], dtype=torch.float32)

@@ -14,16 +14,9 @@ import torch
 from numpy.typing import NDArray
 
 from workbench.kernels.errors import PagedFlexError
+from workbench.kernels.paged_flex import lookup_tables as tables
 from workbench.kernels.paged_flex import mask_kernel as device
 from workbench.kernels.paged_flex import spans
-from workbench.kernels.paged_flex.lookup_tables import (
-    check_finite,
-    check_position,
-    check_range,
-    check_size,
-    float_table,
-    integer_table,
-)
 from workbench.kernels.paged_flex.spans import HostSpan, Ints, Span
 
 SMALLEST_CAP = 2.0**-126
@@ -117,7 +110,7 @@ def causal() -> Mask:
 
 def sliding_window(window: int) -> Mask:
     """Return the mask of the last `window` keys up to the query's own."""
-    check_size("window", window)
+    tables.check_size("window", window)
     return Mask(
         f"window {window}",
         mask_mod=device.window_mask,
@@ -130,7 +123,7 @@ def sliding_window(window: int) -> Mask:
 
 def window_around(window: int) -> Mask:
     """Return the mask of the query's own key and `window` - 1 keys on each side (encoders)."""
-    check_size("window", window)
+    tables.check_size("window", window)
     return Mask(
         f"window {window} on both sides",
         mask_mod=device.around_mask,
@@ -143,8 +136,10 @@ def window_around(window: int) -> Mask:
 
 def sink_window(sinks: Sequence[int], window: int) -> Mask:
     """Return the mask of sinks[request] first keys and the last `window` ones, causal (R-SWA)."""
-    check_size("window", window)
-    aux = integer_table([[sink] for sink in sinks], "sinks", columns=1)
+    tables.check_size("window", window)
+    aux = tables.integer_table(
+        [[sink] for sink in tables.list_of(sinks, "sinks")], "sinks", columns=1
+    )
 
     def torch_mask_mod_of(aux: torch.Tensor) -> TorchMaskMod:
         return lambda b, h, q, k: (k <= q) & ((k < aux.to(q.device)[b, 0]) | (q - k < window))
@@ -164,7 +159,7 @@ def sink_window(sinks: Sequence[int], window: int) -> Mask:
 
 def chunked(chunk: int) -> Mask:
     """Return the mask of the query's own chunk of `chunk` tokens, causal."""
-    check_size("chunk", chunk)
+    tables.check_size("chunk", chunk)
     return Mask(
         f"chunks of {chunk}",
         mask_mod=device.chunked_mask,
@@ -181,6 +176,7 @@ def document(lengths: Sequence[Sequence[int]]) -> Mask:
     Together they must reach at least to the end of the request, and may reach further; a call with
     a longer request is refused.
     """
+    lengths = tables.lists_of(lengths, "lengths")
     tokens_of = tuple(_document_tokens(request, i) for i, request in enumerate(lengths))
     starts = []
     for request in lengths:
@@ -213,31 +209,31 @@ def document(lengths: Sequence[Sequence[int]]) -> Mask:
         torch_mask_mod_of=torch_mask_mod_of,
         aux=aux,
         columns=width,
-        tokens=tuple(tokens_of),
+        tokens=tokens_of,
     )
 
 
 def _document_tokens(lengths: Sequence[int], request: int) -> int:
     """Return the tokens of a request's documents together. Errors: PagedFlexError."""
     for tokens in lengths:
-        check_size(f"lengths[{request}]", tokens)
-    check_position(sum(lengths), "lengths", request)
+        tables.check_size(f"lengths[{request}]", tokens)
+    tables.check_position(sum(lengths), "lengths", request)
     return sum(lengths)
 
 
 def prefix_lm(ranges: Sequence[Sequence[tuple[int, int]]]) -> Mask:
     """Return the causal mask, full within ranges[request]: start, end inclusive (vLLM 0.23)."""
+    ranges = tables.lists_of(ranges, "ranges")
     for i, request in enumerate(ranges):
         for pair in request:
-            check_range(pair, "ranges", i)
+            tables.check_range(pair, "ranges", i)
     most = max((len(request) for request in ranges), default=0)
-    # an empty range: its end is before its start
+    # every request has as many ranges as the longest list: empty ones end before their start
     rows = [
-        # every request has as many ranges as the longest list
         [p for pair in [*request, *[(0, -1)] * (most - len(request))] for p in pair]
         for request in ranges
     ]
-    aux = integer_table([row or [0, -1] for row in rows], "ranges", columns=2 * max(most, 1))
+    aux = tables.integer_table([row or [0, -1] for row in rows], "ranges", columns=2 * max(most, 1))
 
     def torch_mask_mod_of(aux: torch.Tensor) -> TorchMaskMod:
         def visible(b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
@@ -264,7 +260,7 @@ def prefix_lm(ranges: Sequence[Sequence[tuple[int, int]]]) -> Mask:
 
 def soft_cap(cap: float) -> Score:
     """Return the score cap * tanh(score / cap)."""
-    check_finite("cap", cap)
+    tables.check_finite("cap", cap)
     # the kernel multiplies scores with 2 / cap, which must be finite too
     if cap < SMALLEST_CAP:
         raise PagedFlexError(
@@ -284,7 +280,7 @@ def soft_cap(cap: float) -> Score:
 
 def alibi(slopes: Sequence[float]) -> Score:
     """Return the score with a penalty of slopes[head] per token of distance."""
-    aux = float_table(slopes, "slopes")
+    aux = tables.float_table(slopes, "slopes")
 
     def changed(s: torch.Tensor, b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
         return s + aux.to(device=s.device, dtype=s.dtype)[h] * (k - q).to(s.dtype)

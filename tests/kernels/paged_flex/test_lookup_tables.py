@@ -145,6 +145,11 @@ def test_tables_of_another_shape_are_refused(name, options, match, field, given,
 @pytest.mark.parametrize(
     ("make", "field", "match"),
     [
+        (lambda: masks.sink_window(3, 4), "sinks", "Invalid sinks 3. Expected a list"),
+        (lambda: masks.document(None), "lengths", "Invalid lengths None. Expected a list"),
+        (lambda: masks.document([[5], 7]), "lengths[1]", r"lengths\[1\] 7. Expected a list"),
+        (lambda: masks.prefix_lm([7]), "ranges[0]", r"ranges\[0\] 7. Expected a list"),
+        (lambda: masks.alibi(0.5), "slopes", "Invalid slopes 0.5. Expected a list"),
         (lambda: masks.sink_window([1, 2**31], 4), "sinks", "Nearest valid value: 2147483646"),
         (lambda: masks.sink_window([1, 1.5], 4), "sinks", "Expected integers"),
         (lambda: masks.sink_window([True], 4), "sinks", "Expected integers"),
