@@ -56,6 +56,7 @@ class Door {
     on("pointerover", (event) => this.hover(event));
     on("pointermove", (event) => { this.pointer = where(event); });
     on("focusin", (event) => this.focus(event.target));
+    on("focusout", (event) => this.leave(event.target));
     // A button that is replaced between press and release gets no click: draw after the release.
     on("pointerdown", (event) => { this.pressed = Boolean(event.target.closest("button")); });
     this.release = () => setTimeout(() => {
@@ -362,10 +363,29 @@ class Door {
     const { do: act, arg } = one.dataset;
     if (act === "goal") this.send(act, one.value);
     if (act !== "set" && act !== "length") return;
+    this.moved = this.keyed && one.tagName === "SELECT" ? one : null;
+    if (this.moved) return;
     const chip = one.closest("[data-chip]")?.dataset.chip;
     // a chip with several controls stays open, and keeps the keyboard
     if (one.dataset.key.startsWith("chip-")) this.next = [one.dataset.key, `open-${chip}`];
     this.send(act, arg, one.value);
+  }
+
+  // A list changes with every letter and arrow: what it is left with counts, as of a text.
+  typed(event) {
+    if (event.key === "Escape") this.moved = null;
+    if (event.key === "Enter" && this.moved) {
+      event.preventDefault();
+      this.leave(event.target);
+    }
+    this.keyed = true;
+    setTimeout(() => { this.keyed = false; });
+  }
+
+  leave(one) {
+    if (one !== this.moved) return;
+    this.keyed = false;
+    this.change(one);
   }
 
   input(one) {
@@ -422,6 +442,7 @@ class Door {
   }
 
   key(event) {
+    if (event.target.tagName === "SELECT") this.typed(event);
     if (event.key === "Escape") {
       const chip = event.target.closest("[data-chip]");
       if (chip?.querySelector(".wb-pop")) {
