@@ -50,6 +50,8 @@ HEAD_APART = frozenset(
     }
 )
 """model_types whose class never reads `tie_word_embeddings`."""
+APART_EARLIER = frozenset({"dots1", "flex_olmo", "persimmon"})
+"""Those whose class in 0.23 does not either; the library, which runs them in 0.33, does."""
 WHOLE_EMBEDDING = frozenset({"whisper"})
 """model_types of which every rank has the whole vocabulary."""
 NORM_BIAS = frozenset(

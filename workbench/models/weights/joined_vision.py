@@ -33,6 +33,8 @@ def sizes_of(config: Config, key: str) -> Sizes:
 
     def size(name: str, default: int) -> int:
         value = found.get(name, default)
+        if isinstance(value, list) and len(set(value)) == 1:
+            [value] = set(value)  # the same in every direction
         if isinstance(value, bool) or not isinstance(value, int):
             raise config.fields.wrong(f"{key}/{name}", value, "an integer")
         return value

@@ -1,6 +1,7 @@
 """Weights of towers for images with convolutions or merged patches after their layers.
 
 Source: `step3_vl.py`, `step_vl.py`, `bailing_moe_v3_vl.py`, `bee.py`, `isaac.py`, `glm4v.py`,
+`nano_nemotron_vl.py`, `radio.py`,
  `model_executor/models`, 0.23 and 0.33, and Hunyuan-VL of the
 Transformers library.
 """
@@ -8,15 +9,25 @@ Transformers library.
 from collections.abc import Mapping
 from functools import partial
 
+from workbench.core.weights import LATER as LATER_ONLY
 from workbench.core.weights import Part
 from workbench.models.weights.conformer import convolution, phi4mm
 from workbench.models.weights.joined_vision import Tower, blocks, encoder, inside
-from workbench.models.weights.more_vision import patch_inputs
+from workbench.models.weights.more_vision import INTERNVL, patch_inputs, plain_attention
 from workbench.models.weights.parts import Config, Sizes, column, row, whole
 from workbench.models.weights.stored import Unknown
 
 QWEN3 = ("attn.qkv", "attn.proj", "mlp.linear_fc1", "mlp.linear_fc2")
 GLM4V = ("attention.query_key_value", "attention.dense", "mlp.fc1", "mlp.fc2")
+ISAAC_INNER, MINICPM_JOINED = 4, 4
+"""Times the width: inside of what joins Isaac's patches; patches that MiniCPM joins."""
+RADIO = {
+    "vit_small_patch16_224": (384, 12, 6, 1536),
+    "vit_base_patch16_224": (768, 12, 12, 3072),
+    "vit_large_patch16_224": (1024, 24, 16, 4096),
+    "vit_huge_patch16_224": (1280, 32, 16, 5120),
+}
+"""Name of a tower -> width, layers, heads and width inside of its MLP (VIT_TIMM_DIM_BY_NAME)."""
 BEE_INNER = 4
 """Elements of Bee's projector, for every one of the text."""
 
@@ -162,7 +173,96 @@ def _glm4v(config: Config, size: Sizes) -> list[Part]:
     ]
 
 
+def _isaac(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of Isaac, which shuffles patches and then joins them."""
+    width, patch, side = (
+        size("hidden_size", 768),
+        size("patch_size", 16),
+        size("pixel_shuffle_scale_factor", 1),
+    )
+    layers, heads = size("num_hidden_layers", 12), size("num_attention_heads", 12)
+    place, wide = "vision_embedding.transformer.encoder.layers", width * side**2
+    return [
+        whole("patch_embedding", width, inputs=size("num_channels", 3) * patch**2, bias=True),
+        whole("position_embedding", size("num_patches", 256), inputs=width),
+        *blocks(layers, width, size("intermediate_size", 3072), heads, place),
+        whole("post_layernorm", width, bias=True),
+        column("vision_embedding.linear_fc1", ISAAC_INNER * wide, inputs=wide),
+        row("vision_embedding.linear_fc2", ISAAC_INNER * wide, config.hidden),
+    ]
+
+
+def _minicpm(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of MiniCPM-V 4.6, which joins patches in and after its layers."""
+    width, heads, inner = (
+        size("hidden_size", 1152),
+        size("num_attention_heads", 16),
+        size("intermediate_size", 4304),
+    )
+    top, pixels = config.fields.top, size("num_channels", 3) * size("patch_size", 14) ** 2
+    places = (size("image_size", 980) // size("patch_size", 14)) ** 2
+    wide, times = width * MINICPM_JOINED, int(top.get("merger_times", 1))
+    outs = [*(times - 1) * [width], config.hidden]
+    return [
+        whole("patch_embedding", width, inputs=pixels, bias=True),
+        whole("position_embedding", places, inputs=width),
+        *blocks(size("num_hidden_layers", 27), width, inner, heads, "vpm.encoder.layers"),
+        whole("post_layernorm", width, bias=True),
+        *plain_attention(width, heads),
+        whole("layer_norm1", width, bias=True),
+        whole("pre_norm", wide, bias=True),
+        whole("linear_1", MINICPM_JOINED * inner, inputs=wide, bias=True),
+        whole("linear_2", width, inputs=MINICPM_JOINED * inner, bias=True),
+        *times
+        * [whole("pre_norm", wide, bias=True), whole("linear_1", wide, inputs=wide, bias=True)],
+        *(whole("linear_2", out, inputs=wide, bias=True) for out in outs),
+    ]
+
+
+def _radio(config: Config, _size: Sizes) -> list[Part]:
+    """Return the tower of Nemotron's models that see, whose sizes a name says."""
+    found, top = inside(config, "vision_config"), config.fields.top
+    if top.get("sound_config") or found["args"]["model"] not in RADIO:
+        raise Unknown("the tower for sound of this model, or such a RADIO, is not described")
+    args, patch = found["args"], int(found.get("patch_size", 16))
+    width, layers, heads, inner = RADIO[args["model"]]
+    names = {one["name"] for one in args["teachers"]}
+    tokens, multiple = (
+        len(names) if args.get("cls_token_per_teacher", True) else 1,
+        args.get("register_multiple"),
+    )
+    registers = multiple - tokens % multiple if multiple else 0
+    wide, joined = width * int(1 / top["downsample_ratio"]) ** 2, int(top["projector_hidden_size"])
+    times = int(found.get("video_temporal_patch_size") or 1)
+    place, pixels = "vision_model.model.encoder.layers", 3 * patch**2
+    summaries = sum(one.get("use_summary", True) for one in args["teachers"])
+    final = bool(config.raw("num_nextn_predict_layers"))
+    return [
+        whole("pos_embed", (args.get("cpe_max_size", 2048) // patch) ** 2, inputs=width),
+        whole("embedder", width, inputs=pixels),
+        *[whole("video_embedder", width, inputs=times * pixels)] * (times > 1),
+        whole("cls_token", tokens + registers, inputs=width),
+        *layers * 2 * [whole("scale", width)],
+        *blocks(layers, width, inner, heads, place, INTERNVL, is_linear=False),
+        # 64-bit integers
+        whole("summary_idxs", summaries, inputs=2, dtype="float32"),
+        *[whole("vision_final_layernorm", width, bias=True, kind=LATER_ONLY)] * final,
+        whole("mlp1.0", wide),
+        whole("mlp1.1", joined, inputs=wide),
+        whole("mlp1.3", config.hidden, inputs=joined),
+    ]
+
+
 LATER: Mapping[str, Tower] = {
+    "isaac": _isaac,
+    "minicpmv4_6": _minicpm,
+    **dict.fromkeys(
+        (
+            *("NemotronH_Nano_VL_V2", "NemotronH_Nano_Omni_Reasoning_V3"),
+            *("NemotronH_Omni_Reasoning_V3", "NemotronH_Super_Omni_Reasoning_V3"),
+        ),
+        _radio,
+    ),
     "step3_vl": _step3,
     "step_robotics": _step,
     "hunyuan_vl": _hunyuan,

@@ -74,9 +74,13 @@ def internvl(config: Config, size: Sizes) -> list[Part]:
     heads, top = size("num_attention_heads", 25), config.fields.top
     given = top["vision_config"]
     has_bias = given.get("norm_type", "rms_norm") == "layer_norm"
-    normed = [whole("qk_norm", width)] * bool(given.get("qk_normalization", True))
+    is_normed = given.get("qk_normalization", given.get("use_qk_norm", True))
+    normed = [whole("qk_norm", width)] * bool(is_normed)
     wide = width * int(1 / top.get("downsample_ratio", 0.5)) ** 2
-    place, bias = "vision_model.encoder.layers", bool(given.get("qkv_bias", False))
+    place, bias = (
+        "vision_model.encoder.layers",
+        given.get("qkv_bias", given.get("attention_bias", False)),
+    )
     layer = [
         *2 * [whole("scale", width)],
         *2 * normed,

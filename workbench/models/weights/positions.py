@@ -40,6 +40,8 @@ WINDOWED_THETAS = {MODERN_BERT: "local_rope_theta"}
 SHORTENED = ("qwen3_5", "qwen3_vl", "qwen4_exp")
 """Beginnings of model_types whose table of three axes is not `LENGTHENED_TIMES` as long in 0.33."""
 LENGTHENED_TIMES = 4
+THREE_AXES = "isaac"
+"""The class that has three axes whatever its file says."""
 LENGTHS = ("model_max_length", "max_position_embeddings")
 LENGTHS_OF = {
     **dict.fromkeys(("cohere", "cohere2"), LENGTHS),
@@ -53,8 +55,11 @@ SMALL_BAICHUAN, ROTATED_BAICHUAN = "BaiChuanForCausalLM", 4096
 """The class of Baichuan that always rotates, and the hidden size of the others that do."""
 DEFAULT_LENGTHS = {"dbrx": 2048, "falcon": 2048}
 """model_type -> positions where the file has none and the configuration class fewer than 8,192."""
-HALF = frozenset({"chatglm", "glm4", "glm4_moe"})
-"""model_types that rotate half of a head unless the file says another share."""
+SHARES = {
+    **dict.fromkeys(("chatglm", "glm4", "glm4_moe"), 0.5),
+    **dict.fromkeys(("qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"), 0.25),
+}
+"""model_type -> the share of a head that it rotates unless the file says another one."""
 FLASHINFER_SIZES = frozenset({64, 128, 256, 512})
 LIBRARY = "transformers"
 """Module of classes that the Transformers library runs: it keeps frequencies, and no tables."""
@@ -211,12 +216,12 @@ def _table(config: Config, size: int, rope: Mapping[str, Any]) -> Part:
         longest = int(longest * factor)
     elif scaling == "longrope":
         longest += int(original)
-    least = 0.5 if config.kind in HALF else 1.0
-    share = rope.get("partial_rotary_factor", config.raw("partial_rotary_factor", least))
+    usual = SHARES.get(config.kind, 1.0)
+    share = rope.get("partial_rotary_factor", config.raw("partial_rotary_factor", usual))
     share = 1.0 if scaling == "proportional" else share  # zeros take the place of the others
     width = config.raw("rotary_dim") or config.raw("attn_rotary_emb") or int(size * share)
     kind = LATER if config.kind == OLMO else ""
-    if "mrope_section" in rope:
+    if "mrope_section" in rope or config.fields.top.get("model_type") == THREE_AXES:
         is_lengthened = not config.kind.startswith(SHORTENED)
         kind = kind if is_lengthened else MROPE
         longest *= LENGTHENED_TIMES if is_lengthened else 1

@@ -26,6 +26,7 @@ from workbench.models.fields import Fields
 from workbench.models.weights.decoders import LAYERS, TIED, Moe
 from workbench.models.weights.drafters import drafted
 from workbench.models.weights.ends import (
+    APART_EARLIER,
     EMBEDS_FOR_HEADS,
     EVERY_EMBEDDING,
     EVERY_END,
@@ -165,11 +166,13 @@ def _is_tied(fields: Fields, model: Model) -> bool:
     return bool(next(one for one in named if one is not None))
 
 
-def _is_untied_by_checkpoint(fields: Fields) -> bool:
-    """Return whether the class of the whole file ties what published checkpoints have apart."""
+def _tied(config: Config) -> tuple[bool, bool]:
+    """Return whether earlier and later releases have one vocabulary for the input and the head."""
+    is_tied, top = _is_tied(config.fields, config.model), config.fields.top
     # VllmConfig.with_hf_config gives the text the wrapper's value; 0.33 takes it back where the
-    # checkpoint has a head (ModelConfig.maybe_untie_word_embeddings).
-    return fields.top.get("model_type") in TIED_BY_WRAPPER and fields.top.get(TIE) is None
+    # checkpoint, of those that are published, has a head (maybe_untie_word_embeddings).
+    by_wrapper = top.get("model_type") in TIED_BY_WRAPPER and top.get(TIE) is None
+    return by_wrapper or (is_tied and config.kind not in APART_EARLIER), is_tied
 
 
 def _drafted(config: Config, found: Collected, part: str) -> Weights:
@@ -180,14 +183,14 @@ def _drafted(config: Config, found: Collected, part: str) -> Weights:
     return Weights(parts=found.counts, shared=drafter.shared)
 
 
-def _embed(config: Config, found: Collected, embedding: Part, *, is_tied: bool) -> None:
+def _embed(config: Config, found: Collected, embedding: Part, tied: tuple[bool, bool]) -> None:
     """Count the embedding where it is used: as the head, too, in releases that tie it."""
     is_every = config.kind in EVERY_END | EVERY_EMBEDDING
-    if is_every or is_tied or not _is_untied_by_checkpoint(config.fields):
-        at_end(config, found, [embedding], is_every, FIRST, *(LAST,) * is_tied)
+    if is_every or all(tied) or not any(tied):
+        at_end(config, found, [embedding], is_every, FIRST, *(LAST,) * all(tied))
         return
-    found.add("", [embedding._replace(kind=EARLIER)], FIRST, LAST)
-    found.add("", [embedding._replace(kind=LATER)], FIRST)
+    for kind, is_tied in zip((EARLIER, LATER), tied, strict=True):
+        found.add("", [embedding._replace(kind=kind)], FIRST, *(LAST,) * is_tied)
 
 
 def _see(config: Config, found: Collected, tower: Iterable[Part]) -> None:
@@ -210,19 +213,19 @@ def _whole(config: Config, found: Collected) -> Weights:
     embedding = vocabulary(EMBEDDING, rows, config.hidden)
     if kind in WHOLE_EMBEDDING:
         embedding = whole(EMBEDDING, rows, inputs=config.hidden)
-    is_tied = _is_tied(config.fields, model)
-    _embed(config, found, embedding, is_tied=is_tied)
-    if kind in EMBEDS_FOR_HEADS and not is_tied:
+    tied = _tied(config)
+    _embed(config, found, embedding, tied)
+    if kind in EMBEDS_FOR_HEADS and not all(tied):
         found.add("", [embedding._replace(kind=FOR_HEADS)], LAST)
     pooled: tuple[Part, ...] | None = ()
     if pools(model.pooling):
         pooled = scores(config)
         found.add("", pooled or (), LAST)
-    elif not is_tied:
+    elif not all(tied):
         head = vocabulary(HEAD, rows, config.hidden)
         stored = None if kind in PLAIN_HEAD else found.scheme.format_of_head(HEAD)
         head = head._replace(dtype="float32" if kind in FLOAT_HEAD else None, stored=stored)
-        head = head._replace(kind=LATER if _is_untied_by_checkpoint(config.fields) else "")
+        head = head._replace(kind="" if not any(tied) else LATER if tied[0] else EARLIER)
         bias = [vocabulary(HEAD, rows, 1)._replace(kind=one) for one in HEAD_BIAS.get(kind, ())]
         at_end(config, found, [head, *bias], kind in EVERY_END | EVERY_HEAD, LAST)
     tower = vision(config)

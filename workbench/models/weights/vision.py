@@ -252,8 +252,10 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     **CLIPPED,
     **WRAPPED,
     **LATER,
-    **dict.fromkeys(("qwen3_5", "qwen3_5_moe", "qwen4_exp"), as_named(_qwen, JOINT)),
-    **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe"), as_named(_qwen_deep, JOINT)),
+    **dict.fromkeys(
+        ("intern_s2_preview", "qwen3_5", "qwen3_5_moe", "qwen4_exp"), as_named(_qwen, JOINT)
+    ),
+    **dict.fromkeys(("alpamayo2_super", "qwen3_vl", "qwen3_vl_moe"), as_named(_qwen_deep, JOINT)),
     "gemma3": _siglip,
     "gemma4": _gemma4,
     **dict.fromkeys(("internvl_chat", "h2ovl_chat"), internvl),
