@@ -19,6 +19,7 @@ PACKED = {
     "fp8 scales": (layouts.TRITON_ATTN, CacheGeometry(16, 2, 4, "fp8_per_token_head")),
     "int8 scales": (layouts.TRITON_ATTN, CacheGeometry(16, 1, 6, "int8_per_token_head")),
     "k8v4": (layouts.TURBOQUANT, CacheGeometry(4, 2, 5, "turboquant_k8v4")),
+    "odd k8v4": (layouts.TURBOQUANT, CacheGeometry(4, 2, 6, "turboquant_k8v4")),
     "4bit": (layouts.TURBOQUANT, CacheGeometry(4, 2, 8, "turboquant_4bit_nc")),
     "k3v4": (layouts.TURBOQUANT, CacheGeometry(4, 1, 16, "turboquant_k3v4_nc")),
     "3bit": (layouts.TURBOQUANT, CacheGeometry(3, 2, 8, "turboquant_3bit_nc")),

@@ -22,6 +22,7 @@ from workbench.core.byte_map.segments import (
     segments,
 )
 from workbench.core.layouts.hybrid_rewrite import NEVER
+from workbench.core.layouts.view import View, next_byte
 from workbench.core.versions.v0_23 import layouts
 
 
@@ -96,3 +97,25 @@ def test_a_million_blocks_are_cut_evenly(backend):
         assert found[-1].last.block == 10**6 - 1
         page = segments(group, 5 * group.page_bytes, 6 * group.page_bytes, limit=300)
         assert {piece.first.block for piece in page} == {5}
+
+
+@st.composite
+def views_with_gaps(draw):
+    """Up to three dimensions in any order, each as long as what is inside it, or longer."""
+    reach, found = 1, []
+    for axis in range(draw(st.integers(0, 3))):
+        stride, size = reach + draw(st.integers(0, 3)), draw(st.integers(1, 3))
+        found.append((f"axis {axis}", size, stride))
+        reach += (size - 1) * stride
+    axes, shape, strides = zip(*draw(st.permutations(found)), strict=True) if found else ((),) * 3
+    return View(
+        axes, shape, strides, draw(st.integers(0, 3)), draw(st.sampled_from(["int8", "bfloat16"]))
+    )
+
+
+@given(views_with_gaps())
+def test_the_next_byte_of_a_view_is_the_first_of_all_that_follow(view):
+    held = {byte for part in view.byte_ranges({}) for byte in part}
+    for byte in range(max(held) + 2):
+        later = [one for one in held if one >= byte]
+        assert next_byte(view, byte) == min(later, default=None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from fractions import Fraction
 from math import lcm
 
 import pytest
@@ -55,7 +57,10 @@ def test_the_blocks_of_lmcache_4701(model, block, pages):
     assert found.legal_sizes[:3] == (block, 2 * block, 3 * block)
     problem = next(one for one in found.problems if one.code == "chunk_not_multiple")
     assert problem.vllm_text == f"LMCache chunk size 256 must be a multiple of {block}"
+    assert problem.message.startswith("A chunk of 256 tokens")
     assert f"Nearest legal: {block}." in problem.message
+    default = next(one for one in chunks([plan]).problems if one.code == "chunk_not_multiple")
+    assert default.message.startswith("The default chunk of 256 tokens")
     assert chunks([plan], chunk_tokens=3 * block).is_legal
 
 
@@ -119,6 +124,12 @@ def test_whatever_is_listed_is_legal_for_every_engine(plan, connector):
     for one in found.recommended:
         assert found.is_legal_size(one.tokens)
         assert one.reason
+    for one in found.recommended[1:]:
+        before, after = (found.costs(size) for size in (found.recommended[0].tokens, one.tokens))
+        less, back = map(int, re.findall(r"(\d+) %", one.reason))
+        for name, percent in (("stored_bytes", 100 - less), ("loadable_tokens", back)):
+            now, once = (sum(getattr(one, name) for one in costs) for costs in (after, before))
+            assert abs(Fraction(100 * now, max(1, once)) - percent) < 1
 
 
 @settings(max_examples=60, deadline=None)

@@ -271,7 +271,7 @@ def test_the_cost_of_a_drafter_counts_tokens_and_empty_places():
     plan = resolve_scenario(Scenario(speculative_method="eagle3", draft_model=draft, **fields))
     alone = resolve_scenario(Scenario(**{**fields, "num_speculative_tokens": 0}))
     cost = plan.drafter_cost()
-    assert cost.layers == 1
+    assert cost.sentences[0] == "The drafter keeps 1 layer in the cache."
     assert cost.tokens_without == alone.built_cache().printed_tokens
     assert cost.tokens_lost == cost.tokens_without - plan.built_cache().printed_tokens > 0
     assert cost.empty_bytes > cost.empty_bytes_without == 0

@@ -36,6 +36,15 @@ def test_only_methods_that_draft_in_the_same_step_fill_it():
     )
 
 
+@pytest.mark.parametrize("platform", ["cuda", "rocm"])
+def test_a_compressed_drafter_that_no_backend_takes_is_refused(platform):
+    """The cache of the target cannot be bfloat16 either: both are refused."""
+    fields = {"model": "deepseek-v4-flash", "kv_cache_dtype": "bfloat16", "platform": platform}
+    assert {"no_valid_backend", "draft_backend_not_valid"} <= codes(
+        speculative_method="mtp", num_speculative_tokens=1, **fields
+    )
+
+
 @pytest.mark.parametrize("rules", ["0.23", "0.33"])
 def test_the_memory_that_is_enough_includes_the_null_block(rules):
     values = {"model": "llama-3.1-8b", "rules": rules, "max_model_len": 8192}

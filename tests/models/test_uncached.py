@@ -33,6 +33,15 @@ def plan(request) -> Plan:
     return wb.resolve(wb.Scenario(model=MODELS["encoder"], rules=request.param, device="H100"))
 
 
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_the_scheduler_counts_blocks_of_all_ranks_that_share_a_context(rules):
+    """`resolve_kv_cache_block_sizes`: without a group as with one."""
+    ranks = {"tensor_parallel": 16, "decode_context_parallel": 2}
+    plan = wb.resolve(wb.Scenario(model=MODELS["encoder"], rules=rules, **ranks))
+    assert plan.cache is not None
+    assert plan.cache.scheduler_block_size == 2 * plan.block_size
+
+
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("rules", ["0.23", "0.33"])
 def test_a_step_holds_whole_prompts_unless_the_class_generates(kind, rules):

@@ -140,7 +140,7 @@ def _classes(run: WorkingPlan) -> tuple[tuple[str, str], ...]:
 def _said(run: WorkingPlan) -> tuple[tuple[str, str], ...]:
     """Return the classes that the first stage builds: every worker names its own."""
     stages = run.settings.pipeline_parallel
-    if stages == 1 or len(run.backends) == 1 or run.stage_layers is not None:
+    if stages == 1 or run.stage_layers is not None:
         return _classes(run)
     first = layers_of_stages(run.model.num_hidden_layers, stages)[0]
     return tuple(built_backends(run, first)) or _classes(run)
