@@ -219,7 +219,7 @@ def use_an_unknown_name(
 
 @triton.jit
 def other_parameters(p_requests, p_rows, BLOCK: tl.constexpr):
-    """other parameters; p_counts"""
+    """parameters differ; p_counts"""
 
 
 GATHERS = (
