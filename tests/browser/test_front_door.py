@@ -235,10 +235,11 @@ PACE_MS = 150
 
 
 @pytest.mark.parametrize("end", ["Enter", "Tab"])
-def test_what_keys_leave_in_a_list_is_taken(door, end):
+def test_what_keys_leave_in_a_list_or_a_text_is_taken(door, end):
     start_with(door, "qwen3.5-4b")
     for field, keys, text in (
         ("tensor_parallel", ["ArrowDown", "ArrowDown"], "TP 4"),
+        ("length", "64k", "64k-token requests"),
         ("device", "h200", "H200"),
         ("model", "bamba", "bamba-9b"),
     ):

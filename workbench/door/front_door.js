@@ -224,7 +224,10 @@ class Door {
     // what comes of something else is drawn before the control is there
     const next = [this.next ?? []].flat().map((one) => this.find(one)).find(Boolean);
     (next ?? this.find(focused))?.focus({ preventScroll: true });
-    if (next) this.next = null;
+    if (next) {
+      this.next = null;
+      next.select?.(); // what is written replaces what was there
+    }
     if (spot && !this.root.contains(document.activeElement)) this.near(...spot);
     if (this.step) this.show(this.step);
   }
@@ -372,7 +375,7 @@ class Door {
   }
 
   // A list changes with every letter and arrow: what it is left with counts, as of a text.
-  typed(event) {
+  keys(event) {
     if (event.key === "Escape") this.moved = null;
     if (event.key === "Enter" && this.moved) {
       event.preventDefault();
@@ -442,7 +445,7 @@ class Door {
   }
 
   key(event) {
-    if (event.target.tagName === "SELECT") this.typed(event);
+    if (event.target.tagName === "SELECT") this.keys(event);
     if (event.key === "Escape") {
       const chip = event.target.closest("[data-chip]");
       if (chip?.querySelector(".wb-pop")) {
