@@ -3,6 +3,7 @@
 Source: `WhisperCausalAttentionWithBlockPooling` of `whisper_causal.py`, 0.23 and 0.33.
 """
 
+from dataclasses import replace
 from fractions import Fraction
 
 from workbench.core.model import FULL, SLIDING, CompressedCache, Layer
@@ -27,20 +28,23 @@ def _layers(fields: Fields) -> tuple[Layer, ...]:
         part: sound.integer(next((one for one in names if sound.has(one)), names[0]), minimum=1)
         for part, names in NAMES.items()
     }
-    encoder = (
-        CompressedCache(
-            part=f".whisper_encoder.{number}",
-            elements=found["size"],
-            tokens_per_state=Fraction(1, vectors),
-            window_tokens=sound.integer("sliding_window"),
-            num_heads=found["heads"],
-            splits_heads=True,
-            is_plain=True,
-        )
-        for number in range(min(found["layers"], MAX_LAYERS))
+    cache = CompressedCache(
+        part="",
+        elements=found["size"],
+        tokens_per_state=Fraction(1, vectors),
+        window_tokens=sound.integer("sliding_window"),
+        num_heads=found["heads"],
+        splits_heads=True,
+        is_plain=True,
     )
-    own = (Layer(number=number, kind=FULL) for number in range(fields.layer_count()))
-    return (*(Layer(number=0, kind=SLIDING, cache=cache) for cache in encoder), *own)
+    count, own = fields.layer_count(), min(found["layers"], MAX_LAYERS)
+    # Pipeline stages cut the encoder, too (make_layers); its layers are numbered like the decoder's
+    # that are as far on.
+    encoder = (
+        Layer(at * count // own, SLIDING, cache=replace(cache, part=f".whisper_encoder.{at}"))
+        for at in range(own)
+    )
+    return (*encoder, *(Layer(number=number, kind=FULL) for number in range(count)))
 
 
 register(
