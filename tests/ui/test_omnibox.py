@@ -297,7 +297,7 @@ def test_a_block_size_that_is_wanted_is_tried():
     door.submit("can I set the block size to 64?")
     shown = region(door, "understood")
     taken = wb.resolve(scenario.replace(block_size=64)).block_size
-    assert f"vLLM makes {taken:,} tokens of it" in shown
+    assert f"vLLM raises it to {taken:,} tokens" in shown
     assert applied(shown) == ['{"block_size": 64}']
     assert door.scenario == scenario
 

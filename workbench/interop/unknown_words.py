@@ -30,9 +30,9 @@ def not_known(name: str) -> ScenarioError:
     near = _nearest(name)
     is_device = bool(near) and near[0] in DEVICES
     what, other = (
-        ("device", "Of another device, set its compute capability and its memory.")
+        ("device", "For another device, set its compute capability and its memory.")
         if is_device
-        else ("model", "Of another model, enter its Hub id (owner/name) or paste its config.json.")
+        else ("model", "For another model, enter its Hub id (owner/name) or paste its config.json.")
     )
     message = f"The {what} {shown(name)} is not known here.{_listed(near)} {other}"
     return ScenarioError("unknown_name", message, operands={PHRASE: name, NEAREST: near})

@@ -22,7 +22,7 @@ STYLE = (
     f"{OUTPUT}:has({SAVED}) + {OUTPUT}:not(:has({LIVE})) {{ display: none; }}</style>"
 )
 """Of both outputs the widget's is shown while it lives, else the picture."""
-HOW_TO_CHANGE = "The picture of when this cell was run. Run it again to work with it."
+HOW_TO_CHANGE = "A picture from when this cell was run. Run the cell again to work with it."
 
 
 class SavedPicture:

@@ -125,7 +125,7 @@ def known_model(reference: str) -> KnownModel:
     if name := catalog_name(reference) or local_config(reference):
         return KnownModel(name)
     if name := checkpoint_in(reference):
-        return KnownModel(name, f"{reference} is taken for {name}, after which it is named.")
+        return KnownModel(name, f"{reference} is treated as {name}, because of its name.")
     if same := same_model(reference):
         note = (
             f"{reference} has the sizes of {same.name} ({same.why}). A quantized checkpoint can "

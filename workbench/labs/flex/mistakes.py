@@ -58,7 +58,7 @@ def _tile_above_mask_block(plan: Plan) -> Attempt:
     flex = flex_plan(plan)
     if flex is None or flex.refusals:
         why = f"backend is not {FLEX}" if flex is None else flex.refusals[0].message
-        return "torch flex over the paged mask", f"This plan does not get so far: {why}"
+        return "torch flex over the paged mask", f"This plan fails before that: {why}"
     tile = f"{2 * flex.mask.q_block_size} x {flex.mask.kv_block_size}"
     block = f"mask block {flex.mask.q_block_size} x {flex.mask.kv_block_size}"
     wrong = {"kernel": ENGINE, "tile": tile, "dtype": "float32"}

@@ -103,7 +103,7 @@ def _lanes(client: Client) -> tuple[ClusterLane, ...]:
         )
     if alone := sorted(name for name, worker in workers.items() if not worker["nanny"]):
         raise ClusterError(
-            f"Workers without a nanny could not be stopped, nor come back: {', '.join(alone)}. "
+            f"Workers without a nanny cannot be stopped or restarted: {', '.join(alone)}. "
             "Start them without --no-nanny."
         )
     try:

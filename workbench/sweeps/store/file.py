@@ -105,7 +105,7 @@ def damaged(path: Path, error: Exception) -> StoreError:
         )
     if _primary(error) == sqlite3.SQLITE_BUSY:
         return StoreError(
-            f"{path.name} is being written by another process for more than {BUSY_S:g} seconds. "
+            f"{path.name} has been written by another process for more than {BUSY_S:g} seconds. "
             "It is whole: end that process, or try again."
         )
     return StoreError(

@@ -94,7 +94,7 @@ class HitsPanel(Panel):
     def _draw_steps(self, plan: Plan, found: WorkloadHits) -> Shown:
         """Yield a button for every change after which the workload reuses more."""
         steps = workload_steps(plan, found.workload)[:STEPS_SHOWN]
-        advice = "What to change, and the tokens that are then reused of all prompts:"
+        advice = "What to change, and the share of all prompt tokens that is then reused:"
         if not steps:
             advice = "No single change lets this workload reuse more."
         yield self._advice, html.document(html.tag("p", advice))

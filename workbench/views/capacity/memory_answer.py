@@ -8,7 +8,7 @@ from workbench.views.units import bytes_text, tokens_text
 VERDICTS = {
     "yes": "vLLM starts",
     "no": "vLLM does not start",
-    "perhaps": "vLLM may start: the least memory is too little, the most is enough",
+    "perhaps": "vLLM may start: the lowest estimate is too little, the highest is enough",
     "unknown": "unknown",
 }
 

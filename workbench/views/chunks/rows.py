@@ -147,8 +147,8 @@ def notes(found: Chunks) -> tuple[str, ...]:
     shows_cost = bool(shown_sizes(found)) and any(member.is_legal for member in found.members)
     if shows_cost:
         said.append(
-            "Stored bytes are the most: one prompt, prefill only, nothing evicted. Only whole "
-            "chunks are stored; the tail is computed again."
+            "Stored bytes are an upper bound: one prompt, prefill only, nothing evicted. Only "
+            "whole chunks are stored; the tail is computed again."
         )
     if shows_cost and any(one.is_state for m in found.members for one in m.pieces):
         said.append(

@@ -57,6 +57,6 @@ def tried_words(tokens: int, step: NextStep | None) -> Html:
     taken = step.plan.block_size
     size = f"vLLM uses {tokens_text(taken)}. "
     if taken != tokens:
-        size = f"vLLM makes {tokens_text(taken)} of it, since the page has to hold a state. "
+        size = f"vLLM raises it to {tokens_text(taken)}, since the page has to hold a state. "
     use = data_button(f"Use --block-size {tokens}", "apply", step.changes)
     return join(lead, size, *gains_and_costs(step), " ", use)

@@ -85,7 +85,7 @@ def targets_html(plans: Sequence[tuple[TargetLimit, FlexPlan]]) -> str:
         records(rows),
         note(
             "One tile of keys is the least that a program keeps: derived from the sizes, not "
-            "measured. A kernel needs more, so that a tile which is not excluded may still not fit."
+            "measured. A kernel needs more, so a tile that is not excluded may still not fit."
         ),
     )
 
