@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+from model_sources import sources
+
 from workbench.core.architectures import MODEL_REGISTRIES, ModelRegistry
 from workbench.models.families.decoder import CACHE_WORDS
 
@@ -65,14 +67,6 @@ def release_of(package: Path) -> str:
     if number is None:
         raise SystemExit(f"{package} has no version.")
     return number[1]
-
-
-def sources(package: Path, module: str) -> list[Path]:
-    """Return the files of a module: one, or all of a package."""
-    name = module if module.startswith("vllm.") else f"vllm.{MODELS.replace('/', '.')}.{module}"
-    place = package.joinpath(*name.split(".")[1:])
-    files = sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
-    return [path for path in files if path.is_file()]
 
 
 def taken_from(package: Path, module: str) -> set[str]:

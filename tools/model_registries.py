@@ -20,6 +20,7 @@ from typing import Any
 
 import encoder_models
 import library_models
+from model_sources import sources
 
 ROOT = Path(__file__).parents[1]
 VERSIONS = ROOT / "workbench" / "core" / "versions"
@@ -154,13 +155,6 @@ def wrappers(package: Path, table: dict[str, tuple[str, str]]) -> dict[str, Any]
             hybrid = any(is_hybrid(tree, class_name) for tree in trees)
             found[name] = {"language_models": languages, "is_hybrid": hybrid}
     return found
-
-
-def sources(package: Path, module: str) -> list[Path]:
-    """Return the files of a registry entry's module: one, or all of a package."""
-    name = module if module.startswith("vllm.") else f"vllm.model_executor.models.{module}"
-    place = package.joinpath(*name.split(".")[1:])
-    return sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
 
 
 def language_models(tree: ast.Module) -> set[str]:

@@ -24,6 +24,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from model_sources import sources
+
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "tests" / "data" / "coverage.jsonl.gz"
 OWN = json.loads((ROOT / "tools" / "coverage_configs.json").read_text(encoding="utf-8"))
@@ -124,11 +126,7 @@ def _class_of(name: str, module: str) -> Any:
 def _imported(module: str, wanted: str) -> Any:
     """Return the configuration class of that name which the model's module imports."""
     package = Path(importlib.import_module("vllm").__file__ or "").parent
-    name = module if module.startswith("vllm.") else f"vllm.model_executor.models.{module}"
-    place = package.joinpath(*name.split(".")[1:])
-    for path in sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]:
-        if not path.exists():
-            continue
+    for path in sources(package, module):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and "transformers" in (node.module or ""):
                 for alias in node.names:
