@@ -12,11 +12,16 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.models.configs import gemma3, llama, nemotron_h, nemotron_nas
 from workbench.core.capacity.occupancy import pool_use, requests_that_fit, waste
-from workbench.core.groups.cache_spec import CacheSpec, NoSingleTypeError, promoted
+from workbench.core.groups.cache_spec import (
+    SLIDING_MLA_SPEC,
+    CacheSpec,
+    NoSingleTypeError,
+    promoted,
+)
 from workbench.core.groups.decision import group_layers
 from workbench.core.groups.grouping import Group
 from workbench.core.groups.of_plan import common_layouts
-from workbench.core.groups.several_pages import packed_groups
+from workbench.core.groups.several_pages import layer_tuple_groups, packed_groups
 from workbench.core.groups.unification import PagesNotUnifiableError, with_hidden_groups
 from workbench.core.versions import V0_23, V0_33
 from workbench.core.versions.v0_33.layouts import NAMES as ANY_LAYOUT
@@ -119,6 +124,13 @@ def test_one_type_with_several_pages_is_one_group_with_one_page_per_layer(rules)
     assert group.page_size_bytes == grouping.bytes_per_block == 4096 + 8192 + 4096
     if rules is V0_23.groups:
         assert [tensor.size_bytes for tensor in grouping.tensors(2)] == [8192, 16384, 8192]
+
+
+@pytest.mark.parametrize("others", [(), (MLA, MLA._replace(block_size=32))])
+def test_compressed_layers_with_a_window_need_others_of_one_block(others):
+    window = MLA._replace(kind=SLIDING_MLA_SPEC, window_tokens=128)
+    with pytest.raises(PagesNotUnifiableError, match="of one block size"):
+        layer_tuple_groups({"window": window, **dict(enumerate(others))})
 
 
 @given(

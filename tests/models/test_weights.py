@@ -215,3 +215,9 @@ def test_a_format_of_sixteen_bits_is_two_bytes_per_element(outputs, inputs, merg
 def test_a_bias_of_divided_inputs_is_whole_on_every_rank():
     part = Part("o_proj", ((8, 1),), 16, shard="inputs", bias=True)
     assert part.size(Split(4), "bfloat16") == 2 * (8 * 4 + 8)
+
+
+@pytest.mark.parametrize("experts", [1, 2, 3])
+def test_two_experts_are_experts(experts):
+    config = {**catalog_config("mixtral-8x7b"), "num_local_experts": experts}
+    assert read_model(config, "x").weights.may_have_experts == (experts > 1)

@@ -10,6 +10,7 @@ import torch
 
 from tests.kernels.block_table.cases import PATHS, CheckedTables, ContextParallel, TableGroup
 from workbench.kernels.block_table.api import BlockTables
+from workbench.kernels.block_table.batch import checked_batch
 from workbench.kernels.block_table.groups import table_groups
 from workbench.kernels.errors import BlockTableError, RowOverflow
 
@@ -156,6 +157,13 @@ def test_batches_that_cannot_be(path):
     for padded in (0, 5):
         with pytest.raises(BlockTableError, match="between the 1 requests"):
             tables.tables.gather([1], padded_requests=padded)
+
+
+def test_a_batch_without_tokens_ends_every_request_where_it_begins():
+    counts, sizes = np.zeros((2, 4), dtype=np.int64), {"padded_requests": None, "max_tokens": 9}
+    batch = checked_batch(GROUPS, counts, [3, -1, 1], parallel=ContextParallel(), **sizes)
+    assert batch.query_start_loc.tolist() == [0] * 4
+    assert (batch.num_tokens, batch.token_rows.tolist(), batch.padded_requests) == (0, [], 4)
 
 
 @both_paths

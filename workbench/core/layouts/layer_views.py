@@ -143,7 +143,7 @@ def state_views(pages: StatePages, *, raw_bytes: int) -> tuple[View, ...]:
     return _states(pages, blocks, pages.page_bytes, raw_bytes, check)
 
 
-def packed_states(pages: StatePages, where: PagePlacement, *, layer: int = 0) -> tuple[View, ...]:
+def packed_states(pages: StatePages, where: PagePlacement, *, layer: int) -> tuple[View, ...]:
     """Return one view per state of an SSM layer in the one allocation (0.33)."""
     start, step_bytes = where.offset + layer * where.layer_stride, where.block_stride
 
