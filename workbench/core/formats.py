@@ -77,8 +77,9 @@ class Format(NamedTuple):
         high, wide = self.block
         if high > 1:
             return self._replace(block=(gcd(share, high), gcd(share, high)))
-        is_left = share % max(MARLIN_MULTIPLE, wide) and not self.fixed_bytes
-        if not (self.zero_bits and wide and is_left):
+        # That of GPTQ in 0.33, whose experts have a bias, rounds up what is not a multiple.
+        least = wide if self.row_bytes else max(MARLIN_MULTIPLE, wide)
+        if self.fixed_bytes or not (self.zero_bits and wide and share % least):
             return self
         # MoeWNA16Method takes over from Marlin's kernel, with one smaller group for both weights;
         # what only GPTQ has is gone, with its zeros
