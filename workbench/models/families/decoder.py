@@ -229,15 +229,15 @@ def _attention(fields: Fields) -> Attention:
         # RSWAManager of single_type_kv_cache_manager.py, 0.33
         kept = fields.top.get("rswa_window") or GAP_WINDOW
         fields.remarks.append(
-            f"Of its generated tokens a request keeps the last {kept} (rswa_window), and frees the "
-            "blocks of the others while it decodes: room is made for whole requests all the same."
+            f"A request keeps only the last {kept} of its generated tokens (rswa_window) and frees "
+            "the blocks of older ones as it decodes; vLLM still reserves room for whole requests."
         )
         return replace(found, full_spec=GAP_SPEC)
     if not sinks:
         return found
     fields.remarks.append(
-        f"All requests read {sinks} first tokens (static sinks), which are in blocks of the cache "
-        "that no request has: so many tokens fewer are free than the plan says."
+        f"All requests read {sinks} first tokens (static sinks) from blocks that no request owns: "
+        f"{sinks} tokens fewer are free than the plan says."
     )
     values = fields.integer("v_channels", found.head_size)
     return replace(
