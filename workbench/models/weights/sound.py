@@ -1,7 +1,7 @@
 """Weights of towers for sound, and of what joins them to the text.
 
 Source: `qwen2_audio.py`, `qwen2_5_omni_thinker.py`, `qwen3_omni_moe_thinker.py`,
-`ultravox.py` and `whisper.py` in `model_executor/models`, 0.23 and 0.33.
+`ultravox.py`, `voxtral.py` and `whisper.py` in `model_executor/models`, 0.23 and 0.33.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,13 @@ NAMES = ("self_attn.qkv_proj", "self_attn.out_proj", "mlp.fc1", "mlp.fc2")
 HALVINGS = 3
 """Convolutions of Qwen3's, each of which makes half as many frequencies."""
 QWEN = {WIDTH: 1280, LAYERS: 32, HEADS: 20, INNER: 5120, "num_mel_bins": 128}
-QWEN |= {"output_dim": 3584, "max_source_positions": 1500, "downsample_hidden_size": 480}
+QWEN |= {
+    "window_size": 400,
+    "downsample_factor": 4,
+    "output_dim": 3584,
+    "max_source_positions": 1500,
+    "downsample_hidden_size": 480,
+}
 """Sizes that their configuration classes have."""
 
 
@@ -146,7 +152,22 @@ def ultravox(config: Config, _size: Sizes) -> list[Part]:
     ]
 
 
+def voxtral(config: Config, _size: Sizes) -> list[Part]:
+    """Return the tower of Voxtral: Whisper's, its frequencies, and what joins four moments."""
+    size = _sizes(config)
+    bands, joined = size("num_mel_bins"), size("downsample_factor") * size(WIDTH)
+    return [
+        *_convolved(size),
+        *_divided(size, "whisper_encoder.whisper_encoder.layers"),
+        _positions(size, dtype="float32"),
+        whole("mel", size("window_size") // 2 + 1, inputs=bands, dtype="float32", kind=LATER),
+        whole("w_in", config.hidden, inputs=joined),
+        whole("w_out", config.hidden, inputs=config.hidden),
+    ]
+
+
 SOUND: Mapping[str, Tower] = {
+    "VoxtralForConditionalGeneration": voxtral,
     "qwen2_audio": qwen2_audio,
     "qwen3_asr": qwen3_omni,
     "ultravox": ultravox,
