@@ -15,6 +15,13 @@ WITHOUT: dict[str, Any] = {"speculative_method": NGRAM, "draft_model": None}
 OWN_DRAFTS = frozenset({MTP, NGRAM, "ngram_gpu"})
 """What Qwen4-Exp drafts with."""
 UNSUPPORTED = "Unsupported speculative method: 'mtp'"
+FOREIGN = {
+    "glm4_moe": "No Glm4MoE layer found in model.layers.",
+    "qwen3_next": "No Qwen3Next layer found in the model.layers.",
+    **dict.fromkeys(("qwen3_5", "qwen3_5_moe"), "Invalid model_type "),
+}
+"""model_type of MTP layers -> how the text begins that their class raises of a target whose
+configuration has all fields that it reads."""
 
 
 def runs_mtp(model: Model, rules: SpeculationRules) -> bool:
@@ -99,6 +106,7 @@ def _of_another_model(run: WorkingPlan, model: Model) -> Refused:
         "mtp_of_another_model",
         operands={"model_type": run.model.model_type, "draft_model_type": model.model_type},
         candidates=[{"draft_model": None}, {"draft_model": None, "speculative_method": NGRAM}],
+        vllm_text=FOREIGN.get(model.mtp.model_type) if model.mtp else None,
         model=model,
     )
 
