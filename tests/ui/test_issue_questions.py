@@ -12,16 +12,19 @@ SAID = {
     "can H100, A100 and L40S be mixed in one engine?": ("A scenario has one device",),
     "minimum number of GPUs for kimi-k2 on H200": ("The fewest that start", "16 x H200"),
     "which GPU for nemotron-3-nano with requests of 128k tokens": (
-        "1 x H100 NVL \u2713 would start: 26 to 31 requests of 128,000 tokens fit.",
+        "1 x H100 NVL \u2713 would start:",
+        "requests of 128,000 tokens fit",
     ),
     "does MTP reduce capacity for Qwen3-Next-80B on 4 x H100": (
         "Apply Speculative tokens 1, Speculative method mtp Gain:",
-        "Cost: 15.5 requests per GPU instead of 17.8.",
+        "requests per GPU instead of",
     ),
     "how much KV cache does a 32k request take for qwen3.5-4b": (
         "One request of 32,000 tokens takes 1.03 GiB",
     ),
     "how many requests does nemotron-3-nano take with prefix caching": ("Prefix caching on.",),
+    "shortest prompt that hits: qwen3.5-4b with prefix caching on H100?": ("Prefix caching on.",),
+    "is deepseek-v3 hybrid?": ("Layers with a cache: 61 layers (full attention)",),
     "how many requests fit without prefix caching": ("Prefix caching off.",),
     "what is vllm#37467": ("The meaning of #37467.", "then aligns hybrid models"),
     "what does PR 38831 do?": ("The meaning of #38831.", "kernel blocks"),

@@ -35,9 +35,9 @@ def read_settings(text: str) -> dict[str, Any]:
 def settings_in(text: str, names: str) -> dict[str, Any]:
     """Return the fields that a sentence names with a value: "mamba_cache_mode all".
 
-    names: a pattern of what fields are called.
+    names: a pattern of what fields are called. In "prefix caching on H100" "on" is not a value.
     """
-    pattern = rf"(?<![\w-])((?:{names})(?: to| of|=)? [\w.-]*\w)"
+    pattern = rf"(?<![\w-])((?:{names})(?: to| of|=)? (?!on \w)[\w.-]*\w)"
     found: dict[str, Any] = {}
     for words in re.findall(pattern, text, re.IGNORECASE):
         plain = re.sub(r"(?: to| of|=) (?=[\w.-]+$)", " ", words)

@@ -149,7 +149,11 @@ TOPICS = (
         "",
         CAPACITY,
     ),
-    Topic(r"fields?|config(?:\.json)?|layers|heads?|windows?|sliding\w*", "why", "Model fields"),
+    Topic(
+        r"fields?|config(?:\.json)?|layers|heads?|windows?|sliding\w*|^is \S+(?: an?)? hybrid",
+        "why",
+        "Model fields",
+    ),
     Topic(
         r"backends?|kernels?|flash\w*|triton|flex\w*|\w+_(?:attn|mla)\w*", "start", "Backends by TP"
     ),
