@@ -41,7 +41,11 @@ def _layers(fields: Fields) -> tuple[Layer, ...]:
     # Pipeline stages cut the encoder, too (make_layers); its layers are numbered like the decoder's
     # that are as far on.
     encoder = (
-        Layer(at * count // own, SLIDING, cache=replace(cache, part=f".whisper_encoder.{at}"))
+        Layer(
+            number=at * count // own,
+            kind=SLIDING,
+            cache=replace(cache, part=f".whisper_encoder.{at}"),
+        )
         for at in range(own)
     )
     return (*encoder, *(Layer(number=number, kind=FULL) for number in range(count)))
