@@ -262,6 +262,8 @@ def test_a_short_draft_model_shortens_requests_in_0_33_only():
         for rules in ("0.23", "0.33")
     ]
     assert lengths == [1024, 512]
+    same = resolve_scenario(Scenario(rules="0.33", max_model_len=512, **fields))
+    assert not any("draft model" in line for line in same.log_lines)
 
 
 def test_the_cost_of_a_drafter_counts_tokens_and_empty_places():

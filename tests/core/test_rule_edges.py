@@ -277,3 +277,21 @@ def test_the_causal_half_needs_a_newer_version_but_on_xpu(platform, is_barred):
 def test_pages_of_two_sizes_are_one_run_of_bytes_each(model, order):
     plan = wb.resolve(model=model, rules="0.33", platform="rocm", backend="ROCM_ATTN")
     assert plan.to_dict()["cache_layout"] == order
+
+
+@pytest.mark.parametrize(
+    ("method", "group", "code"),
+    [
+        ("gptq", 32, "experts_need_amx"),
+        ("compressed-tensors", 32, "no_integer_experts"),
+        ("compressed-tensors", 128, "experts_need_amx"),
+    ],
+)
+def test_a_cpu_has_no_key_for_small_groups_of_one_format(method, group, code):
+    """CPUExpertsInt4 of 0.33 takes any group of AWQ and GPTQ."""
+    weights = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": group}
+    parts = {"group_0": {"targets": ["Linear"], "weights": weights}}
+    stored = {"quant_method": method, "format": "pack-quantized", "config_groups": parts}
+    stored |= {"bits": 4, "group_size": group, "desc_act": False, "sym": True}
+    model = {**catalog_config("mixtral-8x7b"), "quantization_config": stored}
+    assert code in codes(model=model, platform="cpu", rules="0.33")
