@@ -15,6 +15,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.hybrid_rewrite import NEVER
 from workbench.core.layouts.view import joined
+from workbench.models import catalog_config
 
 SAMPLES = 12
 
@@ -183,6 +184,17 @@ def test_groups_share_tensors_layer_by_layer():
     layers = [meaning.layer for meaning in found.meanings]
     assert layers == ["model.layers.6.attn", "model.layers.7.attn"]
     assert found.of_group(1).layer == "model.layers.7.attn"
+
+
+@pytest.mark.parametrize("backend", [None, "ROCM_FLASHMLA_SPARSE_DSV4"])
+def test_no_byte_has_a_meaning_where_no_backend_takes_the_drafter(backend):
+    head = catalog_config("llama-3.1-8b") | {"num_hidden_layers": 1, "vocab_size": 129280}
+    drafts = {"speculative_method": "eagle", "draft_model": head, "num_speculative_tokens": 2}
+    target = {"model": "deepseek-v4-flash", "platform": "rocm", "backend": backend}
+    plan = wb.resolve(rules="0.33", tensor_parallel=4, **target, **drafts)
+    with pytest.raises(LayoutError, match="takes? the layers of the drafter") as caught:
+        plan.byte_map(num_blocks=2)
+    assert caught.value.code == "draft_backend_not_valid"
 
 
 def test_a_padding_layer_has_no_bytes():

@@ -19,6 +19,7 @@ from workbench.core.byte_map.tensors import ByteMap, TensorBytes
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.layer_specs import cache_geometry, stored_as
 from workbench.core.layouts.error import layout_error, require_positive
+from workbench.core.layouts.layer_pages import earlier_failure
 from workbench.core.layouts.layer_views import V1
 from workbench.core.layouts.of_plan import plan_layout
 from workbench.core.layouts.packed import LayerPlace, layer_places, named_layout, place_views
@@ -45,6 +46,8 @@ def byte_map(
     if num_blocks is None:
         raise layout_error("num_blocks_unknown")
     require_positive(num_blocks, "num_blocks", "block")
+    if (code := "draft_backend_not_valid") in {found.code for found in plan.errors}:
+        raise earlier_failure(plan, code, "")
     options: dict[str, Any] = {"num_blocks": num_blocks, "runner": runner, "layout": layout}
     options |= {"connector": connector, "rule": rule}
     shown = plan_layout(plan, **options)
