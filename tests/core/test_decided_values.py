@@ -10,11 +10,13 @@ import sys
 import weakref
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 
 import workbench as wb
 from workbench.core.plan import Plan
+from workbench.core.published import json_schema
 from workbench.core.versions import RULE_SETS
 from workbench.core.working_plan import WorkingPlan
 from workbench.models import load_model
@@ -128,3 +130,8 @@ def test_a_plan_goes_to_another_process_with_its_rules(rules):
         assert again == plan
         assert again.rules is plan.rules
     assert weakref.ref(plan)() is plan
+
+
+def test_the_schema_of_a_value_with_a_unit_is_that_of_the_value():
+    schema = json_schema(Annotated[int | None, "tokens"])
+    assert schema == {"type": ["integer", "null"], "description": "tokens"}

@@ -165,9 +165,7 @@ def checkpoint_blocks(plan: Plan, spec: CacheSpec | None = None) -> int:
 
 def blocks_in_group(plan: Plan, group: Group, length: int) -> int:
     """Return the most block ids that a request of `length` tokens needs in a layer of the group."""
-    if not group.own_specs:
-        return blocks_of_group(plan, group.spec, length)
-    # They share one table, so the layer that needs most decides for all
+    # Layers share one table, so the one that needs most decides for all
     # (UniformTypeKVCacheSpecs.max_memory_usage_bytes).
     return max(blocks_of_group(plan, spec, length) for spec in group.different_specs)
 
