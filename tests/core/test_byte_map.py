@@ -192,7 +192,7 @@ def test_no_byte_has_a_meaning_where_no_backend_takes_the_drafter(backend):
     drafts = {"speculative_method": "eagle", "draft_model": head, "num_speculative_tokens": 2}
     target = {"model": "deepseek-v4-flash", "platform": "rocm", "backend": backend}
     plan = wb.resolve(rules="0.33", tensor_parallel=4, **target, **drafts)
-    with pytest.raises(LayoutError, match="takes? the layers of the drafter") as caught:
+    with pytest.raises(LayoutError, match="the layers of the drafter") as caught:
         plan.byte_map(num_blocks=2)
     assert caught.value.code == "draft_backend_not_valid"
 
