@@ -126,6 +126,25 @@ def test_one_type_with_several_pages_is_one_group_with_one_page_per_layer(rules)
         assert [tensor.size_bytes for tensor in grouping.tensors(2)] == [8192, 16384, 8192]
 
 
+@given(
+    st.sampled_from(["int8_per_token_head", "fp8_per_token_head", "fp8"]), st.sampled_from([1, 8])
+)
+def test_chunks_that_become_full_attention_lose_their_scales(dtype, ranks):
+    """`unify_hybrid_kv_cache_specs` of 0.23 does not hand kv_quant_mode on."""
+    plan = resolved(
+        model="llama-4-scout",
+        kv_cache_dtype=dtype,
+        tensor_parallel=ranks,
+        rules="0.23",
+        disable_hybrid_kv_cache_manager=True,
+    )
+    chunks, full = plan.built_cache().groups[0].different_specs
+    assert (chunks.forgets_quantization, full.forgets_quantization) == (True, False)
+    assert chunks.page_size_bytes == 2 * 16 * chunks.num_kv_heads * chunks.head_size
+    scales = 0 if dtype == "fp8" else 2 * 4 * 16 * full.num_kv_heads
+    assert full.page_size_bytes == chunks.page_size_bytes + scales
+
+
 @pytest.mark.parametrize("others", [(), (MLA, MLA._replace(block_size=32))])
 def test_compressed_layers_with_a_window_need_others_of_one_block(others):
     window = MLA._replace(kind=SLIDING_MLA_SPEC, window_tokens=128)
