@@ -45,6 +45,26 @@ def test_what_is_left_over_goes_to_the_middle(layers, stages, sizes):
     assert [number for part in found for number in part] == list(range(layers))
 
 
+@given(layers=st.lists(st.integers(0, 40), min_size=1, max_size=6))
+def test_stages_have_the_layers_that_they_are_given(layers):
+    found = layers_of_stages(sum(layers), len(layers), tuple(layers))
+    assert [len(part) for part in found] == layers
+    assert [number for part in found for number in part] == list(range(sum(layers)))
+
+
+@RULES
+@pytest.mark.parametrize("layers", [(20, 12), (12, 20), (31, 1)])
+def test_the_fullest_stage_limits_the_cache(rules, layers):
+    """Qwen3-4B with 36 layers of one kind: a block takes as many bytes as a stage has layers."""
+    layers = (*layers[:-1], layers[-1] + 4)
+    plan = plan_of("qwen3-4b", 2, rules, pipeline_layers=layers)
+    assert plan.trace.step("pipeline_stages").result == [*layers]
+    page = plan.attention_page_size_bytes
+    assert plan.cache.num_blocks == 20 * GIB // page // max(layers)
+    even = plan_of("qwen3-4b", 2, rules)
+    assert plan_of("qwen3-4b", 2, rules, pipeline_layers=(18, 18)).cache == even.cache
+
+
 @RULES
 def test_groups_are_projected_with_the_stride_of_the_whole_model(rules):
     """Qwen3.5-4B: 8 layers in each of 4 groups, 4 of them in each of two stages."""

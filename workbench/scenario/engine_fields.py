@@ -10,7 +10,7 @@ from workbench.core.what_if.choices import pipeline_sizes, tensor_parallel_sizes
 from workbench.models import catalog_names
 from workbench.scenario import examples, kinds
 from workbench.scenario.field import Field, any_word, declare, dtype_field
-from workbench.scenario.numbers import Bytes, Integer, Tokens
+from workbench.scenario.numbers import Bytes, Integer, Several, Tokens
 
 DEFAULT_MODEL = "nemotron-3-nano-30b-a3b"
 MODEL = Field(
@@ -85,6 +85,16 @@ class EngineFields:
         only_legal=True,
         examples=(1, 1, 1, 1, 2, 3, 4),
         tried=range(1, 9),
+    )
+    pipeline_layers: tuple[int, ...] | None = declare(
+        None,
+        Several(Integer(low=0, unit="layers"), "number per stage"),
+        "Layers of the stages",
+        "{flag}: how many layers each pipeline stage has, for example 16,32",
+        flag="VLLM_PP_LAYER_PARTITION",
+        none="as equal as possible",
+        of_model=True,
+        examples=examples.unequal_stages,
     )
     data_parallel: int = declare(
         1,

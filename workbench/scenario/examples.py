@@ -136,6 +136,17 @@ def unequal_ranks(_field: Field, chosen: Chosen, _rules: RuleSet) -> Sequence[An
     return mostly(None, (sizes,), 0.8) if ranks > 1 else ()
 
 
+def unequal_stages(_field: Field, chosen: Chosen, _rules: RuleSet) -> Sequence[Any]:
+    """Return layers of stages that differ, and some that do not add up."""
+    stages, layers = chosen["pipeline_parallel"], load_model(chosen["model"]).num_hidden_layers
+    share = layers // stages
+    if stages == 1 or share < 2:
+        return ()
+    others = (share - 1,) * (stages - 1)
+    whole = (layers - sum(others), *others)
+    return mostly(None, (whole, whole, whole[::-1], whole[::-1], others), 0.7)
+
+
 def _head(reference: Any, method: str) -> dict[str, Any]:
     target = load_model(reference)
     architecture, model_type = HEADS[method]

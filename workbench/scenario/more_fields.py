@@ -21,7 +21,7 @@ from workbench.scenario.kinds import (
     dtype_name,
     enum_member,
 )
-from workbench.scenario.numbers import MAX_TOKENS, Bytes, BytesPerRank, Integer, Share, Tokens
+from workbench.scenario.numbers import MAX_TOKENS, Bytes, Integer, Several, Share, Tokens
 from workbench.scenario.sizes import SMALLEST_BARE
 
 AUTO_ROUND = {"auto_round": "auto-round"}
@@ -226,7 +226,7 @@ class MoreFields:
     )
     kv_cache_memory_bytes_by_rank: tuple[int, ...] | None = declare(
         None,
-        BytesPerRank(),
+        Several(Bytes(), "size per rank"),
         "Memory per rank",
         "Per-rank sizes if ranks differ, e.g. 20 GiB, 18 GiB",
         examples=examples.unequal_ranks,

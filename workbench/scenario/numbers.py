@@ -110,43 +110,57 @@ class Bytes(Integer):
 BYTES = Bytes()
 
 
-class BytesPerRank(Kind):
-    """One size in bytes per rank."""
+class Several(Kind):
+    """A list of numbers: one for each rank, or for each stage."""
 
-    unit = "bytes"
-    expected = "a list with one size per rank"
     item = "an integer"
-    json: ClassVar[JsonSchema] = {
-        "type": "array",
-        "minItems": 1,
-        "items": BYTES.schema(nullable=False),
-    }
+
+    def __init__(self, one: Integer, each: str) -> None:
+        """Take the kind of one number, and what each is: "size per rank"."""
+        self.one, self.each, self.unit = one, each, one.unit
+        self.expected = f"a list with one {each}"
 
     def clean(self, name: str, value: Any) -> Any:
         """See `Kind.clean`."""
-        if not isinstance(value, list | tuple):
-            return value
-        return tuple(BYTES.clean(name, size) for size in value)
+        if isinstance(value, list | tuple):
+            return tuple(self.one.clean(name, number) for number in value)
+        return self.parse(name, value) if isinstance(value, str) else value
 
     def check(self, name: str, value: Any, rules: str) -> None:
         """See `Kind.check`."""
-        low, high = BYTES.low, BYTES.high
-        if value and all(low <= size <= high for size in value):
+        low, high = self.one.low, self.one.high
+        if value and all(low <= number <= high for number in value):
             return
-        nearest = [min(max(size, low), high) for size in value] or None
-        expected = f"one size per rank, from {low} to {high} bytes. Nearest valid value: {nearest}."
-        raise invalid("out_of_range", name, value, expected)
+        nearest = [min(max(number, low), high) for number in value] or None
+        limits = f"from {low} to {high} {self.unit}. Nearest valid value: {nearest}."
+        raise invalid("out_of_range", name, value, f"one {self.each}, {limits}")
+
+    def schema(self, *, nullable: bool) -> JsonSchema:
+        """See `Kind.schema`."""
+        types = ["array", "null"] if nullable else "array"
+        return {"type": types, "minItems": 1, "items": self.one.schema(nullable=False)}
+
+    def read(self, value: Any) -> Any:
+        """See `Kind.read`; another text stays, and the scenario refuses it."""
+        numbers = (
+            [integer_value(part) for part in value.split(",")] if isinstance(value, str) else ()
+        )
+        return tuple(numbers) if numbers else value
+
+    def write(self, value: Any) -> str:
+        """See `Kind.write`."""
+        return ",".join(map(str, value))
 
     def parse(self, name: str, text: str) -> Any:
-        """See `Kind.parse`; the sizes are separated by commas."""
+        """See `Kind.parse`; the numbers are separated by commas."""
         if not text.strip():
             return None
-        sizes = (BYTES.parse(name, size) for size in text.split(","))
-        return tuple(size for size in sizes if size is not None)
+        numbers = (self.one.parse(name, number) for number in text.split(","))
+        return tuple(number for number in numbers if number is not None)
 
     def format(self, value: Any) -> str:
         """See `Kind.format`."""
-        return ", ".join(map(BYTES.format, value or ()))
+        return ", ".join(map(self.one.format, value or ()))
 
 
 class Share(Kind):

@@ -34,13 +34,25 @@ class Stage(NamedTuple):
         return hash(self.layers)
 
 
-def layers_of_stages(layers: int, stages: int) -> tuple[range, ...]:
-    """Return the layers of each stage; with more stages than layers some have none."""
-    sizes = [layers // stages] * stages
+def cuts_of(plan: Plan) -> tuple[range, ...]:
+    """Return the layers of each stage of the plan's model."""
+    settings = plan.settings
+    layers, given = plan.model.num_hidden_layers, settings.pipeline_layers or ()
+    # others are refused: see `stage_layers`
+    is_used = (len(given), sum(given)) == (settings.pipeline_parallel, layers)
+    return layers_of_stages(layers, settings.pipeline_parallel, given if is_used else ())
+
+
+def layers_of_stages(layers: int, stages: int, given: tuple[int, ...] = ()) -> tuple[range, ...]:
+    """Return the layers of each stage; with more stages than layers some have none.
+
+    given: how many each has, instead of shares that are as equal as possible.
+    """
+    sizes = list(given or [layers // stages] * stages)
     # Later stages take the remainder, the last one none, and with more than two stages the first
     # one last of all (get_pp_indices).
     # These two have the last norm and the embeddings, so they are spared as long as possible.
-    for number in range(2, layers % stages + 2):
+    for number in range(2, 2 if given else layers % stages + 2):
         sizes[-number] += 1
     ends = list(accumulate(sizes))
     return tuple(range(end - size, end) for end, size in zip(ends, sizes, strict=True))

@@ -5,7 +5,7 @@ from math import lcm
 
 from workbench.core.backends import Backend
 from workbench.core.block_sizes import BlockSize, base_of, describe
-from workbench.core.groups.pipeline import layers_of_stages
+from workbench.core.groups.pipeline import cuts_of
 from workbench.core.model import CHUNKED, CROSS
 from workbench.core.stages.built_backends import built_backends
 from workbench.core.trace import Rule
@@ -142,8 +142,7 @@ def _said(run: WorkingPlan) -> tuple[tuple[str, str], ...]:
     stages = run.settings.pipeline_parallel
     if stages == 1 or run.stage_layers is not None:
         return _classes(run)
-    first = layers_of_stages(run.model.num_hidden_layers, stages)[0]
-    return tuple(built_backends(run, first)) or _classes(run)
+    return tuple(built_backends(run, cuts_of(run)[0])) or _classes(run)
 
 
 def _all_support(backends: tuple[tuple[Backend, tuple[BlockSize, ...]], ...], size: int) -> bool:

@@ -8,7 +8,7 @@ from math import lcm
 
 from workbench.core.arithmetic import cdiv, round_up
 from workbench.core.block_sizes import describe, smallest_base
-from workbench.core.groups.pipeline import layers_of_stages
+from workbench.core.groups.pipeline import cuts_of
 from workbench.core.model import SSM
 from workbench.core.platforms import SM10X
 from workbench.core.stages.gdn_prefill import flashinfer_prefill
@@ -184,8 +184,7 @@ def _has_states(run: WorkingPlan) -> bool:
     kinds = {True: set[int](), False: set[int]()}
     for layer in run.model.layers:
         kinds[layer.kind == SSM].add(layer.number)
-    stages = layers_of_stages(run.model.num_hidden_layers, run.settings.pipeline_parallel)
-    parts = stages if run.stage_layers is None else (run.stage_layers,)
+    parts = cuts_of(run) if run.stage_layers is None else (run.stage_layers,)
     shown = next((part for part in parts if not kinds[False].isdisjoint(part)), parts[0])
     return not kinds[True].isdisjoint(shown)
 

@@ -10,7 +10,7 @@ from workbench.core.groups.built_layers import cache_layers, unquantized_layers
 from workbench.core.groups.decision import mixed_pages_text
 from workbench.core.groups.layer_classes import layer_classes
 from workbench.core.groups.of_plan import cache_layout, common_layouts
-from workbench.core.groups.pipeline import ALL, Stage, layers_of_stages
+from workbench.core.groups.pipeline import ALL, Stage, cuts_of
 from workbench.core.model import SSM, Layer
 from workbench.core.plan import Plan
 from workbench.core.stages.gdn_prefill import flashinfer_prefill
@@ -36,8 +36,11 @@ def pipeline_stages(run: WorkingPlan) -> None:
     stages = run.settings.pipeline_parallel
     if stages == 1 or run.stage_layers is not None:
         return
-    parts = layers_of_stages(run.model.num_hidden_layers, stages)
-    run.step(STAGES, [len(part) for part in parts], layers=run.model.num_hidden_layers)
+    parts = cuts_of(run)
+    given = (
+        {"pipeline_layers": [*run.settings.pipeline_layers]} if run.settings.pipeline_layers else {}
+    )
+    run.step(STAGES, [len(part) for part in parts], layers=run.model.num_hidden_layers, **given)
     layers, keeps = cache_layers(run), flashinfer_prefill(run)
     whole = (*_kinds(run, layers), bool(prefill_checkpoint_tokens(run)))
     known: dict[tuple[Any, ...], Plan | None] = {whole: None}

@@ -7,7 +7,7 @@ from typing import Any
 
 from workbench.core.architectures import ANY_LANGUAGE_MODEL
 from workbench.core.groups.layer_specs import layer_specs
-from workbench.core.groups.pipeline import ALL, layers_of_stages
+from workbench.core.groups.pipeline import ALL, cuts_of
 from workbench.core.model import SSM
 from workbench.core.runner import model_runner
 from workbench.core.speculation import DRAFT_MODEL, HIDDEN_STATES, MTP, NGRAM
@@ -101,6 +101,42 @@ def plan_of_transformers(run: WorkingPlan) -> None:
     )
 
 
+def stage_layers(run: WorkingPlan) -> None:
+    """Check that the layers given for each stage are those of the model, and of its draft model."""
+    # get_pp_indices, which every model asks that is cut
+    stages, given = run.settings.pipeline_parallel, run.settings.pipeline_layers
+    if given is None:
+        return
+    total, layers = sum(given), run.model.num_hidden_layers
+    drafter = run.model.drafter if run.speculative_method == DRAFT_MODEL else None
+    if len(given) != stages:
+        variant, text = "count", f"len(partitions)={len(given)} does not match pp_size={stages}."
+    elif total != layers or (drafter is not None and drafter.num_hidden_layers != total):
+        layers = layers if total != layers or drafter is None else drafter.num_hidden_layers
+        variant = "layers" if total != run.model.num_hidden_layers else "draft_model"
+        text = f"sum(partitions)={total} does not match num_hidden_layers={layers}."
+    else:
+        return
+    last = run.model.num_hidden_layers - sum(given[:-1])
+    run.problem(
+        "stage_layers_mismatch",
+        variant=variant,
+        operands={"pipeline_layers": [*given], "pipeline_parallel": stages, "layers": layers},
+        candidates=(
+            *([{"pipeline_parallel": len(given)}] if variant == "count" else []),
+            *(
+                [{"pipeline_layers": (*given[:-1], last)}]
+                if variant == "layers" and last > 0
+                else []
+            ),
+            {"pipeline_layers": None},
+        ),
+        vllm_text=text,
+        total=total,
+        count=len(given),
+    )
+
+
 def shared_caches(run: WorkingPlan) -> None:
     """Check that layers that read the cache of an earlier one are on its stage."""
     attention, stages = run.model.attention, run.settings.pipeline_parallel
@@ -108,8 +144,7 @@ def shared_caches(run: WorkingPlan) -> None:
         return
     last = {layer.kind: layer.number for layer in run.model.layers}
     first_shared, first_read = max(last.values()) + 1, min(last.values())
-    cuts = layers_of_stages(run.model.num_hidden_layers, stages)
-    apart = [part for part in cuts if part.stop > first_shared and part.start > first_read]
+    apart = [part for part in cuts_of(run) if part.stop > first_shared and part.start > first_read]
     if not apart:
         return
     run.problem(
@@ -178,7 +213,7 @@ def shared_name(run: WorkingPlan) -> None:
 
 
 def _last_stage(run: WorkingPlan) -> range:
-    return layers_of_stages(run.model.num_hidden_layers, run.settings.pipeline_parallel)[-1]
+    return cuts_of(run)[-1]
 
 
 def _has_other_names(run: WorkingPlan) -> bool:

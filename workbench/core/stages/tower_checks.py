@@ -1,6 +1,6 @@
 """What the encoders of images and sound refuse when their layers are built."""
 
-from workbench.core.groups.pipeline import layers_of_stages
+from workbench.core.groups.pipeline import cuts_of
 from workbench.core.ranks import Tower
 from workbench.core.working_plan import WorkingPlan
 
@@ -56,7 +56,7 @@ def tower_levels(run: WorkingPlan) -> None:
     """Refuse a second stage that begins with layers to which the tower adds its vectors."""
     # Qwen3VLForConditionalGeneration.__init__, 0.23 and 0.33
     levels, stages = max((one.levels for one in run.model.towers), default=0), run.settings
-    cuts = layers_of_stages(run.model.num_hidden_layers, stages.pipeline_parallel)
+    cuts = cuts_of(run)
     if not any(part.start < levels for part in cuts[1:]):
         return
     run.problem(

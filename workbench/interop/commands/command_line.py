@@ -93,6 +93,8 @@ class CommandFields:
     """Field -> the words that set it."""
     notes: list[str] = field(default_factory=list)
     """One sentence each."""
+    not_modelled: list[str] = field(default_factory=list)
+    """Those of the notes on what can change a size and has no field."""
     unused: list[str] = field(default_factory=list)
     unknown: set[str] = field(default_factory=set)
     """Flags that vLLM does not have."""
@@ -170,7 +172,7 @@ class CommandFields:
 
     def _without_field(self, argument: str, value: str | bool, source: str) -> None:
         if (why := effect(argument, value)) is not None:
-            self.notes.append(f"{source}: not modelled here, although {why}.")
+            self._not_modelled(f"{source}: not modelled here, although {why}.")
         else:
             self.unused.append(source)
 
@@ -209,7 +211,11 @@ class CommandFields:
             self.give(name, value, source)
         for key, why in DRAFT_MATTERS.items():
             if values.get(key):
-                self.notes.append(f"{source}: {key} is not modelled here, although {why}.")
+                self._not_modelled(f"{source}: {key} is not modelled here, although {why}.")
+
+    def _not_modelled(self, note: str) -> None:
+        self.notes.append(note)
+        self.not_modelled.append(note)
 
     def finish(self) -> None:
         """Record how tokens are drafted, and what no size depends on."""

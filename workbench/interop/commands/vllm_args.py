@@ -69,7 +69,7 @@ def loaded_model(scenario: Scenario, model: Model) -> str:
 def vllm_environment(settings: Settings) -> dict[str, str]:
     """Return the settings that are environment variables of the server, not flags."""
     values = {
-        field.flag: getattr(settings, field.name)
+        field.flag: field.kind.write(getattr(settings, field.name))
         for field in _set_fields(settings)
         if field.flag.isupper()
     }

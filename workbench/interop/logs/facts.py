@@ -4,6 +4,8 @@ import ast
 import re
 from typing import Any, NamedTuple
 
+from workbench.core.errors import WorkbenchError
+from workbench.interop.commands.command_line import read_command
 from workbench.interop.commands.not_modelled import effect
 from workbench.interop.commands.references import local_config
 from workbench.interop.commands.speculation import SPECULATION, printed_speculation
@@ -109,6 +111,14 @@ def unfollowed(values: dict[str, Any]) -> tuple[str, ...]:
     if served := _served_as(values):
         notes.append(f"{values['model']} is served as {served}, which is taken for its model.")
     return tuple(notes)
+
+
+def unfollowed_of_command(command: str) -> tuple[str, ...]:
+    """Return the same of a command."""
+    try:
+        return tuple(read_command(command).not_modelled)
+    except WorkbenchError:
+        return ()
 
 
 class KnownModel(NamedTuple):

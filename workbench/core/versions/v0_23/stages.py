@@ -71,6 +71,7 @@ RESOLVE_CONFIGURATION = (
     quantization.quantization_capability,
     quantization.quantization_dtype,
     refusals.nvfp4_with_mla,
+    pipeline_checks.stage_layers,
     pipeline_checks.shared_caches,
     cache_mode.enable_prefix_caching,
     state_pages.state_dtype_field,

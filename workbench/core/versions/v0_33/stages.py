@@ -43,6 +43,7 @@ STAGES = (
     pipeline_checks.drafts_over_stages,
     refusals.tensor_parallel,
     engines.whole_experts,
+    pipeline_checks.stage_layers,
     pipeline_checks.shared_caches,
     pipeline_checks.pipeline_parallel,
     context_parallel.shared_kv_heads,
