@@ -126,6 +126,8 @@ LINES = {
     "pages_not_divisible": "NotImplementedError: The page size of the layer is not divisible by "
     "the maximum page size. Cannot unify by adjusting block_size.",
     "pages_do_not_grow": "assert new_spec.page_size_bytes == max_page_size",
+    "offloaded_hit_assertion": 'File "vllm/distributed/kv_transfer/kv_connector/v1/offloading/'
+    'scheduler.py", line 734, in update_state_after_alloc',
     "no_common_block": "ValueError: No common block size for 544 (FLASHMLA: [64]).",
     "aligned_not_supported": "Aligned KV cache block size 544 is not supported by attention "
     "backend(s): FLASHMLA.",

@@ -95,6 +95,8 @@ def test_a_folder_that_is_named_as_a_repository_has_its_checkpoint(folder, name)
         ("moonshotai/Kimi-K2", "kimi-k2"),
         ("org/Qwen3-8B-VL", "qwen3-8b"),
         ("tiiuae/Falcon-H1-7B-Instruct", "falcon-h1-7b"),
+        ("org/ThinkingCap-Qwen3.6-27B-FP8", "qwen3.6-27b"),
+        ("org/DeepSeek-R1-0528-Qwen3-8B", "qwen3-8b"),
         ("Qwen/Qwen3-Coder-80B-A3B-Instruct-FP8", None),
         ("Qwen/Qwen3.5-7B-GPTQ-Int4", None),
         ("/model", None),

@@ -69,6 +69,7 @@ FLAGS = [
     ("trtllm_kernels", True, ()),
     ("disable_hybrid_kv_cache_manager", True, ("--disable-hybrid-kv-cache-manager",)),
     ("kv_cache_layout", "HND", ()),
+    ("pipeline_layers", (16, 16), ()),
     ("kv_cache_memory_bytes_by_rank", (2**34,), ()),
     (
         "hidden_state_layers",
@@ -99,6 +100,12 @@ def args_of(**values):
     scenario = Scenario(**values)
     model = load_model(scenario.model)
     return vllm_args(scenario, model)
+
+
+def test_lists_are_written_as_vllm_reads_them():
+    assert vllm_environment(Scenario(pipeline_layers=(16, 36))) == {
+        "VLLM_PP_LAYER_PARTITION": "16,36"
+    }
 
 
 def test_every_field_has_a_flag_or_a_reason_to_have_none():

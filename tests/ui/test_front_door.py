@@ -31,6 +31,7 @@ from workbench.views.settings import in_labels
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 ENTERED = {
+    "pipeline_layers": ("52", (52,)),
     "draft_model": ("qwen3-8b", "qwen3-8b"),
     "draft_tensor_parallel": ("1", 1),
     "block_size": ("32", 32),

@@ -33,6 +33,8 @@ TUNED = re.compile(
     r"|nvidia|meta|redhatai|unsloth"
 )
 """Words of a name that say how a checkpoint was trained or packed: config.json keeps its sizes."""
+SIZE = re.compile(r"\d+(?:\.\d+)?b")
+"""Billions of parameters."""
 
 
 class SameModel(NamedTuple):
@@ -69,12 +71,18 @@ def same_model(reference: str) -> SameModel | None:
 
 
 def similar_model(reference: str) -> str | None:
-    """Return the catalog model with whose name a checkpoint's begins; it can have other sizes."""
+    """Return the catalog model whose name a checkpoint's has in it; it can have other sizes.
+
+    Fine-tuned ones have words in front as well: DeepSeek-R1-0528-Qwen3-8B is a qwen3-8b,
+    and not the deepseek-r1 of another size that it begins with.
+    """
     core = _core(reference)
+    sized = {*filter(SIZE.fullmatch, core.split("-"))}
     names = {name: name for name in catalog_names()}
     names |= {known: one.name for known, one in _checkpoints().items()}
-    begun = [known for known in names if core.startswith(known)]
-    return names[max(begun, key=len)] if begun else None
+    inside = [known for known in names if core.startswith(known) or f"-{known}-" in f"-{core}-"]
+    found = [known for known in inside if sized <= {*known.split("-")}]
+    return names[max(found, key=len)] if found else None
 
 
 @cache
