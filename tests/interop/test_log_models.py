@@ -69,6 +69,16 @@ def test_a_folder_that_names_no_model_is_what_it_is_served_as(model, served, nam
     assert is_served == (model == "/mnt/models" and name is not None)
 
 
+def test_a_command_with_a_variable_for_its_model_is_of_the_model_it_is_served_as():
+    command = 'vllm serve "$MODEL_DIR" --served-model-name qwen3.8-27b --kv-cache-dtype fp8'
+    report = explain_log(command)
+    assert report.scenario["model"] == "qwen3.8-27b"
+    assert report.scenario["kv_cache_dtype"] == "fp8"
+    assert "$MODEL_DIR is served as qwen3.8-27b" in " ".join(report.reading.notes)
+    other = explain_log(command.replace("qwen3.8-27b", "my-model"))
+    assert "model" not in (other.scenario or {})
+
+
 @pytest.mark.parametrize(
     ("folder", "name"),
     [

@@ -95,6 +95,8 @@ class CommandFields:
     """One sentence each."""
     not_modelled: list[str] = field(default_factory=list)
     """Those of the notes on what can change a size and has no field."""
+    served: str = ""
+    """The name under which the model is served."""
     unused: list[str] = field(default_factory=list)
     unknown: set[str] = field(default_factory=set)
     """Flags that vLLM does not have."""
@@ -171,6 +173,8 @@ class CommandFields:
         self.unknown.add(name)
 
     def _without_field(self, argument: str, value: str | bool, source: str) -> None:
+        if argument == "served_model_name":
+            self.served = str(value)
         if (why := effect(argument, value)) is not None:
             self._not_modelled(f"{source}: not modelled here, although {why}.")
         else:

@@ -5,7 +5,7 @@ import re
 from typing import Any, NamedTuple
 
 from workbench.core.errors import WorkbenchError
-from workbench.interop.commands.command_line import read_command
+from workbench.interop.commands.command_line import CommandFields, read_command
 from workbench.interop.commands.not_modelled import effect
 from workbench.interop.commands.references import local_config
 from workbench.interop.commands.speculation import SPECULATION, printed_speculation
@@ -108,17 +108,41 @@ def unfollowed(values: dict[str, Any]) -> tuple[str, ...]:
         for name, value, why in found
         if why is not None
     ]
-    if served := _served_as(values):
-        notes.append(f"{values['model']} is served as {served}, which is taken for its model.")
-    return tuple(notes)
+    return (*notes, *_note_of_name(values))
 
 
 def unfollowed_of_command(command: str) -> tuple[str, ...]:
     """Return the same of a command."""
+    read = _read_command(command)
+    return () if read is None else (*read.not_modelled, *_note_of_name(_arguments(read)))
+
+
+def fields_of_command(command: str) -> dict[str, Any]:
+    """Return the fields of a command; nothing of text that only mentions one."""
+    if (read := _read_command(command)) is None:
+        return {}
+    # what a shell would have replaced is unknown
+    fields = {name: value for name, value in read.fields.items() if "$" not in str(value)}
+    served = _served_as(_arguments(read))
+    return fields if served is None else {**fields, "model": served}
+
+
+def _read_command(command: str) -> CommandFields | None:
     try:
-        return tuple(read_command(command).not_modelled)
+        return read_command(command)
     except WorkbenchError:
+        return None
+
+
+def _arguments(read: CommandFields) -> dict[str, Any]:
+    return {**read.fields, "served_model_name": read.served or None}
+
+
+def _note_of_name(values: dict[str, Any]) -> tuple[str, ...]:
+    served = _served_as(values)
+    if served is None:
         return ()
+    return (f"{values['model']} is served as {served}, which is taken for its model.",)
 
 
 class KnownModel(NamedTuple):

@@ -6,9 +6,7 @@ from math import floor
 from typing import Any
 
 from workbench.core.arithmetic import GIB
-from workbench.core.errors import WorkbenchError
-from workbench.interop.commands.command_line import read_command
-from workbench.interop.logs.facts import entries, logged_fields
+from workbench.interop.logs.facts import entries, fields_of_command, logged_fields
 from workbench.interop.logs.message import Values
 
 BACKENDS = {
@@ -28,13 +26,7 @@ WASTED_GIB = 0.5
 
 
 def _command_fields(values: Values) -> dict[str, Any]:
-    """Return the fields of a command; nothing of text that only mentions one."""
-    try:
-        fields = read_command(str(values["command"])).fields
-    except WorkbenchError:
-        return {}
-    # what a shell would have replaced is unknown
-    return {name: value for name, value in fields.items() if "$" not in str(value)}
+    return fields_of_command(str(values["command"]))
 
 
 def _backend_fields(values: Values) -> dict[str, Any]:
