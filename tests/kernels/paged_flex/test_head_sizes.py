@@ -71,6 +71,19 @@ def test_descriptors_give_the_bits_of_pointers(head):
     assert torch.equal(found.view(torch.int16), other.view(torch.int16))
 
 
+@pytest.mark.parametrize("path", ["pointers", "descriptors"])
+@pytest.mark.parametrize("dim", [40, 80])
+def test_a_head_reads_nothing_of_its_neighbours(dim, path):
+    """Rows of a head that is padded are followed by those of the next one."""
+    case = Case(requests((70, 9), (130, 1), dim=dim, dtype=torch.float16), 64)
+    settings = replace(SPLIT, path=path)
+    expected = case.check(settings=settings).clone()
+    case.cache[..., 1:, :] = float("nan")
+    found = case.attend(settings=settings)
+    own = case.query.shape[1] // case.cache.shape[-2]
+    assert torch.equal(found[:, :own], expected[:, :own])
+
+
 @interpreted
 @pytest.mark.parametrize("path", ["pointers", "descriptors"])
 @each

@@ -6,7 +6,7 @@ pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch.nn.attention.flex_attention import create_mask
 
@@ -68,6 +68,7 @@ def tiles_of(mask, seq_len, tile):
 
 @settings(max_examples=EXAMPLES // 2)
 @given(any_mask, st.integers(1, SIZE), st.sampled_from([1, 4, 16, 64]))
+@example(masks.prefix_lm([[(3, 9), (20, 60)]]), SIZE, 16)
 def test_a_span_holds_what_is_seen_and_its_full_part_is_full(mask, seq_len, tile):
     keys = torch.arange(seq_len)
     for (near, low, full_low, full_high, high), rows in tiles_of(mask, seq_len, tile):
@@ -79,6 +80,9 @@ def test_a_span_holds_what_is_seen_and_its_full_part_is_full(mask, seq_len, tile
 
 @settings(max_examples=EXAMPLES // 2)
 @given(one_interval, st.integers(1, SIZE), st.sampled_from([1, 4, 16, 64]))
+@example(masks.sliding_window(5), SIZE, 16)
+@example(masks.window_around(5), SIZE, 16)
+@example(masks.chunked(5), SIZE, 16)
 def test_where_a_query_sees_one_interval_spans_waste_no_tile(mask, seq_len, tile):
     """No wider than what some query sees; full from the first to the last key that all see."""
     keys = torch.arange(seq_len)

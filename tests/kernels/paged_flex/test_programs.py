@@ -7,7 +7,7 @@ pytest.importorskip("triton")
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.kernels.paged_flex.cases import FOLDED, SPLIT, Case, requests
@@ -36,6 +36,8 @@ def batch_of(*sizes):
 
 @settings(max_examples=settings.default.max_examples // 2)
 @given(any_mask, st.integers(1, SIZE), st.sampled_from([1, 4, 16, 64]))
+@example(masks.prefix_lm([[(3, 9), (20, 60)]]), SIZE, 16)
+@example(masks.window_around(5), SIZE, 16)
 def test_the_hosts_span_is_the_kernels(mask, seq_len, tile):
     _, spans = picture(mask, seq_len, tile)
     first = np.arange(0, seq_len, tile)
