@@ -149,15 +149,11 @@ class Collected:
             padded = self.scheme.multiple if part.experts > 1 and stored else 1
             multiple = max(part.multiple, padded)
             changes = stored != part.stored or multiple != part.multiple  # few do
-            found = [part._replace(stored=stored, multiple=multiple) if changes else part]
-            if stored in self.scheme.earlier and part.kind in {"", EARLIER}:
-                earlier = part._replace(kind=EARLIER, stored=self.scheme.earlier[stored])
-                found = [earlier] if part.kind else [earlier, found[0]._replace(kind=LATER)]
-            if self.scheme.gates_experts and stored and part.has_one_output:
-                found = [
-                    part._replace(stored=stored, outputs=2 * part.outputs, kind=EARLIER),
-                    found[0]._replace(kind=LATER),
-                ]
+            kept = part._replace(stored=stored, multiple=multiple) if changes else part
+            found, earlier = [kept], self.scheme.earlier_part(kept)
+            if earlier != kept and part.kind in {"", EARLIER}:
+                later = [kept._replace(kind=LATER)] * (not part.kind)
+                found = [earlier._replace(kind=EARLIER), *later]
             for end, scales in self.scheme.cache_scales.items():
                 if part.name.endswith(end):
                     found += [whole(part.name, n, dtype=dtype) for n, dtype in scales]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.core.formats import Format
-from workbench.core.online import MXFP4, MXFP4_MULTIPLE, MXFP8
+from workbench.core.online import MX_BLOCK, MXFP4, MXFP4_MULTIPLE, MXFP8
 from workbench.models.fields import Fields
 from workbench.models.quantization import (
     modelopt_place,
@@ -161,7 +161,7 @@ def _integer(config: Mapping[str, Any]) -> Scheme:
     stored = Format(bits, block=(1, max(size, 0)), scale_bytes=2, zero_bits=bits, is_integer=True)
     if config.get("quant_method") != "gptq":
         ignored = texts(config.get("modules_to_not_convert"))
-        return Scheme(linear=stored, excludes=wildcards(ignored))
+        return Scheme(linear=stored, excludes=wildcards(ignored), gates_experts=True)
     experts = stored._replace(row_bytes=2)  # a bias for every expert
     # AutoGPTQLinearMethod and AutoGPTQMoEMethod of 0.23, whose packed zeros of experts have 16 bits
     earlier = stored._replace(repeats_scales=bool(config.get("desc_act")))
@@ -172,7 +172,13 @@ def _integer(config: Mapping[str, Any]) -> Scheme:
     listed = config.get("modules_in_block_to_quantize")
     blocks = listed if isinstance(listed, list) else []  # names, or a list of them per block
     modules = [one for entry in blocks for one in (entry if isinstance(entry, list) else [entry])]
-    return Scheme(linear=stored, experts=experts, excludes=unlisted(texts(modules)), earlier=orders)
+    return Scheme(
+        linear=stored,
+        experts=experts,
+        excludes=unlisted(texts(modules)),
+        earlier=orders,
+        gates_experts=True,
+    )
 
 
 def _auto_round(config: Mapping[str, Any]) -> Scheme:
@@ -217,6 +223,7 @@ def _compressed(config: Mapping[str, Any]) -> Scheme:
         earlier=ordered,
         excludes=expressions(texts(config.get("ignore"))),
         cache_scales={PLAIN: ((3, "float32"), (3, None))},
+        gates_experts=experts == MXFP4,
     )
 
 
@@ -233,6 +240,8 @@ def _compressed_format(weights: Mapping[str, Any], inputs: Mapping[str, Any]) ->
         zeros = 0 if weights.get("symmetric", True) else bits
         grouped = Format(bits, block=(1, group), scale_bytes=2, zero_bits=zeros, is_integer=True)
         return grouped._replace(fixed_bytes=16)
+    if kind == "float" and bits == 4 and group == MX_BLOCK:
+        return MXFP4
     if kind == "float" and bits == 4:
         return NVFP4 if inputs else NVFP4._replace(scalars=1)
     if bits == 8 and strategy == "channel":

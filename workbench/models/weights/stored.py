@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from workbench.core.formats import Format
+from workbench.core.weights import Part
 
 Excludes = Callable[[str], bool]
 """Whether a module of a checkpoint, by its path, keeps the model's dtype."""
@@ -66,6 +67,13 @@ class Scheme(NamedTuple):
     """Experts without a gate have the room of one in 0.23."""
     quantizes_head: bool = False
     """The head of the vocabulary may be quantized like any linear layer."""
+
+    def earlier_part(self, part: Part) -> Part:
+        """Return a part as 0.23 builds it."""
+        stored = part.stored
+        if stored and self.gates_experts and part.has_one_output:
+            part = part._replace(outputs=2 * part.outputs)
+        return part._replace(stored=self.earlier[stored]) if stored in self.earlier else part
 
     def format_of(self, path: str, *, is_expert: bool) -> Format | None:
         """Return the format of a linear layer of vLLM, or of its routed experts; None for plain."""
