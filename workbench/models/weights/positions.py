@@ -61,8 +61,9 @@ SHARES = {
 }
 """model_type -> the share of a head that it rotates unless the file says another one."""
 FLASHINFER_SIZES = frozenset({64, 128, 256, 512})
-LIBRARY = "transformers"
-"""Module of classes that the Transformers library runs: it keeps frequencies, and no tables."""
+LIBRARY, HALF = "transformers", "half"
+"""Module of classes that the Transformers library runs, and how the names of the frequencies begin
+that it keeps on every stage, instead of tables."""
 
 
 def positions(config: Config) -> list[Part]:
@@ -143,7 +144,7 @@ def _of_releases(config: Config, tables: list[Part]) -> list[Part]:
     kept = whole("", 2, dtype="float32", kind="" if oldest else LATER)
     return [
         *(one._replace(kind=EARLIER) for one in tables if not oldest),
-        *(kept._replace(name=f"half {one.name}", inputs=one.inputs // 2) for one in tables),
+        *(kept._replace(name=f"{HALF} {one.name}", inputs=one.inputs // 2) for one in tables),
     ]
 
 
@@ -151,7 +152,10 @@ def placed(config: Config) -> Iterator[tuple[Part, Place]]:
     """Yield every table with the pipeline stages that have it: those with a layer that reads it."""
     tables, attention = positions(config), config.model.attention
     numbers = range(config.model.num_hidden_layers)
-    places: list[Place] = [EVERY] * len(tables)
+    # not all attention has a cache
+    stateless = (one for one in numbers if config.attends(one) or not config.has_state(one))
+    turning = frozenset(stateless)
+    places: list[Place] = [EVERY if one.name.startswith(HALF) else turning for one in tables]
     if attention is not None and attention.is_compressed:
         listed = [bool(ratio) for ratio in ratios(config)]
         places = [

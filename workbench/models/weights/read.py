@@ -221,7 +221,7 @@ def _whole(config: Config, found: Collected) -> Weights:
     pooled: tuple[Part, ...] | None = ()
     if pools(model.pooling):
         pooled = scores(config)
-        found.add("", pooled or (), LAST)
+        found.add("", pooled or (), EVERY)
     elif not all(tied):
         head = vocabulary(HEAD, rows, config.hidden)
         stored = None if kind in PLAIN_HEAD else found.scheme.format_of_head(HEAD)
