@@ -29,6 +29,8 @@ NARROW, WIDE = "router in the model's dtype", "router in 32 bits"
 """Kinds of a router that has 32 bits where the device has no kernel for it."""
 STEP = "per token of a step"
 """The same: rows of a buffer."""
+DRAFTED = "per token of a request's step, where any are drafted"
+"""The same: numbers that 0.23 keeps for every Mamba-2 layer."""
 MTP_PART, DSPARK_PART = "mtp", "dspark"
 OF_TARGET = frozenset({MTP_PART, DSPARK_PART})
 """What drafts and is in the target's checkpoint."""

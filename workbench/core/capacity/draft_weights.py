@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from workbench.core.ranks import Split, split_of
 from workbench.core.speculation import DRAFT_MODEL, MTP, class_of_head
 from workbench.core.weights import (
+    DRAFTED,
     DSPARK_PART,
+    EARLIER,
     EMBEDDING,
     FOR_HEADS,
     LENGTH,
@@ -61,6 +63,9 @@ def copies_of(plan: Plan) -> dict[str, int]:
     found = {LENGTH: plan.max_model_len, STEP: plan.max_num_batched_tokens}
     if _is_embedding_near(plan):
         found[FOR_HEADS] = 1
+    if drafts := plan.settings.num_speculative_tokens:
+        # `_decode_state_offsets` of MambaMixer2, 0.23
+        found[DRAFTED] = plan.rules.weight_copies.get(EARLIER, 1) * (1 + drafts)
     if not _has_router_kernels(plan):
         found |= {NARROW: 0, WIDE: 1}
     return {**plan.rules.weight_copies, **found}

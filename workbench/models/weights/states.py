@@ -1,7 +1,7 @@
 """Weights of SSM layers: Mamba, Mamba-2, gated delta nets, Kimi's, short convolutions."""
 
 from workbench.core.ranks import GATES
-from workbench.core.weights import EARLIER, LATER, Part
+from workbench.core.weights import DRAFTED, EARLIER, LATER, Part
 from workbench.models.weights.parts import Config, Unit, column, cut, row, whole
 
 
@@ -39,6 +39,7 @@ def mamba2(config: Config, name: str, norm: str | bool = True) -> list[Part]:
         cut(f"{name}.D", heads),
         cut(f"{name}.dt_bias", heads),
         row(f"{name}.out_proj", inner, hidden, bias=bias),
+        whole(f"{name}.offsets", 1, dtype="float32", kind=DRAFTED),
     ]
     return [*parts, cut(f"{name}.norm", inner)] if config.flag(norm) else parts
 
