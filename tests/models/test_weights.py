@@ -42,8 +42,6 @@ RECORDED_STEP = 2048
 
 
 SHARED_TABLES = {
-    "olmo3-18": {0, 2**20},
-    "small-plamo2-Plamo2ForCausalLM": {0, 2**20},
     "Plamo3ForCausalLM of few layers": {2**19},
 }
 """Models with tables of positions for other lengths than the recorded -> the bytes too many."""

@@ -1,10 +1,10 @@
 """Tables of cosines and sines, which vLLM's models keep next to their parameters."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from workbench.core.architectures import MODEL_REGISTRIES
-from workbench.core.model import FULL, SLIDING
+from workbench.core.model import FULL, SLIDING, SSM
 from workbench.core.weights import (
     EARLIER,
     EVERY,
@@ -61,13 +61,21 @@ SHARES = {
 }
 """model_type -> the share of a head that it rotates unless the file says another one."""
 FLASHINFER_SIZES = frozenset({64, 128, 256, 512})
-LIBRARY, HALF = "transformers", "half"
-"""Module of classes that the Transformers library runs, and how the names of the frequencies begin
-that it keeps on every stage, instead of tables."""
+LIBRARY = "transformers"
+"""Module of classes that the Transformers library runs: it keeps frequencies on every stage, and no
+tables."""
+
+
+Placed = tuple[Part, Place]
 
 
 def positions(config: Config) -> list[Part]:
-    """Return the tables of rotary embeddings: one for all layers with the same parameters."""
+    """Return the tables of rotary embeddings."""
+    return [table for table, _ in placed(config)]
+
+
+def placed(config: Config) -> list[Placed]:
+    """Return the tables, one for all layers with the same parameters, each with these layers."""
     attention = config.model.attention
     if config.kind == LING:
         return _ling(config)
@@ -79,50 +87,65 @@ def positions(config: Config) -> list[Part]:
     size = (attention.qk_rope_head_dim if attention.use_mla else own) or attention.head_size
     settings = config.raw("rope_parameters") or config.raw("rope_scaling") or {}
     absent = {FULL, SLIDING} - set(config.raw("layer_types") or (FULL, SLIDING))
-    nested = {
+    angles = {
         key: one for key, one in settings.items() if isinstance(one, Mapping) and key not in absent
     }
-    tables = [_table(config, _of_kind(config, key, size), one) for key, one in nested.items()]
-    tables = tables or [_table(config, size, settings)]
-    if not nested and config.kind in LOCAL and not _same_angles(config, settings):
-        tables.append(_table(config, size, {}))
+    sizes = {key: _of_kind(config, key, size) for key in angles}
+    theta = config.raw(WINDOWED_THETAS.get(config.kind, WINDOWED_THETA))
+    if not angles and theta not in (None, config.raw(THETA)):
+        angles = {FULL: settings, SLIDING: {THETA: theta}}
+    elif not angles and config.kind in LOCAL and not _same_angles(config, settings):
+        angles = {FULL: settings, SLIDING: {}}
+    tables = [
+        (_table(config, sizes.get(key, size), one), _turning(config, key))
+        for key, one in (angles or {"": settings}).items()
+    ]
     if isinstance(config.raw(THETA), list):
         tables = _by_layer(config, size)
-    theta = config.raw(WINDOWED_THETAS.get(config.kind, WINDOWED_THETA))
-    if not nested and theta not in (None, config.raw(THETA)):
-        tables.append(_table(config, size, {THETA: theta}))
     # The indexer pairs other elements, and so has a table of its own.
     if attention.indexer and not config.flag("indexer_rope_interleave"):
         tables *= 2
     return _of_releases(config, tables)
 
 
-def _ling(config: Config) -> list[Part]:
+def _turning(config: Config, kind: str) -> Place:
+    """Return the layers of a kind, or all that attend, those without a cache among them."""
+    listed = {n: config.kinds.get(n, {kind}) for n in range(config.model.num_hidden_layers)}
+    others = {SSM} if kind != FULL else {SSM, SLIDING}
+    return frozenset(
+        n for n, kinds in listed.items() if (kind in kinds if kind == SLIDING else kinds - others)
+    )
+
+
+def _ling(config: Config) -> list[Placed]:
     """Return the tables of Ling 2.5: of lightning attention, and of latents, which turn whole."""
     heads, numbers = ling_heads(config).items(), range(config.model.num_hidden_layers)
     settings = config.raw("rope_parameters") or config.raw("rope_scaling") or {}
     lightning = [_table(config, one, settings)._replace(kind=kind) for kind, one in heads]
     size = config.size("qk_rope_head_dim", default=64)
     latents = _table(config, size, {**settings, "partial_rotary_factor": 1.0})
+    linear, attending = (
+        frozenset(filter(test, numbers)) for test in (config.has_state, config.attends)
+    )
     return [
-        *lightning * any(map(config.has_state, numbers)),
-        *[latents] * any(map(config.attends, numbers)),
+        *[(one, linear) for one in lightning if linear],
+        *[(latents, attending)] * bool(attending),
     ]
 
 
-def _by_layer(config: Config, size: int) -> list[Part]:
+def _by_layer(config: Config, size: int) -> list[Placed]:
     """Return the tables of a file that lists angles and shares for every layer."""
     kinds, only = config.raw("layer_types", ()), config.raw("yarn_only_types")
     shares = config.raw("partial_rotary_factors") or ()
-    found: dict[Part, None] = {}
+    found: dict[Part, set[int]] = {}
     for number, theta in zip(
         range(config.model.num_hidden_layers), config.raw(THETA), strict=False
     ):
         is_scaled = not only or kinds[number] in only
         settings = {**(config.mapping("rope_scaling") if is_scaled else {}), THETA: theta}
         settings["partial_rotary_factor"] = shares[number] if shares else 1.0
-        found[_table(config, size, settings)] = None
-    return list(found)
+        found.setdefault(_table(config, size, settings), set()).add(number)
+    return [(table, frozenset(numbers)) for table, numbers in found.items()]
 
 
 def of_library(config: Config, architecture: str = "") -> tuple[bool, bool]:
@@ -135,38 +158,18 @@ def of_library(config: Config, architecture: str = "") -> tuple[bool, bool]:
     return oldest, newest
 
 
-def _of_releases(config: Config, tables: list[Part]) -> list[Part]:
+def _of_releases(config: Config, tables: list[Placed]) -> list[Placed]:
     """Return the tables of a release with a class of its own, and what the library has instead."""
     oldest, newest = of_library(config)
     if not newest:
         return tables
     # the frequencies, and those before any scaling (inv_freq and original_inv_freq)
     kept = whole("", 2, dtype="float32", kind="" if oldest else LATER)
+    halves = (kept._replace(name=f"half {one.name}", inputs=one.inputs // 2) for one, _ in tables)
     return [
-        *(one._replace(kind=EARLIER) for one in tables if not oldest),
-        *(kept._replace(name=f"{HALF} {one.name}", inputs=one.inputs // 2) for one in tables),
+        *((one._replace(kind=EARLIER), place) for one, place in tables if not oldest),
+        *((one, EVERY) for one in halves),
     ]
-
-
-def placed(config: Config) -> Iterator[tuple[Part, Place]]:
-    """Yield every table with the pipeline stages that have it: those with a layer that reads it."""
-    tables, attention = positions(config), config.model.attention
-    numbers = range(config.model.num_hidden_layers)
-    # not all attention has a cache
-    stateless = (one for one in numbers if config.attends(one) or not config.has_state(one))
-    turning = frozenset(stateless)
-    places: list[Place] = [EVERY if one.name.startswith(HALF) else turning for one in tables]
-    if attention is not None and attention.is_compressed:
-        listed = [bool(ratio) for ratio in ratios(config)]
-        places = [
-            frozenset(number for number, one in enumerate(listed) if one is base)
-            for base in sorted(set(listed))
-        ]
-    elif config.kind == LING:
-        latents = [frozenset(filter(config.attends, numbers))] * any(map(config.attends, numbers))
-        lightning = frozenset(filter(config.has_state, numbers))
-        places = [*[lightning] * (len(tables) - len(latents)), *latents]
-    yield from zip(tables, places, strict=True)
 
 
 def _of_kind(config: Config, kind: str, size: int) -> int:
@@ -175,13 +178,18 @@ def _of_kind(config: Config, kind: str, size: int) -> int:
     return config.size("head_dim", default=size) if is_smaller else size
 
 
-def _compressed(config: Config) -> list[Part]:
+def _compressed(config: Config) -> list[Placed]:
     """Return the tables of DeepSeek-V4: of compressed layers, and of the others."""
-    bases = sorted({bool(ratio) for ratio in ratios(config)})
+    listed = [bool(ratio) for ratio in ratios(config)]
     settings, size = config.mapping("rope_scaling"), config.size("qk_rope_head_dim")
-    theta = config.raw("compress_rope_theta")
-    angles = [{**settings, THETA: theta} if base else settings for base in bases]
-    return [_table(config, size, rope)._replace(dtype="float32") for rope in angles]
+    angles = {True: {**settings, THETA: config.raw("compress_rope_theta")}, False: settings}
+    return [
+        (
+            _table(config, size, angles[base])._replace(dtype="float32"),
+            frozenset(number for number, one in enumerate(listed) if one is base),
+        )
+        for base in sorted(set(listed))
+    ]
 
 
 def _same_angles(config: Config, settings: Mapping[str, Any]) -> bool:
