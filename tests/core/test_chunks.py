@@ -176,6 +176,19 @@ def test_tail_and_chunks_are_the_prompt(model, connector, factor, prompt):
     assert cost.stored_bytes <= max(cost.chunks, 1) * cost.chunk_bytes
 
 
+@pytest.mark.parametrize("connector", STORES)
+@pytest.mark.parametrize("model", ["qwen3.5-4b", "gpt-oss-20b", "llama-3.1-8b"])
+def test_no_shorter_prompt_hits_than_the_smallest_prefix(model, connector):
+    found = chunks([hybrid(model)], connector=connector)
+    if not found.legal_sizes:
+        return
+    [member], size = found.members, found.legal_sizes[0]
+    smallest = member.cost(size, size).smallest_prefix_tokens
+    prompts = range(size + 1, min(64 * size + 2, member.plan.max_model_len), size)
+    hits = [found for prompt in prompts if (found := member.cost(size, prompt).loadable_tokens)]
+    assert smallest == (hits[0] if hits else None)
+
+
 @pytest.mark.parametrize("connector", [name for name in STORES if name != OFFLOADING])
 @pytest.mark.parametrize("tokens", [1000, 32000])
 def test_without_states_every_whole_chunk_is_stored(connector, tokens):
@@ -269,6 +282,8 @@ def test_ranks_hold_the_same_heads_only_where_there_are_more_of_them(ranks, same
 def test_a_mooncake_store_of_0_23_mixes_the_states_of_ranks():
     plan = hybrid("qwen3-next-80b-a3b", tensor_parallel=8)
     assert "connector_shares_states" in codes(chunks([plan], connector=MOONCAKE))
+    alone = hybrid("qwen3.5-27b", tensor_parallel=1)
+    assert "connector_shares_states" not in codes(chunks([alone], connector=MOONCAKE))
     newer = hybrid("qwen3-next-80b-a3b", tensor_parallel=8, rules="0.33")
     assert "connector_shares_states" not in codes(chunks([newer], connector=MOONCAKE))
 

@@ -2125,6 +2125,24 @@ BLOCKS = [
 ]
 
 
+AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "version": "gemm"}
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "says"),
+    [
+        ("glm-4.5-air", "no_integer_experts", "with a router that corrects its scores"),
+        ("qwen3-30b-a3b", "experts_need_amx", "only on CPUs with AMX tiles"),
+    ],
+)
+def test_experts_in_integers_run_on_a_cpu_unless_their_router_corrects_scores(name, code, says):
+    model = {**catalog_config(name), "quantization_config": AWQ}
+    plan = resolve(Scenario(model=model, rules="0.33", platform="cpu", max_model_len=4096))
+    (found,) = [one for one in plan.problems if one.code in {"no_integer_experts", code}]
+    assert found.code == code
+    assert says in found.message
+
+
 @pytest.mark.parametrize(("rules", "name", "ranks", "texts"), BLOCKS)
 def test_ranks_may_not_cut_a_block_of_weights(rules, name, ranks, texts):
     scenario = Scenario(model=in_fp8_blocks(name), tensor_parallel=ranks, rules=rules)

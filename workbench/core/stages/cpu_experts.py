@@ -46,4 +46,4 @@ def _against_integers(run: WorkingPlan, part: Part) -> str | None:
         return f" in groups of {SMALL_GROUP}"
     corrects = any(one.name.endswith(CORRECTION) for one, _ in run.model.weights.parts)
     # get_routing_method_type: with a correction it is none of the plain ones.
-    return " whose router corrects its scores" if corrects else None
+    return " with a router that corrects its scores" if corrects else None
