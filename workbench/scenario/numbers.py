@@ -107,9 +107,6 @@ class Bytes(Integer):
         return "" if value is None else f"{value} B"
 
 
-BYTES = Bytes()
-
-
 class Several(Kind):
     """A list of numbers: one for each rank, or for each stage."""
 
