@@ -39,6 +39,8 @@ OMITTED = re.compile(
 )
 EXPERTS = ".experts."
 """In names of modules: one expert says how all of its layer are stored."""
+NO_MATRIX = re.compile(r"norm\d*$|\.(A_log|dt_bias)$")
+"""Names of modules that are never quantized, listed or not."""
 REQUIRED = {"eos_token_id": "ple_layer_ids", "dspark_noise_token_id": "dspark_block_size"}
 """Field -> another with which transformers or vLLM refuses a file without it."""
 
@@ -118,7 +120,8 @@ def shorter_tables(value: Any) -> tuple[Any, ...]:
             layers.setdefault(name.partition(EXPERTS)[0] if EXPERTS in name else name, name)
         return ({name: value[name] for name in layers.values()},)
     patterns = [re.sub(r"\d+", "*", str(name)) for name in value]
-    return list(dict.fromkeys(patterns)), []
+    layers = [name for name in value if not NO_MATRIX.search(str(name))]
+    return list(dict.fromkeys(patterns)), [], layers
 
 
 def replaced(config: dict[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:

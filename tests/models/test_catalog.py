@@ -45,6 +45,7 @@ BYTES_OF_NAMES = {
 OTHER_BYTES = {
     NO_METHOD: PLAIN,
     "nvidia/Gemma-4-31B-IT-NVFP4": (1.0, 1.1),  # attention stays plain
+    "Qwen/Qwen3.8-27B-FP8": (1.0, 1.12),  # the head and the tower stay plain
 }
 
 
