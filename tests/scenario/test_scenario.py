@@ -140,6 +140,9 @@ def test_a_state_space_backend_is_not_an_attention_backend():
         ("block_sise", "block_size"),
         ("kv_cache_dtyp", "kv_cache_dtype"),
         ("tensor-parallel", "tensor_p"),
+        ("tp", "tensor_parallel"),
+        ("vllm_version", "rules"),
+        ("max_sequences", "max_num_seqs"),
     ],
 )
 def test_an_unknown_field_lists_the_nearest_fields(name, nearest):

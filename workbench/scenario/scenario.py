@@ -1,6 +1,7 @@
 """The scenario: the user's settings, checked at the boundary; and random ones."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Self
@@ -17,8 +18,12 @@ from workbench.scenario.fields import FIELDS, Settings
 from workbench.scenario.kinds import Kind
 from workbench.scenario.numbers import Integer
 
-OTHER_NAMES = {other: name for name, field in FIELDS.items() for other in field.other_names}
-"""Suggested in errors, never accepted."""
+NAMES = {
+    **{other: name for name, field in FIELDS.items() for other in field.other_names},
+    **{re.sub(r"\W+", "_", field.label.casefold()): name for name, field in FIELDS.items()},
+    **{name: name for name in FIELDS},
+}
+"""What people may call a field -> its name. Only the name itself is accepted."""
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid", strict=True))
@@ -131,7 +136,7 @@ def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _unknown_field(given: str) -> ScenarioError:
     name = given[:80]
-    near = (OTHER_NAMES[name],) if name in OTHER_NAMES else nearest_names(name, FIELDS)
+    near = dict.fromkeys(NAMES[one] for one in nearest_names(name, NAMES))
     hint = f" Nearest: {', '.join(near)}." if near else ""
     return ScenarioError(
         "unknown_field",
