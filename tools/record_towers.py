@@ -3,9 +3,9 @@
     ~/vllm-0.33/bin/python tools/record_towers.py < questions.jsonl > answers.jsonl
 
 Run by the Python of that vLLM, without a GPU: the model is on torch's meta device, and its tower
-runs there; Triton's kernels, which would only fill what was allocated, are not launched. Questions
-as for `record_weights.py`, and `grid`: the rows of `image_grid_thw`, with `pixels` numbers of each
-patch.
+runs there; kernels, which would only fill what was allocated, are not launched. Questions as for
+`record_weights.py`, and `grid`: the rows of `image_grid_thw`, with `pixels` numbers of each patch;
+a video is an image of several times.
 """
 
 import contextlib
@@ -53,8 +53,12 @@ class Alive(TorchDispatchMode):
 def _answer(question: dict[str, Any], machine: Any) -> dict[str, Any]:
     import vllm
     from vllm.config import set_current_vllm_config
+    from vllm.model_executor.layers.activation import SiluAndMul
     from vllm_probe import configuration, models
 
+    SiluAndMul.forward_cuda = lambda _self, both: both.new_empty(
+        *both.shape[:-1], both.shape[-1] // 2
+    )
     config = configuration.build(groups.probe_question(question), machine)
     model = models.build(config).model
     for module in list(sys.modules.values()):

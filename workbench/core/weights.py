@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.formats import Format
+from workbench.core.images import Image
 from workbench.core.ranks import Split
 
 COLUMN, ROW, WHOLE = "outputs", "inputs", "nothing"
@@ -148,22 +149,6 @@ Place = int | frozenset[int]
 """The number of a layer or one of the above; or layers that have one in common."""
 TOWERS = "towers"
 """Key of `RuleSet.weight_copies`: on how many stages a tower is."""
-
-
-class Image(NamedTuple):
-    """The largest image that a tower gets while vLLM profiles it."""
-
-    tokens: int
-    """That the decoder sees of it."""
-    patches: int
-    pixels: int
-    """Numbers of one patch."""
-    width: int
-    """Of a patch between layers."""
-    outputs: int
-    """Numbers of one token."""
-    levels: int
-    """Layers of the decoder that get more of the tower, each numbers for every token."""
 
 
 class Weights(NamedTuple):

@@ -1,7 +1,7 @@
 """What a tower takes while vLLM profiles it with the largest images that fit a step.
 
 Source: `MultiModalBudget` and `profile_run`, 0.23 and 0.33; the tensors are those that are alive at
-the peak of Qwen3-VL's tower, built and run on torch's meta device in both.
+the peak of Qwen's towers, built and run on torch's meta device in both.
 """
 
 from __future__ import annotations
@@ -12,17 +12,22 @@ from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.runner import model_runner
 
 if TYPE_CHECKING:
+    from workbench.core.images import Image
     from workbench.core.plan import Plan
 
-WHOLE, DIVIDED = 4, 8
-"""Times the width of a patch at the peak, in the attention of a layer: inputs, their norm, the
-positions and the output; and of a rank's heads what is rotated (queries and keys, twice), all three
-together, and what they give."""
+
+def _largest(plan: Plan) -> Image | None:
+    """Return the largest image, or the video of as many as a request can have."""
+    image = plan.model.weights.image
+    if image is None:
+        return None
+    frames = max(1, min(image.frames, plan.max_model_len // image.tokens))
+    return image._replace(tokens=frames * image.tokens, patches=frames * image.patches)
 
 
 def count_images(plan: Plan) -> int:
     """Return how many of the largest images the profiling run has; 0 where that is not known."""
-    image = plan.model.weights.image
+    image = _largest(plan)
     if image is None:
         return 0
     of_step = max(1, plan.max_num_batched_tokens // image.tokens)
@@ -32,18 +37,17 @@ def count_images(plan: Plan) -> int:
 
 def tower_bytes(plan: Plan) -> int:
     """Return the peak of the tower on one rank."""
-    image, images = plan.model.weights.image, count_images(plan)
+    image, images = _largest(plan), count_images(plan)
     if image is None:
         return 0
-    ranks = plan.settings.tensor_parallel
-    patch = image.pixels + WHOLE * image.width + DIVIDED * image.width // ranks
+    patch = image.whole + image.divided // plan.settings.tensor_parallel
     numbers = image.patches * patch + image.tokens * image.levels * image.outputs
     return images * numbers * FLOAT_BYTES[plan.model_dtype]
 
 
 def kept_bytes(plan: Plan) -> int:
     """Return what is left of the images for the rest of the step: what the tower said of them."""
-    image, images = plan.model.weights.image, count_images(plan)
+    image, images = _largest(plan), count_images(plan)
     if image is None:
         return 0
     # The V1 runner still has the pixels themselves.

@@ -41,6 +41,7 @@ from workbench.models.weights.ends import (
     at_end,
 )
 from workbench.models.weights.hybrids import HYBRIDS
+from workbench.models.weights.images import largest_image
 from workbench.models.weights.kinds import SAME_CLASS
 from workbench.models.weights.newer import ENDS, NEWER, REST, STARTS
 from workbench.models.weights.parts import (
@@ -59,7 +60,7 @@ from workbench.models.weights.pooled import scores
 from workbench.models.weights.positions import of_library, placed, positions
 from workbench.models.weights.scheme import read_scheme
 from workbench.models.weights.stored import Unknown
-from workbench.models.weights.vision import largest_image, vision
+from workbench.models.weights.vision import vision
 
 UNREADABLE = (Unknown, Refused, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """A field that only weights read has another type or value than vLLM could use."""

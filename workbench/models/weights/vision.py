@@ -5,10 +5,11 @@ A size that config.json omits is that of the configuration class.
 
 from collections.abc import Callable, Mapping
 
-from workbench.core.weights import Image, Part
+from workbench.core.weights import Part
 from workbench.models.towers import are_even
 from workbench.models.weights.clip_vision import CLIPPED
 from workbench.models.weights.document_vision import DOCUMENTS
+from workbench.models.weights.images import JOINT
 from workbench.models.weights.joined_vision import BLOCKS, JOINED, Tower, blocks, inside, sizes_of
 from workbench.models.weights.later_vision import LATER
 from workbench.models.weights.minimax_m3 import minimax_m3_tower
@@ -30,8 +31,6 @@ from workbench.models.weights.sound import SOUND, qwen2_omni, qwen3_omni
 from workbench.models.weights.wrapped_vision import WRAPPED
 
 MERGED_PATCHES = 4
-JOINT = {name: f"visual.merger.{name}" for name in MERGER}
-"""Layers that join patches -> as Qwen3-VL's class calls them."""
 SHORT = ("qkv", "proj", "fc1", "fc2")
 DEEP = ("attn.qkv", "attn.proj", "mlp.linear_fc1", "mlp.linear_fc2")
 """Name of a layer here -> as vLLM calls it."""
@@ -44,28 +43,6 @@ SEES = frozenset(
     }
 )
 """Fields of a tower in files whose text has no object of its own."""
-
-
-LARGEST = dict.fromkeys(("qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"), 16384)
-"""model_type -> tokens of the largest image: `longest_edge` of their preprocessor_config.json is
-16,777,216 pixels (Qwen3VLProcessingInfo, 0.23 and 0.33)."""
-
-
-def largest_image(config: Config, tower: list[Part] | None) -> Image | None:
-    """Return what the profiling run shows a tower; None where config.json does not say it."""
-    tokens = LARGEST.get(str(config.fields.top.get("model_type")))
-    if not tower or tokens is None:
-        return None
-    patch, last = tower[0], [one for one in tower if one.name == JOINT["linear_fc2"]]
-    [(width, _)], [(outputs, _)] = patch.outputs, last[0].outputs
-    return Image(
-        tokens=tokens,
-        patches=tokens * last[0].inputs // width,
-        pixels=patch.inputs,
-        width=width,
-        outputs=outputs,
-        levels=len(last) - 1,
-    )
 
 
 def vision(config: Config) -> list[Part] | None:
