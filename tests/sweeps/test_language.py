@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.ui.panels import TORCHAO
+from workbench.core.errors import ScenarioError
 from workbench.scenario import FIELDS
 from workbench.sweeps import language
 from workbench.sweeps.axes import checked_axes, default_axes
@@ -186,3 +187,9 @@ def test_every_field_can_be_completed_to():
     for name, field in FIELDS.items():
         assert field.label in offered(name[:-1])
         assert field.label in offered(field.label.partition(",")[0][:-1])
+
+
+def test_a_switch_is_refused_with_the_words_that_are_offered():
+    assert parse_axes("Prefix caching True, OFF") == {"enable_prefix_caching": (True, False)}
+    with pytest.raises(ScenarioError, match=r"caching 'maybe'.* Allowed: auto, off, on\."):
+        parse_axes("Prefix caching on maybe")

@@ -17,6 +17,11 @@ def test_a_dropdown_s_longest_option_is_not_cut():
         assert found > LABEL_PX + LETTER_PX * len(option)
 
 
+def test_what_a_box_stands_for_is_not_cut():
+    hint = "auto (vLLM decides)"
+    assert narrowest(text_box("Hash block", hint=hint)) > LABEL_PX + LETTER_PX * len(hint)
+
+
 def test_others_stay_as_they_were_and_no_option_takes_the_page():
     assert narrowest(text_box("Batch"), widgets.Button()) == 270
     assert narrowest(dropdown("Part", ("K", "V"))) == 270

@@ -7,8 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from workbench.core.errors import ScenarioError
-from workbench.scenario import FIELDS, Scenario
-from workbench.scenario.kinds import Switch
+from workbench.scenario import Scenario
 from workbench.sweeps.language import parse_axes
 
 LONGEST = 200
@@ -26,10 +25,7 @@ def read_settings(text: str) -> dict[str, Any]:
         return {}
     if NOT_SET & axes.keys() or any(len(values) != 1 for values in axes.values()):
         return {}
-    found = {name: value for name, (value,) in axes.items()}
-    # another word after a switch is of a name: "chunked prefill budget"
-    is_named = any(_is_switch(name) and isinstance(one, str) for name, one in found.items())
-    return {} if is_named else found
+    return {name: value for name, (value,) in axes.items()}
 
 
 def settings_in(text: str, names: str) -> dict[str, Any]:
@@ -46,7 +42,3 @@ def settings_in(text: str, names: str) -> dict[str, Any]:
             Scenario.from_dict({"model": "any", **fields})
             found |= fields
     return found
-
-
-def _is_switch(name: str) -> bool:
-    return isinstance(FIELDS[name].kind, Switch)

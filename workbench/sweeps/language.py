@@ -241,7 +241,18 @@ def _value(name: str, text: str) -> Any:
     """Return the value of a word; "none" is None where the field has no such word."""
     if (text in NONE and text not in _plain_words(name)) or (text == AUTO and _has_auto(name)):
         return None
-    if text in SWITCHES and FIELDS[name].kind.json["type"] == "boolean":
-        return SWITCHES[text]
+    if FIELDS[name].kind.json["type"] == "boolean":
+        return _switched(name, text)
     value = value_of(name, text)
     return value.strip("\"'") if isinstance(value, str) else value
+
+
+def _switched(name: str, text: str) -> bool:
+    """Return what a word makes of a switch. Errors: ScenarioError with the words for it."""
+    word = text.casefold()
+    found = SWITCHES.get(word, value_of(name, word))
+    if not isinstance(found, bool):
+        words = (*SWITCHES, *((AUTO,) if _has_auto(name) else ()))
+        message = unknown_name_message(FIELDS[name].label, text, words)
+        raise ScenarioError("unknown_name", message, field=name)
+    return found

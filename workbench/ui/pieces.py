@@ -129,21 +129,21 @@ def apply_button(name: str, tip: str) -> widgets.Button:
 def grid(controls: Iterable[widgets.Widget], narrowest_px: int = 270) -> widgets.GridBox:
     """Return controls side by side, as many as fit, none narrower than this or the page.
 
-    A dropdown is as wide as its longest option, up to a limit.
+    A dropdown is as wide as its longest option, a text box as its hint, up to a limit.
     """
     shown = list(controls)
-    least = max(narrowest_px, min(max(map(_dropdown_px, shown), default=0), WIDEST_PX))
+    least = max(narrowest_px, min(max(map(_needed_px, shown), default=0), WIDEST_PX))
     columns = f"repeat(auto-fill, minmax(min({least}px, 100%), 1fr))"
     layout = {"grid_template_columns": columns, "grid_gap": "2px 14px"}
     return widgets.GridBox(shown, layout=layout)
 
 
-def _dropdown_px(one: widgets.Widget) -> int:
-    """Return the width that a dropdown needs, with its label; 0 for another control."""
-    if not isinstance(one, widgets.Dropdown):
-        return 0
-    names = (option if isinstance(option, str) else option[0] for option in one.options)
-    return LABEL_PX + ARROW_PX + LETTER_PX * max((len(str(name)) for name in names), default=0)
+def _needed_px(one: widgets.Widget) -> int:
+    """Return the width of a control with its label and longest text; 0 for what has neither."""
+    options = getattr(one, "options", (getattr(one, "placeholder", ""),))
+    names = (option if isinstance(option, str) else option[0] for option in options)
+    letters = max((len(str(name)) for name in names), default=0)
+    return (LABEL_PX + ARROW_PX + LETTER_PX * letters) if letters else 0
 
 
 def line(*parts: widgets.Widget) -> widgets.HBox:

@@ -54,7 +54,9 @@ class OffloadPanel(Panel):
             for name, kind, label, tip in INPUTS
         }
         self._rates = {
-            name: Entry(Field(name=name, default=None, kind=kind, label=label, tip=tip))
+            name: Entry(
+                Field(name=name, default=None, kind=kind, label=label, tip=tip, none="not set")
+            )
             for name, kind, label, tip in RATES
         }
         offloading = {name: entry.widget for name, entry in self._inputs.items()}
