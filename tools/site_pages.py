@@ -7,10 +7,10 @@ from string import Template
 from site_tools import ROOT
 
 from workbench.core.architectures import MODEL_REGISTRIES
+from workbench.door.labs import LESSON_PAGE
 
 FOLDER = ROOT / "workbench" / "site"
 NAME = "Hybrid KV Workbench"
-LESSON = "lite/lab/index.html?path=lessons/01_order_of_initialisation.ipynb"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ PAGES = (
         has_python=False,
     ),
 )
-OTHERS = {"docs/index.html": "Documentation", LESSON: "First lesson"}
+OTHERS = {"docs/index.html": "Documentation", LESSON_PAGE: "First lesson"}
 PROMISE = "Python computes everything in this page: what you enter never leaves your browser. "
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 import workbench
 from tests.browser.lab import DARK, LIGHT, LabPage, expect
 from tests.browser.test_figures import HELPERS, expect_present_figures
+from workbench.door.labs import LESSON
 
 START = {
     "model": "qwen3-next-80b-a3b",
@@ -169,3 +171,12 @@ def test_a_lab_opens_in_a_cell_below_and_follows(lab, start):
     lab.submit("bamba-9b")
     expect(opened).to_contain_text("bamba-9b")
     assert lab.kernel_errors() == ()
+
+
+def test_the_row_of_labs_ends_with_the_first_lesson(lab):
+    lab.open("00_start.ipynb")
+    lab.run_all()
+    lab.element(".wb-door .wb-learn a").click()
+    expect(lab.page.locator(".jp-NotebookPanel:visible h1")).to_contain_text("order of init")
+    assert urlsplit(lab.page.url).path.endswith(LESSON)
+    assert len(lab.page.context.pages) == 1

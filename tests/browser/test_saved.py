@@ -13,6 +13,7 @@ CELLS = [
 ]
 BARS_AND_FIGURES = 3
 KEPT = ".wb-saved >> visible=true"
+AFTER = "TP 2"
 NOT_FOUND = "widget model not found"
 """In the console for every widget of a kernel that is gone."""
 
@@ -23,6 +24,7 @@ def expect_pictures(lab, block_size: int) -> None:
     expect(shown).to_have_count(len(CELLS))
     expect(shown.first).to_contain_text(f"{block_size:,} tokens per KV-cache block")
     expect(shown.first).to_contain_text(HOW_TO_CHANGE)
+    expect(shown.first.locator(".wb-learn")).to_contain_text("lesson 1")
     expect(shown.last).to_contain_text("vllm serve")
     pictures = shown.locator("img[alt]")
     expect(pictures).to_have_count(BARS_AND_FIGURES)
@@ -34,11 +36,18 @@ def expect_pictures(lab, block_size: int) -> None:
 
 
 def test_a_saved_notebook_shows_pictures_trusted_or_not_and_can_be_run(lab):
-    plan = workbench.resolve(model="qwen3-next-80b-a3b", device="H100")
+    """What was changed after the cells were run is in the pictures, too."""
+    plan = workbench.resolve(model="qwen3-next-80b-a3b", device="H100", tensor_parallel=2)
     place = lab.server.root / lab.server.write_notebook("saved.ipynb", CELLS)
     lab.open(place.name)
     lab.run_all()
     expect(lab.element(".wb-door")).to_be_visible()
+    expect(lab.element(KEPT)).to_have_count(0)
+    lab.submit("TP 2")
+    lab.element('[data-key="omnibox"]').focus()
+    for kept in lab.element(".wb-saved").all():
+        expect(kept).to_contain_text(AFTER)
+    expect(lab.element('[data-key="omnibox"]')).to_be_focused()
     expect(lab.element(KEPT)).to_have_count(0)
     lab.page.evaluate("inPage.save()")
     lab.page.evaluate("inPage.stopKernel()")
@@ -52,6 +61,7 @@ def test_a_saved_notebook_shows_pictures_trusted_or_not_and_can_be_run(lab):
         expect_pictures(lab, plan.block_size)
         lab.screenshot(f"saved-{name}")
     lab.run_all()
-    expect(lab.element(".wb-door")).to_have_attribute("data-plan", plan.fingerprint)
+    first = workbench.resolve(model=plan.scenario.model, device="H100")
+    expect(lab.element(".wb-door")).to_have_attribute("data-plan", first.fingerprint)
     expect(lab.element(KEPT)).to_have_count(0)
     lab.console_errors[:] = [line for line in lab.console_errors if NOT_FOUND not in line]

@@ -13,6 +13,7 @@ from tests.browser.axe import VIOLATIONS, axe_script
 from tests.browser.lab import PATIENCE_MS, expect
 from tests.browser.site import WITH_NPM, watched
 from workbench.core.errors import WorkbenchError
+from workbench.door.labs import LESSON_PAGE
 from workbench.models import catalog_config
 from workbench.scenario.links import link_of
 from workbench.scenario.scenario import random_scenarios
@@ -116,6 +117,7 @@ def test_labs_say_where_they_run(page):
     submit(page, "qwen3.5-4b")
     page.locator('[data-do="show_lab"]').first.click()
     expect(page.locator('[data-region="understood"]')).to_contain_text("JupyterLab")
+    expect(page.locator(".wb-learn a")).to_have_attribute("href", LESSON_PAGE)
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1280, "light"), (1920, "dark")])

@@ -17,7 +17,7 @@ def test_a_dropdown_s_longest_option_is_not_cut():
         assert found > LABEL_PX + LETTER_PX * len(option)
 
 
-def test_what_a_box_stands_for_is_not_cut():
+def test_the_hint_of_an_empty_box_is_not_cut():
     hint = "auto (vLLM decides)"
     assert narrowest(text_box("Hash block", hint=hint)) > LABEL_PX + LETTER_PX * len(hint)
 

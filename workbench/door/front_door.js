@@ -4,7 +4,7 @@ const REGIONS = ["style", "error", "omnibox", "understood", "bar", "actions", "a
   "body", "tried", "inspector", "next", "labs"];
 const OF_THE_PLAN = ["answers", "body", "tried", "inspector", "next"];
 const SUGGESTED = 8, LONGEST_NAME = 60, MOST_ROWS = 8, LINK = "#scenario=";
-const COPIED_MS = 1500, BUSY_MS = 300, REVEALED_MS = 10_000;
+const COPIED_MS = 1500, BUSY_MS = 300, REVEALED_MS = 10_000, KEPT_MS = 1500;
 const SCREEN = ".jp-NotebookPanel-notebook", ACTIVE_CELL = ".jp-Cell.jp-mod-active", MARGIN = 12;
 const NARROW_PIXELS = 720;
 const EVENTS = ["change:regions", "change:plan", "change:stale"];
@@ -151,6 +151,7 @@ class Door {
 
   end() {
     clearTimeout(this.waiting);
+    clearTimeout(this.keeping);
     this.observer.disconnect();
     this.revealed?.abort();
     window.removeEventListener("resize", this.resized);
@@ -205,6 +206,7 @@ class Door {
       for (const row of this.rows(name)) row.scrollLeft = slid.get(row.ariaLabel) ?? 0;
       for (const one of this.folds(name)) one.open ||= unfolded.has(one.firstChild.textContent);
     }
+    for (const link of this.root.querySelectorAll(".wb-learn a")) this.opened(link);
     this.root.querySelector("[data-slot=tried]")?.append(this.places.tried);
     if (search && this.find("search")) this.filter(search);
     this.keepInside();
@@ -230,6 +232,26 @@ class Door {
     }
     if (spot && !this.root.contains(document.activeElement)) this.near(...spot);
     if (this.step) this.show(this.step);
+    this.keep();
+  }
+
+  // The picture that a notebook keeps is of what is shown when nothing has changed for a while.
+  keep() {
+    const shown = this.model.get("keeps") && this.drawn.bar + this.drawn.answers;
+    if (!shown || shown === this.kept) return;
+    const isFirst = this.kept === undefined; // Python has just made one of it
+    this.kept = shown;
+    clearTimeout(this.keeping);
+    if (!isFirst) this.keeping = setTimeout(() => this.model.send({ do: "keep" }), KEPT_MS);
+  }
+
+  // JupyterLab opens a notebook next to this one; its address is relative to this one's.
+  async opened(link) {
+    const { resolver, linkHandler } = this.model.get("layout")?.widget_manager?.rendermime ?? {};
+    if (!linkHandler || this.opens === link) return;
+    this.opens = link;
+    const path = await resolver.resolveUrl(link.getAttribute("href"));
+    linkHandler.handleLink(link, decodeURIComponent(path), "");
   }
 
   // Where the focus is: the region, and how many of its buttons come before.

@@ -20,3 +20,8 @@ class LabKind(NamedTuple):
 
 LABS = {title: LabKind(**one) for title, one in package_data("workbench.door", "labs.json").items()}
 """Title -> lab, in the order of the links; plotly and torch come with some."""
+
+LESSON = "lessons/01_order_of_initialisation.ipynb"
+"""The first lesson, below the folder of the notebooks."""
+LESSON_PAGE = f"lite/lab/index.html?path={LESSON}"
+"""The same in JupyterLite, from the site's pages."""

@@ -238,10 +238,20 @@ def _change_to(before: Visit, now: Visit) -> str:
     return ", ".join(filter(None, (changes_text(changes), length))) or _name(new)
 
 
-def lab_links(present: str) -> Html:
-    """Return a link for every lab; the one of the open lab closes it. present: its title, or ""."""
+def lab_links(present: str, lesson: str) -> Html:
+    """Return a link for every lab, and to the first lesson; the one of the open lab closes it.
+
+    present: title of the open lab, or "". lesson: see `learn`.
+    """
     links = (button(title, "lab", title, aria_expanded=title == present) for title in LABS)
-    return toolbar("Labs", tag("b", "Labs"), *links, class_="wb-lab-links")
+    labs = toolbar("Labs", tag("b", "Labs"), *links, class_="wb-lab-links")
+    return tag("div", labs, learn(lesson), class_="wb-lab-row")
+
+
+def learn(lesson: str) -> Html:
+    """Return a link to the first lesson; nothing where there is no address of it."""
+    link = tag("a", "lesson 1", href=lesson, target="_blank")
+    return tag("p", tag("b", "Learn"), " ", link, class_="wb-learn") if lesson else Html()
 
 
 def _views(looks: View) -> Html:

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.door.door import Door
+from workbench.door.labs import LESSON_PAGE
+from workbench.door.regions import learn
 from workbench.door.session import RecordedError, error_html
 from workbench.extras import DISTRIBUTION
 from workbench.scenario import Scenario
-from workbench.views.html import Html, note, tag
+from workbench.views.html import Html, join, note, tag
 
 LABS_RUN = (
     "The labs (bytes of a page, block tables, flex attention, sweeps and others) launch kernels "
@@ -52,8 +54,8 @@ class PageDoor(Door):
     show_lab = switch_lab
 
     def lab_links(self) -> Html:
-        """Return where labs run."""
-        return note(*IN_JUPYTER)
+        """Return where labs run, and the lesson that runs in this browser."""
+        return join(note(*IN_JUPYTER), learn(LESSON_PAGE))
 
 
 _door = PageDoor()

@@ -10,13 +10,15 @@ from typing import Any
 
 import anywidget
 import ipywidgets as widgets
+from IPython.core.getipython import get_ipython
 from traitlets import Bool, Dict, Unicode
 
+from workbench.access.app_mode import app_mode
 from workbench.core.errors import WorkbenchError
 from workbench.core.what_if.answers import Answers
 from workbench.door.door import Door
-from workbench.door.labs import LABS
-from workbench.door.regions import lab_links
+from workbench.door.labs import LABS, LESSON
+from workbench.door.regions import lab_links, learn
 from workbench.door.session import Outcome, RecordedError, error_html, guarded
 from workbench.interop.omnibox import hub_ids
 from workbench.interop.said import said_words
@@ -105,8 +107,8 @@ class FrontDoor(Door, SavedPicture):
         self.open(title)
 
     def lab_links(self) -> Html:
-        """Return a link for every lab."""
-        return lab_links(self.labs.title)
+        """Return a link for every lab, and to the lessons."""
+        return lab_links(self.labs.title, lesson())
 
     def show_error(self, error: RecordedError) -> None:
         """Show an unhandled exception in place, and grey out what is stale after it."""
@@ -120,17 +122,39 @@ class FrontDoor(Door, SavedPicture):
             return f"no block size: {self.error}", html.document(html.refusal_html(self.error))
         if self.plan is None or self.answers is None:
             return "", ""
-        answered = join(tag("p", said_words(self.scenario, FIELDS)), answer_list(self.answers))
+        answered = join(
+            tag("p", said_words(self.scenario, FIELDS)), answer_list(self.answers), learn(lesson())
+        )
         return repr(self.plan), plan_html(self.plan, answered)
+
+    def _ipython_display_(self) -> None:
+        """See `SavedPicture`; an app keeps nothing."""
+        self.view.keeps = app_mode() is None
+        super()._ipython_display_()
+
+    def keep(self) -> None:
+        """See `SavedPicture.keep`; labs in other cells keep theirs, too."""
+        super().keep()
+        self.labs.keep()
 
     @guarded
     def _clicked(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
-        self._hub_first.take(message)
+        if message.get("do") == "keep":
+            self.keep()
+        else:
+            self._hub_first.take(message)
 
     def _opened_in_a_cell(self, *_message: Any) -> None:
         """Close the lab below the front door: it has a cell of its own now."""
         if self.labs.title:
             self.receive({"do": "lab", "arg": self.labs.title})
+
+
+def lesson() -> str:
+    """Return where the first lesson is for a notebook; nothing where none is found or served."""
+    if app_mode() is not None or get_ipython() is None:
+        return ""
+    return next((one for one in (LESSON, f"notebooks/{LESSON}") if Path(one).is_file()), "")
 
 
 FOLDER = Path(__file__).parents[1] / "door"
@@ -149,6 +173,8 @@ class DoorView(anywidget.AnyWidget):
     """The answers in a sentence, for screen readers."""
     stale = Bool().tag(sync=True)
     """Whether the answers are those of an older scenario."""
+    keeps = Bool().tag(sync=True)
+    """Whether a notebook keeps a picture: it is made when nothing has changed for a while."""
     arrives = Bool(True).tag(sync=True)
     """Whether it was never shown: its first view is scrolled to."""
 

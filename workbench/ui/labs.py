@@ -21,8 +21,8 @@ from workbench.views.html import document, note, tag
 CALL_LABEL = "the call of this lab"
 
 
-class Follower(Protocol):
-    """What is shown elsewhere, and follows the scenario."""
+class Following(Protocol):
+    """What follows the scenario."""
 
     def show(self, plan: Plan) -> None:
         """Show a plan."""
@@ -31,7 +31,14 @@ class Follower(Protocol):
         """React to a refused scenario."""
 
 
-Showing = Callable[[Follower], None]
+class Follower(Following, Protocol):
+    """What follows the scenario in a cell of its own."""
+
+    def keep(self) -> None:
+        """Let notebooks keep what is shown now."""
+
+
+Showing = Callable[[Following], None]
 
 
 class Labs:
@@ -83,6 +90,11 @@ class Labs:
         with self._lock:
             if follower in self._followers:
                 self._followers.remove(follower)
+
+    def keep(self) -> None:
+        """Let notebooks keep what labs in other cells show now."""
+        for follower in tuple(self._followers):
+            follower.keep()
 
     def show(self, plan: Plan) -> None:
         """Show `plan` in the open lab now, in the others when they are opened."""

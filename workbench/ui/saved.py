@@ -10,7 +10,7 @@ from abc import abstractmethod
 from typing import Any
 
 import ipywidgets as widgets
-from IPython.display import display
+from IPython.display import display, update_display
 
 from workbench.views.html import Html, join, tag
 
@@ -22,7 +22,10 @@ STYLE = (
     f"{OUTPUT}:has({SAVED}) + {OUTPUT}:not(:has({LIVE})) {{ display: none; }}</style>"
 )
 """Of both outputs the widget's is shown while it lives, else the picture."""
-HOW_TO_CHANGE = "A picture from when this cell was run. Run the cell again to work with it."
+HOW_TO_CHANGE = (
+    "A picture of what this cell showed. Run the cell again to work with it; changes made by hand "
+    "are not in its code."
+)
 
 
 class SavedPicture:
@@ -41,11 +44,15 @@ class SavedPicture:
 
     def _ipython_display_(self) -> None:
         """Show what is kept, and the widget in its place wherever that lives."""
+        display(self._picture(), raw=True, display_id=self.widget.model_id)
+        display({**(self.widget._repr_mimebundle_() or {}), "text/plain": ""}, raw=True)
+
+    def keep(self) -> None:
+        """Replace the picture that notebooks keep by one of what is shown now."""
+        update_display(self._picture(), raw=True, display_id=self.widget.model_id)
+
+    def _picture(self) -> dict[str, str]:
         text, html = self._kept()
-        note = tag("p", HOW_TO_CHANGE, class_="wb-faint")
-        kept = join(
-            Html(STYLE), tag("div", Html(html), tag("div", note, class_="wb"), class_="wb-saved")
-        )
-        view = self.widget._repr_mimebundle_() or {}
-        for shown in ({"text/plain": text, "text/html": str(kept)}, {**view, "text/plain": ""}):
-            display(shown, raw=True)
+        note = tag("div", tag("p", HOW_TO_CHANGE, class_="wb-faint"), class_="wb")
+        kept = join(Html(STYLE), tag("div", Html(html), note, class_="wb-saved"))
+        return {"text/plain": text, "text/html": str(kept)}
