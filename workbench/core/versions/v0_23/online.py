@@ -37,33 +37,18 @@ GPU_OF_INT8 = Need(
     met=lambda place: place.platform in {"cuda", "rocm"},
     of_experts=True,
 )
-FP4_EXPERTS = OnlineMethod(experts=MXFP4, gates_experts=True)
-ONLINE_METHODS = {
+FP4_EXPERTS = OnlineMethod(experts=MXFP4)
+METHODS = {
     # Fp8Config.get_quant_method gives attention layers scales as well
     "fp8": OnlineMethod(
-        linear=FP8_TENSOR,
-        experts=FP8_TENSOR,
-        scales_cache=True,
-        gates_experts=True,
-        needs=(FP8_EXPERTS,),
+        linear=FP8_TENSOR, experts=FP8_TENSOR, scales_cache=True, needs=(FP8_EXPERTS,)
     ),
-    "fp8_per_tensor": OnlineMethod(
-        linear=FP8_TENSOR, experts=FP8_TENSOR, gates_experts=True, needs=(FP8_EXPERTS,)
-    ),
-    "fp8_per_block": OnlineMethod(linear=FP8_BLOCK, experts=FP8_BLOCK, gates_experts=True),
-    "mxfp8": OnlineMethod(
-        linear=MXFP8,
-        experts=MXFP8,
-        gates_experts=True,
-        needs=(NOT_ON_ROCM,),
-    ),
+    "fp8_per_tensor": OnlineMethod(linear=FP8_TENSOR, experts=FP8_TENSOR, needs=(FP8_EXPERTS,)),
+    "fp8_per_block": OnlineMethod(linear=FP8_BLOCK, experts=FP8_BLOCK),
+    "mxfp8": OnlineMethod(linear=MXFP8, experts=MXFP8, needs=(NOT_ON_ROCM,)),
     **dict.fromkeys(
         ("int8_per_channel_weight_only", "experts_int8"),
-        OnlineMethod(
-            experts=PER_CHANNEL,
-            gates_experts=True,
-            needs=(GPU_OF_INT8,),
-        ),
+        OnlineMethod(experts=PER_CHANNEL, needs=(GPU_OF_INT8,)),
     ),
     # Mxfp4Config takes the experts for stored ones, and the other layers for plain
     "gpt_oss_mxfp4": FP4_EXPERTS,
@@ -71,4 +56,6 @@ ONLINE_METHODS = {
     "deepseek_v4_fp8": FP4_EXPERTS._replace(linear=FP8_TENSOR, scales_cache=True, restores=True),
     **dict.fromkeys(("bitsandbytes", "gguf", "humming"), UNDESCRIBED),
 }
+# every create_weights makes two outputs of an expert
+ONLINE_METHODS = {word: one._replace(gates_experts=True) for word, one in METHODS.items()}
 """Word -> method."""
