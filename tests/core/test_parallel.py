@@ -81,3 +81,11 @@ def test_groups_of_experts_are_halved_until_ranks_have_whole_ones_of_32(group, s
     model = {**catalog_config("qwen3-30b-a3b"), **sizes}
     plan = wb.resolve(model=model, tensor_parallel=ranks)
     assert ("weight_block_cut" in {one.code for one in plan.errors}) == bool(8 * share % 32)
+
+
+def test_of_heads_that_ranks_cannot_divide_one_problem_speaks():
+    heads = {"num_attention_heads": 12, "num_key_value_heads": 6, "hidden_size": 1536}
+    model = llama(**heads, intermediate_size=3072, vocab_size=1200 * 64)
+    plans = [wb.resolve(model=model, tensor_parallel=tp) for tp in (3, 4)]
+    found = [[one.code for one in plan.problems] for plan in plans]
+    assert found == [[], ["kv_heads_not_divisible"]]

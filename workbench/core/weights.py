@@ -195,13 +195,12 @@ class Weights(NamedTuple):
         return tuple(part for part in self.expert_parts if copies.get(part.kind, 1))
 
     @property
-    def linear_parts(self) -> tuple[Part, ...]:
-        """Return the linear layers that every token takes, without heads and those of towers."""
-        found = zip((part for part, _ in self.parts), self.places, strict=True)
+    def divided_singly(self) -> tuple[Part, ...]:
+        """Return the parts, except those of towers, whose every element ranks divide alone."""
         return tuple(
             part
-            for part, places in found
-            if part.is_linear and part.experts == 1 and not {TOWER, EVERY_TOWER} & set(places)
+            for (part, _), places in zip(self.parts, self.places, strict=True)
+            if not {TOWER, EVERY_TOWER} & set(places)
             if all(elements == 1 for _units, elements in part.outputs)
         )
 

@@ -136,7 +136,7 @@ def linear_split(run: WorkingPlan) -> None:
     Source: `MergedColumnParallelLinear.__init__`, and `divide` of the others, 0.23 and 0.33.
     """
     split, served = split_of(run), run.rules.model_registry.served
-    built = () if split.ranks == 1 else run.model.weights.linear_parts
+    built = () if split.ranks == 1 else run.model.weights.divided_singly
     parts = [one for one in built if run.rules.weight_copies.get(one.kind, 1)]
     part = next((one for one in parts if not one.fits(split)), None)
     if part is None:
