@@ -9,7 +9,6 @@ import pytest
 from tests.models.configs import deepseek_v3, qwen3_5
 from workbench.core.backends import Backend, Capabilities, LayerQuery, MultipleOf, Rank
 from workbench.core.layouts.shapes import DIMENSIONS
-from workbench.core.model import Attention
 from workbench.core.versions import RULE_SETS, V0_23, V0_33
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.resolution import resolve
@@ -64,7 +63,8 @@ def test_a_view_of_one_allocation_has_the_axes_that_its_orders_count():
 )
 def test_the_smallest_rank_comes_first(capability, first):
     platform = "cpu" if capability is None else "cuda"
-    query = LayerQuery(platform, capability, Attention(8, 8, 128), 8, "bfloat16", "auto", None)
+    plan = resolve(Scenario(model="qwen3-8b"))
+    query = LayerQuery.of(plan)._replace(platform=platform, capability=capability)
     for rules in (V0_23, V0_33):
         assert rules.backends.order(query)[0] == first
 

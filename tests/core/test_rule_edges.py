@@ -13,7 +13,6 @@ from workbench.core.errors import Refused, ScenarioError
 from workbench.core.flex.batch import MAX_WORK, paged_batch
 from workbench.core.layer_query import LayerQuery
 from workbench.core.layouts.view import View, overlaps
-from workbench.core.model import Attention
 from workbench.core.ranks import Split, context_sizes
 from workbench.core.tables.batch_grammar import parse_batch
 from workbench.core.versions.v0_33.conditions import needs_newer_version
@@ -269,7 +268,8 @@ def test_more_devices_are_a_cost_and_fewer_a_gain():
 @pytest.mark.parametrize(("platform", "is_barred"), [("xpu", False), ("cuda", True)])
 def test_the_causal_half_needs_a_newer_version_but_on_xpu(platform, is_barred):
     capability = None if platform == "xpu" else (8, 0)
-    query = LayerQuery(platform, capability, Attention(8, 8, 128), 8, "bfloat16", "auto", None)
+    plain = LayerQuery.of(wb.resolve(model="qwen3-8b"))
+    query = plain._replace(platform=platform, capability=capability)
     assert (needs_newer_version(query) is not None) == is_barred
 
 

@@ -62,7 +62,7 @@ class Head:
     """The method that the file itself names."""
     given: frozenset[str]
     """Which of the fields that some version stops without the file has."""
-    stretches: bool = True
+    stretches: bool
     """Its positions may go on to the end of the target's requests (0.33)."""
     place: str = ""
     """The path or hub id of the checkpoint, whose words may say the method; empty for an object."""

@@ -22,23 +22,23 @@ class LayerQuery(NamedTuple):
     model_dtype: str
     kv_cache_dtype: str
     block_size: int | None
-    batch_invariant: bool = False
-    trtllm_kernels: bool = False
+    batch_invariant: bool
+    trtllm_kernels: bool
     """FlashInfer can load TRT-LLM's kernels here, and may: they are not batch-invariant."""
-    gfx: str = ""
+    gfx: str
     """Architecture of an AMD device, empty elsewhere."""
-    slides: bool = False
-    """The layer reads a window."""
-    non_causal: bool = False
+    non_causal: bool
     """Tokens see later ones, as in some drafters."""
-    encoder_decoder: bool = False
+    encoder_decoder: bool
     """The model has an encoder, whichever layer it is."""
-    context_ranks: int = 1
+    context_ranks: int
     """Ranks that share the tokens of a block."""
-    tests_context: bool = False
+    tests_context: bool
     """The choice of a backend takes notice of them."""
-    requests: bool = False
+    requests: bool
     """The scenario names a backend."""
+    slides: bool
+    """The layer reads a window, which `of` leaves to the caller."""
 
     @classmethod
     def of(cls, plan: Plan, attention: Attention | None = None) -> LayerQuery:
@@ -74,6 +74,7 @@ class LayerQuery(NamedTuple):
             and settings.decode_context_parallel > 1
             and not attention.is_compressed,
             requests=settings.backend is not None,
+            slides=False,
         )
 
     @property

@@ -64,6 +64,11 @@ class RuleSet:
     stages: tuple[Stage, ...]
     version: str
     """The version that sources name."""
+    keeps_window: bool  # a list of one kind of layers does not undo the window of a file
+    counts_empty_heads: bool
+    """A head_dim of 0 is what it says, not one that the class lacks."""
+    has_plain_awq: bool
+    """AWQ without Marlin's kernels is a method of its own, which takes float16 only."""
     kv_cache_dtypes: tuple[str, ...]
     token_bytes: TokenBytes
     """What the alignment counts for one token."""
@@ -150,9 +155,6 @@ class RuleSet:
     """Linear attention combined with MLA has states of the heads that MLA rotates."""
     sm10x_kv_cache_dtypes: Mapping[str, str] = field(default_factory=dict)
     """Architecture -> KV dtype instead of auto on capability 10.x."""
-    keeps_window: bool = False  # a list of one kind of layers does not undo the window of a file
-    counts_empty_heads: bool = False
-    """A head_dim of 0 is what it says, not one that the class lacks."""
     completes_lengths: frozenset[str] = frozenset()
     """model_types of whole files whose class, or that of their text, completes a length."""
     yarn_stretches: bool = True
@@ -191,8 +193,6 @@ class RuleSet:
     """Formats of experts that a CPU has kernels for, if it has AMX tiles."""
     fp8_on_gfx: tuple[str, ...] = ("gfx",)
     """Beginnings of the AMD devices that have kernels for experts in fp8."""
-    has_plain_awq: bool = False
-    """AWQ without Marlin's kernels is a method of its own, which takes float16 only."""
     awq_in_any_share: frozenset[str] = frozenset()
     """Platforms whose kernel of AWQ takes shares that cut a group of inputs."""
     missing_kernels: tuple[MissingKernel, ...] = ()

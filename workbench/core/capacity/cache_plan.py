@@ -159,7 +159,7 @@ class CachePlan(Published):
     """What one request of full length needs."""
     printed_blocks: int
     """What vLLM divides by when it prints its concurrency."""
-    held_back_bytes: int = 0
+    held_back_bytes: int
     """Memory that the check of one request omits."""
     rank_bytes: tuple[int, ...] = ()
     """Memory for it on every rank, one entry where all have the same."""

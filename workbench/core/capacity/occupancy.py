@@ -47,8 +47,8 @@ class PoolUse:
     """Those of `Waste`, for all requests together, and "null block", "idle blocks" (too few for one
     more request), "rank imbalance" (blocks that another rank has no room for) and "remainder" (too
     small for one more block)."""
-    rank: int = 0
-    ranks: int = 1
+    rank: int
+    ranks: int
 
 
 def usual_prompt(plan: Plan) -> int:

@@ -101,7 +101,7 @@ class Visits:
     lists: BlockLists
     kinds: tuple[tuple[str, ...], ...]
     pairs: int
-    missed: int = 0
+    missed: int
 
     @property
     def visited(self) -> int:

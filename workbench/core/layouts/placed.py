@@ -29,9 +29,9 @@ class PagePlacement:
     page_bytes: int
     allocation_bytes: int
     """Size of the whole allocation."""
-    pieces: int = 1
+    pieces: int
     """Parts of a page: as many as heads where these are not side by side, `piece_stride` apart."""
-    piece_stride: int = 0
+    piece_stride: int
 
     @property
     def piece_bytes(self) -> int:

@@ -58,7 +58,7 @@ class WorkloadHits:
     """Why no request can ever have a hit, or None."""
     has_states: bool
     """Whether SSM layers have to be found too."""
-    junction_tokens: int = 0
+    junction_tokens: int
     """Where the second request of a prefix keeps a state for those after it; 0 where it does
     not."""
 
