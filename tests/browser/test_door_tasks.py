@@ -37,6 +37,10 @@ WORDS = """html => {
   for (const one of page.querySelectorAll("[data-region=tried]")) one.remove();
   return page.textContent.replace(/\\s+/g, " ").trim();
 }"""
+NEXT_IS_IN_VIEW = """() => {
+    const end = (css) => document.querySelector(css).getBoundingClientRect().bottom;
+    return end('[data-region="next"]') <= end(".jp-NotebookPanel-notebook");
+}"""
 MOST_GROWTH_BYTES = 50 * 2**20
 HEAP = """async () => {
   for (let i = 0; i < 3; i++) { gc(); await new Promise((done) => setTimeout(done, 100)); }
@@ -146,6 +150,18 @@ def test_by_hand_six_actions_answer_everything(person):
     person.choose("length", "32K")
     expect_answers(person.lab, workbench.Scenario(**WANTED), LENGTH)
     assert person.actions <= 6
+
+
+@pytest.mark.parametrize("name", ["align_budget", "pipeline_command", "models_max_seq_0_11"])
+def test_after_a_log_the_next_steps_are_in_view_next_to_a_sidebar(person, name):
+    person.lab.page.evaluate("window.jupyterapp.shell.expandLeft()")
+    person.paste((LOGS / f"{name}.log").read_text(encoding="utf-8"))
+    expect(person.lab.element(".wb-understood .wb-problem")).to_be_visible()
+    person.lab.scroll_to(".wb-door")
+    person.lab.page.wait_for_function(NEXT_IS_IN_VIEW)
+    cause = person.lab.element(".wb-understood .wb-problem").first
+    assert cause.evaluate("one => one.closest('[data-region]').scrollTop") == 0
+    person.lab.hide_sidebar()
 
 
 def test_a_fatal_log_is_mended_and_its_command_copied(person):

@@ -6,7 +6,7 @@ const OF_THE_PLAN = ["answers", "body", "tried", "inspector", "next"];
 const SUGGESTED = 8, LONGEST_NAME = 60, MOST_ROWS = 8, LINK = "#scenario=";
 const COPIED_MS = 1500, BUSY_MS = 300, REVEALED_MS = 10_000, KEPT_MS = 1500;
 const SCREEN = ".jp-NotebookPanel-notebook", ACTIVE_CELL = ".jp-Cell.jp-mod-active", MARGIN = 12;
-const NARROW_PIXELS = 720;
+const NARROW_PIXELS = 720, LEAST_ROOM = 130, LEAST_SAID = 170;
 const EVENTS = ["change:regions", "change:plan", "change:stale"];
 const ROWS = "[role=toolbar], [role=tablist]";
 const MOVES = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
@@ -104,15 +104,19 @@ class Door {
     });
   }
 
-  // What the other regions leave of a screen is the room of the explanation, which may scroll.
+  // What the other regions leave of a screen is the room of the explanation, which may scroll. A
+  // log's box gives what is missing, and scrolls, too: its fatal line and the fixes come first.
   fit() {
-    const { body, next, labs } = this.places;
+    const { understood, body, next, labs } = this.places;
     const top = (one) => one.getBoundingClientRect().top;
     // An app has a heading above the door; a notebook is scrolled to the door.
     const screen = this.root.closest(SCREEN)?.clientHeight
       ?? window.innerHeight - Math.max(0, top(this.root));
-    const others = top(body) - top(this.root) + top(labs) - top(next);
-    this.root.style.setProperty("--wb-room", `${screen - others - MARGIN}px`);
+    const { scrollHeight: whole, clientHeight: shown } = understood;
+    const others = top(body) - top(this.root) + top(labs) - top(next) + whole - shown;
+    const room = screen - others - MARGIN, said = whole - Math.max(0, LEAST_ROOM - room);
+    this.root.style.setProperty("--wb-room", `${room}px`);
+    this.root.style.setProperty("--wb-said", `${Math.max(LEAST_SAID, said)}px`);
   }
 
   // The door of the cell that was just run fills the screen, unless all of it is in view. Where

@@ -227,9 +227,8 @@ def reason_without_hits(caching: Caching) -> str | None:
         return "Prefix caching is off, so no request can hit."
     if _is_starved(caching):
         return (
-            f"Align mode needs a step budget of at least a block; {caching.budget_tokens:,} tokens "
-            f"are fewer than {caching.state_block:,}. vLLM refuses to start, as longer prompts "
-            "would never be scheduled."
+            f"A step of {caching.budget_tokens:,} tokens holds no block of "
+            f"{caching.state_block:,}, which align mode needs: longer prompts would never run."
         )
     if not is_inert(caching):
         return None
