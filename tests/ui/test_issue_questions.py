@@ -103,6 +103,19 @@ SAID = {
     "what is lcm block size": ("the least common multiple of the blocks of all groups",),
     "is there a limit on max_num_seqs for mamba models": ("fewer blocks than Max sequences",),
     "what if I set max_num_batched_tokens to 8192": ("Apply Max batched tokens 8,192",),
+    "how big is the conv state of qwen3-next-80b?": (
+        "conv state 3 x 8,192 x 2 bytes of bfloat16 = 49,152 B (48.00 KiB); recurrent state 32 x",
+    ),
+    "state size of qwen3-8b": ("No layer of this model keeps a state.",),
+    "which models use MLA?": ("models of the catalog have MLA layers:", "kimi-linear-48b-a3b"),
+    "which models have sliding window layers": ("have sliding attention layers:", "gpt-oss-20b"),
+    "models with mamba2 layers": ("have mamba2 layers:", "bamba-9b"),
+    "does kimi-linear use MLA?": ("20 layers (ssm: kda), 7 layers", "The attention is MLA."),
+    "what is vllm:prefix_cache_hits": ("those of new prompts that were looked up",),
+    "what does the metric vllm:gpu_cache_usage_perc mean?": ("from 0 to 1",),
+    "which metrics show hits": ("A server's /metrics have:", "vllm:prefix_cache_queries"),
+    "how do I see the prefix hit rate": ("A server's /metrics have:",),
+    "what is a short conv": ("The layer of LFM2",),
     "why is --block-size ignored": ("alignment granularity, not a cap",),
 }
 
@@ -122,3 +135,10 @@ def test_two_devices_on_which_nothing_starts_say_why():
     shown = plain_text(region(door, "body"))
     assert "Neither starts." in shown
     assert "No memory left" in shown
+
+
+def test_models_are_listed_by_their_layers_and_no_others():
+    _door, said = answer("which models have gated delta nets?")
+    listed, _, _rest = said.partition("Any other model")
+    assert "qwen3.5-4b" in listed
+    assert not {"bamba-9b", "qwen3-8b", "kimi-linear-48b-a3b"} & {*listed.split()}

@@ -339,7 +339,7 @@ def test_a_question_about_another_model_says_what_stays_as_it_was():
         ),
         ("should I set --block-size myself", "2,096 tokens: KV block"),
         ("what command should I run", "vllm serve nvidia/NVIDIA-Nemotron"),
-        ("which models have mamba layers", "of families with hybrids"),
+        ("which models have mamba layers", "models of the catalog have SSM layers:"),
         ("what does TP mean", "The meaning of Tensor parallel"),
         ("will my chatbot reuse the conversation so far?", "Apply Prefix caching on Gain: prefix"),
     ],

@@ -12,6 +12,7 @@ from workbench.core.what_if.outcomes import outcome_of
 from workbench.door.capacity_answers import CAPACITY_ANSWERS, concurrency_answer
 from workbench.door.changes import CACHING
 from workbench.door.default_answers import default_answer
+from workbench.interop.glossary import glossary
 from workbench.interop.plan_values import declared_sizes
 from workbench.interop.questions import Question
 from workbench.interop.quoted import limits_of
@@ -19,6 +20,7 @@ from workbench.scenario import FIELDS
 from workbench.views.backends import backend_record
 from workbench.views.model_fields import layers_text
 from workbench.views.offload.break_even import links_text, loaded_text
+from workbench.views.pages.parts import PADDING, page_parts
 from workbench.views.settings import changes_text, in_labels
 from workbench.views.units import bytes_text, short_bytes_text, tokens_text
 
@@ -260,6 +262,23 @@ def _speed(_question: Question, _plan: Plan, _length: int) -> str:
     )
 
 
+def _state(_question: Question, plan: Plan, _length: int) -> str:
+    """Return what the state of one layer consists of."""
+    state = plan.model.state
+    if state is None:
+        return "No layer of this model keeps a state."
+    found = page_parts(plan)
+    parts = [found[name] for name in (*state.parts, PADDING) if name in found]
+    said = "; ".join(f"{one.label} {one.words}" for one in parts)
+    return f"Each {state.kind} layer keeps of a request, on each GPU: {said}."
+
+
+def _metrics(_question: Question, _plan: Plan, _length: int) -> str:
+    """Return the counters and gauges of a running server that are about the cache."""
+    found = glossary()["Metrics of a server"]
+    return f"A server's /metrics have: {' '.join(one.meaning for one in found)}"
+
+
 ANSWERS: dict[str, Callable[[Question, Plan, int], str]] = {
     "Page bytes": _byte,
     "Prefix hits": _hits,
@@ -271,5 +290,7 @@ ANSWERS: dict[str, Callable[[Question, Plan, int], str]] = {
     "Export": lambda _question, plan, _length: plan.to_vllm_command(),
     "transfer": _transfer,
     "multiples": _multiples,
+    "state": _state,
+    "metrics": _metrics,
 }
 """Title of a lab, or kind of a question about one -> its answer."""

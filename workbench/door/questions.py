@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from workbench.core.model import Model
 from workbench.core.plan import Plan
 from workbench.core.what_if.answers import Answers
 from workbench.core.what_if.next_steps import NextStep, next_step, next_steps, single_changes
@@ -18,6 +19,7 @@ from workbench.door.reach_answers import LISTED, reach_html
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.questions import Question
 from workbench.interop.understood import Understood
+from workbench.models import load_model
 from workbench.models.load import hybrids_first, is_of_hybrids
 from workbench.scenario import FIELDS
 from workbench.views.door.buttons import button, data_button
@@ -54,7 +56,7 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
         parts.append(tag("p", f"A block of {question.block_tokens:,} tokens has:"))
         parts.append(use_buttons(found.scenes, {}))
     if topic.is_of_catalog:
-        parts.append(models_html())
+        parts.append(models_html(topic.special))
     choices = list(_choices(question, plan, answers))
     if choices:
         parts.append(bullets(choices))
@@ -74,9 +76,10 @@ def _sentences(question: Question, plan: Plan, answers: Answers) -> Iterator[Htm
     own = lab_answer(question, plan, answers.length_tokens)
     on_devices = reach_html(question, plan, answers.length_tokens)
     yield on_devices
-    views = () if own or on_devices else question.views
+    is_answered = own or on_devices or question.topic.is_of_catalog
+    views = () if is_answered else question.views
     yield from (
-        tag("p", text) for text in (own, *(answer_to(one, answers) for one in views)) if text
+        tag("p", prose(text)) for text in (own, *(answer_to(one, answers) for one in views)) if text
     )
     is_of_start = question.topic.view == "start" and not question.topic.lab
     if is_of_start and not on_devices and not plan.errors:
@@ -166,15 +169,21 @@ def _with_gains(step: NextStep, before: Answers | None = None) -> Html:
     return join(apply, block, *gains_and_costs(step), f" No hit: {reason}" if reason else "")
 
 
+SHORT_NAMES = {"ssm", "mla", "gdn", "kda"}
 OTHERS = (
     "Any other model: enter the path of its config.json, its content, or its Hub id. "
     "`workbench coverage` lists every architecture of a vLLM release: read, compared, or refused."
 )
 
 
-def models_html() -> Html:
-    """Return the catalog, hybrids first; a click takes the model."""
+def models_html(kind: str = "") -> Html:
+    """Return the catalog, hybrids first; a click takes the model. kind: of layers that it has."""
     names = hybrids_first()
+    if kind:
+        found = [name for name in names if kind in _kinds_of(load_model(name))]
+        word = kind.upper() if kind in SHORT_NAMES else kind.replace("_", " ")
+        said = f"{len(found)} of {len(names)} models of the catalog have {word} layers:"
+        return join(tag("p", tag("b", said)), _links(found), tag("p", prose(OTHERS)))
     hybrids = [name for name in names if is_of_hybrids(name)]
     others = names[len(hybrids) :]
     return join(
@@ -183,6 +192,13 @@ def models_html() -> Html:
         fold(f"{len(others)} others", _links(others)),
         tag("p", prose(OTHERS)),
     )
+
+
+def _kinds_of(model: Model) -> set[str]:
+    """Return the kinds of a model's layers and of its states, and whether its attention is MLA."""
+    is_latent = model.attention is not None and model.attention.use_mla
+    states = {model.state.kind} if model.state else set()
+    return {layer.kind for layer in model.layers} | states | ({"mla"} if is_latent else set())
 
 
 def _links(names: list[str] | tuple[str, ...]) -> Html:

@@ -20,11 +20,11 @@ DEFINES = re.compile(
 )
 SAME = re.compile(r"(?:is|are) (.+) (?:the same|equal) (?:as|to) (.+?)[\s?.!]*", re.IGNORECASE)
 """Two words, whose meanings answer."""
-LONGER = (" size", " mode", " layer")
-"""What people add to a word: a size of a unit, a mode by its value."""
+LONGER = (" size", " mode", " layer", " total")
+"""What is added to a word: a size of a unit, a mode by its value, the end of a counter."""
 MOST_VALUES = 12
 """Of a field that are listed; all are in its control."""
-ARTICLES = frozenset({"a", "an", "the", "these"})
+ARTICLES = frozenset({"a", "an", "the", "these", "metric"})
 
 
 class Term(NamedTuple):
@@ -105,4 +105,5 @@ def _names_of(term: Term) -> Iterable[str]:
 def _name(text: str) -> str:
     """Return a name without articles, hyphens, case and plural."""
     words = re.split(r"[\s_-]+", text.casefold().strip("`'\" -"))
-    return " ".join(one.removesuffix("s") for one in words if one not in ARTICLES)
+    plain = (one.removeprefix("vllm:").removesuffix("s") for one in words)
+    return " ".join(one for one in plain if one not in ARTICLES)

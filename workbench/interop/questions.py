@@ -14,6 +14,7 @@ from workbench.core.versions import RULE_SETS
 from workbench.interop.defaults import default_named
 from workbench.interop.description import FAMILY, Description
 from workbench.interop.glossary import Term, defined
+from workbench.interop.model_words import SUPPORTING
 from workbench.interop.plan_values import named_value
 from workbench.interop.quoted import change_of_vllm, ignored, part_of_message, quoted
 from workbench.interop.sentences import alternatives, said_in
@@ -47,7 +48,6 @@ from workbench.interop.topics import (
     SPECIAL,
     STEP,
     STEPS,
-    SUPPORTING,
     TOPICS,
     VERSIONS,
     WEIGHED,
@@ -65,7 +65,7 @@ ASKS = re.compile(
     r".{3,99}[,.;] (?:why|what|how|will|does|can|should)\b.*",
     re.IGNORECASE,
 )
-NO_QUESTION = re.compile(r"[\n{}=/]|:(?! )|.{161}|[a-z](?:Error|Exception): ")
+NO_QUESTION = re.compile(r"[\n{}=/]|(?<!vllm):(?! )|.{161}|[a-z](?:Error|Exception): ")
 """In a log, a link, a path or a command; a colon in a sentence has a space after it."""
 FLAG = re.compile(r"(?<!\S)--(?!block-size)([a-z][a-z-]*)")
 """A flag of vLLM inside a sentence: its words are those of a question."""
@@ -169,7 +169,7 @@ def _of_topics(text: str, topics: Sequence[Topic], default_of: str, value: str) 
     """Return the question about the first of some topics. Errors: ScenarioError."""
     topic = topics[0]
     whole = DTYPES.sub(r"\1 KV", DRAFTS.sub("MTP 1", text)) if _has(SUPPORTING, text) else text
-    phrases, unknown = said_in(whole)
+    phrases, unknown = said_in("" if topic.is_of_catalog and topic.special else whole)
     special = _special(text) if topic.view == "fits" or topic.lab == CAPACITY else ""
     if special != "transfer" and topic.lab not in {"", CAPACITY}:
         special = ""  # of the GPU's cache
@@ -179,6 +179,7 @@ def _of_topics(text: str, topics: Sequence[Topic], default_of: str, value: str) 
         special = "multiples"
     if _has(SUPPORTING, text):
         special = "supporting"
+    special = topic.special or special
     named = {} if _has(SEVERAL, text) else settings_in(text, FIELD_NAMES)
     is_tried = any(one.view == "what_if" for one in topics)
     choices = _choices(text) if is_tried else ()

@@ -5,6 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from workbench.interop.model_words import (
+    ANY_KIND,
+    KINDS,
+    MODELS,
+    OF_MACHINES,
+    SUPPORTING,
+    WITH_LAYERS,
+)
 from workbench.sweeps.language import LABELS
 
 
@@ -18,24 +26,11 @@ class Topic:
     lab: str = ""
     is_of_catalog: bool = False
     """Whether the models are listed."""
+    special: str = ""
+    """Kind of all its questions; see `SPECIAL`. Of the catalog: the layers that models have."""
 
 
-MODELS = (
-    r"^(?:which|what) models? (?:have|use|are|with) (?:mamba|ssm|gdn|kda|linear|states?)\b|"
-    r"^(?:(?:which|what|list|show|me|all|the|of|hybrid|supported|known|available) )*models?"
-    r"(?: list)?\W*$|^list (?:.* )?models\b.*|^(?:which|what|how many) (?:\w+ )?models?\b.* (?:sup"
-    r"port(?:ed)?|know|there|hybrids?|catalog|have|use|choose|pick)\W*$|models? (?:is|are) (?:sup"
-    r"ported|known|available)|supported models"
-)
-"""Words for all models of the catalog, and not for the present one."""
 CAPACITY = "Groups and capacity"
-OF_MACHINES = (
-    r"(?:biggest|largest|best|strongest) (?:[\w-]+ )?(?:models?|llms?)\b|"
-    r"(?:which|what) (?:[\w-]+ )?(?:models?|llms?) (?:[\w-]+ ){0,3}"
-    r"(?:fits?|runs?|starts?|serve|host|load)|"
-    r"what (?:can|could|should) (?:i|we) (?:run|serve|host|fit|load)"
-)
-"""Words for models that a machine has room for."""
 FULL = (
     r"preempt\w*|evict\w*|(?:run|runs|ran|running|am|is) out of (?:[\w-]+ ){0,2}(?:cache|blocks?)|"
     r"(?:cache|pool|blocks?) (?:is|are|gets?|becomes?|runs?) (?:\w+ )?(?:full|exhausted|used|out)|"
@@ -55,11 +50,6 @@ OF_STATES = (
     r"(?:mamba|ssm|states?|gdn|linear) .*(?:per|of (?:a|one|each)) (?:request|sequence|user)"
 )
 """Words for what states take of the cache."""
-SUPPORTING = (
-    r"^(?:which|what) (?:[\w-]+ )?models? (?:[\w-]+ )*?"
-    r"(?:supports?|works? with|runs? with|starts? with|can use|allows?|accepts?)"
-)
-"""Words for models with which a setting is possible."""
 DRAFTS = re.compile(r"\bmtp\b(?! ?\d)", re.IGNORECASE)
 """Drafts whose number is not said."""
 DTYPES = re.compile(r"\b(fp8|nvfp4)\b(?! ?(?:kv|weights|checkpoint))", re.IGNORECASE)
@@ -126,12 +116,27 @@ SIZE_OF_CACHE = (
 """Words for how large the cache is, rather than for what it holds again."""
 STEPS = Topic(r"(?:all|which|show|the|explain) (?:the )?steps?|step \d+", "why")
 STEP = r"\bstep (\d{1,3})\b"
+STATES = (
+    r"(?:conv|recurrent|ssm|mamba\d?|gdn|kda|delta|layer) states?|states? (?:size|dtype|bytes)|"
+    r"(?:size|dtype|bytes) of (?:\w+ )*states?|how (?:big|large|small) .*states?"
+)
+"""Words for the state of one layer."""
+METRICS = (
+    r"metrics?|prometheus|grafana|monitor\w*|vllm:\w+|"
+    r"(?:see|check|measure|watch|observe) .*(?:rate|usage|used|utili[sz]ation)"
+)
+"""Words for what a running server reports."""
 TOPICS = (
+    *(
+        Topic(rf"{WITH_LAYERS} (?:[\w-]+ )*(?:{words})", is_of_catalog=True, special=kind)
+        for kind, words in KINDS.items()
+    ),
     Topic(MODELS, is_of_catalog=True),
     Topic(OF_MACHINES, "fits"),
     Topic(FULL, "fits", CAPACITY),
     Topic(MIXED, "fits", CAPACITY),
     Topic(SUPPORTING, "start"),
+    Topic(METRICS, special="metrics"),
     STEPS,
     Topic(r"block tables?|slot mappings?", "", "Block tables"),
     Topic(
@@ -150,7 +155,8 @@ TOPICS = (
         CAPACITY,
     ),
     Topic(
-        r"fields?|config(?:\.json)?|layers|heads?|windows?|sliding\w*|^is \S+(?: an?)? hybrid",
+        r"fields?|config(?:\.json)?|layers|heads?|windows?|sliding\w*|"
+        rf"^(?:is|are|does|do|has|have) \S+ (?:(?:an?|use|have|keep|any) )*(?:hybrids?|{ANY_KIND})",
         "why",
         "Model fields",
     ),
@@ -202,6 +208,7 @@ TOPICS = (
         r"max\w*[-_ ]model[-_ ]len\w*",
         "fits",
     ),
+    Topic(STATES, "why", "Page bytes", special="state"),
     WHY,
     Topic(
         rf"what if|can (?:i|we|you)|enabl\w+|disabl\w+|turn|us(?:e|ing)|{FIELD_NAMES}",

@@ -33,7 +33,9 @@ def layers_text(plan: Plan) -> str:
     kinds = ", ".join(f"{count} ({named.get(kind, kind)})" for kind, count, _ in _kinds(plan))
     heads, size = plan.num_kv_heads_per_rank, plan.head_size
     each = f" {counted(heads, 'KV head')} of {size} elements on each rank." if heads else ""
-    return f"Layers with a cache: {kinds}.{each}"
+    attention = plan.model.attention
+    latent = " The attention is MLA." if attention is not None and attention.use_mla else ""
+    return f"Layers with a cache: {kinds}.{latent}{each}"
 
 
 def _kinds(plan: Plan) -> Iterable[tuple[str, str, str]]:

@@ -228,7 +228,7 @@ def reason_without_hits(caching: Caching) -> str | None:
     if _is_starved(caching):
         return (
             f"A step of {caching.budget_tokens:,} tokens holds no block of "
-            f"{caching.state_block:,}, which align mode needs: longer prompts would never run."
+            f"{caching.state_block:,}, which align mode needs: vLLM refuses to start."
         )
     if not is_inert(caching):
         return None
