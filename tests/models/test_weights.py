@@ -160,9 +160,9 @@ def test_a_plan_has_the_same_fingerprint_whatever_its_weights():
 
 
 def test_a_family_without_a_description_says_so():
-    config = llama(model_type="arctic", architectures=["ArcticForCausalLM"])
+    config = llama(model_type="dory", architectures=["DoryForCausalLM"])
     weights = read_model(config, "x").weights
-    assert weights.unknown == "the weights of arctic are not described"
+    assert weights.unknown == "the weights of dory are not described"
     assert weights.size(Split(), "bfloat16", {}) is None
 
 

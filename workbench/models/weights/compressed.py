@@ -91,6 +91,6 @@ def compressed_joint(config: Config) -> list[Part]:
 
 def joined_streams(config: Config) -> list[Part]:
     """Return what joins the streams of DeepSeek-V4 after its last layer."""
-    streams = config.size("hc_mult")
+    streams = config.size("hc_mult", default=4)
     options: dict[str, Any] = {"inputs": streams * config.hidden, "dtype": "float32"}
     return [whole("hc_head_fn", streams, **options), *floats(streams, 1)]

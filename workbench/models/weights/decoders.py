@@ -190,6 +190,7 @@ DECODERS: dict[str, Decoder] = {
     ),
     "gemma": _gemma(norms=2),
     "gemma2": _gemma(),
+    "vaultgemma": _gemma(norms=2),
     "gemma3": _gemma("head"),
     "gemma3_text": _gemma("head"),
     "glm4": Decoder(norms=4),
@@ -227,6 +228,11 @@ DECODERS: dict[str, Decoder] = {
     "muse_glimmer_text": Decoder(bias=False, gate=2, norms=4),
     "arcee": Decoder(out_bias="attention_bias", mlp_bias="mlp_bias", gated=False),
     "olmoe": Decoder(bias=False, norm="whole", moe=Moe()),
+    "step1": Decoder(bias=False),
+    **dict.fromkeys(("git", "grok-1"), Decoder(bias=False, norms=4, moe=Moe("moe_block"))),
+    "aria_text": Decoder(moe=Moe(shared=("moe_num_shared_experts",))),
+    "openpangu_vl": Decoder(bias="bias", out_bias="bias", mlp_bias="mlp_bias"),
+    "cosmos3_edge_text": Decoder(mlp_bias="mlp_bias", gated=False),
 }
 DECODERS |= dict.fromkeys(("deepseek_v2", "deepseek_v3", "kimi_k2"), Decoder(moe=DEEPSEEK))
 DOTS = replace(DEEPSEEK, correction_kinds=(("", None),), repeated="")
@@ -241,6 +247,7 @@ LAYERS["gpt_oss"] = _gpt_oss
 TIED = frozenset(
     {
         *("gemma", "gemma2", "gemma3", "gemma3_text", "gemma4", "gemma4_text", "plamo2"),
+        "vaultgemma",
         *("cohere", "cohere2", "cohere2_moe", "mpt", "smollm3", "starcoder2"),
         *("ernie4_5", "ernie4_5_moe", "lfm2", "lfm2_moe", "mamba", "falcon_mamba", "zamba2"),
         *("bloom", "falcon", "gpt2", "gpt_bigcode", "minicpm3", "opt", "whisper"),

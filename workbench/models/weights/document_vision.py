@@ -7,7 +7,15 @@ Source: `deepseek_ocr.py`, `paddleocr_vl.py` and `dots_ocr.py` in `model_executo
 from collections.abc import Mapping
 
 from workbench.core.weights import Part
-from workbench.models.weights.joined_vision import GATED, QWEN, Tower, as_siglip, blocks, inside
+from workbench.models.weights.joined_vision import (
+    GATED,
+    QWEN,
+    Tower,
+    as_siglip,
+    blocks,
+    inside,
+    vit,
+)
 from workbench.models.weights.parts import Config, Sizes, column, row, whole
 
 DOTS = (*QWEN[:2], "mlp.fc13", "mlp.fc2")
@@ -15,16 +23,19 @@ SAM_PLACES, SAM_WIDTH, SAM_LAYERS, SAM_WHOLE = 64, 768, 12, 4
 """Of the first tower of DeepSeek-OCR, which no file changes: patches to a side, elements, layers,
 and how many of these attend to all patches. The others attend to `SAM_WINDOW` patches to a side."""
 SAM_WINDOW, SAM_HEAD = 14, 64
-SAM_NECK = (256, 512, 1024)
+SAM_NECK = (256, 512)
 """Channels after the layers, each half as many places as before."""
+QWEN_SMALL, QWEN_HEAD, QUERIES = (896, (128, 4864), 24), 64, (144, 256)
+"""Of the second tower of DeepSeek-OCR 2: width, keys and inside of its MLP, layers; and the vectors
+that it reads an image of either size by."""
 CLIP_WIDTH, CLIP_LAYERS, CLIP_HEADS, CLIP_PLACES = 1024, 24, 16, 257
 """Of its second tower, which reads what the first one makes."""
 
 
-def _deepseek_ocr(config: Config, _size: Sizes) -> list[Part]:
-    """Return two towers, one after the other: SAM, which every rank has whole, and CLIP."""
+def _sam(last: int) -> list[Part]:
+    """Return SAM, which every rank has whole. last: channels after it."""
     width, head, inner = SAM_WIDTH, SAM_HEAD, 4 * SAM_WIDTH
-    first, second, third = SAM_NECK
+    first, second = SAM_NECK
     layer = [
         *2 * [whole("norm", width, bias=True)],
         whole("qkv", 3 * width, inputs=width, bias=True),
@@ -33,9 +44,7 @@ def _deepseek_ocr(config: Config, _size: Sizes) -> list[Part]:
         whole("lin2", width, inputs=inner, bias=True),
     ]
     sides = {SAM_PLACES: SAM_WHOLE, SAM_WINDOW: SAM_LAYERS - SAM_WHOLE}
-    place = "vision_model.transformer.layers"
     return [
-        *2 * [whole("image_newline", config.hidden)],
         whole("sam.pos_embed", SAM_PLACES**2, inputs=width),
         whole("sam.patch_embed", width, inputs=3 * 16**2, bias=True),
         *SAM_LAYERS * layer,
@@ -48,38 +57,60 @@ def _deepseek_ocr(config: Config, _size: Sizes) -> list[Part]:
         whole("neck.2", first, inputs=9 * first),
         *2 * [whole("neck.norm", first, bias=True)],
         whole("net_2", second, inputs=9 * first),
-        whole("net_3", third, inputs=9 * second),
+        whole("net_3", last, inputs=9 * second),
+    ]
+
+
+def _deepseek_ocr(config: Config, _size: Sizes) -> list[Part]:
+    """Return two towers, one after the other: SAM and CLIP."""
+    place, hidden = "vision_model.transformer.layers", config.hidden
+    return [
+        *2 * [whole("image_newline", hidden)],
+        *_sam(CLIP_WIDTH),
         whole("class_embedding", CLIP_WIDTH),
         whole("patch_embedding", CLIP_WIDTH, inputs=3 * 14**2),
         whole("position_embedding", CLIP_PLACES, inputs=CLIP_WIDTH),
         whole("position_ids", CLIP_PLACES, inputs=2, dtype="float32"),
         whole("pre_layrnorm", CLIP_WIDTH, bias=True),
         *blocks(CLIP_LAYERS, CLIP_WIDTH, 4 * CLIP_WIDTH, CLIP_HEADS, place),
-        whole("projector", config.hidden, inputs=third + CLIP_WIDTH, bias=True),
+        whole("projector", hidden, inputs=2 * CLIP_WIDTH, bias=True),
+    ]
+
+
+def _deepseek_ocr2(config: Config, _size: Sizes) -> list[Part]:
+    """Return SAM, and a Qwen2 of 0.5B that reads what it makes; every rank has both whole."""
+    top, width, (keys, inner), layers = config.fields.top, *QWEN_SMALL
+    square = whole("proj", width, inputs=width)
+    layer = [
+        *(square._replace(bias=True), square),
+        *2 * [whole("kv", keys, inputs=width, bias=True)],
+        *3 * [whole("mlp", inner, inputs=width)],
+        *2 * [whole("norm", width)],
+    ]
+    return [
+        whole("view_seperator", config.hidden),
+        *_sam(width),
+        *layers * layer,
+        whole("norm", width),
+        whole("query", sum(QUERIES), inputs=width),
+        whole("inv_freq", QWEN_HEAD, dtype="float32"),
+        whole("projector", config.hidden, inputs=top["projector_config"]["input_dim"], bias=True),
     ]
 
 
 def _paddle(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of PaddleOCR-VL: SigLIP with angles, and a projector of two layers."""
-    width, patch, heads = (
-        size("hidden_size", 768),
-        size("patch_size", 14),
-        size("num_attention_heads", 12),
-    )
-    places, inner = (size("image_size", 224) // patch) ** 2, size("intermediate_size", 3072)
+    tower = vit(size, 768, 3072, 12, 12, 14, 224)
+    width, layers = tower.width, tower.layers("visual.vision_model.encoder.layers")
     wide = width * size("spatial_merge_size", 2) ** 2
-    layers = blocks(
-        size("num_hidden_layers", 12), width, inner, heads, "visual.vision_model.encoder.layers"
-    )
     return [
-        whole("patch_embedding", width, inputs=size("num_channels", 3) * patch**2, bias=True),
-        whole("position_embedding", places, inputs=width),
-        whole("position_ids", places, inputs=2, dtype="float32"),
-        *as_siglip(layers, width, inner),
+        *tower.embedded(),
+        whole("position_ids", tower.places, inputs=2, dtype="float32"),
+        *as_siglip(layers, width, tower.inner),
         *2 * [whole("norm", width, bias=True)],
         whole("linear_1", wide, inputs=wide, bias=True),
         whole("linear_2", config.hidden, inputs=wide, bias=True),
-        whole("inv_freq", width // heads // 4, dtype="float32"),
+        whole("inv_freq", width // tower.heads // 4, dtype="float32"),
     ]
 
 
@@ -104,7 +135,8 @@ def _dots(config: Config, size: Sizes) -> list[Part]:
 
 
 DOCUMENTS: Mapping[str, Tower] = {
-    "DeepseekOCRForCausalLM": _deepseek_ocr,
+    **dict.fromkeys(("DeepseekOCRForCausalLM", "UnlimitedOCRForCausalLM"), _deepseek_ocr),
+    "DeepseekOCR2ForCausalLM": _deepseek_ocr2,
     "paddleocr_vl": _paddle,
     "dots_ocr": _dots,
 }

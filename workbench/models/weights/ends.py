@@ -25,6 +25,15 @@ EVERY_END = frozenset(
         *("gpt_bigcode", "gpt_neox", "gptj", "granitemoeshared", "hy_v3", "internlm2", "minicpm3"),
         *("olmo", "opt", "orion", "phi", "phimoe", "plamo2", "plamo3", "qwen", "starcoder2"),
         *("granitemoe_swa", "mellum", "molmo", "mpt", "persimmon"),
+        *(
+            "arctic",
+            "cosmos3_edge_text",
+            "git",
+            "grok-1",
+            "inkling_model",
+            "k2_horizon",
+            "molmo2_text",
+        ),
     }
 )
 """model_types whose every pipeline stage has the vocabularies and the last norm."""
@@ -52,7 +61,7 @@ HEAD_APART = frozenset(
 """model_types whose class never reads `tie_word_embeddings`."""
 APART_EARLIER = frozenset({"dots1", "flex_olmo", "persimmon"})
 """Those whose class in 0.23 does not either; the library, which runs them in 0.33, does."""
-WHOLE_EMBEDDING = frozenset({"whisper"})
+WHOLE_EMBEDDING = frozenset({"inkling_model", "whisper"})
 """model_types of which every rank has the whole vocabulary."""
 NORM_BIAS = frozenset(
     {
@@ -64,7 +73,7 @@ NORM_BIAS = frozenset(
 """model_types whose last norm has a bias."""
 HEAD_BIAS = {"gptj": ("",), "phi": (EARLIER,), "phimoe": ("",)}
 """model_type whose head always has a bias -> the kinds of it."""
-WITHOUT_NORM = frozenset({"olmo", "qwen4_exp_text"})
+WITHOUT_NORM = frozenset({"hrm_text", "olmo", "qwen4_exp_text"})
 """model_types that have none."""
 
 

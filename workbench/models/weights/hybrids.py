@@ -286,8 +286,8 @@ HYBRIDS: dict[str, Block] = {
 }
 WITHOUT_POSITIONS = frozenset(
     {
-        *("jamba", "nemotron_h", "kimi_linear", "whisper"),
-        *("bloom", "gpt2", "gpt_bigcode", "mpt", "opt"),
+        *("ernie4_5_moe_vl", "inkling_model", "jamba", "nemotron_h", "kimi_linear", "whisper"),
+        *("bloom", "gpt2", "gpt_bigcode", "mpt", "opt", "step1"),
     }
 )
 """model_types whose attention has no rotary embedding."""

@@ -5,7 +5,7 @@ Source: `clip.py`, `siglip.py`, `qwen2_vl.py` and the classes of whole models in
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.core.weights import WHOLE, Part
 from workbench.models.towers import are_even
@@ -76,6 +76,48 @@ def blocks(
     ]
 
 
+class Vit(NamedTuple):
+    """Sizes of a tower whose configuration has the names that CLIP and SigLIP have."""
+
+    width: int
+    inner: int
+    heads: int
+    depth: int
+    patch: int
+    image: int
+    channels: int
+
+    @property
+    def places(self) -> int:
+        """Return the patches of an image."""
+        return (self.image // self.patch) ** 2
+
+    def embedded(self, places: int | None = None, **more: Any) -> list[Part]:
+        """Return what patches become, and a vector for each of so many places."""
+        pixels = self.channels * self.patch**2
+        return [
+            whole("patch_embedding", self.width, inputs=pixels, **{"bias": True, **more}),
+            whole("position_embedding", places or self.places, inputs=self.width),
+        ]
+
+    def layers(self, place: str, names: Sequence[str] = OF_ENCODER, **more: Any) -> list[Part]:
+        """Return its layers, as `blocks` does."""
+        return blocks(self.depth, self.width, self.inner, self.heads, place, names, **more)
+
+
+SIZES = (
+    *("hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers"),
+    *("patch_size", "image_size", "num_channels"),
+)
+SO400M = (1152, 4304, 16, 27, 14, 384, 3)
+"""Of SigLIP's best-known tower."""
+
+
+def vit(size: Sizes, *defaults: int) -> Vit:
+    """Return the sizes of a tower. defaults: of its configuration class, the last ones SigLIP's."""
+    return Vit._make(map(size, SIZES, (*defaults, *SO400M[len(defaults) :])))
+
+
 def as_siglip(layers: list[Part], width: int, inner: int) -> list[Part]:
     """Return layers whose MLPs are never quantized unless their sizes are even."""
     is_even = are_even(width, inner)
@@ -99,22 +141,18 @@ def encoder(
 ) -> list[Part]:
     """Return CLIP or SigLIP, up to the layer that the projector reads."""
     kind = config.fields.top["vision_config"].get("model_type")
-    is_clip, layers = kind == CLIP, size("num_hidden_layers", 12)
-    width, patch = size("hidden_size", 768), size("patch_size", 16)
-    places = (size("image_size", 224) // patch) ** 2 + is_clip
-    used = used_layers(config, layers)
-    inner, heads = size("intermediate_size", 3072), size("num_attention_heads", 12)
-    found = blocks(used, width, inner, heads, "vision_tower.vision_model.encoder.layers")
-    found = found if is_clip else as_siglip(found, width, inner)
+    is_clip, tower = kind == CLIP, vit(size, 768, 3072, 12, 12, 16, 224)
+    width, used, places = tower.width, used_layers(config, tower.depth), tower.places + is_clip
+    found = tower._replace(depth=used).layers("vision_tower.vision_model.encoder.layers")
+    found = found if is_clip else as_siglip(found, width, tower.inner)
     ids = whole("position_ids", places, inputs=2, dtype="float32")  # 64-bit integers
     return [
         *[whole("class_embedding", width)] * is_clip,
-        whole("patch_embedding", width, inputs=3 * patch**2, bias=not is_clip),
-        whole("position_embedding", places, inputs=width),
+        *tower.embedded(places, bias=not is_clip),
         *[ids] * has_ids,
         *[whole("pre_layrnorm", width, bias=True)] * is_clip,
         *found,
-        *[whole("post_layernorm", width, bias=True)] * (has_norm and used == layers),
+        *[whole("post_layernorm", width, bias=True)] * (has_norm and used == tower.depth),
     ]
 
 

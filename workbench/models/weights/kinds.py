@@ -8,6 +8,8 @@ from workbench.models.weights.stored import PLAIN
 SAME_CLASS: Mapping[str, str] = {
     **dict.fromkeys(("glm4v_text", "glm_ocr_text"), "glm4"),
     "hunyuan_vl_text": "hunyuan_v1_dense",
+    **dict.fromkeys(("diffusion_gemma_text", "gemma4_unified_text"), "gemma4_text"),
+    "granite4_vision_text": "granite",
     "glm4v_moe_text": "glm4_moe",
     "qwen3_asr_text": "qwen3",
     "qwen3_omni_moe_text": "qwen3_moe",

@@ -12,7 +12,7 @@ from functools import partial
 from workbench.core.weights import LATER as LATER_ONLY
 from workbench.core.weights import Part
 from workbench.models.weights.conformer import convolution, phi4mm
-from workbench.models.weights.joined_vision import Tower, blocks, encoder, inside
+from workbench.models.weights.joined_vision import SO400M, Tower, blocks, encoder, inside, vit
 from workbench.models.weights.more_vision import INTERNVL, patch_inputs, plain_attention
 from workbench.models.weights.parts import Config, Sizes, column, row, whole
 from workbench.models.weights.stored import Unknown
@@ -175,18 +175,12 @@ def _glm4v(config: Config, size: Sizes) -> list[Part]:
 
 def _isaac(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of Isaac, which shuffles patches and then joins them."""
-    width, patch, side = (
-        size("hidden_size", 768),
-        size("patch_size", 16),
-        size("pixel_shuffle_scale_factor", 1),
-    )
-    layers, heads = size("num_hidden_layers", 12), size("num_attention_heads", 12)
-    place, wide = "vision_embedding.transformer.encoder.layers", width * side**2
+    tower, side = vit(size, 768, 3072, 12, 12, 16), size("pixel_shuffle_scale_factor", 1)
+    wide = tower.width * side**2
     return [
-        whole("patch_embedding", width, inputs=size("num_channels", 3) * patch**2, bias=True),
-        whole("position_embedding", size("num_patches", 256), inputs=width),
-        *blocks(layers, width, size("intermediate_size", 3072), heads, place),
-        whole("post_layernorm", width, bias=True),
+        *tower.embedded(size("num_patches", 256)),
+        *tower.layers("vision_embedding.transformer.encoder.layers"),
+        whole("post_layernorm", tower.width, bias=True),
         column("vision_embedding.linear_fc1", ISAAC_INNER * wide, inputs=wide),
         row("vision_embedding.linear_fc2", ISAAC_INNER * wide, config.hidden),
     ]
@@ -194,21 +188,14 @@ def _isaac(config: Config, size: Sizes) -> list[Part]:
 
 def _minicpm(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of MiniCPM-V 4.6, which joins patches in and after its layers."""
-    width, heads, inner = (
-        size("hidden_size", 1152),
-        size("num_attention_heads", 16),
-        size("intermediate_size", 4304),
-    )
-    top, pixels = config.fields.top, size("num_channels", 3) * size("patch_size", 14) ** 2
-    places = (size("image_size", 980) // size("patch_size", 14)) ** 2
-    wide, times = width * MINICPM_JOINED, int(top.get("merger_times", 1))
+    tower, times = vit(size, *SO400M[:5], 980), int(config.fields.top.get("merger_times", 1))
+    width, inner, wide = tower.width, tower.inner, tower.width * MINICPM_JOINED
     outs = [*(times - 1) * [width], config.hidden]
     return [
-        whole("patch_embedding", width, inputs=pixels, bias=True),
-        whole("position_embedding", places, inputs=width),
-        *blocks(size("num_hidden_layers", 27), width, inner, heads, "vpm.encoder.layers"),
+        *tower.embedded(),
+        *tower.layers("vpm.encoder.layers"),
         whole("post_layernorm", width, bias=True),
-        *plain_attention(width, heads),
+        *plain_attention(width, tower.heads),
         whole("layer_norm1", width, bias=True),
         whole("pre_norm", wide, bias=True),
         whole("linear_1", MINICPM_JOINED * inner, inputs=wide, bias=True),
@@ -255,7 +242,7 @@ def _radio(config: Config, _size: Sizes) -> list[Part]:
 
 LATER: Mapping[str, Tower] = {
     "isaac": _isaac,
-    "minicpmv4_6": _minicpm,
+    **dict.fromkeys(("minicpmv4_6", "minicpmv4_7"), _minicpm),
     **dict.fromkeys(
         (
             *("NemotronH_Nano_VL_V2", "NemotronH_Nano_Omni_Reasoning_V3"),
@@ -264,7 +251,7 @@ LATER: Mapping[str, Tower] = {
         _radio,
     ),
     "step3_vl": _step3,
-    "step_robotics": _step,
+    **dict.fromkeys(("step_robotics", "step3p7"), _step),
     "hunyuan_vl": _hunyuan,
     "Bee": _bee,
     "R": _r,

@@ -27,12 +27,17 @@ from workbench.models.weights.parts import (
     vocabulary,
     whole,
 )
-from workbench.models.weights.rarer import RARER, molmo_rest, mpt_end
+from workbench.models.weights.rarer import RARER, RARER_REST, mpt_end
 from workbench.models.weights.routed import ROUTED
 from workbench.models.weights.speech import whisper_layer, whisper_rest
 from workbench.models.weights.states import kimi_delta
 from workbench.models.weights.stored import Unknown
-from workbench.models.weights.streams import connected_layer, connected_rest, pooled_layer
+from workbench.models.weights.streams import (
+    connected_layer,
+    connected_rest,
+    hy_layer,
+    pooled_layer,
+)
 
 FFN_MULTIPLE = 256
 RATIO = "ngram_vocab_size_ratio"
@@ -239,6 +244,7 @@ NEWER: dict[str, Block] = {
     "mimo_v2_flash": _mimo_v2,
     **dict.fromkeys(M3, minimax_m3_layer),
     "deepseek_v4": compressed_layer,
+    "hy_v4": hy_layer,
     "glm5_next_text": pooled_layer,
     "qwen4_exp_text": connected_layer,
     "nemotron-nas": _searched,
@@ -246,13 +252,14 @@ NEWER: dict[str, Block] = {
 }
 REST: dict[str, Callable[[Config], list[Part]]] = {
     **dict.fromkeys(
-        ("gemma", "gemma2", "gemma3", "gemma3_text"), lambda _config: [whole("normalizer", 1)]
+        ("gemma", "gemma2", "gemma3", "gemma3_text", "vaultgemma"),
+        lambda _config: [whole("normalizer", 1)],
     ),
     **dict.fromkeys(("gemma4", "gemma4_text"), gemma4_rest),
     "gemma3n_text": gemma3n_rest,
     **OLDER_REST,
     "deepseek_v4": joined_streams,
-    "molmo": molmo_rest,
+    **RARER_REST,
     "qwen4_exp_text": connected_rest,
     "whisper": whisper_rest,
 }
@@ -260,6 +267,7 @@ REST: dict[str, Callable[[Config], list[Part]]] = {
 ENDS: dict[str, Callable[[Config], list[Part]]] = {
     "kimi_linear": kimi_residual,
     "mpt": mpt_end,
+    "hy_v4": joined_streams,
 }
 """model_type -> what its last pipeline stage has in addition to the last norm."""
 STARTS: dict[str, Callable[[Config], list[Part]]] = {"longcat_flash": _n_grams}

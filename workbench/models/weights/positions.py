@@ -32,6 +32,9 @@ ONLY_LONGER = frozenset({"default", "linear", "llama3", "ntk", "proportional", "
 """Kinds of scaling whose angles do not depend on the longest position."""
 AS_SERVED = {"minimax_text_01": "float32", "plamo2": None, "plamo3": None}
 """model_types whose table is as long as the longest request -> its dtype, None for the model's."""
+PRECISE = frozenset({"beam", "domyn_edge", "pangu_ultra_moe"})
+"""model_types whose table is in float32."""
+OWN_SIZES = ("qk_rope_head_dim", "qk_rope_dim", "rope_head_dim")
 OLMO = "olmo_hybrid"
 THETA = "rope_theta"
 WINDOWED_THETA = "swa_rope_theta"
@@ -83,7 +86,7 @@ def placed(config: Config) -> list[Placed]:
         return []
     if attention.is_compressed:
         return _compressed(config)
-    own = config.size("qk_rope_head_dim", default=0)  # heads that are cached whole may have it, too
+    own = config.size(*OWN_SIZES, default=0)  # heads that are cached whole may have it, too
     size = (attention.qk_rope_head_dim if attention.use_mla else own) or attention.head_size
     settings = config.raw("rope_parameters") or config.raw("rope_scaling") or {}
     absent = {FULL, SLIDING} - set(config.raw("layer_types") or (FULL, SLIDING))
@@ -218,7 +221,7 @@ def _table(config: Config, size: int, rope: Mapping[str, Any]) -> Part:
     scaling = rope.get("rope_type", rope.get("type", "default"))
     original = rope.get(ORIGINAL) or config.raw(ORIGINAL, longest)
     factor = rope.get("factor") or 1
-    dtype = None
+    dtype = "float32" if config.kind in PRECISE else None
     if scaling in {"yarn", "deepseek_yarn"}:
         longest = int(original * factor)
         # The kernel of FlashInfer, which has these sizes, reads what is not rounded.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from workbench.core.weights import Part
-from workbench.models.weights.joined_vision import Tower, blocks
+from workbench.models.weights.joined_vision import SO400M, Tower, vit
 from workbench.models.weights.parts import Config, Sizes, cut, row, whole
 from workbench.models.weights.sound import listening
 from workbench.models.weights.stored import Unknown
@@ -41,17 +41,13 @@ def _minicpm(config: Config, size: Sizes) -> list[Part]:
     top, version = config.fields.top, str(config.raw("version"))
     if version not in GATHERING:
         raise Unknown(f"the tower of MiniCPM-V {version[:10]} is not described")
-    width, heads = size("hidden_size", 1152), size("num_attention_heads", 16)
-    patch, inner = size("patch_size", 14), size("intermediate_size", 4304)
-    places = (size("image_size", 980) // patch) ** 2
-    layers = size("num_hidden_layers", 27) - bool(top.get("drop_vision_last_layer", True))
-    queries = config.size("query_num", default=64)
+    tower, queries = vit(size, *SO400M[:5], 980), config.size("query_num", default=64)
+    used = tower._replace(depth=tower.depth - bool(top.get("drop_vision_last_layer", True)))
     return [
-        whole("patch_embedding", width, inputs=3 * patch**2, bias=True),
-        whole("position_embedding", places, inputs=width),
-        *blocks(layers, width, inner, heads, "vpm.encoder.layers"),
-        whole("post_layernorm", width, bias=True),
-        *_gathered(config, width, queries, sees_video=version == GATHERING[-1]),
+        *tower.embedded(),
+        *used.layers("vpm.encoder.layers"),
+        whole("post_layernorm", tower.width, bias=True),
+        *_gathered(config, tower.width, queries, sees_video=version == GATHERING[-1]),
     ]
 
 

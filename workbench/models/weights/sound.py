@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.core.weights import EARLIER, LATER, Part
-from workbench.models.weights.joined_vision import Tower, blocks, sizes_of
-from workbench.models.weights.parts import Config, Sizes, whole
+from workbench.models.weights.joined_vision import PROJECTOR, Tower, blocks, inside, sizes_of
+from workbench.models.weights.parts import Config, Sizes, cache_scales, column, row, whole
 from workbench.models.weights.speech import KERNEL
 
 AUDIO = "audio_config"
@@ -19,6 +19,9 @@ WIDTH, LAYERS, HEADS, INNER = (
     "encoder_attention_heads",
     "encoder_ffn_dim",
 )
+ALSO = {WIDTH: "hidden_size", LAYERS: "num_hidden_layers", HEADS: "num_attention_heads"}
+ALSO |= {INNER: "intermediate_size"}
+"""Other names of them."""
 NAMES = ("self_attn.qkv_proj", "self_attn.out_proj", "mlp.fc1", "mlp.fc2")
 HALVINGS = 3
 """Convolutions of Qwen3's, each of which makes half as many frequencies."""
@@ -34,8 +37,8 @@ QWEN |= {
 
 
 def _sizes(config: Config, defaults: Mapping[str, int] = QWEN) -> Sizes:
-    size = sizes_of(config, AUDIO)
-    return lambda key: size(key, defaults[key])
+    size, found = sizes_of(config, AUDIO), inside(config, AUDIO)
+    return lambda key: size(ALSO[key] if ALSO.get(key) in found else key, defaults[key])
 
 
 def _convolved(size: Sizes) -> list[Part]:
@@ -152,6 +155,36 @@ def ultravox(config: Config, _size: Sizes) -> list[Part]:
     ]
 
 
+def flamingo(config: Config, _size: Sizes) -> list[Part]:
+    """Return the tower of Audio Flamingo 3 and Music Flamingo, which also keeps angles of time."""
+    size, top = _sizes(config), config.fields.top
+    bias, head = bool(top.get("projector_bias", True)), int(top.get("head_dim", 0))
+    angles = (whole("inv_freq", head, dtype="float32"),) * bool(head)
+    return [
+        *_convolved(size),
+        *_undivided(size),
+        _positions(size),
+        whole("linear_1", config.hidden, inputs=size(WIDTH), bias=bias),
+        whole("linear_2", config.hidden, inputs=config.hidden, bias=bias),
+        *angles,
+        *(one._replace(inputs=int(top["max_position_embeddings"])) for one in angles),
+    ]
+
+
+def glm_asr(config: Config, _size: Sizes) -> list[Part]:
+    """Return the tower of GLM-ASR: Whisper's with angles in place of positions."""
+    size, middle = _sizes(config), 2 * config.hidden
+    angles = inside(config, AUDIO).get("rope_parameters") or {}
+    turned = size(WIDTH) // size(HEADS) * angles.get("partial_rotary_factor", 0.5)
+    return [
+        *_convolved(size),
+        *_divided(size, "audio_tower.layers"),
+        column(f"{PROJECTOR}.linear_1", middle, inputs=size(INNER), bias=True),
+        row(f"{PROJECTOR}.linear_2", middle, config.hidden, bias=True),
+        whole("inv_freq", int(turned) // 2, dtype="float32"),
+    ]
+
+
 def voxtral(config: Config, _size: Sizes) -> list[Part]:
     """Return the tower of Voxtral: Whisper's, its frequencies, and what joins four moments."""
     size = _sizes(config)
@@ -166,10 +199,29 @@ def voxtral(config: Config, _size: Sizes) -> list[Part]:
     ]
 
 
+def voxtral_realtime(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of Voxtral Realtime, whose layers have gates, angles and caches."""
+    conv1, conv2, _norm, *_, mel, w_in, w_out = voxtral(config, size)
+    sizes, head = _sizes(config), int(inside(config, AUDIO).get("head_dim", 64))
+    places = int(inside(config, AUDIO).get("max_position_embeddings", 1500))
+    layers = _divided(sizes, "whisper_encoder.whisper_encoder.layers", gated=True, norm_bias=False)
+    return [
+        *(conv1, conv2, mel, w_in, w_out),
+        *(one._replace(bias=one.bias and len(one.outputs) != 2) for one in layers),
+        *sizes(LAYERS) * [cache_scales("scales")],
+        whole("layer_norm", sizes(WIDTH)),
+        whole("cos_sin_cache", places, inputs=head),
+        whole("inv_freq", config.hidden // 2, dtype="float32"),
+    ]
+
+
 SOUND: Mapping[str, Tower] = {
     "VoxtralForConditionalGeneration": voxtral,
+    "VoxtralRealtimeGeneration": voxtral_realtime,
     "qwen2_audio": qwen2_audio,
     "qwen3_asr": qwen3_omni,
     "ultravox": ultravox,
+    **dict.fromkeys(("audioflamingo3", "musicflamingo"), flamingo),
+    "glmasr": glm_asr,
 }
 """model_type of the whole file -> its tower."""

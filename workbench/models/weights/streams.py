@@ -10,7 +10,7 @@ from workbench.core.ranks import ONE_STAGE, SHARED_EXPERT
 from workbench.core.weights import STEP, Part
 from workbench.models.weights.decoders import QWEN, Decoder
 from workbench.models.weights.listed_experts import ListedMoe
-from workbench.models.weights.parts import Config, column, latent, norms, whole
+from workbench.models.weights.parts import Config, column, cut, latent, norms, whole
 from workbench.models.weights.states import delta_net, kimi_delta
 from workbench.models.weights.stored import LATENT
 
@@ -29,6 +29,26 @@ def mixed_streams(config: Config) -> list[Part]:
     width = (2 + streams) * streams
     options: dict[str, Any] = {"inputs": streams * config.hidden, "dtype": "float32"}
     return 2 * [whole("hc_fn", width, **options), *floats(width, 3)]
+
+
+HY = Decoder(moe=ListedMoe(shared=("n_shared_experts",), correction=True, router_dtype="float32"))
+
+
+def hy_layer(config: Config, number: int) -> list[Part]:
+    """Return a layer of Hunyuan 4: latents with sinks and a gate, between streams."""
+    heads, hidden = config.attention.num_heads, config.hidden
+    gate = (heads, config.size("v_head_dim"))
+    plain = [one for one in latent(config, number) if "indexer" not in one.name]
+    streams = config.size("hc_mult", default=4)
+    mixed = whole("hc_fn", 2 * streams, inputs=streams * hidden, dtype="float32")
+    return [
+        *plain,
+        cut("self_attn.learnable_sink_param", heads),
+        column("self_attn.linear_gate", gate, inputs=hidden),
+        *HY.feed_forward(config, number),
+        *norms(config, 2),
+        *2 * [mixed, *floats(2, 2 * streams)],
+    ]
 
 
 class GlmMoe(ListedMoe):

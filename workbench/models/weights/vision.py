@@ -9,8 +9,17 @@ from workbench.core.weights import Part
 from workbench.models.towers import are_even
 from workbench.models.weights.clip_vision import CLIPPED
 from workbench.models.weights.document_vision import DOCUMENTS
+from workbench.models.weights.gemma_vision import GEMMA
 from workbench.models.weights.images import JOINT
-from workbench.models.weights.joined_vision import BLOCKS, JOINED, Tower, blocks, inside, sizes_of
+from workbench.models.weights.joined_vision import (
+    BLOCKS,
+    JOINED,
+    SO400M,
+    Tower,
+    inside,
+    sizes_of,
+    vit,
+)
 from workbench.models.weights.later_vision import LATER
 from workbench.models.weights.minimax_m3 import minimax_m3_tower
 from workbench.models.weights.more_vision import (
@@ -25,6 +34,8 @@ from workbench.models.weights.more_vision import (
     skywork,
 )
 from workbench.models.weights.parts import Config, Sizes, cut, row, whole
+from workbench.models.weights.qformers import QFORMERS
+from workbench.models.weights.rarer_vision import RARE
 from workbench.models.weights.recent_vision import RECENT
 from workbench.models.weights.resampled_vision import RESAMPLED
 from workbench.models.weights.sound import SOUND, qwen2_omni, qwen3_omni
@@ -117,15 +128,13 @@ def _hyperclova(config: Config, size: Sizes) -> list[Part]:
 
 
 def _siglip(config: Config, size: Sizes) -> list[Part]:
-    width, patch = size("hidden_size", 1152), size("patch_size", 14)
-    patches = (size("image_size", 224) // patch) ** 2
-    layers, inner = size("num_hidden_layers", 27), size("intermediate_size", 4304)
+    tower = vit(size, *SO400M[:5], 224)
+    width = tower.width
     return [
-        whole("patch_embedding", width, inputs=3 * patch**2, bias=True),
-        whole("position_embedding", patches, inputs=width),
+        *tower.embedded(),
         # 64-bit integers
-        whole("position_ids", patches, inputs=2, dtype="float32"),
-        *_block(layers, width, inner, size("num_attention_heads", 16)),
+        whole("position_ids", tower.places, inputs=2, dtype="float32"),
+        *_block(tower.depth, width, tower.inner, tower.heads),
         whole("post_layernorm", width, bias=True),
         whole("mm_input_projection", width, inputs=config.hidden),
         whole("mm_soft_emb_norm", width),
@@ -145,34 +154,6 @@ def _moonvit(config: Config, size: Sizes) -> list[Part]:
         *(whole("norm", width, bias=True) for _ in range(2)),
         whole("linear_1", wide, inputs=wide, bias=True),
         whole("linear_2", config.hidden, inputs=wide, bias=True),
-    ]
-
-
-def _gemma4(config: Config, size: Sizes) -> list[Part]:
-    """Return the tower of Gemma 4, which every rank has whole."""
-    width, inner = size("hidden_size", 768), size("intermediate_size", 3072)
-    heads, each = size("num_attention_heads", 12), size("head_dim", 64)
-    kv, patch = size("num_key_value_heads", 12), size("patch_size", 16)
-    layer = [
-        *(whole("norm", width) for _ in range(4)),
-        whole("qkv", heads * each, kv * each, kv * each, inputs=width),
-        whole("o_proj", width, inputs=heads * each),
-        *(whole("qk_norm", each) for _ in range(2)),
-        whole("gate_up", inner, inner, inputs=width),
-        whole("down_proj", width, inputs=inner),
-    ]
-    found = config.fields.top.get("vision_config") or {}
-    # the least and the most that goes into and comes out of each of seven layers
-    layer += [whole("clipped", 7 * 4)] * bool(found.get("use_clipped_linears"))
-    scales = [whole("std", width) for _ in range(2)] if found.get("standardize") else []
-    return [
-        whole("position_embedding", 2, inputs=size("position_embedding_size", 10_240) * width),
-        whole("input_proj", width, inputs=3 * patch**2),
-        *size("num_hidden_layers", 16) * layer,
-        whole("embedding_projection", config.hidden, inputs=width),
-        *scales,
-        # A table of 32-bit angles.
-        whole("inv_freq", each // 2, dtype="float32"),
     ]
 
 
@@ -198,17 +179,14 @@ def _llama4(config: Config, size: Sizes) -> list[Part]:
 
 def _siglip2(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of LFM2-VL, whose projector every rank has whole."""
-    width, patch, top = size("hidden_size", 768), size("patch_size", 16), config.fields.top
-    wide = width * int(top.get("downsample_factor", 2)) ** 2
+    tower, top = vit(size, 768, 3072, 12, 12, 16), config.fields.top
+    wide = tower.width * int(top.get("downsample_factor", 2)) ** 2
     inner, bias = int(top.get("projector_hidden_size", 2560)), bool(top.get("projector_bias", True))
-    layers, heads = size("num_hidden_layers", 12), size("num_attention_heads", 12)
-    place = "vision_tower.vision_model.encoder.layers"
     normed = [whole("layer_norm", wide, bias=True)] * bool(top.get("projector_use_layernorm", True))
     return [
-        whole("patch_embedding", width, inputs=size("num_channels", 3) * patch**2, bias=True),
-        whole("position_embedding", size("num_patches", 256), inputs=width),
-        *blocks(layers, width, size("intermediate_size", 3072), heads, place),
-        whole("post_layernorm", width, bias=True),
+        *tower.embedded(size("num_patches", 256)),
+        *tower.layers("vision_tower.vision_model.encoder.layers"),
+        whole("post_layernorm", tower.width, bias=True),
         *normed,
         whole("linear_1", inner, inputs=wide, bias=bias),
         whole("linear_2", config.hidden, inputs=inner, bias=bias),
@@ -226,15 +204,21 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     **DOCUMENTS,
     **SOUND,
     **RESAMPLED,
+    **GEMMA,
+    **QFORMERS,
+    **RARE,
     **CLIPPED,
     **WRAPPED,
     **LATER,
     **dict.fromkeys(
-        ("intern_s2_preview", "qwen3_5", "qwen3_5_moe", "qwen4_exp"), as_named(_qwen, JOINT)
+        ("intern_s2_preview", "qwen3_5", "qwen3_5_moe", "qwen4_exp"),
+        as_named(_qwen, JOINT),
     ),
-    **dict.fromkeys(("alpamayo2_super", "qwen3_vl", "qwen3_vl_moe"), as_named(_qwen_deep, JOINT)),
+    **dict.fromkeys(
+        ("alpamayo2_super", "qwen3_vl", "qwen3_vl_moe"),
+        as_named(_qwen_deep, JOINT),
+    ),
     "gemma3": _siglip,
-    "gemma4": _gemma4,
     **dict.fromkeys(("internvl_chat", "h2ovl_chat"), internvl),
     "qianfan_ocr": lambda config, size: [
         one._replace(is_linear=False) for one in internvl(config, size)

@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from workbench.core.weights import Part
 from workbench.models.weights.joined_vision import (
     PROJECTOR,
+    SO400M,
     Tower,
     as_siglip,
     blocks,
     encoder,
     inside,
+    vit,
 )
 from workbench.models.weights.more_vision import internvl
 from workbench.models.weights.parts import Config, Sizes, column, row, whole
@@ -57,43 +59,32 @@ def _eagle(config: Config, size: Sizes) -> list[Part]:
 
 def _phi4(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of Phi-4 with SigLIP 2, whose last layer is not built."""
-    width, inner, heads = (
-        size("hidden_size", 1152),
-        size("intermediate_size", 4304),
-        size("num_attention_heads", 16),
-    )
-    layers, patch = size("num_hidden_layers", 27) - 1, size("patch_size", 16)
+    tower = vit(size, *SO400M[:4], 16)
+    used = tower._replace(depth=tower.depth - 1)
     return [
-        whole("patch_embedding", width, inputs=size("num_channels", 3) * patch**2, bias=True),
-        whole("position_embedding", size("num_patches", 256), inputs=width),
-        *blocks(layers, width, inner, heads, "vision_tower.vision_model.encoder.layers"),
-        column(f"{PROJECTOR}.linear_1", config.hidden, inputs=width, bias=True),
+        *tower.embedded(size("num_patches", 256)),
+        *used.layers("vision_tower.vision_model.encoder.layers"),
+        column(f"{PROJECTOR}.linear_1", config.hidden, inputs=tower.width, bias=True),
         row(f"{PROJECTOR}.linear_2", config.hidden, config.hidden, bias=True),
     ]
 
 
 def _keye(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of Keye, with a table of positions for packed patches."""
-    width, patch, heads = (
-        size("hidden_size", 1152),
-        size("patch_size", 14),
-        size("num_attention_heads", 16),
-    )
-    places, inner = (size("image_size", 384) // patch) ** 2, size("intermediate_size", 4304)
+    tower, width = vit(size), size("hidden_size", 1152)
     wide = width * size("spatial_merge_size", 2) ** 2
     normed = width if config.fields.top.get("model_type") == "Keye" else wide
-    place, layers = "visual.vision_model.encoder.layers", size("num_hidden_layers", 27)
+    layers = tower.layers("visual.vision_model.encoder.layers")
     return [
-        whole("patch_embedding", width, inputs=size("num_channels", 3) * patch**2, bias=True),
-        whole("position_embedding", places, inputs=width),
+        *tower.embedded(),
         whole("packing_position_embedding", PACKED, inputs=width),
-        whole("position_ids", places, inputs=2, dtype="float32"),
-        *as_siglip(blocks(layers, width, inner, heads, place), width, inner),
+        whole("position_ids", tower.places, inputs=2, dtype="float32"),
+        *as_siglip(layers, width, tower.inner),
         whole("post_layernorm", width, bias=True),
         whole("pre_norm", normed, bias=True),
         column("mlp_AR.linear_1", wide, inputs=wide, bias=True),
         row("mlp_AR.linear_2", wide, config.hidden, bias=True),
-        whole("inv_freq", width // heads // 4, dtype="float32"),
+        whole("inv_freq", width // tower.heads // 4, dtype="float32"),
     ]
 
 

@@ -1,0 +1,120 @@
+"""Weights of the towers of Gemma 3n and 4, which every rank has whole, and of DiffusionGemma.
+
+Source: `gemma3n_mm.py`, `gemma4_mm.py` and `gemma4_unified.py` in `model_executor/models`, 0.23 and
+0.33.
+"""
+
+from collections.abc import Mapping
+
+from workbench.core.formats import Format
+from workbench.core.weights import Part
+from workbench.models.weights.joined_vision import Tower, inside
+from workbench.models.weights.parts import Config, Sizes, cut, row, vocabulary, whole
+from workbench.models.weights.stored import Unknown
+
+TIMM = {"mobilenetv5_300m_enc": 294_126_912}
+"""Name of a convolutional network of timm -> its parameters, which no file changes."""
+SPOKEN = {"hidden_size": 1536, "conf_num_hidden_layers": 12, "conf_num_attention_heads": 8}
+SPOKEN |= {"conf_conv_kernel_size": 5, "conf_attention_chunk_size": 12, "input_feat_size": 128}
+SPOKEN |= {"conf_attention_context_left": 13, "conf_attention_context_right": 0}
+"""Sizes that Gemma 3n's configuration of sound has."""
+CHANNELS = (128, 32)
+"""Of its two convolutions, each of which makes half as many bands."""
+
+
+def _gemma3n(config: Config, _size: Sizes) -> list[Part]:
+    """Return a network of convolutions for images and a conformer for sound."""
+    name = inside(config, "vision_config").get("architecture")
+    sound = inside(config, "audio_config")
+    if name not in TIMM or tuple(sound.get("sscp_conv_channel_size", CHANNELS)) != CHANNELS:
+        raise Unknown("such a tower of Gemma 3n is not described")
+    width, layers, heads, taps, chunk, bands, left, right = ({**SPOKEN, **sound}[n] for n in SPOKEN)
+    first, second = CHANNELS
+    norm, square = whole("norm", width), whole("proj", width, inputs=width)
+    feed = [norm, whole("ffw_1", 4 * width, inputs=width), whole("ffw_2", width, inputs=4 * width)]
+    layer = [
+        *2 * [*feed, norm],
+        *5 * [norm],
+        *6 * [square],
+        whole("linear_start", 2 * width, inputs=width),
+        whole("depthwise_conv1d", width, inputs=taps),
+        whole("numbers", width // heads + 6),  # a scale, and limits of gradients
+        whole("mask", chunk, inputs=chunk + left - 1 + right, stored=Format(8)),
+        whole("softcap", 1 + width // 2, dtype="float32"),
+    ]
+    return [
+        whole("timm_model", TIMM[name]),
+        *_embedded(config, "vision_config", 2048),
+        *_embedded(config, "audio_config", width),
+        whole("conv_0", first, inputs=9),
+        whole("conv_1", second, inputs=9 * first),
+        whole("norms", first + second),
+        whole("input_proj_linear", width, inputs=second * bands // 4),
+        *layers * layer,
+    ]
+
+
+def _embedded(config: Config, key: str, width: int) -> list[Part]:
+    return [
+        vocabulary("embedding", int(inside(config, key).get("vocab_size", 128)), width),
+        *2 * [whole("embedding_norm", width)],
+        row("embedding_projection", width, config.hidden, is_linear=False),
+    ]
+
+
+def _gemma4(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of Gemma 4, which every rank has whole."""
+    width, inner = size("hidden_size", 768), size("intermediate_size", 3072)
+    heads, each = size("num_attention_heads", 12), size("head_dim", 64)
+    kv, patch = size("num_key_value_heads", 12), size("patch_size", 16)
+    layer = [
+        *4 * [whole("norm", width)],
+        whole("qkv", heads * each, kv * each, kv * each, inputs=width),
+        whole("o_proj", width, inputs=heads * each),
+        *2 * [whole("qk_norm", each)],
+        whole("gate_up", inner, inner, inputs=width),
+        whole("down_proj", width, inputs=inner),
+    ]
+    found = config.fields.top.get("vision_config") or {}
+    # the least and the most that goes into and comes out of each of seven layers
+    layer += [whole("clipped", 7 * 4)] * bool(found.get("use_clipped_linears"))
+    return [
+        whole("position_embedding", 2, inputs=size("position_embedding_size", 10_240) * width),
+        whole("input_proj", width, inputs=3 * patch**2),
+        *size("num_hidden_layers", 16) * layer,
+        whole("embedding_projection", config.hidden, inputs=width),
+        *2 * bool(found.get("standardize")) * [whole("std", width)],
+        whole("inv_freq", each // 2, dtype="float32"),
+    ]
+
+
+def _gemma4_unified(config: Config, size: Sizes) -> list[Part]:
+    """Return what reads patches, and frames of sound, without a tower."""
+    dim, edge = size("mm_embed_dim", 3840), size("patch_size", 16) * size("pooling_kernel_size", 3)
+    sound, pixels = config.fields.top.get("audio_config"), 3 * edge**2
+    parts = [
+        whole("pos_embedding", 2 * size("mm_posemb_size", 1120), inputs=dim),
+        whole("patch_ln1", pixels, bias=True),
+        cut("patch_dense", dim, inputs=pixels, bias=True),
+        *2 * [whole("norm", dim, bias=True)],
+        whole("embedding_projection", config.hidden, inputs=dim),
+    ]
+    if sound is not None:
+        parts.append(whole("audio", config.hidden, inputs=sound.get("audio_embed_dim", 640)))
+    return [one._replace(name=f"own_projector.{one.name}") for one in parts]
+
+
+def _diffusion(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of DiffusionGemma, and what reads the tokens of the last step."""
+    hidden, inner = config.hidden, config.size("intermediate_size")
+    last = [whole("up", inner, inner, inputs=hidden), whole("down_proj", hidden, inputs=inner)]
+    return [*_gemma4(config, size), whole("pre_norm", hidden), *last]
+
+
+GEMMA: Mapping[str, Tower] = {
+    "gemma3n": _gemma3n,
+    "gemma4": _gemma4,
+    "gemma4_unified": _gemma4_unified,
+    "diffusion_gemma": _diffusion,
+}
+"""model_type of the whole file -> its tower."""
