@@ -106,15 +106,15 @@ def _pangu(config: Config, size: Sizes) -> list[Part]:
 
 
 def _onevision2(config: Config, size: Sizes) -> list[Part]:
-    """Return the tower of LLaVA-OneVision 2, whose positions are angles of three axes."""
+    """Return the tower of LLaVA-OneVision 2, never quantized, with angles of three axes."""
     tower, out = vit(size, 1024, 4096, 16, 24), size("text_hidden_size", config.hidden)
     width, wide = tower.width, tower.width * size("spatial_merge_size", 2) ** 2
     return [
         *tower.embedded(bias=False)[:1],
         *2 * [whole("norm", width, bias=True)],
-        *tower.layers("visual.encoder.layers", ONEVISION),
-        column("visual.merger.mlp.0", wide, inputs=wide, bias=True),
-        row("visual.merger.mlp.2", wide, out, bias=True),
+        *tower.layers("visual.encoder.layers", ONEVISION, is_linear=False),
+        column("visual.merger.mlp.0", wide, inputs=wide, bias=True, is_linear=False),
+        row("visual.merger.mlp.2", wide, out, bias=True, is_linear=False),
         whole("inv_freq", width // tower.heads // 2, dtype="float32"),
     ]
 
