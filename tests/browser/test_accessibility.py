@@ -171,6 +171,14 @@ def test_everything_is_inside_at_every_size(door, size, model):
     door.set_viewport(1280, 900)
 
 
+def test_what_is_said_of_a_log_is_inside_on_a_phone(door):
+    door.set_viewport(400, 800)
+    submitted("align_budget.log")(door)
+    expect(door.element(".wb-understood .wb-problem")).to_be_visible()
+    assert door.page.evaluate(OUTSIDE) == []
+    door.set_viewport(1280, 900)
+
+
 def test_a_cell_between_two_sidebars_is_laid_out_as_on_a_phone(door):
     door.submit(LONG)
     expect(door.element('[data-chip="model"] > button')).to_have_text(LONG)

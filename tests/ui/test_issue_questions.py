@@ -115,6 +115,10 @@ SAID = {
     "what does the metric vllm:gpu_cache_usage_perc mean?": ("from 0 to 1",),
     "which metrics show hits": ("A server's /metrics have:", "vllm:prefix_cache_queries"),
     "how do I see the prefix hit rate": ("A server's /metrics have:",),
+    "where are the lessons?": ("the row of labs ends with the first one",),
+    "can I serve qwen3.5-27b on one A100 80GB": ("would start",),
+    "show me the layout of a page": ("is a page of 2,146,304 B",),
+    "what is in a block?": ("is a page of 2,146,304 B",),
     "what is a short conv": ("The layer of LFM2",),
     "why is --block-size ignored": ("alignment granularity, not a cap",),
 }

@@ -95,6 +95,16 @@ def test_points_without_a_measure_are_omitted():
     assert unknown.parallel_figure().data
 
 
+@pytest.mark.parametrize(
+    ("x", "words"), [("waste_share", "name a device"), ("smallest_prefix_tokens", "vary Prefix")]
+)
+def test_a_picture_without_any_point_says_what_is_missing(x, words):
+    rows = wb.sweep(wb.Scenario(model="bamba-9b"), tensor_parallel=(1, 2)).rows()
+    title = pareto_front(rows, (), x=x).layout.title.text
+    assert "No point has" in title
+    assert words in title
+
+
 def test_the_table_shows_what_varies_and_escapes_it(found):
     html = sweep_table_html(found.rows(found.front), found.front)
     assert "◆" in html

@@ -254,14 +254,6 @@ def _multiples(_question: Question, plan: Plan, _length: int) -> str:
     )
 
 
-def _speed(_question: Question, _plan: Plan, _length: int) -> str:
-    return (
-        "Tokens per second are not predicted: they depend on the kernels, the load and the host. "
-        "What is exact here is what bounds them: the requests that fit at once, and the tokens "
-        "that prefix caching does not compute again. The lab measures kernels on an attached GPU."
-    )
-
-
 def _state(_question: Question, plan: Plan, _length: int) -> str:
     """Return what the state of one layer consists of."""
     state = plan.model.state
@@ -279,6 +271,15 @@ def _metrics(_question: Question, _plan: Plan, _length: int) -> str:
     return f"A server's /metrics have: {' '.join(one.meaning for one in found)}"
 
 
+SPEED = (
+    "Tokens per second are not predicted: they depend on the kernels, the load and the host. "
+    "What is exact here is what bounds them: the requests that fit at once, and the tokens "
+    "that prefix caching does not compute again. The lab measures kernels on an attached GPU."
+)
+LESSONS = (
+    "Lessons with exercises are notebooks: the row of labs ends with the first one, and "
+    "`notebooks/index.ipynb` lists all of them with their pictures."
+)
 ANSWERS: dict[str, Callable[[Question, Plan, int], str]] = {
     "Page bytes": _byte,
     "Prefix hits": _hits,
@@ -286,11 +287,12 @@ ANSWERS: dict[str, Callable[[Question, Plan, int], str]] = {
     "Backends by TP": _backends,
     "Chunks": _chunks,
     "Offload and transfer": _offload,
-    "Kernel sweeps": _speed,
+    "Kernel sweeps": lambda *_given: SPEED,
     "Export": lambda _question, plan, _length: plan.to_vllm_command(),
     "transfer": _transfer,
     "multiples": _multiples,
     "state": _state,
     "metrics": _metrics,
+    "lessons": lambda *_given: LESSONS,
 }
 """Title of a lab, or kind of a question about one -> its answer."""

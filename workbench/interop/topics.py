@@ -137,6 +137,7 @@ TOPICS = (
     Topic(MIXED, "fits", CAPACITY),
     Topic(SUPPORTING, "start"),
     Topic(METRICS, special="metrics"),
+    Topic(r"lessons?|learn\w*|tutorials?|exercises?", special="lessons"),
     STEPS,
     Topic(r"block tables?|slot mappings?", "", "Block tables"),
     Topic(
@@ -178,7 +179,10 @@ TOPICS = (
     Topic(r"sweeps?|sweeping|pareto|grid search", "what_if", "Sweeps"),
     Topic(SIZE_OF_CACHE, "fits", CAPACITY),
     Topic(
-        r"tensors?(?![ -]parallel)|shapes?|strides?|(?:cache|memory) layouts?", "why", "Page bytes"
+        r"tensors?(?![ -]parallel)|shapes?|strides?|(?:cache|memory|page) layouts?|layouts? of|"
+        r"(?:is|are) (?:in|inside) (?:a|one|the|each) (?:block|page)",
+        "why",
+        "Page bytes",
     ),
     Topic(r"hits?|hitting|prefix\w*|(?<!kv[ -])cach(?:e|es|ed|ing)|reus\w+", "hits", "Prefix hits"),
     Topic(
@@ -198,7 +202,8 @@ TOPICS = (
         "Sweeps",
     ),
     Topic(
-        r"start\w*|support\w*|boot\w*|launch\w*|runs?|crash\w*|oom|fails?|errors?|work\w*",
+        r"start\w*|support\w*|boot\w*|launch\w*|runs?|(?:i|we|you|it) serve|crash\w*|oom|"
+        r"fails?|errors?|work\w*",
         "start",
     ),
     Topic(

@@ -23,6 +23,11 @@ from workbench.views.units import is_number
 MAX_MARKS = 200
 MAX_LINES = 400
 AXES = ("waste_share", "concurrency_per_gpu")
+NEEDED = {
+    "concurrency_per_gpu": ": name a device, or vary KV-cache memory per GPU",
+    "smallest_prefix_tokens": ": vary Prefix caching",
+}
+"""Measure -> what gives points one."""
 
 
 def pareto_front(
@@ -68,7 +73,10 @@ def pareto_front(
     ]
     count = len(has) if total is None else total
     drawn = "" if len(best) + len(shown) == count else f", {len(shown):,} others drawn"
+    absent = [one for one in (x, y) if all(row[one] is None for row in rows)]
     title = f"<b>{len(best):,} Pareto-optimal of {count:,} points{drawn}</b>"
+    if rows and absent:
+        title = f"<b>No point has {MEASURES[absent[0]]}</b>{NEEDED.get(absent[0], '')}"
     return figure(traces, title, theme, height=420, margin={"b": 90}, x=_axis(x), y=_axis(y))
 
 
