@@ -18,8 +18,19 @@ from workbench.interop.logs import candidates, missing, tries
 from workbench.interop.logs.explain import targets_of
 from workbench.interop.logs.find import find_messages
 from workbench.interop.logs.text import lines_of, numbered_lines
-from workbench.interop.logs.tries import Changes, Outcome, Refusal, start_of
+from workbench.interop.logs.tries import Changes, Outcome, Refusal, Sizes, start_of
 from workbench.scenario.fields import changed
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    """Remember nothing of other tests, whose limits and models differ, nor for them."""
+    kept = (candidates._candidates, candidates._known)
+    for remembered in kept:
+        remembered.cache_clear()
+    yield
+    for remembered in kept:
+        remembered.cache_clear()
 
 
 @pytest.mark.parametrize(("most", "is_whole"), [(40, False), (10**6, True)])
@@ -47,6 +58,7 @@ def test_a_search_that_stops_with_candidates_says_so(why, monkeypatch):
 
 def test_what_is_likelier_is_tried_before_the_search_ends(monkeypatch):
     every = explain_log(log_of("size_alone_528")).scenes
+    candidates._candidates.cache_clear()
     monkeypatch.setattr(candidates, "MOST_TRIED", 60)
     few = explain_log(log_of("size_alone_528")).scenes
     assert few
@@ -96,7 +108,7 @@ def logs():
             for name in FEW_MODELS:
                 outcome = Outcome(change)
                 start = start_of({"model": name, **fixed})
-                plan = outcome.plan(start.model, start.settings, lambda _sizes: True)
+                plan = outcome.plan(start, lambda _sizes: True)
                 if isinstance(plan, Refusal):
                     continue
                 tokens = plan.cache and plan.cache.printed_tokens
@@ -106,10 +118,11 @@ def logs():
         yield fixed, targets_of(lines_of_numbers(7, 12_345))
 
 
-def plainly(outcome, model, settings, may_fit):
+def plainly(outcome, start, may_fit):
     """Resolve as `Outcome.plan` does, and remember nothing."""
+    chosen = changed(start.settings, outcome.change)
     try:
-        return resolve_numbers(model, changed(settings, outcome.change), may_fit)
+        return resolve_numbers(start.model, chosen, lambda plan: may_fit(Sizes.of(plan)))
     except WorkbenchError as error:
         return Refusal(error.field)
 
@@ -118,7 +131,12 @@ def plainly(outcome, model, settings, may_fit):
 def few_models(monkeypatch):
     assert set(FEW_MODELS) <= set(candidates.catalog_names())
     monkeypatch.setattr(candidates, "catalog_names", lambda: FEW_MODELS)
-    monkeypatch.setattr(candidates, "_KNOWN", {})
+
+
+def search(fixed, targets):
+    """Search once more, whatever was answered before."""
+    candidates._candidates.cache_clear()
+    return candidates.candidates(fixed, None, targets)
 
 
 def test_a_search_among_remembered_combinations_finds_what_a_plain_one_finds(
@@ -126,10 +144,9 @@ def test_a_search_among_remembered_combinations_finds_what_a_plain_one_finds(
 ):
     searched = [*logs()] * 2
     Random(0).shuffle(searched)  # with every other log before it, and after itself
-    remembered = [candidates.candidates(fixed, None, targets) for fixed, targets in searched]
+    remembered = [search(fixed, targets) for fixed, targets in searched]
     monkeypatch.setattr(Outcome, "plan", plainly)
-    monkeypatch.setattr(candidates, "KEPT", 0)
-    plain = [candidates.candidates(fixed, None, targets) for fixed, targets in searched]
+    plain = [search(fixed, targets) for fixed, targets in searched]
     assert remembered == plain
     counts = [len(one.scenes) for one in plain]
     assert 0 in counts
@@ -137,20 +154,26 @@ def test_a_search_among_remembered_combinations_finds_what_a_plain_one_finds(
 
 
 def test_a_log_with_the_same_fields_resolves_nothing_again(few_models, monkeypatch):
-    few = tuple(step for step in candidates.STEPS if step not in candidates.MANY)
-    monkeypatch.setattr(candidates, "STEPS", few)
-    fixed, targets = FIXED[1], targets_of(lines_of_numbers(7, 12_345))
+    fixed, targets = FIXED[1], targets_of(lines_of_numbers(7, None))
     first = candidates.candidates(fixed, None, targets)
     assert first.tried > 100
     monkeypatch.setattr(tries, "resolve_numbers", lambda *_: pytest.fail("resolved again"))
-    assert candidates.candidates(fixed, None, targets) == first
+    other_pool = {**fixed, "kv_cache_memory_bytes": 3 * 2**30}
+    assert search(other_pool, targets) == search(fixed, targets) == first
+
+
+def test_a_log_that_is_explained_again_is_not_searched_again(few_models, monkeypatch):
+    fixed, targets = FIXED[1], targets_of(lines_of_numbers(None, 12_345))
+    first = candidates.candidates(fixed, None, targets)
+    monkeypatch.setattr(candidates, "Tries", lambda *_: pytest.fail("searched again"))
+    assert candidates.candidates(dict(fixed), None, targets) == first
 
 
 def test_what_is_remembered_is_bounded(few_models):
     targets = targets_of(lines_of_numbers(7, None))
     for length in range(4096, 4096 + 2 * candidates.KEPT):
         candidates.candidates({"rules": "0.33", "max_model_len": length}, None, targets)
-    assert len(candidates._KNOWN) == candidates.KEPT
+    assert candidates._known.cache_info().currsize == candidates.KEPT
 
 
 def other_changes(block_size, **fields):

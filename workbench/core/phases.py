@@ -25,10 +25,15 @@ from workbench.core.rule_set import RuleSet, Stage
 from workbench.core.stages import (
     attention_bytes,
     backend_choice,
+    cache_mode,
     float_caches,
+    grouping,
     hybrid_alignment,
+    layer_checks,
     memory,
+    pages,
     prefix_hits,
+    refusals,
     speculation,
     state_pages,
 )
@@ -36,7 +41,7 @@ from workbench.core.watch import APPENDED, Watch
 from workbench.core.weights import UnreadWeights
 from workbench.core.working_plan import WorkingPlan
 
-REMEMBERED = 12_000
+REMEMBERED = 30_000
 """Decisions that are kept, of all models and rule sets. What has many groups counts more."""
 PATIENCE = 5
 """New decisions of a phase, less those that were known, until plans with a trace do without it."""
@@ -48,6 +53,7 @@ STARTS = frozenset(
     {
         *(speculation.speculative_method, float_caches.float_kv_cache_dtype, state_pages.states),
         *(backend_choice.backend_choice, hybrid_alignment.hybrid_alignment),
+        *(cache_mode.enable_prefix_caching, refusals.tensor_parallel),
         *(attention_bytes.attention_page, memory.requests, prefix_hits.inert_prefix_caching),
     }
 )
@@ -56,6 +62,12 @@ OF_THE_POOL = frozenset(
     {memory.estimates, memory.capacity, memory.auto_fit, memory.budget, memory.memory}
 )
 """Stages that read the bytes of the pool, which have too many values to remember."""
+SIZES = OF_THE_POOL | {
+    *(state_pages.states, hybrid_alignment.hybrid_alignment, attention_bytes.attention_page),
+    *(grouping.groups, pages.unify_pages, pages.kernel_block_size, layer_checks.drafted_states),
+    memory.requests,
+}
+"""The same, and stages that read sizes, which differ in most scenarios of a search."""
 FIRST = ("settings.rules", "platform")
 """What every key begins with: `attrgetter` makes a tuple of two names or more."""
 
@@ -171,23 +183,30 @@ def forget() -> None:
     _room.left = REMEMBERED
 
 
-def phases(model: Model, rules: RuleSet, *, trace: bool) -> tuple[Stage, ...]:
+def phases(
+    model: Model, rules: RuleSet, *, trace: bool, apart: frozenset[Stage] = OF_THE_POOL
+) -> tuple[Stage, ...]:
     """Return the stages of a rule set in phases, with what they remember of this model.
 
-    trace: for plans with a trace, whose steps read more.
+    trace: for plans with a trace, whose steps read more. apart: stages that decide every time.
     """
-    return _phases(model, model.unread_weights, rules, trace, Registry.changes)
+    return _phases(model, model.unread_weights, rules, trace, apart, Registry.changes)
 
 
 @lru_cache(maxsize=MODELS)
 def _phases(
-    _model: Model, _weights: UnreadWeights, rules: RuleSet, _trace: bool, _changes: int
+    _model: Model,
+    _weights: UnreadWeights,
+    rules: RuleSet,
+    _trace: bool,
+    apart: frozenset[Stage],
+    _changes: int,
 ) -> tuple[Stage, ...]:
     # Models are equal whatever their weights are. Stages read tables of backends and other
     # registries, too: a change makes all memory stale.
     found: list[Stage | list[Stage]] = []
     for stage in rules.stages:
-        if stage in OF_THE_POOL:
+        if stage in apart:
             found.append(stage)
         elif found and isinstance(found[-1], list) and stage not in STARTS:
             found[-1].append(stage)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from workbench.core.built import as_built
 from workbench.core.errors import Refused
 from workbench.core.model import Model
-from workbench.core.phases import phases
+from workbench.core.phases import SIZES, phases
 from workbench.core.plan import Plan
 from workbench.core.stages import attention_bytes, memory
 from workbench.core.versions import RULE_SETS
@@ -45,16 +45,15 @@ def resolve_numbers(
     is_possible: whether the block sizes may be the wanted ones; None is returned where not. Most of
     many scenarios end there, before layers are grouped. Raises Refused as `resolve`.
 
-    Nothing is remembered: of many models and settings, too few decisions are the same.
+    Sizes and groups are decided anew: of many models and settings, too few of them are the same.
     """
     rules = RULE_SETS[settings.rules]
-    working = UntracedPlan(as_built(model, settings, rules), settings, rules)
-    aligned = rules.stages.index(attention_bytes.attention_page)
-    for stage in rules.stages[:aligned]:
+    model = as_built(model, settings, rules)
+    working = UntracedPlan(model, settings, rules)
+    for stage in phases(model, rules, trace=False, apart=SIZES):
+        if stage is attention_bytes.attention_page and not is_possible(working):
+            return None
         stage(working)
-    if not is_possible(working):
-        return None
-    # What comes after the pool only reports problems.
-    for stage in rules.stages[aligned : rules.stages.index(memory.auto_fit) + 1]:
-        stage(working)
+        if stage is memory.auto_fit:  # what comes after the pool only reports problems
+            break
     return working.finished()

@@ -1,9 +1,11 @@
 """Find scenarios that give the numbers of a log: without a model, or where the rules differ."""
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 
 from workbench.core.dtypes import INT4_HEADS, NVFP4_DTYPES, TURBOQUANT_BITS
@@ -12,10 +14,12 @@ from workbench.core.model import Model
 from workbench.core.plan import Plan
 from workbench.core.registry import Registry
 from workbench.core.trace import show
+from workbench.core.watch import POOL_SETTINGS
 from workbench.interop.logs.scenario import LogReading
 from workbench.interop.logs.tries import (
     DRAFTS,
     Changes,
+    Outcome,
     Start,
     Step,
     Target,
@@ -37,8 +41,9 @@ MOST_CHANGES = 6_000
 """The same for the changes of one scenario."""
 LIKELY_DRAFTS = 4
 KEPT = 4
-"""Sets of fields whose combinations stay known: a log is often explained more than once."""
-_KNOWN: dict[tuple[object, ...], list[Start]] = {}
+"""Sets of fields whose combinations stay known, in 10 MB each."""
+ANSWERED = 64
+"""Searches whose answers stay known: a log is often explained more than once."""
 TOKENS = "tokens"
 LIKELY = (
     "tensor_parallel",
@@ -121,24 +126,29 @@ def candidates(
     aligning attention with states, so without a number of tokens only hybrid models are tried.
     The likeliest changes are tried first, of all models, and `MOST_TRIED` of them at most.
     """
+    return _candidates(json.dumps(known), architecture, targets, Registry.changes)
+
+
+@lru_cache(maxsize=ANSWERED)
+def _candidates(
+    known: str, architecture: str | None, targets: tuple[Target, ...], _registered: int
+) -> ModelSearch:
     if not any(target.compare.is_size or target.compare.value == TOKENS for target in targets):
         return ModelSearch()  # too few digits to tell models apart
     models = [load_model(name) for name in catalog_names()]
     if all(target.compare.is_size for target in targets):
         models = [model for model in models if model.is_hybrid]
     same_class = [model for model in models if model.architecture == architecture]
-    fixed = {name: value for name, value in known.items() if name != MODEL.name}
-    starts = _known_starts(same_class or models, fixed)
+    fixed = {name: value for name, value in json.loads(known).items() if name != MODEL.name}
+    starts = _starts(same_class or models, fixed)
     found: list[tuple[int, CandidateScenario]] = []
     tries = Tries(targets, MOST_TRIED)
-    is_stopped = False
     for step in STEPS:
         is_stopped = len(found) >= MOST or (step in UNLIKELY and bool(found))
         if is_stopped:
             break
         for start in starts:
-            outcomes = start.outcomes(step, fixed, is_remembered=step not in MANY)
-            for change, fields, plan in tries.hits(start, outcomes):
+            for change, fields, plan in tries.hits(start, start.outcomes(step, fixed)):
                 found.append((len(change), _scene(start.model.name, change, fields, plan)))
     found.sort(key=lambda one: one[0])
     scenes = tuple(scene for _count, scene in found[:MOST]) or _near(tries)
@@ -160,25 +170,11 @@ def _scene(name: str, change: Changes, fields: Changes, plan: Plan) -> Candidate
     return CandidateScenario(fields, words, f"{words}: {_sizes(plan)}")
 
 
-def _known_starts(models: Iterable[Model], fixed: Changes) -> list[Start]:
-    key = (tuple(model.name for model in models), repr(sorted(fixed.items())))
-    return _remembered(key, lambda: _starts(models, fixed))
-
-
-def _remembered(what: tuple[object, ...], make: Callable[[], list[Start]]) -> list[Start]:
-    """Return starts, with what earlier searches from the same ones found out."""
-    key = (*what, Registry.changes)
-    if (found := _KNOWN.pop(key, None)) is None:
-        found = make()
-    _KNOWN[key] = found  # at the end: it was used last
-    for old in list(_KNOWN)[:-KEPT]:
-        _KNOWN.pop(old, None)
-    return [start.again() for start in found]
-
-
 def _starts(models: Iterable[Model], fixed: Changes) -> list[Start]:
     """Return a start for every model; all have the same settings, which are checked once."""
     found: list[Start] = []
+    same = {name: value for name, value in fixed.items() if name not in POOL_SETTINGS}
+    known = _known(repr(sorted(same.items())), Registry.changes)
     try:
         settings = settings_of({MODEL.name: MODEL.default, **fixed})
     except WorkbenchError:
@@ -187,8 +183,15 @@ def _starts(models: Iterable[Model], fixed: Changes) -> list[Start]:
         with suppress(WorkbenchError):  # a drafter that this model cannot have
             target = with_drafter(model, settings.draft_model)
             fields = {MODEL.name: model.name, **fixed}
-            found.append(Start(model=target, settings=settings, fields=fields))
+            start = Start(model=target, settings=settings, fields=fields, known=known[model.name])
+            found.append(start)
     return found
+
+
+@lru_cache(maxsize=KEPT)
+def _known(*_of: object) -> defaultdict[str, dict[Step, tuple[Outcome, ...]]]:
+    """Return where searches keep what they find out, by the name of a model."""
+    return defaultdict(dict)
 
 
 def _open(start: Start) -> tuple[str, ...]:
@@ -238,12 +241,9 @@ def _picked(name: str, values: Iterable[str], fixed: Changes, start: Start) -> I
     return (change for change in choices(name, fixed, start) if change[name] in values)
 
 
-MANY: tuple[Step, ...] = (_states, _dtypes)
-"""Too many combinations to remember: they would take 40 MB for every set of fields."""
 UNLIKELY: tuple[Step, ...] = (
-    partial(_several, count=3, likely=True),
-    partial(_several, count=3, likely=False),
-    *MANY,
+    *(partial(_several, count=3, likely=likely) for likely in (True, False)),
+    *(_states, _dtypes),
 )
 STEPS: tuple[Step, ...] = (
     _itself,
@@ -266,8 +266,8 @@ def other_scenes(reading: LogReading, targets: tuple[Target, ...]) -> tuple[Cand
         return ()
     known = {name: None for name in sorted(reading.from_lines) if name != "rules"}
     of_model = (start.model, start.model.unread_weights)
-    key = (*of_model, repr(sorted(start.fields.items())), *known)
-    [start] = _remembered(key, [start].copy)
+    same = _known(*of_model, repr(sorted(start.fields.items())), *known, Registry.changes)
+    start.known, start.keeps_plans = same[start.model.name], True
     found = []
     hits = Tries(targets, MOST_CHANGES).hits(start, start.outcomes(_all, known))
     for change, fields, plan in islice(hits, FEW):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cache
 from itertools import combinations, product
 from typing import Any, NamedTuple
 
@@ -31,9 +32,21 @@ class Target:
     compare: Compare
     said: Any
 
-    def hit(self, plan: Plan) -> bool:
-        """Return whether the plan has it."""
+    def hit(self, plan: Any) -> bool:
+        """Return whether the plan has it. plan: of `is_size`, `Sizes` as well."""
         return self.compare.has(plan, self.said)
+
+
+class Sizes(NamedTuple):
+    """What a plan has for targets that are sizes."""
+
+    block_size: int
+    padding_percent: float | None
+
+    @classmethod
+    def of(cls, plan: Plan) -> Sizes:
+        """Return those of a plan."""
+        return cls(plan.block_size, plan.padding_percent)
 
 
 class Refusal(NamedTuple):
@@ -43,41 +56,37 @@ class Refusal(NamedTuple):
 
 
 class Outcome:
-    """A change of a scenario, and what the rules give for it: resolved once, as far as needed."""
+    """A change of a scenario, and what is known of it."""
 
-    __slots__ = ("_plan", "_refusal", "_sizes", "change", "count")
+    __slots__ = ("change", "count", "known")
 
     def __init__(self, change: Changes) -> None:
         self.change = change
         self.count = len(change.keys() - {METHOD})
-        self._sizes: Plan | None = None
-        self._plan: Plan | None = None
-        self._refusal: Refusal | None = None
+        self.known: Sizes | Plan | Refusal | None = None
 
-    def plan(
-        self, model: Model, settings: Settings, may_fit: Callable[[Plan], bool]
-    ) -> Plan | Refusal | None:
-        """Return the plan or its refusal; None where its sizes cannot be the wanted ones.
-
-        model, settings: the same every time.
-        """
-        if self._plan is not None:
-            return self._plan
-        if self._sizes is not None and not may_fit(self._sizes):
+    def plan(self, start: Start, may_fit: Callable[[Sizes], bool]) -> Plan | Refusal | None:
+        """Return the plan or its refusal; None where its sizes cannot be the wanted ones."""
+        if isinstance(self.known, Plan):
+            return self.known if may_fit(Sizes.of(self.known)) else None
+        if isinstance(self.known, Refusal):
+            return self.known
+        if self.known is not None and not may_fit(self.known):
             return None
-        if self._refusal is None:
-            self._resolve(model, changed(settings, self.change), may_fit)
-        return self._plan or self._refusal
 
-    def _resolve(self, model: Model, settings: Settings, may_fit: Callable[[Plan], bool]) -> None:
-        def note(sizes: Plan) -> bool:
-            self._sizes = sizes
+        def note(plan: Plan) -> bool:
+            self.known = sizes = Sizes.of(plan)
             return may_fit(sizes)
 
         try:
-            self._plan = resolve_numbers(model, settings, note)
+            plan = resolve_numbers(start.model, changed(start.settings, self.change), note)
         except WorkbenchError as error:
-            self._refusal = Refusal(error.field)  # the error itself would keep all its frames
+            refusal = Refusal(error.field)  # the error itself would keep all its frames
+            self.known = self.known or refusal
+            return refusal
+        if start.keeps_plans and plan is not None:
+            self.known = plan
+        return plan
 
 
 Step = Callable[["Start", Changes], Iterable[Changes]]
@@ -95,21 +104,16 @@ class Start:
     """Fields that the first hit changed; changes of more are not tried."""
     is_refused: bool = False
     """Whether no change can lift its refusal."""
-    _outcomes: dict[Step, tuple[Outcome, ...]] = field(default_factory=dict)
+    known: dict[Step, tuple[Outcome, ...]] = field(default_factory=dict)
+    """What earlier searches from the same scenario found out."""
+    keeps_plans: bool = False
+    """Whether they had the same pool, too; whole plans are too large for many scenarios."""
 
-    def again(self) -> Start:
-        """Return the scenario for another search, with what is known of its changes."""
-        return replace(self, fewest=None, is_refused=False)
-
-    def outcomes(
-        self, step: Step, fixed: Changes, *, is_remembered: bool = True
-    ) -> Iterable[Outcome]:
+    def outcomes(self, step: Step, fixed: Changes) -> tuple[Outcome, ...]:
         """Return the changes of a step, in its order. fixed: the same in every search."""
-        if not is_remembered:
-            return map(Outcome, step(self, fixed))
-        if step not in self._outcomes:
-            self._outcomes[step] = tuple(map(Outcome, step(self, fixed)))
-        return self._outcomes[step]
+        if step not in self.known:
+            self.known[step] = tuple(map(Outcome, step(self, fixed)))
+        return self.known[step]
 
 
 def start_of(fields: Changes) -> Start | None:
@@ -130,7 +134,8 @@ class Tries:
         self.near: dict[str, tuple[Outcome, dict[str, Any], Plan]] = {}
         """Model -> the first change that hits every block size, but not every other number."""
         self._targets = tuple(targets)
-        self._sizes = [target for target in self._targets if target.compare.is_size]
+        sizes = self._sizes = [target for target in self._targets if target.compare.is_size]
+        self._has_sizes = cache(lambda found: all(target.hit(found) for target in sizes))
         said = {target.compare.value: target.said for target in self._targets}
         self._printed = [said[name] for name in PRINTED if name in said]
 
@@ -150,11 +155,9 @@ class Tries:
                 yield one.change, {**start.fields, **one.change}, found
 
     def _wanted(self, start: Start, one: Outcome) -> Plan | Refusal | None:
-        plan = one.plan(start.model, start.settings, self._has_sizes)
+        plan = one.plan(start, self._has_sizes)
         if not isinstance(plan, Plan):
             return plan
-        if not self._has_sizes(plan):  # it was resolved for another log
-            return None
         is_hit = self._is_hit(plan)
         if not is_hit and (start.model.name in self.near or not self._sizes):
             return None
@@ -178,9 +181,6 @@ class Tries:
     def lacks(self, plan: Plan) -> tuple[str, ...]:
         """Return the names of the numbers that the plan does not have."""
         return tuple(one.compare.value for one in self._targets if not one.hit(plan))
-
-    def _has_sizes(self, plan: Plan) -> bool:
-        return all(target.hit(plan) for target in self._sizes)
 
 
 def choices(
