@@ -25,15 +25,8 @@ EVERY_END = frozenset(
         *("gpt_bigcode", "gpt_neox", "gptj", "granitemoeshared", "hy_v3", "internlm2", "minicpm3"),
         *("olmo", "opt", "orion", "phi", "phimoe", "plamo2", "plamo3", "qwen", "starcoder2"),
         *("granitemoe_swa", "mellum", "molmo", "mpt", "persimmon"),
-        *(
-            "arctic",
-            "cosmos3_edge_text",
-            "git",
-            "grok-1",
-            "inkling_model",
-            "k2_horizon",
-            "molmo2_text",
-        ),
+        *("arctic", "cosmos3_edge_text", "git", "grok-1", "inkling_model", "k2_horizon"),
+        "molmo2_text",
     }
 )
 """model_types whose every pipeline stage has the vocabularies and the last norm."""

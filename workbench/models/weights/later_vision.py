@@ -1,9 +1,8 @@
 """Weights of towers for images with convolutions or merged patches after their layers.
 
 Source: `step3_vl.py`, `step_vl.py`, `bailing_moe_v3_vl.py`, `bee.py`, `isaac.py`, `glm4v.py`,
-`nano_nemotron_vl.py`, `radio.py`,
- `model_executor/models`, 0.23 and 0.33, and Hunyuan-VL of the
-Transformers library.
+`nano_nemotron_vl.py` and `radio.py` in `model_executor/models`, 0.23 and 0.33, and Hunyuan-VL of
+the Transformers library.
 """
 
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from workbench.core.weights import LATER as LATER_ONLY
 from workbench.core.weights import Part
 from workbench.models.weights.conformer import convolution, phi4mm
 from workbench.models.weights.joined_vision import SO400M, Tower, blocks, encoder, inside, vit
-from workbench.models.weights.more_vision import INTERNVL, patch_inputs, plain_attention
+from workbench.models.weights.more_vision import INTERNVL, patch_inputs
 from workbench.models.weights.parts import Config, Sizes, column, row, whole
 from workbench.models.weights.stored import Unknown
 
@@ -191,11 +190,14 @@ def _minicpm(config: Config, size: Sizes) -> list[Part]:
     tower, times = vit(size, *SO400M[:5], 980), int(config.fields.top.get("merger_times", 1))
     width, inner, wide = tower.width, tower.inner, tower.width * MINICPM_JOINED
     outs = [*(times - 1) * [width], config.hidden]
+    joint = (
+        one._replace(name=one.name.replace(".0.", ".")) for one in tower.layers("vit_merger")[2:4]
+    )
     return [
         *tower.embedded(),
         *tower.layers("vpm.encoder.layers"),
         whole("post_layernorm", width, bias=True),
-        *plain_attention(width, tower.heads),
+        *joint,
         whole("layer_norm1", width, bias=True),
         whole("pre_norm", wide, bias=True),
         whole("linear_1", MINICPM_JOINED * inner, inputs=wide, bias=True),

@@ -11,7 +11,7 @@ from typing import Any
 from workbench.core.formats import Format
 from workbench.core.weights import Part
 from workbench.models.weights.joined_vision import Tower, as_siglip, inside, sizes_of, vit
-from workbench.models.weights.parts import Config, Sizes, cut, row, whole
+from workbench.models.weights.parts import Config, Sizes, column, cut, row, whole
 from workbench.models.weights.stored import Unknown
 
 BLIP = ("self_attn.qkv", "self_attn.projection", "mlp.fc1", "mlp.fc2")
@@ -106,8 +106,8 @@ def _granite_speech(config: Config, _size: Sizes) -> list[Part]:
     return [
         whole("input_linear", width, inputs=size("input_dim", 160), bias=True),
         *size("num_layers", 10) * layer,
-        cut("out", out, inputs=width, bias=True),
-        row("out_mid", out, width, bias=True, is_linear=False),
+        column("encoder.out", out, inputs=width, bias=True),
+        row("encoder.out_mid", out, width, bias=True),
         *_gathered(inside(config, "projector_config"), queries, config.hidden),
     ]
 

@@ -5,6 +5,7 @@ Source: the module of each class in `model_executor/models`, 0.23 and 0.33.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from workbench.core.weights import LATER, Part, rounded
 from workbench.models.weights.decoders import DEEPSEEK, LLAMA, QWEN, Decoder, Moe
@@ -112,7 +113,7 @@ def _ernie(config: Config, number: int) -> list[Part]:
         part
         for name, is_used, count, size in zip(("text", "vision"), found, counts, sizes, strict=True)
         for part in (
-            *[whole(f"mlp.{name}_gate", count, inputs=config.hidden, dtype="float32")] * is_used,
+            *is_used * [_router(config, f"mlp.{name}_experts_gate", count, dtype="float32")],
             *(experts(config, f"mlp.{name}_experts", count, size) if is_used else ()),
             *(mlp(config, "mlp", inner, bias=bias) if not is_used else ()),
         )
@@ -123,6 +124,11 @@ def _ernie(config: Config, number: int) -> list[Part]:
         *(mlp(config, "mlp.shared_experts", shared) if shared else ()),
         *routed,
     ]
+
+
+def _router(config: Config, name: str, count: int, **more: Any) -> Part:
+    """Return a router that is quantized as other layers are."""
+    return whole(name, count, inputs=config.hidden, is_linear=True, **more)
 
 
 def _molmo_rest(config: Config) -> list[Part]:
@@ -144,9 +150,10 @@ def _arctic(config: Config, number: int) -> list[Part]:
     if (number + 1) % config.size("moe_layer_frequency", default=2):
         return [*parts, *mlp(config, "block_sparse_moe.mlp", inner)]
     count, is_beside = config.size("num_local_experts"), config.flag("use_residual")
-    more = [*norms(config, 1), *mlp(config, "residual_mlp", hidden)] * is_beside
-    both = experts(config, "block_sparse_moe", count, inner, runs_padded=False)
-    return [*parts, whole("gate", count, inputs=hidden), *both, *more]
+    dense = (one._replace(is_linear=False) for one in mlp(config, "residual_mlp", hidden))
+    more = [*norms(config, 1), *dense] * is_beside
+    both = experts(config, "block_sparse_moe", count, inner, runs_padded=False, is_linear=False)
+    return [*parts, _router(config, "block_sparse_moe.gate", count), *both, *more]
 
 
 def _pangu_ultra(config: Config, number: int) -> list[Part]:
@@ -190,14 +197,15 @@ def _k2(config: Config, number: int) -> list[Part]:
     """Return a layer of K2 Horizon, whose values are chosen among several."""
     found, hidden = config.attention, config.hidden
     queries, keys = (found.num_heads, found.head_size), (found.num_kv_heads, found.head_size)
-    count, moe = config.size("mova_num_experts"), Moe(shared=("n_shared_experts",))
+    count = config.size("mova_num_experts")
+    moe = Moe(first="", shared=("n_shared_experts",), router_is_linear=True)
     return [
         column("self_attn.qk_proj", queries, keys, inputs=hidden),
-        whole("self_attn.v_router", count, inputs=hidden),
+        _router(config, "self_attn.v_router", count),
         *count * [column("self_attn.v_experts.0", keys, inputs=hidden)],
         *attention(config)[1:],
         *(cut("self_attn.norm", one) for one in (queries, keys)),
-        *replace(moe, first="").parts(config, number),
+        *moe.parts(config, number),
         *norms(config, 2),
     ]
 
@@ -235,7 +243,8 @@ def _inkling_feed(config: Config, number: int) -> list[Part]:
     return [
         whole("mlp.gate", gates, inputs=config.hidden),
         *(whole("mlp.gate.number", one, dtype="float32") for one in (1, count)),
-        *mlp(config, "mlp.sink_experts", shared * inner),
+        cut("mlp.sink_experts", *2 * [shared * inner], inputs=config.hidden),
+        row("mlp.sink_experts", shared * inner, config.hidden, is_linear=False),
         *experts(config, "mlp.experts", count, inner),
     ]
 

@@ -9,7 +9,7 @@ from typing import Any
 from workbench.core.formats import Format
 from workbench.core.weights import LATER, Part
 from workbench.models.weights.joined_vision import (
-    PROJECTOR,
+    BLOCKS,
     SO400M,
     Tower,
     blocks,
@@ -86,21 +86,27 @@ def _aria(config: Config, size: Sizes) -> list[Part]:
         *3 * [square],
         *5 * [square._replace(bias=True)],
         *3 * [whole("layer_norm", width, bias=True)],
-        column(f"{PROJECTOR}.feed_forward.linear_in", inner, inputs=width),
-        row(f"{PROJECTOR}.feed_forward.linear_out", inner, config.hidden),
+        cut("linear_in", inner, inputs=width),
+        row("linear_out", inner, config.hidden, is_linear=False),
     ]
 
 
 def _pangu(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of openPangu-VL: that of Qwen2.5-VL, with a merger for every read layer."""
+    scheme = config.fields.top.get("quantization_config") or {}
+    is_linear = scheme.get("quant_method") != "gptq"  # of which vLLM takes no quantized tower
     patch, *parts, norm, first, second, _angles = qwen2_5(config, size)
+    merged = [
+        one._replace(name=f"visual.merger.0.mlp.{place}", is_linear=is_linear)
+        for place, one in ((0, first), (2, second))
+    ]
     read = inside(config, "vision_config").get("mm_unit_vision_select_layer", (-1, -3))
     out = size("out_hidden_size", 3584)
     return [
         patch,
-        *parts,
+        *(one._replace(is_linear=is_linear and one.name.startswith(BLOCKS)) for one in parts),
         whole("final_layernorm", *norm.outputs[0][:1]),
-        *len(read) * [norm, first, second],
+        *len(read) * [norm, *merged],
         whole("vision_projection", config.hidden, inputs=out, bias=True),
     ]
 
