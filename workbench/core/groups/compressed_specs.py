@@ -190,7 +190,8 @@ def _vector_bytes(plan: Plan, cache: CompressedCache, dtype: str) -> int:
     if _has_own_records(plan) and dtype in RECORD_DTYPES:
         return record_bytes(dtype, slides=cache.window_tokens is not None)
     own = replace(plan.model.attention, head_size=cache.elements)
-    token, _formula = plan.rules.layer_token_bytes(own, 1, dtype, plan.model_dtype, None)
+    reader = plan.backend if cache.is_plain else None
+    token, _formula = plan.rules.layer_token_bytes(own, 1, dtype, plan.model_dtype, reader)
     return token
 
 

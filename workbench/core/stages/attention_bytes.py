@@ -86,10 +86,11 @@ def attention_page(run: WorkingPlan) -> None:
         run.backend,
     )
     _check_bytes(run, attention, per_token)  # a release may build heads of another size
-    block, slides = run.block_size, first.kind == SLIDING and first.cache is None
+    page, slides = run.block_size * per_token, first.kind == SLIDING and first.cache is None
     if slides and not first.makes_spec and run.rules.groups.windows_choose_blocks:
-        block = window_block(run, per_token, run.supported_kernel_block_sizes)
-    run.attention_page_size_bytes = block * per_token
+        page = window_block(run, per_token, run.supported_kernel_block_sizes) * per_token
+        page = max(page, run.skip_page_size_padded or 0)
+    run.attention_page_size_bytes = page
 
 
 def _check_vectors(run: WorkingPlan) -> None:
