@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import workbench as wb
-from workbench.core.capacity.graph_sizes import capture_sizes, count_graphs
+from workbench.core.capacity.graph_sizes import capture_sizes, count_graphs, graph_batches
 
 
 def plan_of(rules, **values):
@@ -55,7 +55,36 @@ def test_the_sizes_are_those_of_vllm(rules, sequences, drafts, budget, sizes):
 def test_0_23_rounds_sizes_up_to_whole_decoding_requests():
     # adjust_cudagraph_sizes_for_spec_decode
     plan = plan_of("0.23", max_num_seqs=4, num_speculative_tokens=2)
-    assert capture_sizes(plan) == (3, 6, 9, 18, 24)
+    assert capture_sizes(plan) == (1, 2, 4, 8, 16, 24)
+    assert graph_batches(plan) == ((3, 6, 9, 18, 24), (3, 6, 9))
+    # up to the largest size that is set, which is not a multiple of 8 here
+    plan = plan_of("0.23", max_num_seqs=3, num_speculative_tokens=2)
+    assert graph_batches(plan) == ((3, 6, 9), (3, 6, 9))
+
+
+def test_the_v2_runner_of_0_33_rounds_the_sizes_of_decoding_alone():
+    # CudaGraphManager._init_candidates
+    given = {"cudagraph_capture_sizes": (8, 1, 6), "num_speculative_tokens": 3}
+    assert graph_batches(plan_of("0.33", **given)) == ((1, 6, 8), (4, 8))
+    assert graph_batches(plan_of("0.33", v2_model_runner=False, **given)) == ((4, 8), (4, 8))
+
+
+@pytest.mark.parametrize(
+    ("values", "sizes"),
+    [
+        ({"max_cudagraph_capture_size": 20}, (1, 2, 4, 8, 16)),
+        ({"max_cudagraph_capture_size": 20, "max_num_batched_tokens": 12}, (1, 2, 4, 8, 12)),
+        ({"cudagraph_capture_sizes": (600, 3, 3)}, (3, 600)),
+        ({"cudagraph_capture_sizes": (600, 3), "max_num_batched_tokens": 512}, (3,)),
+        ({"max_num_seqs": 5, "performance_mode": "interactivity"}, tuple(range(1, 11))),
+        ({"cudagraph_capture_sizes": (8,), "enforce_eager": True}, ()),
+        ({"cudagraph_capture_sizes": (8,), "platform": "cpu"}, ()),
+    ],
+)
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_sizes_that_are_set_count_as_far_as_a_step_holds_them(rules, values, sizes):
+    few = {"max_num_seqs": 8} if "max_num_batched_tokens" in values else {}
+    assert capture_sizes(plan_of(rules, **few, **values)) == sizes
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,19 @@ LING_2_5 = bailing_hybrid(architectures=["BailingMoeV2_5ForCausalLM"], group_nor
 PROBLEMS = [
     pytest.param(
         {
+            "model": "qwen3-8b",
+            "max_cudagraph_capture_size": 16,
+            "cudagraph_capture_sizes": (1, 2, 9000),
+            "max_num_batched_tokens": 2048,
+        },
+        "graph_sizes_differ",
+        "customized max_cudagraph_capture_size(=16) should be consistent with the max value of "
+        "cudagraph_capture_sizes(=2)",
+        {"max_cudagraph_capture_size": None},
+        id="largest-graph-is-not-the-largest",
+    ),
+    pytest.param(
+        {
             "model": catalog_config("qwen3.6-27b")
             | {"quantization_config": GROUPS | {"quant_method": "auto-round"}},
             "platform": "rocm",
@@ -1412,10 +1425,17 @@ REFUSALS = [
             "platform": "cpu",
             "rules": "0.33",
         },
-        "method_without_runner",
+        "runner_without_feature",
         "Model Runner V1 does not support: dspark speculative decoding",
         {"speculative_method": "ngram", "draft_model": None},
         id="second-runner-on-a-cpu",
+    ),
+    pytest.param(
+        {"model": "qwen3-8b", "v2_model_runner": True, "num_speculative_tokens": 2},
+        "runner_without_feature",
+        "Model Runner V2 does not yet support: ngram/ngram_gpu speculative decoding",
+        {"v2_model_runner": None},
+        id="second-runner-without-ngram",
     ),
     pytest.param(
         {"model": "qwen3-8b", "data_parallel": 2, "entry_point": "LLM"},

@@ -163,7 +163,7 @@ def verdicts(**values):
 def test_only_the_v2_runner_refuses_align_mode():
     aligned = {"enable_prefix_caching": True, "mamba_cache_mode": "align"}
     budget = {"max_num_batched_tokens": 8192}
-    assert verdicts(**aligned, **budget) == {"v1": [], "v2": ["align_with_v2_runner"]}
+    assert verdicts(**aligned, **budget) == {"v1": [], "v2": ["runner_without_feature"]}
     assert verdicts(enable_prefix_caching=True, **budget) == {"v1": [], "v2": []}
     assert verdicts() == {"v1": [], "v2": []}
 

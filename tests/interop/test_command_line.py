@@ -140,7 +140,7 @@ def test_each_release_has_its_flags():
         "--language-model-only",
         "-O1",
         "-cc.cudagraph_mode=NONE",
-        "--cudagraph-capture-sizes 1 2 4",
+        "-cc.mode=0",
         "--kv-offloading-size 5",
         "--limit-mm-per-prompt '{\"image\": 0}'",
         "--config engine.yaml",
@@ -168,6 +168,14 @@ def test_a_variable_can_change_a_size_too():
     [
         (f"{SERVE} --tensor-parallel-size=4", {"tensor_parallel": 4}),
         (f"{SERVE} -tp 2", {"tensor_parallel": 2}),
+        (f"{SERVE} --cudagraph-capture-sizes 1 2 4", {"cudagraph_capture_sizes": (1, 2, 4)}),
+        (
+            f"""{SERVE} -cc '{{"cudagraph_capture_sizes": [1, 2], "mode": 3}}'""",
+            {"cudagraph_capture_sizes": (1, 2)},
+        ),
+        (f"{SERVE} -cc.max_cudagraph_capture_size=64", {"max_cudagraph_capture_size": 64}),
+        (f"VLLM_USE_V2_MODEL_RUNNER=0 {SERVE}", {"v2_model_runner": False}),
+        (f"VLLM_USE_V2_MODEL_RUNNER=1 {SERVE}", {"v2_model_runner": True}),
         (f"{SERVE} --tensor_parallel_size 2", {"tensor_parallel": 2}),
         (f"{SERVE} --max-num-batched-token 16384", {"max_num_batched_tokens": 16384}),
         (f"{SERVE} --max-model-len 16k", {"max_model_len": 16000}),

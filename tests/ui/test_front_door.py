@@ -35,6 +35,7 @@ ENTERED = {
     "draft_model": ("qwen3-8b", "qwen3-8b"),
     "draft_tensor_parallel": ("1", 1),
     "block_size": ("32", 32),
+    "cudagraph_capture_sizes": ("1, 2", (1, 2)),
     "mamba_block_size": ("1,024", 1024),
     "max_model_len": ("4096", 4096),
     "max_num_batched_tokens": ("8192", 8192),

@@ -22,7 +22,7 @@ CPU = "cpu"
 SERVE, LLM = "serve", "LLM"
 PERFORMANCE_MODES = ("balanced", "interactivity", "throughput")
 """Values of `performance_mode`, the default first."""
-THROUGHPUT = PERFORMANCE_MODES[2]
+INTERACTIVITY, THROUGHPUT = PERFORMANCE_MODES[1:]
 USAGE_CONTEXTS = {SERVE: "OPENAI_API_SERVER", LLM: "LLM_CLASS"}
 """Ways to start vLLM that have defaults of their own -> what vLLM calls them."""
 

@@ -1,23 +1,42 @@
 """Which model runner serves a plan by default, and what its steps have in common."""
 
+from typing import Any
+
 from workbench.core.plan import Plan
 from workbench.core.pooling import pools
 from workbench.core.speculation import MTP
 
 
 def model_runner(plan: Plan) -> str:
-    """Return the runner that vLLM takes by default, "v1" or "v2"."""
-    # VllmConfig.use_v2_model_runner: it needs Triton, which a CPU build of 0.23 does not have. One
-    # of 0.33 may have triton-cpu, which is not assumed.
-    model, rules = plan.model, plan.rules.speculation
-    served = rules.v2_architectures
+    """Return the runner that serves a plan, "v1" or "v2"."""
+    # VllmConfig.use_v2_model_runner
+    explicit = plan.settings.v2_model_runner
+    is_second = _takes_v2(plan) if explicit is None else explicit
+    return "v2" if is_second else "v1"
+
+
+def refused_by_runner(plan: Plan, runner: str) -> dict[str, Any]:
+    """Return what `runner_without_feature` says of a runner; empty where it serves the plan."""
+    # VllmConfig._validate_v1_model_runner and _validate_v2_model_runner
+    why = _refusal(plan, runner)
+    given = {"v2_model_runner": plan.settings.v2_model_runner, "platform": plan.platform.name}
+    operands = {"model_runner": runner, "speculative_method": plan.speculative_method, **given}
+    return {"operands": operands, "vllm_text": why, "why": why} if why else {}
+
+
+def _refusal(plan: Plan, runner: str) -> str:
+    # It needs Triton, which a CPU build of 0.23 does not have. One of 0.33 may have triton-cpu,
+    # which is not assumed.
+    if runner == "v2" and plan.platform.name == "cpu":
+        return "Model Runner V2 requires Triton."
+    return plan.rules.speculation.refuses(plan, runner)
+
+
+def _takes_v2(plan: Plan) -> bool:
+    model, served = plan.model, plan.rules.speculation.v2_architectures
     is_served = model.architecture in (served or ()) and model.pooling is None
     by_default = served is None or (is_served and not model.is_quantized)
-    excluded = rules.v1_only
-    if plan.settings.pipeline_parallel > 1:
-        excluded |= rules.v1_with_stages
-    on_v2 = by_default and plan.speculative_method not in excluded
-    return "v2" if on_v2 and plan.platform.name != "cpu" else "v1"
+    return by_default and not _refusal(plan, "v2")
 
 
 def is_async(plan: Plan) -> bool:

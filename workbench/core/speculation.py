@@ -8,6 +8,7 @@ Source: `SpeculativeMethod`, `use_eagle`, `needs_eagle_block_drop` and `hf_confi
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 from workbench.core.drafter import Drafter
 from workbench.core.groups.pipeline import layers_of_stages
@@ -73,6 +74,11 @@ class SpeculativeMethod:
         return self.needs_model or self.layers is not None
 
 
+def _serves_all(_plan: Any, _runner: str) -> str:
+    """Return nothing: a runner serves every plan."""
+    return ""
+
+
 @dataclass(frozen=True, eq=False)
 class SpeculationRules:
     """What one vLLM version drafts with."""
@@ -128,18 +134,14 @@ class SpeculationRules:
     (spec_decode_needs_target_embed)."""
     numbers_from_stage: frozenset[str] = frozenset()
     """Methods whose heads number their layers from the number of layers of the last stage."""
-    v1_with_stages: frozenset[str] = frozenset()
-    """Methods that only the V1 runner runs with pipeline stages."""
+    refuses: Callable[[Any, str], str] = _serves_all
+    """What vLLM says of a plan against a runner; empty where it serves the plan."""
     stages_wait: bool = False
     """The V1 runner does not overlap steps of pipeline stages."""
-    v1_only: frozenset[str] = frozenset()
-    """Methods that the V2 model runner does not run."""
     asks_for_window: frozenset[str] = frozenset()
     """Classes of heads that stop where a layer is to slide and the file has no window in use."""
     latents_bar_windows: bool = False
     """No layer slides where the target keeps latents."""
-    v2_only: frozenset[str] = frozenset()
-    """Methods that the V1 model runner does not run."""
     v1_waits: frozenset[str] = frozenset()
     """Methods whose drafts the V1 runner waits for before it schedules a step."""
     waits_by_default: frozenset[str] = frozenset()

@@ -139,14 +139,12 @@ class Several(Kind):
 
     def read(self, value: Any) -> Any:
         """See `Kind.read`; another text stays, and the scenario refuses it."""
-        numbers = (
-            [integer_value(part) for part in value.split(",")] if isinstance(value, str) else ()
-        )
-        return tuple(numbers) if numbers else value
+        numbers = map(integer_value, value.split(",")) if isinstance(value, str) else value
+        return tuple(numbers) if isinstance(value, str | list) else value
 
-    def write(self, value: Any) -> str:
+    def write(self, value: Any) -> Any:
         """See `Kind.write`."""
-        return ",".join(map(str, value))
+        return list(value)
 
     def parse(self, name: str, text: str) -> Any:
         """See `Kind.parse`; the numbers are separated by commas."""

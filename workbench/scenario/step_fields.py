@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from workbench.core.batch_defaults import PERFORMANCE_MODES, SERVE, USAGE_CONTEXTS
 from workbench.scenario.field import declare
 from workbench.scenario.kinds import Switch, Words
-from workbench.scenario.numbers import Integer, Tokens
+from workbench.scenario.numbers import Integer, Several, Tokens
 
 ENTRY_POINTS = {context: name for name, context in USAGE_CONTEXTS.items()}
 """vLLM's name of an entry point -> ours."""
@@ -53,6 +53,14 @@ class StepFields:
         "{flag}, or --no-async-scheduling: a step is scheduled before the last one has ended",
         examples=(*[None] * 9, True, False),
     )
+    v2_model_runner: bool | None = declare(
+        None,
+        Switch(),
+        "V2 model runner",
+        "{flag}: 1 for the second model runner, 0 for the first one",
+        flag="VLLM_USE_V2_MODEL_RUNNER",
+        examples=(*[None] * 9, True, False),
+    )
     performance_mode: str = declare(
         PERFORMANCE_MODES[0],
         Words(PERFORMANCE_MODES),
@@ -66,4 +74,21 @@ class StepFields:
         "Enforce eager",
         "{flag}: no CUDA graphs, and no memory for them",
         examples=(*[False] * 9, True),
+    )
+    max_cudagraph_capture_size: int | None = declare(
+        None,
+        Tokens(),
+        "Largest graph",
+        "{flag}: tokens of the largest step that has a CUDA graph",
+        also=("--compilation-config.max_cudagraph_capture_size",),
+        examples=(*[None] * 9, 64, 1024),
+        tried=(512,),
+    )
+    cudagraph_capture_sizes: tuple[int, ...] | None = declare(
+        None,
+        Several(Tokens(), "number per graph"),
+        "Graph sizes",
+        "{flag}: tokens of each step that has a CUDA graph, for example 1,2,4,8",
+        also=("--compilation-config.cudagraph_capture_sizes",),
+        examples=(*[None] * 9, (1, 2, 4, 8, 16, 32)),
     )

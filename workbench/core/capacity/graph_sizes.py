@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from workbench.core.arithmetic import GIB, round_up
+from workbench.core.batch_defaults import INTERACTIVITY
 from workbench.core.platforms import SM10X
 from workbench.core.runner import model_runner
 
@@ -23,18 +24,27 @@ WORKSPACE, INVARIANT_WORKSPACE = 394 * 2**20, 2048 * 2**20
 LARGEST = 512
 EVERY_EIGHTH = 256
 """Up to here every eighth size has a graph, then every sixteenth."""
+FINE = 32
+"""Up to here every size has one where latency counts most."""
 
 
 def count_graphs(plan: Plan) -> int:
     """Return the graphs of mixed batches and of decoding that the profile counts."""
     is_profiled = plan.platform.name in plan.rules.profiles_graphs_on
-    if plan.settings.enforce_eager or not is_profiled or profiles_part(plan):
-        return 0
+    return sum(map(len, graph_batches(plan))) if is_profiled and not profiles_part(plan) else 0
+
+
+def graph_batches(plan: Plan) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the sizes with a graph of mixed batches, and those with one of decoding, in tokens."""
     sizes, tokens = capture_sizes(plan), 1 + plan.settings.num_speculative_tokens
-    if _captures_no_decodes(plan):
-        return len(sizes)
-    decodes = [one for one in sizes if one % tokens == 0 and one <= plan.max_num_seqs * tokens]
-    return len(sizes) + len(decodes)
+    if not sizes or _captures_no_decodes(plan):
+        return sizes, ()
+    # Of a decoding request a step has its drafts, too: the V2 runner of 0.33 rounds the sizes of
+    # decoding (CudaGraphManager._init_candidates), the others round all.
+    whole = {one for n in sizes if (one := round_up(n, tokens)) <= sizes[-1]} or {tokens}
+    decodes = tuple(sorted(one for one in whole if one <= plan.max_num_seqs * tokens))
+    separate = plan.rules.captures_whole_decodes and model_runner(plan) == "v2"
+    return sizes if separate else tuple(sorted(whole)), decodes
 
 
 def profiles_part(plan: Plan) -> bool:
@@ -58,20 +68,27 @@ def attention_workspace(plan: Plan) -> int:
     return INVARIANT_WORKSPACE if plan.settings.batch_invariant else WORKSPACE
 
 
+def captures_graphs(plan: Plan) -> bool:
+    """Return whether steps have graphs."""
+    return not plan.settings.enforce_eager and plan.platform.name != "cpu"
+
+
 def capture_sizes(plan: Plan) -> tuple[int, ...]:
-    """Return the batch sizes with a graph, in tokens, ascending."""
-    # Of a decoding request a step has its drafts, too.
-    tokens, seqs = 1 + plan.settings.num_speculative_tokens, plan.max_num_seqs
+    """Return the sizes of batches with a graph as vLLM is set, in tokens, ascending."""
+    settings, seqs = plan.settings, plan.max_num_seqs
     budget, is_sm10x = plan.max_num_batched_tokens, (plan.capability or (0,))[0] == SM10X
+    if not captures_graphs(plan):
+        return ()
+    if explicit := settings.cudagraph_capture_sizes:
+        return tuple(sorted(one for one in {*explicit} if one <= budget))
+    tokens, limit = 1 + settings.num_speculative_tokens, settings.max_cudagraph_capture_size
     ceiling = plan.rules.largest_graph_sm10x if is_sm10x else LARGEST
-    largest = min(seqs * tokens * 2, ceiling, budget)
-    sizes = {*_grid(largest), *([budget] if budget <= largest else [])}
-    if plan.rules.captures_whole_decodes:
+    largest = min(limit or min(seqs * tokens * 2, ceiling), budget)
+    fine = range(1, min(largest, FINE) + 1) if settings.performance_mode == INTERACTIVITY else ()
+    sizes = {*_grid(largest), *fine, *([budget] if budget <= largest else [])}
+    if plan.rules.captures_whole_decodes and limit is None:
         counts = {*_grid(min(seqs, ceiling)), min(seqs, ceiling)} if tokens > 1 else {seqs}
         sizes |= {one * tokens for one in counts if one * tokens <= largest}
-    elif tokens > 1:
-        rounded = {round_up(one, tokens) for one in sizes}
-        sizes = {one for one in rounded if one <= largest}
     return tuple(sorted(sizes))
 
 

@@ -2,10 +2,11 @@
 
 from workbench.core.groups.graph_support import attention_groups
 from workbench.core.layouts.error import LayoutError
-from workbench.core.layouts.layer_views import RUNNERS, V2
+from workbench.core.layouts.layer_views import RUNNERS
 from workbench.core.layouts.of_plan import plan_layout
 from workbench.core.plan import Plan
-from workbench.core.problems import ERROR, Problem
+from workbench.core.problems import ERROR, Problem, declared
+from workbench.core.runner import refused_by_runner
 
 SAMPLE_BLOCKS = 3
 """Blocks of the tensor that is laid out while the memory, and so the pool, is unknown."""
@@ -19,11 +20,9 @@ def runner_verdicts(plan: Plan) -> dict[str, tuple[Problem, ...]]:
 
 def _of_runner(plan: Plan, runner: str) -> tuple[Problem, ...]:
     found = []
-    # VllmConfig.validate_mamba_block_size and _get_v2_model_runner_unsupported_features, 0.23; both
-    # runners of 0.33 take align mode.
-    checkpoints = runner != V2 or plan.rules.layouts.v2_runner_checkpoints
-    if plan.mamba_cache_mode == "align" and not checkpoints:
-        found.append(_align_with_v2(plan))
+    if why := refused_by_runner(plan, runner):
+        code = "runner_without_feature"
+        found.append(Problem(code, **declared(code, plan, **why)))
     # As many blocks as the pool has: two of them make a shape ambiguous to the V2 runner.
     blocks = SAMPLE_BLOCKS if plan.cache is None else plan.cache.blocks_or(SAMPLE_BLOCKS)
     kinds = [one for one in attention_groups(plan, plan.cache) if not one.spec.is_mamba]
@@ -42,21 +41,3 @@ def _of_runner(plan: Plan, runner: str) -> tuple[Problem, ...]:
                 )
                 return (*found, refused)
     return tuple(found)
-
-
-def _align_with_v2(plan: Plan) -> Problem:
-    others = [mode for mode in plan.rules.cache_modes if mode != "align"]
-    return Problem(
-        "align_with_v2_runner",
-        severity=ERROR,
-        field="mamba_cache_mode",
-        message="The V2 model runner does not checkpoint states at block boundaries: "
-        "mamba_cache_mode = "
-        f"align is refused. Allowed there: {', '.join(others)}; or leave the V1 runner on.",
-        operands={"mamba_cache_mode": plan.mamba_cache_mode},
-        vllm_text="Model Runner V2 has not yet supported mamba_cache_mode='align'.",
-        candidates=(
-            {"enable_prefix_caching": False, "mamba_cache_mode": None},
-            {"mamba_cache_mode": "all"},
-        ),
-    )

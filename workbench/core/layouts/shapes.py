@@ -40,8 +40,6 @@ class LayoutRules:
     rounds_rows_by_gcd: bool = False
     """Rows are widened to whole multiples of 128 tokens whatever the block is, and rows of states
     never."""
-    v2_runner_checkpoints: bool = False
-    """The V2 runner takes align mode."""
 
 
 @dataclass(frozen=True, slots=True)

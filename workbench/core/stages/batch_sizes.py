@@ -9,6 +9,7 @@ from workbench.core.batch_defaults import (
     depends_on_device,
     device_tier,
 )
+from workbench.core.capacity.graph_sizes import capture_sizes, captures_graphs
 from workbench.core.devices import driver_memory_of
 from workbench.core.problems import ERROR, WARNING
 from workbench.core.runner import waits_for
@@ -143,6 +144,20 @@ def slots_of_drafts(run: WorkingPlan) -> None:
         method=method,
         enough=enough,
     )
+
+
+def graph_sizes(run: WorkingPlan) -> None:
+    """Refuse a largest graph that is not the largest of the given ones."""
+    # VllmConfig._set_cudagraph_sizes
+    largest, given = run.settings.max_cudagraph_capture_size, run.settings.cudagraph_capture_sizes
+    if largest is None or not given or not captures_graphs(run):
+        return
+    kept = max(capture_sizes(run), default=0)
+    if kept != largest:
+        run.problem(
+            "graph_sizes_differ",
+            operands={"max_cudagraph_capture_size": largest, "largest": kept},
+        )
 
 
 def async_scheduling(run: WorkingPlan) -> None:

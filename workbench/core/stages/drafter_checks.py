@@ -30,8 +30,6 @@ HEADS = speculation.OF_SEVERAL_LAYERS - {speculation.HIDDEN_STATES} | {"eagle"}
 def check_drafter(run: WorkingPlan, method: str) -> None:
     """Check that the method finds the layers that it drafts with. Errors: Refused."""
     draft, record = run.model.drafter, run.rules.speculation.methods[method]
-    if method in run.rules.speculation.v2_only and model_runner(run) == "v1":
-        raise _without_runner(run, method)
     if method == speculation.MTP:
         check_mtp(run, draft or run.model)
     elif draft is None and record.needs_model and not (record.unknown_layers or run.drafter):
@@ -48,15 +46,6 @@ def check_drafter(run: WorkingPlan, method: str) -> None:
         _check_rotation(run, method, draft)
     if draft is not None and method == speculation.DRAFT_MODEL:
         _check_decoder(run, draft)
-
-
-def _without_runner(run: WorkingPlan, method: str) -> Refused:
-    return run.refusal(
-        "method_without_runner",
-        operands={"speculative_method": method, "platform": run.platform.name},
-        candidates=(WITHOUT,),
-        ngram=speculation.NGRAM,
-    )
 
 
 def check_hidden_states(run: WorkingPlan, method: str) -> None:

@@ -1,9 +1,11 @@
-"""Data and expert parallelism: several engines of one model, and ranks with whole experts.
+"""Data and expert parallelism, and what runs the model: several engines, ranks with whole experts.
 
 Source: `LLM.__init__`, `ModelConfig._verify_with_expert_parallelism`, 0.23 and 0.33.
 """
 
 from workbench.core.batch_defaults import LLM, SERVE
+from workbench.core.runner import model_runner, refused_by_runner
+from workbench.core.stages.mtp_checks import WITHOUT
 from workbench.core.working_plan import WorkingPlan
 
 
@@ -18,6 +20,12 @@ def engines_of_server(run: WorkingPlan) -> None:
         candidates=({"entry_point": SERVE},),
         serve=SERVE,
     )
+
+
+def model_runner_serves(run: WorkingPlan) -> None:
+    """Refuse what the model runner does not have. Errors: Refused."""
+    if found := refused_by_runner(run, model_runner(run)):
+        raise run.refusal("runner_without_feature", candidates=(WITHOUT,), **found)
 
 
 def whole_experts(run: WorkingPlan) -> None:

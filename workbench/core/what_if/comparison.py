@@ -43,10 +43,11 @@ LATER = frozenset(
         *("max_num_seqs_above_blocks", "draft_model_over_stages"),
         *("flex_tile_exceeds_cache_block", "flex_block_not_power_of_2", "flex_tile_is_zero"),
         *("flex_block_not_divisible", "nvfp4_needs_sm100", "prefix_caching_of_encoder"),
-        *("layers_without_weights", "packed_block_not_split"),
+        *("layers_without_weights", "packed_block_not_split", "graph_sizes_differ"),
     }
 )
-"""What a worker raises when it loads weights, makes the views of a cache, builds metadata, runs the
+"""What VllmConfig raises of graphs, which no question has, and a worker when it loads weights,
+makes the views of a cache, builds metadata, runs the
 model or captures graphs, and what the scheduler raises at the first request: no question goes so
 far."""
 BLOCK_PROBLEMS = ("block_exceeds_token_budget", "items_not_cut")

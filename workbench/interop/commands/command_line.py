@@ -172,7 +172,7 @@ class CommandFields:
             self.notes.append(f"{source}: {self.flags.unknown(name, is_helped=is_helped)}")
         self.unknown.add(name)
 
-    def _without_field(self, argument: str, value: str | bool, source: str) -> None:
+    def _without_field(self, argument: str, value: Any, source: str) -> None:
         if argument == "served_model_name":
             self.served = str(value)
         if (why := effect(argument, value)) is not None:
@@ -198,7 +198,7 @@ class CommandFields:
             if known is not None and value is not None:
                 self.give(known.name, known.kind.read(value), source)
             else:
-                self.unused.append(f"{name}.{key} {value}")
+                self._without_field(f"{argument_name(name)}.{key}", value, f"{name}.{key} {value}")
 
     def _overrides(self, values: dict[str, Any], source: str) -> None:
         """Record what changes lengths, and note what else is changed."""

@@ -14,8 +14,10 @@ NOTHING = frozenset[str]()
 ON = frozenset({"", "0", "false"})
 NO_EFFECT_OF = {
     "optimization_level": frozenset({"2"}),
+    "compilation_config.mode": frozenset({"3", "vllm_compile"}),
+    "compilation_config.cudagraph_mode": frozenset({"full_and_piecewise"}),
     **dict.fromkeys(VARIABLES, ON),
-    **dict.fromkeys(("VLLM_PREFIX_CACHE_RETENTION_INTERVAL", "VLLM_USE_V2_MODEL_RUNNER"), NOTHING),
+    "VLLM_PREFIX_CACHE_RETENTION_INTERVAL": NOTHING,
 }
 """Those of arguments with other defaults."""
 

@@ -55,7 +55,7 @@ def words_of(settings: Settings, model: Model | None) -> list[str]:
         if isinstance(value, bool):
             args.append(f"--{flag}" if value else f"--no-{flag}")
         elif isinstance(value, list):
-            args += [f"--{flag}", *value]
+            args += [f"--{flag}", *map(str, value)]
         else:
             args += [f"--{flag}", json.dumps(value) if isinstance(value, dict) else str(value)]
     return args
@@ -73,7 +73,13 @@ def vllm_environment(settings: Settings) -> dict[str, str]:
         for field in _set_fields(settings)
         if field.flag.isupper()
     }
-    return {name: "1" if value is True else str(value) for name, value in values.items()}
+    return {name: _variable(value) for name, value in values.items()}
+
+
+def _variable(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 def other_defaults(settings: Settings, written: str) -> str:

@@ -42,6 +42,7 @@ from workbench.core.versions.v0_23.kernels import MISSING_KERNELS, PADDINGS, UNR
 from workbench.core.versions.v0_23.mla import companions
 from workbench.core.versions.v0_23.narrow_values import flash_alone
 from workbench.core.versions.v0_23.online import FP8_ON_GFX, ONLINE_METHODS
+from workbench.core.versions.v0_23.runners import refuses
 from workbench.core.versions.v0_23.stages import STAGES
 from workbench.core.weights import DRAFTED, FOR_HEADS, LATER, MROPE, TOWERS, WIDE
 
@@ -135,12 +136,7 @@ SPECULATION = SpeculationRules(
             *("glm4_moe_lite", "nemotron_h", "nemotron_h_puzzle"),
         }
     ),
-    v1_with_stages=frozenset({"eagle3"}),
-    # The V2 runner has the methods eagle, eagle3 and mtp.
-    v1_only=frozenset(
-        {DRAFT_MODEL, "dflash", "medusa", "mlp_speculator", NGRAM, "ngram_gpu", SUFFIX}
-        | {"custom_class", HIDDEN_STATES}
-    ),
+    refuses=refuses,
     v1_waits=frozenset({NGRAM, SUFFIX, DRAFT_MODEL, "medusa", "mlp_speculator", "custom_class"}),
     waits_by_default=frozenset({DRAFT_MODEL}),
     async_refusal="Currently, async scheduling is only supported",

@@ -77,6 +77,8 @@ RESOLVE_CONFIGURATION = (
     state_pages.state_dtype_field,
     cache_mode.cache_mode,
     batch_sizes.async_scheduling,
+    batch_sizes.graph_sizes,
+    engines.model_runner_serves,
     refusals.mamba_block_size,
     model_dtype.dtype_of_device,
     refusals.native_architecture,

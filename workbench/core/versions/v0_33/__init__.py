@@ -24,6 +24,7 @@ from workbench.core.versions.v0_33.kernels import MISSING_KERNELS, PADDINGS, UNR
 from workbench.core.versions.v0_33.layouts import LAYOUTS, NAMES
 from workbench.core.versions.v0_33.narrow_values import flash_or_triton
 from workbench.core.versions.v0_33.online import ONLINE_METHODS
+from workbench.core.versions.v0_33.runners import refuses
 from workbench.core.versions.v0_33.stages import STAGES
 from workbench.core.weights import DRAFTED, EARLIER, FOR_HEADS, WIDE
 
@@ -144,9 +145,8 @@ SPECULATION = speculation.SpeculationRules(
     numbers_from_stage=frozenset({"eagle"}),
     stages_wait=True,
     # The V2 runner, which is the default wherever Triton is, overlaps steps with every method.
-    v1_only=frozenset({"suffix", "custom_class"}),
+    refuses=refuses,
     v1_waits=frozenset({"ngram", "suffix", "custom_class"}),
-    v2_only=frozenset({"dspark"}),
     asks_for_window=frozenset({"DFlashDraftModel", "DFlash2DraftModel", "Qwen3DSparkModel"}),
 )
 

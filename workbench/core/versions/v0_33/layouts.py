@@ -90,6 +90,5 @@ LAYOUTS: Final = LayoutRules(
     rewrites_strides=False,
     tables_hold_manager_blocks=True,
     rounds_rows_by_gcd=True,
-    v2_runner_checkpoints=True,
 )
 assert all(sorted(name) == sorted(DIMENSIONS) for name in NAMES)

@@ -39,6 +39,8 @@ STAGES = (
     state_pages.state_dtype_field,
     cache_mode.cache_mode,
     batch_sizes.async_scheduling,
+    batch_sizes.graph_sizes,
+    engines.model_runner_serves,
     float_caches.float_kv_cache_dtype,
     pipeline_checks.drafts_over_stages,
     refusals.tensor_parallel,
