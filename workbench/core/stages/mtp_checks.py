@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from workbench.core.architectures import is_encoder
 from workbench.core.draft_parts import Mtp
 from workbench.core.errors import Refused
 from workbench.core.model import V41, Model
@@ -122,6 +123,8 @@ def _said_at_once(run: WorkingPlan, model: Model) -> str | None:
             return "integer modulo by zero"
         is_declared = mtp.model_type not in rules.declared_only
         return None if is_declared else "object has no attribute 'num_nextn_predict_layers'"
+    if is_encoder(model.architecture):  # ModelConfig.__post_init__ of the drafter
+        return "Embedding models do not support `--runner draft`"
     is_v41 = attention is not None and attention.compression == V41
     return "DeepSeek V4.1 has no classic-MTP draft" if is_v41 else UNSUPPORTED
 
