@@ -88,7 +88,7 @@ soak: $(STAMP) ## Torture store, files, logs and kernels; change kernel and brow
 fuzz: $(STAMP) ## Damage input for ten minutes (FUZZ_ARGS="--seconds 28800 --target logs")
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || \
 		$(PIP) install -q --require-hashes --no-deps --only-binary=:all: -r constraints-fuzz.txt || \
-		echo "atheris: no wheel for this machine, so hypothesis takes its place"
+		echo "atheris: no wheel for this machine, so inputs are changed at random"
 	$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
 
 mutants: $(STAMP) ## Change the code at random, and list what no test notices (MUTANTS_ARGS="...")

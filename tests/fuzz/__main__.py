@@ -2,9 +2,9 @@
 
     .venv/bin/python -m tests.fuzz [--seconds 600] [--seed 0] [--target NAME]
 
-With atheris, which follows the code that an input reaches, where it is installed; else with
-hypothesis. Inputs that reached new code or failed stay in the folder `.fuzz` and are read first
-next time. Exit code 1: an exception that is not an error of ours.
+With atheris, which follows the code that an input reaches, where it is installed; else at random.
+Inputs that reached new code or failed stay in the folder `.fuzz` and are read first next time. Exit
+code 1: an exception that is not an error of ours.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> int:
     options = _options()
     targets = [target for target in TARGETS if options.target in {None, target.name}]
     share = max(1, options.seconds // len(targets))
-    run = _hypothesis if options.engine == "hypothesis" else _atheris
+    run = _at_random if options.engine == "random" else _atheris
     print(f"{options.engine}: {share} s for each of {len(targets)} targets, seed {options.seed}")
     found = []
     for target in targets:
@@ -41,7 +41,7 @@ def main() -> int:
     return int(faults > 0)
 
 
-def _hypothesis(target: Target, seconds: int, seed: int, folder: Path) -> dict:
+def _at_random(target: Target, seconds: int, seed: int, folder: Path) -> dict:
     offline()
     tally = search(target, seconds, seed, kept_inputs(target, folder))
     tally.write_faults(target, folder)
@@ -79,11 +79,11 @@ def _line(target: Target, found: dict) -> str:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     has_atheris = importlib.util.find_spec("atheris") is not None
-    engine = "atheris" if has_atheris else "hypothesis"
+    engine = "atheris" if has_atheris else "random"
     parser.add_argument("--seconds", type=int, default=600, help="for all targets together")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="default: another one")
     parser.add_argument("--target", choices=[target.name for target in TARGETS])
-    parser.add_argument("--engine", choices=["atheris", "hypothesis"], default=engine)
+    parser.add_argument("--engine", choices=["atheris", "random"], default=engine)
     parser.add_argument("--folder", type=Path, default=Path(".fuzz"))
     return parser.parse_args()
 

@@ -6,14 +6,12 @@ import hashlib
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-
-from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis import strategies as st
+from random import Random
 
 from tests.fuzz.targets import LONGEST_MESSAGE, FaultError, Target
 
@@ -23,6 +21,8 @@ TOKENS = (
 )
 """Pieces that readers treat in a way of their own."""
 LONG = (b"9" * 400, b"9" * 5000, b"[" * 3000, b'{"a":' * 200, b"q" * 5000, b"1" * 4300)
+BITS = (4, 8, 16, 64, 128)
+"""Sizes of drawn integers."""
 MARKS = b" \t\n\"',:={}[]()"
 """Bytes that end a word."""
 FORBIDDEN = {"socket.connect", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn"}
@@ -81,54 +81,39 @@ def kept_inputs(target: Target, folder: Path) -> list[bytes]:
 
 
 def search(target: Target, seconds: float, first: int, kept: Sequence[bytes]) -> Tally:
-    """Read kept inputs, valid ones, and changes of both for so many seconds, with hypothesis."""
-    tally, valid = Tally.of(target), [*target.seeds()]
+    """Read kept inputs, and then changes of these and of valid ones, for so many seconds."""
+    tally, random = Tally.of(target), Random(first)
     end = time.monotonic() + seconds
     for data in kept:
         tally.execute(target, data)
-    changed = edited([*kept, *valid])
+    draw = edited([*kept, *target.seeds()])
     while time.monotonic() < end:
-        _round(target, changed, tally, first, end)
-        first += 1
+        tally.execute(target, draw(random))
     return tally
 
 
-def _round(
-    target: Target, inputs: st.SearchStrategy[bytes], tally: Tally, number: int, end: float
-) -> None:
-    """Read some hundred inputs."""
-
-    @seed(number)
-    @settings(
-        max_examples=300,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(inputs)
-    def one(data: bytes) -> None:
-        if time.monotonic() < end:
-            tally.execute(target, data)
-
-    one()
-
-
-def edited(seeds: Sequence[bytes]) -> st.SearchStrategy[bytes]:
-    """Return seeds with a few places removed, repeated, or replaced by words of others."""
+def edited(seeds: Sequence[bytes]) -> Callable[[Random], bytes]:
+    """Return what draws a seed with a few places removed, repeated, or replaced by other words."""
     words = sorted({word for one in seeds for word in one.split()[:400] if len(word) < 60})
-    piece = st.one_of(
-        st.sampled_from(TOKENS + LONG),
-        st.sampled_from(words[:4000] or [b""]),
-        st.binary(max_size=4),
-        st.integers().map(lambda number: str(number).encode()),
+    pieces: tuple[Callable[[Random], bytes], ...] = (
+        lambda random: random.choice(TOKENS + LONG),
+        lambda random: random.choice(words or [b""]),
+        lambda random: random.randbytes(random.randint(0, 4)),
+        lambda random: (
+            b"-"[random.randint(0, 1) :] + b"%d" % random.getrandbits(random.choice(BITS))
+        ),
     )
-    place = st.integers(0, 2**16)
-    edit = st.one_of(
-        st.tuples(place, piece),
-        st.tuples(place, st.tuples(st.integers(1, 40), st.sampled_from([0, 2, 400, 5000]))),
-    )
-    return st.builds(_edited, st.sampled_from(seeds), st.lists(edit, max_size=5))
+
+    def change(random: Random) -> bytes | tuple[int, int]:
+        if random.randint(0, 1):
+            return random.choice(pieces)(random)
+        return random.randint(1, 40), random.choice([0, 2, 400, 5000])
+
+    def draw(random: Random) -> bytes:
+        edits = [(random.randrange(2**16), change(random)) for _ in range(random.randint(0, 5))]
+        return _edited(random.choice(seeds), edits)
+
+    return draw
 
 
 def _edited(data: bytes, edits: Sequence[tuple[int, bytes | tuple[int, int]]]) -> bytes:
