@@ -154,9 +154,10 @@ def common_token_bytes(run: WorkingPlan) -> None:
 
 def shared_page(run: WorkingPlan) -> None:
     """Run phase 3: raise the block until a quantized page covers a plain one. Not on CPU."""
-    # A pipeline stage may have no layer with a backend.
+    # A pipeline stage may have no layer with a backend, and a model none but its drafter's.
     # CpuPlatform.update_block_size_for_backend has no such phase.
-    if not run.backends or run.platform.name == "cpu" or not skips_layers(run):
+    has_layers = run.backends and run.model.attention is not None
+    if not has_layers or run.platform.name == "cpu" or not skips_layers(run):
         return
     primary, plain = _quantized_token_bytes(run), _plain_token_bytes(run)
     # Equal pages per token need nothing: block sizes that differ by an integer factor are unified
