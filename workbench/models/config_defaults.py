@@ -48,6 +48,7 @@ CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
         "hidden_size": 2048,
         "num_hidden_layers": 24,
         "num_local_experts": 64,
+        "vocab_size": 51_200,
     },
     "nemotron_h": {"chunk_size": 128},
     "smollm3": {SLIDES: False},

@@ -60,11 +60,11 @@ NORM_BIAS = frozenset(
     {
         *("nemotron", "stablelm", "starcoder2", "whisper"),
         *("bloom", "falcon", "gpt2", "gpt_neox", "opt", "orion", "phi", "phimoe"),
-        *("gpt_bigcode", "gptj", "jais2", "persimmon", *BERTS),
+        *("gpt_bigcode", "gptj", "jais2", "moondream3", "persimmon", *BERTS),
     }
 )
 """model_types whose last norm has a bias."""
-HEAD_BIAS = {"gptj": ("",), "phi": (EARLIER,), "phimoe": ("",)}
+HEAD_BIAS = {"gptj": ("",), "moondream3": ("",), "phi": (EARLIER,), "phimoe": ("",)}
 """model_type whose head always has a bias -> the kinds of it."""
 WITHOUT_NORM = frozenset({"hrm_text", "olmo", "qwen4_exp_text"})
 """model_types that have none."""

@@ -127,22 +127,29 @@ def as_siglip(layers: list[Part], width: int, inner: int) -> list[Part]:
     ]
 
 
-def used_layers(config: Config, layers: int) -> int:
-    """Return the layers up to the last whose output is taken; vLLM builds no others."""
-    taken = config.fields.top.get("vision_feature_layer", -1)
+def used_layers(config: Config, layers: int, read: str = "vision_feature_layer") -> int:
+    """Return the layers up to the last whose output is taken; vLLM builds no others.
+
+    read: the field that says which are.
+    """
+    taken = config.fields.top.get(read, -1)
     places: list[Any] = taken if isinstance(taken, list) else [taken]
     if not places or any(isinstance(one, bool) or not isinstance(one, int) for one in places):
-        raise config.fields.wrong("vision_feature_layer", taken, "an integer")
+        raise config.fields.wrong(read, taken, "an integer")
     return int(max(layers + one + 1 if one < 0 else one for one in places))
 
 
 def encoder(
-    config: Config, size: Sizes, *, has_ids: bool = True, has_norm: bool = True
+    config: Config, size: Sizes, *, has_ids: bool = True, has_norm: bool = True, **more: str
 ) -> list[Part]:
     """Return CLIP or SigLIP, up to the layer that the projector reads."""
     kind = config.fields.top["vision_config"].get("model_type")
     is_clip, tower = kind == CLIP, vit(size, 768, 3072, 12, 12, 16, 224)
-    width, used, places = tower.width, used_layers(config, tower.depth), tower.places + is_clip
+    width, used, places = (
+        tower.width,
+        used_layers(config, tower.depth, **more),
+        tower.places + is_clip,
+    )
     found = tower._replace(depth=used).layers("vision_tower.vision_model.encoder.layers")
     found = found if is_clip else as_siglip(found, width, tower.inner)
     ids = whole("position_ids", places, inputs=2, dtype="float32")  # 64-bit integers
@@ -237,7 +244,7 @@ def _internvl(config: Config, size: Sizes) -> list[Part]:
     ]
 
 
-def _qwen2(_config: Config, size: Sizes) -> list[Part]:
+def qwen2(_config: Config, size: Sizes) -> list[Part]:
     """Return the tower of Qwen2-VL, whose `hidden_size` is that of the text."""
     width, heads = size("embed_dim", 1280), size("num_heads", 16)
     patch = size("in_channels", 3) * size("temporal_patch_size", 2) * size("patch_size", 14) ** 2
@@ -260,7 +267,7 @@ JOINED: dict[str, Tower] = {
     "llava_onevision": _llava_onevision,
     "paligemma": _paligemma,
     **dict.fromkeys(("idefics3", "smolvlm"), _idefics3),
-    **dict.fromkeys(("qwen2_vl", "tarsier2"), _qwen2),
+    **dict.fromkeys(("qwen2_vl", "tarsier2"), qwen2),
     "llava_next_video": lambda config, size: _llava_onevision(config, size)[:-1],
     "cohere2_vision": _cohere2,
     **dict.fromkeys(("internvl", "interns1"), _internvl),

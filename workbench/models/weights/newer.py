@@ -11,6 +11,7 @@ from workbench.models.weights.decoders import Decoder, Moe
 from workbench.models.weights.gemma4 import gemma3n_layer, gemma3n_rest, gemma4_layer, gemma4_rest
 from workbench.models.weights.listed_experts import LISTED_EXPERTS, ListedMoe
 from workbench.models.weights.minimax_m3 import M3, minimax_m3_layer
+from workbench.models.weights.moondream import moondream_layer
 from workbench.models.weights.older import OLDER, OLDER_REST
 from workbench.models.weights.parts import (
     Block,
@@ -235,6 +236,7 @@ NEWER: dict[str, Block] = {
     **LISTED_EXPERTS,
     **OLDER,
     **RARER,
+    "moondream3": moondream_layer,
     **ROUTED,
     **dict.fromkeys(("gemma4", "gemma4_text"), gemma4_layer),
     "gemma3n_text": gemma3n_layer,

@@ -59,7 +59,7 @@ SMALL_BAICHUAN, ROTATED_BAICHUAN = "BaiChuanForCausalLM", 4096
 DEFAULT_LENGTHS = {"dbrx": 2048, "falcon": 2048}
 """model_type -> positions where the file has none and the configuration class fewer than 8,192."""
 SHARES = {
-    **dict.fromkeys(("chatglm", "glm4", "glm4_moe"), 0.5),
+    **dict.fromkeys(("chatglm", "glm4", "glm4_moe", "moondream3"), 0.5),
     **dict.fromkeys(("qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"), 0.25),
 }
 """model_type -> the share of a head that it rotates unless the file says another one."""

@@ -82,7 +82,7 @@ TIED_BY_WRAPPER = frozenset(
     {
         *("internvl_chat", "mistral3", "skywork_chat", "h2ovl_chat", "NVLM_D", "eagle_2_5_vl"),
         *("interns1", "opencua", "ovis2_5", "ovis2_6", "Bee", "R", "vlm", "step_robotics"),
-        *("llava_onevision2", "voxtral_params", "voxtral_realtime_params"),
+        *("kanana-1.5-v", "llava_onevision2", "voxtral_params", "voxtral_realtime_params"),
     }
 )
 """model_types of whole files whose class ties the vocabularies, which that of the text does not."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from workbench.core.weights import Part
 from workbench.models.towers import are_even
+from workbench.models.weights.abstracted_vision import ABSTRACTED
 from workbench.models.weights.clip_vision import CLIPPED
 from workbench.models.weights.document_vision import DOCUMENTS
 from workbench.models.weights.gemma_vision import GEMMA
@@ -22,6 +23,7 @@ from workbench.models.weights.joined_vision import (
 )
 from workbench.models.weights.later_vision import LATER
 from workbench.models.weights.minimax_m3 import minimax_m3_tower
+from workbench.models.weights.moondream import moondream_tower
 from workbench.models.weights.more_vision import (
     MERGER,
     exaone,
@@ -201,6 +203,7 @@ def as_named(tower: Tower, joint: Mapping[str, str] = MERGER) -> Tower:
 TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     **JOINED,
     **RECENT,
+    **ABSTRACTED,
     **DOCUMENTS,
     **SOUND,
     **RESAMPLED,
@@ -219,6 +222,7 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
         as_named(_qwen_deep, JOINT),
     ),
     "gemma3": _siglip,
+    "moondream3": moondream_tower,
     **dict.fromkeys(("internvl_chat", "h2ovl_chat"), internvl),
     "qianfan_ocr": lambda config, size: [
         one._replace(is_linear=False) for one in internvl(config, size)
@@ -229,7 +233,7 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     "kimi_k25": _moonvit,
     "minimax_m3_vl": minimax_m3_tower,
     **dict.fromkeys(("lfm2_vl", "lfm2-vl"), _siglip2),
-    "mistral3": pixtral,
+    **dict.fromkeys(("mistral3", "lighton_ocr"), pixtral),
     **dict.fromkeys(("qwen2_5_vl", "opencua"), as_named(qwen2_5)),
     "vlm": _hyperclova,
     "exaone4_5": as_named(exaone),
