@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from difflib import get_close_matches
 
 import pytest
@@ -193,3 +195,9 @@ def test_a_switch_is_refused_with_the_words_that_are_offered():
     assert parse_axes("Prefix caching True, OFF") == {"enable_prefix_caching": (True, False)}
     with pytest.raises(ScenarioError, match=r"caching 'maybe'.* Allowed: auto, off, on\."):
         parse_axes("Prefix caching on maybe")
+
+
+def test_empty_lines_are_read_in_one_pass():
+    """100,000 of them took an hour, as every line was read to the end of the text."""
+    code = "from workbench.sweeps.language import parse_axes; parse_axes('\\n' * 10**5)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -30,7 +30,7 @@ LABELS = {
 WORD = re.compile(r"\"[^\"]*\"|'[^']*'|[^\s,;=\"']+|[,;\n=]")
 SEPARATORS = (",", ";", "\n")
 LABEL = re.compile(
-    rf"(^\s*|[,;\n]\s*)({'|'.join(map(re.escape, sorted(LABELS, key=len, reverse=True)))})"
+    rf"((?:^|[,;\n])[^\S\n]*+)({'|'.join(map(re.escape, sorted(LABELS, key=len, reverse=True)))})"
     r"(?:(?=[\s=,;]|$)|\s*:)",
     re.IGNORECASE,
 )
