@@ -9,18 +9,21 @@ from __future__ import annotations
 import ast
 import os
 import subprocess
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.models.configs import qwen3_5
-from workbench.core.errors import Refused
+from tests.models.configs import bamba, deepseek_v3, llama, qwen3_5
+from workbench.core.errors import WorkbenchError
 from workbench.core.flex import batch, plan
 from workbench.core.tables.step import BLOCKS, SLOTS
 from workbench.core.versions import RULE_SETS, V0_33
 from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 from workbench.scenario.scenario import random_scenarios
+from workbench.verify import explicit_fields
 
 FIND = "import importlib.util as u; print(u.find_spec('vllm').submodule_search_locations[0])"
 OUTSIDE_THE_PLAN = {
@@ -31,12 +34,32 @@ OUTSIDE_THE_PLAN = {
 """Citations of steps outside a resolution."""
 
 
+DRAFTS = {"speculative_method": "draft_model", "num_speculative_tokens": 1}
+PACKED = {"kv_cache_dtype": "turboquant_k8v4"}
+SELDOM = (
+    {"model": "openai/whisper-large-v3"},
+    {"model": "qwen3-8b", "backend": "FLEX_ATTENTION", "batch_invariant": True},
+    {"model": llama(), "draft_model": llama(max_position_embeddings=1024), **DRAFTS},
+    {"model": bamba(), "draft_model": bamba(), **DRAFTS},
+    {"model": bamba(), "mamba_cache_mode": "all", "enable_prefix_caching": True},
+    {"model": "qwen3.5-4b", "platform": "xpu", **PACKED},
+    {"model": "jamba-1.5-mini", "kv_cache_dtype_skip_layers": ("0", "1"), **PACKED},
+    {"model": deepseek_v3(), "platform": "cpu", "backend": "CPU_MLA"},
+    {"model": "deepseek-v3.2", "kv_cache_dtype": "fp8"},
+    {"model": llama(), "max_model_len": -1, "kv_cache_memory_bytes": 2**25},
+)
+"""Scenarios with steps that random ones hardly ever have."""
+
+
+@cache
 def steps_of(name):
-    for scenario in random_scenarios(60, 1, name):
-        try:
-            yield from resolve(scenario).trace
-        except Refused:
-            continue
+    """Return a step of every rule that many plans of a version have."""
+    found = {}
+    for fields in (*map(explicit_fields, random_scenarios(200, 1, name)), *SELDOM):
+        with suppress(WorkbenchError):
+            scenario = Scenario(**fields | {"rules": name})
+            found |= {step.rule: step for step in resolve(scenario).trace}
+    return tuple(found.values())
 
 
 @pytest.mark.parametrize("name", RULE_SETS)
@@ -45,6 +68,11 @@ def test_every_step_cites_a_place(name):
         assert step.citation is not None, step.rule.name
         assert step.citation.file.endswith(".py")
         assert step.citation.functions
+
+
+def test_every_rule_that_is_cited_is_a_step_of_some_plan():
+    cited = {rule for rules in RULE_SETS.values() for rule in rules.citations}
+    assert cited - {step.rule for name in RULE_SETS for step in steps_of(name)} == set()
 
 
 @pytest.mark.parametrize("name", RULE_SETS.releases)
