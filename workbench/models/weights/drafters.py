@@ -88,6 +88,14 @@ def _qwen(config: Config, key: str) -> Drafted:
     return Drafted({**layers, "mtp.": [fc, *norms(config, 3)]})
 
 
+def _exaone(config: Config) -> Drafted:
+    """Return layers as the model's after one projection."""
+    fc = column("fc", config.hidden, inputs=2 * config.hidden)
+    count, layer = int(config.fields.top.get("num_nextn_predict_layers", 1)), DECODERS["exaone4"]
+    layers = {f"mtp.layers.{at}.": layer.layer(config, at) for at in range(count)}
+    return Drafted({**layers, "mtp.": [fc, *norms(config, 3)]})
+
+
 def _streamed(config: Config) -> Drafted:
     """Return layers between residual streams, and what joins them."""
     count = config.size("mtp_num_hidden_layers", default=1)
@@ -136,6 +144,7 @@ MTP: dict[str, Callable[[Config], Drafted]] = {
         ),
         _after,
     ),
+    "exaone4_5_text": _exaone,
     "qwen4_exp_text": _streamed,
     "ernie4_5_moe": _ernie,
     "qwen3_next": lambda config: _qwen(config, "num_nextn_predict_layers"),
