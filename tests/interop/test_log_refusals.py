@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 import workbench as wb
@@ -49,3 +52,11 @@ def test_a_log_with_messages_of_a_start_is_read_by_these_alone():
 def test_errors_of_other_programs_are_not_explained(text):
     with pytest.raises(ScenarioError):
         wb.explain_log(text)
+
+
+def test_spaces_before_a_refusal_are_read_once():
+    """30,000 of them took minutes: each was tried as the value at the beginning of a text."""
+    words = "' is not divisible by tensor parallel size (16).'"
+    code = "from workbench.interop.logs.refusals import refusal_messages as known\n"
+    code += f"for one in known(): one.pattern.search(' ' * 30_000 + {words})"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

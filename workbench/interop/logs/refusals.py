@@ -15,6 +15,8 @@ from workbench.scenario import FIELDS
 
 PLACE = re.compile(r"\{[^}]*\}|%s")
 """A value in a text."""
+VALUE = ".{1,200}?"
+SPACES = re.compile(r"(?:\\ )+")
 LITERAL = 20
 """Fewest characters between two values by which a text differs from others."""
 OF_LIBRARIES = re.compile(
@@ -38,7 +40,9 @@ def _messages() -> Iterator[Message]:
         begins = max(literal, key=len).strip()
         is_clear = len(begins) >= LITERAL and not OF_LIBRARIES.search(text)
         if is_clear and declared.get("severity") != WARNING:
-            pattern = r".{1,200}?".join(map(re.escape, literal)).replace(r"\ ", r"\s+")
+            pattern = SPACES.sub(r"\\s++", VALUE.join(map(re.escape, literal)))
+            # Any character may end a value at the beginning, which a search need not read.
+            pattern = "." + pattern.removeprefix(VALUE) if pattern.startswith(VALUE) else pattern
             yield Message(
                 name=name,
                 begins=begins,
