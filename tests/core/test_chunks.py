@@ -311,7 +311,8 @@ def test_requests_that_are_refused():
     with pytest.raises(ScenarioError, match="chunk_tokens"):
         chunks([plan], chunk_tokens=0)
     with pytest.raises(ScenarioError, match="prompt_tokens"):
-        chunks([plan], prompt_tokens=10**9)
+        chunks([plan], prompt_tokens=plan.max_model_len)
+    assert chunks([plan], prompt_tokens=plan.max_model_len - 1).prompt_tokens
     with pytest.raises(ValueError, match="at least one plan"):
         chunks([])
 
