@@ -9,6 +9,7 @@ from typing import NamedTuple
 from workbench.core.errors import cut
 
 AWQ, GPTQ, COMPRESSED = "awq", "gptq", "compressed-tensors"
+AUTO_ROUND = "auto-round"
 MODELOPT = "modelopt"
 """What ModelOpt's FP8 is called; names of its other methods begin with it."""
 
@@ -23,6 +24,8 @@ class Description(NamedTuple):
     """How the order of groups follows the activations; empty where it does not."""
     is_for_marlin: bool = True
     """Marlin's kernels take the groups of a file of AWQ, under the keys of AutoAWQ."""
+    packing: str = ""
+    """Of AutoRound: how a file packs its integers."""
     algorithm: str = ""
     """Of ModelOpt, where a file names its method; what ModelOpt wrote alone is read elsewhere."""
     missing: str = ""
@@ -59,6 +62,13 @@ GPTQ_INTEGERS = UnreadDescription(
     vllm_text=lambda given: (
         f"Unsupported quantization config: bits={given.bits}, sym={given.is_symmetric}"
     ),
+)
+AUTO_ROUND_INTEGERS = UnreadDescription(
+    methods=frozenset({AUTO_ROUND}),
+    what=lambda given: f"in {given.integers} packed as by GPTQ, only in symmetric ones",
+    # INCConfig.apply_gptq_quant_layer, 0.23, and INCWNA16LinearScheme, 0.33; XPU says more
+    refuses=lambda given: given.packing.endswith("gptq") and not given.is_symmetric,
+    vllm_text=lambda _given: "INC ",
 )
 MODELOPT_ALGORITHMS = frozenset(
     {

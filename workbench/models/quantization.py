@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.core.described import AWQ, COMPRESSED, GPTQ, MODELOPT, Description
+from workbench.core.described import AUTO_ROUND, AWQ, COMPRESSED, GPTQ, MODELOPT, Description
 from workbench.core.model import Attention
 from workbench.models.fields import Fields
 
@@ -143,6 +143,7 @@ def read_description(fields: Fields) -> Description:
         is_symmetric=config.get("sym") is not False,
         follows_activations="desc_act" if is_ordered else "",
         is_for_marlin=_is_for_marlin(config),
+        packing=str(config.get("packing_format", "gptq")) if method == AUTO_ROUND else "",
         algorithm=_named_algorithm(config),
         missing=", ".join(map(repr, missing)),
     )

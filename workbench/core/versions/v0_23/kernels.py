@@ -5,6 +5,7 @@ Source: `TritonExperts._supports_quant_scheme`, and the lists of
 """
 
 from workbench.core.described import (
+    AUTO_ROUND_INTEGERS,
     COMPRESSED,
     GPTQ_INTEGERS,
     MISSING_KEY,
@@ -109,5 +110,6 @@ UNREAD_DESCRIPTIONS = (
     MISSING_KEY,
     UNREAD_ALGORITHM,
     GPTQ_INTEGERS,
+    AUTO_ROUND_INTEGERS,
     awq_integers("Currently, only 4-bit weight quantization is supported for AWQ, but got"),
 )

@@ -75,6 +75,7 @@ UNREAD_DESCRIPTIONS = (
     described.UNREAD_ALGORITHM,
     described.GPTQ_ORDER,
     described.GPTQ_INTEGERS,
+    described.AUTO_ROUND_INTEGERS,
     described.COMPRESSED_ORDER,
     described.awq_integers("Unsupported num_bits = "),
 )
