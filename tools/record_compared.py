@@ -11,7 +11,7 @@ import sys
 
 from workbench.core.what_if.releases import nearest_rules
 from workbench.scenario import Scenario
-from workbench.verify import explicit_fields, installed_version, questions
+from workbench.verify import installed_version, questions
 from workbench.verify.process import Host, VllmProcess
 
 LEFT_OUT = frozenset({"layer_names", "tensors"})
@@ -34,7 +34,7 @@ def main(python: str) -> int:
                     print(one.model, outcome.failure, outcome.unanswered, file=sys.stderr)
                     continue
                 given = {k: v for k, v in outcome.answers.items() if k not in LEFT_OUT}
-                row = {"scenario": {**explicit_fields(one), "rules": rules}, "answers": given}
+                row = {"scenario": {**one.stated(), "rules": rules}, "answers": given}
                 row["refusal"] = outcome.refusal
                 print(json.dumps(row, sort_keys=True), flush=True)
     return 0

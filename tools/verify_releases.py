@@ -31,7 +31,7 @@ from workbench.core.what_if.verification import Check
 from workbench.models import catalog_names, load_model
 from workbench.scenario import Scenario
 from workbench.scenario.scenario import random_scenarios
-from workbench.verify import check, explicit_fields, installed_version, questions
+from workbench.verify import check, installed_version, questions
 from workbench.verify.process import Host, Outcome, VllmProcess
 
 ROOT = Path(__file__).parents[1]
@@ -83,7 +83,7 @@ def _kept_scenarios(
 ) -> list[tuple[str, Scenario]]:
     """Return the scenarios that were drawn for this folder of answers, with their sets."""
     if not path.exists():
-        lines = [{"set": name, **explicit_fields(one)} for name, one in _drawn(rules, options)]
+        lines = [{"set": name, **one.stated()} for name, one in _drawn(rules, options)]
         path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     read = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return [(one.pop("set"), Scenario(**{**one, "rules": rules})) for one in read]
@@ -173,7 +173,7 @@ def _check(scenario: Scenario, answers: Answers, rules: str) -> Check | None:
     try:
         question = questions([scenario])[0]
     except WorkbenchError as error:
-        return Check(explicit_fields(scenario), failure=f"no question: {error}")
+        return Check(scenario.stated(), failure=f"no question: {error}")
     outcome = answers.outcomes.get(answers.key(Host.of(scenario), question))
     return None if outcome is None else check(scenario, outcome, rules)
 

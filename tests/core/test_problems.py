@@ -621,6 +621,21 @@ PROBLEMS = [
         id="prefix-caching-without-a-cache",
     ),
     pytest.param(
+        {"model": WHISPER, "kv_connector": "NixlConnector"},
+        "connector_with_encoder",
+        "Encoder-decoder models are not currently supported with KV connectors",
+        {"kv_connector": None},
+        id="connector-of-an-encoder",
+    ),
+    pytest.param(
+        {"model": nemotron_h(), "kv_connector": "LMCacheConnectorV1"},
+        "not_one_type",
+        "Hybrid KV cache manager is disabled but failed to convert the KV cache specs to one "
+        "unified type.",
+        {"kv_connector": None},
+        id="connector-of-one-group",
+    ),
+    pytest.param(
         {"model": PANGU},
         "cache_manager_not_built",
         "SinkFullAttentionManager.__init__() got an unexpected keyword argument",
@@ -1464,6 +1479,26 @@ REFUSALS = [
         "tp_size=4 must be divisible",
         {"decode_context_parallel": 1},
         id="ranks-that-do-not-divide-the-others",
+    ),
+    pytest.param(
+        {**LLAMA_3_1, "kv_connector": "NixlConnector", "rules": "0.33"},
+        "connector_moves_whole_latents",
+        "decode_context_parallel_size=2 must be 1 or equal to the NIXL transfer parallel size=16.",
+        {"decode_context_parallel": 1},
+        id="connector-of-some-shares",
+    ),
+    pytest.param(
+        {
+            "model": llama(num_key_value_heads=1),
+            "tensor_parallel": 2,
+            "decode_context_parallel": 2,
+            "kv_connector": "NixlConnector",
+            "rules": "0.33",
+        },
+        "connector_moves_whole_latents",
+        "PD with decode_context_parallel_size > 1 is only supported for MLA models.",
+        {"decode_context_parallel": 1},
+        id="connector-of-shared-heads",
     ),
     pytest.param(
         {**LLAMA_3_1, "tensor_parallel": 8},

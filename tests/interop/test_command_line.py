@@ -141,7 +141,7 @@ def test_each_release_has_its_flags():
         "-O1",
         "-cc.cudagraph_mode=NONE",
         "-cc.mode=0",
-        "--kv-offloading-size 5",
+        """--kv-transfer-config '{"kv_connector": "MyConnector"}'""",
         "--limit-mm-per-prompt '{\"image\": 0}'",
         "--config engine.yaml",
     ],
@@ -150,6 +150,27 @@ def test_what_can_change_a_size_is_not_said_to_change_none(words):
     (note,) = from_vllm_command(f"{SERVE} {words}").notes
     assert "not modelled here, although" in note
     assert "No size depends" not in note
+
+
+@pytest.mark.parametrize(
+    ("words", "connector"),
+    [
+        (
+            '--kv-transfer-config \'{"kv_connector": "NixlConnector", "kv_role": "kv_both"}\'',
+            "NixlConnector",
+        ),
+        ("--kv-transfer-config.kv_connector LMCacheConnectorV1", "LMCacheConnectorV1"),
+        ("--kv-offloading-size 5", "OffloadingConnector"),
+        ("--kv-offloading-size 5 --kv-offloading-backend lmcache", "LMCacheMPConnector"),
+    ],
+)
+def test_a_connector_is_read_however_it_is_chosen(words, connector):
+    assert fields_of(f"{SERVE} {words}").kv_connector == connector
+
+
+def test_the_simple_offload_is_another_connector():
+    command = f"VLLM_USE_SIMPLE_KV_OFFLOAD=1 {SERVE} --kv-offloading-size 5"
+    assert fields_of(command).kv_connector == "SimpleCPUOffloadConnector"
 
 
 def test_a_variable_can_change_a_size_too():

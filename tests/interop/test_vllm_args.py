@@ -69,6 +69,11 @@ FLAGS = [
     ("trtllm_kernels", True, ()),
     ("disable_hybrid_kv_cache_manager", True, ("--disable-hybrid-kv-cache-manager",)),
     ("kv_cache_layout", "HND", ()),
+    (
+        "kv_connector",
+        "NixlConnector",
+        ("--kv-transfer-config", '{"kv_role": "kv_both", "kv_connector": "NixlConnector"}'),
+    ),
     ("pipeline_layers", (16, 16), ()),
     ("kv_cache_memory_bytes_by_rank", (2**34,), ()),
     (

@@ -25,7 +25,7 @@ from workbench.models import catalog_names
 from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 from workbench.scenario.scenario import random_scenarios
-from workbench.verify import check, explicit_fields
+from workbench.verify import check
 from workbench.verify.process import Outcome
 from workbench.views.verify import verification_html, verification_text
 
@@ -268,7 +268,7 @@ def test_random_scenarios_set_every_field_that_a_question_can_set(rules):
 
 def test_only_explicit_settings_of_a_scenario_are_reported():
     scenario = Scenario(model="qwen3-8b", tensor_parallel=2)
-    assert explicit_fields(scenario) == {"model": "qwen3-8b", "tensor_parallel": 2}
+    assert scenario.stated() == {"model": "qwen3-8b", "tensor_parallel": 2}
 
 
 def run_command(*arguments):

@@ -14,13 +14,18 @@ from workbench.core.errors import shown
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
 
-ENGINE = "An engine: a model, then its own fields, e.g. qwen3.5-4b,tensor_parallel=2."
+ENGINE = (
+    "An engine: a quoted `vllm serve` command, or a model and its own fields, "
+    "e.g. qwen3.5-4b,tensor_parallel=2."
+)
 
 
 def chunks(
     engines: list[str] = argument(ENGINE, ...),
     setting: Settings = None,
-    connector: str = option(f"One of {', '.join(CONNECTORS)}.", default=LMCACHE),
+    connector: str | None = option(
+        f"One of {', '.join(CONNECTORS)}; default: the engines' own, else {LMCACHE}."
+    ),
     chunk: int | None = option("Chunk size to check, in tokens.", "--chunk"),
     prompt: int | None = option("Prompt whose cost is shown, in tokens.", "--prompt"),
     as_json: AsJson = False,
@@ -40,7 +45,8 @@ def chunks(
 
 
 def _engine(text: str, settings: list[str] | None) -> Plan:
-    model, *own = text.split(",")
+    # a command may have commas, too
+    model, *own = [text] if text.split()[1:] else text.split(",")
     if not model:
         fail(f"Invalid engine {shown(text)}. {ENGINE}")
     return resolved(model, [*(settings or ()), *own], "--set and the engine's own fields")

@@ -232,4 +232,4 @@ def _fields_of_text(text: str) -> dict[str, Any]:
         fail("A log is read by `workbench explain-log FILE`.")
     for note in found.notes:
         typer.echo(f"note: {note}", err=True)
-    return found.scenario.to_dict()
+    return found.scenario.stated()

@@ -89,6 +89,8 @@ class Backend:
     batch_invariant: bool = False
     non_causal: bool = False
     """It computes attention in which tokens see later ones."""
+    suits_connectors: bool = True
+    """A KV connector can read its cache."""
     returns_lse: bool = False
     """It returns the softmax LSE of a decode, so that ranks can share the tokens of a block."""
     types: tuple[str, ...] = (DECODER,)
@@ -251,6 +253,7 @@ class Backend:
             (not self.tests_device or self.runs_on(query), "compute capability not supported"),
             (self.batch_invariant or not query.batch_invariant, "batch invariance not supported"),
             (self.non_causal or not query.non_causal, "non-causal attention not supported"),
+            (self.suits_connectors or not query.kv_connector, "KV connector not supported"),
             (self.returns_lse or not query.tests_context, "DCP not supported"),
             (attention.type in self.types, f"attention type {attention.type} not supported"),
         )

@@ -37,6 +37,8 @@ class LayerQuery(NamedTuple):
     """The choice of a backend takes notice of them."""
     requests: bool
     """The scenario names a backend."""
+    kv_connector: bool
+    """A KV connector reads the cache, too."""
     slides: bool
     """The layer reads a window, which `of` leaves to the caller."""
 
@@ -74,6 +76,7 @@ class LayerQuery(NamedTuple):
             and settings.decode_context_parallel > 1
             and not attention.is_compressed,
             requests=settings.backend is not None,
+            kv_connector=settings.kv_connector is not None,
             slides=False,
         )
 

@@ -230,10 +230,7 @@ def _name(scenario: Scenario) -> str:
 def _change_to(before: Visit, now: Visit) -> str:
     """Return what a person changed; with another model, everything that is set with it."""
     old, new = before.scenario, now.scenario
-    if old.model == new.model:
-        changes = changed_fields(old, new)
-    else:
-        changes = {"model": new.model, **changed_fields(Scenario(model=new.model), new)}
+    changes = changed_fields(old, new) if old.model == new.model else new.stated()
     length = requests_text(now.length) if now.length and now.length != before.length else ""
     return ", ".join(filter(None, (changes_text(changes), length))) or _name(new)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from workbench.core.devices import DEVICES
 from workbench.core.platforms import PLATFORMS
 from workbench.core.ranks import context_sizes
-from workbench.core.versions import DEFAULT, RULE_SETS
+from workbench.core.versions import DEFAULT, RULE_SETS, RuleSet
 from workbench.core.what_if.choices import pipeline_sizes, tensor_parallel_sizes
 from workbench.models import catalog_names
 from workbench.scenario import examples, kinds
@@ -25,6 +25,11 @@ MODEL = Field(
     examples=lambda _field, _chosen, _rules: catalog_names(),
 )
 """The field that is not one of the settings."""
+CONNECTORS = {name for rules in RULE_SETS.values() for name in rules.offload.connectors}
+
+
+def _connectors(rules: RuleSet) -> tuple[str, ...]:
+    return tuple(map(str, rules.offload.connectors))
 
 
 @dataclass(frozen=True)
@@ -172,6 +177,15 @@ class EngineFields:
         "KV-cache memory per GPU",
         "{flag} per rank, for example 20 GiB or 80 GB; replaces the memory budget",
         examples=(None, 4 * 2**30, 20 * 2**30, 60 * 2**30),
+    )
+    kv_connector: str | None = declare(
+        None,
+        kinds.Words(_connectors, normal=lambda text: text if text in CONNECTORS else None),
+        "KV connector",
+        "{flag}: what stores blocks outside of the engine, or moves them to another",
+        flag="--kv-transfer-config.kv_connector",
+        none="none",
+        examples=examples.connectors,
     )
     rules: str = declare(
         DEFAULT,

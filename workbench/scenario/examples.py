@@ -55,6 +55,11 @@ def _backends(chosen: Chosen, rules: RuleSet) -> Sequence[str]:
     ]
 
 
+def connectors(_field: Field, _chosen: Chosen, rules: RuleSet) -> Sequence[Any]:
+    """Return KV connectors of the version, and mostly none."""
+    return mostly(None, tuple(filter(None, rules.offload.connectors)), 0.9)
+
+
 def devices_of_platform(_field: Field, chosen: Chosen, _rules: RuleSet) -> Sequence[Any]:
     """Return devices of the platform that was chosen before."""
     names = [one.name for one in DEVICES.values() if one.platform == chosen["platform"]]

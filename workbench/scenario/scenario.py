@@ -73,6 +73,15 @@ class Scenario(_StrictFields):
         """Return every field by name."""
         return {name: getattr(self, name) for name in FIELDS}
 
+    def stated(self) -> dict[str, Any]:
+        """Return the model, and the fields that do not have their defaults."""
+        values = self.to_dict()
+        return {
+            name: values[name]
+            for name, field in FIELDS.items()
+            if field is MODEL or values[name] != field.default
+        }
+
     def to_json(self) -> str:
         """Return one line of JSON, as `workbench resolve --batch` reads it."""
         return json.dumps(self.to_dict())

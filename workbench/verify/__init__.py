@@ -64,7 +64,7 @@ def verify(scenarios: Plan | Scenario | Sequence[Scenario], python: str | None =
 
 def check(scenario: Scenario, theirs: Outcome, rules: str) -> Check:
     """Compare one scenario under `rules` with what vLLM answered."""
-    fields = explicit_fields(scenario)
+    fields = scenario.stated()
     if theirs.failure is not None:
         return Check(fields, failure=theirs.failure, functions=tuple(theirs.functions))
     try:
@@ -75,16 +75,6 @@ def check(scenario: Scenario, theirs: Outcome, rules: str) -> Check:
     if MODEL in theirs.unanswered:  # what vLLM says of the layers, which may set this dtype
         rows = tuple(row for row in rows if row.field not in {REFUSAL, "kv_cache_dtype"})
     return Check(fields, rows, tuple(theirs.functions), theirs.unanswered)
-
-
-def explicit_fields(scenario: Scenario) -> dict[str, Any]:
-    """Return the fields that differ from a scenario with nothing but its model."""
-    plain = Scenario(model=scenario.model).to_dict()
-    return {
-        name: value
-        for name, value in scenario.to_dict().items()
-        if name == "model" or value != plain[name]
-    }
 
 
 def _by_host(scenarios: Iterable[Scenario]) -> dict[Host, list[int]]:

@@ -54,7 +54,8 @@ def cache_plan(plan: Plan) -> CachePlan | None:
 def _cache_of(plan: Plan, grouping: Grouping) -> CachePlan:
     request = blocks_by_group(plan, grouping, plan.max_model_len)
     scheduler = scheduler_block_size(plan, grouping)
-    finer = hashes_may_be_finer(plan, grouping, in_use=plan.enable_prefix_caching)
+    hashes = plan.enable_prefix_caching or plan.settings.kv_connector is not None
+    finer = hashes_may_be_finer(plan, grouping, in_use=hashes)
     return CachePlan(
         grouping=grouping,
         kernel_block_sizes=grouping.of_each(

@@ -11,7 +11,7 @@ from workbench.core.groups.decision import group_layers
 from workbench.core.groups.grouping import Grouping
 from workbench.core.groups.layer_backend import is_drafted
 from workbench.core.groups.layer_specs import layer_specs
-from workbench.core.groups.of_plan import cache_layout
+from workbench.core.groups.of_plan import cache_layout, has_hybrid_manager
 from workbench.core.plan import Plan
 from workbench.core.resolve import resolve
 
@@ -120,8 +120,8 @@ def _fitting_numbers(plan: Plan, most: int) -> tuple[int, ...]:
     named = specs.by_name()
     own = {name: spec for name, spec in named.items() if not is_drafted(plan, name)}
     drafted = [spec for name, spec in named.items() if is_drafted(plan, name)]
-    layout, found = cache_layout(plan, specs), []
-    manager = not plan.settings.disable_hybrid_kv_cache_manager
+    layout, manager = cache_layout(plan, specs), has_hybrid_manager(plan)
+    found = []
     for count in range(1, MOST_LAYERS + 1):
         # A drafter of another length is taken to repeat the layers of this one.
         more = {f"draft.{at}": spec for at, spec in enumerate(islice(cycle(drafted), count))}

@@ -30,9 +30,6 @@ class Connector:
     """What sets the chunk, None where nothing does."""
     default_tokens: int | None = None
     """The chunk if it is not set, None for the groups' blocks."""
-    supports_hybrid: bool = True
-    """Whether it takes several cache groups (`SupportsHMA`). vLLM turns the hybrid manager off for
-    one that does not."""
     state_modes: tuple[str, ...] = ()
     """Values of mamba_cache_mode that it takes, empty where it has no rule of its own."""
     whole_ids: bool = True
@@ -77,7 +74,6 @@ for _one in (
         sizes=ANY,
         option="chunk_size of LMCache (LMCACHE_CHUNK_SIZE)",
         default_tokens=256,
-        supports_hybrid=False,
         whole_ids=False,
         key=("ranks", "kv_cache_dtype"),
         separate="Give each a store of its own, or another model path.",

@@ -17,14 +17,14 @@ USUAL_PROMPT = 32768
 def chunks(
     plans: Mapping[str, Plan] | Sequence[Plan],
     *,
-    connector: str = LMCACHE,
+    connector: str | None = None,
     chunk_tokens: int | None = None,
     prompt_tokens: int | None = None,
 ) -> Chunks:
     """Return the legal chunk sizes of engines that share one store.
 
-    plans: the engines, by name or in a list. connector: vLLM's name for it. chunk_tokens: a size
-    to check. prompt_tokens: whose cost is shown, by default 32,768 or the longest that any engine
+    plans: the engines, by name or in a list. connector: vLLM's name for it, by default that of the
+    first engine that has one, else LMCacheMPConnector. chunk_tokens: a size to check. prompt_tokens: whose cost is shown, by default 32,768 or the longest that any engine
     allows. Errors: ScenarioError for an unknown connector, a size below 1 or ranks that
     share the tokens of a block; ValueError without a plan.
 
@@ -34,7 +34,6 @@ def chunks(
     """
     if not plans:
         raise ValueError("chunks() needs at least one plan")
-    record = CONNECTORS[connector]
     if chunk_tokens is not None:
         check_integer("chunk_tokens", chunk_tokens, 1, 2**31, "the largest integer of vLLM")
     for plan in plans.values() if isinstance(plans, Mapping) else plans:
@@ -43,6 +42,8 @@ def chunks(
     for plan in named.values():
         if text := shared_tokens_text(plan.settings, "A store of chunks"):
             raise ScenarioError("context_parallel", text, field="decode_context_parallel")
+    own = (one for plan in named.values() if (one := plan.settings.kv_connector) in CONNECTORS)
+    record = CONNECTORS[connector or next(own, None) or LMCACHE]
     longest = max(plan.max_model_len for plan in named.values()) - 1
     if prompt_tokens is not None:
         check_integer("prompt_tokens", prompt_tokens, 1, longest, "max_model_len less one")

@@ -18,18 +18,17 @@ from workbench.core.prefix.prefill import ALIGN
 from workbench.core.problems import WARNING, Problem
 from workbench.core.remedies import changed_plan
 
-WITHOUT_HYBRID = {"disable_hybrid_kv_cache_manager": True}
 ENOUGH_BYTES = 2**50
 """A host pool that is never the reason of a refusal."""
 
 
 def engine_with(plan: Plan, connector: Connector) -> tuple[Plan, Problem | None]:
     """Return the plan with this connector in its command, and what that changes."""
-    off = plan.settings.disable_hybrid_kv_cache_manager
-    if connector.supports_hybrid or off or plan.cache is None or len(plan.cache.groups) < 2:
+    supports_hybrid = plan.rules.offload.connectors[connector.name].supports_hybrid
+    if supports_hybrid or plan.cache is None or len(plan.cache.groups) < 2:
         return plan, None
     try:
-        other = changed_plan(plan, WITHOUT_HYBRID)
+        other = changed_plan(plan, {"kv_connector": connector.name})
     except WorkbenchError as error:
         return plan, _needs_manager(connector, error.message)
     if other.cache is None:

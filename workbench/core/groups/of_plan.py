@@ -8,6 +8,7 @@ from workbench.core.groups.decision import group_layers
 from workbench.core.groups.group_rules import GroupRules
 from workbench.core.groups.grouping import Grouping
 from workbench.core.groups.layer_specs import LayerSpecs, layer_specs
+from workbench.core.kv_connectors import connector_of, requested_layout
 from workbench.core.model import CHUNKED
 from workbench.core.plan import Plan
 from workbench.core.speculation import OF_HIDDEN_STATES
@@ -21,13 +22,18 @@ OWN_ORDER = ("LBHNC", "LBNHC", "LHBNC", "BLHNC", "BLNHC", "BHLNC")
 def grouping_of(plan: Plan) -> Grouping:
     """Return the groups of a resolved model. Errors: PagesNotUnifiableError, NoSingleTypeError."""
     specs = layer_specs(plan)
-    hybrid_manager = not (plan.settings.disable_hybrid_kv_cache_manager or _chunks_drafted(plan))
-    return _grouping(specs, plan.rules.groups, cache_layout(plan, specs), hybrid_manager)
+    layout = cache_layout(plan, specs)
+    return _grouping(specs, plan.rules.groups, layout, has_hybrid_manager(plan))
+
+
+def has_hybrid_manager(plan: Plan) -> bool:
+    """Return whether groups of different layers are managed (VllmConfig.__post_init__)."""
+    is_off = plan.settings.disable_hybrid_kv_cache_manager or _chunks_drafted(plan)
+    return connector_of(plan).supports_hybrid and not is_off
 
 
 def _chunks_drafted(plan: Plan) -> bool:
     """Return whether a drafter of hidden states works alongside layers that attend in chunks."""
-    # VllmConfig.__post_init__ turns the hybrid manager off for them, 0.23 and 0.33.
     if plan.speculative_method not in OF_HIDDEN_STATES:
         return False
     return any(layer.kind == CHUNKED for layer in plan.model.layers)
@@ -46,10 +52,10 @@ def cache_layout(plan: Plan, specs: LayerSpecs | None = None) -> str | None:
     possible = possible_layouts(plan, specs)
     if not possible:
         return None
-    requested = plan.settings.kv_cache_layout
+    requested = requested_layout(plan)
     name = None if requested is None else OLD_NAMES.get(requested, requested)
-    # One that is not possible stops vLLM, which `cache_layout_choice` reports; the sizes shown are
-    # then those of its own choice.
+    # An explicit one that is not possible stops vLLM, which `cache_layout_choice` reports; a
+    # connector's is dropped. The sizes are then those of vLLM's own choice.
     return name if name in possible else possible[0]
 
 

@@ -2,6 +2,7 @@
 
 from workbench.core.errors import cut
 from workbench.core.groups.layer_backend import layer_backend
+from workbench.core.kv_connectors import requested_layout
 from workbench.core.layouts.error import layout_error, require_known
 from workbench.core.layouts.hybrid_rewrite import NEVER
 from workbench.core.layouts.layer_pages import (
@@ -80,5 +81,5 @@ def _name(plan: Plan, layout: str | None, connector: str | None) -> LayoutName:
         plan.platform.name,
         plan.capability,
         environment=layout or plan.settings.kv_cache_layout,
-        connector=connector,
+        connector=connector or requested_layout(plan),
     )

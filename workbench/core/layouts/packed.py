@@ -7,6 +7,7 @@ from workbench.core.block_sizes import common_kernel_block
 from workbench.core.groups.cache_spec import HIDDEN_SPEC, CacheSpec
 from workbench.core.groups.layer_backend import blocks_of_layers, layer_backend
 from workbench.core.groups.of_plan import cache_layout, layout_refusal_text, possible_layouts
+from workbench.core.kv_connectors import requested_layout
 from workbench.core.layouts.error import LayoutError, layout_error, require_known, require_positive
 from workbench.core.layouts.layer_pages import (
     attention_pages,
@@ -65,7 +66,7 @@ def named_layout(plan: Plan, layout: str | None, connector: str | None) -> tuple
                 vllm_text=layout_refusal_text(requested, possible),
                 listed=", ".join(possible),
             )
-    elif connector is not None:
+    elif connector := connector or requested_layout(plan):
         # Unlike the variable, a connector's wish that does not suit is dropped in silence.
         wish = rules.aliases.get(connector, connector)
         packed_order(wish)

@@ -1,6 +1,9 @@
 """What differs between versions when blocks are hashed and offloaded to host memory."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from workbench.core.kv_connectors import KvConnector
 
 CONCATENATED, LAST = "concatenated", "last"
 
@@ -9,6 +12,8 @@ CONCATENATED, LAST = "concatenated", "last"
 class OffloadRules:
     """Hash units, options and checks of one vLLM version."""
 
+    connectors: Mapping[str | None, KvConnector] = field(default_factory=dict)
+    """The connectors that a command may name."""
     hash_option: str = "hash_block_size"
     """The option that sets the unit of prefix hashes."""
     large_block_hash: str = CONCATENATED

@@ -9,6 +9,7 @@ from typing import Any
 
 from workbench.core.groups.cache_spec import ATTENTION_SPECS, SLIDING_KINDS, CacheSpec
 from workbench.core.groups.layer_specs import layer_specs
+from workbench.core.kv_connectors import connector_of
 from workbench.core.model import CHUNKED
 from workbench.core.ranks import context_sizes
 from workbench.core.runner import keeps_drafts_whole
@@ -57,6 +58,28 @@ def shared_kv_heads(run: WorkingPlan) -> None:
     if queries % shared:
         text = words["query_heads_not_shared"]
         raise run.refusal("query_heads_not_shared", **found, vllm_text=text)
+
+
+def transferred_shares(run: WorkingPlan) -> None:
+    """Refuse shares of blocks that a KV connector cannot move (0.33). Errors: Refused."""
+    ranks, shared = run.settings.tensor_parallel, run.settings.decode_context_parallel
+    if shared == 1 or not connector_of(run).moves_whole_latents:
+        return
+    text = (
+        f"decode_context_parallel_size={shared} must be 1 or equal to the NIXL transfer parallel "
+        f"size={ranks}."
+    )
+    if shared == ranks:
+        if run.use_mla:
+            return
+        text = "PD with decode_context_parallel_size > 1 is only supported for MLA models."
+    raise run.refusal(
+        "connector_moves_whole_latents",
+        operands={FIELD: shared, "tensor_parallel": ranks},
+        candidates=(WHOLE, {"kv_connector": None}),
+        connector=run.settings.kv_connector,
+        vllm_text=text,
+    )
 
 
 def _sizes(run: WorkingPlan) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from workbench.core.groups.of_plan import (
     possible_layouts,
 )
 from workbench.core.groups.unification import PagesNotUnifiableError
+from workbench.core.kv_connectors import connector_of
 from workbench.core.rule_set import RULE_SETS
 from workbench.core.stages.built_backends import built_backends
 from workbench.core.working_plan import WorkingPlan
@@ -31,6 +32,9 @@ def groups(run: WorkingPlan) -> None:
 
 def cache_managers(run: WorkingPlan) -> None:
     """Refuse groups whose manager the scheduler cannot build (KVCacheCoordinator.__init__)."""
+    if run.settings.kv_connector and run.model.is_encoder_decoder:
+        operands = {"kv_connector": run.settings.kv_connector}
+        run.problem("connector_with_encoder", operands=operands)
     if run.enable_prefix_caching and run.grouping is not None and not run.grouping.groups:
         run.problem("cache_without_groups", operands={"enable_prefix_caching": True})
     if run.grouping and any(group.kind == SINK_SPEC for group in run.grouping.groups):
@@ -52,6 +56,10 @@ def refuse_grouping(run: WorkingPlan, failure: GroupingError | None) -> None:
             "not_one_type",
             operands=dict(Counter(spec.kind for spec in specs)),
             vllm_text=str(failure),
+            cause="Without the hybrid manager"
+            if connector_of(run).supports_hybrid
+            else f"{run.settings.kv_connector} supports only one cache group, so vLLM turns the "
+            "hybrid manager off;",
         )
         return
     run.problem(

@@ -20,6 +20,7 @@ from workbench.interop.commands.command_words import (
 from workbench.interop.commands.flags import Flags, flags_of
 from workbench.interop.commands.manifest import manifest_command
 from workbench.interop.commands.not_modelled import effect
+from workbench.interop.commands.offloading import SIZE, offloading_connector
 from workbench.interop.commands.references import model_reference
 from workbench.interop.commands.speculation import (
     draft_model,
@@ -95,9 +96,9 @@ class CommandFields:
     """One sentence each."""
     not_modelled: list[str] = field(default_factory=list)
     """Those of the notes on what can change a size and has no field."""
-    served: str = ""
-    """The name under which the model is served."""
     unused: list[str] = field(default_factory=list)
+    without_field: dict[str, Any] = field(default_factory=dict)
+    """Argument or variable -> its value."""
     unknown: set[str] = field(default_factory=set)
     """Flags that vLLM does not have."""
     drafts: dict[str, Any] = field(default_factory=dict)
@@ -173,8 +174,7 @@ class CommandFields:
         self.unknown.add(name)
 
     def _without_field(self, argument: str, value: Any, source: str) -> None:
-        if argument == "served_model_name":
-            self.served = str(value)
+        self.without_field[argument] = value
         if (why := effect(argument, value)) is not None:
             self._not_modelled(f"{source}: not modelled here, although {why}.")
         else:
@@ -195,10 +195,13 @@ class CommandFields:
             return
         for key, value in values.items():
             known = BY_FLAG.get(f"{name}.{key}")
-            if known is not None and value is not None:
-                self.give(known.name, known.kind.read(value), source)
-            else:
+            read = None if known is None or value is None else known.kind.read(value)
+            if known is None or value is None:
                 self._without_field(f"{argument_name(name)}.{key}", value, f"{name}.{key} {value}")
+            elif read is None:
+                self._without_field(argument_name(name), str(value), source)
+            else:
+                self.give(known.name, read, source)
 
     def _overrides(self, values: dict[str, Any], source: str) -> None:
         """Record what changes lengths, and note what else is changed."""
@@ -222,7 +225,9 @@ class CommandFields:
         self.not_modelled.append(note)
 
     def finish(self) -> None:
-        """Record how tokens are drafted, and what no size depends on."""
+        """Record how tokens are drafted, what offloads, and what no size depends on."""
+        if connector := offloading_connector(self.without_field):
+            self.give("kv_connector", connector, f"--kv-offloading-size {self.without_field[SIZE]}")
         if self.drafts:
             self._speculation()
         if self.unused:

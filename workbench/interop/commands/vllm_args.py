@@ -10,6 +10,8 @@ from workbench.interop.commands.speculation import SPECULATION, speculation_of
 from workbench.models import repository
 from workbench.scenario import FIELDS, MODEL, Field, Scenario, Settings
 
+COMPLETED = {"kv_transfer_config": {"kv_role": "kv_both"}}
+"""Object -> keys that vLLM wants in it and no size depends on."""
 IN_WORDS = {SERVE: "vllm serve", LLM: "LLM(...)"}
 
 
@@ -24,7 +26,7 @@ def vllm_arguments(settings: Settings, model: Model | None) -> dict[str, Any]:
         name, key = field.argument
         value = field.kind.write(getattr(settings, field.name))
         if key:
-            arguments.setdefault(name, {})[key] = value
+            arguments.setdefault(name, dict(COMPLETED.get(name, {})))[key] = value
         elif name:
             arguments[name] = value
     given = arguments.pop(SPECULATION, None)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from workbench.core.errors import WorkbenchError
 from workbench.interop.commands.command_line import CommandFields, read_command
 from workbench.interop.commands.not_modelled import effect
+from workbench.interop.commands.offloading import offloading_connector
 from workbench.interop.commands.references import local_config
 from workbench.interop.commands.speculation import SPECULATION, printed_speculation
 from workbench.models.catalog import catalog_name
@@ -65,6 +66,8 @@ def logged_fields(values: dict[str, Any]) -> dict[str, Any]:
     values = {**values, **_inside_objects(values)}
     read = {name: _read(field, values) for name, field in FIELDS.items()}
     found = {name: value for name, value in read.items() if value is not None}
+    if connector := offloading_connector(values):
+        found["kv_connector"] = connector
     if served := _served_as(values):
         found["model"] = served
     return {**found, **printed_speculation(values.get(SPECULATION), values.get("model"))}
@@ -102,7 +105,10 @@ def _read(field: Field, values: dict[str, Any]) -> Any:
 
 def unfollowed(values: dict[str, Any]) -> tuple[str, ...]:
     """Return what changes sizes and has no field in a scenario, one sentence each."""
-    found = ((name, value, effect(name, value)) for name, value in values.items())
+    inside = {**values, **_inside_objects(values)}
+    followed = {one.argument[0] for one in FIELDS.values() if _read(one, inside) is not None}
+    rest = {name: value for name, value in values.items() if name not in followed & OBJECTS}
+    found = ((name, value, effect(name, value)) for name, value in rest.items())
     notes = [
         f"{name} = {str(value)[:80]}: not modelled here, although {why}."
         for name, value, why in found
@@ -135,7 +141,7 @@ def _read_command(command: str) -> CommandFields | None:
 
 
 def _arguments(read: CommandFields) -> dict[str, Any]:
-    return {**read.fields, "served_model_name": read.served or None}
+    return {**read.fields, "served_model_name": read.without_field.get("served_model_name")}
 
 
 def _note_of_name(values: dict[str, Any]) -> tuple[str, ...]:

@@ -45,6 +45,7 @@ class ChunksPanel(Panel):
             "tensor_parallel": dropdown("Its TP", (SAME,)),
             "kv_cache_dtype": dropdown("Its dtype", (SAME,)),
         }
+        self._own: str | None = None
         self._refusal, self._html = widgets.HTML(), widgets.HTML()
         self.fill(grid(self.controls.values()), self._refusal, self._html)
         self.watch(*self.controls.values())
@@ -54,6 +55,9 @@ class ChunksPanel(Panel):
         with self._lock, self.by_program:
             offer(self.controls["tensor_parallel"], tensor_parallel_sizes(plan.model))
             offer(self.controls["kv_cache_dtype"], plan.rules.kv_cache_dtypes)
+            own, self._own = self._own, plan.settings.kv_connector
+            if self._own != own and self._own in CONNECTORS:
+                self.controls["connector"].value = self._own
             super().show(plan)
 
     def _draw(self, plan: Plan) -> Shown:

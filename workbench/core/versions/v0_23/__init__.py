@@ -10,7 +10,6 @@ from workbench.core.batch_defaults import A100, SMALL, BatchSizes, BatchTier
 from workbench.core.dtypes import FP8_DTYPES, PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
 from workbench.core.groups.group_rules import GroupRules
 from workbench.core.layouts.shapes import LayoutRules
-from workbench.core.offload.rules import OffloadRules
 from workbench.core.prefix.sparse import PrefillRules
 from workbench.core.rule_set import RuleSet
 from workbench.core.speculation import (
@@ -37,6 +36,7 @@ from workbench.core.versions.v0_23.conditions import (
     imposed_backend,
     step_cuts_mtp_layers,
 )
+from workbench.core.versions.v0_23.connectors import OFFLOAD
 from workbench.core.versions.v0_23.heads import BUILT_KV_HEADS, DERIVED_HEADS
 from workbench.core.versions.v0_23.kernels import MISSING_KERNELS, PADDINGS, UNREAD_DESCRIPTIONS
 from workbench.core.versions.v0_23.mla import companions
@@ -227,7 +227,7 @@ V0_23 = RuleSet(
     width_with_cache_settings={"BaichuanForCausalLM": 4096},
     groups=GroupRules(aligns_index_keys=True, chunks_forget_quantization=True),
     layouts=LayoutRules(),
-    offload=OffloadRules(),
+    offload=OFFLOAD,
     prefill=PrefillRules(),
     model_registry=MODEL_REGISTRIES["0.23"],
     speculation=SPECULATION,

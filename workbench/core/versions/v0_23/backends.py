@@ -142,7 +142,8 @@ _ATTENTION = (
         supports_mm_prefix=always,
         cuda_graphs="ALWAYS",
         cache=layouts.ROCM_ATTN,
-        # vLLM omits it next to a KV connector, which needs blocks first (_get_backend_priorities).
+        # connectors need blocks first (_get_backend_priorities)
+        suits_connectors=False,
         ranks=(Rank("rocm", 10, conditions.reads_all_tokens),),
     ),
     Backend(
@@ -174,6 +175,7 @@ _ATTENTION = (
         cuda_graphs="ALWAYS",
         cache=layouts.ROCM_AITER,
         ranks=(Rank("rocm", 20, conditions.reads_all_tokens_with_aiter),),
+        suits_connectors=False,  # as ROCM_ATTN, of which its class is made
     ),
     Backend(
         "CPU_ATTN",

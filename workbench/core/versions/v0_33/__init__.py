@@ -10,7 +10,6 @@ from workbench.core.arithmetic import GIB
 from workbench.core.batch_defaults import A100, GB10, SMALL, BatchSizes, BatchTier
 from workbench.core.dtypes import INT4_HEADS, ULTRAQUANT
 from workbench.core.groups.group_rules import GroupRules
-from workbench.core.offload.rules import LAST, OffloadRules
 from workbench.core.packing import NVFP4_DS
 from workbench.core.prefix.sparse import PrefillRules
 from workbench.core.ranks import ONE_STAGE, SHARED_EXPERT
@@ -20,6 +19,7 @@ from workbench.core.versions.v0_23 import V0_23
 from workbench.core.versions.v0_33.backends import BACKENDS, ignores_backend
 from workbench.core.versions.v0_33.bytes import gathered_keys, layer_token_bytes, token_bytes
 from workbench.core.versions.v0_33.conditions import imposed_backend, step_lacks_heads
+from workbench.core.versions.v0_33.connectors import OFFLOAD
 from workbench.core.versions.v0_33.kernels import MISSING_KERNELS, PADDINGS, UNREAD_DESCRIPTIONS
 from workbench.core.versions.v0_33.layouts import LAYOUTS, NAMES
 from workbench.core.versions.v0_33.narrow_values import flash_or_triton
@@ -63,25 +63,6 @@ GROUPS = GroupRules(
     },
     quantized_page_tokens={"FLASHMLA_SPARSE": 64},
     promotion_refused="Failed to promote local KV cache specs to one unified type.",
-)
-# `resolve_kv_cache_block_sizes` and `BlockHashListWithBlockSize` in v1/core/kv_cache_utils.py,
-# `build_offloading_config` in distributed/kv_transfer/kv_connector/v1/offloading/config.py.
-OFFLOAD = OffloadRules(
-    hash_option="prefix_match_unit",
-    large_block_hash=LAST,
-    checks_single_group=True,
-    takes_blocks_per_chunk=True,
-    one_copy_of_latents=True,
-    host_block_alignment_bytes=4096,
-    transfers_mixed_blocks=True,
-    transferred_states=frozenset({"mamba1", "mamba2", "gdn"}),
-    reads_three_parts=False,
-    checks_packed_heads=True,
-    splits_heads_by_ranks=False,
-    fingerprints_drafts=True,
-    store_shares_states=False,
-    store_wants_align=True,
-    unit_words=("tokens_per_block", "tokens_per_hash"),
 )
 QSA, OMNI = "QWEN4_EXP_QSA_TRITON", "qwen3_omni_moe_thinker"
 FLASH = list(map("For".join, product(("Inkling", "Step5"), ("CausalLM", "ConditionalGeneration"))))

@@ -145,6 +145,7 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     },
     "ROCM_AITER_FA": {"cache": layouts.ROCM_AITER, "orders": ("LBHNC", "LHBNC")},
     "ROCM_AITER_UNIFIED_ATTN": {
+        "suits_connectors": True,
         "supports_mm_prefix": never,
         "dtypes": ("float16", "bfloat16"),
         "cache": layouts.ROCM_AITER,

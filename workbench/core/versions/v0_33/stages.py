@@ -49,6 +49,7 @@ STAGES = (
     pipeline_checks.shared_caches,
     pipeline_checks.pipeline_parallel,
     context_parallel.shared_kv_heads,
+    context_parallel.transferred_shares,
     quantization.quantization_described,
     quantization.method_named,
     quantization.description_read,
