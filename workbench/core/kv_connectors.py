@@ -29,7 +29,7 @@ NO_CONNECTOR = KvConnector()
 
 def connector_of(plan: Plan) -> KvConnector:
     """Return the connector of a plan; one that asks for nothing where it has none."""
-    return plan.rules.offload.connectors.get(plan.settings.kv_connector, NO_CONNECTOR)
+    return plan.rules.offload.connectors.get(plan.settings.kv_connector or "", NO_CONNECTOR)
 
 
 def requested_layout(plan: Plan) -> str | None:

@@ -29,7 +29,7 @@ CONNECTORS = {name for rules in RULE_SETS.values() for name in rules.offload.con
 
 
 def _connectors(rules: RuleSet) -> tuple[str, ...]:
-    return tuple(map(str, rules.offload.connectors))
+    return tuple(rules.offload.connectors)
 
 
 @dataclass(frozen=True)

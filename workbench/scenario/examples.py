@@ -57,7 +57,7 @@ def _backends(chosen: Chosen, rules: RuleSet) -> Sequence[str]:
 
 def connectors(_field: Field, _chosen: Chosen, rules: RuleSet) -> Sequence[Any]:
     """Return KV connectors of the version, and mostly none."""
-    return mostly(None, tuple(filter(None, rules.offload.connectors)), 0.9)
+    return mostly(None, tuple(rules.offload.connectors), 0.9)
 
 
 def devices_of_platform(_field: Field, chosen: Chosen, _rules: RuleSet) -> Sequence[Any]:

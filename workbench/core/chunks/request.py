@@ -24,9 +24,10 @@ def chunks(
     """Return the legal chunk sizes of engines that share one store.
 
     plans: the engines, by name or in a list. connector: vLLM's name for it, by default that of the
-    first engine that has one, else LMCacheMPConnector. chunk_tokens: a size to check. prompt_tokens: whose cost is shown, by default 32,768 or the longest that any engine
-    allows. Errors: ScenarioError for an unknown connector, a size below 1 or ranks that
-    share the tokens of a block; ValueError without a plan.
+    first engine that has one, else LMCacheMPConnector. chunk_tokens: a size to check.
+    prompt_tokens: whose cost is shown, by default 32,768 or the longest that any engine allows.
+    Errors: ScenarioError for an unknown connector, a size below 1 or ranks that share the tokens of
+    a block; ValueError without a plan.
 
     >>> one = wb.resolve(model="qwen3.5-4b", enable_prefix_caching=True)
     >>> wb.chunks([one, wb.resolve(one.scenario, kv_cache_dtype="fp8")]).legal_sizes[:2]

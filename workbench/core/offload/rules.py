@@ -12,7 +12,7 @@ CONCATENATED, LAST = "concatenated", "last"
 class OffloadRules:
     """Hash units, options and checks of one vLLM version."""
 
-    connectors: Mapping[str | None, KvConnector] = field(default_factory=dict)
+    connectors: Mapping[str, KvConnector] = field(default_factory=dict)
     """The connectors that a command may name."""
     hash_option: str = "hash_block_size"
     """The option that sets the unit of prefix hashes."""
