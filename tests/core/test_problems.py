@@ -621,6 +621,13 @@ PROBLEMS = [
         id="prefix-caching-without-a-cache",
     ),
     pytest.param(
+        {"model": gemma3(), "kv_connector": "LMCacheConnectorV1"},
+        "connector_turns_manager_off",
+        "Turning off hybrid kv cache manager because `--kv-transfer-config` selects",
+        {"kv_connector": None},
+        id="connector-that-turns-windows-into-full-attention",
+    ),
+    pytest.param(
         {"model": WHISPER, "kv_connector": "NixlConnector"},
         "connector_with_encoder",
         "Encoder-decoder models are not currently supported with KV connectors",
@@ -1404,6 +1411,7 @@ PROBLEMS = [
 UNREACHABLE = {"no_shared_block_size"}
 """Problems that no backend of today can cause; a test with toy backends causes them."""
 WARNINGS = {
+    "connector_turns_manager_off",
     "quantization_method_missing",
     "draft_cache_not_exact",
     "drafter_layers_not_counted",

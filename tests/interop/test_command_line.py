@@ -152,27 +152,6 @@ def test_what_can_change_a_size_is_not_said_to_change_none(words):
     assert "No size depends" not in note
 
 
-@pytest.mark.parametrize(
-    ("words", "connector"),
-    [
-        (
-            '--kv-transfer-config \'{"kv_connector": "NixlConnector", "kv_role": "kv_both"}\'',
-            "NixlConnector",
-        ),
-        ("--kv-transfer-config.kv_connector LMCacheConnectorV1", "LMCacheConnectorV1"),
-        ("--kv-offloading-size 5", "OffloadingConnector"),
-        ("--kv-offloading-size 5 --kv-offloading-backend lmcache", "LMCacheMPConnector"),
-    ],
-)
-def test_a_connector_is_read_however_it_is_chosen(words, connector):
-    assert fields_of(f"{SERVE} {words}").kv_connector == connector
-
-
-def test_the_simple_offload_is_another_connector():
-    command = f"VLLM_USE_SIMPLE_KV_OFFLOAD=1 {SERVE} --kv-offloading-size 5"
-    assert fields_of(command).kv_connector == "SimpleCPUOffloadConnector"
-
-
 def test_a_variable_can_change_a_size_too():
     (note,) = from_vllm_command(f"VLLM_MLA_DISABLE=1 {SERVE}").notes
     assert "MLA then keeps whole keys and values" in note

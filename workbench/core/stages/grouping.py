@@ -3,7 +3,12 @@
 from collections import Counter
 
 from workbench.core.dtypes import PACKED_DTYPES
-from workbench.core.groups.cache_spec import SINK_SPEC, GroupingError, NoSingleTypeError
+from workbench.core.groups.cache_spec import (
+    SINK_SPEC,
+    SLIDING_KINDS,
+    GroupingError,
+    NoSingleTypeError,
+)
 from workbench.core.groups.layer_specs import layer_specs
 from workbench.core.groups.of_plan import (
     OLD_NAMES,
@@ -28,6 +33,16 @@ def groups(run: WorkingPlan) -> None:
     except GroupingError as error:
         # Plans are kept: with its traceback the error would keep every frame and what is in it.
         run.grouping_error = error.with_traceback(None)
+        return
+    if connector_of(run).supports_hybrid or run.settings.disable_hybrid_kv_cache_manager:
+        return
+    kinds = Counter(spec.kind for spec in layer_specs(run).by_name().values())
+    if windows := sum(kinds[kind] for kind in SLIDING_KINDS):
+        run.problem(
+            "connector_turns_manager_off",
+            variant="of_plan",
+            operands={"kv_connector": run.settings.kv_connector, "layers": windows},
+        )
 
 
 def cache_managers(run: WorkingPlan) -> None:
