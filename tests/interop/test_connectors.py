@@ -87,7 +87,7 @@ def test_it_keeps_hashes_without_prefix_caching():
 
 @pytest.mark.parametrize(("rules", "left"), [("0.23", "TRITON_ATTN"), ("0.33", None)])
 def test_it_rules_out_backends_of_rocm(rules, left):
-    asked = {"model": "qwen3-8b", "device": "MI300X", "rules": rules}
-    plain, other = wb.resolve(**asked), wb.resolve(**asked, kv_connector="NixlConnector")
+    queried = {"model": "qwen3-8b", "device": "MI300X", "rules": rules}
+    plain, other = wb.resolve(**queried), wb.resolve(**queried, kv_connector="NixlConnector")
     assert plain.backend == "ROCM_ATTN"
     assert other.backend == (left or "ROCM_AITER_UNIFIED_ATTN")
