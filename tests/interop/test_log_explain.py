@@ -169,7 +169,7 @@ EXPECTED = {
         {"graph_profiling": READ, "graphs_estimated": "known", "mamba_padding": "unsure"},
     ),
     "command_and_sizes": (
-        {"model": "qwen3.8-27b", "kv_cache_dtype": "fp8_e4m3", "tensor_parallel": 2},
+        {"model": "Qwen/Qwen3.8-27B-FP8", "kv_cache_dtype": "fp8_e4m3", "tensor_parallel": 2},
         {"tokens": "agrees", "concurrency": "agrees"},
     ),
     "pipeline_command": (
