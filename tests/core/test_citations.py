@@ -23,7 +23,6 @@ from workbench.core.versions import RULE_SETS, V0_33
 from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 from workbench.scenario.scenario import random_scenarios
-from workbench.verify import explicit_fields
 
 FIND = "import importlib.util as u; print(u.find_spec('vllm').submodule_search_locations[0])"
 OUTSIDE_THE_PLAN = {
@@ -55,7 +54,7 @@ SELDOM = (
 def steps_of(name):
     """Return a step of every rule that many plans of a version have."""
     found = {}
-    for fields in (*map(explicit_fields, random_scenarios(200, 1, name)), *SELDOM):
+    for fields in (*map(Scenario.stated, random_scenarios(200, 1, name)), *SELDOM):
         with suppress(WorkbenchError):
             scenario = Scenario(**fields | {"rules": name})
             found |= {step.rule: step for step in resolve(scenario).trace}

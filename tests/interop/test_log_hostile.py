@@ -1,4 +1,4 @@
-"""Numbers that vLLM never prints, and lines that end anywhere, raise errors of ours at most."""
+"""Values that vLLM never prints, and lines that end anywhere, raise errors of ours at most."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 import workbench as wb
 from tests.interop.test_log_messages import LINES
 from workbench.core.errors import WorkbenchError
+from workbench.interop.logs.facts import entries, logged_fields
 from workbench.interop.logs.text import LONGEST_LINE, _carried, lines_of
 
 NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -62,3 +63,9 @@ def test_a_line_is_read_to_a_limit():
     first, second = lines_of("Using " * LONGEST_LINE + "\nplatform cuda")
     assert len(first.text) == LONGEST_LINE
     assert second == (2, "platform cuda")
+
+
+@pytest.mark.parametrize("name", ["116", "None", "'qwen3.5-4b'", "['x', 'qwen3.5-4b']"])
+def test_a_served_name_may_be_anything(name):
+    values = entries(f"{{'model': '/models/x', 'served_model_name': {name}}}")
+    assert (logged_fields(values)["model"] == "qwen3.5-4b") == ("qwen" in name)

@@ -76,7 +76,7 @@ def logged_fields(values: dict[str, Any]) -> dict[str, Any]:
 def _served_as(values: dict[str, Any]) -> str | None:
     """Return the name under which a model is served, where its folder does not say which it is."""
     names = values.get("served_model_name") or ()
-    served = [names] if isinstance(names, str) else [*names]
+    served = names if isinstance(names, list | tuple) else (names,)
     if "model" not in values or known_model(str(values["model"])).name is not None:
         return None
     return next((one for one in map(str, served) if known_model(one).name is not None), None)
