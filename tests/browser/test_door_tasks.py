@@ -41,6 +41,8 @@ NEXT_IS_IN_VIEW = """() => {
     const end = (css) => document.querySelector(css).getBoundingClientRect().bottom;
     return end('[data-region="next"]') <= end(".jp-NotebookPanel-notebook");
 }"""
+KEPT_MS = 1_600
+"""After a change; see KEPT_MS of front_door.js."""
 MOST_GROWTH_BYTES = 50 * 2**20
 HEAP = """async () => {
   for (let i = 0; i < 3; i++) { gc(); await new Promise((done) => setTimeout(done, 100)); }
@@ -366,6 +368,10 @@ def test_without_scripts_and_styles_the_saved_output_reads_well(browser_context)
 def test_after_a_restart_one_sentence_says_what_to_do(lab):
     lost = lab.element(".wb-door .wb-lost")
     expect(lost).to_be_hidden()
+    answers = lab.element(".wb-door [data-region=answers]")
+    before = answers.inner_text()
+    lab.element('[data-key="next-0"]').click()
+    expect(answers).not_to_have_text(before, use_inner_text=True)
     lab.page.evaluate(
         "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
     )
@@ -373,6 +379,7 @@ def test_after_a_restart_one_sentence_says_what_to_do(lab):
     expect(lost).to_have_text("The kernel has restarted. Run this cell again.")
     icon = "getComputedStyle(document.querySelector('.jupyter-widgets-disconnected'), '::before')"
     assert lab.page.evaluate(f"{icon}.display") == "none"
+    lab.page.wait_for_timeout(KEPT_MS)  # when a page asks for the picture of what has changed
     lab.page.evaluate("inPage.ready()")
     lab.run_all()
     expect(lab.element(".wb-door .wb-lost")).to_be_hidden()

@@ -246,7 +246,11 @@ class Door {
     const isFirst = this.kept === undefined; // Python has just made one of it
     this.kept = shown;
     clearTimeout(this.keeping);
-    if (!isFirst) this.keeping = setTimeout(() => this.model.send({ do: "keep" }), KEPT_MS);
+    if (isFirst) return;
+    this.keeping = setTimeout(() => {
+      // a kernel that has ended keeps nothing
+      if (!this.root.closest(".jupyter-widgets-disconnected")) this.model.send({ do: "keep" });
+    }, KEPT_MS);
   }
 
   // JupyterLab opens a notebook next to this one; its address is relative to this one's.
