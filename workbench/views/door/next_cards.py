@@ -16,6 +16,7 @@ BESIDES: Mapping[str, Mapping[Any, str]] = {
     "kv_cache_dtype": {"fp8": "8-bit keys and values"},
     "mamba_ssm_cache_dtype": {"bfloat16": "16-bit states"},
     "num_speculative_tokens": {0: "no speculative decoding"},
+    "kv_connector": {None: "no blocks outside of the engine"},
 }
 """Field -> value -> what it costs in addition to the numbers."""
 BESIDES_OF_ANY = {
