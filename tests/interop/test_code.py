@@ -29,7 +29,7 @@ def scenario_of(code):
 
 @given(scenarios())
 def test_the_code_builds_the_same_scenario(scenario):
-    again = scenario_of(scenario_code(scenario.to_dict()))
+    again = scenario_of(scenario_code(scenario.stated()))
     assert again == scenario
     assert type(again) is Scenario
 
@@ -42,7 +42,7 @@ def test_the_code_of_a_plan_runs_as_it_is():
 
 
 def test_defaults_are_omitted_but_the_model_is_named():
-    assert scenario_code(Scenario().to_dict()).splitlines() == [
+    assert scenario_code(Scenario().stated()).splitlines() == [
         "import workbench as wb",
         "",
         "scenario = wb.Scenario(",

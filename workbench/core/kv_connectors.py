@@ -25,11 +25,17 @@ class KvConnector:
 
 
 NO_CONNECTOR = KvConnector()
+NIXL = "NixlConnector"
 
 
 def connector_of(plan: Plan) -> KvConnector:
     """Return the connector of a plan; one that asks for nothing where it has none."""
     return plan.rules.offload.connectors.get(plan.settings.kv_connector or "", NO_CONNECTOR)
+
+
+def layout_for_transfer(plan: Plan) -> str | None:
+    """Return the order of the cache that the NIXL connector requests."""
+    return plan.rules.offload.connectors[NIXL].layout
 
 
 def requested_layout(plan: Plan) -> str | None:

@@ -290,4 +290,4 @@ class Plan(PlanAnswers, Published):
         """Return Python that builds this scenario and resolves it."""
         from workbench.interop.commands.code import scenario_code
 
-        return scenario_code(self.scenario.to_dict())
+        return scenario_code(self.scenario.stated())

@@ -50,8 +50,7 @@ def set_fields(scenario: Scenario) -> dict[str, Any]:
     A device says which platform it is of.
     """
     omitted = {MODEL_FIELD} if scenario.device is None else {MODEL_FIELD, "platform"}
-    values = ((one, getattr(scenario, one)) for one in FIELDS if one not in omitted)
-    return {one: value for one, value in values if value != FIELDS[one].default}
+    return {one: value for one, value in scenario.stated().items() if one not in omitted}
 
 
 def with_said(present: Scenario, said: Description) -> Scenario:

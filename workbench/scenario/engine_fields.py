@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from workbench.core.devices import DEVICES
 from workbench.core.platforms import PLATFORMS
 from workbench.core.ranks import context_sizes
-from workbench.core.versions import DEFAULT, RULE_SETS, RuleSet
+from workbench.core.versions import DEFAULT, RULE_SETS
 from workbench.core.what_if.choices import pipeline_sizes, tensor_parallel_sizes
 from workbench.models import catalog_names
 from workbench.scenario import examples, kinds
@@ -26,10 +26,6 @@ MODEL = Field(
 )
 """The field that is not one of the settings."""
 CONNECTORS = {name for rules in RULE_SETS.values() for name in rules.offload.connectors}
-
-
-def _connectors(rules: RuleSet) -> tuple[str, ...]:
-    return tuple(rules.offload.connectors)
 
 
 @dataclass(frozen=True)
@@ -180,7 +176,10 @@ class EngineFields:
     )
     kv_connector: str | None = declare(
         None,
-        kinds.Words(_connectors, normal=lambda text: text if text in CONNECTORS else None),
+        kinds.Words(
+            lambda rules: tuple(rules.offload.connectors),
+            normal=lambda text: text if text in CONNECTORS else None,
+        ),
         "KV connector",
         "{flag}: what stores blocks outside of the engine, or moves them to another",
         flag="--kv-transfer-config.kv_connector",

@@ -12,7 +12,6 @@ from urllib.parse import quote, unquote
 
 from workbench.access.json_text import json_or_word
 from workbench.core.errors import ScenarioError
-from workbench.scenario.fields import FIELDS
 from workbench.scenario.scenario import Scenario
 
 LINK = "#scenario="
@@ -29,12 +28,7 @@ MOST_BYTES = 2**22
 
 def link_of(scenario: Scenario) -> str:
     """Return what follows the address of a page, so that it opens with this scenario."""
-    fields = {
-        name: value
-        for name, value in scenario.to_dict().items()
-        if name == "model" or value != FIELDS[name].default
-    }
-    text = json.dumps(fields, separators=(",", ":"))
+    text = json.dumps(scenario.stated(), separators=(",", ":"))
     quoted = quote(text, safe=READABLE)
     if len(quoted) <= LONGEST_READABLE:
         return LINK + quoted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import ipywidgets as widgets
@@ -11,7 +11,7 @@ from workbench.core.errors import ScenarioError, WorkbenchError, unknown_name_me
 from workbench.core.plan import Plan
 from workbench.door.labs import LABS
 from workbench.door.session import Outcome, RecordedError, Session, error_html, guarded
-from workbench.scenario import FIELDS, Scenario
+from workbench.scenario import Scenario
 from workbench.scenario.start import Start, scenario_from
 from workbench.ui.front_door import FrontDoor
 from workbench.ui.labs import new_panel
@@ -170,12 +170,9 @@ def _opener(title: str) -> Callable[..., OpenLab]:
 
 def scenario_words(scenario: Scenario) -> str:
     """Return the model and what is set, in one line."""
-    model = scenario.model if isinstance(scenario.model, str) else "inline config"
-    found: Mapping[str, Any] = {
-        name: getattr(scenario, name)
-        for name, field in FIELDS.items()
-        if name != "model" and getattr(scenario, name) != field.default
-    }
+    found = scenario.stated()
+    reference = found.pop("model")
+    model = reference if isinstance(reference, str) else "inline config"
     return ", ".join(filter(None, (model, point_name(found))))
 
 

@@ -8,6 +8,7 @@ does with a cache that no source states is not answered here.
 from dataclasses import dataclass
 from typing import Final
 
+from workbench.core.kv_connectors import NIXL
 from workbench.core.registry import Registry
 
 ANY: Final = "any number of tokens"
@@ -47,7 +48,7 @@ class Connector:
 
 CONNECTORS: Registry[Connector] = Registry("connector", "connector")
 LMCACHE, LMCACHE_INSIDE = "LMCacheMPConnector", "LMCacheConnectorV1"
-MOONCAKE, NIXL = "MooncakeStoreConnector", "NixlConnector"
+MOONCAKE = "MooncakeStoreConnector"
 OFFLOADING, SIMPLE = "OffloadingConnector", "SimpleCPUOffloadConnector"
 
 for _one in (

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from workbench.core.chunks.member import Member
+from workbench.core.kv_connectors import layout_for_transfer
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.packed import named_layout
 from workbench.core.offload.remedies import SideRemedy, transfer_remedies
-from workbench.core.offload.transfer import CONNECTOR_WISH, Transfer, transfer
+from workbench.core.offload.transfer import Transfer, transfer
 from workbench.core.plan import Plan
 
 YES, NO, PART = "equal", "unequal", "divisible"
@@ -108,7 +109,7 @@ def _layout(plan: Plan) -> str | None:
     if not plan.rules.layouts.one_view:
         return plan.settings.kv_cache_layout
     try:
-        return named_layout(plan, None, CONNECTOR_WISH)[1].name
+        return named_layout(plan, None, layout_for_transfer(plan))[1].name
     except LayoutError:
         return None
 

@@ -13,6 +13,7 @@ from math import lcm
 from typing import Any
 
 from workbench.core.errors import ScenarioError
+from workbench.core.kv_connectors import layout_for_transfer
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.packed import named_layout
 from workbench.core.offload import transfer_ranks
@@ -20,9 +21,6 @@ from workbench.core.offload.checks import stops
 from workbench.core.plan import Plan
 from workbench.core.problems import WARNING, Problem, has_error
 from workbench.core.ranks import shared_tokens_text
-
-CONNECTOR_WISH = "LBHNC"
-"""The order that the NIXL connector requests (0.33), where the backends can read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,20 +199,19 @@ def _layout_problem(prefill: Plan, decode: Plan) -> Problem | None:
     if not (prefill.rules.layouts.one_view and decode.rules.layouts.one_view):
         warning = needs_hnd("tensor_parallel", ": both caches need the layout HND.")
         return replace(warning, severity=WARNING) if split else None
+    wish = layout_for_transfer(decode)
     try:
-        there, here = (
-            named_layout(plan, None, CONNECTOR_WISH)[1].name for plan in (prefill, decode)
-        )
+        there, here = (named_layout(plan, None, wish)[1].name for plan in (prefill, decode))
     except LayoutError:
         return None  # the side does not start, whatever the other one has
     layouts |= {"prefill_layout": there, "decode_layout": here}
     if there != here:
         return stops(
             "transfer_layouts",
-            {"there": there, "here": here, "connector_wish": CONNECTOR_WISH},
+            {"there": there, "here": here, "connector_wish": wish},
             **layouts,
         )
     if split and not here.endswith("HNC"):
         what = f", and in the order {here} those of a block are not contiguous. Use "
-        return needs_hnd("kv_cache_layout", f"{what}{CONNECTOR_WISH}.")
+        return needs_hnd("kv_cache_layout", f"{what}{wish}.")
     return None

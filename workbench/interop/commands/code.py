@@ -12,17 +12,12 @@ from workbench.interop.commands.vllm_args import (
     vllm_arguments,
     vllm_environment,
 )
-from workbench.scenario import FIELDS, Scenario
+from workbench.scenario import Scenario
 
 
 def scenario_code(values: Mapping[str, Any]) -> str:
-    """Return code that builds the scenario with these fields and resolves it; omits defaults."""
-    given = {
-        name: value
-        for name, value in values.items()
-        if name == "model" or value != FIELDS[name].default
-    }
-    arguments = "".join(f"    {name}={_literal(value)},\n" for name, value in given.items())
+    """Return code that builds the scenario with these fields and resolves it."""
+    arguments = "".join(f"    {name}={_literal(value)},\n" for name, value in values.items())
     return (
         "import workbench as wb\n\n"
         f"scenario = wb.Scenario(\n{arguments})\n"

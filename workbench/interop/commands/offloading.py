@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-SIZE, BACKEND, SIMPLE = (
+from workbench.core.chunks.connectors import LMCACHE, OFFLOADING, SIMPLE
+
+SIZE, BACKEND, TAKE_SIMPLE = (
     "kv_offloading_size",
     "kv_offloading_backend",
     "VLLM_USE_SIMPLE_KV_OFFLOAD",
 )
-OF_BACKENDS = {"native": "OffloadingConnector", "lmcache": "LMCacheMPConnector"}
+NATIVE = "native"
+OF_BACKENDS = {NATIVE: OFFLOADING, "lmcache": LMCACHE}
 
 
 def offloading_connector(values: Mapping[str, Any]) -> str | None:
@@ -18,7 +21,7 @@ def offloading_connector(values: Mapping[str, Any]) -> str | None:
     """
     if values.get(SIZE) is None:
         return None
-    backend = str(values.get(BACKEND) or "native")
-    if backend == "native" and str(values.get(SIMPLE, "")).casefold() in {"1", "true"}:
-        return "SimpleCPUOffloadConnector"
+    backend = str(values.get(BACKEND) or NATIVE)
+    if backend == NATIVE and str(values.get(TAKE_SIMPLE, "")).casefold() in {"1", "true"}:
+        return SIMPLE
     return OF_BACKENDS.get(backend)

@@ -45,7 +45,7 @@ class ExportPanel(Panel):
 
     def show_refusal(self, scenario: Scenario, error: WorkbenchError) -> None:
         """Show the scenario alone: without a plan there is nothing else to copy."""
-        self.code.text = scenario_code(scenario.to_dict())
+        self.code.text = scenario_code(scenario.stated())
         self.flags.text = self.python.text = f"# {error.message}"
         self.save.disabled = True
         self._saved.value = self._log.value = ""
