@@ -15,9 +15,10 @@ import json
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
-from tests.fuzz.engine import kept_inputs, search
+from tests.fuzz.engine import Tally, kept_inputs, search
 from tests.fuzz.targets import TARGETS, Target, offline
 
 GRACE_SECONDS = 600
@@ -31,24 +32,23 @@ def main() -> int:
     share = max(1, options.seconds // len(targets))
     run = _at_random if options.engine == "random" else _atheris
     print(f"{options.engine}: {share} s for each of {len(targets)} targets, seed {options.seed}")
-    found = []
+    total = Tally()
     for target in targets:
-        found.append(run(target, share, options.seed, options.folder))
-        print(_line(target, found[-1]), flush=True)
-    total = sum(one["executions"] for one in found)
-    faults = sum(len(one["faults"]) for one in found)
-    print(f"{total:,} executions, {faults} faults; inputs are in {options.folder}")
-    return int(faults > 0)
+        found = run(target, share, options.seed, options.folder)
+        print("\n    ".join([f"{target.name:12} {found.summary}", *found.faults]), flush=True)
+        total.add(found)
+    print(f"{'all':12} {total.summary}, {len(total.faults)} faults; inputs: {options.folder}")
+    return int(bool(total.faults))
 
 
-def _at_random(target: Target, seconds: int, seed: int, folder: Path) -> dict:
+def _at_random(target: Target, seconds: int, seed: int, folder: Path) -> Tally:
     offline()
     tally = search(target, seconds, seed, kept_inputs(target, folder))
     tally.write_faults(target, folder)
-    return {"executions": len(tally.seconds), "p99": tally.p99, "faults": sorted(tally.faults)}
+    return tally
 
 
-def _atheris(target: Target, seconds: int, seed: int, folder: Path) -> dict:
+def _atheris(target: Target, seconds: int, seed: int, folder: Path) -> Tally:
     """Run in a process of its own: atheris never returns."""
     report = folder / target.name / "report.json"
     report.unlink(missing_ok=True)
@@ -64,16 +64,11 @@ def _atheris(target: Target, seconds: int, seed: int, folder: Path) -> dict:
             f"{target.name}: atheris did not start.\n{said[-2000:].decode(errors='replace')}"
         )
     found = json.loads(report.read_text())
+    times = Counter({int(tenths): count for tenths, count in found["times"].items()})
+    tally = Tally(times, dict.fromkeys(found["faults"], b""))
     if code != "0":  # a crash of the interpreter, a hang, or too much memory
-        found["faults"].append(
-            f"the process ended with {code}: {said[-500:].decode(errors='replace')}"
-        )
-    return found
-
-
-def _line(target: Target, found: dict) -> str:
-    head = f"{target.name:12} {found['executions']:>9,} executions, p99 {found['p99'] * 1e3:.1f} ms"
-    return "\n    ".join([head, *found["faults"]])
+        tally.faults[f"the process ended with {code}: {said[-500:].decode(errors='replace')}"] = b""
+    return tally
 
 
 def _options() -> argparse.Namespace:

@@ -6,10 +6,12 @@ import hashlib
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from math import ceil
 from pathlib import Path
 from random import Random
 
@@ -37,8 +39,8 @@ class ForbiddenError(AssertionError):
 class Tally:
     """What a run of a target found."""
 
-    seconds: list[float] = field(default_factory=list)
-    """Of this thread, per execution."""
+    times: Counter[int] = field(default_factory=Counter)
+    """Tenths of a millisecond of this thread -> executions that took so long."""
     faults: dict[str, bytes] = field(default_factory=dict)
     """Where it was raised -> the shortest input that did."""
 
@@ -49,9 +51,29 @@ class Tally:
         return cls()
 
     @property
-    def p99(self) -> float:
-        """Return the seconds that 99 of 100 executions took at most."""
-        return sorted(self.seconds)[len(self.seconds) * 99 // 100] if self.seconds else 0.0
+    def executions(self) -> int:
+        """Return how many inputs were read."""
+        return self.times.total()
+
+    @property
+    def p99_ms(self) -> float:
+        """Return the milliseconds that 99 of 100 executions took at most."""
+        left = self.executions * 99 // 100
+        for tenths, count in sorted(self.times.items()):
+            left -= count
+            if left < 0:
+                return tenths / 10
+        return 0.0
+
+    @property
+    def summary(self) -> str:
+        """Return how many inputs were read, and how fast."""
+        return f"{self.executions:>10,} executions, p99 {self.p99_ms:.1f} ms"
+
+    def add(self, other: Tally) -> None:
+        """Add what another run found."""
+        self.times += other.times
+        self.faults |= other.faults
 
     def execute(self, target: Target, data: bytes) -> None:
         """Read an input; whatever is raised and is not an error of ours is a fault."""
@@ -63,7 +85,7 @@ class Tally:
             if len(data) < len(self.faults.get(place, data + b"+")):
                 self.faults[place] = data
         finally:
-            self.seconds.append(time.thread_time() - start)
+            self.times[ceil((time.thread_time() - start) * 1e4)] += 1
 
     def write_faults(self, target: Target, folder: Path) -> None:
         """Write the input of every fault, and where it was raised."""

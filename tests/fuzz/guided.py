@@ -57,7 +57,7 @@ def main(name: str, seconds: str, seed: str, folder: Path) -> None:
 def write(target: Target, tally: Tally, folder: Path) -> None:
     """Write what was found until now: the fuzzer ends the process without coming back."""
     tally.write_faults(target, folder)
-    found = {"executions": len(tally.seconds), "p99": tally.p99, "faults": sorted(tally.faults)}
+    found = {"times": tally.times, "faults": sorted(tally.faults)}
     (folder / target.name / REPORT).write_text(json.dumps(found))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def test_inputs_that_found_a_fault_once(target):
     tally = Tally()
     for data in target.kept:
         tally.execute(target, data)
-    assert tally.seconds
+    assert tally.executions
     assert tally.faults == {}
 
 
@@ -35,7 +36,7 @@ def test_inputs_that_found_a_fault_once(target):
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_no_input_raises_anything_but_our_errors(target):
     tally = search(target, SECONDS / len(TARGETS), 0, target.kept)
-    assert len(tally.seconds) > len(target.kept)
+    assert tally.executions > len(target.kept)
     assert tally.faults == {}
 
 
@@ -60,6 +61,13 @@ def test_a_planted_fault_is_found_with_its_shortest_input(tmp_path):
     assert len(data) < 7
     tally.write_faults(planted, tmp_path)
     assert data in {path.read_bytes() for path in (tmp_path / "sizes" / "faults").iterdir()}
+
+
+def test_99_of_100_executions_take_p99_at_most():
+    tally = Tally(Counter({3: 980, 40: 10, 9000: 10}))
+    assert tally.p99_ms == 900.0
+    tally.add(Tally(Counter({3: 900, 40: 100})))
+    assert (tally.executions, tally.p99_ms) == (2000, 4.0)
 
 
 def test_long_messages_and_connections_are_faults():
