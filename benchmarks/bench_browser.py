@@ -94,10 +94,7 @@ CELLS_OF = {
 
 def in_the_browser(scale: float) -> Iterator[Figure]:
     """Open the first notebook, then change a scenario in every view of the front door."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        sync_playwright() as playwright,
-    ):
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         server = LabServer(Path(folder), ROOT / "notebooks")
         browser = playwright.chromium.launch(executable_path=browser_path(), args=OFFLINE)
         context = browser.new_context(viewport={"width": 1280, "height": 900})

@@ -32,10 +32,7 @@ TRANSFORMERS = "model_executor/models/transformers/base.py"
 HOOK_TABLE, STATE_DTYPE = "MODELS_CONFIG_MAP", "cache_config.mamba_ssm_cache_dtype ="
 SERVED_TABLES = ("_TEXT_GENERATION_MODELS", "_MULTIMODAL_MODELS", "_TRANSFORMERS_SUPPORTED_MODELS")
 """Tables of models that generate; pooling models and drafters are other tables."""
-TYPE_TABLES = (
-    "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES",
-    "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",
-)
+TYPE_TABLES = ("MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES")
 """Tables of transformers: model_type -> class, the last one counts."""
 BASE_TABLE = "MODEL_MAPPING_NAMES"
 """The one that vLLM takes the class from where a file names none (`get_config`)."""

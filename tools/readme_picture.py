@@ -74,12 +74,7 @@ def save(frames: list[Image.Image]) -> None:
     colours = whole[0].quantize(256)
     first, *others = [one.quantize(palette=colours, dither=Image.Dither.NONE) for one in whole]
     first.save(
-        PICTURE,
-        save_all=True,
-        append_images=others,
-        duration=FRAME_MS,
-        loop=TURNS,
-        optimize=True,
+        PICTURE, save_all=True, append_images=others, duration=FRAME_MS, loop=TURNS, optimize=True
     )
 
 

@@ -179,10 +179,7 @@ class Door:
     def _change(self, changes: Mapping[str, Any]) -> None:
         def change(present: Scenario) -> Scenario:
             scenario, self._with_next["notices"] = changed(
-                present,
-                changes,
-                self.session.evaluate,
-                release_is_chosen=self._release_is_chosen,
+                present, changes, self.session.evaluate, release_is_chosen=self._release_is_chosen
             )
             self._note_release(changes, scenario)
             return scenario

@@ -10,13 +10,7 @@ from workbench.interop.logs.report import DIFFERS, LogReport
 from workbench.scenario import Scenario
 from workbench.views.door.buttons import button
 from workbench.views.html import Html, bullets, fold, join, prose, tag
-from workbench.views.logs.table import (
-    BECAUSE,
-    failing_lines,
-    failure_html,
-    headline,
-    lines_table,
-)
+from workbench.views.logs.table import BECAUSE, failing_lines, failure_html, headline, lines_table
 
 FEW_LINES = 3
 """So many lines of a log without a scenario are explained in sentences, too."""

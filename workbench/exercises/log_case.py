@@ -57,10 +57,10 @@ FAULTS: Mapping[str, Provoke] = {
         "kv_cache_dtype": random.choice(("auto", "int8_per_token_head")),
     },
     "mamba_block_size_without_prefix_caching": lambda random: {
-        "mamba_block_size": random.choice((64, 128, 256)),
+        "mamba_block_size": random.choice((64, 128, 256))
     },
     "max_model_len_too_long": lambda random: {
-        "max_model_len": random.choice((500_000, 1_000_000, 2_000_000)),
+        "max_model_len": random.choice((500_000, 1_000_000, 2_000_000))
     },
 }
 """Problem -> settings that may lead to it."""

@@ -17,8 +17,7 @@ LEAD = (
 BETWEEN = r"vs\.?|versus|against|or|instead of|compared (?:to|with)"
 PAIR = re.compile(rf"(?:{LEAD} )?(.+?),? (?:{BETWEEN}) (.+)", re.IGNORECASE)
 NAMED_PAIR = re.compile(
-    r"(?:compare|(?:what is )?the difference between) (.+?) (?:and|with|to) (.+)",
-    re.IGNORECASE,
+    r"(?:compare|(?:what is )?the difference between) (.+?) (?:and|with|to) (.+)", re.IGNORECASE
 )
 """Pairs with words that have other meanings, too, where nothing is compared."""
 CHANGED = re.compile(r".+ from (?=[a-z])(.+?) to (.+)", re.IGNORECASE)

@@ -192,10 +192,7 @@ def _platform(name: str) -> Fields:
 
 
 def _drafts(method: str, count: str | None) -> Fields:
-    return {
-        "num_speculative_tokens": int(count or 1),
-        "speculative_method": method.casefold(),
-    }
+    return {"num_speculative_tokens": int(count or 1), "speculative_method": method.casefold()}
 
 
 def _cache_memory(size: str) -> Fields:

@@ -76,10 +76,7 @@ def stated_attention(fields: Fields) -> Attention | None:
         heads = fields.integer("num_attention_heads")
         size = _head_size(fields, heads)
         return Attention(
-            num_heads=heads,
-            num_kv_heads=_kv_heads(fields, heads),
-            head_size=size,
-            use_mla=True,
+            num_heads=heads, num_kv_heads=_kv_heads(fields, heads), head_size=size, use_mla=True
         )
     # ModelArchConfigConvertorBase, which does not know MiniCPM3's heads nor Sarvam's MLA.
     is_mla = fields.has("kv_lora_rank") and fields.model_type in MLA_MODEL_TYPES

@@ -5,12 +5,7 @@ from collections import Counter
 from functools import cache
 from typing import NamedTuple
 
-from workbench.models.catalog import (
-    catalog_hub_id,
-    catalog_hub_ids,
-    catalog_name,
-    catalog_names,
-)
+from workbench.models.catalog import catalog_hub_id, catalog_hub_ids, catalog_name, catalog_names
 
 HUB_PAGE = re.compile(
     r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/([\w.-]+/[\w.-]+)(?:[/?#]\S*)?"

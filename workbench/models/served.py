@@ -14,13 +14,7 @@ from workbench.core.architectures import (
 )
 from workbench.core.errors import ConfigError
 from workbench.core.package_data import package_data
-from workbench.models.architecture import (
-    named,
-    read_with,
-    unknown,
-    unsupported_text,
-    way_forward,
-)
+from workbench.models.architecture import named, read_with, unknown, unsupported_text, way_forward
 from workbench.models.fields import Fields
 from workbench.models.listed import KEY, listed_name
 

@@ -218,11 +218,7 @@ class MoreFields:
         examples=examples.dtypes_of_drafter,
     )
     num_gpu_blocks_override: int | None = declare(
-        None,
-        Integer(unit="blocks"),
-        "GPU blocks override",
-        "{flag}",
-        examples=(*[None] * 9, 512),
+        None, Integer(unit="blocks"), "GPU blocks override", "{flag}", examples=(*[None] * 9, 512)
     )
     kv_cache_memory_bytes_by_rank: tuple[int, ...] | None = declare(
         None,

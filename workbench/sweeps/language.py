@@ -115,10 +115,7 @@ def completion(
     """Return the fields or values that may stand at the cursor, those that begin so first."""
     before = text[:cursor]
     clause = re.split(r"[,;\n]", before)[-1].lstrip()
-    found = [
-        _of_label(before, len(before) - len(clause)),
-        _of_word(before, scenario, model),
-    ]
+    found = [_of_label(before, len(before) - len(clause)), _of_word(before, scenario, model)]
     if LABEL.match(clause) or clause.partition(" ")[0] in FIELDS:
         found.reverse()
     return next((one for one in found if one.offers), found[0])

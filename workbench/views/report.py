@@ -51,9 +51,7 @@ class Page:
 
 
 def report_html(
-    plan: Plan,
-    page_of: Page,
-    remedies: Callable[[Problem], Sequence[Remedy]] = lambda _problem: (),
+    plan: Plan, page_of: Page, remedies: Callable[[Problem], Sequence[Remedy]] = lambda _problem: ()
 ) -> str:
     """Return the page as one file, plotly's script included if it has figures."""
     title = page_of.title or f"{plan.model.name}: block size {plan.block_size:,} tokens"

@@ -3,12 +3,7 @@
 from dataclasses import dataclass
 
 from workbench.core.chunks.connectors import LMCACHE, LMCACHE_INSIDE, MOONCAKE, Connector
-from workbench.core.groups.cache_spec import (
-    MLA_KINDS,
-    SLIDING_KINDS,
-    SLIDING_MLA_SPEC,
-    CacheSpec,
-)
+from workbench.core.groups.cache_spec import MLA_KINDS, SLIDING_KINDS, SLIDING_MLA_SPEC, CacheSpec
 from workbench.core.groups.grouping import Group
 from workbench.core.plan import Plan
 

@@ -126,10 +126,7 @@ class TooLarge:
 
 
 def too_large_tile(
-    tiles: Tiles,
-    head_size: int,
-    element_bytes: int,
-    limit_bytes: int = LARGEST_SHARED_MEMORY_BYTES,
+    tiles: Tiles, head_size: int, element_bytes: int, limit_bytes: int = LARGEST_SHARED_MEMORY_BYTES
 ) -> TooLarge | None:
     """Return why a tile is too large: keys or queries for shared memory, or scores for a tensor."""
     # Derived, not measured, and a lower bound: None does not say that the kernel fits.

@@ -85,9 +85,7 @@ def layer_classes(layers: tuple[Layer, ...], unquantized: frozenset[int]) -> Lay
         examples.setdefault(key, (layer, key[1]))
     places = {key: place for place, key in enumerate(examples)}
     return LayerClasses(
-        _names(layers),
-        tuple(places[key] for key in like),
-        tuple(examples.values()),
+        _names(layers), tuple(places[key] for key in like), tuple(examples.values())
     )
 
 

@@ -207,9 +207,7 @@ def _layout_problem(prefill: Plan, decode: Plan) -> Problem | None:
     layouts |= {"prefill_layout": there, "decode_layout": here}
     if there != here:
         return stops(
-            "transfer_layouts",
-            {"there": there, "here": here, "connector_wish": wish},
-            **layouts,
+            "transfer_layouts", {"there": there, "here": here, "connector_wish": wish}, **layouts
         )
     if split and not here.endswith("HNC"):
         what = f", and in the order {here} those of a block are not contiguous. Use "

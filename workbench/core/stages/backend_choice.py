@@ -196,10 +196,7 @@ def _none_valid(run: WorkingPlan, query: LayerQuery, reasons: Mapping[str, list[
     run.problem(
         "no_valid_backend",
         operands={"platform": run.platform.name, "reasons": dict(reasons)},
-        candidates=(
-            *nearest,
-            *({"backend": name} for name in others),
-        ),
+        candidates=(*nearest, *({"backend": name} for name in others)),
         vllm_text=said(run, query),
         why=table or none,
         hint=hint,
@@ -252,11 +249,7 @@ def _check(run: WorkingPlan, query: LayerQuery, name: str) -> None:
     run.problem(
         "backend_not_valid",
         operands={"backend": name, "reasons": reasons, "valid": list(others)},
-        candidates=(
-            {"backend": None},
-            *({"backend": other} for other in others),
-            *nearest,
-        ),
+        candidates=({"backend": None}, *({"backend": other} for other in others), *nearest),
         vllm_text=(
             not_valid_text(run, query, name)
             if not query.attention.is_compressed

@@ -155,8 +155,7 @@ def graph_sizes(run: WorkingPlan) -> None:
     kept = max(capture_sizes(run), default=0)
     if kept != largest:
         run.problem(
-            "graph_sizes_differ",
-            operands={"max_cudagraph_capture_size": largest, "largest": kept},
+            "graph_sizes_differ", operands={"max_cudagraph_capture_size": largest, "largest": kept}
         )
 
 

@@ -130,10 +130,7 @@ def _backends(run: WorkingPlan) -> None:
     run.problem(
         "layers_not_spread",
         operands={FIELD: run.settings.decode_context_parallel, "without": [*without, *hidden]},
-        candidates=(
-            {"backend": None},
-            WHOLE,
-        ),
+        candidates=({"backend": None}, WHOLE),
         spread=FIELD,
         names=", ".join((*without, *hidden)),
     )

@@ -171,10 +171,7 @@ def _other_format(run: WorkingPlan, chosen: str) -> dict[str, list[str]]:
 
 
 def _refused(
-    run: WorkingPlan,
-    query: LayerQuery,
-    requested: str | None,
-    reasons: Mapping[str, list[str]],
+    run: WorkingPlan, query: LayerQuery, requested: str | None, reasons: Mapping[str, list[str]]
 ) -> None:
     table = "; ".join(f"{name}: {', '.join(why)}" for name, why in reasons.items())
     what = "No attention backend takes" if requested is None else f"{requested} does not take"

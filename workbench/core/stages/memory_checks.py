@@ -62,11 +62,7 @@ def not_enough_memory(run: WorkingPlan, cache: CachePlan, available: int) -> Non
             "needed_bytes": cache.needed_bytes,
             "estimated_max_model_len": longest,
         },
-        candidates=(
-            *shorter,
-            *_more_blocks(run, cache),
-            *more_memory(run, enough),
-        ),
+        candidates=(*shorter, *_more_blocks(run, cache), *more_memory(run, enough)),
         length=_tokens(run.max_model_len),
         needed_gib=gib(cache.needed_bytes),
         available_gib=gib(available),

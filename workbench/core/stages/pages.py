@@ -185,10 +185,7 @@ def _no_common_block(
         "no_common_block_size",
         operands={"block_size": block_size, "supported": describe(tuple(sizes))},
         message=_why_none_is_common(run, block_size, supported),
-        candidates=(
-            *({"block_size": base} for base in bases),
-            {"block_size": multiple},
-        ),
+        candidates=(*({"block_size": base} for base in bases), {"block_size": multiple}),
     )
 
 

@@ -8,18 +8,8 @@ from workbench.core.errors import Refused, unknown_name_message
 from workbench.core.model import Model
 from workbench.core.rule_set import RULE_SETS
 from workbench.core.runner import model_runner
-from workbench.core.speculation import (
-    DRAFT_MODEL,
-    HIDDEN_STATES,
-    MTP,
-    NGRAM,
-    SpeculationRules,
-)
-from workbench.core.stages.drafter_checks import (
-    check_drafter,
-    check_embedding,
-    check_hidden_states,
-)
+from workbench.core.speculation import DRAFT_MODEL, HIDDEN_STATES, MTP, NGRAM, SpeculationRules
+from workbench.core.stages.drafter_checks import check_drafter, check_embedding, check_hidden_states
 from workbench.core.stages.mtp_checks import check_own_drafts, runs_mtp
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan

@@ -17,8 +17,7 @@ BLOCK = re.compile(r"[>|][+-]?\d?")
 """What announces a block of text."""
 FLOW = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^']|'')*)'|([^\s,\[\]'\"][^,\]]*)")
 VARIABLE = re.compile(
-    r"^ *(?:- +)?(?:(VLLM_\w+) *[:=] *|name: *(VLLM_\w+)\s+value: *)[\"']?([^\s\"']+)",
-    re.MULTILINE,
+    r"^ *(?:- +)?(?:(VLLM_\w+) *[:=] *|name: *(VLLM_\w+)\s+value: *)[\"']?([^\s\"']+)", re.MULTILINE
 )
 ORDER = ("entrypoint", "command", "args")
 SHELL = "-c"

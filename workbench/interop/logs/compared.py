@@ -13,15 +13,7 @@ from workbench.interop.logs.candidates import CandidateScenario, other_scenes
 from workbench.interop.logs.failure import MEMORY
 from workbench.interop.logs.find import LoggedMessage
 from workbench.interop.logs.message import HALF_A_HUNDREDTH_GIB, Compare, Message
-from workbench.interop.logs.report import (
-    AGREES,
-    CUT,
-    DIFFERS,
-    KNOWN,
-    READ,
-    UNSURE,
-    LineExplanation,
-)
+from workbench.interop.logs.report import AGREES, CUT, DIFFERS, KNOWN, READ, UNSURE, LineExplanation
 from workbench.interop.logs.scenario import LogReading, Resolve
 from workbench.interop.logs.tries import Target
 

@@ -9,19 +9,13 @@ from workbench.core.errors import ScenarioError
 from workbench.core.trace import show
 from workbench.interop.logs.candidates import ModelSearch, candidates
 from workbench.interop.logs.compared import Explainer
-from workbench.interop.logs.failure import (
-    STARTED,
-    ending_of,
-    reproduced,
-)
+from workbench.interop.logs.failure import STARTED, ending_of, reproduced
 from workbench.interop.logs.find import LoggedMessage, find_messages
 from workbench.interop.logs.large import LARGE_CHARACTERS, Progress, kept_lines
 from workbench.interop.logs.messages import MESSAGES
 from workbench.interop.logs.missing import with_failure
 from workbench.interop.logs.refusals import refusal_messages
-from workbench.interop.logs.report import (
-    LogReport,
-)
+from workbench.interop.logs.report import LogReport
 from workbench.interop.logs.scenario import LogReading, Resolve, reconstruct
 from workbench.interop.logs.text import (
     COMPOSED,

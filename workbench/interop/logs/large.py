@@ -18,10 +18,7 @@ ERRORS = ("Error", "Exception")
 
 
 def kept_lines(
-    text: str,
-    words: Collection[str],
-    last_words: Collection[str],
-    progress: Progress | None = None,
+    text: str, words: Collection[str], last_words: Collection[str], progress: Progress | None = None
 ) -> list[tuple[int, str]]:
     """Return (number, line) for the lines around every word, with an empty line between spans.
 

@@ -177,10 +177,7 @@ NUMBERS = {
         is_size=True,
     ),
     "padding_layers": Compare(
-        "padding_layers",
-        of=_paddings,
-        rules=("num_blocks",),
-        is_target=True,
+        "padding_layers", of=_paddings, rules=("num_blocks",), is_target=True
     ),
     "group_sizes": Compare("group_sizes", of=_group_sizes, rules=("num_blocks",), unit="tokens"),
     "lcm_block": Compare("lcm_block", of=_lcm_of_groups, rules=("num_blocks",), unit="tokens"),

@@ -96,9 +96,7 @@ def reconstruct(
         named = known_model(str(logged))
         known = KnownModel(model, note, named.is_stand_in and named.name == model)
     reading = replace(
-        reading,
-        notes=(*reading.notes, *filter(None, (known.note,))),
-        is_stand_in=known.is_stand_in,
+        reading, notes=(*reading.notes, *filter(None, (known.note,))), is_stand_in=known.is_stand_in
     )
     if known.name is None:
         return reading

@@ -134,11 +134,7 @@ def error_text(scenario: Scenario, problem: Failing) -> str:
 
 
 def start_log(
-    scenario: Scenario,
-    problem: Failing,
-    plan: Plan | None = None,
-    *,
-    arguments: bool = True,
+    scenario: Scenario, problem: Failing, plan: Plan | None = None, *, arguments: bool = True
 ) -> str:
     """Return the lines of a start that ends with `problem`; `plan`: as far as there is one."""
     lines = [

@@ -29,10 +29,7 @@ def _layers(fields: Fields) -> tuple[Layer, ...]:
 
 register(
     "chunked",
-    {
-        "llama4": ("Llama4ForConditionalGeneration",),
-        "llama4_text": ("Llama4ForCausalLM",),
-    },
+    {"llama4": ("Llama4ForConditionalGeneration",), "llama4_text": ("Llama4ForCausalLM",)},
     _layers,
     is_hybrid=False,
 )

@@ -9,11 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from workbench.core.architectures import (
-    MODEL_REGISTRIES,
-    architecture_of,
-    module_of,
-)
+from workbench.core.architectures import MODEL_REGISTRIES, architecture_of, module_of
 from workbench.core.built import CLEARS_WINDOW, PLAIN_DECODER
 from workbench.core.errors import ConfigError
 from workbench.core.groups.cache_spec import GAP_SPEC, SINK_SPEC

@@ -64,9 +64,7 @@ def _attention(names: Names) -> Callable[[Fields], Attention]:
         shared = place.integer("self_attention_kv_heads", heads, name="num_kv_heads")
         whole = listed_name(fields.top, "") != PREFIX
         return Attention(
-            num_heads=heads,
-            num_kv_heads=heads if whole else shared,
-            head_size=width // heads,
+            num_heads=heads, num_kv_heads=heads if whole else shared, head_size=width // heads
         )
 
     return read

@@ -218,12 +218,7 @@ register(
     delta_state,
     ssm_cache_dtype=delta_state_dtype,
 )
-register(
-    "olmo_hybrid",
-    {"olmo_hybrid": ("OlmoHybridForCausalLM",)},
-    _olmo_layers,
-    _olmo_state,
-)
+register("olmo_hybrid", {"olmo_hybrid": ("OlmoHybridForCausalLM",)}, _olmo_layers, _olmo_state)
 register(
     "kimi_linear",
     {"kimi_linear": ("KimiLinearForCausalLM", "KimiK3ForConditionalGeneration")},
@@ -231,12 +226,7 @@ register(
     _kimi_state,
     names_attention_layers=False,
 )
-register(
-    "alice_ai",
-    {"alice_ai": ("AliceAIForCausalLM",)},
-    listed(LISTED),
-    _alice_state,
-)
+register("alice_ai", {"alice_ai": ("AliceAIForCausalLM",)}, listed(LISTED), _alice_state)
 register(
     "lfm2",
     {"lfm2": ("Lfm2ForCausalLM",)},

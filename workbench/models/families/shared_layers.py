@@ -168,10 +168,7 @@ def _video(fields: Fields) -> int | None:
 
 register(
     "gemma3n",
-    {
-        "gemma3n": ("Gemma3nForConditionalGeneration",),
-        "gemma3n_text": ("Gemma3nForCausalLM",),
-    },
+    {"gemma3n": ("Gemma3nForConditionalGeneration",), "gemma3n_text": ("Gemma3nForCausalLM",)},
     _own_of_3n,
     attention=_gemma3n_attention,
     is_hybrid=False,

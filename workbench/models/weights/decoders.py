@@ -212,11 +212,7 @@ DECODERS: dict[str, Decoder] = {
     ),
     "minimax_m2": Decoder(
         norm="cut",
-        moe=Moe(
-            "block_sparse_moe",
-            correction="use_routing_bias",
-            router_dtype="float32",
-        ),
+        moe=Moe("block_sparse_moe", correction="use_routing_bias", router_dtype="float32"),
     ),
     **dict.fromkeys(("cohere", "cohere2"), Decoder(norms=1, norm="?use_qk_norm")),
     "stablelm": Decoder(bias="use_qkv_bias", norm_bias=True),

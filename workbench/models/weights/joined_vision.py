@@ -189,10 +189,7 @@ def _llava_onevision(config: Config, size: Sizes) -> list[Part]:
 
 def _paligemma(config: Config, size: Sizes) -> list[Part]:
     inputs, out = size("hidden_size", 1152), size("projection_dim", config.hidden)
-    return [
-        *encoder(config, size),
-        whole(f"{PROJECTOR}.linear", out, inputs=inputs, bias=True),
-    ]
+    return [*encoder(config, size), whole(f"{PROJECTOR}.linear", out, inputs=inputs, bias=True)]
 
 
 def _idefics3(config: Config, size: Sizes) -> list[Part]:

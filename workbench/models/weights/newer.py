@@ -33,12 +33,7 @@ from workbench.models.weights.routed import ROUTED
 from workbench.models.weights.speech import whisper_layer, whisper_rest
 from workbench.models.weights.states import kimi_delta
 from workbench.models.weights.stored import Unknown
-from workbench.models.weights.streams import (
-    connected_layer,
-    connected_rest,
-    hy_layer,
-    pooled_layer,
-)
+from workbench.models.weights.streams import connected_layer, connected_rest, hy_layer, pooled_layer
 
 FFN_MULTIPLE = 256
 RATIO = "ngram_vocab_size_ratio"

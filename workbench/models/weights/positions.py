@@ -5,17 +5,7 @@ from typing import Any
 
 from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.model import FULL, SLIDING, SSM
-from workbench.core.weights import (
-    EARLIER,
-    EVERY,
-    LATER,
-    LENGTH,
-    MROPE,
-    TABLE,
-    Part,
-    Place,
-    rounded,
-)
+from workbench.core.weights import EARLIER, EVERY, LATER, LENGTH, MROPE, TABLE, Part, Place, rounded
 from workbench.models.config_defaults import ORIGINAL
 from workbench.models.weights.compressed import ratios
 from workbench.models.weights.hybrids import WITHOUT_POSITIONS

@@ -7,11 +7,7 @@ from typing import Any
 from workbench.core.formats import Format
 from workbench.core.online import MX_BLOCK, MXFP4, MXFP4_MULTIPLE, MXFP8
 from workbench.models.fields import Fields
-from workbench.models.quantization import (
-    modelopt_place,
-    quantization_method,
-    stated_quantization,
-)
+from workbench.models.quantization import modelopt_place, quantization_method, stated_quantization
 from workbench.models.weights.stored import (
     EXPERTS,
     EXPERTS_STATIC,

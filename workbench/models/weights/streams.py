@@ -65,9 +65,7 @@ class GlmMoe(ListedMoe):
 
 GLM = Decoder(
     moe=GlmMoe(
-        shared=("n_shared_experts",),
-        correction="topk_method=noaux_tc",
-        repeated=SHARED_EXPERT,
+        shared=("n_shared_experts",), correction="topk_method=noaux_tc", repeated=SHARED_EXPERT
     ),
     repeated=ONE_STAGE,
 )

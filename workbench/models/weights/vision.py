@@ -214,13 +214,9 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     **WRAPPED,
     **LATER,
     **dict.fromkeys(
-        ("intern_s2_preview", "qwen3_5", "qwen3_5_moe", "qwen4_exp"),
-        as_named(_qwen, JOINT),
+        ("intern_s2_preview", "qwen3_5", "qwen3_5_moe", "qwen4_exp"), as_named(_qwen, JOINT)
     ),
-    **dict.fromkeys(
-        ("alpamayo2_super", "qwen3_vl", "qwen3_vl_moe"),
-        as_named(_qwen_deep, JOINT),
-    ),
+    **dict.fromkeys(("alpamayo2_super", "qwen3_vl", "qwen3_vl_moe"), as_named(_qwen_deep, JOINT)),
     "gemma3": _siglip,
     "moondream3": moondream_tower,
     **dict.fromkeys(("internvl_chat", "h2ovl_chat"), internvl),
@@ -238,15 +234,10 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     "vlm": _hyperclova,
     "exaone4_5": as_named(exaone),
     "qwen2_5_omni": lambda config, size: [*_named(qwen2_5(config, size)), *qwen2_omni(config)],
-    "qwen3_omni_moe": lambda config, size: [
-        *_named(_qwen_deep(config, size)),
-        *qwen3_omni(config),
-    ],
+    "qwen3_omni_moe": lambda config, size: [*_named(_qwen_deep(config, size)), *qwen3_omni(config)],
 }
 ATTENTION, MLP = SHORT[:2], SHORT[2:]
-QUANTIZED = {
-    "gemma3": ATTENTION,
-}
+QUANTIZED = {"gemma3": ATTENTION}
 """model_type -> layers of its tower that `--quantization` makes smaller as they load."""
 QUANTIZED_WHERE_EVEN = {
     "gemma3": MLP,

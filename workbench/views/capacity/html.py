@@ -192,10 +192,7 @@ def _stages(plan: Plan, cache: CachePlan) -> Html:
     if not cache.num_blocks or len(counts) < 2:
         return Html()
     rows = []
-    memory = {
-        "kv_cache_memory_bytes": cache.available_bytes,
-        "kv_cache_memory_bytes_by_rank": None,
-    }
+    memory = {"kv_cache_memory_bytes": cache.available_bytes, "kv_cache_memory_bytes_by_rank": None}
     for count in counts:
         changed = {**memory, "pipeline_parallel": count}
         found = outcome_of(plan.model, plan.settings, trace=False, **changed).plan

@@ -79,10 +79,7 @@ def usual_prompts(plan: Plan) -> tuple[int, ...]:
 
 
 def raster_parts(
-    filled: PoolFill,
-    by: str = "owner",
-    window: tuple[int, int] | None = None,
-    theme: str = "auto",
+    filled: PoolFill, by: str = "owner", window: tuple[int, int] | None = None, theme: str = "auto"
 ) -> tuple[list[go.Heatmap | go.Scatter], go.Layout]:
     """Return the heat map, four traces for the legend, and the layout; always the same ones.
 

@@ -12,16 +12,7 @@ from workbench.core.chunks.pieces import Piece
 from workbench.core.ranks import ranks_of
 from workbench.views.units import bytes_text, counted, tokens_text
 
-COST_HEAD = (
-    "chunk",
-    "engine",
-    "of all ranks",
-    "chunks",
-    "stored",
-    "tail",
-    "gets back",
-    "hit",
-)
+COST_HEAD = ("chunk", "engine", "of all ranks", "chunks", "stored", "tail", "gets back", "hit")
 PAIR_HEAD = ("prefill", "decode", "", "because")
 SIGNS = {YES: "= equal", PART: "÷ divisible"}
 SHOWN_SIZES = 6

@@ -29,10 +29,7 @@ def history(lines: Sequence[Line], shown: int, *, is_open: bool) -> Html:
 def _rows(lines: Sequence[Line], shown: int) -> Iterable[Html]:
     for line in reversed(lines[-LISTED:]):
         yield button(
-            _line(line),
-            "go",
-            line.number,
-            aria_current="true" if line.number == shown else None,
+            _line(line), "go", line.number, aria_current="true" if line.number == shown else None
         )
 
 

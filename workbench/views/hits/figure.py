@@ -3,13 +3,7 @@
 import plotly.graph_objects as go
 
 from workbench.core.plan import Plan
-from workbench.core.prefix.hits import (
-    Caching,
-    Hit,
-    caching_of,
-    prefix_hit,
-    smallest_prefix,
-)
+from workbench.core.prefix.hits import Caching, Hit, caching_of, prefix_hit, smallest_prefix
 from workbench.core.prefix.workload import WorkloadHits
 from workbench.views.frame import figure
 from workbench.views.hits.html import hit_text, no_hits_text, setting_text

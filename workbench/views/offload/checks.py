@@ -22,20 +22,14 @@ CHECKS = {
         "an explicit {option} divides the block of every group",
     ),
     "connector_with_encoder": (None, "the model has a decoder alone"),
-    "offload_hash_block_size": (
-        None,
-        "the block of every group is a multiple of the hash block",
-    ),
+    "offload_hash_block_size": (None, "the block of every group is a multiple of the hash block"),
     "offload_two_chunk_sizes": ("blocks_per_chunk", "not both block_size and blocks_per_chunk"),
     "offload_chunk_below_1": ("blocks_per_chunk", "an explicit blocks_per_chunk is above 0"),
     "offload_groups_differ": (
         "block_size",
         "an explicit offloaded block: all groups have one block size",
     ),
-    "offload_block_not_multiple": (
-        "block_size",
-        "an explicit offloaded block is a multiple of it",
-    ),
+    "offload_block_not_multiple": ("block_size", "an explicit offloaded block is a multiple of it"),
     "offload_bytes_missing": (None, "the host pool has a size"),
 }
 """Code of a check -> the field of a request that it is about, if any, and what has to hold."""

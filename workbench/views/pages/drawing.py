@@ -8,14 +8,7 @@ from collections.abc import Iterable, Mapping
 from workbench.core.plan import Plan
 from workbench.views.html import Html, join, tag
 from workbench.views.pages.number_steps import NumberStep, number_steps
-from workbench.views.pages.parts import (
-    KV,
-    LOOKS,
-    PADDING,
-    PagePart,
-    page_parts,
-    page_token_bytes,
-)
+from workbench.views.pages.parts import KV, LOOKS, PADDING, PagePart, page_parts, page_token_bytes
 from workbench.views.palette import CURRENT
 from workbench.views.rows import keeps_entries
 from workbench.views.static.show import image

@@ -137,10 +137,7 @@ def axis_range(
     margin = PADDING_SHARE * ((high - low) or 1)
     around = any(span[2] for span in spans)
     keep_zero = low == 0 and not is_log
-    ends = [
-        low - margin * (around and not keep_zero),
-        high + margin * (around or keep_zero),
-    ]
+    ends = [low - margin * (around and not keep_zero), high + margin * (around or keep_zero)]
     return ends[::-1] if spec.autorange == "reversed" else ends
 
 

@@ -32,10 +32,7 @@ from workbench.core.stages.invariant_experts import MXFP4, PLAIN_EXPERTS, WNA16,
 from workbench.core.versions.citations import citations_of
 from workbench.core.versions.v0_23.backends import BACKENDS, ignores_backend
 from workbench.core.versions.v0_23.bytes import layer_token_bytes, token_bytes
-from workbench.core.versions.v0_23.conditions import (
-    imposed_backend,
-    step_cuts_mtp_layers,
-)
+from workbench.core.versions.v0_23.conditions import imposed_backend, step_cuts_mtp_layers
 from workbench.core.versions.v0_23.connectors import OFFLOAD
 from workbench.core.versions.v0_23.heads import BUILT_KV_HEADS, DERIVED_HEADS
 from workbench.core.versions.v0_23.kernels import MISSING_KERNELS, PADDINGS, UNREAD_DESCRIPTIONS
@@ -81,8 +78,7 @@ SPECULATION = SpeculationRules(
             "ngram_gpu": PLAIN,
             SUFFIX: PLAIN,
             "custom_class": SpeculativeMethod(
-                unknown_layers="whatever the custom proposer keeps",
-                needs_model=True,
+                unknown_layers="whatever the custom proposer keeps", needs_model=True
             ),
             HIDDEN_STATES: PLAIN,
         }

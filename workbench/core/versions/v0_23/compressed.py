@@ -33,9 +33,7 @@ PACKED = partial(
 
 COMPRESSED_MLA = (
     PACKED(
-        "FLASHMLA_SPARSE_DSV4",
-        capabilities=Capabilities(majors=(9, 10)),
-        ranks=(Rank("cuda", 10),),
+        "FLASHMLA_SPARSE_DSV4", capabilities=Capabilities(majors=(9, 10)), ranks=(Rank("cuda", 10),)
     ),
     COMPRESSED(
         "FLASHINFER_MLA_SPARSE_DSV4",
@@ -43,11 +41,7 @@ COMPRESSED_MLA = (
         capabilities=SM10X,
     ),
     # DeepseekV4ROCMAiterMLAAttention and DeepseekV4XPUAttention: the only class of their platform.
-    PACKED(
-        "ROCM_FLASHMLA_SPARSE_DSV4",
-        platforms=("rocm",),
-        ranks=(Rank("rocm", 10),),
-    ),
+    PACKED("ROCM_FLASHMLA_SPARSE_DSV4", platforms=("rocm",), ranks=(Rank("rocm", 10),)),
     PACKED(
         "XPU_V4_MLA_SPARSE",
         platforms=("xpu",),

@@ -210,11 +210,7 @@ def companions(attention: Attention) -> Mapping[str, str]:
 _NONE: Mapping[str, str] = {}
 _INDEXER = {INDEX_KEY: "DEEPSEEK_V32_INDEXER"}
 _COMPRESSED = {
-    kind: {
-        SLIDING: "SPARSE_SWA",
-        INDEX_KEY: indexer,
-        FLOAT32_STATE: "DEEPSEEK_V4_COMPRESSOR",
-    }
+    kind: {SLIDING: "SPARSE_SWA", INDEX_KEY: indexer, FLOAT32_STATE: "DEEPSEEK_V4_COMPRESSOR"}
     for kind, indexer in ((V4, "DEEPSEEK_V4_INDEXER"), (V41, "DEEPSEEK_V41_INDEXER"))
 }
 

@@ -101,10 +101,7 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
         "on_request": conditions.honoured_on_xpu,
         "fails_when_built": cache_of_untested_flash,
     },
-    "FLASH_ATTN_DIFFKV": {
-        **FLASH_ATTENTION,
-        "fails_when_built": flash_is_not_built,
-    },
+    "FLASH_ATTN_DIFFKV": {**FLASH_ATTENTION, "fails_when_built": flash_is_not_built},
     "FLASHINFER": {
         "ranks": (Rank("cuda", 10, conditions.causal_on_sm10x), Rank("cuda", 30)),
         "supported_when": ((conditions.large_trtllm_pages, (16, 32, 64, 128, 256, 512, 1024)),),

@@ -29,11 +29,7 @@ M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
 DSA_DEVICES = Capabilities(exact=((9, 0), (10, 0), (10, 3)))
 KEYS = partial(HELPER, cache=layouts.LATENT)
 STEP5 = partial(
-    KEYS,
-    supported=M1,
-    capabilities=DSA_DEVICES,
-    dtypes=("bfloat16",),
-    cuda_graphs="ALWAYS",
+    KEYS, supported=M1, capabilities=DSA_DEVICES, dtypes=("bfloat16",), cuda_graphs="ALWAYS"
 )
 
 
