@@ -145,3 +145,12 @@ def test_lines_are_counted_as_they_were_pasted():
     assert found.line.number == 4
     numbers = [line.number for line in lines_of("\n".join(lines))]
     assert all(one < other for one, other in pairwise(numbers))
+
+
+def test_a_message_that_is_whole_in_the_next_line_does_not_begin_a_line_before():
+    text = f"{HEAD}Using Triton/FLA GDN prefill kernel.\n{HEAD}Using FLASHINFER attention backend."
+    found = [(one.line.number, one.text) for one in find_messages(lines_of(text))]
+    assert found == [
+        (1, "Using Triton/FLA GDN prefill kernel."),
+        (2, "Using FLASHINFER attention backend."),
+    ]

@@ -19,6 +19,7 @@ from workbench.interop.logs.explain import targets_of
 from workbench.interop.logs.find import find_messages
 from workbench.interop.logs.text import lines_of, numbered_lines
 from workbench.interop.logs.tries import Changes, Outcome, Refusal, Sizes, start_of
+from workbench.models.names import models_named_in
 from workbench.scenario.fields import changed
 
 
@@ -232,3 +233,37 @@ def test_a_value_is_tried_with_the_drafter_of_the_log(rules, draft_model):
     ending = SimpleNamespace(code_among=tried.extend)
     missing._quick_check(SimpleNamespace(fields=fields), ending)("tensor_parallel", 64)
     assert [code for code, _text in tried] == [refused.value.code]
+
+
+OF_0_19 = """Available KV cache memory: 24.05 GiB
+GPU KV cache size: 482,080 tokens
+Maximum concurrency for 262,144 tokens per request: 6.42x"""
+"""A public note, next to which is the name of a Qwen3.5-122B-A10B with MTP and an fp8 cache."""
+CACHED = {"enable_prefix_caching": True, "num_speculative_tokens": 1, "kv_cache_dtype": "fp8"}
+
+
+def test_prefix_caching_of_a_hybrid_model_is_found():
+    [scene] = explain_log(OF_0_19).scenes
+    assert scene.fields["model"] == "qwen3.5-122b-a10b"
+    assert CACHED.items() <= scene.fields.items()
+
+
+def tried_combinations(report):
+    return int(re.search(r"([\d,]+) combinations", report.missing[0])[1].replace(",", ""))
+
+
+def test_models_that_a_text_names_are_tried_before_all_others():
+    named = explain_log(f"# qwen3.5-122b-a10b-nvfp4-resharded, with MTP\n{OF_0_19}")
+    unnamed = explain_log(OF_0_19)
+    assert [one.fields for one in named.scenes] == [one.fields for one in unnamed.scenes]
+    assert tried_combinations(named) * 10 < tried_combinations(unnamed)
+
+
+def test_all_models_are_tried_where_the_named_one_does_not_fit():
+    unnamed, other = explain_log(OF_0_19), explain_log(f"not with Qwen3-0.6B\n{OF_0_19}")
+    assert [one.fields for one in other.scenes] == [one.fields for one in unnamed.scenes]
+
+
+def test_names_in_a_text_are_those_of_models_and_of_their_files():
+    text = "Qwen3.5-9B-FP8 by x-y; [utils.py:299] openai/gpt-oss-20b, and gpt-oss-20b again"
+    assert models_named_in(text) == ("qwen3.5-9b", "gpt-oss-20b")

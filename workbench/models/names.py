@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from functools import cache
+from itertools import islice
 from typing import NamedTuple
 
 from workbench.models.catalog import catalog_hub_id, catalog_hub_ids, catalog_name, catalog_names
@@ -30,6 +31,11 @@ TUNED = re.compile(
 """Words of a name that say how a checkpoint was trained or packed: config.json keeps its sizes."""
 SIZE = re.compile(r"\d+(?:\.\d+)?b")
 """Billions of parameters."""
+
+
+NAME_IN_TEXT = re.compile(r"\w[\w.]*(?:[-/][\w.]*\w)+")
+MOST_NAMES = 1_000
+"""Words of a text that are looked up."""
 
 
 class SameModel(NamedTuple):
@@ -78,6 +84,17 @@ def similar_model(reference: str) -> str | None:
     inside = [known for known in names if core.startswith(known) or f"-{known}-" in f"-{core}-"]
     found = [known for known in inside if sized <= {*known.split("-")}]
     return names[max(found, key=len)] if found else None
+
+
+def models_named_in(text: str) -> tuple[str, ...]:
+    """Return the catalog models that a text names, and those whose names checkpoints in it have.
+
+    >>> models_named_in("OOM with Qwen3.5-9B-FP8, and not with gpt-oss-20b")
+    ('qwen3.5-9b', 'gpt-oss-20b')
+    """
+    words = dict.fromkeys(islice(map(re.Match.group, NAME_IN_TEXT.finditer(text)), MOST_NAMES))
+    names = (catalog_name(word) or similar_model(word) for word in words)
+    return tuple(dict.fromkeys(filter(None, names)))
 
 
 @cache

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import islice
+from typing import Any
 
 from workbench.core.dtypes import INT4_HEADS, NVFP4_DTYPES, TURBOQUANT_BITS
 from workbench.core.errors import WorkbenchError
@@ -108,8 +109,8 @@ class ModelSearch:
         if self.is_whole:
             return (
                 "at a tensor parallelism of 1 to 8, with or without an fp8 cache, with 0 to 16 "
-                "drafts, and for hybrid models with other KV and state dtypes: all "
-                f"{self.tried:,} combinations were tried."
+                "drafts, and for hybrid models with prefix caching and with other KV and state "
+                f"dtypes: all {self.tried:,} combinations were tried."
             )
         return (
             f"in the {self.tried:,} likeliest combinations of tensor parallelism, dtypes and "
@@ -118,24 +119,37 @@ class ModelSearch:
 
 
 def candidates(
-    known: Changes, architecture: str | None, targets: tuple[Target, ...]
+    known: Changes,
+    architecture: str | None,
+    targets: tuple[Target, ...],
+    mentioned: tuple[str, ...] = (),
 ) -> ModelSearch:
     """Return catalog models and changes that have every number of the log; simplest first.
 
     `known` are fields that the log reports; they stay unchanged. Block sizes alone come from
     aligning attention with states, so without a number of tokens only hybrid models are tried.
     The likeliest changes are tried first, of all models, and `MOST_TRIED` of them at most.
+    mentioned: catalog models that the text names somewhere; others are tried if none of these fits.
     """
-    return _candidates(json.dumps(known), architecture, targets, Registry.changes)
+    if not any(target.compare.is_size or target.compare.value == TOKENS for target in targets):
+        return ModelSearch()  # too few digits to tell models apart
+    fields = json.dumps(known)
+    if mentioned:
+        search = _candidates(fields, architecture, targets, mentioned, Registry.changes)
+        if search.scenes and not search.scenes[0].lacks:
+            return replace(search, is_whole=False)
+    return _candidates(fields, architecture, targets, catalog_names(), Registry.changes)
 
 
 @lru_cache(maxsize=ANSWERED)
 def _candidates(
-    known: str, architecture: str | None, targets: tuple[Target, ...], _registered: int
+    known: str,
+    architecture: str | None,
+    targets: tuple[Target, ...],
+    names: tuple[str, ...],
+    _registered: int,
 ) -> ModelSearch:
-    if not any(target.compare.is_size or target.compare.value == TOKENS for target in targets):
-        return ModelSearch()  # too few digits to tell models apart
-    models = [load_model(name) for name in catalog_names()]
+    models = [load_model(name) for name in names]
     if all(target.compare.is_size for target in targets):
         models = [model for model in models if model.is_hybrid]
     same_class = [model for model in models if model.architecture == architecture]
@@ -217,13 +231,15 @@ def _several(start: Start, fixed: Changes, count: int, *, likely: bool) -> Itera
             yield change
 
 
-def _states(start: Start, fixed: Changes) -> Iterator[Changes]:
-    """Yield changes of the state dtype, alone and with up to two open fields."""
+def _of_hybrids(
+    start: Start, fixed: Changes, name: str, values: tuple[Any, ...]
+) -> Iterator[Changes]:
+    """Yield changes of a field to these values, alone and with up to two open fields."""
     if not start.model.is_hybrid:
         return
-    for state in _picked(STATE_DTYPE, STATE_DTYPES, fixed, start):
+    for picked in _picked(name, values, fixed, start):
         for change in together(_open(start), fixed, start, (0, 2)):
-            yield {**state, **change}
+            yield {**picked, **change}
 
 
 def _dtypes(start: Start, fixed: Changes) -> Iterator[Changes]:
@@ -237,13 +253,14 @@ def _dtypes(start: Start, fixed: Changes) -> Iterator[Changes]:
                 yield {**kv, **state, **change}
 
 
-def _picked(name: str, values: Iterable[str], fixed: Changes, start: Start) -> Iterator[Changes]:
+def _picked(name: str, values: Iterable[Any], fixed: Changes, start: Start) -> Iterator[Changes]:
     return (change for change in choices(name, fixed, start) if change[name] in values)
 
 
 UNLIKELY: tuple[Step, ...] = (
     *(partial(_several, count=3, likely=likely) for likely in (True, False)),
-    *(_states, _dtypes),
+    partial(_of_hybrids, name="enable_prefix_caching", values=(True,)),
+    *(partial(_of_hybrids, name=STATE_DTYPE, values=STATE_DTYPES), _dtypes),
 )
 STEPS: tuple[Step, ...] = (
     _itself,

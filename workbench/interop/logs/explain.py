@@ -28,6 +28,7 @@ from workbench.interop.logs.text import (
     other_engine,
 )
 from workbench.interop.logs.tries import Target
+from workbench.models.names import models_named_in
 
 
 def explain_log(
@@ -89,7 +90,8 @@ def _explained(
     explained_lines = tuple(sorted(map(explained.line, found), key=lambda line: line.line))
     search = ModelSearch(explained.others or ())
     if not reading.is_resolved and targets:
-        search = candidates(reading.fields, reading.architecture, targets)
+        mentioned = models_named_in("\n".join(line.text for line in lines))
+        search = candidates(reading.fields, reading.architecture, targets, mentioned)
     report = LogReport(
         reading=reading,
         lines=explained_lines,

@@ -112,6 +112,8 @@ def _read(
         values = entry.read(window)
         if values is None or (is_cut and window is text and entry.reads_to_the_end(text)):
             continue
+        if window is not text and entry.read(window[len(text.rstrip()) :]) is not None:
+            continue  # it begins in a line after this one
         # The text before it can make it the end of another message.
         return entry.read(f"{before.rstrip()} {bare(window)}") if before else values, window
     if before and entry.read(before) is None:
