@@ -95,5 +95,6 @@ def _sampler(plan: Plan) -> int:
 def counted_tokens(plan: Plan) -> int:
     """Return the counts of output tokens and the mask of prompts that V2 keeps for penalties."""
     # PenaltiesState.__init__, 0.23 and 0.33: 32 bits of a count, and one of the mask
-    is_kept = model_runner(plan) == "v2" and plan.model.pooling is None
-    return is_kept * plan.max_num_seqs * plan.model.weights.vocabulary * (32 + 1) // 8
+    if model_runner(plan) != "v2" or plan.model.pooling is not None:
+        return 0
+    return plan.max_num_seqs * plan.model.weights.vocabulary * (32 + 1) // 8

@@ -5,7 +5,7 @@ import re
 from typing import Any, NamedTuple
 
 from workbench.core.errors import WorkbenchError
-from workbench.interop.commands.command_line import CommandFields, read_command
+from workbench.interop.commands.command_line import read_command
 from workbench.interop.commands.not_modelled import effect
 from workbench.interop.commands.offloading import offloading_connector
 from workbench.interop.commands.references import local_config
@@ -117,31 +117,21 @@ def unfollowed(values: dict[str, Any]) -> tuple[str, ...]:
     return (*notes, *_note_of_name(values))
 
 
-def unfollowed_of_command(command: str) -> tuple[str, ...]:
-    """Return the same of a command."""
-    read = _read_command(command)
-    return () if read is None else (*read.not_modelled, *_note_of_name(_arguments(read)))
+def command_facts(command: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the fields of a command, and what `unfollowed` returns of it.
 
-
-def fields_of_command(command: str) -> dict[str, Any]:
-    """Return the fields of a command; nothing of text that only mentions one."""
-    if (read := _read_command(command)) is None:
-        return {}
+    Nothing of text that only mentions one.
+    """
+    try:
+        read = read_command(command)
+    except WorkbenchError:
+        return {}, ()
     # what a shell would have replaced is unknown
     fields = {name: value for name, value in read.fields.items() if "$" not in str(value)}
-    served = _served_as(_arguments(read))
-    return fields if served is None else {**fields, "model": served}
-
-
-def _read_command(command: str) -> CommandFields | None:
-    try:
-        return read_command(command)
-    except WorkbenchError:
-        return None
-
-
-def _arguments(read: CommandFields) -> dict[str, Any]:
-    return {**read.fields, "served_model_name": read.without_field.get("served_model_name")}
+    given = {**read.fields, "served_model_name": read.without_field.get("served_model_name")}
+    if served := _served_as(given):
+        fields["model"] = served
+    return fields, (*read.not_modelled, *_note_of_name(given))
 
 
 def _note_of_name(values: dict[str, Any]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from math import floor
 from typing import Any
 
 from workbench.core.arithmetic import GIB
-from workbench.interop.logs.facts import entries, fields_of_command, logged_fields
+from workbench.interop.logs.facts import command_facts, entries, logged_fields
 from workbench.interop.logs.message import Values
 
 BACKENDS = {
@@ -23,10 +23,6 @@ MOST_RANKS = 64
 """Of one engine: larger divisors of heads are not listed."""
 WASTED_GIB = 0.5
 """A reserve for graphs that is larger than they are by so much is worth a change."""
-
-
-def _command_fields(values: Values) -> dict[str, Any]:
-    return fields_of_command(str(values["command"]))
 
 
 def _backend_fields(values: Values) -> dict[str, Any]:
@@ -115,7 +111,7 @@ def _fewest_reasons(values: Values, _scenario: Values) -> str:
 
 
 FIELDS_OF: Mapping[str, Callable[[Values], Mapping[str, Any]]] = {
-    "command": _command_fields,
+    "command": lambda values: command_facts(str(values["command"]))[0],
     "arguments": lambda values: logged_fields(entries(values["arguments"])),
     "all_arguments": lambda values: {
         **logged_fields(entries(values["arguments"])),

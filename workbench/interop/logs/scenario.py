@@ -9,13 +9,7 @@ from workbench.core.plan import Plan
 from workbench.core.trace import show
 from workbench.core.versions import DEFAULT, RULE_SETS
 from workbench.core.what_if.releases import release_of
-from workbench.interop.logs.facts import (
-    KnownModel,
-    entries,
-    known_model,
-    unfollowed,
-    unfollowed_of_command,
-)
+from workbench.interop.logs.facts import KnownModel, command_facts, entries, known_model, unfollowed
 from workbench.interop.logs.find import LoggedMessage
 from workbench.interop.logs.numbers import NUMBERS, PRINTED, pool_of
 from workbench.interop.logs.releases import rules_for
@@ -157,7 +151,7 @@ def _fields(seen: list[LoggedMessage]) -> tuple[dict[str, Any], dict[str, int], 
         if "arguments" in one.values and not notes:
             notes += unfollowed(entries(one.values["arguments"]))
         if one.message.name in COMMANDS:
-            notes += unfollowed_of_command(str(one.values["command"]))
+            notes += command_facts(str(one.values["command"]))[1]
     stated = [name for name in fields if name in MEASURED]
     if stated == [*MEASURED]:
         # a pool that is smaller than one block ends as one without memory: the size is trusted more
