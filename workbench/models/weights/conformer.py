@@ -6,12 +6,12 @@ Source: `phi4mm.py` and `phi4mm_audio.py` in `model_executor/models`, 0.23 and 0
 from typing import Any
 
 from workbench.core.weights import Part
-from workbench.models.weights.joined_vision import blocks
+from workbench.models.weights.joined_vision import Vit
 from workbench.models.weights.parts import Config, Sizes, whole
 from workbench.models.weights.stored import Unknown
 
-PHI_WIDTH, PHI_INNER, PHI_LAYERS, PHI_HEADS, PHI_PATCH, PHI_PLACES = 1152, 4304, 26, 16, 14, 32**2
-"""Of Phi-4-MM's tower, SigLIP of 448 pixels without its last layer."""
+PHI = Vit(1152, 4304, 16, 26, 14, 448, 3)
+"""Phi-4-MM's tower, SigLIP without its last layer."""
 NEMO = {"time_reduction": 8, "causal": True, "batch_norm": False, "bias_in_glu": True}
 """What the described conformer of Phi-4-MM has."""
 HALVINGS = 3
@@ -25,13 +25,11 @@ def convolution(name: str, outputs: int, inputs: int, edge: int, **more: Any) ->
 
 def phi4mm(config: Config, _size: Sizes) -> list[Part]:
     """Return the towers of Phi-4-MM: SigLIP, and a conformer that every rank has whole."""
-    hidden, width, place = config.hidden, PHI_WIDTH, "vision_encoder.img_processor.encoder.layers"
     return [
-        *2 * [whole("separator", width)],
-        whole("patch_embedding", width, inputs=3 * PHI_PATCH**2, bias=True),
-        whole("position_embedding", PHI_PLACES, inputs=width),
-        *blocks(PHI_LAYERS, width, PHI_INNER, PHI_HEADS, place, is_linear=False),
-        *_projection(hidden, width),
+        *2 * [whole("separator", PHI.width)],
+        *PHI.embedded(),
+        *PHI.layers("vision_encoder.img_processor.encoder.layers", is_linear=False),
+        *_projection(config.hidden, PHI.width),
         *_conformer(config),
         whole("dev_type", 1),
     ]

@@ -11,8 +11,10 @@ from workbench.models.weights.joined_vision import (
     GATED,
     QWEN,
     Tower,
+    Vit,
     as_siglip,
     blocks,
+    clip,
     inside,
     vit,
 )
@@ -28,8 +30,8 @@ SAM_NECK = (256, 512)
 QWEN_SMALL, QWEN_HEAD, QUERIES = (896, (128, 4864), 24), 64, (144, 256)
 """Of the second tower of DeepSeek-OCR 2: width, keys and inside of its MLP, layers; and the vectors
 that it reads an image of either size by."""
-CLIP_WIDTH, CLIP_LAYERS, CLIP_HEADS, CLIP_PLACES = 1024, 24, 16, 257
-"""Of its second tower, which reads what the first one makes."""
+CLIP = Vit(1024, 4096, 16, 24, 14, 224, 3)
+"""The second tower of DeepSeek-OCR, which reads what the first one makes."""
 
 
 def _sam(last: int) -> list[Part]:
@@ -63,17 +65,12 @@ def _sam(last: int) -> list[Part]:
 
 def _deepseek_ocr(config: Config, _size: Sizes) -> list[Part]:
     """Return two towers, one after the other: SAM and CLIP."""
-    place, hidden = "vision_model.transformer.layers", config.hidden
+    hidden = config.hidden
     return [
         *2 * [whole("image_newline", hidden)],
-        *_sam(CLIP_WIDTH),
-        whole("class_embedding", CLIP_WIDTH),
-        whole("patch_embedding", CLIP_WIDTH, inputs=3 * 14**2),
-        whole("position_embedding", CLIP_PLACES, inputs=CLIP_WIDTH),
-        whole("position_ids", CLIP_PLACES, inputs=2, dtype="float32"),
-        whole("pre_layrnorm", CLIP_WIDTH, bias=True),
-        *blocks(CLIP_LAYERS, CLIP_WIDTH, 4 * CLIP_WIDTH, CLIP_HEADS, place),
-        whole("projector", hidden, inputs=2 * CLIP_WIDTH, bias=True),
+        *_sam(CLIP.width),
+        *clip(CLIP, "vision_model.transformer.layers", has_ids=True),
+        whole("projector", hidden, inputs=2 * CLIP.width, bias=True),
     ]
 
 

@@ -9,10 +9,10 @@ from workbench.core.weights import DSPARK_PART, MTP_PART, Part
 from workbench.models.weights.compressed import compressed_joint, compressed_layer, joined_streams
 from workbench.models.weights.decoders import DECODERS, LLAMA
 from workbench.models.weights.heads import HEADS, Drafted, markov
-from workbench.models.weights.hybrids import QWEN_LAYER, nemotron_layer
+from workbench.models.weights.hybrids import nemotron_layer, qwen_layer
 from workbench.models.weights.minimax_m3 import M3, minimax_m3_draft
 from workbench.models.weights.newer import longcat_half, mimo_v2_draft
-from workbench.models.weights.parts import Config, column, norms, whole
+from workbench.models.weights.parts import Block, Config, column, norms, whole
 from workbench.models.weights.positions import positions
 from workbench.models.weights.stored import Unknown
 from workbench.models.weights.streams import connected_draft, connected_ends, pooled_draft
@@ -47,60 +47,49 @@ def _after(config: Config) -> Drafted:
     """Return layers like the last ones of the model, each with a projection."""
     kind = config.kind
     layer = OWN_LAYERS[kind] if kind in OWN_LAYERS else DECODERS[kind].layer
-    own = [*JOINTS.get(kind, _joint)(config), *norms(config, 3)]
-    return Drafted(
-        {f"model.layers.{number}.": [*layer(config, number), *own] for number in _numbers(config)}
-    )
+    joint = JOINTS.get(kind, _joint)(config)
+    return Drafted(_following(config, layer, [*joint, *norms(config, 3)]))
 
 
-def _numbers(config: Config) -> list[int]:
-    """Return the numbers of the MTP layers, which follow those of the model."""
+def _following(config: Config, layer: Block, own: list[Part]) -> dict[str, list[Part]]:
+    """Return the MTP layers, which follow those of the model. own: what each has in addition."""
     mtp = config.model.mtp
-    return sorted({layer.number for layer in mtp.layers}) if mtp is not None else []
+    numbers = sorted({one.number for one in mtp.layers}) if mtp is not None else []
+    return {f"model.layers.{number}.": [*layer(config, number), *own] for number in numbers}
 
 
 def _ernie(config: Config) -> Drafted:
     """Return layers of Llama, whose positions turn other elements than the model's."""
-    own = [*_joint(config), *norms(config, 2)]
-    layers = {
-        f"model.layers.{number}.": [*LLAMA.layer(config, number), *own]
-        for number in _numbers(config)
-    }
+    layers = _following(config, LLAMA.layer, [*_joint(config), *norms(config, 2)])
     tables = [table._replace(name=f"Llama's {table.name}") for table in positions(config)]
     return Drafted({**layers, "": tables})
+
+
+def _counted(config: Config, layer: Block, count: int, ends: list[Part]) -> Drafted:
+    """Return so many layers with numbers of their own, and what is around them."""
+    layers = {f"mtp.layers.{number}.": layer(config, number) for number in range(count)}
+    return Drafted({**layers, "mtp.": ends})
 
 
 def _qwen(config: Config, key: str) -> Drafted:
     """Return layers of full attention after one projection, which NVFP4 files do not quantize."""
     quantization = config.fields.top.get("quantization_config") or {}
     is_plain = quantization.get("quant_algo") == "NVFP4"
-    hidden = config.hidden
-    fc = column("fc", hidden, inputs=2 * hidden, is_linear=not is_plain)
-    gate = 2 if config.flag("attn_output_gate", default=True) else 1
-    layers = {
-        f"mtp.layers.{number}.": [
-            *QWEN_LAYER.attention(config, gate=gate),
-            *QWEN_LAYER.feed_forward(config, number),
-            *norms(config, 2),
-        ]
-        for number in range(config.size(key, default=1))
-    }
-    return Drafted({**layers, "mtp.": [fc, *norms(config, 3)]})
+    fc = column("fc", config.hidden, inputs=2 * config.hidden, is_linear=not is_plain)
+    return _counted(config, qwen_layer, config.size(key, default=1), [fc, *norms(config, 3)])
 
 
 def _exaone(config: Config) -> Drafted:
     """Return layers as the model's after one projection."""
     fc = column("fc", config.hidden, inputs=2 * config.hidden)
-    count, layer = int(config.fields.top.get("num_nextn_predict_layers", 1)), DECODERS["exaone4"]
-    layers = {f"mtp.layers.{at}.": layer.layer(config, at) for at in range(count)}
-    return Drafted({**layers, "mtp.": [fc, *norms(config, 3)]})
+    count = int(config.fields.top.get("num_nextn_predict_layers", 1))
+    return _counted(config, DECODERS["exaone4"].layer, count, [fc, *norms(config, 3)])
 
 
 def _streamed(config: Config) -> Drafted:
     """Return layers between residual streams, and what joins them."""
     count = config.size("mtp_num_hidden_layers", default=1)
-    layers = {f"mtp.layers.{at}.": connected_draft(config, at) for at in range(count)}
-    return Drafted({**layers, "mtp.": connected_ends(config)})
+    return _counted(config, connected_draft, count, connected_ends(config))
 
 
 def _nemotron(config: Config) -> Drafted:

@@ -35,10 +35,15 @@ from workbench.models.weights.stored import Unknown
 QWEN_LAYER = Decoder(norm="head", gate=2, moe=replace(QWEN, repeated=SHARED_EXPERT))
 
 
-def _qwen(config: Config, number: int) -> list[Part]:
+def qwen_layer(config: Config, number: int, *, attends: bool = True) -> list[Part]:
+    """Return a layer of full attention, or of a delta net."""
     gate = 2 if config.flag("attn_output_gate", default=True) else 1
-    mixer = QWEN_LAYER.attention(config, gate=gate) if config.attends(number) else delta_net(config)
+    mixer = QWEN_LAYER.attention(config, gate=gate) if attends else delta_net(config)
     return [*mixer, *QWEN_LAYER.feed_forward(config, number), *norms(config, 2)]
+
+
+def _qwen(config: Config, number: int) -> list[Part]:
+    return qwen_layer(config, number, attends=config.attends(number))
 
 
 def _olmo(config: Config, number: int) -> list[Part]:
@@ -266,19 +271,14 @@ def _plamo(config: Config, number: int) -> list[Part]:
 
 
 HYBRIDS: dict[str, Block] = {
-    "qwen3_next": _qwen,
-    "qwen3_5_text": _qwen,
-    "qwen3_5_moe_text": _qwen,
+    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"), _qwen),
     "olmo_hybrid": _olmo,
-    "lfm2": _lfm2,
-    "lfm2_moe": _lfm2,
+    **dict.fromkeys(("lfm2", "lfm2_moe"), _lfm2),
     "jamba": _jamba,
     "bamba": _bamba,
     "granitemoehybrid": _granite,
     "falcon_h1": _falcon,
-    "mamba": _pure,
-    "mamba2": _pure,
-    "falcon_mamba": _pure,
+    **dict.fromkeys(("mamba", "mamba2", "falcon_mamba"), _pure),
     "nemotron_h": _nemotron,
     "zamba2": _zamba,
     "minimax_text_01": _minimax,

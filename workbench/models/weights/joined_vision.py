@@ -14,6 +14,8 @@ from workbench.models.weights.parts import Config, Sizes, column, row, whole
 CLIP, SIGLIP = "clip_vision_model", "siglip_vision_model"
 PROJECTOR = "multi_modal_projector"
 OF_ENCODER = ("self_attn.qkv_proj", "self_attn.out_proj", "mlp.fc1", "mlp.fc2")
+INTERNVL = ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
+QWEN3 = (*INTERNVL[:2], "mlp.linear_fc1", "mlp.linear_fc2")
 BLOCKS, QWEN = "visual.blocks", ("attn.qkv", "attn.proj", "mlp.gate_up_proj", "mlp.down_proj")
 GATED: dict[str, Any] = {"gated": True, "norm_bias": False}
 """Of layers as Qwen2.5-VL's."""
@@ -144,22 +146,31 @@ def encoder(
 ) -> list[Part]:
     """Return CLIP or SigLIP, up to the layer that the projector reads."""
     kind = config.fields.top["vision_config"].get("model_type")
-    is_clip, tower = kind == CLIP, vit(size, 768, 3072, 12, 12, 16, 224)
-    width, used, places = (
-        tower.width,
-        used_layers(config, tower.depth, **more),
-        tower.places + is_clip,
-    )
-    found = tower._replace(depth=used).layers("vision_tower.vision_model.encoder.layers")
-    found = found if is_clip else as_siglip(found, width, tower.inner)
+    tower, place = vit(size, 768, 3072, 12, 12, 16, 224), "vision_tower.vision_model.encoder.layers"
+    used = tower._replace(depth=used_layers(config, tower.depth, **more))
+    ids = whole("position_ids", tower.places, inputs=2, dtype="float32")
+    if kind == CLIP:
+        found = clip(used, place, has_ids=has_ids)
+    else:
+        layers = as_siglip(used.layers(place), tower.width, tower.inner)
+        found = [*tower.embedded(), *[ids] * has_ids, *layers]
+    is_normed = has_norm and used.depth == tower.depth
+    return [*found, *[whole("post_layernorm", tower.width, bias=True)] * is_normed]
+
+
+def clip(tower: Vit, place: str, *, has_ids: bool = False) -> list[Part]:
+    """Return CLIP: a vector for the whole image next to those of patches, and layers after a norm.
+
+    place: of the first layer, as in `blocks`.
+    """
+    places = tower.places + 1
     ids = whole("position_ids", places, inputs=2, dtype="float32")  # 64-bit integers
     return [
-        *[whole("class_embedding", width)] * is_clip,
-        *tower.embedded(places, bias=not is_clip),
+        whole("class_embedding", tower.width),
+        *tower.embedded(places, bias=False),
         *[ids] * has_ids,
-        *[whole("pre_layrnorm", width, bias=True)] * is_clip,
-        *found,
-        *[whole("post_layernorm", width, bias=True)] * (has_norm and used == tower.depth),
+        whole("pre_layrnorm", tower.width, bias=True),
+        *tower.layers(place),
     ]
 
 
@@ -245,12 +256,11 @@ def qwen2(_config: Config, size: Sizes) -> list[Part]:
     """Return the tower of Qwen2-VL, whose `hidden_size` is that of the text."""
     width, heads = size("embed_dim", 1280), size("num_heads", 16)
     patch = size("in_channels", 3) * size("temporal_patch_size", 2) * size("patch_size", 14) ** 2
-    wide, names = width * size("spatial_merge_size", 2) ** 2, list(OF_ENCODER)
-    names[:2] = "attn.qkv", "attn.proj"
+    wide = width * size("spatial_merge_size", 2) ** 2
     inner, layers = width * size("mlp_ratio", 4), size("depth", 32)
     return [
         whole("patch_embed", width, inputs=patch),
-        *blocks(layers, width, inner, heads, "visual.blocks", tuple(names)),
+        *blocks(layers, width, inner, heads, BLOCKS, INTERNVL),
         whole("ln_q", width, bias=True),
         column("visual.merger.mlp.0", wide, inputs=wide, bias=True),
         row("visual.merger.mlp.2", wide, size("hidden_size", 3584), bias=True),

@@ -11,12 +11,19 @@ from functools import partial
 from workbench.core.weights import LATER as LATER_ONLY
 from workbench.core.weights import Part
 from workbench.models.weights.conformer import convolution, phi4mm
-from workbench.models.weights.joined_vision import SO400M, Tower, blocks, encoder, inside, vit
-from workbench.models.weights.more_vision import INTERNVL, patch_inputs
+from workbench.models.weights.joined_vision import (
+    INTERNVL,
+    SO400M,
+    Tower,
+    blocks,
+    encoder,
+    inside,
+    vit,
+)
+from workbench.models.weights.more_vision import qwen3
 from workbench.models.weights.parts import Config, Sizes, column, row, whole
 from workbench.models.weights.stored import Unknown
 
-QWEN3 = ("attn.qkv", "attn.proj", "mlp.linear_fc1", "mlp.linear_fc2")
 GLM4V = ("attention.query_key_value", "attention.dense", "mlp.fc1", "mlp.fc2")
 ISAAC_INNER, MINICPM_JOINED = 4, 4
 """Times the width: inside of what joins Isaac's patches; patches that MiniCPM joins."""
@@ -33,20 +40,14 @@ BEE_INNER = 4
 
 def _step3(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of Step 3, and the convolutions that join its patches."""
-    width, heads, layers = (
-        size("hidden_size", 1792),
-        size("num_attention_heads", 16),
-        size("num_hidden_layers", 63),
-    )
-    patch, inner = size("patch_size", 14), size("intermediate_size", 3072)
-    places, out = (size("image_size", 728) // patch) ** 2 + 1, size("output_hidden_size", 4096)
+    tower = vit(size, 1792, 3072, 16, 63, 14, 728)
+    width, places, out = tower.width, tower.places + 1, size("output_hidden_size", 4096)
     bias = bool(config.fields.top.get("projector_bias", True))
     return [
         whole("class_embedding", width),
-        whole("patch_embedding", width, inputs=3 * patch**2, bias=True),
-        whole("position_embedding", places, inputs=width),
+        *tower.embedded(places),
         whole("position_ids", places, inputs=2, dtype="float32"),
-        *blocks(layers, width, inner, heads, "vision_model.transformer.layers", is_linear=False),
+        *tower.layers("vision_model.transformer.layers", is_linear=False),
         convolution("vit_downsampler", out, width, 2, bias=True),
         convolution("vit_downsampler2", 2 * out, out, 3, bias=True),
         whole("vit_large_projector", config.hidden, inputs=2 * out, bias=bias),
@@ -81,24 +82,17 @@ def _step(config: Config, _size: Sizes) -> list[Part]:
 
 def _hunyuan(_config: Config, size: Sizes) -> list[Part]:
     """Return the tower of Hunyuan-VL, which every rank has whole."""
-    width, inner, patch = (
-        size("hidden_size", 1152),
-        size("intermediate_size", 4304),
-        size("patch_size", 16),
-    )
-    linear = partial(whole, bias=True, is_linear=True)
-    edge, out = size("spatial_merge_size", 2), size("out_hidden_size", 4096)
-    places, channels = (size("max_image_size", 2048) // patch) ** 2 + 1, size("num_channels", 3)
+    tower, linear = vit(size, *SO400M[:4], 16), partial(whole, bias=True, is_linear=True)
+    width, edge, out = tower.width, size("spatial_merge_size", 2), size("out_hidden_size", 4096)
     layer = [
         *2 * [whole("norm", width, bias=True)],
         *4 * [linear("proj", width, inputs=width)],
-        linear("fc1", inner, inputs=width),
-        linear("fc2", width, inputs=inner),
+        linear("fc1", tower.inner, inputs=width),
+        linear("fc2", width, inputs=tower.inner),
     ]
     return [
-        whole("patch_embedding", width, inputs=channels * patch**2, bias=True),
-        whole("position_embedding", places, inputs=width),
-        *size("num_hidden_layers", 27) * layer,
+        *tower.embedded((size("max_image_size", 2048) // tower.patch) ** 2 + 1),
+        *tower.depth * layer,
         whole("newline", 4 * width),
         *4 * [whole("token", out)],  # begin, end, separator and the norm after them
         convolution("proj_conv", 2 * width, width, edge, bias=True),
@@ -133,18 +127,14 @@ def _r(config: Config, size: Sizes) -> list[Part]:
 
 def _ling(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of Ling 3: that of Qwen3-VL, whose patches a projector joins."""
-    width, heads, depth = size("hidden_size", 1152), size("num_heads", 16), size("depth", 27)
-    wide, place = width * size("spatial_merge_size", 2) ** 2, "visual.blocks"
-    inner = size("intermediate_size", 4304)
-    return [
-        whole("patch_embed", width, inputs=patch_inputs(size, 16), bias=True),
-        whole("pos_embed", size("num_position_embeddings", 2304), inputs=width),
+    width = size("hidden_size", 1152)
+    wide = width * size("spatial_merge_size", 2) ** 2
+    joint = [
         whole("merger.norm", width, bias=True),
-        *blocks(depth, width, inner, heads, place, QWEN3),
         column("linear_proj.linear_fc1", config.hidden, inputs=wide, bias=True),
         row("linear_proj.linear_fc2", config.hidden, config.hidden, bias=True),
-        whole("cos_sin_cache", 8192, inputs=width // heads // 2),
     ]
+    return qwen3(size, joint)
 
 
 def _glm4v(config: Config, size: Sizes) -> list[Part]:

@@ -102,20 +102,36 @@ def _ling(config: Config, number: int) -> list[Part]:
 
 
 def _ling_feed(config: Config, number: int) -> list[Part]:
-    """Return the MLP or the experts of a layer of Ling."""
-    if number < config.size("first_k_dense_replace", default=0):
-        inner = config.size("intermediate_size")
-        return mlp(config, "mlp", inner, bias=config.flag("use_bias"))
-    count, inner = config.size("num_experts"), config.size("moe_intermediate_size")
-    each = config.size("moe_shared_expert_intermediate_size", default=inner)
+    each = config.size("moe_shared_expert_intermediate_size", "moe_intermediate_size")
     shared, bias = each * config.size("num_shared_experts", default=0), config.flag("use_bias")
     router = ROUTER_DTYPES.get(config.raw("router_dtype"), "bfloat16")
     if config.kind == HYBRID and router is None:
         router = "float32"
-    corrects = config.flag("moe_router_enable_expert_bias")
+    return ling_feed(config, number, shared, (router, router), bias=bias)
+
+
+def ling_feed(
+    config: Config,
+    number: int,
+    shared: int,
+    dtypes: tuple[str | None, ...],
+    *,
+    corrects: bool = False,
+    bias: bool = False,
+) -> list[Part]:
+    """Return the MLP of the first layers, or the experts of the others.
+
+    shared: elements of those that every token takes. dtypes: of routers, in the oldest and the
+    newest release. corrects: whether routers have a correction where the file does not say.
+    """
+    if number < config.size("first_k_dense_replace", default=0):
+        return mlp(config, "mlp", config.size("intermediate_size"), bias=bias)
+    count, inner = config.size("num_experts"), config.size("moe_intermediate_size")
+    gates = ([whole("mlp.gate", count, inputs=config.hidden, dtype=one)] for one in dtypes)
+    is_corrected = config.flag("moe_router_enable_expert_bias", default=corrects)
     return [
-        whole("mlp.gate", count, inputs=config.hidden, dtype=router),
-        *((whole("mlp.gate.correction", count, dtype="float32"),) if corrects else ()),
+        *by_release(*gates),
+        *[whole("mlp.gate.correction", count, dtype="float32")] * is_corrected,
         *(mlp(config, "mlp.shared_experts", shared, bias=bias) if shared else ()),
         *experts(config, "mlp.experts", count, inner),
     ]

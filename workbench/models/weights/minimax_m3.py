@@ -4,11 +4,11 @@ Source: `vllm/models/minimax_m3`, 0.33.
 """
 
 from workbench.core.weights import Part
+from workbench.models.weights.joined_vision import vit
 from workbench.models.weights.listed_experts import ListedMoe
 from workbench.models.weights.parts import (
     Config,
     Sizes,
-    Unit,
     attention,
     column,
     mlp,
@@ -20,11 +20,7 @@ from workbench.models.weights.parts import (
 M3 = ("minimax_m3", "minimax_m3_text", "minimax_m3_vl")
 """Its model_types."""
 PROJECTOR, MERGER = "vision_tower.multi_modal_projector", "vision_tower.patch_merge_mlp"
-BLOCK = tuple(
-    f"vision_tower.vision_model.encoder.layers.0.{name}"
-    for name in ("self_attn.qkv_proj", "self_attn.out_proj", "fc1", "fc2")
-)
-"""As vLLM calls them: a checkpoint excludes them by these names."""
+BLOCK = ("self_attn.qkv_proj", "self_attn.out_proj", "fc1", "fc2")
 EXPERTS = ListedMoe(
     name="block_sparse_moe",
     shared=("n_shared_experts",),
@@ -67,32 +63,18 @@ def _attention(config: Config, *, is_sparse: bool) -> list[Part]:
 
 def minimax_m3_tower(config: Config, size: Sizes) -> list[Part]:
     """Return the tower, its projector, and what merges patches."""
-    top, width, inner = (
-        config.fields.top,
-        size("hidden_size", 1280),
-        size("intermediate_size", 5120),
-    )
+    tower, top = vit(size, 1280, 5120, 16, 32, 14), config.fields.top
     patches = (top.get("vision_config") or {}).get("img_token_compression_config") or {}
-    merged, heads = int(patches.get("spatial_merge_size", 2)) ** 2, size("num_attention_heads", 16)
-    pixels = int(patches.get("temporal_patch_size", 2)) * size("patch_size", 14) ** 2
-    each = width // heads
+    merged = int(patches.get("spatial_merge_size", 2)) ** 2
+    pixels = tower.channels * int(patches.get("temporal_patch_size", 2)) * tower.patch**2
     middle = int(top.get("projector_hidden_size") or config.hidden)
     bias = bool(top.get("multimodal_projector_bias", True))
-    angles = (2 * (each // 2)) // AXES // 2
-    head: Unit = (heads, each)
-    qkv, out, first, second = BLOCK
-    block = [
-        *2 * [whole("layer_norm", width, bias=True)],
-        column(qkv, head, head, head, inputs=width, bias=True),
-        row(out, width, width, bias=True),
-        column(first, inner, inputs=width, bias=True),
-        row(second, inner, width, bias=True),
-    ]
+    angles = tower.width // tower.heads // 2 * 2 // AXES // 2
     return [
-        whole("patch_embedding", width, inputs=size("num_channels", 3) * pixels),
-        whole("pre_layrnorm", width, bias=True),
-        *size("num_hidden_layers", 32) * block,
-        column(f"{PROJECTOR}.linear_1", middle, inputs=width, bias=bias),
+        whole("patch_embedding", tower.width, inputs=pixels),
+        whole("pre_layrnorm", tower.width, bias=True),
+        *tower.layers("vision_tower.vision_model.encoder.layers", BLOCK),
+        column(f"{PROJECTOR}.linear_1", middle, inputs=tower.width, bias=bias),
         row(f"{PROJECTOR}.linear_2", middle, config.hidden, bias=bias),
         column(f"{MERGER}.linear_1", middle, inputs=merged * config.hidden, bias=True),
         row(f"{MERGER}.linear_2", middle, config.hidden, bias=True),

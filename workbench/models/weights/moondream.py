@@ -5,7 +5,7 @@ Source: `moondream3.py` in `model_executor/models` and in `transformers_utils/co
 """
 
 from workbench.core.weights import Part
-from workbench.models.weights.joined_vision import blocks
+from workbench.models.weights.joined_vision import Vit
 from workbench.models.weights.parts import (
     Config,
     Sizes,
@@ -18,8 +18,7 @@ from workbench.models.weights.parts import (
     whole,
 )
 
-WIDTH, INNER, HEADS, LAYERS, PATCH, PLACES = 1152, 4304, 16, 27, 14, (378 // 14) ** 2
-"""Of the tower."""
+VIT = Vit(1152, 4304, 16, 27, 14, 378, 3)
 DENSE, EXPERT, FIRST, JOINT = 8192, 1024, 4, 8192
 """Sizes of MLPs and of an expert, the first layer with experts, and the size of the projector."""
 NAMES = ("attn.qkv_proj", "attn.out_proj", "mlp.fc1", "mlp.fc2")
@@ -53,10 +52,9 @@ def moondream_layer(config: Config, number: int) -> list[Part]:
 def moondream_tower(config: Config, _size: Sizes) -> list[Part]:
     """Return the tower, and what makes the patches of the whole image and of a part words."""
     return [
-        whole("pos_emb", PLACES, inputs=WIDTH),
-        whole("patch_emb", WIDTH, inputs=3 * PATCH**2, bias=True),
-        *blocks(LAYERS, WIDTH, INNER, HEADS, "vision.blocks", NAMES),
-        whole("post_ln", WIDTH, bias=True),
-        column("vision_proj.fc1", JOINT, inputs=2 * WIDTH, bias=True),
+        *VIT.embedded(),
+        *VIT.layers("vision.blocks", NAMES),
+        whole("post_ln", VIT.width, bias=True),
+        column("vision_proj.fc1", JOINT, inputs=2 * VIT.width, bias=True),
         row("vision_proj.fc2", JOINT, config.hidden, bias=True),
     ]

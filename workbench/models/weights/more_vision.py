@@ -1,7 +1,18 @@
 """Weights of towers for images with gated MLPs, and of the layers between them and the text."""
 
+from typing import Any
+
 from workbench.core.weights import EARLIER, LATER, Part
-from workbench.models.weights.joined_vision import BLOCKS, GATED, QWEN, blocks, used_layers
+from workbench.models.weights.joined_vision import (
+    BLOCKS,
+    GATED,
+    INTERNVL,
+    QWEN,
+    QWEN3,
+    blocks,
+    used_layers,
+    vit,
+)
 from workbench.models.weights.parts import Config, Sizes, column, cut, row, whole
 
 PIXTRAL = (
@@ -10,7 +21,6 @@ PIXTRAL = (
 )
 MERGER = {"linear_fc1": "visual.merger.mlp.0", "linear_fc2": "visual.merger.mlp.2"}
 """Layers that join patches -> as vLLM calls them."""
-INTERNVL = ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
 PIXTRAL_LAYERS = "vision_tower.transformer.layers"
 
 
@@ -22,40 +32,42 @@ def patch_inputs(size: Sizes, edge: int) -> int:
 
 def qwen2_5(_config: Config, size: Sizes) -> list[Part]:
     """Return the tower of Qwen2.5-VL."""
-    width, inner, heads = (
-        size("hidden_size", 3584),
-        size("intermediate_size", 3420),
-        size("num_heads", 16),
-    )
-    patch = patch_inputs(size, 14)
-    wide, each = width * size("spatial_merge_size", 2) ** 2, width // heads
+    width, inner = size("hidden_size", 3584), size("intermediate_size", 3420)
+    wide, heads = width * size("spatial_merge_size", 2) ** 2, size("num_heads", 16)
     return [
-        whole("patch_embed", width, inputs=patch),
+        whole("patch_embed", width, inputs=patch_inputs(size, 14)),
         *blocks(size("depth", 32), width, inner, heads, BLOCKS, QWEN, is_linear=False, **GATED),
         whole("ln_q", width),
         cut("linear_fc1", wide, inputs=wide, bias=True),
         row("linear_fc2", wide, size("out_hidden_size", 3584), bias=True, is_linear=False),
-        whole("cos_sin_cache", 8192, inputs=each // 2),
+        whole("cos_sin_cache", 8192, inputs=width // heads // 2),
+    ]
+
+
+def qwen3(size: Sizes, joint: list[Part], **more: Any) -> list[Part]:
+    """Return the tower of Qwen3-VL. joint: what joins its patches. more: of the linear layers."""
+    width, heads, inner = size("hidden_size", 1152), size("num_heads", 16), "intermediate_size"
+    return [
+        whole("patch_embed", width, inputs=patch_inputs(size, 16), bias=True),
+        whole("pos_embed", size("num_position_embeddings", 2304), inputs=width),
+        *blocks(size("depth", 27), width, size(inner, 4304), heads, BLOCKS, QWEN3, **more),
+        *joint,
+        whole("cos_sin_cache", 8192, inputs=width // heads // 2),
     ]
 
 
 def pixtral(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of Mistral 3, and what merges its patches."""
-    width, inner, heads = (
-        size("hidden_size", 1024),
-        size("intermediate_size", 4096),
-        size("num_attention_heads", 16),
-    )
-    patch, each = size("patch_size", 16), size("head_dim", width // heads)
-    layers = used_layers(config, size("num_hidden_layers", 24))
-    patches, top = (size("image_size", 1024) // patch) ** 2, config.fields.top
+    tower, top = vit(size, 1024, 4096, 16, 24, 16, 1024), config.fields.top
+    width, each = tower.width, size("head_dim", tower.width // tower.heads)
+    used = tower._replace(depth=used_layers(config, tower.depth))
     bias, projector = bool(top.get("multimodal_projector_bias", False)), "multi_modal_projector"
     return [
-        whole("patch_conv", width, inputs=size("num_channels", 3) * patch**2),
+        *tower.embedded(bias=False)[:1],
         whole("ln_pre", width),
-        *blocks(layers, width, inner, heads, PIXTRAL_LAYERS, PIXTRAL, bias=False, **GATED),
+        *used.layers(PIXTRAL_LAYERS, PIXTRAL, bias=False, **GATED),
         # transformers' table of angles: one row per patch, and since 5.11 one row in all
-        *2 * [whole("inv_freq", patches, inputs=each, dtype="float32", kind=EARLIER)],
+        *2 * [whole("inv_freq", tower.places, inputs=each, dtype="float32", kind=EARLIER)],
         *2 * [whole("inv_freq", each // 2, dtype="float32", kind=LATER)],
         whole("norm", width),
         whole("merging_layer", width, inputs=width * int(top.get("spatial_merge_size", 2)) ** 2),
@@ -66,32 +78,23 @@ def pixtral(config: Config, size: Sizes) -> list[Part]:
 
 def internvl(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of InternVL, and what makes one token of four patches."""
-    width, inner, patch = (
-        size("hidden_size", 3200),
-        size("intermediate_size", 12_800),
-        size("patch_size", 14),
-    )
-    heads, top = size("num_attention_heads", 25), config.fields.top
-    given = top["vision_config"]
+    tower, top = vit(size, 3200, 12_800, 25, 48, 14, 224), config.fields.top
+    width, given = tower.width, top["vision_config"]
     has_bias = given.get("norm_type", "rms_norm") == "layer_norm"
     is_normed = given.get("qk_normalization", given.get("use_qk_norm", True))
-    normed = [whole("qk_norm", width)] * bool(is_normed)
     wide = width * int(1 / top.get("downsample_ratio", 0.5)) ** 2
-    place, bias = (
-        "vision_model.encoder.layers",
-        given.get("qkv_bias", given.get("attention_bias", False)),
-    )
+    bias = given.get("qkv_bias", given.get("attention_bias", False))
+    one_layer = tower._replace(depth=1)
     layer = [
         *2 * [whole("scale", width)],
-        *2 * normed,
-        *blocks(1, width, inner, heads, place, INTERNVL, norm_bias=has_bias),
+        *2 * bool(is_normed) * [whole("qk_norm", width)],
+        *one_layer.layers("vision_model.encoder.layers", INTERNVL, norm_bias=has_bias),
     ]
     layer = [one._replace(bias=bias) if one.name.endswith("qkv") else one for one in layer]
     return [
         whole("class_embedding", width),
-        whole("patch_embedding", width, inputs=3 * patch**2, bias=True),
-        whole("position_embedding", (size("image_size", 224) // patch) ** 2 + 1, inputs=width),
-        *(range(size("num_hidden_layers", 48))[top.get("select_layer", -1)] + 1) * layer,
+        *tower.embedded(tower.places + 1),
+        *(range(tower.depth)[top.get("select_layer", -1)] + 1) * layer,
         whole("mlp1.norm", wide, bias=True),
         whole("mlp1.1", config.hidden, inputs=wide, bias=True),
         whole("mlp1.3", config.hidden, inputs=config.hidden, bias=True),
@@ -106,15 +109,6 @@ def skywork(config: Config, size: Sizes) -> list[Part]:
     ]
 
 
-def plain_attention(width: int, heads: int, *, bias: bool = True) -> list[Part]:
-    """Return attention of all heads, whose output has a bias."""
-    head = (heads, width // heads)
-    return [
-        cut("qkv", head, head, head, inputs=width, bias=bias),
-        row("proj", width, width, bias=True, is_linear=False),
-    ]
-
-
 def exaone(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of EXAONE 4.5: that of Qwen2.5-VL, with fewer heads for keys and values."""
     heads, kv = size("num_heads", 16), size("num_key_value_heads", 8)
@@ -126,20 +120,20 @@ def exaone(config: Config, size: Sizes) -> list[Part]:
 
 def muse_glimmer(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of Muse Glimmer, whose MLPs and projections every rank has whole."""
-    width, inner = size("hidden_size", 1536), size("intermediate_size", 8960)
-    top, frames = config.fields.top, size("patch_temporal", 2)
+    tower, frames = vit(size, 1536, 8960, 16, 50), size("patch_temporal", 2)
+    width, inner, top = tower.width, tower.inner, config.fields.top
     joined, out = int(top.get("out_hidden_size", 6144)), int(top.get("projector_hidden_size", 4096))
     layer = [
         *2 * [whole("norm", width, bias=True)],
-        *plain_attention(width, size("num_attention_heads", 16)),
+        *tower.layers("", is_linear=False)[2:4],
         whole("c_fc", inner, inputs=width, bias=True),
         whole("c_proj", width, inputs=inner, bias=True),
     ]
     return [
-        whole("conv1", width, inputs=3 * frames * size("patch_size", 14) ** 2),
+        whole("conv1", width, inputs=3 * frames * tower.patch**2),
         whole("positions", size("pos_emb_height", 32) * size("pos_emb_width", 32), inputs=width),
         *2 * [whole("norm", width, bias=True)],
-        *size("num_hidden_layers", 50) * layer,
+        *tower.depth * layer,
         whole("adapter.c_fc", out, inputs=joined),
         whole("adapter.c_proj", out, inputs=out),
         whole("projection", config.hidden, inputs=out),

@@ -10,6 +10,7 @@ from workbench.core.formats import Format
 from workbench.core.weights import LATER, Part
 from workbench.models.weights.joined_vision import (
     BLOCKS,
+    INTERNVL,
     SO400M,
     Tower,
     blocks,
@@ -23,7 +24,6 @@ from workbench.models.weights.parts import Config, Sizes, column, cut, row, whol
 
 MOLMO = ("attention.merged_qkv", "attention.wo", "feed_forward.w1", "feed_forward.w2")
 ONEVISION = ("self_attn.qkv", "self_attn.proj", "mlp.fc1", "mlp.fc2")
-ERNIE = ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
 
 
 def _molmo2(config: Config, _size: Sizes) -> list[Part]:
@@ -66,7 +66,7 @@ def _ernie(config: Config, size: Sizes) -> list[Part]:
     )
     return [
         whole("patch_embed", width, inputs=pixels),
-        *blocks(size("depth", 32), width, inner, heads, "vision_model.blocks", ERNIE),
+        *blocks(size("depth", 32), width, inner, heads, "vision_model.blocks", INTERNVL),
         whole("ln", width, bias=True),
         *joints,
         cut("mlp", config.hidden, inputs=wide, bias=True),

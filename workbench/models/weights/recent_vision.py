@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from workbench.core.weights import Part
-from workbench.models.weights.joined_vision import BLOCKS, GATED, QWEN, Tower, blocks, inside
+from workbench.models.weights.joined_vision import BLOCKS, GATED, QWEN, Tower, blocks, inside, vit
 from workbench.models.weights.parts import Config, Sizes, column, row, whole
 from workbench.models.weights.stored import Unknown
 
@@ -92,14 +92,11 @@ def glm5(config: Config, size: Sizes) -> list[Part]:
 
 def _kimi_vl(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of Kimi-VL, whose class never quantizes it."""
-    width = size("hidden_size", 1152)
-    places = size("init_pos_emb_height", 64) * size("init_pos_emb_width", 64)
-    inner, heads = size("intermediate_size", 4304), size("num_attention_heads", 16)
-    layers, wide = size("num_hidden_layers", 27), width * MERGED
+    tower, places = vit(size), size("init_pos_emb_height", 64) * size("init_pos_emb_width", 64)
+    width, wide = tower.width, tower.width * MERGED
     return [
-        whole("patch_embed", width, inputs=3 * size("patch_size", 14) ** 2, bias=True),
-        whole("pos_emb", places, inputs=width),
-        *blocks(layers, width, inner, heads, "vision_tower.encoder.blocks", KIMI, is_linear=False),
+        *tower.embedded(places),
+        *tower.layers("vision_tower.encoder.blocks", KIMI, is_linear=False),
         *2 * [whole("norm", width, bias=True)],
         whole("linear_1", wide, inputs=wide, bias=True),
         whole("linear_2", config.hidden, inputs=wide, bias=True),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from workbench.core.weights import Part
-from workbench.models.weights.joined_vision import SO400M, Tower, vit
+from workbench.models.weights.joined_vision import SO400M, Tower, Vit, vit
 from workbench.models.weights.parts import Config, Sizes, cut, row, whole
 from workbench.models.weights.sound import listening
 from workbench.models.weights.stored import Unknown
@@ -17,8 +17,8 @@ SIDE, FRAMES = 70, 36_000
 """Places of an image to a side, and of a video, for which a table is made."""
 GATHERING = ("2.5", "2.6", "4.0", "4.5")
 """Versions that have such an attention; the last one sees videos, too."""
-WIDTH, INNER, LAYERS, PATCH, PLACES = 1152, 4304, 27, 14, 27**2
-"""Of DeepSeek-VL2's tower, which is one of timm's (vit_so400m_patch14_siglip_384)."""
+VIT = Vit(1152, 4304, 16, 27, 14, 384, 3)
+"""DeepSeek-VL2's tower, which is one of timm's (vit_so400m_patch14_siglip_384)."""
 
 
 def _gathered(config: Config, width: int, queries: int, *, sees_video: bool) -> list[Part]:
@@ -63,24 +63,20 @@ def _deepseek_vl2(config: Config, _size: Sizes) -> list[Part]:
     known = projector.get("projector_type", "downsample_mlp_gelu") == "downsample_mlp_gelu"
     if top.get("quantization_config") or not known:
         raise Unknown("the tower of such a DeepSeek-VL2 is not described")
-    width, inner = WIDTH, INNER
+    width, inner = VIT.width, VIT.inner
     feed = [
         cut("fc1", inner, inputs=width, bias=True),
         row("fc2", inner, width, bias=True, is_linear=False),
     ]
     norm, square = whole("norm", width, bias=True), whole("proj", width, inputs=width, bias=True)
     layer = [*2 * [norm], whole("qkv", 3 * width, inputs=width, bias=True), square, *feed]
-    depth, wide = (
-        int(projector.get("depth", 2)),
-        width * int(projector.get("downsample_ratio", 2)) ** 2,
-    )
+    wide = width * int(projector.get("downsample_ratio", 2)) ** 2
     middle = config.hidden * int(projector.get("mlp_ratio", 1))
-    sizes = [wide, *(depth - 1) * [middle], config.hidden]
+    sizes = [wide, *(int(projector.get("depth", 2)) - 1) * [middle], config.hidden]
     return [
         *2 * [whole("image_newline", config.hidden)],
-        whole("pos_embed", PLACES, inputs=width),
-        whole("patch_embed", width, inputs=3 * PATCH**2, bias=True),
-        *LAYERS * layer,
+        *VIT.embedded(),
+        *VIT.depth * layer,
         *2 * [norm],
         whole("latent", width),
         *2 * [square],

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from workbench.core.weights import EARLIER, LATER, Part
 from workbench.models.weights.decoders import Decoder, Moe
 from workbench.models.weights.kinds import by_release
-from workbench.models.weights.listed_experts import ROUTER_DTYPES, is_enumerated
+from workbench.models.weights.listed_experts import ROUTER_DTYPES, is_enumerated, ling_feed
 from workbench.models.weights.parts import (
     Block,
     Config,
@@ -25,7 +25,7 @@ from workbench.models.weights.parts import (
 )
 from workbench.models.weights.stored import Unknown
 
-FLOAT, SHARED_SIZE = "float32", "moe_shared_expert_intermediate_size"
+SHARED_SIZE = "moe_shared_expert_intermediate_size"
 NORMS = ("?use_qk_norm", "head")
 """Of queries and keys in Hunyuan, in the oldest and the newest release."""
 
@@ -100,7 +100,7 @@ def _param2(config: Config, number: int) -> list[Part]:
     return [
         *Decoder(norm="?use_qk_norm").attention(config),
         *norms(config, 2),
-        *_feed(config, number, shared, (None, FLOAT)),
+        *ling_feed(config, number, shared, (None, "float32"), corrects=True),
     ]
 
 
@@ -110,26 +110,8 @@ def _sarvam_latent(config: Config, number: int) -> list[Part]:
     dtypes = (ROUTER_DTYPES.get(stated, "bfloat16"), None)
     each = config.size(SHARED_SIZE, "moe_intermediate_size")
     shared = each * config.size("num_shared_experts", default=1)
-    return [*latent(config, number), *norms(config, 2), *_feed(config, number, shared, dtypes)]
-
-
-def _feed(config: Config, number: int, shared: int, dtypes: tuple[str | None, ...]) -> list[Part]:
-    """Return an MLP or experts.
-
-    shared: elements of those that every token takes. dtypes: of routers, in the oldest and the
-    newest release.
-    """
-    if number < config.size("first_k_dense_replace", default=0):
-        return mlp(config, "mlp", config.size("intermediate_size"))
-    count, inner = config.size("num_experts"), config.size("moe_intermediate_size")
-    gates = ([whole("mlp.gate", count, inputs=config.hidden, dtype=one)] for one in dtypes)
-    corrects = config.flag("moe_router_enable_expert_bias", default=True)
-    return [
-        *by_release(*gates),
-        *[whole("mlp.gate.correction", count, dtype=FLOAT)] * corrects,
-        *(mlp(config, "mlp.shared_experts", shared) if shared else ()),
-        *experts(config, "mlp.experts", count, inner),
-    ]
+    feed = ling_feed(config, number, shared, dtypes, corrects=True)
+    return [*latent(config, number), *norms(config, 2), *feed]
 
 
 ROUTED: Mapping[str, Block] = {

@@ -22,7 +22,6 @@ WIDTH, LAYERS, HEADS, INNER = (
 ALSO = {WIDTH: "hidden_size", LAYERS: "num_hidden_layers", HEADS: "num_attention_heads"}
 ALSO |= {INNER: "intermediate_size"}
 """Other names of them."""
-NAMES = ("self_attn.qkv_proj", "self_attn.out_proj", "mlp.fc1", "mlp.fc2")
 HALVINGS = 3
 """Convolutions of Qwen3's, each of which makes half as many frequencies."""
 QWEN = {WIDTH: 1280, LAYERS: 32, HEADS: 20, INNER: 5120, "num_mel_bins": 128}
@@ -56,7 +55,7 @@ def _positions(size: Sizes, **more: Any) -> Part:
 
 
 def _divided(size: Sizes, place: str, **more: Any) -> list[Part]:
-    return blocks(size(LAYERS), size(WIDTH), size(INNER), size(HEADS), place, NAMES, **more)
+    return blocks(size(LAYERS), size(WIDTH), size(INNER), size(HEADS), place, **more)
 
 
 def _undivided(size: Sizes, **more: Any) -> list[Part]:

@@ -13,10 +13,11 @@ from workbench.models.weights.document_vision import DOCUMENTS
 from workbench.models.weights.gemma_vision import GEMMA
 from workbench.models.weights.images import JOINT
 from workbench.models.weights.joined_vision import (
-    BLOCKS,
     JOINED,
+    OF_ENCODER,
     SO400M,
     Tower,
+    blocks,
     inside,
     sizes_of,
     vit,
@@ -29,10 +30,9 @@ from workbench.models.weights.more_vision import (
     exaone,
     internvl,
     muse_glimmer,
-    patch_inputs,
     pixtral,
-    plain_attention,
     qwen2_5,
+    qwen3,
     skywork,
 )
 from workbench.models.weights.parts import Config, Sizes, cut, row, whole
@@ -44,9 +44,6 @@ from workbench.models.weights.sound import SOUND, qwen2_omni, qwen3_omni
 from workbench.models.weights.wrapped_vision import WRAPPED
 
 MERGED_PATCHES = 4
-SHORT = ("qkv", "proj", "fc1", "fc2")
-DEEP = ("attn.qkv", "attn.proj", "mlp.linear_fc1", "mlp.linear_fc2")
-"""Name of a layer here -> as vLLM calls it."""
 WITHOUT_TOWER = frozenset({"Glm5NextForCausalLM"})
 """Classes that build none of what a file has for images."""
 SEES = frozenset(
@@ -70,34 +67,13 @@ def vision(config: Config) -> list[Part] | None:
     size = sizes_of(config, "vision_config")
     is_even = are_even(size("hidden_size", 1152), size("intermediate_size", 4304))
     names = (*QUANTIZED.get(kind, ()), *(QUANTIZED_WHERE_EVEN.get(kind, ()) if is_even else ()))
-    return [part._replace(is_kept_plain=part.name in names) for part in tower(config, size)]
-
-
-def _block(count: int, width: int, inner: int, heads: int) -> list[Part]:
-    """Return `count` times two norms, attention of all heads and a plain MLP."""
-    return count * [
-        *(whole("norm", width, bias=True) for _ in range(2)),
-        *plain_attention(width, heads),
-        cut("fc1", inner, inputs=width, bias=True),
-        row("fc2", inner, width, bias=True, is_linear=False),
-    ]
+    return [part._replace(is_kept_plain=part.name.endswith(names)) for part in tower(config, size)]
 
 
 def _qwen(_config: Config, size: Sizes) -> list[Part]:
-    width, heads, out = (
-        size("hidden_size", 1152),
-        size("num_heads", 16),
-        size("out_hidden_size", 3584),
-    )
-    patch = patch_inputs(size, 16)
+    width, out = size("hidden_size", 1152), size("out_hidden_size", 3584)
     wide = width * size("spatial_merge_size", 2) ** 2
-    return [
-        whole("patch_embed", width, inputs=patch, bias=True),
-        whole("pos_embed", size("num_position_embeddings", 2304), inputs=width),
-        *_block(size("depth", 27), width, size("intermediate_size", 4304), heads),
-        *_merger(width, wide, out),
-        whole("cos_sin_cache", 8192, inputs=width // heads // 2),
-    ]
+    return qwen3(size, _merger(width, wide, out), is_linear=False)
 
 
 def _qwen_deep(config: Config, size: Sizes) -> list[Part]:
@@ -117,8 +93,7 @@ def _merger(normed: int, wide: int, out: int) -> list[Part]:
 
 def _named(parts: list[Part], joint: Mapping[str, str] = MERGER) -> list[Part]:
     """Return a tower of Qwen's with the names by which checkpoints of Omni exclude its layers."""
-    ends = {**dict(zip(SHORT, (f"{BLOCKS}.0.{one}" for one in DEEP), strict=True)), **joint}
-    named = (one._replace(name=ends.get(one.name, one.name)) for one in parts)
+    named = (one._replace(name=joint.get(one.name, one.name)) for one in parts)
     return [one._replace(is_linear=one.name.startswith("visual.")) for one in named]
 
 
@@ -136,7 +111,7 @@ def _siglip(config: Config, size: Sizes) -> list[Part]:
         *tower.embedded(),
         # 64-bit integers
         whole("position_ids", tower.places, inputs=2, dtype="float32"),
-        *_block(tower.depth, width, tower.inner, tower.heads),
+        *tower.layers("vision_tower.vision_model.encoder.layers", is_linear=False),
         whole("post_layernorm", width, bias=True),
         whole("mm_input_projection", width, inputs=config.hidden),
         whole("mm_soft_emb_norm", width),
@@ -147,12 +122,12 @@ def _moonvit(config: Config, size: Sizes) -> list[Part]:
     width, times = size("vt_hidden_size", 1152), size("init_pos_emb_time", 4)
     places = size("init_pos_emb_height", 64) * size("init_pos_emb_width", 64)
     layers, inner = size("vt_num_hidden_layers", 27), size("vt_intermediate_size", 4304)
-    wide = width * MERGED_PATCHES
+    wide, heads = width * MERGED_PATCHES, size("vt_num_attention_heads", 16)
     return [
         whole("patch_embed", width, inputs=3 * size("patch_size", 14) ** 2, bias=True),
         whole("pos_emb", places, inputs=width),
         whole("time_weight", times, inputs=width, dtype="float32"),
-        *_block(layers, width, inner, size("vt_num_attention_heads", 16)),
+        *blocks(layers, width, inner, heads, "vision_tower.encoder.blocks", is_linear=False),
         *(whole("norm", width, bias=True) for _ in range(2)),
         whole("linear_1", wide, inputs=wide, bias=True),
         whole("linear_2", config.hidden, inputs=wide, bias=True),
@@ -160,22 +135,21 @@ def _moonvit(config: Config, size: Sizes) -> list[Part]:
 
 
 def _llama4(config: Config, size: Sizes) -> list[Part]:
-    width, inner = size("hidden_size", 768), size("intermediate_size", 5632)
-    heads, patch = size("num_attention_heads", 16), size("patch_size", 14)
-    places = (size("image_size", 448) // patch) ** 2 + 1
+    tower = vit(size, 768, 5632, 16, 34, 14, 448)
+    width, places = tower.width, tower.places + 1
     after, out = size("projector_output_dim", 4096), size("vision_output_dim", 7680)
     hidden = size("projector_input_dim", 4096)
     return [
         whole("class_embedding", width),
         whole("positional_embedding", places, inputs=width),
-        cut("patch_embedding", width, inputs=3 * patch**2),
-        *(whole("layernorm", width, bias=True) for _ in range(2)),
-        *_block(size("num_hidden_layers", 34), width, inner, heads),
-        cut("adapter.fc1", hidden, inputs=inner),
+        cut("patch_embedding", width, inputs=3 * tower.patch**2),
+        *2 * [whole("layernorm", width, bias=True)],
+        *tower.layers("vision_model.model.layers", is_linear=False),
+        cut("adapter.fc1", hidden, inputs=tower.inner),
         row("adapter.fc2", hidden, after, is_linear=False),
         cut("multi_modal_projector", config.hidden, inputs=out),
         # Angles as complex numbers.
-        whole("rotary", places, inputs=2 * (width // heads // 2), dtype="float32"),
+        whole("rotary", places, inputs=2 * (width // tower.heads // 2), dtype="float32"),
     ]
 
 
@@ -236,11 +210,10 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     "qwen2_5_omni": lambda config, size: [*_named(qwen2_5(config, size)), *qwen2_omni(config)],
     "qwen3_omni_moe": lambda config, size: [*_named(_qwen_deep(config, size)), *qwen3_omni(config)],
 }
-ATTENTION, MLP = SHORT[:2], SHORT[2:]
-QUANTIZED = {"gemma3": ATTENTION}
-"""model_type -> layers of its tower that `--quantization` makes smaller as they load."""
+QUANTIZED = {"gemma3": OF_ENCODER[:2]}
+"""model_type -> ends of the names of layers that `--quantization` makes smaller as they load."""
 QUANTIZED_WHERE_EVEN = {
-    "gemma3": MLP,
+    "gemma3": OF_ENCODER[2:],
     "gemma4": ("input_proj", "qkv", "o_proj", "gate_up", "down_proj", "embedding_projection"),
 }
 """The same, where `are_even` holds of hidden and intermediate size."""
