@@ -32,9 +32,6 @@ class Family:
     attention: Callable[[Fields], Attention | None] = read_attention
     stated: Callable[[Fields], Attention | None] = nothing
     """The attention as vLLM counts it before it builds layers, where they are built otherwise."""
-    is_hybrid: bool = True
-    """vLLM's flag of the family (a model whose layers are all attention may still turn it off,
-    `is_ordinary`)."""
     is_attention_free: bool = False
     supports_all_mode: bool = False
     """Whether 0.23 has cache mode "all" for it."""
@@ -54,6 +51,11 @@ class Family:
     """The layers of a DSpark drafter in the checkpoint."""
     largest_item_tokens: Callable[[Fields], int | None] = nothing
     """Tokens of the largest image or video that a step must hold whole."""
+
+    @property
+    def is_hybrid(self) -> bool:
+        """Return vLLM's flag of the family; `is_ordinary` says for which models it is off."""
+        return self.state is not nothing and not self.is_attention_free
 
     def architectures_of(self, model_type: str) -> tuple[str, ...]:
         """Return the architectures that are read under a model type; none means all of them."""

@@ -55,6 +55,5 @@ register(
     "audio_caches",
     dict.fromkeys(("voxtral_realtime", "voxtral_realtime_params"), ("VoxtralRealtimeGeneration",)),
     _layers,
-    is_hybrid=False,
     slides=True,
 )

@@ -31,5 +31,4 @@ register(
     "chunked",
     {"llama4": ("Llama4ForConditionalGeneration",), "llama4_text": ("Llama4ForCausalLM",)},
     _layers,
-    is_hybrid=False,
 )

@@ -158,7 +158,6 @@ register(
     _layers,
     attention=read_compressed,
     dspark=_dspark,
-    is_hybrid=False,
 )
 READERS["deepseek_v4"] = partial(
     one_each, default=1, block=lambda fields, _index: (_drafted(fields),)

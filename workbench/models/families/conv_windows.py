@@ -106,6 +106,5 @@ register(
     },
     _layers,
     attention=_attention,
-    is_hybrid=False,
 )
 READERS |= dict.fromkeys(("inkling_mm_model", "inkling_model"), _mtp)

@@ -259,7 +259,6 @@ DEFAULT = Family(
     layers=_layers,
     attention=_attention,
     stated=attention.stated_attention,
-    is_hybrid=False,
     largest_item_tokens=_largest_item,
 )
 """The reader of every architecture without one of its own."""

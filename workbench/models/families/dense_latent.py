@@ -33,4 +33,4 @@ def _attention(fields: Fields) -> Attention:
     return replace(read_attention(fields), is_sparse=False, indexer=None)
 
 
-register("hy_v4", {"hy_v4": ("HYV4ForCausalLM",)}, _layers, attention=_attention, is_hybrid=False)
+register("hy_v4", {"hy_v4": ("HYV4ForCausalLM",)}, _layers, attention=_attention)

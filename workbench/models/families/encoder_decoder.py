@@ -108,6 +108,5 @@ for _model_type, (_architectures, _names) in READ.items():
         _layers(_names),
         attention=_attention(_names),
         stated=_stated(_names),
-        is_hybrid=False,
         is_encoder_decoder=True,
     )

@@ -206,7 +206,6 @@ def _register_pure(
         lambda fields: to_layers([SSM] * fields.layer_count()),
         state,
         attention=nothing,
-        is_hybrid=False,
         is_attention_free=True,
         supports_all_mode=True,
     )

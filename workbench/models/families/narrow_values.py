@@ -77,6 +77,5 @@ register(
     dict.fromkeys(("mimo_v2", "mimo_v2_flash", "mimo_v2_omni"), _NAMES),
     _layers,
     attention=_attention,
-    is_hybrid=False,
 )
 READERS |= dict.fromkeys(_NAMES, _mtp)

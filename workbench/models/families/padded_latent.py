@@ -89,6 +89,5 @@ register(
     _layers,
     attention=_attention,
     stated=_stated,
-    is_hybrid=False,
 )
 READERS["dots3_note"] = _mtp

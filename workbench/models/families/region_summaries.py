@@ -101,5 +101,5 @@ def _mtp(fields: Fields, model_type: str, first: int) -> Mtp:
 
 
 TYPES = {"step5_vl": ("Step5ForConditionalGeneration",), "step5": ("Step5ForCausalLM",)}
-register("region_summaries", TYPES, _layers, attention=_attention, is_hybrid=False)
+register("region_summaries", TYPES, _layers, attention=_attention)
 READERS |= dict.fromkeys(TYPES, _mtp)

@@ -75,7 +75,6 @@ register(
     "longcat",
     {"longcat_flash": ("LongcatFlashForCausalLM", "LongcatFlashNgramForCausalLM")},
     _pairs,
-    is_hybrid=False,
     layers_in_block=2,
     listed_blocks=lambda fields: fields.integer(LAYERS) if LAYERS in fields.text else CLASS_LAYERS,
 )
@@ -84,5 +83,4 @@ register(
     {"nemotron-nas": ("DeciLMForCausalLM",)},
     _searched_layers,
     attention=_searched_attention,
-    is_hybrid=False,
 )

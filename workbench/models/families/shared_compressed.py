@@ -82,5 +82,4 @@ register(
     _layers,
     attention=_attention,
     dspark=_dspark,
-    is_hybrid=False,
 )

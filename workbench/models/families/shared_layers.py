@@ -171,7 +171,6 @@ register(
     {"gemma3n": ("Gemma3nForConditionalGeneration",), "gemma3n_text": ("Gemma3nForCausalLM",)},
     _own_of_3n,
     attention=_gemma3n_attention,
-    is_hybrid=False,
 )
 register(
     "gemma4",
@@ -184,5 +183,4 @@ register(
     _gemma4_layers,
     attention=_gemma4_attention,
     largest_item_tokens=_video,
-    is_hybrid=False,
 )

@@ -226,7 +226,6 @@ register(
     },
     _m3_layers,
     attention=_m3_attention,
-    is_hybrid=False,
 )
 register(
     "glm5_next",

@@ -54,12 +54,10 @@ register(
     {"iquestloopcoder": ("IQuestLoopCoderForCausalLM",)},
     _looped,
     attention=_looped_attention,
-    is_hybrid=False,
 )
 register(
     "window_sizes",
     {"domyn_edge": ("DomynEdgeForCausalLM",)},
     _windowed,
     attention=_windowed_attention,
-    is_hybrid=False,
 )
