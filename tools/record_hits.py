@@ -29,10 +29,8 @@ def _answer(question: dict[str, Any], machine: Any) -> dict[str, Any]:
         scheduler, unit = kv_cache_utils.resolve_kv_cache_block_sizes(cache, config)
     kv_cache_utils.init_none_hash(sha256)
     ahead = {"num_hash_lookahead_tokens": planning.hash_lookahead(config)}
-    hashes, budget = (
-        kv_cache_utils.get_request_block_hasher,
-        config.scheduler_config.max_num_batched_tokens,
-    )
+    hashes = kv_cache_utils.get_request_block_hasher
+    budget = config.scheduler_config.max_num_batched_tokens
     hasher = hashes(unit, sha256, **planning.known(hashes, ahead))
     hits = [
         _hits(prompts, _scheduler(config, cache, (scheduler, unit)), hasher, budget)

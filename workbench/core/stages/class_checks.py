@@ -174,10 +174,8 @@ def norm_groups(run: WorkingPlan) -> None:
 def sparse_nvfp4(run: WorkingPlan) -> None:
     """Refuse nvfp4 where sparse layers have no kernel for it."""
     # select_main_impl of minimax_m3/common/sparse_attention.py, 0.33
-    attention, on_sm10x = (
-        run.model.attention,
-        run.capability is not None and run.capability[0] == 10,
-    )
+    attention = run.model.attention
+    on_sm10x = run.capability is not None and run.capability[0] == 10
     side = () if attention is None else attention.side_backends
     if run.kv_cache_dtype != "nvfp4" or M3_SPARSE not in side or on_sm10x:
         return

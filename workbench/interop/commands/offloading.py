@@ -5,11 +5,9 @@ from typing import Any
 
 from workbench.core.chunks.connectors import LMCACHE, OFFLOADING, SIMPLE
 
-SIZE, BACKEND, TAKE_SIMPLE = (
-    "kv_offloading_size",
-    "kv_offloading_backend",
-    "VLLM_USE_SIMPLE_KV_OFFLOAD",
-)
+SIZE = "kv_offloading_size"
+BACKEND = "kv_offloading_backend"
+TAKE_SIMPLE = "VLLM_USE_SIMPLE_KV_OFFLOAD"
 NATIVE = "native"
 OF_BACKENDS = {NATIVE: OFFLOADING, "lmcache": LMCACHE}
 

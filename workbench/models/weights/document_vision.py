@@ -115,11 +115,9 @@ def _dots(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of dots.ocr, whose layer after the patches is never quantized."""
     width, heads = size("embed_dim", 1536), size("num_attention_heads", 12)
     wide, channels = width * size("spatial_merge_size", 2) ** 2, size("num_channels", 3)
-    layers, inner, bias = (
-        size("num_hidden_layers", 42),
-        size("intermediate_size", 4224),
-        bool(inside(config, "vision_config").get("use_bias")),
-    )
+    layers = size("num_hidden_layers", 42)
+    inner = size("intermediate_size", 4224)
+    bias = bool(inside(config, "vision_config").get("use_bias"))
     return [
         whole("patch_embed", width, inputs=channels * size("patch_size", 14) ** 2, bias=True),
         *2 * [whole("norm", width)],

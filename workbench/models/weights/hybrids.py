@@ -80,11 +80,9 @@ def _jamba(config: Config, number: int) -> list[Part]:
     else:
         mixer = mamba1(config, "mamba", config.size("mamba_dt_rank"), norms=True)
     period, offset = config.size("expert_layer_period"), config.size("expert_layer_offset")
-    count, inner, name = (
-        config.size("num_experts"),
-        config.size("intermediate_size"),
-        "feed_forward",
-    )
+    count = config.size("num_experts")
+    inner = config.size("intermediate_size")
+    name = "feed_forward"
     if count > 1 and number % period == offset:
         router = whole(f"{name}.router", count, inputs=config.hidden)
         feed = [router, *experts(config, f"{name}.experts", count, inner)]
@@ -106,10 +104,8 @@ def _granite(config: Config, number: int) -> list[Part]:
         parts = attention(config, bias="attention_bias", out_bias="attention_bias")
     else:
         parts = mamba2(config, "mamba")
-    count, shared = (
-        config.size("num_local_experts", default=0),
-        config.size("shared_intermediate_size"),
-    )
+    count = config.size("num_local_experts", default=0)
+    shared = config.size("shared_intermediate_size")
     if count:
         gate = whole("block_sparse_moe.gate", count, inputs=config.hidden)
         inner = config.size("intermediate_size")
@@ -167,11 +163,9 @@ def _nemotron_kind(config: Config, number: int) -> str:
 
 def _nemotron_experts(config: Config) -> list[Part]:
     """Return experts with a ReLU, in Nemotron 3 between projections to a smaller space."""
-    count, inner, name = (
-        config.size("n_routed_experts"),
-        config.size("moe_intermediate_size"),
-        "mixer",
-    )
+    count = config.size("n_routed_experts")
+    inner = config.size("moe_intermediate_size")
+    name = "mixer"
     small, bias = config.size("moe_latent_size", default=0), config.flag("mlp_bias")
     shared = config.size("moe_shared_expert_intermediate_size", default=0)
     shared *= config.size("n_shared_experts", default=0)

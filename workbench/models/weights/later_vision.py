@@ -139,11 +139,9 @@ def _ling(config: Config, size: Sizes) -> list[Part]:
 
 def _glm4v(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of GLM-4V of 9B, whose patches a convolution joins."""
-    width, heads, inner = (
-        size("hidden_size", 1792),
-        size("num_heads", 16),
-        size("intermediate_size", 15_360),
-    )
+    width = size("hidden_size", 1792)
+    heads = size("num_heads", 16)
+    inner = size("intermediate_size", 15_360)
     hidden, wide = config.hidden, config.size("ffn_hidden_size")
     pixels = size("in_channels", 3) * size("patch_size", 14) ** 2
     place, names = "transformer.vision.transformer.layers", GLM4V
@@ -206,10 +204,8 @@ def _radio(config: Config, _size: Sizes) -> list[Part]:
     args, patch = found["args"], int(found.get("patch_size", 16))
     width, layers, heads, inner = RADIO[args["model"]]
     names = {one["name"] for one in args["teachers"]}
-    tokens, multiple = (
-        len(names) if args.get("cls_token_per_teacher", True) else 1,
-        args.get("register_multiple"),
-    )
+    tokens = len(names) if args.get("cls_token_per_teacher", True) else 1
+    multiple = args.get("register_multiple")
     registers = multiple - tokens % multiple if multiple else 0
     wide, joined = width * int(1 / top["downsample_ratio"]) ** 2, int(top["projector_hidden_size"])
     times = int(found.get("video_temporal_patch_size") or 1)

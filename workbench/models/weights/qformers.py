@@ -80,11 +80,9 @@ def _granite_vision(config: Config, size: Sizes) -> list[Part]:
 def _granite_speech(config: Config, _size: Sizes) -> list[Part]:
     """Return a conformer, and a Q-Former that gathers what it makes of a window."""
     size, top = sizes_of(config, "encoder_config"), config.fields.top
-    width, out, taps = (
-        size("hidden_dim", 1024),
-        size("output_dim", 42),
-        size("conv_kernel_size", 15),
-    )
+    width = size("hidden_dim", 1024)
+    out = size("output_dim", 42)
+    taps = size("conv_kernel_size", 15)
     inner, wide = width * size("feedforward_mult", 4), width * size("conv_expansion_factor", 2)
     each, far = size("dim_head", 128), 2 * size("max_pos_emb", 512) + 1
     heads, norm = each * size("num_heads", 8), whole("norm", width, bias=True)

@@ -128,10 +128,8 @@ def _onevision2(config: Config, size: Sizes) -> list[Part]:
 def _cosmos(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of Cosmos 3 Edge: SigLIP 2, and a projector after a norm."""
     tower, joint = vit(size, *SO400M[:4], 16), config.fields.top["projector_hidden_size"]
-    wide, norm = (
-        tower.width * size("spatial_merge_size", 2) ** 2,
-        whole("norm", tower.width, bias=True),
-    )
+    wide = tower.width * size("spatial_merge_size", 2) ** 2
+    norm = whole("norm", tower.width, bias=True)
     return [
         *tower.embedded(size("num_patches", 256)),
         *tower.layers("visual.encoder.encoder.layers"),

@@ -133,10 +133,8 @@ def listening(config: Config) -> list[Part]:
 def ultravox(config: Config, _size: Sizes) -> list[Part]:
     """Return the tower of Ultravox, and its projector with a gate."""
     size, top = _sizes(config, WHISPER), config.fields.top
-    joined, middle = (
-        size(WIDTH) * int(top.get("stack_factor", 8)),
-        int(top.get("hidden_size", 4096)),
-    )
+    joined = size(WIDTH) * int(top.get("stack_factor", 8))
+    middle = int(top.get("hidden_size", 4096))
     gated = middle // (1 + (top.get("projector_act", "swiglu") == "swiglu"))
     is_middle = bool(top.get("projector_ln_mid", False))
     name = "multi_modal_projector.linear"

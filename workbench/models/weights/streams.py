@@ -116,10 +116,8 @@ def connected_layer(config: Config, number: int) -> list[Part]:
     parts = [*mixer, *connected(config, number)]
     if number + 1 in config.raw("ple_layer_ids", ()):
         # Its table is in the memory of the host (EngramConfig.cpu_offload).
-        width, taps = (
-            config.size("ple_embed_dim", default=config.hidden),
-            config.size("ple_conv_kernel_size", default=4),
-        )
+        width = config.size("ple_embed_dim", default=config.hidden)
+        taps = config.size("ple_conv_kernel_size", default=4)
         keys = wide + config.hidden
         parts += [
             whole("ple.kv_proj", keys, inputs=width, is_linear=True),

@@ -41,10 +41,8 @@ def threshold_html(plan: Plan, prompt_tokens: int) -> Html:
     caching = hits.caching_of(plan)
     smallest, reason = hits.smallest_prefix(caching, prompt_tokens), no_hits_text(caching)
     if smallest is None:
-        number, words = (
-            "no hit",
-            reason or f"No prefix of a {prompt_tokens:,}-token prompt can hit.",
-        )
+        number = "no hit"
+        words = reason or f"No prefix of a {prompt_tokens:,}-token prompt can hit."
     else:
         number, words = tokens_text(smallest), _smallest_text(caching, prompt_tokens)
     return document(
