@@ -6,16 +6,7 @@ Source: `vllm/models/minimax_m3`, 0.33.
 from workbench.core.weights import Part
 from workbench.models.weights.joined_vision import vit
 from workbench.models.weights.listed_experts import ListedMoe
-from workbench.models.weights.parts import (
-    Config,
-    Sizes,
-    attention,
-    column,
-    mlp,
-    norms,
-    row,
-    whole,
-)
+from workbench.models.weights.parts import Config, Sizes, attention, column, mlp, norms, row, whole
 
 M3 = ("minimax_m3", "minimax_m3_text", "minimax_m3_vl")
 """Its model_types."""
