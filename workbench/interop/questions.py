@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.core.versions import RULE_SETS
+from workbench.interop import topics
 from workbench.interop.defaults import default_named
 from workbench.interop.description import FAMILY, Description
 from workbench.interop.glossary import Term, defined
@@ -19,41 +20,7 @@ from workbench.interop.plan_values import named_value
 from workbench.interop.quoted import change_of_vllm, ignored, part_of_message, quoted
 from workbench.interop.sentences import alternatives, said_in
 from workbench.interop.settings import settings_in
-from workbench.interop.topics import (
-    ANY_MEMORY,
-    BYTE,
-    BYTES,
-    CAPACITY,
-    CHOICES,
-    CONCURRENCY,
-    DRAFTS,
-    DTYPES,
-    FIELD_NAMES,
-    GOALS,
-    IMPROVES,
-    LENGTH,
-    LIMITS,
-    MEMORY,
-    MULTIPLES,
-    NAMED_FIELDS,
-    NUMBER,
-    OF_BOTH,
-    OF_MODELS,
-    OF_VLLM,
-    PADDING,
-    SETS,
-    SEVERAL,
-    SMALLER,
-    SPACE,
-    SPECIAL,
-    STEP,
-    STEPS,
-    TOPICS,
-    VERSIONS,
-    WEIGHED,
-    WHY,
-    Topic,
-)
+from workbench.interop.topics import Topic
 from workbench.interop.unknown_words import not_known, one_of_family
 from workbench.scenario.sizes import integer_value
 
@@ -150,42 +117,46 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
         return None
     default_of = default_named(text)
     text = FLAG.sub(lambda flag: flag[1].replace("-", " "), text)
-    topics = [one for one in TOPICS if _has(one.words, text)]
-    topic = next(iter(topics), None)
-    if topic != VERSIONS and (term := change_of_vllm(text) or ignored(text)):
+    about = [one for one in topics.TOPICS if _has(one.words, text)]
+    topic = next(iter(about), None)
+    if topic != topics.VERSIONS and (term := change_of_vllm(text) or ignored(text)):
         return Question(Topic("", lab=term.lab), term=term)
     if not loosely and (line := quoted(text)):
         return Question(Topic(""), term=line)
     value = named_value(text)
     if (term := defined(text)) and not (topic and topic.is_of_catalog):
-        about = topic if topic and not term.lab else Topic("", lab=term.lab)
-        return Question(about, term=term, value=value)
-    if default_of or (value and not topics):
-        topics = [Topic("")]
-    return _of_topics(text, topics, default_of, value) if topics else None
+        of_term = topic if topic and not term.lab else Topic("", lab=term.lab)
+        return Question(of_term, term=term, value=value)
+    if default_of or (value and not about):
+        about = [Topic("")]
+    return _of_topics(text, about, default_of, value) if about else None
 
 
-def _of_topics(text: str, topics: Sequence[Topic], default_of: str, value: str) -> Question:
+def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -> Question:
     """Return the question about the first of some topics. Errors: ScenarioError."""
-    topic = topics[0]
-    whole = DTYPES.sub(r"\1 KV", DRAFTS.sub("MTP 1", text)) if _has(SUPPORTING, text) else text
+    topic = about[0]
+    whole = (
+        topics.DTYPES.sub(r"\1 KV", topics.DRAFTS.sub("MTP 1", text))
+        if _has(SUPPORTING, text)
+        else text
+    )
     phrases, unknown = said_in("" if topic.is_of_catalog and topic.special else whole)
-    special = _special(text) if topic.view == "fits" or topic.lab == CAPACITY else ""
-    if special != "transfer" and topic.lab not in {"", CAPACITY}:
+    special = _special(text) if topic.view == "fits" or topic.lab == topics.CAPACITY else ""
+    if special != "transfer" and topic.lab not in {"", topics.CAPACITY}:
         special = ""  # of the GPU's cache
     if special == "mixed":
         phrases, unknown = [one for one in phrases if "device" not in one], ""
-    if topic.lab == "Prefix hits" and _has(MULTIPLES, text):
+    if topic.lab == "Prefix hits" and _has(topics.MULTIPLES, text):
         special = "multiples"
     if _has(SUPPORTING, text):
         special = "supporting"
     special = topic.special or special
-    named = {} if _has(SEVERAL, text) else settings_in(text, FIELD_NAMES)
-    is_tried = any(one.view == "what_if" for one in topics)
+    named = {} if _has(topics.SEVERAL, text) else settings_in(text, topics.FIELD_NAMES)
+    is_tried = any(one.view == "what_if" for one in about)
     choices = _choices(text) if is_tried else ()
-    listed = {*choices, *(("rules",) if topic == VERSIONS else ())}
+    listed = {*choices, *(("rules",) if topic == topics.VERSIONS else ())}
     fields, other = alternatives(phrases, listed)
-    if special == "transfer" or (topic == VERSIONS and "rules" in fields):
+    if special == "transfer" or (topic == topics.VERSIONS and "rules" in fields):
         other = {}  # of both engines; both versions
     if (family := fields.pop(FAMILY, None)) is not None and "model" not in fields:
         raise one_of_family(family)
@@ -193,42 +164,48 @@ def _of_topics(text: str, topics: Sequence[Topic], default_of: str, value: str) 
         raise not_known(unknown)
     if other:
         return Question(
-            topic, said=Description(fields, _number(LENGTH, text)), other=Description(other)
+            topic, said=Description(fields, _number(topics.LENGTH, text)), other=Description(other)
         )
-    known = {*WEIGHED} if topic.view == "what_if" else set()
-    known = fields.keys() - OF_BOTH if special == "supporting" else known
+    known = {*topics.WEIGHED} if topic.view == "what_if" else set()
+    known = fields.keys() - topics.OF_BOTH if special == "supporting" else known
     weighed = {name: value for name, value in fields.items() if name in known} | named
     fields = {name: value for name, value in fields.items() if name not in weighed}
-    if topic == VERSIONS:
+    if topic == topics.VERSIONS:
         fields.pop("rules", None)
-    said = Description(fields, None if topic == WHY else _number(LENGTH, text))
-    numbers = [int(one.replace(",", "")) for one in re.findall(NUMBER, text) if topic == WHY]
+    said = Description(fields, None if topic == topics.WHY else _number(topics.LENGTH, text))
+    numbers = [
+        int(one.replace(",", "")) for one in re.findall(topics.NUMBER, text) if topic == topics.WHY
+    ]
     sizes = [one for one in numbers if one not in {*said.fields.values(), *weighed.values()}]
     tokens = sizes[0] if sizes else None
-    is_wanted = tokens is not None and _has(SETS, text) and not _has(f"{OF_MODELS}|{OF_VLLM}", text)
+    is_wanted = (
+        tokens is not None
+        and _has(topics.SETS, text)
+        and not _has(f"{topics.OF_MODELS}|{topics.OF_VLLM}", text)
+    )
     return Question(
         topic,
         said=said,
         choices=choices,
         weighed=weighed,
         block_tokens=tokens,
-        padding=_decimal(PADDING, text),
+        padding=_decimal(topics.PADDING, text),
         is_wanted=is_wanted,
         backend=_backend(text),
-        releases=_releases(text) if topic == VERSIONS else (),
+        releases=_releases(text) if topic == topics.VERSIONS else (),
         default_of=default_of,
         value="" if special or _backend(text) or _has(r"padd\w+", text) else value,
         limits=_limits(text),
         is_why=_has("why", text),
         special=special,
-        memory_gb=_number(ANY_MEMORY if special == "models" else MEMORY, text)
+        memory_gb=_number(topics.ANY_MEMORY if special == "models" else topics.MEMORY, text)
         if topic.view == "fits" and "device" not in fields
         else None,
         goal=_goal(topic, text),
-        byte=_number(BYTE, text) if topic == BYTES else None,
-        step=_number(STEP, text) if topic == STEPS else None,
-        concurrency=_decimal(CONCURRENCY, text),
-        views=tuple(dict.fromkeys(one.view for one in topics if one.view)),
+        byte=_number(topics.BYTE, text) if topic == topics.BYTES else None,
+        step=_number(topics.STEP, text) if topic == topics.STEPS else None,
+        concurrency=_decimal(topics.CONCURRENCY, text),
+        views=tuple(dict.fromkeys(one.view for one in about if one.view)),
     )
 
 
@@ -238,9 +215,9 @@ def is_question(text: str) -> bool:
 
 
 def _goal(topic: Topic, text: str) -> str:
-    if topic == WHY and _has(SMALLER, text) and not _has("padding", text):
+    if topic == topics.WHY and _has(topics.SMALLER, text) and not _has("padding", text):
         return "block"
-    return GOALS.get(topic.view, "") if _has(IMPROVES, text) else ""
+    return topics.GOALS.get(topic.view, "") if _has(topics.IMPROVES, text) else ""
 
 
 def _has(words: str, text: str) -> bool:
@@ -254,21 +231,21 @@ def _found(words: str, text: str) -> str:
 
 def _choices(text: str) -> tuple[str, ...]:
     """Return the field that the words name in full, and those that the other words are about."""
-    name = _found(FIELD_NAMES, text)
+    name = _found(topics.FIELD_NAMES, text)
     others = text.replace(name, "")
     named = [_field(name)] if name else []
-    said = (field for field, words in CHOICES.items() if _has(words, others))
+    said = (field for field, words in topics.CHOICES.items() if _has(words, others))
     return tuple(dict.fromkeys((*named, *said)))
 
 
 def _limits(text: str) -> str:
     """Return the field of which a sentence wants to know what vLLM requires or refuses."""
-    return _field(_found(FIELD_NAMES, text)) if LIMITS.fullmatch(text) else ""
+    return _field(_found(topics.FIELD_NAMES, text)) if topics.LIMITS.fullmatch(text) else ""
 
 
 def _field(name: str) -> str:
     """Return the field that has this name in a sentence; "" for none."""
-    return NAMED_FIELDS.get(re.sub(SPACE, " ", name.casefold()), "")
+    return topics.NAMED_FIELDS.get(re.sub(topics.SPACE, " ", name.casefold()), "")
 
 
 def _releases(text: str) -> tuple[str, ...]:
@@ -285,7 +262,7 @@ def _backend(text: str) -> str:
 
 
 def _special(text: str) -> str:
-    return next((kind for kind, words in SPECIAL.items() if _has(words, text)), "")
+    return next((kind for kind, words in topics.SPECIAL.items() if _has(words, text)), "")
 
 
 def _number(words: str, text: str) -> int | None:

@@ -23,23 +23,9 @@ from workbench.core.weights import (
 )
 from workbench.models.checkpoint import read_checkpoint
 from workbench.models.fields import Fields
+from workbench.models.weights import ends
 from workbench.models.weights.decoders import LAYERS, TIED, Moe
 from workbench.models.weights.drafters import drafted
-from workbench.models.weights.ends import (
-    APART_EARLIER,
-    EMBEDS_FOR_HEADS,
-    EVERY_EMBEDDING,
-    EVERY_END,
-    EVERY_HEAD,
-    FLOAT_HEAD,
-    HEAD_APART,
-    HEAD_BIAS,
-    NORM_BIAS,
-    PLAIN_HEAD,
-    WHOLE_EMBEDDING,
-    WITHOUT_NORM,
-    at_end,
-)
 from workbench.models.weights.hybrids import HYBRIDS
 from workbench.models.weights.images import largest_image
 from workbench.models.weights.kinds import SAME_CLASS
@@ -162,7 +148,7 @@ def _expert_score(fields: Fields) -> str:
 def _is_tied(fields: Fields, model: Model) -> bool:
     # transformers 5 writes its class's default into a part that had none; the whole file says.
     kind = fields.model_type or model.model_type
-    if SAME_CLASS.get(kind, kind) in HEAD_APART:
+    if SAME_CLASS.get(kind, kind) in ends.HEAD_APART:
         return False
     named = (fields.top.get(TIE), fields.raw(TIE), kind in TIED)
     return bool(next(one for one in named if one is not None))
@@ -174,7 +160,7 @@ def _tied(config: Config) -> tuple[bool, bool]:
     # VllmConfig.with_hf_config gives the text the wrapper's value; 0.33 takes it back where the
     # checkpoint, of those that are published, has a head (maybe_untie_word_embeddings).
     by_wrapper = top.get("model_type") in TIED_BY_WRAPPER and top.get(TIE) is None
-    return by_wrapper or (is_tied and config.kind not in APART_EARLIER), is_tied
+    return by_wrapper or (is_tied and config.kind not in ends.APART_EARLIER), is_tied
 
 
 def _drafted(config: Config, found: Collected, part: str) -> Weights:
@@ -187,9 +173,9 @@ def _drafted(config: Config, found: Collected, part: str) -> Weights:
 
 def _embed(config: Config, found: Collected, embedding: Part, tied: tuple[bool, bool]) -> None:
     """Count the embedding where it is used: as the head, too, in releases that tie it."""
-    is_every = config.kind in EVERY_END | EVERY_EMBEDDING
+    is_every = config.kind in ends.EVERY_END | ends.EVERY_EMBEDDING
     if is_every or all(tied) or not any(tied):
-        at_end(config, found, [embedding], is_every, FIRST, *(LAST,) * all(tied))
+        ends.at_end(config, found, [embedding], is_every, FIRST, *(LAST,) * all(tied))
         return
     for kind, is_tied in zip((EARLIER, LATER), tied, strict=True):
         found.add("", [embedding._replace(kind=kind)], FIRST, *(LAST,) * is_tied)
@@ -213,11 +199,11 @@ def _whole(config: Config, found: Collected) -> Weights:
     found.add("", REST[kind](config) if kind in REST else (), EVERY)
     rows = config.size(*[PADDED_ROWS] * (kind == "chatglm"), "vocab_size")
     embedding = vocabulary(EMBEDDING, rows, config.hidden)
-    if kind in WHOLE_EMBEDDING:
+    if kind in ends.WHOLE_EMBEDDING:
         embedding = whole(EMBEDDING, rows, inputs=config.hidden)
     tied = _tied(config)
     _embed(config, found, embedding, tied)
-    if kind in EMBEDS_FOR_HEADS and not all(tied):
+    if kind in ends.EMBEDS_FOR_HEADS and not all(tied):
         found.add("", [embedding._replace(kind=FOR_HEADS)], LAST)
     pooled: tuple[Part, ...] | None = ()
     if pools(model.pooling):
@@ -225,11 +211,13 @@ def _whole(config: Config, found: Collected) -> Weights:
         found.add("", pooled or (), EVERY)
     elif not all(tied):
         head = vocabulary(HEAD, rows, config.hidden)
-        stored = None if kind in PLAIN_HEAD else found.scheme.format_of_head(HEAD)
-        head = head._replace(dtype="float32" if kind in FLOAT_HEAD else None, stored=stored)
+        stored = None if kind in ends.PLAIN_HEAD else found.scheme.format_of_head(HEAD)
+        head = head._replace(dtype="float32" if kind in ends.FLOAT_HEAD else None, stored=stored)
         head = head._replace(kind="" if not any(tied) else LATER if tied[0] else EARLIER)
-        bias = [vocabulary(HEAD, rows, 1)._replace(kind=one) for one in HEAD_BIAS.get(kind, ())]
-        at_end(config, found, [head, *bias], kind in EVERY_END | EVERY_HEAD, LAST)
+        bias = [
+            vocabulary(HEAD, rows, 1)._replace(kind=one) for one in ends.HEAD_BIAS.get(kind, ())
+        ]
+        ends.at_end(config, found, [head, *bias], kind in ends.EVERY_END | ends.EVERY_HEAD, LAST)
     tower = vision(config)
     # the layers are known without it, and what ranks and kernels do with them
     unknown = ""
@@ -238,8 +226,8 @@ def _whole(config: Config, found: Collected) -> Weights:
     elif pooled is None:
         name = model.pooling and model.pooling.name
         unknown = f"the last layer of {name} is not described"
-    last = norms(config, kind not in WITHOUT_NORM, bias=kind in NORM_BIAS)
-    at_end(config, found, last, kind in EVERY_END, LAST)
+    last = norms(config, kind not in ends.WITHOUT_NORM, bias=kind in ends.NORM_BIAS)
+    ends.at_end(config, found, last, kind in ends.EVERY_END, LAST)
     found.add("", STARTS[kind](config) if kind in STARTS else (), FIRST)
     found.add("", ENDS[kind](config) if kind in ENDS else (), LAST)
     for table, place in placed(config):

@@ -6,17 +6,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from workbench.core.flex.legality import (
-    DIRECT,
-    GENERIC,
-    ILLEGAL,
-    KINDS,
-    REFUSED,
-    SMALL,
-    TOO_LARGE,
-    combinations,
-    legality,
-)
+from workbench.core.flex import legality
 from workbench.core.flex.plan import FlexPlan, mask_memory
 from workbench.core.plan import Plan
 from workbench.views import palette
@@ -29,12 +19,12 @@ MAX_LINES = 160
 MAX_TILES = 1500
 CACHE_BLOCKS = 2
 LOOKS = {
-    DIRECT: (palette.RECURRENT, "D"),
-    GENERIC: (palette.ATTENTION_BEFORE, "G"),
-    SMALL: (palette.CONV, "!"),
-    TOO_LARGE: (palette.ATTENTION, "M"),
-    ILLEGAL: (palette.CURRENT, "✕"),
-    REFUSED: (palette.PADDING, "o"),
+    legality.DIRECT: (palette.RECURRENT, "D"),
+    legality.GENERIC: (palette.ATTENTION_BEFORE, "G"),
+    legality.SMALL: (palette.CONV, "!"),
+    legality.TOO_LARGE: (palette.ATTENTION, "M"),
+    legality.ILLEGAL: (palette.CURRENT, "✕"),
+    legality.REFUSED: (palette.PADDING, "o"),
 }
 """Verdict -> colour and letter."""
 
@@ -137,16 +127,16 @@ def legal_pairs(flex: FlexPlan, theme: str = "auto") -> go.Figure:
     The first column leaves the tile to the engine. A frame marks the plan's own pair. One trace.
     """
     own = (flex.mask.q_block_size, flex.mask.kv_block_size)
-    masks = combinations(own)
+    masks = legality.combinations(own)
     own_tile = (flex.fields.block_m, flex.fields.block_n)
-    tiles: tuple[Any, ...] = ((None, None), *combinations(_known(own_tile)))
+    tiles: tuple[Any, ...] = ((None, None), *legality.combinations(_known(own_tile)))
     if own_tile not in tiles:
         tiles = (*tiles, own_tile)
-    judged = legality(flex, masks, tiles)
+    judged = legality.legality(flex, masks, tiles)
     found = Counter(verdict.kind for row in judged for verdict in row)
     row, column = masks.index(own), tiles.index(own_tile)
     legal = sum(verdict.legal for line in judged for verdict in line)
-    words = [f"{LOOKS[kind][1]} {KINDS[kind]} ({found[kind]})" for kind in LOOKS]
+    words = [f"{LOOKS[kind][1]} {legality.KINDS[kind]} ({found[kind]})" for kind in LOOKS]
     legend = "<br>".join(" · ".join(pair) for pair in zip(words[::2], words[1::2], strict=True))
     drawn = cells(
         [
