@@ -10,7 +10,7 @@ from workbench.models.weights.joined_vision import Tower, Vit, clip
 from workbench.models.weights.parts import Config, Sizes, column, cut, row, whole
 from workbench.models.weights.stored import Unknown
 
-CLIP = Vit(1024, 4096, 16, 23, 14, 336, 3)
+CLIP = Vit(width=1024, inner=4096, heads=16, depth=23, patch=14, image=336, channels=3)
 """CLIP ViT-L/14 of 336 pixels up to its second last layer, which Phi-3-V and Molmo read."""
 MERGED = 4
 """Patches of a token."""

@@ -10,7 +10,7 @@ from workbench.models.weights.joined_vision import Vit
 from workbench.models.weights.parts import Config, Sizes, whole
 from workbench.models.weights.stored import Unknown
 
-PHI = Vit(1152, 4304, 16, 26, 14, 448, 3)
+PHI = Vit(width=1152, inner=4304, heads=16, depth=26, patch=14, image=448, channels=3)
 """Phi-4-MM's tower, SigLIP without its last layer."""
 NEMO = {"time_reduction": 8, "causal": True, "batch_norm": False, "bias_in_glu": True}
 """What the described conformer of Phi-4-MM has."""

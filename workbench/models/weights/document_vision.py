@@ -30,7 +30,7 @@ SAM_NECK = (256, 512)
 QWEN_SMALL, QWEN_HEAD, QUERIES = (896, (128, 4864), 24), 64, (144, 256)
 """Of the second tower of DeepSeek-OCR 2: width, keys and inside of its MLP, layers; and the vectors
 that it reads an image of either size by."""
-CLIP = Vit(1024, 4096, 16, 24, 14, 224, 3)
+CLIP = Vit(width=1024, inner=4096, heads=16, depth=24, patch=14, image=224, channels=3)
 """The second tower of DeepSeek-OCR, which reads what the first one makes."""
 
 

@@ -18,7 +18,7 @@ from workbench.models.weights.parts import (
     whole,
 )
 
-VIT = Vit(1152, 4304, 16, 27, 14, 378, 3)
+VIT = Vit(width=1152, inner=4304, heads=16, depth=27, patch=14, image=378, channels=3)
 DENSE, EXPERT, FIRST, JOINT = 8192, 1024, 4, 8192
 """Sizes of MLPs and of an expert, the first layer with experts, and the size of the projector."""
 NAMES = ("attn.qkv_proj", "attn.out_proj", "mlp.fc1", "mlp.fc2")

@@ -17,7 +17,7 @@ SIDE, FRAMES = 70, 36_000
 """Places of an image to a side, and of a video, for which a table is made."""
 GATHERING = ("2.5", "2.6", "4.0", "4.5")
 """Versions that have such an attention; the last one sees videos, too."""
-VIT = Vit(1152, 4304, 16, 27, 14, 384, 3)
+VIT = Vit(width=1152, inner=4304, heads=16, depth=27, patch=14, image=384, channels=3)
 """DeepSeek-VL2's tower, which is one of timm's (vit_so400m_patch14_siglip_384)."""
 
 
