@@ -33,17 +33,8 @@ COUNTS_EXPERTS = frozenset(
     {
         *("alice_ai", "cohere2_moe", "ernie45_moe", "ernie45_vl_moe", "exaone_moe", "hunyuan_v1"),
         *("hy_v3", "hy_v4", "interns1_pro", "interns2_mobius", "interns2_preview", "k2_horizon"),
-        *(
-            "laguna",
-            "lfm2_moe",
-            "mellum",
-            "mimo_v2",
-            "minimax_m2",
-            "minimax_m3",
-            "qwen2_moe",
-            "qwen3_5",
-            "qwen3_moe",
-        ),
+        *("laguna", "lfm2_moe", "mellum", "mimo_v2", "minimax_m2", "minimax_m3", "qwen2_moe"),
+        *("qwen3_5", "qwen3_moe"),
         *("qwen3_next", "qwen3_omni_moe_thinker", "qwen3_vl_moe", "step3_text", "step3p5", "step5"),
     }
 )
