@@ -12,6 +12,7 @@ LINES = {
     "serve_command": "VLLM_USE_V1=1 vllm serve Qwen/Qwen3-8B -tp 2 --max-model-len 8192",
     "docker_command": "docker run --gpus all vllm/vllm-openai:v0.23.0 --model Qwen/Qwen3-8B -tp 2",
     "python_command": "python3 -m vllm.entrypoints.openai.api_server --model Qwen/Qwen3-8B -tp 2",
+    "image": "image: vllm/vllm-openai:v0.23.0-cu130",
     "version": "vLLM API server version 0.23.0",
     "typed_arguments": "non-default args: {'model': 'Qwen/Qwen3-8B'}",
     "all_arguments": "args: Namespace(host=None, model='Qwen/Qwen3-8B', dtype='auto')",

@@ -16,6 +16,7 @@ from workbench.core.errors import ConfigError
 from workbench.interop.commands.command_line import read_command
 from workbench.interop.exchange import explain_log
 from workbench.interop.logs import large
+from workbench.interop.logs.explain import has_messages
 from workbench.interop.logs.large import LARGE_CHARACTERS, WINDOW
 from workbench.models import catalog_names, load_model
 from workbench.models.names import checkpoint_in, same_model, similar_model
@@ -423,3 +424,18 @@ def test_a_large_log_that_ends_with_an_error_fails():
 def test_a_device_that_a_log_names_is_the_scenarios(line, device):
     found = explain_log(line).reading.fields.get("device")
     assert found == (None if device is None else device_named(device).name)
+
+
+IMAGE = "docker run --gpus all vllm/vllm-openai:v0.33.0-cu130 --model Qwen/Qwen3-8B"
+COMPOSE = "    image: vllm/vllm-openai:v0.33.0-cu130"
+LINE = "Using max model len 40960"
+
+
+@pytest.mark.parametrize("image", [IMAGE, COMPOSE])
+def test_a_container_says_the_version_where_the_log_does_not(image):
+    assert explain_log(f"{image}\n{LINE}").reading.version == "0.33.0"
+    assert explain_log(f"{image}\nvLLM server version 0.23.0\n{LINE}").reading.version == "0.23.0"
+
+
+def test_an_image_alone_is_not_a_log():
+    assert not has_messages(COMPOSE)

@@ -197,8 +197,8 @@ def test_what_the_cache_gets_is_the_range_of_the_estimate():
         ("now 0.33", ("Set:", "vLLM version 0.33"), ()),
         ("qwen3-next 80b a3b instruct on 2xH100", ("A description of qwen3-next-80b-a3b",), ()),
         (
-            "glm 4.6 on 8xH200",
-            ("The model 'glm 4.6' is not known here. Nearest: glm-4.7",),
+            "glm 4.8 on 8xH200",
+            ("The model 'glm 4.8' is not known here. Nearest: glm-4.7",),
             ("Nearest devices",),
         ),
         ("how do I reduce padding?", ("Gain: 146.81 MiB per request (-40%), padding 0.19 %",), ()),

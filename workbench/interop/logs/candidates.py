@@ -5,11 +5,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import islice
-from typing import Any
 
-from workbench.core.dtypes import INT4_HEADS, NVFP4_DTYPES, TURBOQUANT_BITS
 from workbench.core.errors import WorkbenchError
 from workbench.core.model import Model
 from workbench.core.plan import Plan
@@ -17,8 +15,8 @@ from workbench.core.registry import Registry
 from workbench.core.trace import show
 from workbench.core.watch import POOL_SETTINGS
 from workbench.interop.logs.scenario import LogReading
+from workbench.interop.logs.steps import OPEN, STEPS, UNLIKELY
 from workbench.interop.logs.tries import (
-    DRAFTS,
     Changes,
     Outcome,
     Start,
@@ -40,16 +38,13 @@ MOST_TRIED = 40_000
 """Combinations: of the whole catalog all that `STEPS` names."""
 MOST_CHANGES = 6_000
 """The same for the changes of one scenario."""
-LIKELY_DRAFTS = 4
 KEPT = 4
 """Sets of fields whose combinations stay known, in 10 MB each."""
 ANSWERED = 64
 """Searches whose answers stay known: a log is often explained more than once."""
 TOKENS = "tokens"
 LIKELY = (
-    "tensor_parallel",
-    DRAFTS,
-    "kv_cache_dtype",
+    *OPEN,
     "gdn_flashinfer_prefill",
     "rules",
     "mamba_ssm_cache_dtype",
@@ -59,14 +54,8 @@ LIKELY = (
     "mamba_cache_dtype",
 )
 """Fields that explain most differences, the likeliest first; any two of them are tried together."""
-OPEN = LIKELY[:3]
-"""Fields that a log without arguments leaves open; all of them are tried together."""
 CUT = (*OPEN, "enable_prefix_caching")
 """The same for a log whose arguments are cut off."""
-KV_DTYPE, STATE_DTYPE = "kv_cache_dtype", "mamba_ssm_cache_dtype"
-RARE_KV_DTYPES = ("int8_per_token_head", INT4_HEADS, NVFP4_DTYPES[0], *TURBOQUANT_BITS)
-STATE_DTYPES = ("float16", "float32")
-"""One dtype for every number of bytes: sizes do not tell the others apart."""
 OF_THE_MACHINE = frozenset(
     {"kv_cache_memory_bytes", "num_gpu_blocks_override", "max_num_batched_tokens", "max_num_seqs"}
 )
@@ -206,71 +195,6 @@ def _starts(models: Iterable[Model], fixed: Changes) -> list[Start]:
 def _known(*_of: object) -> defaultdict[str, dict[Step, tuple[Outcome, ...]]]:
     """Return where searches keep what they find out, by the name of a model."""
     return defaultdict(dict)
-
-
-def _open(start: Start) -> tuple[str, ...]:
-    return OPEN if start.model.is_hybrid else tuple(name for name in OPEN if name != DRAFTS)
-
-
-def _itself(_start: Start, _fixed: Changes) -> Iterator[Changes]:
-    yield {}
-
-
-def _single(start: Start, fixed: Changes) -> Iterator[Changes]:
-    return together(_open(start), fixed, start, (1, 1))
-
-
-def _platform(start: Start, fixed: Changes) -> Iterator[Changes]:
-    return choices("platform", fixed, start)
-
-
-def _several(start: Start, fixed: Changes, count: int, *, likely: bool) -> Iterator[Changes]:
-    """Yield changes of so many open fields, with few drafts or with many."""
-    for change in together(_open(start), fixed, start, (count, count)):
-        if (change.get(DRAFTS, 0) <= LIKELY_DRAFTS) == likely:
-            yield change
-
-
-def _of_hybrids(
-    start: Start, fixed: Changes, name: str, values: tuple[Any, ...]
-) -> Iterator[Changes]:
-    """Yield changes of a field to these values, alone and with up to two open fields."""
-    if not start.model.is_hybrid:
-        return
-    for picked in _picked(name, values, fixed, start):
-        for change in together(_open(start), fixed, start, (0, 2)):
-            yield {**picked, **change}
-
-
-def _dtypes(start: Start, fixed: Changes) -> Iterator[Changes]:
-    """Yield changes to rarer KV dtypes, alone and with the state dtype and drafts."""
-    if not start.model.is_hybrid:
-        return
-    drafts = [{}, *choices(DRAFTS, fixed, start, few=True)]
-    for kv in _picked(KV_DTYPE, RARE_KV_DTYPES, fixed, start):
-        for state in ({}, *_picked(STATE_DTYPE, STATE_DTYPES, fixed, start)):
-            for change in drafts:
-                yield {**kv, **state, **change}
-
-
-def _picked(name: str, values: Iterable[Any], fixed: Changes, start: Start) -> Iterator[Changes]:
-    return (change for change in choices(name, fixed, start) if change[name] in values)
-
-
-UNLIKELY: tuple[Step, ...] = (
-    *(partial(_several, count=3, likely=likely) for likely in (True, False)),
-    partial(_of_hybrids, name="enable_prefix_caching", values=(True,)),
-    *(partial(_of_hybrids, name=STATE_DTYPE, values=STATE_DTYPES), _dtypes),
-)
-STEPS: tuple[Step, ...] = (
-    _itself,
-    _single,
-    partial(_several, count=2, likely=True),
-    _platform,
-    partial(_several, count=2, likely=False),
-    *UNLIKELY,
-)
-"""What is tried one after the other, each of every model; `UNLIKELY` only where the rest fails."""
 
 
 def other_scenes(reading: LogReading, targets: tuple[Target, ...]) -> tuple[CandidateScenario, ...]:

@@ -16,7 +16,7 @@ from workbench.interop.logs.messages import MESSAGES
 from workbench.interop.logs.missing import with_failure
 from workbench.interop.logs.refusals import refusal_messages
 from workbench.interop.logs.report import LogReport
-from workbench.interop.logs.scenario import LogReading, Resolve, reconstruct
+from workbench.interop.logs.scenario import IMAGES, LogReading, Resolve, reconstruct
 from workbench.interop.logs.text import (
     COMPOSED,
     ENGINES,
@@ -58,11 +58,11 @@ def explain_log(
 def has_messages(text: str) -> bool:
     """Return whether a line of a text is a known message, or says what vLLM refuses.
 
-    A command is none of them: it can be all that a text is.
+    A command is none of them, nor a container's image: they can be all that a text is.
     """
     lines = lines_of(text, numbered_lines)
     found = (*find_messages(lines), *find_messages(lines, refusal_messages()))
-    return any(not one.message.is_command for one in found)
+    return any(not one.message.is_command and one.message.name not in IMAGES for one in found)
 
 
 def large_lines(text: str, progress: Progress | None = None) -> list[tuple[int, str]]:

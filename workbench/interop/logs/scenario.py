@@ -21,6 +21,8 @@ Resolve = Callable[[Mapping[str, Any]], Plan]
 
 ARGUMENTS = "typed_arguments"
 COMMANDS = frozenset({"serve_command", "docker_command", "python_command"})
+IMAGES = frozenset({"docker_command", "image"})
+"""Messages whose version is that of a container's image."""
 SETTLED = "engine_config"
 NO_ARGUMENTS = (
     "The log contains neither all arguments nor the command: what it does not name is a default "
@@ -69,7 +71,8 @@ def reconstruct(
 ) -> LogReading:
     """Return the scenario of a log, and its plan. model: instead of the one that the log names."""
     seen = [one for one in found if not one.is_cut]
-    version = _first(seen, "version")
+    # what ran is what the log prints, whatever image a command names
+    version = _first(sorted(seen, key=lambda one: one.message.name in IMAGES), "version")
     rules, note = rules_for(version)
     fields, from_lines, notes = _fields(seen)
     reading = LogReading(
