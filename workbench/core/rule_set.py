@@ -100,9 +100,10 @@ class RuleSet:
     """Method of quantization -> the compute capability that it needs, where that is above 7.5."""
     kv_scale_methods: frozenset[str] = frozenset()
     """Quantization methods of checkpoints whose attention layers have scales for the cache."""
+    layers_without_scales: frozenset[str] = frozenset()
+    """Modules that build attention layers without the quantization: none has such scales."""
     mla_prefill_sizes: tuple[tuple[int, int, int], ...] = ()
-    """qk_nope_head_dim, qk_rope_head_dim and v_head_dim that a prefill kernel of latent attention
-    has; empty: none is refused."""
+    """Sizes (qk_nope, qk_rope, v) that a prefill kernel of latents has; empty: none is refused."""
     grouped_on_rocm: frozenset[str] = frozenset({"compressed-tensors"})
     """Methods whose layers of grouped integers need one of ROCm's kernels."""
     words_of_cut_groups: str = ""
@@ -126,19 +127,18 @@ class RuleSet:
     says: the model is still said to have heads of head_dim (`ModelConfig.get_head_size`)."""
     built_kv_heads: Mapping[str, int] = field(default_factory=dict)
     """Module -> the KV heads of its layers, whatever the file says; 0: as many as query heads."""
+    library_fuses_heads: bool = False
+    """Whether layers of the Transformers library get vLLM's one of queries, keys and values."""
     without_config_class: frozenset[str] = frozenset()
-    """model_types that lack a configuration class which later ones have: the size of a head is
-    what the fields of any model say."""
+    """model_types without the configuration class of later releases: heads as of any model."""
     packed_layers_mix_on: frozenset[str] = frozenset()
-    """Platforms on which the plain layers of a packed cache get a backend of their own that reads
-    the same layout, whatever is set explicitly."""
+    """Platforms where plain layers of a packed cache get a backend that reads the same layout."""
     imposed_backend: Callable[[LayerQuery], str | None] = never_imposed
     """The backend of all layers that the class of a model sets where none is explicit."""
     backends_of_narrow_values: Callable[[LayerQuery], tuple[str, ...]] = none_named
     """The backends of layers with values narrower than keys, the one that the model sets first."""
     backends_of_classes: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """(platform, architecture) -> the backend that its layers name, the sparse ones where it has
-    such: nothing tests it."""
+    """(platform, architecture) -> what its layers, sparse ones if any, name: nothing tests it."""
     models_without_cache_settings: frozenset[str] = frozenset()
     """Architectures whose layers keep the model's dtype, whatever the KV-cache dtype is."""
     width_with_cache_settings: Mapping[str, int] = field(default_factory=dict)

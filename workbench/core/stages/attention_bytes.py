@@ -32,6 +32,8 @@ def attention_token_bytes(run: WorkingPlan) -> None:
     attention = run.model.attention
     if attention is None or run.is_uncached:
         return
+    if run.model.is_hybrid:  # aligned with the heads of ModelConfig, whatever its layers have
+        attention = run.model.counted or attention
     kv_heads = attention.kv_heads_per_rank(run.settings.tensor_parallel)
     run.attention_bytes_per_token, formula = run.rules.token_bytes(
         attention, kv_heads, run.kv_cache_dtype, run.model_dtype, run.backend

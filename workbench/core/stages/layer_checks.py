@@ -1,6 +1,7 @@
 """What layers, scheduler and platform say once the sizes are known: refusals and advice."""
 
 from workbench.core.batch_defaults import depends_on_device
+from workbench.core.built import TRANSFORMERS
 from workbench.core.groups.cache_spec import SINK_SPEC
 from workbench.core.model import Attention
 from workbench.core.online import scale_methods
@@ -26,6 +27,17 @@ NEVER_REPLICATED = {
 }
 """Architectures, or caches, whose attention has no KV head left where there are more ranks than
 heads -> what vLLM says then."""
+BY_LINEAR = "{larger} is not divisible by {smaller}"
+BY_QUERIES = "is not divisible by num_kv_heads ("
+DIVISION_TEXTS = {
+    **dict.fromkeys(("bailing_moe", "gpt_oss"), (BY_LINEAR, BY_LINEAR)),
+    "openpangu": (
+        "total_num_kv_heads {larger} is not divisible by tp_size {smaller}.",
+        "tp_size {larger} is not divisible by total_num_kv_heads {smaller}.",
+    ),
+}
+"""Module -> what it says to KV heads that ranks can neither have evenly nor copy evenly; the
+first ones leave that to the layer of queries, keys and values. Others assert it without a word."""
 
 
 def group_replication(run: WorkingPlan) -> None:
@@ -89,6 +101,9 @@ def nvfp4_generation(run: WorkingPlan) -> None:
 def e5m2_with_scales(run: WorkingPlan) -> None:
     """Refuse fp8_e5m2 where the checkpoint's quantization keeps scales for the cache."""
     attention, method = run.model.attention, run.model.quantization
+    served = run.rules.model_registry.served
+    if served.get(run.model.layer_class) in run.rules.layers_without_scales:
+        return
     # ModelOptMixedPrecisionConfig.get_quant_method, and _init_kv_cache_quant of 0.33 for
     # compressed-tensors: only where the file names a KV-cache dtype.
     named = method in {MIXED, COMPRESSED} and run.model.kv_cache_dtype != "auto"
@@ -107,7 +122,7 @@ def kv_head_split(run: WorkingPlan) -> None:
     own, drafter, file = run.model.attention, run.drafter, run.model.drafter
     if own is not None:
         few = NEVER_REPLICATED.get(own.full_spec or run.model.architecture)
-        _check_heads(run, own, {}, few)
+        _check_heads(run, own, {}, few, _division_texts(run, own))
     if drafter is not None and drafter.attention != own:
         _check_heads(run, drafter.attention, {"field": "draft_model"})
     if file is not None and file.attention is not None and file.mtp and file.mtp.reads_target:
@@ -115,9 +130,17 @@ def kv_head_split(run: WorkingPlan) -> None:
 
 
 def _check_heads(
-    run: WorkingPlan, attention: Attention, more: dict[str, str], few: str | None = None
+    run: WorkingPlan,
+    attention: Attention,
+    more: dict[str, str],
+    few: str | None = None,
+    uneven: tuple[str, str] | None = ("", ""),
 ) -> None:
-    """Check how ranks have heads. few: what vLLM says to fewer KV heads than ranks, if it does."""
+    """Check how ranks have heads.
+
+    few: what vLLM says to fewer KV heads than ranks, if it does. uneven: what it says to those that
+    ranks cannot have evenly, and to those that they cannot copy evenly; None if it takes them.
+    """
     tp = run.settings.tensor_parallel
     if attention.use_mla:
         return
@@ -141,7 +164,7 @@ def _check_heads(
         return
     # split where there are more heads than ranks, replicated where fewer: evenly either way
     larger, smaller = max(kv_heads, tp), min(kv_heads, tp)
-    if larger % smaller:
+    if larger % smaller and uneven is not None:
         run.problem(
             "kv_heads_not_divisible",
             operands={"num_kv_heads": kv_heads, "tensor_parallel": tp},
@@ -150,8 +173,25 @@ def _check_heads(
                 for n in range(tp - 1, 0, -1)
                 if max(kv_heads, n) % min(kv_heads, n) == 0
             ),
+            vllm_text=uneven[smaller != tp].format(larger=larger, smaller=smaller),
             **more,
         )
+
+
+def _division_texts(run: WorkingPlan, own: Attention) -> tuple[str, str] | None:
+    """Return what the model's module says to KV heads that ranks cannot have, or copy, evenly.
+
+    None where their number is rounded down instead.
+    """
+    served, tp = run.rules.model_registry.served, run.settings.tensor_parallel
+    module = served.get(run.model.layer_class) or served.get(run.model.architecture, TRANSFORMERS)
+    if module != TRANSFORMERS:
+        return DIVISION_TEXTS.get(module, ("", ""))
+    if run.rules.library_fuses_heads:
+        return BY_LINEAR, BY_LINEAR
+    # create_attention_instances of transformers/base.py, 0.23
+    left = own.num_heads // tp % own.kv_heads_per_rank(tp)
+    return (BY_QUERIES, BY_QUERIES) if left else None
 
 
 def rope_sections(run: WorkingPlan) -> None:

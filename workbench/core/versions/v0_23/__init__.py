@@ -228,6 +228,12 @@ V0_23 = RuleSet(
     model_registry=MODEL_REGISTRIES["0.23"],
     speculation=SPECULATION,
     # `get_quant_method` of Fp8Config, CompressedTensorsConfig and ModelOptQuantConfigBase.
+    layers_without_scales=frozenset(
+        {
+            *("bailing_moe", "bamba", "jamba", "lfm2", "lfm2_moe", "plamo2", "plamo3"),
+            *("step3_text", "zamba2"),
+        }
+    ),
     kv_scale_methods=frozenset(
         {"fp8", "compressed-tensors", "modelopt", "modelopt_fp4", "modelopt_mxfp8"}
     ),

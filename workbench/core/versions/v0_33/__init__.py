@@ -155,10 +155,10 @@ V0_33 = V0_23.successor(
     kv_cache_dtypes=(*V0_23.kv_cache_dtypes, NVFP4_DS, "nvfp4_4over6", INT4_HEADS, ULTRAQUANT),
     backends=BACKENDS,
     unlisted_methods={
-        "rocm": V0_23.unlisted_methods["rocm"] - {"inc"} | {"nvfp4_per_token"},
+        "rocm": V0_23.unlisted_methods["rocm"] - {"inc"} | {"gptq_marlin", "nvfp4_per_token"},
         "xpu": frozenset(
             {
-                *("experts_int8", "fbgemm_fp8", "fp_quant", "humming"),
+                *("awq_marlin", "experts_int8", "fbgemm_fp8", "fp_quant", "gptq_marlin", "humming"),
                 *("int8_per_channel_weight_only", "modelopt_fp4", "modelopt_mixed"),
                 *("modelopt_mxfp8", "nvfp4_per_token", "quark", "torchao"),
             }
@@ -209,6 +209,7 @@ V0_33 = V0_23.successor(
     prefill=PrefillRules(keeps_few_states=True, hashes_look_ahead=True),
     speculation=SPECULATION,
     # compressed-tensors has them only with a kv_cache_scheme, which is not read.
+    layers_without_scales=V0_23.layers_without_scales - {"bamba", "lfm2", "plamo2"},
     kv_scale_methods=V0_23.kv_scale_methods - {"compressed-tensors"},
     # AutoGPTQLinearMethod chooses a kernel as compressed-tensors does
     grouped_on_rocm=frozenset({"compressed-tensors", "gptq"}),
@@ -249,6 +250,8 @@ V0_33 = V0_23.successor(
     awq_in_any_share=frozenset({"cpu", "xpu"}),
     tied_on_every_stage=dict.fromkeys(V0_23.tied_on_every_stage, "tie_weights"),
     derived_heads=V0_23.derived_heads - {"commandr"},
+    # QKVFuser of transformers/fusers/qkv.py
+    library_fuses_heads=True,
     # transformers 5.16.1, which it requires, has MiniCPM3Config
     without_config_class=frozenset(),
     counts_empty_heads=False,
