@@ -810,7 +810,7 @@ PROBLEMS = [
     ),
     pytest.param(
         {
-            "model": llama(num_attention_heads=40),
+            "model": llama(num_attention_heads=40, hidden_size=5120),
             "backend": "HPC_ATTN",
             "rules": "0.33",
         },
@@ -1298,6 +1298,20 @@ PROBLEMS = [
         id="images-seen-whole",
     ),
     pytest.param(
+        {"model": llama(num_attention_heads=24)},
+        "width_not_divisible",
+        "The hidden size (4096) is not a multiple of the number of attention heads (24).",
+        NO_REMEDY,
+        id="width-that-the-heads-do-not-divide",
+    ),
+    pytest.param(
+        {**DRAFTED, "draft_model": {**DRAFT, "num_attention_heads": 24}},
+        "width_not_divisible",
+        "The hidden size (4096) is not a multiple of the number of attention heads (24).",
+        {"speculative_method": "ngram", "draft_model": None},
+        id="width-of-a-drafter",
+    ),
+    pytest.param(
         {"model": WHISPER, "mamba_cache_mode": "align"},
         "items_not_cut",
         "Chunked MM input is required because we need the flexibility to schedule",
@@ -1305,7 +1319,10 @@ PROBLEMS = [
         id="an-encoder-read-whole",
     ),
     pytest.param(
-        {"model": llama(num_key_value_heads=6, num_attention_heads=24), "tensor_parallel": 4},
+        {
+            "model": llama(num_key_value_heads=6, num_attention_heads=24, hidden_size=3072),
+            "tensor_parallel": 4,
+        },
         "kv_heads_not_divisible",
         "",
         {"tensor_parallel": 3},
@@ -1525,7 +1542,9 @@ REFUSALS = [
     ),
     pytest.param(
         {
-            "model": llama(num_attention_heads=24, num_key_value_heads=2, vocab_size=128256),
+            "model": llama(
+                num_attention_heads=24, num_key_value_heads=2, hidden_size=3072, vocab_size=128256
+            ),
             "tensor_parallel": 24,
             "decode_context_parallel": 8,
         },
@@ -1809,7 +1828,10 @@ REFUSALS = [
         id="heads",
     ),
     pytest.param(
-        {"model": llama(num_attention_heads=24, vocab_size=128_000), "tensor_parallel": 3},
+        {
+            "model": llama(num_attention_heads=24, hidden_size=3072, vocab_size=128_000),
+            "tensor_parallel": 3,
+        },
         "vocabulary_not_divisible",
         "128000 is not divisible by 3",
         {"tensor_parallel": 2},
@@ -1986,7 +2008,12 @@ REFUSALS = [
     pytest.param(
         {
             **DRAFTED,
-            "draft_model": {**DRAFT, "num_attention_heads": 6, "num_key_value_heads": 2},
+            "draft_model": {
+                **DRAFT,
+                "num_attention_heads": 6,
+                "num_key_value_heads": 2,
+                "hidden_size": 3072,
+            },
             "tensor_parallel": 4,
         },
         "draft_heads_not_divisible",

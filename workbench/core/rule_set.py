@@ -127,6 +127,8 @@ class RuleSet:
     says: the model is still said to have heads of head_dim (`ModelConfig.get_head_size`)."""
     built_kv_heads: Mapping[str, int] = field(default_factory=dict)
     """Module -> the KV heads of its layers, whatever the file says; 0: as many as query heads."""
+    whole_heads: frozenset[str] = frozenset()
+    """model_types whose configuration class wants a hidden_size that its heads divide."""
     library_fuses_heads: bool = False
     """Whether layers of the Transformers library get vLLM's one of queries, keys and values."""
     without_config_class: frozenset[str] = frozenset()
@@ -158,11 +160,9 @@ class RuleSet:
     completes_lengths: frozenset[str] = frozenset()
     """model_types of whole files whose class, or that of their text, completes a length."""
     yarn_stretches: bool = True
-    """The longest request is yarn's original length times its factor, instead of the length as
-    config.json has it."""
+    """The longest request is yarn's original length times its factor, whatever config.json has."""
     flex_prunes_pages: bool = False
-    """The direct build of flex attention omits pages past a request's own and, under causal, later
-    ones."""
+    """The direct build of flex attention omits pages past a request's own, and later ones."""
     reads_cache_mode: bool = True
     """Whether an explicit mode reaches models without states."""
     mla_granule: int = 1

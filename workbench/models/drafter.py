@@ -174,6 +174,7 @@ def _read_head(fields: Fields, name: str, architecture: str) -> Model:
         **read_lengths(fields)._asdict(),
         chunk_size=0,
         num_hidden_layers=count,
+        hidden_size=fields.integer("hidden_size") if fields.has("hidden_size") else None,
         mtp=read_mtp(fields, count),
         vocab_size=fields.vocab_size(),
     )

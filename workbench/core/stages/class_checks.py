@@ -1,13 +1,16 @@
-"""What the class of a model asserts of its config.json while it is built."""
+"""What the classes of a model and of its configuration assert of its config.json."""
+
+from typing import Any
 
 from workbench.core.built import TRANSFORMERS
 from workbench.core.groups.built_layers import skips_layers
-from workbench.core.model import FULL
+from workbench.core.model import FULL, Model
 from workbench.core.online import is_online
 from workbench.core.ranks import split_of
 from workbench.core.rule_set import RULE_SETS, RuleSet
 from workbench.core.stages.backend_requests import imposed_backend
 from workbench.core.stages.layer_checks import COMPRESSED
+from workbench.core.stages.mtp_checks import WITHOUT
 from workbench.core.stages.other_splits import other_splits, written
 from workbench.core.weights import ROW
 from workbench.core.working_plan import WorkingPlan
@@ -103,6 +106,32 @@ def whole_class(run: WorkingPlan) -> None:
             candidates=tuple({"backend": one} for one in backends),
             vllm_text=text,
             expected=" or ".join(backends),
+        )
+
+
+def whole_heads(run: WorkingPlan) -> None:
+    """Check that the heads divide the width, where the configuration class does."""
+    _uneven_width(run, run.model, "model", ())
+
+
+def whole_draft_heads(run: WorkingPlan) -> None:
+    """Check the same of a drafter, unless its file is of speculators, which no class checks."""
+    file = run.model.drafter
+    if file is not None and (file.head is None or file.head.method is None):
+        _uneven_width(run, file, "draft_model", (WITHOUT,))
+
+
+def _uneven_width(
+    run: WorkingPlan, model: Model, field: str, candidates: tuple[dict[str, Any], ...]
+) -> None:
+    heads, width = model.attention and model.attention.num_heads, model.hidden_size
+    if model.model_type in run.rules.whole_heads and heads and width and width % heads:
+        run.problem(
+            "width_not_divisible",
+            operands={"hidden_size": width, "num_attention_heads": heads},
+            candidates=candidates,
+            field=field,
+            model_type=model.model_type,
         )
 
 

@@ -28,6 +28,8 @@ REFUSALS = (
     *(ZeroDivisionError, IndexError),
 )
 """What vLLM raises on purpose, or where a size is impossible or a list too short."""
+STRICT = "StrictDataclassClassValidationError"
+"""What a configuration class of transformers raises when values do not go together."""
 NOT_VLLM = ("/torch/", "/triton/", "/vllm_probe/", "<frozen importlib")
 """Places whose errors say that this machine lacks something, not that vLLM refuses."""
 
@@ -75,7 +77,9 @@ class AnswerRecord:
         self.functions.append(name)
         try:
             return function(*given)
-        except REFUSALS as error:
+        except Exception as error:
+            if not isinstance(error, REFUSALS) and type(error).__name__ != STRICT:
+                raise
             if str(error).endswith(NO_DEVICE) or _raised_outside(error):
                 raise CannotAnswer(f"{name} needs the device itself: {_place(error)}") from error
             raise Refusal(name, error) from error

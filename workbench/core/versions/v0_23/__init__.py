@@ -34,7 +34,7 @@ from workbench.core.versions.v0_23.backends import BACKENDS, ignores_backend
 from workbench.core.versions.v0_23.bytes import layer_token_bytes, token_bytes
 from workbench.core.versions.v0_23.conditions import imposed_backend, step_cuts_mtp_layers
 from workbench.core.versions.v0_23.connectors import OFFLOAD
-from workbench.core.versions.v0_23.heads import BUILT_KV_HEADS, DERIVED_HEADS
+from workbench.core.versions.v0_23.heads import BUILT_KV_HEADS, DERIVED_HEADS, WHOLE_HEADS
 from workbench.core.versions.v0_23.kernels import MISSING_KERNELS, PADDINGS, UNREAD_DESCRIPTIONS
 from workbench.core.versions.v0_23.mla import companions
 from workbench.core.versions.v0_23.narrow_values import flash_alone
@@ -256,6 +256,7 @@ V0_23 = RuleSet(
     tied_on_every_stage=dict.fromkeys(ERNIE_MOE, "weight"),
     derived_heads=DERIVED_HEADS,
     built_kv_heads=BUILT_KV_HEADS,
+    whole_heads=WHOLE_HEADS,
     without_config_class=frozenset({"minicpm3"}),
     # get_head_size of ModelArchConfigConvertorBase
     counts_empty_heads=True,

@@ -25,3 +25,13 @@ BUILT_KV_HEADS = MappingProxyType(
     }
 )
 """Module -> the KV heads that its layers pass to `Attention`; 0: none, so one per query head."""
+
+WHOLE_HEADS = frozenset(
+    {
+        *("arcee", "aria_text", "cwm", "deepseek_ocr2_text", "deepseek_v2", "eurobert", "gemma2"),
+        *("gemma3_text", "gemma3n_text", "higgs_audio_v2", "hrm_text", "jais2", "llama"),
+        *("t5gemma2_text", "vaultgemma"),
+    }
+)
+"""Types of text whose `validate_architecture` (transformers) wants a hidden_size that the heads
+divide, also where the size of a head is stated."""

@@ -41,6 +41,7 @@ from workbench.core.stages import (
 READ_ARGUMENTS = (
     device.device,
     engines.engines_of_server,
+    class_checks.whole_heads,
     weight_checks.weight_algorithm,
     refusals.served_architecture,
     model_dtype.model_dtype,
@@ -57,6 +58,7 @@ READ_ARGUMENTS = (
 RESOLVE_CONFIGURATION = (
     *READ_ARGUMENTS,
     attention_bytes.skipped_kinds,
+    class_checks.whole_draft_heads,
     speculation.speculative_method,
     pipeline_checks.drafts_over_stages,
     batch_sizes.slots_of_drafts,

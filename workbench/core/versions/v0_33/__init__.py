@@ -250,6 +250,11 @@ V0_33 = V0_23.successor(
     awq_in_any_share=frozenset({"cpu", "xpu"}),
     tied_on_every_stage=dict.fromkeys(V0_23.tied_on_every_stage, "tie_weights"),
     derived_heads=V0_23.derived_heads - {"commandr"},
+    whole_heads=V0_23.whole_heads
+    | {
+        *("canary_decoder", "cosmos3_edge_text", "esmc", "hyperclovax", "minicpm3"),
+        *("muse_glimmer_text", "ultrabert", "unlimited_ocr_text"),
+    },
     # QKVFuser of transformers/fusers/qkv.py
     library_fuses_heads=True,
     # transformers 5.16.1, which it requires, has MiniCPM3Config

@@ -7,6 +7,7 @@ from workbench.core.stages import (
     block_size,
     built_backends,
     cache_mode,
+    class_checks,
     context_parallel,
     engines,
     flex,
@@ -34,6 +35,7 @@ from workbench.core.versions.v0_23.stages import (
 
 STAGES = (
     *READ_ARGUMENTS,
+    class_checks.whole_draft_heads,
     speculation.speculative_method,
     cache_mode.enable_prefix_caching,
     state_pages.state_dtype_field,
