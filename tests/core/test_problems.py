@@ -1305,6 +1305,19 @@ PROBLEMS = [
         id="width-that-the-heads-do-not-divide",
     ),
     pytest.param(
+        {
+            "model": llama(
+                architectures=["StableLmForCausalLM"],
+                model_type="stablelm",
+                num_attention_heads=24,
+            )
+        },
+        "width_not_divisible",
+        "hidden_size must be divisible by num_heads ",
+        NO_REMEDY,
+        id="width-of-a-class",
+    ),
+    pytest.param(
         {**DRAFTED, "draft_model": {**DRAFT, "num_attention_heads": 24}},
         "width_not_divisible",
         "The hidden size (4096) is not a multiple of the number of attention heads (24).",

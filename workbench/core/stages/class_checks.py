@@ -18,6 +18,19 @@ from workbench.core.working_plan import WorkingPlan
 SCORES = frozenset({"sigmoid", "softmax", "sqrtsoftplus"})
 """How a router may weigh experts (`create_fused_moe_router`, 0.23 and 0.33)."""
 
+WIDTH = "The hidden size ({width}) is not a multiple of the number of attention heads ({heads})."
+WIDTH_OF_TYPES = {"gpt_neox": "The hidden size is not divisible by the number of attention heads!"}
+"""What `validate_architecture` of a configuration class says, where it is not that of most."""
+WIDTH_OF_MODULES = {
+    **dict.fromkeys(("bloom", "falcon", "molmo", "molmo2", "olmo", "olmo_hybrid", "persimmon"), ""),
+    "stablelm": "hidden_size must be divisible by num_heads ",
+}
+"""Module -> what its attention says to a width that the heads do not divide; mostly nothing."""
+WIDTH_OF_LIBRARY = {
+    "gpt_bigcode": "`embed_dim` must be divisible by num_heads",
+    "persimmon": "hidden_size must be divisible by num_heads ",
+}
+"""model_type -> the same of a class of the Transformers library."""
 ONE_RANK = {"DoryForCausalLM": "Dory currently supports tensor_parallel_size=1 only"}
 """Architectures without shares of ranks -> vLLM's text (0.33)."""
 WITH_BACKENDS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -111,17 +124,17 @@ def whole_class(run: WorkingPlan) -> None:
 
 def whole_heads(run: WorkingPlan) -> None:
     """Check that the heads divide the width, where the configuration class does."""
-    _uneven_width(run, run.model, "model", ())
+    _check_class_width(run, run.model, "model", ())
 
 
 def whole_draft_heads(run: WorkingPlan) -> None:
     """Check the same of a drafter, unless its file is of speculators, which no class checks."""
     file = run.model.drafter
     if file is not None and (file.head is None or file.head.method is None):
-        _uneven_width(run, file, "draft_model", (WITHOUT,))
+        _check_class_width(run, file, "draft_model", (WITHOUT,))
 
 
-def _uneven_width(
+def _check_class_width(
     run: WorkingPlan, model: Model, field: str, candidates: tuple[dict[str, Any], ...]
 ) -> None:
     heads, width = model.attention and model.attention.num_heads, model.hidden_size
@@ -131,8 +144,26 @@ def _uneven_width(
             operands={"hidden_size": width, "num_attention_heads": heads},
             candidates=candidates,
             field=field,
-            model_type=model.model_type,
+            what=f"the configuration class of {model.model_type}",
+            vllm_text=WIDTH_OF_TYPES.get(model.model_type, WIDTH).format(width=width, heads=heads),
         )
+
+
+def filled_width(run: WorkingPlan) -> None:
+    """Check that the heads divide the width, where the attention of the class does."""
+    model, served = run.model, run.rules.model_registry.served
+    heads, width = model.attention and model.attention.num_heads, model.hidden_size
+    module = served.get(model.layer_class) or served.get(model.architecture, TRANSFORMERS)
+    known = WIDTH_OF_LIBRARY if module == TRANSFORMERS else WIDTH_OF_MODULES
+    text = known.get(model.model_type if module == TRANSFORMERS else module)
+    if text is None or not heads or not width or width % heads == 0:
+        return
+    run.problem(
+        "width_not_divisible",
+        operands={"hidden_size": width, "num_attention_heads": heads},
+        what=f"the attention of {model.architecture}",
+        vllm_text=text,
+    )
 
 
 def ranks_above_experts(run: WorkingPlan) -> None:

@@ -123,6 +123,7 @@ LOAD_WEIGHTS = (
     pipeline_checks.tied_vocabulary,
     class_checks.tied_head,
     class_checks.expert_scores,
+    class_checks.filled_width,
     class_checks.whole_class,
     class_checks.norm_groups,
     tower_checks.tower_rotation,
