@@ -48,8 +48,10 @@ ABSENT_PACKAGES = ("cuda", "cutlass", "tiktoken", "timm", "torchaudio")
 """Packages that some model files import, taken for installed."""
 TIES = re.compile(r"^ +assert (not )?\w[^#\n]*\btie_word_embeddings\b", re.MULTILINE)
 """An assertion of a class on its two vocabularies."""
-SHARED_NAMES = re.compile(r"\bembed_tokens\b|\bself\.embedding\b")
-"""What drafters that take the target's embedding call it (`maybe_share_target_embed`, 0.33)."""
+SHARED_NAMES = re.compile(r"(?<!decoder\.)\bembed_tokens\b|\bself\.embedding\b")
+"""What drafters that take the target's embedding call it (`maybe_share_target_embed`, 0.33).
+
+They look in the model itself, not in a decoder inside of it."""
 HANDS_ON = "supports_aux_hidden_states_over_pp"
 INNER = re.compile(r'\barchitectures=\["(\w+)"\]')
 """The language model that a class builds by its name."""

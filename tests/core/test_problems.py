@@ -1381,6 +1381,13 @@ PROBLEMS = [
         id="alibi-sqrt-not-supported",
     ),
     pytest.param(
+        {"model": "glm-4.7-flash", "device": "MI300X", "backend": "ROCM_AITER_MLA"},
+        "aiter_heads_not_padded",
+        "Aiter MLA requires that num_heads be multiples or divisors of 16",
+        {"backend": "TRITON_MLA"},
+        id="aiter-heads",
+    ),
+    pytest.param(
         {"model": deepseek_v3(v_head_dim=256), "rules": "0.33"},
         "mla_prefill_not_supported",
         "No valid MLA prefill backend found with",

@@ -46,6 +46,8 @@ SECTIONED = frozenset({DEFAULT_ROPE, "mrope", "yarn"})
 ROPE_IS_HEAD_DIM = frozenset({"glm4_moe_lite", "minicpm3"})
 """Classes where `head_dim` is another name of `qk_rope_head_dim`, and wins (transformers 5)."""
 
+FLAT = frozenset({"qwen2_vl", "qwen2_5_vl"})
+"""Classes that give their text part what it declares of a file without parts: no `head_dim`."""
 SIZE_IS_CHANNELS = frozenset({"jetmoe", "nemotron"})
 """Classes where `kv_channels` is another name of `head_dim`; others have it, and do not read it."""
 
@@ -201,9 +203,10 @@ def _head_size(fields: Fields, heads: int) -> int:
     # Without any part of MLA's heads `DeepseekV2DecoderLayer` takes `DeepseekAttention`.
     has_no_parts = [fields.raw(key) for key in EXPANDED[1:]] == [0, 0]
     kind = fields.model_type
+    is_dropped = not fields.prefix and fields.top.get("model_type") in FLAT
     names = ("head_dim", "hidden_size_per_head", *("kv_channels",) * (kind in SIZE_IS_CHANNELS))
     for key in names:
-        if fields.has(key) and not has_no_parts:
+        if fields.has(key) and not (has_no_parts or is_dropped):
             return fields.integer(key, name="head_size")
     hidden = fields.integer("hidden_size")
     if hidden < heads:

@@ -1,7 +1,10 @@
 """The class that builds the attention layers, and the heads that some classes derive."""
 
+from dataclasses import replace
+
 from workbench.core.architectures import architecture_of, language_models, versions_with
-from workbench.core.model import Attention
+from workbench.core.model import Attention, Model
+from workbench.core.versions import RULE_SETS
 from workbench.models.attention import ROPE_IS_HEAD_DIM
 from workbench.models.fields import Fields
 from workbench.models.listed import listed_name
@@ -36,3 +39,16 @@ def derived_head_size(fields: Fields, attention: Attention | None) -> int | None
         return None
     size = fields.integer("hidden_size") // attention.num_heads
     return None if size == fields.integer(HEAD_SIZE) else size
+
+
+def built_attention(model: Model) -> Attention | None:
+    """Return the heads that the classes of every release have, which may not be the stated ones."""
+    size, own = model.derived_head_size, model.attention
+    if size is None or own is None:
+        return own
+    built = [
+        rules.model_registry.served[model.layer_class] in rules.derived_heads
+        for rules in RULE_SETS.values()
+        if model.layer_class in rules.model_registry.served
+    ]
+    return replace(own, head_size=size) if built and all(built) else own

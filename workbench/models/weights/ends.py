@@ -45,10 +45,10 @@ HEAD_APART = frozenset(
     {
         *("afmoe", "AXK1", "bailing_hybrid", "deepseek", "deepseek_v2", "deepseek_v3"),
         *("deepseek_v32", "deepseek_v4", "deepseek_vl_v2", "kimi_k2", "glm4_moe", "glm4_moe_lite"),
-        *("glm5_next_text", "glm_moe_dsa", "gpt_oss", "jamba", "kimi_linear", "longcat_flash"),
-        *("mimo_v2_flash", "minimax_m2", "minimax_text_01", "molmo", "muse_glimmer_text"),
-        *("nemotron_h", "olmoe", "phimoe", "qwen3_next", "qwen4_exp_text", "step3_text"),
-        *("step3p5", *M3),
+        *("glm5_next_text", "glm_moe_dsa", "gpt_oss", "inkling_model", "jamba", "kimi_linear"),
+        *("longcat_flash", "mimo_v2_flash", "minimax_m2", "minimax_text_01", "molmo"),
+        *("muse_glimmer_text", "nemotron_h", "olmoe", "phimoe", "qwen3_next", "qwen4_exp_text"),
+        *("step3_text", "step3p5", *M3),
     }
 )
 """model_types whose class never reads `tie_word_embeddings`."""

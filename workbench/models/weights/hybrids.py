@@ -135,6 +135,8 @@ def _pure(config: Config, _number: int) -> list[Part]:
 
 
 def _nemotron(config: Config, number: int) -> list[Part]:
+    if config.raw("block_configs"):
+        raise Unknown("layers of other sizes in block_configs are not described")
     if config.has_state(number):
         return [*mamba2(config, "mixer"), *norms(config, 1)]
     kind = "attention" if config.attends(number) else _nemotron_kind(config, number)

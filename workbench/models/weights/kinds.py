@@ -22,9 +22,16 @@ SAME_CLASS: Mapping[str, str] = {
     **dict.fromkeys(("minicpmv 4.5", "minicpmo 4.5"), "qwen3"),
     **dict.fromkeys(("minimax_m1", "minimax"), "minimax_text_01"),
     "axk1": "AXK1",
+    "nemotron_h_puzzle": "nemotron_h",
 }
 """model_type, with a version where classes differ by it -> the one whose class in vLLM builds its
 layers, vocabularies and norms."""
+TRUE_BY_CLASS = {
+    "attention_bias": frozenset(
+        {"glm", "glm4", "glm4v_moe_text", "glm_image_text", "gpt_neox", "gpt_oss", "seed_oss"}
+    )
+}
+"""Field -> model_types whose configuration class has it unless the file says otherwise."""
 
 
 def by_release(earlier: Sequence[Part], later: Sequence[Part]) -> list[Part]:

@@ -7,8 +7,9 @@ from typing import Any
 from workbench.core.formats import Format
 from workbench.core.model import SSM, Attention, Model
 from workbench.core.weights import COLUMN, EARLIER, LATER, ROW, WHOLE, Part, Place
+from workbench.models.built_heads import built_attention
 from workbench.models.fields import Fields
-from workbench.models.weights.kinds import SAME_CLASS
+from workbench.models.weights.kinds import SAME_CLASS, TRUE_BY_CLASS
 from workbench.models.weights.stored import Scheme
 
 Unit = int | tuple[int, int]
@@ -82,9 +83,9 @@ class Config:
     @property
     def attention(self) -> Attention:
         """Return the geometry of attention. Errors: ConfigError without one."""
-        if self.model.attention is None:
+        if (built := built_attention(self.model)) is None:
             raise self.fields.missing("num_attention_heads", "attention weights")
-        return self.model.attention
+        return built
 
     @property
     def state(self) -> Any:
@@ -104,7 +105,8 @@ class Config:
         if isinstance(key, bool):
             return key
         name, _, value = key.partition("=")
-        return self.raw(name) == value if value else bool(self.raw(name, default))
+        usual = default or self.fields.model_type in TRUE_BY_CLASS.get(name, ())
+        return self.raw(name) == value if value else bool(self.raw(name, usual))
 
     def size(self, *keys: str, default: int | None = None) -> int:
         """Return the first of these fields that is there; `default` else, which is 0 for none."""

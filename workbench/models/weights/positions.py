@@ -38,6 +38,7 @@ THREE_AXES = "isaac"
 LENGTHS = ("model_max_length", "max_position_embeddings")
 LENGTHS_OF = {
     **dict.fromkeys(("cohere", "cohere2"), LENGTHS),
+    "chatglm": ("seq_length",),
     "dbrx": ("max_seq_len",),
     "gptj": ("n_positions",),
     "step3_text": ("max_position_embedding",),
@@ -46,11 +47,15 @@ LENGTHS_OF = {
 `LENGTHS`."""
 SMALL_BAICHUAN, ROTATED_BAICHUAN = "BaiChuanForCausalLM", 4096
 """The class of Baichuan that always rotates, and the hidden size of the others that do."""
-DEFAULT_LENGTHS = {"dbrx": 2048, "falcon": 2048}
+DEFAULT_LENGTHS = {"chatglm": 2048, "dbrx": 2048, "falcon": 2048}
 """model_type -> positions where the file has none and the configuration class fewer than 8,192."""
+NEOX, SHARE_OF_NEOX = "gpt_neox", "rotary_pct"
+"""The class that reads the share in a field of its own, and that field."""
 SHARES = {
-    **dict.fromkeys(("chatglm", "glm4", "glm4_moe", "moondream3"), 0.5),
-    **dict.fromkeys(("qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"), 0.25),
+    **dict.fromkeys(("chatglm", "glm", "glm4", "glm4_moe", "glm4v_moe_text", "moondream3"), 0.5),
+    **dict.fromkeys(("bamba", "fuyu", "nemotron", "persimmon", "phi"), 0.5),
+    **dict.fromkeys(("qwen3_5_moe_text", "qwen3_5_text", "qwen3_next", "stablelm"), 0.25),
+    NEOX: 0.25,
 }
 """model_type -> the share of a head that it rotates unless the file says another one."""
 FLASHINFER_SIZES = frozenset({64, 128, 256, 512})
@@ -69,10 +74,12 @@ def positions(config: Config) -> list[Part]:
 
 def placed(config: Config) -> list[Placed]:
     """Return the tables, one for all layers with the same parameters, each with these layers."""
-    attention = config.model.attention
     if config.kind == LING:
         return _ling(config)
-    if attention is None or not _rotates(config) or attention.qk_rope_head_dim == 0:
+    if config.model.attention is None or not _rotates(config):
+        return []
+    attention = config.attention
+    if attention.qk_rope_head_dim == 0:
         return []
     if attention.is_compressed:
         return _compressed(config)
@@ -222,6 +229,7 @@ def _table(config: Config, size: int, rope: Mapping[str, Any]) -> Part:
     elif scaling == "longrope":
         longest += int(original)
     usual = SHARES.get(config.kind, 1.0)
+    usual = config.raw(SHARE_OF_NEOX, usual) if config.kind == NEOX else usual
     share = rope.get("partial_rotary_factor", config.raw("partial_rotary_factor", usual))
     share = 1.0 if scaling == "proportional" else share  # zeros take the place of the others
     width = config.raw("rotary_dim") or config.raw("attn_rotary_emb") or int(size * share)

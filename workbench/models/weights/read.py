@@ -53,7 +53,7 @@ UNREADABLE = (Unknown, Refused, ArithmeticError, AttributeError, LookupError, Ty
 EXPERTS_PER_TOKEN = (
     *("num_experts_per_tok", "experts_per_token", "moe_k", "moe_topk", "top_k_experts"),
 )
-HEAD = "lm_head"
+HEAD, SCALES = "lm_head", ".attn"
 OUTSIDE = ("image_newline", "own_projector")
 """Beginnings of the names of what classes build outside of the tower, on every pipeline stage."""
 PADDED_ROWS = "padded_vocab_size"
@@ -189,13 +189,21 @@ def _see(config: Config, found: Collected, tower: Iterable[Part]) -> None:
         found.add("", [one], EVERY_TOWER if is_everywhere else TOWER)
 
 
+def _as_counted(config: Config, parts: list[Part]) -> list[Part]:
+    """Return the parts of a layer; 0.23 keeps the scales of the library's layers out of it."""
+    # attention_instances of transformers/base.py
+    if not of_library(config)[0]:
+        return parts
+    return [one._replace(kind=LATER) if one.name.endswith(SCALES) else one for one in parts]
+
+
 def _whole(config: Config, found: Collected) -> Weights:
     kind, model = config.kind, config.model
     layer = LAYERS.get(kind) or HYBRIDS.get(kind) or NEWER.get(kind)
     if layer is None:
         raise Unknown(f"the weights of {kind} are not described")
     for number in range(model.num_hidden_layers):
-        found.add(f"model.layers.{number}.", layer(config, number), number)
+        found.add(f"model.layers.{number}.", _as_counted(config, layer(config, number)), number)
     found.add("", REST[kind](config) if kind in REST else (), EVERY)
     rows = config.size(*[PADDED_ROWS] * (kind == "chatglm"), "vocab_size")
     embedding = vocabulary(EMBEDDING, rows, config.hidden)

@@ -31,9 +31,10 @@ MARLIN_INPUTS = 64
 """What the inputs of a rank's share are a multiple of for Marlin, or of the group."""
 
 
-def _in_blocks(stored: Stored) -> bool:
+def _is_linear_in_blocks(stored: Stored) -> bool:
     found = stored.part.stored
-    return stored.method == COMPRESSED and found is not None and found.is_square
+    is_linear = stored.method == COMPRESSED and stored.part.experts == 1
+    return is_linear and found is not None and found.is_square
 
 
 def _without_marlin(place: Place, stored: Stored) -> bool:
@@ -94,7 +95,18 @@ MISSING_KERNELS = (
         what="in blocks of fp8 of compressed-tensors",
         devices="CUDA or ROCm",
         vllm_text=NO_SCALED_LINEAR,
-        is_missing=lambda _place, stored: stored.part.experts == 1 and _in_blocks(stored),
+        is_missing=lambda _place, stored: _is_linear_in_blocks(stored),
+    ),
+    # Without a compute capability CompressedTensorsW8A16Fp8 has them, which has no kernel there
+    MissingKernel(
+        platforms=("cpu",),
+        what="in fp8 of compressed-tensors",
+        devices="CUDA or ROCm, or 0.33",
+        vllm_text=NO_SCALED_LINEAR,
+        is_missing=lambda _place, stored: (
+            stored.method == COMPRESSED and (stored.is_fp8_linear or _is_linear_in_blocks(stored))
+        ),
+        candidates=({"rules": "0.33"}, {"platform": "cuda"}),
     ),
     # CompressedTensorsWNA16MoEMethod.__init__
     MissingKernel(
