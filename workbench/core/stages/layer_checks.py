@@ -38,9 +38,6 @@ DIVISION_TEXTS = {
 }
 """Module -> what it says to KV heads that ranks can neither have evenly nor copy evenly; the
 first ones leave that to the layer of queries, keys and values. Others assert it without a word."""
-AITER_MLA = frozenset({"ROCM_AITER_MLA", "ROCM_AITER_TRITON_MLA", "ROCM_AITER_MLA_SPARSE"})
-AITER_HEADS = 16
-"""Heads of AITER's kernel for latent attention, a multiple or a divisor of which it takes."""
 
 
 def group_replication(run: WorkingPlan) -> None:
@@ -233,23 +230,6 @@ def mla_prefill(run: WorkingPlan) -> None:
         ),
         sizes=", ".join(map(str, own)),
         supported="; ".join(", ".join(map(str, sizes)) for sizes in known),
-    )
-
-
-def aiter_heads(run: WorkingPlan) -> None:
-    """Check that a rank has as many query heads as AITER's latent attention takes."""
-    # AiterMLAHelper.check_num_heads_validity, 0.23; 0.33 pads them
-    attention, ranks = run.model.attention, run.settings.tensor_parallel
-    if attention is None or run.backend not in AITER_MLA:
-        return
-    heads = attention.num_heads // ranks
-    if heads % AITER_HEADS == 0 or AITER_HEADS % heads == 0:
-        return
-    run.problem(
-        "aiter_heads_not_padded",
-        operands={"num_heads": heads, "backend": run.backend},
-        candidates=({"backend": "TRITON_MLA"}, {"rules": "0.33"}),
-        multiple=AITER_HEADS,
     )
 
 

@@ -2,6 +2,7 @@
 
 from workbench.core.stages import (
     after_alignment,
+    aiter_heads,
     attention_bytes,
     backend_choice,
     batch_sizes,
@@ -178,7 +179,7 @@ STAGES = (
     # CpuPlatform.check_and_update_config: before there are layers or backends.
     block_size.cpu_block_size,
     *BUILD_LAYERS,
-    layer_checks.aiter_heads,
+    aiter_heads.aiter_heads,
     block_size.preferred_block_size,
     attention_bytes.attention_token_bytes,
     attention_bytes.common_token_bytes,
