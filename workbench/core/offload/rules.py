@@ -39,8 +39,8 @@ class OffloadRules:
     """A transfer refuses to split NVFP4 pages by heads."""
     splits_heads_by_ranks: bool = True
     """A transfer expects the heads of a rank to go down as its ranks go up, also below one."""
-    fingerprints_drafts: bool = False
-    """The handshake compares the drafter, too."""
+    fingerprinted_methods: frozenset[str] = frozenset()
+    """Speculative methods that the handshake compares, with the drafter's model."""
     store_shares_states: bool = True
     """Ranks with the same KV heads write under one key of a Mooncake store, whose states differ."""
     store_wants_align: bool = False

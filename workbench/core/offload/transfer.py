@@ -116,8 +116,8 @@ def _version_problem(prefill: Plan, decode: Plan) -> Problem | None:
 
 
 def _fingerprint(plan: Plan) -> dict[str, Any]:
-    attention, method = plan.model.attention, plan.speculation
-    drafts = method is not None and method.reads_next_token
+    attention, drafter = plan.model.attention, plan.model.drafter
+    is_compared = plan.speculative_method in plan.rules.offload.fingerprinted_methods
     return {
         "model": plan.model.name,
         "dtype": plan.model_dtype,
@@ -127,9 +127,8 @@ def _fingerprint(plan: Plan) -> dict[str, Any]:
         "head_size": None if attention is None else attention.head_size,
         "num_hidden_layers": plan.model.num_hidden_layers,
         "disable_hybrid_kv_cache_manager": plan.settings.disable_hybrid_kv_cache_manager,
-        "speculative_method": plan.speculative_method
-        if drafts and plan.rules.offload.fingerprints_drafts
-        else None,
+        "speculative_method": plan.speculative_method if is_compared else None,
+        "draft_model": drafter.name if drafter and is_compared else None,
     }
 
 

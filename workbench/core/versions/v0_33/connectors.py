@@ -30,7 +30,8 @@ OFFLOAD = OffloadRules(
     reads_three_parts=False,
     checks_packed_heads=True,
     splits_heads_by_ranks=False,
-    fingerprints_drafts=True,
+    # use_eagle of SpeculativeConfig: drafts of these read the target's hidden states
+    fingerprinted_methods=frozenset({"mtp", "eagle", "eagle3", "dflash", "dspark"}),
     store_shares_states=False,
     store_wants_align=True,
     unit_words=("tokens_per_block", "tokens_per_hash"),

@@ -1,0 +1,122 @@
+"""Values at a limit, or that only one of several readers of a number would notice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import workbench as wb
+from tests.core.test_draft_models import BUILT, planned
+from workbench.core.capacity.largest_images import kept_bytes, tower_bytes
+from workbench.core.capacity.separate_pools import separate_pools
+from workbench.core.errors import SHOWN_CHARACTERS, cut
+from workbench.core.flex.batch import paged_batch
+from workbench.core.flex.tiles import fit
+from workbench.core.offload.transfer import transfer
+from workbench.core.problems import ERROR
+from workbench.core.tables.batch_grammar import parse_batch
+from workbench.core.what_if.answers import answers
+from workbench.core.what_if.facts import FACTS
+from workbench.core.what_if.next_steps import differences
+
+DEEPSEEK = {"model": "deepseek-v3", "tensor_parallel": 8}
+
+
+@pytest.mark.parametrize("method", ["mtp", "ngram"])
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_engines_that_draft_from_hidden_states_are_compared(rules, method):
+    """`compute_nixl_compatibility_hash` of 0.33 has the drafts of `use_eagle`; 0.23 has none."""
+    plain = wb.resolve(**DEEPSEEK, rules=rules)
+    drafts = {"speculative_method": method, "num_speculative_tokens": 1}
+    found = transfer(plain, wb.resolve(**DEEPSEEK, rules=rules, **drafts)).problems
+    errors = {one.code for one in found if one.severity == ERROR}
+    differs = rules == "0.33" and method == "mtp"
+    assert errors == ({"transfer_fingerprint"} if differs else set())
+
+
+@pytest.mark.parametrize("method", ["dflash", "dspark"])
+def test_drafts_that_never_read_the_next_token_are_compared_all_the_same(method):
+    """`use_eagle` of 0.33 has these methods, `needs_eagle_block_drop` has not."""
+    recorded = (one for one in BUILT if (one["rules"], one["method"]) == ("0.33", method))
+    drafts = planned(next(recorded))
+    undrafted = {"speculative_method": None, "num_speculative_tokens": 0, "draft_model": None}
+    plain = wb.resolve(drafts.scenario, **undrafted)
+    assert "transfer_fingerprint" in {one.code for one in transfer(plain, drafts).problems}
+    assert transfer(drafts, drafts).problems == ()
+
+
+def test_a_pool_of_attention_has_the_block_that_no_alignment_raised():
+    for block in (16, 64):
+        plan = wb.resolve(model="qwen3.5-4b", kv_cache_memory_bytes=2**34, block_size=block)
+        assert separate_pools(plan, 8192).block_size == block < plan.block_size
+
+
+def test_a_block_of_the_needed_size_is_not_raised():
+    """vLLM says that it raised the block only where it was smaller."""
+    free = wb.resolve(model="qwen3.5-4b")
+    exact = wb.resolve(model="qwen3.5-4b", block_size=free.block_size)
+    assert exact.block_size == free.block_size
+    raised = "Setting attention block size"
+    assert any(line.startswith(raised) for line in free.log_lines)
+    assert not any(line.startswith(raised) for line in exact.log_lines)
+
+
+def test_a_byte_has_one_meaning_per_group():
+    plan = wb.resolve(model="deepseek-v4-flash", rules="0.33", kv_cache_memory_bytes=2**34)
+    for byte in (0, 5000, 40_000):
+        groups = [one.group for one in plan.byte_map().at(0, byte).meanings]
+        assert groups == sorted({*groups})
+
+
+def test_half_of_what_a_compressor_keeps_are_scores():
+    """`CompressorStateCache` has `kv_state` and `score_state` of equal width, in this order."""
+    plan = wb.resolve(model="deepseek-v4-flash", rules="0.33", kv_cache_memory_bytes=2**34)
+    layers = plan.byte_map().layers.values()
+    found = [group.parts for group, _ in layers if group.parts[0].name == "state"]
+    assert found
+    for state, score in found:
+        assert state.view.shape == score.view.shape
+        assert score.view.offset_elements - state.view.offset_elements == state.view.shape[-1]
+
+
+def test_a_batch_has_the_blocks_that_its_rows_name_and_the_null_block():
+    batch = paged_batch(parse_batch("q2s40_q1s17_q16"), 16)
+    named = {block for row in batch.rows for block in row}
+    assert named == set(range(batch.num_blocks))
+
+
+def test_a_tile_that_shares_no_factor_with_its_block_is_the_block():
+    """`ensure_divisible` of flex_attention.py."""
+    assert [fit(64, block) for block in (63, 65, 81)] == [63, 65, 81]
+    assert fit(64, 96) == 32
+
+
+def test_a_cut_text_has_as_many_characters_as_are_shown():
+    assert cut("x" * SHOWN_CHARACTERS) == "x" * SHOWN_CHARACTERS
+    assert len(cut("x" * (SHOWN_CHARACTERS + 1))) == SHOWN_CHARACTERS
+
+
+def test_a_model_without_images_keeps_nothing_of_them():
+    plan = wb.resolve(model="llama-3.1-8b")
+    assert (tower_bytes(plan), kept_bytes(plan)) == (0, 0)
+
+
+@pytest.mark.parametrize(("requests", "differs"), [(1009, 0), (991, 0), (1011, 1), (989, 1)])
+def test_less_than_one_percent_does_not_count(requests, differs):
+    plan = wb.resolve(model="llama-3.1-8b", kv_cache_memory_bytes=2**36)
+    before, after = (replace(answers(plan, 8192), requests=(one, one)) for one in (1000, requests))
+    assert [one.measure for one in differences(before, after)] == ["requests"] * differs
+
+
+def test_percents_have_a_decimal():
+    fact = replace(FACTS[0], means="{percent}")
+    assert fact.meaning(30, 40) == "33.3 % more"
+    assert fact.meaning(40, 30) == "25.0 % fewer"
+    assert fact.meaning(None, 30) == fact.meaning(0, 30) == "other"
+
+
+def test_the_last_of_several_stages_gets_the_layers_that_are_left():
+    plan = wb.resolve(model="llama-3.1-8b", pipeline_parallel=3, pipeline_layers=(8, 9, 10))
+    [problem] = [one for one in plan.errors if one.code == "stage_layers_mismatch"]
+    assert {"pipeline_layers": (8, 9, 15)} in problem.candidates
