@@ -38,9 +38,9 @@ def none_named(_query: LayerQuery) -> tuple[str, ...]:
     return ()
 
 
-def never_ignored(_query: LayerQuery, _name: str) -> bool:
-    """Return False: every name counts."""
-    return False
+def as_requested(_query: LayerQuery, name: str) -> str | None:
+    """Return the name: every one counts."""
+    return name
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +145,8 @@ class RuleSet:
     """Architectures whose layers keep the model's dtype, whatever the KV-cache dtype is."""
     width_with_cache_settings: Mapping[str, int] = field(default_factory=dict)
     """Those of which only models of this hidden_size do not."""
-    ignores_backend: Callable[[LayerQuery, str], bool] = never_ignored
-    """Whether a layer takes no notice of this explicit backend."""
+    noticed: Callable[[LayerQuery, str], str | None] = as_requested
+    """What a layer takes for its explicit backend where this one is; None: it takes no notice."""
     all_backends: bool = False
     """Phase 1 queries all backends and the result suits all of them, instead of the first."""
     hybrid_prefix_caching: bool = False

@@ -77,9 +77,8 @@ def noticed_backend(run: WorkingPlan, query: LayerQuery, requested: str | None) 
     if query.attention.value_head_size is not None:
         set_ = run.rules.backends_of_narrow_values(query)
         return requested if requested in set_ else next(iter(set_), requested)
-    if requested is None or run.rules.ignores_backend(query, requested):
-        return None
-    return None if _gives_way(run, query, requested) else requested
+    noticed = None if requested is None else run.rules.noticed(query, requested)
+    return None if noticed is None or _gives_way(run, query, noticed) else noticed
 
 
 def _gives_way(run: WorkingPlan, query: LayerQuery, name: str) -> bool:

@@ -30,7 +30,7 @@ from workbench.core.speculation import (
 )
 from workbench.core.stages.invariant_experts import MXFP4, PLAIN_EXPERTS, WNA16, no_backend
 from workbench.core.versions.citations import citations_of
-from workbench.core.versions.v0_23.backends import BACKENDS, ignores_backend
+from workbench.core.versions.v0_23.backends import BACKENDS, noticed
 from workbench.core.versions.v0_23.bytes import layer_token_bytes, token_bytes
 from workbench.core.versions.v0_23.conditions import imposed_backend, step_cuts_mtp_layers
 from workbench.core.versions.v0_23.connectors import OFFLOAD
@@ -210,7 +210,7 @@ V0_23 = RuleSet(
     token_bytes=token_bytes,
     layer_token_bytes=layer_token_bytes,
     companions=companions,
-    ignores_backend=ignores_backend,
+    noticed=noticed,
     backends_of_narrow_values=flash_alone,
     # `MiMoV2FlashDecoderLayer` and `FalconAttention` pass no configuration of the cache on.
     models_without_cache_settings=frozenset(

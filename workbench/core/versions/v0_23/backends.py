@@ -219,8 +219,12 @@ BACKENDS = BackendTable(
 )
 
 
-def ignores_backend(query: LayerQuery, name: str) -> bool:
-    """Return whether a layer takes no notice of an explicit backend."""
+def noticed(query: LayerQuery, name: str) -> str | None:
+    """Return an explicit backend; None where a layer takes no notice of it."""
+    return None if _ignores(query, name) else name
+
+
+def _ignores(query: LayerQuery, name: str) -> bool:
     # get_attn_backend_cls of XPU and CPU: they decide some things before they look at the request
     if query.attention.is_compressed:
         return not takes_notice(query, name)

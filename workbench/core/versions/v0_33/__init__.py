@@ -16,7 +16,7 @@ from workbench.core.ranks import ONE_STAGE, SHARED_EXPERT
 from workbench.core.stages.invariant_experts import FP8, MXFP4, PLAIN_EXPERTS, WNA16, no_backend
 from workbench.core.versions.citations import citations_of
 from workbench.core.versions.v0_23 import V0_23
-from workbench.core.versions.v0_33.backends import BACKENDS, ignores_backend
+from workbench.core.versions.v0_33.backends import BACKENDS, noticed
 from workbench.core.versions.v0_33.bytes import gathered_keys, layer_token_bytes, token_bytes
 from workbench.core.versions.v0_33.conditions import imposed_backend, step_lacks_heads
 from workbench.core.versions.v0_33.connectors import OFFLOAD
@@ -137,7 +137,7 @@ V0_33 = V0_23.successor(
     expert_paddings=PADDINGS,
     repeated_layers=frozenset({SHARED_EXPERT, ONE_STAGE}),
     cache_modes=("none", "align"),
-    ignores_backend=ignores_backend,
+    noticed=noticed,
     backends_of_narrow_values=flash_or_triton,
     # `FalconAttention` passes no configuration of the cache on
     models_without_cache_settings=frozenset({"FalconForCausalLM", "RWForCausalLM"}),

@@ -41,6 +41,7 @@ from workbench.core.versions.v0_33.side_backends import SIDE, cache_of_untested_
 
 M16, M32, M64 = (MultipleOf(16),), (MultipleOf(32),), (MultipleOf(64),)
 XPU_MLA_HEAD = 576
+TRITON, COMPOSITE = "TRITON_ATTN", "TRITON_FLASH_ATTN"
 
 
 def fits_on_xpu(query: LayerQuery) -> bool:
@@ -248,10 +249,13 @@ def _as_in_0_33(backend: Backend) -> Backend:
 BACKENDS = BACKENDS_0_23.derive(_as_in_0_33, (*NEW, *SIDE, *COMPRESSED_V41))
 
 
-def ignores_backend(query: LayerQuery, name: str) -> bool:
-    """Return whether a layer takes no notice of an explicit backend."""
+def noticed(query: LayerQuery, name: str) -> str | None:
+    """Return what an explicit backend makes a layer take; None where it takes no notice."""
     counting = _counting_requests(query)
-    return counting is not None and name not in counting
+    if counting is None or name in counting:
+        return name
+    # XPU with images: whatever else is requested, Triton reads them
+    return TRITON if COMPOSITE in counting else None
 
 
 def _counting_requests(query: LayerQuery) -> Collection[str] | None:
@@ -271,5 +275,5 @@ def _counting_requests(query: LayerQuery) -> Collection[str] | None:
     half = query.model_dtype != "float32"
     if query.batch_invariant or attention.has_mm_prefix:
         composite = half and not query.batch_invariant
-        return ("TRITON_ATTN", "FLASH_ATTN", *(("TRITON_FLASH_ATTN",) * composite))
-    return None if half else ("TRITON_ATTN",)
+        return (TRITON, "FLASH_ATTN", *((COMPOSITE,) * composite))
+    return None if half else (TRITON,)
