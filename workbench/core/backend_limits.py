@@ -39,20 +39,21 @@ class Capabilities:
 
     majors: tuple[int, ...] = ()
     exact: tuple[Capability, ...] = ()
-    at_least: Capability = (0, 0)
+    at_least: Capability | None = None
     at_most: Capability | None = None
 
     def accepts(self, capability: Capability) -> bool:
         """Return whether a device of this capability is supported."""
         if self.majors or self.exact:
             return capability[0] in self.majors or capability in self.exact
-        return capability >= self.at_least and (self.at_most is None or capability <= self.at_most)
+        fits = self.at_most is None or capability <= self.at_most
+        return fits and (self.at_least is None or capability >= self.at_least)
 
     def __str__(self) -> str:
         listed = [f"{major}.x" for major in self.majors] + [_text(exact) for exact in self.exact]
         if listed:
             return ", ".join(listed)
-        parts = [f">= {_text(self.at_least)}"] if self.at_least > (0, 0) else []
+        parts = [] if self.at_least is None else [f">= {_text(self.at_least)}"]
         if self.at_most is not None:
             parts.append(f"<= {_text(self.at_most)}")
         return ", ".join(parts) or "any"

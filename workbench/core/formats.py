@@ -41,7 +41,7 @@ class Format(NamedTuple):
     @property
     def is_square(self) -> bool:
         """Return whether squares of weights share a scale."""
-        return self.block is not None and self.block[0] > 1
+        return self.block is not None and self.block[0] != 1
 
     @property
     def is_fp4_alone(self) -> bool:

@@ -112,12 +112,12 @@ class ByteMap:
     def elsewhere(self, tensor: int, byte: int) -> Iterator[tuple[GroupBytes, int]]:
         """Yield the layers of other groups that share this byte, and its place in their tensors."""
         # Only where the groups of one allocation have pages of several sizes.
-        sharing = self.tensor(tensor).groups
         if not self.places:
             return
-        address = self.address(sharing[0].layer, byte)
+        sharing = {group.number: group.layer for group in self.tensor(tensor).groups}
+        address = self.address(next(iter(sharing.values())), byte)
         for group, placed in self._placed.items():
-            if any(known.number == group for known in sharing):
+            if group in sharing:
                 continue
             for where, names in placed.items():
                 if (found := where.locate(address)) is not None:

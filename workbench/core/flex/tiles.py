@@ -56,7 +56,7 @@ def generic_tiles(
     m, n = fit(wanted, q_block_size), fit(wanted, kv_block_size)
     # torch has no such number on ROCm, and vLLM counts with 64 KiB there.
     if shared_memory_bytes is not None and shared_memory_bytes < ENOUGH_SHARED_MEMORY_BYTES:
-        m, n = fit(max(1, m // 2), q_block_size), fit(max(1, n // 2), kv_block_size)
+        m, n = fit(m // 2, q_block_size), fit(n // 2, kv_block_size)
     # The floor can break what `fit` made sure of: a tile of 16 does not divide a mask block of 8,
     # and torch then has no configuration left to compile.
     return Tiles(max(m, SMALLEST_TILE), max(n, SMALLEST_TILE))

@@ -35,7 +35,7 @@ def compressed_spec(plan: Plan, cache: CompressedCache, dtype: str) -> cache_spe
     if tokens < 1:  # several vectors of a token are as more heads of it
         if window is not None and plan.rules.groups.layouts:  # in tokens, with a margin; 0.33
             window = ceil(window * tokens) + 1
-        heads, tokens = int(heads / tokens), 1
+        heads, tokens = heads // tokens, 1
     is_free = cache.ring or cache.backend or cache.is_plain
     unit = 1 if is_free else _page_unit(plan, cache, dtype)
     spec = cache_spec.CacheSpec(

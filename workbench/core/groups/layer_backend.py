@@ -25,9 +25,7 @@ def is_plain(plan: Plan, spec: CacheSpec) -> bool:
 
 def is_drafted(plan: Plan, name: str | None) -> bool:
     """Return whether the layer of this name is the drafter's; None is some layer of the model."""
-    if plan.drafter is None or name is None:
-        return False
-    return layer_number(name) >= plan.model.num_hidden_layers
+    return name is not None and layer_number(name) >= plan.model.num_hidden_layers
 
 
 def layer_backend(plan: Plan, spec: CacheSpec, name: str | None = None) -> str | None:

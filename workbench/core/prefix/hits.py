@@ -129,7 +129,7 @@ def caching_of(plan: Plan) -> Caching:
         drafts=drafts and not rules.hashes_look_ahead,
         max_model_len=plan.max_model_len,
         keeps_few=rules.keeps_few_states,
-        keeps_inside=checkpoint_blocks(plan) > 0,
+        keeps_inside=bool(checkpoint_blocks(plan)),
         draft_blocks=_draft_blocks(plan, grouping) if drafts else (),
         windows=windows_of(grouping) if rules.keeps_few_states else (),
         lookahead_tokens=lookahead_tokens(plan) if drafts and rules.hashes_look_ahead else 0,
@@ -174,8 +174,7 @@ def hit_after(caching: Caching, earlier: Prefill, prompt_tokens: int, shared_tok
     if caching.state_block is not None:
         reach = limit
         if attention is not None:
-            margin = caching.state_block if caching.drafts else 0
-            reach = min(limit, attention + margin)
+            reach = min(limit, attention + caching.state_block * caching.drafts)
         # One checkpoint sums up all tokens before it, so the last one is enough, whatever was
         # evicted earlier: MambaManager.find_longest_cache_hit searches from right to left.
         state = earlier.checkpoint_below(reach, caching.alignment_tokens) if found else 0

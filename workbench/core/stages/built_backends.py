@@ -27,9 +27,9 @@ def backends_as_built(run: WorkingPlan) -> None:
         run.backend, run.backends = None, ()
     elif len(run.backends) > 1:
         names = list(dict.fromkeys(name for name, _own in built_backends(run)))
-        places = {name: place for place, name in enumerate(names)}
-        kept = [one for one in run.backends if run.stage_layers is None or one[0] in places]
-        run.backends = tuple(sorted(kept, key=lambda one: places.get(one[0], -1)))
+        others = [one for one in run.backends if one[0] not in names and run.stage_layers is None]
+        built = (one for name in names for one in run.backends if one[0] == name)
+        run.backends = (*others, *built)
 
 
 def chooser_of_tokens(run: WorkingPlan) -> None:

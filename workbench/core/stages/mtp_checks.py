@@ -85,7 +85,7 @@ def _check_rounds(run: WorkingPlan, model: Model, mtp: Mtp) -> None:
         return
     declared, tokens = mtp.predictions, run.settings.num_speculative_tokens
     # SpeculativeConfig.__post_init__
-    if declared is None or tokens <= declared or not tokens % declared:
+    if declared is None or not max(tokens, declared) % declared:
         return
     below = tokens // declared * declared
     raise run.refusal(

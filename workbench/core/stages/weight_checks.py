@@ -107,8 +107,7 @@ def _tower_parts(run: WorkingPlan, parts: list[Part]) -> Iterator[Part]:
     # Some classes keep AWQ and GPTQ from their towers (`_maybe_ignore_quant_config`).
     formats = (part.stored for part in parts if part.experts == 1 and part.stored is not None)
     stored = next(formats, None)
-    has_blocks = stored is not None and (stored.is_square or run.model.quantization == COMPRESSED)
-    if has_blocks and stored is not None:
+    if stored is not None and (stored.is_square or run.model.quantization == COMPRESSED):
         yield from tower_parts(run.model, stored, is_online=False)
 
 
