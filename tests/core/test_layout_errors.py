@@ -6,6 +6,8 @@ import workbench as wb
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.layer_views import attention_view, state_views
 from workbench.core.layouts.of_plan import plan_layout
+from workbench.core.layouts.packed_views import packed_view
+from workbench.core.layouts.placed import PagePlacement
 from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.layouts.shared_tensor import (
     AttentionPages,
@@ -16,10 +18,12 @@ from workbench.core.layouts.shared_tensor import (
 from workbench.core.layouts.view import View
 from workbench.core.versions.v0_23 import layouts
 from workbench.core.versions.v0_23.backends import BACKENDS
+from workbench.core.versions.v0_33.layouts import USUAL
 
 PAGES = AttentionPages(CacheGeometry(16, 2, 8), "float16", 1024)
 STATES = StatePages(((3,), (2,)), ("float16", "float32"), 1024)
 ROOM = {"raw_bytes": 2048, "kernel_block_size": 16, "layout_name": "NHD"}
+ODD = PagePlacement("LBNHC", 2, 1, 1, 2048, 1024, 1024, 4096, pieces=1, piece_stride=0)
 SMALL = View(("num_blocks", "x"), (2, 4), (4, 1), 0, "int8")
 WRONG = {
     "layout": (
@@ -86,6 +90,11 @@ WRONG = {
         lambda: state_views(STATES, raw_bytes=2048),
         "state_not_aligned",
         "AssertionError",
+    ),
+    "odd place": (
+        lambda: packed_view(USUAL, PAGES, ODD, kernel_block_size=16),
+        "tensor_not_whole_elements",
+        "RuntimeError",
     ),
     "dimension": (lambda: SMALL.byte_ranges({"blocks": 0}), "unknown_dimension", None),
     "block": (lambda: SMALL.byte_ranges({"num_blocks": 2}), "index_outside", None),

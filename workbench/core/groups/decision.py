@@ -49,7 +49,7 @@ def group_layers(
         specs = _promoted_by_kind(specs, rules)
     groups, reason, notes = _decided(specs, rules, layout)
     if layout is not None:
-        largest = max(len(group.layers) for group in groups)
+        largest = max((len(group.layers) for group in groups), default=0)
         return Grouping(groups, largest, reason, layout, notes)
     slots = sum(count for _page, count in Grouping(groups, 0, reason).slots_by_page)
     padded = []
