@@ -10,6 +10,8 @@ import workbench as wb
 from tests.core.test_draft_models import BUILT, planned
 from workbench.core.capacity.largest_images import kept_bytes, tower_bytes
 from workbench.core.capacity.separate_pools import separate_pools
+from workbench.core.chunks.connectors import LMCACHE_INSIDE
+from workbench.core.chunks.request import chunks
 from workbench.core.errors import SHOWN_CHARACTERS, cut
 from workbench.core.flex.batch import paged_batch
 from workbench.core.flex.tiles import fit
@@ -120,3 +122,12 @@ def test_the_last_of_several_stages_gets_the_layers_that_are_left():
     plan = wb.resolve(model="llama-3.1-8b", pipeline_parallel=3, pipeline_layers=(8, 9, 10))
     [problem] = [one for one in plan.errors if one.code == "stage_layers_mismatch"]
     assert {"pipeline_layers": (8, 9, 15)} in problem.candidates
+
+
+def test_a_message_names_its_engine_where_there_are_several():
+    plan = wb.resolve(model="gpt-oss-20b", rules="0.33")  # a warning: windows become full attention
+    alone, both = (chunks([plan] * count, connector=LMCACHE_INSIDE) for count in (1, 2))
+    [problem] = alone.problems
+    assert problem == alone.members[0].problems[0]
+    named = [f"{member.label}: {problem.message}" for member in both.members]
+    assert [one.message for one in both.problems] == named
