@@ -267,3 +267,24 @@ def test_all_models_are_tried_where_the_named_one_does_not_fit():
 def test_names_in_a_text_are_those_of_models_and_of_their_files():
     text = "Qwen3.5-9B-FP8 by x-y; [utils.py:299] openai/gpt-oss-20b, and gpt-oss-20b again"
     assert models_named_in(text) == ("qwen3.5-9b", "gpt-oss-20b")
+
+
+OF_0_33 = """Current kv cache memory in use is 8.64 GiB.
+GPU KV cache size: 315,039 tokens, Maximum concurrency for 262,144 tokens per request: 1.20x"""
+
+
+def test_a_line_that_one_release_prints_chooses_its_rules():
+    report = explain_log(OF_0_33)
+    assert report.reading.fields["rules"] == "0.33"
+    assert "0.33, which prints such lines" in report.reading.notes[0]
+    named = explain_log(f"vLLM server version 0.23.0\n{OF_0_33}")
+    assert named.reading.fields["rules"] == "0.23"
+
+
+def test_a_named_model_with_the_block_sizes_alone_is_shown_before_others():
+    sizes = "Setting attention block size to 832 tokens to ensure that attention page size is >= "
+    lines = f"{sizes}mamba page size.\nGPU KV cache size: 35,945 tokens"
+    named = explain_log(f"Qwen/Qwen3.8-27B-FP8 with a drafter\n{lines}").scenes
+    assert {one.fields["model"] for one in named} == {"Qwen/Qwen3.8-27B-FP8"}
+    assert all(one.lacks for one in named)
+    assert len({one.fields["model"] for one in explain_log(lines).scenes}) > 1

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 
 from workbench.core.errors import WorkbenchError
@@ -122,12 +122,13 @@ def candidates(
     """
     if not any(target.compare.is_size or target.compare.value == TOKENS for target in targets):
         return ModelSearch()  # too few digits to tell models apart
-    fields = json.dumps(known)
-    if mentioned:
-        search = _candidates(fields, architecture, targets, mentioned, Registry.changes)
-        if search.scenes and not search.scenes[0].lacks:
-            return replace(search, is_whole=False)
-    return _candidates(fields, architecture, targets, catalog_names(), Registry.changes)
+    find = partial(_candidates, json.dumps(known), architecture, targets)
+    named = find(mentioned, Registry.changes)
+    if any(not scene.lacks for scene in named.scenes):
+        return replace(named, is_whole=False)
+    search = find(catalog_names(), Registry.changes)
+    is_near = all(scene.lacks for scene in search.scenes)
+    return replace(search, scenes=named.scenes) if named.scenes and is_near else search
 
 
 @lru_cache(maxsize=ANSWERED)

@@ -130,6 +130,8 @@ class Message:
     """The fields are what the user set, not what vLLM made of it."""
     is_fatal: bool = False
     """The start ends with this message."""
+    since: str | None = None
+    """The rule set whose release prints it and the one before does not."""
 
     def advise(self, values: Values, scenario: Values) -> tuple[str, ...]:
         """Return what to change. scenario: fields, as the rules decide them where they do."""

@@ -6,11 +6,17 @@ from workbench.core.what_if.releases import nearest_rules, release_of
 NEWEST_BEFORE_37467 = (0, 18)
 
 
-def rules_for(version: str | None) -> tuple[str, str]:
-    """Return (name of a rule set, what to know about it; empty if they belong together)."""
+def rules_for(version: str | None, since: str | None = None) -> tuple[str, str]:
+    """Return (name of a rule set, what to know about it; empty if they belong together).
+
+    since: the rule set from which on a line of the log is printed; it counts without a version.
+    """
     if version is None:
-        note = f"The log does not contain vLLM's version; the rules are those of {DEFAULT}."
-        return DEFAULT, note
+        rules, why = (since, ", which prints such lines") if since else (DEFAULT, "")
+        return (
+            rules,
+            f"The log does not contain vLLM's version; the rules are those of {rules}{why}.",
+        )
     release = release_of(version)
     if release is None:
         return DEFAULT, f"{version} is a build without a release number; the rules are {DEFAULT}'s."

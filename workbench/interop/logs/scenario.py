@@ -73,7 +73,8 @@ def reconstruct(
     seen = [one for one in found if not one.is_cut]
     # what ran is what the log prints, whatever image a command names
     version = _first(sorted(seen, key=lambda one: one.message.name in IMAGES), "version")
-    rules, note = rules_for(version)
+    since = next((one.message.since for one in seen if one.message.since), None)
+    rules, note = rules_for(version, since)
     fields, from_lines, notes = _fields(seen)
     reading = LogReading(
         version=version,
