@@ -96,7 +96,7 @@ EXPECTED = {
     ),
     "qwen3_235b_0_27": (
         {"tensor_parallel": 4, "kv_cache_memory_bytes": 29_903_709_798},
-        {"tokens": "agrees", "concurrency": "agrees", "weights": "unsure"},
+        {"tokens": "agrees", "concurrency": "agrees", "weights": "agrees"},
     ),
     "gpu_blocks_0_7": ({"max_model_len": 2048}, {"weights": "unsure", "num_blocks": "unsure"}),
     "stored_in_cache_0_6": (
@@ -173,7 +173,7 @@ EXPECTED = {
         {"tokens": "agrees", "concurrency": "agrees"},
     ),
     "pipeline_command": (
-        {"gpu_memory_utilization": 0.9, "model": "qwen3-coder-30b-a3b"},
+        {"gpu_memory_utilization": 0.9, "model": "Qwen/Qwen3-Coder-30B-A3B-Instruct-FP8"},
         {"not_enough_memory": "differs", "estimated_length": "known"},
     ),
     "gdn_kernel": (

@@ -34,8 +34,8 @@ def test_weights_of_a_log_are_compared_with_those_of_the_model():
 
 
 def test_weights_of_another_quantization_are_not_compared_with_a_stand_in():
-    """RTX PRO 6000, FP8, of a public page; the catalog has this model without quantization."""
-    half = weights_line(55.19, "vllm serve Qwen/Qwen3-235B-A22B-Instruct-2507-FP8 -tp 4")
+    """RTX PRO 6000, FP8, of a public page; compared with the catalog's plain model."""
+    half = weights_line(55.19, "vllm serve other/Qwen3-235B-A22B-Instruct-2507-FP8 -tp 4")
     assert half.verdict == "unsure"
     assert "0.50 of 109.61 GiB of qwen3-235b-a22b-2507" in half.why[0]
     folder = "vllm serve /public/models/GLM-5.2-NVFP4 --quantization modelopt -tp 4"

@@ -164,6 +164,8 @@ def test_a_start_without_a_release_has_the_rules_that_know_its_drafter(tmp_path)
     path = tmp_path / "dflash2.json"
     path.write_text(json.dumps(DFLASH2), encoding="utf-8")
     command, *lines = TWO_PADDINGS.replace("MODEL", str(path)).splitlines()[1:]
+    # a line of 0.33 would choose the rules by itself
+    lines = [line.replace(" tokens, ", " tokens\n") for line in lines]
     report = explain_log("\n".join([command, *lines]))
     assert report.reading.fields["rules"] == "0.33"
     assert "0.23 refuses it" in report.reading.notes[0]
