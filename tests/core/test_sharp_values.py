@@ -12,12 +12,13 @@ from workbench.core.capacity.largest_images import kept_bytes, tower_bytes
 from workbench.core.capacity.separate_pools import separate_pools
 from workbench.core.chunks.connectors import LMCACHE_INSIDE
 from workbench.core.chunks.request import chunks
-from workbench.core.errors import SHOWN_CHARACTERS, cut
+from workbench.core.errors import SHOWN_CHARACTERS, ScenarioError, cut
 from workbench.core.flex.batch import paged_batch
 from workbench.core.flex.tiles import fit
 from workbench.core.offload.transfer import transfer
 from workbench.core.problems import ERROR
 from workbench.core.tables.batch_grammar import parse_batch
+from workbench.core.versions import V0_33
 from workbench.core.what_if.answers import answers
 from workbench.core.what_if.facts import FACTS
 from workbench.core.what_if.next_steps import differences
@@ -131,3 +132,16 @@ def test_a_message_names_its_engine_where_there_are_several():
     assert problem == alone.members[0].problems[0]
     named = [f"{member.label}: {problem.message}" for member in both.members]
     assert [one.message for one in both.problems] == named
+
+
+def test_a_stage_of_owners_alone_is_not_the_one_that_lacks_caches():
+    """Layers 13 and 14 of Gemma 4 E2B have the caches that those from 15 on read."""
+    plan = wb.resolve(model="gemma-4-e2b", pipeline_parallel=3, pipeline_layers=(14, 1, 20))
+    [problem] = [one for one in plan.errors if one.code == "cache_shared_over_stages"]
+    assert problem.operands["first_layer"] == 15
+
+
+def test_a_backend_that_does_not_exist_is_an_error_of_its_field():
+    with pytest.raises(ScenarioError, match="FLASH_ATTN") as found:
+        V0_33.backends["FLASH_ATN"]
+    assert found.value.field == "backend"
