@@ -73,7 +73,14 @@ def _attention(names: Names) -> Callable[[Fields], Attention]:
 def _stated(names: Names) -> Callable[[Fields], Attention]:
     """Return a reader of the heads that vLLM counts, which has no word for shared ones here."""
     read = _attention(names)
-    return lambda fields: replace(read(fields), num_kv_heads=read(fields).num_heads)
+
+    def counted(fields: Fields) -> Attention:
+        built = read(fields)
+        # ModelConfig.get_head_size, which the layers do not read
+        size = fields.integer("head_dim", built.head_size)
+        return replace(built, num_kv_heads=built.num_heads, head_size=size)
+
+    return counted
 
 
 READ = {
