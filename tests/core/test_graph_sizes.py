@@ -9,7 +9,8 @@ from workbench.core.capacity.graph_sizes import capture_sizes, count_graphs, gra
 
 
 def plan_of(rules, **values):
-    return wb.resolve(model="llama-3.1-8b", rules=rules, speculative_method="ngram", **values)
+    model = values.pop("model", "llama-3.1-8b")
+    return wb.resolve(model=model, rules=rules, speculative_method="ngram", **values)
 
 
 @pytest.mark.parametrize(
@@ -85,6 +86,26 @@ def test_the_v2_runner_of_0_33_rounds_the_sizes_of_decoding_alone():
 def test_sizes_that_are_set_count_as_far_as_a_step_holds_them(rules, values, sizes):
     few = {"max_num_seqs": 8} if "max_num_batched_tokens" in values else {}
     assert capture_sizes(plan_of(rules, **few, **values)) == sizes
+
+
+@pytest.mark.parametrize(
+    ("mode", "model", "mixed", "decodes"),
+    [
+        (None, "llama-3.1-8b", 4, 3),
+        ("FULL_AND_PIECEWISE", "llama-3.1-8b", 4, 3),
+        ("NONE", "llama-3.1-8b", 0, 0),
+        ("PIECEWISE", "llama-3.1-8b", 4, 0),
+        ("FULL_DECODE_ONLY", "llama-3.1-8b", 0, 3),
+        ("FULL", "llama-3.1-8b", 4, 0),
+        ("FULL", "qwen3.5-4b", 4, 3),
+    ],
+)
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_a_mode_says_which_batches_have_graphs(rules, mode, model, mixed, decodes):
+    # CudagraphDispatcher.initialize_cudagraph_keys; FULL is FULL_AND_PIECEWISE where some layer
+    # cannot be captured in a mixed batch
+    plan = plan_of(rules, model=model, max_num_seqs=4, cudagraph_mode=mode)
+    assert [len(found) for found in graph_batches(plan)] == [mixed, decodes]
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,11 @@ def test_more_sequences_than_blocks_only_matter_with_full_graphs():
     small = {"kv_cache_memory_bytes": 4 * GIB, "max_num_seqs": 1024, "max_model_len": 4096}
     assert codes(plan_of(**small)) == ["max_num_seqs_above_blocks"]
     assert "max_num_seqs_above_blocks" not in codes(plan_of(**small, platform="cpu"))
+    for without in ({"enforce_eager": True}, {"cudagraph_mode": "PIECEWISE"}):
+        assert codes(plan_of(**small, **without)) == []
+    assert codes(plan_of(**small, cudagraph_mode="FULL_DECODE_ONLY")) == [
+        "max_num_seqs_above_blocks"
+    ]
     lightning = wb.Scenario(model="minimax-text-01", **{**small, "max_num_seqs": 2048})
     assert "max_num_seqs_above_blocks" in codes(wb.resolve(lightning))
     drafts = lightning.replace(num_speculative_tokens=2)

@@ -1438,6 +1438,18 @@ PROBLEMS = [
         id="memory-budget-without-device",
     ),
     pytest.param(
+        {
+            "model": "llama-3.1-8b",
+            "hidden_state_layers": 2,
+            "num_speculative_tokens": 1,
+            "cudagraph_mode": "FULL",
+        },
+        "full_graphs_not_supported",
+        "CUDAGraphMode.FULL is not supported with ",
+        {"cudagraph_mode": "PIECEWISE"},
+        id="full-graphs-not-supported",
+    ),
+    pytest.param(
         {"model": "qwen3.5-4b", "kv_cache_memory_bytes": 20 * 2**30, "max_num_seqs": 1242},
         "max_num_seqs_above_blocks",
         "max_num_seqs (1242) exceeds available Mamba cache blocks (1241).",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import workbench as wb
-from workbench.core.groups.graph_support import LEVELS, attention_groups, graph_support
+from workbench.core.graph_modes import LEVELS
+from workbench.core.groups.graph_support import attention_groups, graph_support
 from workbench.core.layouts.layer_views import RUNNERS
 from workbench.core.layouts.runners import runner_verdicts
 from workbench.core.versions import RULE_SETS
@@ -66,6 +67,24 @@ def test_every_layer_is_in_one_attention_group_with_its_kernel_block():
             "UNIFORM_BATCH",
             "FLASH_ATTN",
             "FULL_AND_PIECEWISE",
+        ),
+        ({"model": "llama-3.1-8b", "enforce_eager": True}, "ALWAYS", None, "NONE"),
+        ({"model": "llama-3.1-8b", "cudagraph_mode": "FULL"}, "ALWAYS", None, "FULL"),
+        (
+            {"model": "llama-3.1-8b", "compute_capability": "8.0", "cudagraph_mode": "FULL"},
+            "UNIFORM_BATCH",
+            "FLASH_ATTN",
+            "FULL_AND_PIECEWISE",
+        ),
+        (
+            {
+                "model": "minimax-text-01",
+                "cudagraph_mode": "FULL_DECODE_ONLY",
+                "num_speculative_tokens": 2,
+            },
+            "UNIFORM_SINGLE_TOKEN_DECODE",
+            "LINEAR_ATTN",
+            "PIECEWISE",
         ),
         (
             {"model": "minimax-text-01"},

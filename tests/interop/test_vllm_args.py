@@ -97,6 +97,8 @@ FLAGS = [
     ("cudagraph_capture_sizes", (1, 2), ("--cudagraph-capture-sizes", "1", "2")),
     ("performance_mode", "throughput", ("--performance-mode", "throughput")),
     ("enforce_eager", True, ("--enforce-eager",)),
+    ("cudagraph_mode", "PIECEWISE", ("--compilation-config", '{"cudagraph_mode": "PIECEWISE"}')),
+    ("language_model_only", True, ("--language-model-only",)),
     ("flex_attn_block_m", 16, ("--attention-config", '{"flex_attn_block_m": 16}')),
     ("flex_attn_block_n", 0, ("--attention-config", '{"flex_attn_block_n": 0}')),
     ("flex_attn_q_block_size", 64, ("--attention-config", '{"flex_attn_q_block_size": 64}')),

@@ -122,9 +122,10 @@ class RuleSet:
     """Classes that tie the vocabularies on every pipeline stage -> what a missing one lacks."""
     towers_left_whole: frozenset[str] = frozenset()
     """Modules whose first tower is on every rank where its heads do not divide."""
+    keeps_towers: frozenset[str] = frozenset()
+    """Modules whose class builds its towers for text alone, too."""
     derived_heads: frozenset[str] = frozenset()
-    """Modules whose layers have heads of hidden_size // num_attention_heads, whatever head_dim
-    says: the model is still said to have heads of head_dim (`ModelConfig.get_head_size`)."""
+    """Modules whose layers have heads of hidden_size // num_attention_heads, not of head_dim."""
     built_kv_heads: Mapping[str, int] = field(default_factory=dict)
     """Module -> the KV heads of its layers, whatever the file says; 0: as many as query heads."""
     whole_heads: frozenset[str] = frozenset()

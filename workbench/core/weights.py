@@ -148,7 +148,7 @@ all versions."""
 Place = int | frozenset[int]
 """The number of a layer or one of the above; or layers that have one in common."""
 TOWERS = "towers"
-"""Key of `RuleSet.weight_copies`: on how many stages a tower is."""
+"""Key of `RuleSet.weight_copies`: on how many stages a tower is; 0 where none is kept."""
 
 
 class Weights(NamedTuple):
@@ -224,18 +224,24 @@ class Weights(NamedTuple):
     def counts(self, layers: range | None, towers: int) -> Iterator[tuple[Part, int]]:
         """Yield every part, and how many of it a pipeline stage with these layers has."""
         if layers is None:
-            yield from self.parts
+            yield from self.parts if towers else self._without_towers()
             return
         first = layers.start == 0
-        held = {FIRST: first, EVERY: True, TOWER: first or towers > 1, EVERY_TOWER: True}
+        held = {FIRST: first, EVERY: True, TOWER: (first and towers) or towers > 1}
+        held[EVERY_TOWER] = towers > 0
 
         def is_held(place: Place) -> bool:
             if isinstance(place, frozenset):
                 return any(number in layers for number in place)
-            return held.get(place, place in layers)
+            return bool(held.get(place, place in layers))
 
         for (part, _), places in zip(self.parts, self.places, strict=True):
             yield part, sum(map(is_held, places))
+
+    def _without_towers(self) -> Iterator[tuple[Part, int]]:
+        everywhere = self.places or ((),) * len(self.parts)  # none are known of some drafters
+        for (part, count), places in zip(self.parts, everywhere, strict=True):
+            yield part, count - sum(place in {TOWER, EVERY_TOWER} for place in places)
 
     def undivided(self, split: Split, copies: Copies) -> Part | None:
         """Return the first part of a version that so many ranks cannot divide, else None."""

@@ -63,6 +63,13 @@ class MemoryFields:
     cuda_graph_bytes: int | None = _measured(
         "Graph reserve", "Memory that vLLM estimates for CUDA graphs", GIB
     )
+    language_model_only: bool = declare(
+        False,
+        Switch(),
+        "Text only",
+        "{flag}: no towers for images, video and sound, and no profile of them",
+        tried=(True,),
+    )
 
 
 def _attention_size(label: str, tip: str) -> Any:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from workbench.core.batch_defaults import PERFORMANCE_MODES, SERVE, USAGE_CONTEXTS
+from workbench.core.graph_modes import GRAPH_MODES
 from workbench.scenario.field import declare
 from workbench.scenario.kinds import Switch, Words
 from workbench.scenario.numbers import Integer, Several, Tokens
@@ -74,6 +75,14 @@ class StepFields:
         "Enforce eager",
         "{flag}: no CUDA graphs, and no memory for them",
         examples=(*[False] * 9, True),
+    )
+    cudagraph_mode: str | None = declare(
+        None,
+        Words(GRAPH_MODES, normal=str.upper),
+        "Graph mode",
+        "{flag}: which steps have a CUDA graph, FULL_AND_PIECEWISE by default",
+        flag="--compilation-config.cudagraph_mode",
+        tried=("FULL_DECODE_ONLY",),
     )
     max_cudagraph_capture_size: int | None = declare(
         None,

@@ -18,6 +18,7 @@ from workbench.core.weights import (
     PER_DRAFT,
     STEP,
     TABLE,
+    TOWERS,
     WIDE,
     Part,
     Weights,
@@ -63,12 +64,19 @@ def copies_of(plan: Plan) -> dict[str, int]:
     found = {LENGTH: plan.max_model_len, STEP: plan.max_num_batched_tokens}
     if _is_embedding_near(plan):
         found[FOR_HEADS] = 1
+    if plan.settings.language_model_only and not _keeps_towers(plan):
+        found[TOWERS] = 0  # placeholders on the meta device (`_mark_tower_model`)
     if drafts := plan.settings.num_speculative_tokens:
         # `_decode_state_offsets` of MambaMixer2, 0.23
         found[DRAFTED] = plan.rules.weight_copies.get(EARLIER, 1) * (1 + drafts)
     if not _has_router_kernels(plan):
         found |= {NARROW: 0, WIDE: 1}
     return {**plan.rules.weight_copies, **found}
+
+
+def _keeps_towers(plan: Plan) -> bool:
+    module = plan.rules.model_registry.served.get(plan.model.architecture)
+    return module in plan.rules.keeps_towers
 
 
 def _has_router_kernels(plan: Plan) -> bool:

@@ -11,6 +11,15 @@ from typing import TYPE_CHECKING
 
 from workbench.core.arithmetic import GIB, round_up
 from workbench.core.batch_defaults import INTERACTIVITY
+from workbench.core.graph_modes import (
+    ALWAYS,
+    FULL,
+    FULL_DECODE_ONLY,
+    NONE,
+    PIECEWISE,
+    graph_level,
+    requested_mode,
+)
 from workbench.core.platforms import SM10X
 from workbench.core.runner import model_runner
 
@@ -43,6 +52,8 @@ def graph_batches(plan: Plan) -> tuple[tuple[int, ...], tuple[int, ...]]:
     # decoding (CudaGraphManager._init_candidates), the others round all.
     whole = {one for n in sizes if (one := round_up(n, tokens)) <= sizes[-1]} or {tokens}
     decodes = tuple(sorted(one for one in whole if one <= plan.max_num_seqs * tokens))
+    if requested_mode(plan.settings) == FULL_DECODE_ONLY:
+        return (), decodes
     separate = plan.rules.captures_whole_decodes and model_runner(plan) == "v2"
     return sizes if separate else tuple(sorted(whole)), decodes
 
@@ -56,8 +67,16 @@ def profiles_part(plan: Plan) -> bool:
 def _captures_no_decodes(plan: Plan) -> bool:
     """Return whether only mixed batches have graphs: FlashInfer that decodes drafts, too."""
     # FlashInferMetadataBuilder.get_cudagraph_support
+    mode, is_flashinfer = requested_mode(plan.settings), plan.backend == FLASHINFER
     drafts = plan.settings.num_speculative_tokens and not plan.rules.captures_whole_decodes
-    return bool(drafts) and plan.backend == FLASHINFER and (plan.capability or (0,))[0] != SM10X
+    is_limited = bool(drafts) and is_flashinfer and (plan.capability or (0,))[0] != SM10X
+    return is_limited or mode == PIECEWISE or (mode == FULL and _captures_all(plan))
+
+
+def _captures_all(plan: Plan) -> bool:
+    """Return whether graphs of mixed batches may be whole; others get FULL_AND_PIECEWISE."""
+    backend = plan.rules.backends[plan.backend] if plan.backend else None
+    return backend is not None and graph_level(plan, backend) == ALWAYS and not plan.model.is_hybrid
 
 
 def attention_workspace(plan: Plan) -> int:
@@ -70,7 +89,7 @@ def attention_workspace(plan: Plan) -> int:
 
 def captures_graphs(plan: Plan) -> bool:
     """Return whether steps have graphs."""
-    return not plan.settings.enforce_eager and plan.platform.name != "cpu"
+    return requested_mode(plan.settings) != NONE and plan.platform.name != "cpu"
 
 
 def capture_sizes(plan: Plan) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def _largest(plan: Plan) -> Image | None:
     """Return the largest image, or the video of as many as a request can have."""
     image = plan.model.weights.image
-    if image is None:
+    if image is None or plan.settings.language_model_only:
         return None
     frames = max(1, min(image.frames, plan.max_model_len // image.tokens))
     return image._replace(tokens=frames * image.tokens, patches=frames * image.patches)

@@ -90,7 +90,8 @@ def doubts(plan: Plan, device_bytes: int, found: Measured) -> tuple[Doubt, ...]:
     activations = 0 if settings.activation_bytes is not None else found.activations
     graphs = 0 if settings.cuda_graph_bytes is not None else found.graphs
     elsewhere = talking_ranks(plan) > 1 and plan.capability != HOPPER
-    is_unseen = plan.model.weights.has_tower and plan.model.weights.image is None
+    sees = plan.model.weights.has_tower and not settings.language_model_only
+    is_unseen = sees and plan.model.weights.image is None
     tokens = plan.max_num_batched_tokens if is_unseen else 0
     is_driver = settings.device_memory_bytes is None and not (
         plan.device is not None and plan.device.torch_bytes

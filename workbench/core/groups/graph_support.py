@@ -3,21 +3,24 @@
 from collections import defaultdict
 from dataclasses import dataclass
 
-from workbench.core.backends import Backend, LayerQuery
 from workbench.core.capacity.cache_plan import CachePlan
+from workbench.core.graph_modes import (
+    ALWAYS,
+    FULL,
+    FULL_AND_PIECEWISE,
+    LEVELS,
+    NEVER,
+    NONE,
+    PIECEWISE,
+    SINGLE,
+    WITH_DECODES,
+    graph_level,
+    requested_mode,
+)
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.layer_backend import layer_backend
 from workbench.core.plan import Plan
 
-NEVER, SINGLE, UNIFORM, ALWAYS = LEVELS = (
-    "NEVER",
-    "UNIFORM_SINGLE_TOKEN_DECODE",
-    "UNIFORM_BATCH",
-    "ALWAYS",
-)
-"""From none to all batches; vLLM orders them the same way."""
-
-FULL_AND_PIECEWISE, PIECEWISE, NONE = "FULL_AND_PIECEWISE", "PIECEWISE", "NONE"
 WITH_GRAPHS = frozenset({"cuda", "rocm"})
 """Platforms that capture graphs by default; CPU never does, XPU only when enabled."""
 
@@ -41,7 +44,7 @@ class AttentionGroup:
 class GraphSupport:
     """The weakest level over all groups, whose backend it is, and the mode that vLLM then uses.
 
-    mode: what the default FULL_AND_PIECEWISE becomes.
+    mode: what the requested one becomes.
     """
 
     level: str
@@ -51,7 +54,7 @@ class GraphSupport:
     @property
     def has_full_graphs(self) -> bool:
         """Return whether a decode step is captured whole."""
-        return self.mode == FULL_AND_PIECEWISE
+        return self.mode in {FULL, *WITH_DECODES}
 
 
 def attention_groups(plan: Plan, cache: CachePlan | None) -> tuple[AttentionGroup, ...]:
@@ -70,7 +73,7 @@ def attention_groups(plan: Plan, cache: CachePlan | None) -> tuple[AttentionGrou
             spec=spec,
             layers=tuple(names),
             kernel_block_size=cache.kernel_block_sizes[group],
-            graph_level=_graph_level(plan, plan.rules.backends[name]),
+            graph_level=graph_level(plan, plan.rules.backends[name]),
         )
         for (group, spec, name), names in layers.items()
     )
@@ -87,18 +90,13 @@ def graph_support(plan: Plan, cache: CachePlan | None) -> GraphSupport:
     return GraphSupport(level, weakest, _mode(plan, level))
 
 
-def _graph_level(plan: Plan, backend: Backend) -> str:
-    reads_tokens = not backend.is_ssm and plan.model.attention is not None
-    if backend.cuda_graphs_where is not None and reads_tokens:
-        level, condition = backend.cuda_graphs_where
-        if condition(LayerQuery.of(plan)):
-            return level
-    return backend.cuda_graphs
-
-
 def _mode(plan: Plan, level: str) -> str:
     if plan.platform.name not in WITH_GRAPHS:
         return NONE
+    mode = requested_mode(plan.settings)
+    if mode == FULL and level not in {NEVER, ALWAYS}:
+        mode = FULL_AND_PIECEWISE
     # With drafts a decode step has several tokens of each request, so one token is not enough.
     drafts_need_uniform = plan.settings.num_speculative_tokens > 0 and level == SINGLE
-    return PIECEWISE if level == NEVER or drafts_need_uniform else FULL_AND_PIECEWISE
+    is_limited = mode in WITH_DECODES and (level == NEVER or drafts_need_uniform)
+    return PIECEWISE if is_limited else mode

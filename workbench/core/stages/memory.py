@@ -144,8 +144,10 @@ def auto_fit(run: WorkingPlan) -> None:
 
 
 def memory(run: WorkingPlan) -> None:
-    """Compute blocks, capacity and the resulting refusals; skip all without a memory size."""
+    """Compute blocks, capacity and the resulting refusals; skip most without a memory size."""
     cache = run.cache
+    if cache is not None:
+        memory_checks.whole_graphs(run, cache)
     if cache is None or cache.available_bytes is None:
         return
     if run.is_traced:  # its operands take longer than all the rest

@@ -13,6 +13,7 @@ from workbench.core.capacity.blocks import longest_request
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.memory_budget import explicit_bytes
 from workbench.core.capacity.memory_estimate import budget_of
+from workbench.core.graph_modes import FULL, NEVER, PIECEWISE, requested_mode
 from workbench.core.groups.graph_support import WITH_GRAPHS, graph_support
 from workbench.core.problems import ERROR, WARNING, Problem
 from workbench.core.ranks import ranks_of
@@ -137,6 +138,19 @@ def above_device(run: WorkingPlan) -> None:
         cache_gib=gib(cache),
         device_gib=gib(device),
     )
+
+
+def whole_graphs(run: WorkingPlan, cache: CachePlan) -> None:
+    """Refuse graphs of whole mixed batches where some backend has none of any batch."""
+    if run.platform.name not in WITH_GRAPHS or requested_mode(run.settings) != FULL:
+        return
+    support = graph_support(run, cache)
+    if support.level == NEVER:
+        run.problem(
+            "full_graphs_not_supported",
+            operands={"cudagraph_mode": FULL, "backend": support.backend},
+            candidates=({"cudagraph_mode": PIECEWISE},),
+        )
 
 
 def too_many_sequences(run: WorkingPlan, cache: CachePlan) -> None:

@@ -13,9 +13,8 @@ NO_EFFECT = frozenset({"", "0", "1", "false", "none", "auto", "generate", "{}", 
 NOTHING = frozenset[str]()
 ON = frozenset({"", "0", "false"})
 NO_EFFECT_OF = {
-    "optimization_level": frozenset({"2"}),
+    "optimization_level": frozenset({"2", "3"}),
     "compilation_config.mode": frozenset({"3", "vllm_compile"}),
-    "compilation_config.cudagraph_mode": frozenset({"full_and_piecewise"}),
     **dict.fromkeys(VARIABLES, ON),
     "VLLM_PREFIX_CACHE_RETENTION_INTERVAL": NOTHING,
 }

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.occupancy import NULL_BLOCKS, blocks_for_prompt, requests_that_fit
-from workbench.core.groups.graph_support import NONE, attention_groups, graph_support
+from workbench.core.graph_modes import NONE
+from workbench.core.groups.graph_support import WITH_GRAPHS, attention_groups, graph_support
 from workbench.core.groups.grouping import Group
 from workbench.core.groups.layer_classes import layer_number
 from workbench.core.layouts.runners import runner_verdicts
@@ -122,13 +123,14 @@ def _each(words: Iterable[str]) -> Html | str:
 def _graphs(plan: Plan, cache: CachePlan) -> Html:
     support = graph_support(plan, cache)
     if support.mode == NONE:
-        return tag("p", "CUDA graphs: none are captured on this platform by default.")
+        on = "" if plan.platform.name in WITH_GRAPHS else " on this platform by default"
+        return tag("p", f"CUDA graphs: none are captured{on}.")
     return tag(
         "p",
         "CUDA graphs: the weakest group decides, ",
         code(support.level),
         "" if support.backend is None else f" ({support.backend})",
-        "; the default mode becomes ",
+        "; the mode becomes ",
         code(support.mode),
         ".",
     )

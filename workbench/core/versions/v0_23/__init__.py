@@ -253,6 +253,7 @@ V0_23 = RuleSet(
     },
     scored_by_config=frozenset({"AXK1", "deepseek_v2", "dots1", "minimax_m2"}),
     towers_left_whole=frozenset({"ultravox"}),
+    keeps_towers=frozenset({"gemma4_unified", "musicflamingo"}),
     tied_on_every_stage=dict.fromkeys(ERNIE_MOE, "weight"),
     derived_heads=DERIVED_HEADS,
     built_kv_heads=BUILT_KV_HEADS,

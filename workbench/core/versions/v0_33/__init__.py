@@ -241,6 +241,7 @@ V0_33 = V0_23.successor(
     towers_left_whole=frozenset(
         {"kimi_k25", "vllm.models.kimi_k3", "qwen3_asr", "qwen3_asr_realtime", OMNI}
     ),
+    keeps_towers=frozenset({"gemma4_unified", "transformers"}),
     lists_blocks=frozenset(),
     clamped_nvfp4=frozenset(),
     fp8_on_gfx=("gfx",),
