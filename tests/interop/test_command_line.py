@@ -137,9 +137,7 @@ def test_each_release_has_its_flags():
     "words",
     [
         """--quantization-config '{"linear": "mxfp8"}'""",
-        "--language-model-only",
         "-O1",
-        "-cc.cudagraph_mode=NONE",
         "-cc.mode=0",
         """--kv-transfer-config '{"kv_connector": "MyConnector"}'""",
         "--limit-mm-per-prompt '{\"image\": 0}'",

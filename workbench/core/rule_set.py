@@ -201,8 +201,7 @@ class RuleSet:
     unread_descriptions: tuple[UnreadDescription, ...] = ()
     """Descriptions of quantized weights that it does not read."""
     smallest_refined_block: int | None = None
-    """To what blocks of fp8 experts are cut at least where ranks do not have whole ones, None where
-    they are not."""
+    """To what blocks of fp8 experts are cut at least where no rank has whole ones; None: not."""
     weight_copies: Mapping[str, int] = field(default_factory=dict)
     """Kind of a part of the weights -> how many a model keeps, where that is not one."""
     repeated_layers: frozenset[str] = frozenset({SHARED_EXPERT})

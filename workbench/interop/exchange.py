@@ -24,12 +24,13 @@ from workbench.interop.logs.text import MAX_LOG_BYTES, START_IS_ENOUGH, decoded
 from workbench.models import load_model
 from workbench.models.catalog import catalog_name
 from workbench.models.names import same_model
-from workbench.scenario import Scenario
+from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.resolution import resolve
 
 if TYPE_CHECKING:
     from workbench.sweeps.store import Row
 
+PLATFORM = "platform"
 LOG = FileUse("log", MAX_LOG_BYTES, "log", START_IS_ENOUGH)
 DESIGN = FileUse("design", MAX_DESIGN_BYTES, "design")
 
@@ -48,16 +49,21 @@ def from_vllm_command(text: str, **machine: Any) -> Command:
     """Return the scenario of a `vllm serve` command or of `python -m vllm.entrypoints...`.
 
     machine: fields that a command cannot hold, such as `platform="xpu"` or `rules`; a flag wins
-    over them. Errors: ScenarioError for a text that is not such a command, or an invalid value,
-    with the nearest valid one.
+    over them. Where it has neither a device nor another platform than the default, an image or a
+    variable of one platform (`vllm-openai-rocm`, `VLLM_ROCM_USE_AITER`) gives the platform.
+    Errors: ScenarioError for a text that is not such a command, or an invalid value, with the
+    nearest valid one.
 
     >>> wb.from_vllm_command("vllm serve Qwen/Qwen3.5-4B -tp 2").scenario.tensor_parallel
     2
     """
     parsed = read_command(text, str(machine.get("rules", DEFAULT)))
     parsed.check_variables()
+    where, default = parsed.machine, FIELDS[PLATFORM].default
+    is_open = machine.get("device") is None and machine.get(PLATFORM, default) == default
+    of_platform = {PLATFORM: where.platform} if where is not None and is_open else {}
     try:
-        scenario = Scenario(**{**machine, **parsed.fields})
+        scenario = Scenario(**{**machine, **of_platform, **parsed.fields})
     except ScenarioError as error:
         source = parsed.sources.get(error.field or "")
         if source is None:
@@ -69,9 +75,11 @@ def from_vllm_command(text: str, **machine: Any) -> Command:
             operands=error.operands,
         ) from None
     notes = tuple(parsed.notes)
+    if where is not None and of_platform:
+        notes = (f"{cut(where.source)}: the platform is {where.platform}.", *notes)
     if "model" not in parsed.fields and "model" not in machine:
         notes = (f"The command does not name a model; {scenario.model} is used.", *notes)
-    return Command(scenario, notes, frozenset(parsed.fields))
+    return Command(scenario, notes, frozenset({*parsed.fields, *of_platform}))
 
 
 def explain_log(

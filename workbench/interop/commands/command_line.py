@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.access.json_text import parse_json
 from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.core.speculation import HIDDEN_STATES, MTP, SUFFIX
 from workbench.core.versions import DEFAULT
@@ -18,10 +17,14 @@ from workbench.interop.commands.command_words import (
     flags_and_values,
 )
 from workbench.interop.commands.flags import Flags, flags_of
+from workbench.interop.commands.json_values import json_argument, json_object
+from workbench.interop.commands.machine import Machine, machine_of_command, notes_on_plugins
 from workbench.interop.commands.manifest import manifest_command
+from workbench.interop.commands.multi_connector import FLAG, MULTI, NAME, like_one_child
 from workbench.interop.commands.not_modelled import effect
 from workbench.interop.commands.offloading import SIZE, offloading_connector
 from workbench.interop.commands.references import model_reference
+from workbench.interop.commands.refused import refused_allocator
 from workbench.interop.commands.speculation import (
     draft_model,
     draft_settings,
@@ -77,6 +80,8 @@ def read_command(text: str, rules: str = DEFAULT) -> CommandFields:
     reader = CommandFields(flags_of(rules))
     values = set_before(words[:start])
     reader.variables(values)
+    reader.machine = machine_of_command(words[:start], values)
+    reader.notes += notes_on_plugins(words[:start])
     arguments = [with_values(word, values) for word in words[start:]]
     end = next((at for at, word in enumerate(arguments) if word in SEPARATORS), len(arguments))
     reader.arguments(arguments[:end])
@@ -103,6 +108,8 @@ class CommandFields:
     """Flags that vLLM does not have."""
     drafts: dict[str, Any] = field(default_factory=dict)
     drafted_by: str = ""
+    machine: Machine | None = None
+    """Where it runs, if it says so; no flag does."""
 
     def give(self, name: str, value: Any, source: str) -> None:
         """Set a field; the last value counts."""
@@ -145,7 +152,7 @@ class CommandFields:
         name, _, key = flag.partition(".")
         known = BY_FLAG.get(name)
         if key and name in OBJECTS:
-            found = _json_object(f'{{"x": {value}}}') or {"x": integer_value(str(value))}
+            found = json_object(f'{{"x": {value}}}') or {"x": integer_value(str(value))}
             self._object(name, {key: found["x"]}, source)
         elif name not in self.flags.kinds:
             self._unknown_flag(name, source)
@@ -154,7 +161,7 @@ class CommandFields:
         elif name == DRAFT_MODEL:
             self._object(SPECULATION, {"model": value}, source)
         elif name in OBJECTS:
-            self._object(name, _json_argument(name, str(value)), source)
+            self._object(name, json_argument(name, str(value)), source)
         elif known is MODEL:
             self.give("model", model_reference(str(value)), source)
         elif known is not None and "." in known.flag:  # a flag of its own for a key of an object
@@ -193,6 +200,9 @@ class CommandFields:
         if name == OVERRIDES:
             self._overrides(values, source)
             return
+        if name == FLAG and (child := like_one_child(values, self.flags.release)) is not None:
+            self.notes.append(f"{MULTI} is read as {child}, which requests as much of an engine.")
+            values = {**values, NAME: child}
         for key, value in values.items():
             known = BY_FLAG.get(f"{name}.{key}")
             read = None if known is None or value is None else known.kind.read(value)
@@ -228,6 +238,8 @@ class CommandFields:
         """Record how tokens are drafted, what offloads, and what no size depends on."""
         if connector := offloading_connector(self.without_field):
             self.give("kv_connector", connector, f"--kv-offloading-size {self.without_field[SIZE]}")
+        has_connector = "kv_connector" in self.fields or "kv_transfer_config" in self.without_field
+        self.notes += refused_allocator(self.without_field, has_connector=has_connector)
         if self.drafts:
             self._speculation()
         if self.unused:
@@ -278,20 +290,3 @@ class CommandFields:
         except WorkbenchError:
             return None
         return None if mtp is None else mtp.predictions
-
-
-def _json_argument(name: str, text: str) -> dict[str, Any]:
-    found = _json_object(text)
-    if found is None:
-        advice = f"Quote it for the shell: {name} '{{\"key\": 1}}'."
-        message = f"{name} expects a JSON object; got {text[:60]!r}. {advice}"
-        raise ScenarioError("wrong_type", message, field="command")
-    return found
-
-
-def _json_object(text: str) -> dict[str, Any] | None:
-    try:
-        value = parse_json(text)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None

@@ -12,8 +12,13 @@ SEPARATORS = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "2>", "2>&1", "<"}
 """Words that end a command in a shell."""
 VALUE = re.compile(r"(?!-)|-\d+(\.\d+)?\Z")
 """A word that is not a flag: a negative number is one, too."""
-LEVEL = re.compile(r"-O(\d)")
+LEVEL = re.compile(r"-O=?(\d)")
 """An optimization level without a space."""
+CONTINUED = re.compile(r"\\+[ \t]*(\n|$)|(?<=\s)\\+[ \t]+(?=-)")
+"""What continues a line, also where a text was quoted in a program or its lines were joined."""
+SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
+INNER = re.compile(r"-[a-z]*c")
+"""The argument after which a shell gets a command as one word."""
 
 
 def command_words(text: str) -> list[str]:
@@ -26,12 +31,21 @@ def command_words(text: str) -> list[str]:
         advice = "For a log, use `workbench explain-log`."
         raise ScenarioError("out_of_range", f"{limit} {advice}", field="command")
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
-    joined = re.sub(r"\\[ \t]*(\n|$)", " ", "\n".join(lines))
+    joined = CONTINUED.sub(" ", "\n".join(lines))
     try:
-        return shlex.split(joined)
+        return _inside_of_shells(shlex.split(joined))
     except ValueError as error:
         message = f"The shell could not read this command: {error}. Check the quotes."
         raise ScenarioError("not_a_vllm_command", message, field="command") from None
+
+
+def _inside_of_shells(words: list[str]) -> list[str]:
+    """Return the words with those of a command that a shell gets as one word, `bash -c '...'`."""
+    for at, word in enumerate(words[:-2]):
+        is_shell = word.rpartition("/")[2] in SHELLS and INNER.fullmatch(words[at + 1])
+        if is_shell and "vllm" in (inner := words[at + 2]):
+            return words[: at + 1] + _inside_of_shells(shlex.split(CONTINUED.sub(" ", inner)))
+    return words
 
 
 def first_argument(words: list[str]) -> int | None:
