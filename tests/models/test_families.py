@@ -330,6 +330,7 @@ def test_a_hybrid_without_any_attention_layer_is_not_aligned():
         pytest.param(llama(head_dim=None, hidden_size=32 * 96), 96, id="hidden-over-heads-96"),
         pytest.param(plamo2(), 128, id="hidden_size_per_head"),
         pytest.param(zamba2(), 160, id="zamba2-two-hidden-states"),
+        pytest.param(zamba2(attention_head_dim=80), 80, id="zamba2-as-stated"),
         pytest.param(kimi_linear(), 576, id="kimi-latent"),
         pytest.param(deepseek_v3(), 576, id="deepseek-latent"),
         pytest.param(llama(kv_lora_rank=512), 128, id="rank-in-another-family"),

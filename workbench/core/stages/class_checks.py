@@ -21,8 +21,10 @@ SCORES = frozenset({"sigmoid", "softmax", "sqrtsoftplus"})
 WIDTH = "The hidden size ({width}) is not a multiple of the number of attention heads ({heads})."
 WIDTH_OF_TYPES = {"gpt_neox": "The hidden size is not divisible by the number of attention heads!"}
 """What `validate_architecture` of a configuration class says, where it is not that of most."""
+ZAMBA = "zamba2"
 WIDTH_OF_MODULES = {
     **dict.fromkeys(("bloom", "falcon", "molmo", "molmo2", "olmo", "olmo_hybrid", "persimmon"), ""),
+    ZAMBA: "attention_hidden_size must be divisible by num_attention_heads ",
     "stablelm": "hidden_size must be divisible by num_heads ",
 }
 """Module -> what its attention says to a width that the heads do not divide; mostly nothing."""
@@ -156,7 +158,13 @@ def filled_width(run: WorkingPlan) -> None:
     module = served.get(model.layer_class) or served.get(model.architecture, TRANSFORMERS)
     known = WIDTH_OF_LIBRARY if module == TRANSFORMERS else WIDTH_OF_MODULES
     text = known.get(model.model_type if module == TRANSFORMERS else module)
-    if text is None or not heads or not width or width % heads == 0:
+    if text is None or not model.attention or not heads or not width:
+        return
+    # attention_head_dim and attention_hidden_size of Zamba2's class; others have hidden_size alone
+    whole = (
+        2 * width == heads * model.attention.head_size if module == ZAMBA else width % heads == 0
+    )
+    if whole:
         return
     run.problem(
         "width_not_divisible",

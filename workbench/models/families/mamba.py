@@ -181,8 +181,12 @@ def _zamba_attention(fields: Fields) -> Attention:
     size = 2 * fields.integer("hidden_size") // heads
     if not size:
         raise fields.contradiction("num_attention_heads", f"{heads} heads, and no element for each")
-    attention = read_attention(fields)
-    fields.note("head_size", size, "2 * hidden_size // num_attention_heads")
+    attention, size = (
+        read_attention(fields),
+        fields.integer("attention_head_dim", size, name="head_size"),
+    )
+    if not fields.has("attention_head_dim"):
+        fields.note("head_size", size, "2 * hidden_size // num_attention_heads")
     return Attention(num_heads=heads, num_kv_heads=attention.num_kv_heads, head_size=size)
 
 
@@ -191,9 +195,13 @@ def _zamba_state(fields: Fields) -> Mamba2:
     inner = int(fields.number("mamba_expand", 2) * fields.integer("hidden_size"))
     heads = fields.integer("n_mamba_heads", 8)
     fields.note("intermediate_size", inner, "mamba_expand * hidden_size")
-    fields.note("head_dim", inner // heads, "intermediate size // n_mamba_heads")
+    head_dim = fields.integer("mamba_headdim", inner // heads, name="head_dim")
+    if fields.has("mamba_headdim"):
+        _check_filled(fields, "mamba_headdim", inner, heads, head_dim)
+    else:
+        fields.note("head_dim", head_dim, "intermediate size // n_mamba_heads")
     rest = ("mamba_ngroups", 1), ("mamba_d_state", 64), ("mamba_d_conv", 4)
-    return _mamba2(fields, inner, heads, inner // heads, *rest)
+    return _mamba2(fields, inner, heads, head_dim, *rest)
 
 
 def _register_pure(
