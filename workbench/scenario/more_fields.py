@@ -68,6 +68,7 @@ class MemoryFields:
         Switch(),
         "Text only",
         "{flag}: no towers for images, video and sound, and no profile of them",
+        examples=(*[False] * 9, True),
         tried=(True,),
     )
 

@@ -82,6 +82,7 @@ class StepFields:
         "Graph mode",
         "{flag}: which steps have a CUDA graph, FULL_AND_PIECEWISE by default",
         flag="--compilation-config.cudagraph_mode",
+        examples=(*[None] * 9, *GRAPH_MODES),
         tried=("FULL_DECODE_ONLY",),
     )
     max_cudagraph_capture_size: int | None = declare(
