@@ -181,10 +181,8 @@ def _zamba_attention(fields: Fields) -> Attention:
     size = 2 * fields.integer("hidden_size") // heads
     if not size:
         raise fields.contradiction("num_attention_heads", f"{heads} heads, and no element for each")
-    attention, size = (
-        read_attention(fields),
-        fields.integer("attention_head_dim", size, name="head_size"),
-    )
+    attention = read_attention(fields)
+    size = fields.integer("attention_head_dim", size, name="head_size")
     if not fields.has("attention_head_dim"):
         fields.note("head_size", size, "2 * hidden_size // num_attention_heads")
     return Attention(num_heads=heads, num_kv_heads=attention.num_kv_heads, head_size=size)
