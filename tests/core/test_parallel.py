@@ -34,21 +34,24 @@ def test_the_plan_is_what_vllm_decided(number):
     assert [one for one in rows if not one.same] == []
 
 
-def test_fewer_engines_are_offered_exactly_where_they_start():
-    fields = {"model": "qwen3-30b-a3b", "tensor_parallel": 2}
+@pytest.mark.parametrize(("width", "ranks", "engines"), [(768, 2, 11), (6, 1, 15)])
+def test_fewer_engines_are_offered_exactly_where_they_start(width, ranks, engines):
+    """Twelve ranks may have copies of 6 outputs of an expert, and no share of its 6 inputs."""
+    model = {**catalog_config("qwen3-30b-a3b"), "moe_intermediate_size": width}
+    fields = {"model": model, "tensor_parallel": ranks}
     with pytest.raises(Refused) as caught:
-        resolve(Scenario(**fields, data_parallel=11))
+        resolve(Scenario(**fields, data_parallel=engines))
     assert caught.value.code == "experts_not_divisible"
 
-    def starts(engines):
+    def starts(number):
         try:
-            return resolve(Scenario(**fields, data_parallel=engines)).errors == ()
+            return resolve(Scenario(**fields, data_parallel=number)).errors == ()
         except Refused:
             return False
 
     offered = [one["data_parallel"] for one in caught.value.candidates if "data_parallel" in one]
-    assert offered == [engines for engines in range(10, 0, -1) if starts(engines)]
-    assert 1 < len(offered) < 10
+    assert offered == [number for number in range(engines - 1, 0, -1) if starts(number)]
+    assert 1 < len(offered) < engines - 1
 
 
 def test_sizes_are_compared_by_doubling_up_to_a_host_of_eight():
