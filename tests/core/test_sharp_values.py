@@ -145,3 +145,17 @@ def test_a_backend_that_does_not_exist_is_an_error_of_its_field():
     with pytest.raises(ScenarioError, match="FLASH_ATTN") as found:
         V0_33.backends["FLASH_ATN"]
     assert found.value.field == "backend"
+
+
+def test_what_a_capability_stands_for_is_said_where_it_decides():
+    """An A100 has smaller steps than other devices of its memory; 8.0 alone is taken for one."""
+    words = "compute capability 8.0 is taken for an A100"
+    memory = {"device_memory_bytes": 80 * 2**30}
+
+    def notes(**fields):
+        steps = wb.resolve(model="llama-3.1-8b", **fields).steps
+        return [step.note for step in steps if step.rule.name == "max_num_batched_tokens"]
+
+    assert notes(compute_capability="8.0", **memory) == [words]
+    assert words not in notes(compute_capability="9.0", **memory)
+    assert words not in notes(device="A100-80GB")
