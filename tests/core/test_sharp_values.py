@@ -147,7 +147,7 @@ def test_a_backend_that_does_not_exist_is_an_error_of_its_field():
     assert found.value.field == "backend"
 
 
-def test_what_a_capability_stands_for_is_said_where_it_decides():
+def test_what_a_capability_is_taken_for_is_said_where_it_decides():
     """An A100 has smaller steps than other devices of its memory; 8.0 alone is taken for one."""
     words = "compute capability 8.0 is taken for an A100"
     memory = {"device_memory_bytes": 80 * 2**30}
