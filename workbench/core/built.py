@@ -44,6 +44,12 @@ def as_built(model: Model, settings: Settings, rules: RuleSet) -> Model:
     return as_loaded(model, settings.quantization, rules.online_methods)
 
 
+def module_of_layers(model: Model, rules: RuleSet) -> str:
+    """Return vLLM's module with the class of the layers, TRANSFORMERS where the library has it."""
+    served = rules.model_registry.served
+    return served.get(model.layer_class) or served.get(model.architecture, TRANSFORMERS)
+
+
 def _with_own_heads(model: Model, rules: RuleSet) -> Model:
     """Return the model with heads of another size or number where the release builds such."""
     size, own = model.derived_head_size, model.attention

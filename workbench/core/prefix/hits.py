@@ -174,7 +174,8 @@ def hit_after(caching: Caching, earlier: Prefill, prompt_tokens: int, shared_tok
     if caching.state_block is not None:
         reach = limit
         if attention is not None:
-            reach = min(limit, attention + caching.state_block * caching.drafts)
+            margin = caching.state_block if caching.drafts else 0
+            reach = min(limit, attention + margin)
         # One checkpoint sums up all tokens before it, so the last one is enough, whatever was
         # evicted earlier: MambaManager.find_longest_cache_hit searches from right to left.
         state = earlier.checkpoint_below(reach, caching.alignment_tokens) if found else 0

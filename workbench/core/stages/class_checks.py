@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from workbench.core.built import TRANSFORMERS
+from workbench.core.built import TRANSFORMERS, module_of_layers
 from workbench.core.groups.built_layers import skips_layers
 from workbench.core.model import FULL, Model
 from workbench.core.online import is_online
@@ -153,9 +153,8 @@ def _check_class_width(
 
 def filled_width(run: WorkingPlan) -> None:
     """Check that the heads divide the width, where the attention of the class does."""
-    model, served = run.model, run.rules.model_registry.served
+    model, module = run.model, module_of_layers(run.model, run.rules)
     heads, width = model.attention and model.attention.num_heads, model.hidden_size
-    module = served.get(model.layer_class) or served.get(model.architecture, TRANSFORMERS)
     known = WIDTH_OF_LIBRARY if module == TRANSFORMERS else WIDTH_OF_MODULES
     text = known.get(model.model_type if module == TRANSFORMERS else module)
     if text is None or not model.attention or not heads or not width:
@@ -177,8 +176,7 @@ def filled_width(run: WorkingPlan) -> None:
 def ranks_above_experts(run: WorkingPlan) -> None:
     """Refuse more ranks than experts where the class of a sparse block counts them."""
     ranks, count = run.settings.tensor_parallel, run.model.num_experts
-    served = run.rules.model_registry.served
-    module = served.get(run.model.layer_class) or served.get(run.model.architecture, "")
+    module = module_of_layers(run.model, run.rules)
     if not 0 < count < ranks or module.rpartition(".")[2] not in COUNTS_EXPERTS:
         return
     if run.model.weights.may_have_experts:

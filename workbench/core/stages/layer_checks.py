@@ -1,7 +1,7 @@
 """What layers, scheduler and platform say once the sizes are known: refusals and advice."""
 
 from workbench.core.batch_defaults import depends_on_device
-from workbench.core.built import TRANSFORMERS
+from workbench.core.built import TRANSFORMERS, module_of_layers
 from workbench.core.groups.cache_spec import SINK_SPEC
 from workbench.core.model import Attention
 from workbench.core.online import scale_methods
@@ -183,8 +183,7 @@ def _division_texts(run: WorkingPlan, own: Attention) -> tuple[str, str] | None:
 
     None where their number is rounded down instead.
     """
-    served, tp = run.rules.model_registry.served, run.settings.tensor_parallel
-    module = served.get(run.model.layer_class) or served.get(run.model.architecture, TRANSFORMERS)
+    module, tp = module_of_layers(run.model, run.rules), run.settings.tensor_parallel
     if module != TRANSFORMERS:
         return DIVISION_TEXTS.get(module, ("", ""))
     if run.rules.library_fuses_heads:

@@ -12,11 +12,10 @@ def rules_for(version: str | None, since: str | None = None) -> tuple[str, str]:
     since: the rule set from which on a line of the log is printed; it counts without a version.
     """
     if version is None:
-        rules, why = (since, ", which prints such lines") if since else (DEFAULT, "")
-        return (
-            rules,
-            f"The log does not contain vLLM's version; the rules are those of {rules}{why}.",
-        )
+        rules = since or DEFAULT
+        why = ", which prints such lines" if since else ""
+        note = f"The log does not contain vLLM's version; the rules are those of {rules}{why}."
+        return rules, note
     release = release_of(version)
     if release is None:
         return DEFAULT, f"{version} is a build without a release number; the rules are {DEFAULT}'s."

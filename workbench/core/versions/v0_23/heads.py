@@ -29,16 +29,8 @@ BUILT_KV_HEADS = MappingProxyType(
 WHOLE_HEADS = frozenset(
     {
         *("arcee", "aria_text", "cwm", "deepseek_ocr2_text", "deepseek_v2", "eurobert", "gemma2"),
-        *(
-            "gemma3_text",
-            "gemma3n_text",
-            "gpt_neox",
-            "higgs_audio_v2",
-            "hrm_text",
-            "jais2",
-            "llama",
-        ),
-        *("t5gemma2_text", "vaultgemma"),
+        *("gemma3_text", "gemma3n_text", "gpt_neox", "higgs_audio_v2", "hrm_text", "jais2"),
+        *("llama", "t5gemma2_text", "vaultgemma"),
     }
 )
 """Types of text whose `validate_architecture` (transformers) wants a hidden_size that the heads
