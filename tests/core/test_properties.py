@@ -23,6 +23,7 @@ from workbench.core.groups.built_layers import unquantized_layers
 from workbench.core.resolve import resolve as core_resolve
 from workbench.core.stages import (
     after_alignment,
+    aiter_heads,
     attention_bytes,
     backend_choice,
     batch_sizes,
@@ -387,6 +388,7 @@ NEEDS = {
         speculation.speculative_method,
     },
     layer_backends.layers_built: {layer_backends.layer_backends},
+    aiter_heads.aiter_heads: {backend_choice.backend_choice, layer_backends.layer_backends},
     draft_backend.draft_backend: {
         layer_backends.layer_backends,
         cache_mode.cpu_mla_prefix_caching,
