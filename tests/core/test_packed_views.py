@@ -160,8 +160,9 @@ def test_what_the_dimensions_hold():
     ],
 )
 def test_which_order_is_taken(backend, order, reason):
-    found = plan_layout(plan_of(backend), num_blocks=2).layout
-    assert (found.name, found.reason) == (order, reason)
+    found = plan_layout(plan_of(backend), num_blocks=2)
+    assert (found.layout.name, found.layout.reason) == (order, reason)
+    assert found.to_dict()["attention"]["stride_order_declared"]
 
 
 def test_the_requested_order():

@@ -10,6 +10,7 @@ from workbench.core.arithmetic import GIB
 from workbench.core.capacity.graph_sizes import attention_workspace
 from workbench.core.capacity.largest_images import kept_bytes, tower_bytes
 from workbench.core.capacity.memory_estimate import estimate
+from workbench.core.versions import V0_33
 
 MTP = {"num_speculative_tokens": 1, "speculative_method": "mtp"}
 
@@ -29,6 +30,12 @@ def test_the_longest_video_is_what_a_start_of_qwen2_5_vl_profiles():
     fields = {"device": "A100-80GB", "gpu_memory_utilization": 0.22, "max_num_seqs": 256}
     plan = wb.resolve("qwen2.5-vl-7b", **fields, max_num_batched_tokens=2048)
     assert estimate(plan).available_bytes / GIB == pytest.approx(-14.28, abs=0.14)
+
+
+@pytest.mark.parametrize(("tokens", "factor"), [(256 * 1024, 5), (256 * 1024 + 1, 2)])
+def test_the_factor_of_gathered_keys_changes_after_256_k_tokens(tokens, factor):
+    """VllmConfig.__post_init__ of 0.33; 1,152 bytes of a latent hold 8 keys of the indexer."""
+    assert V0_33.gathered_keys(tokens) == 8 * factor * tokens
 
 
 def test_pixels_stay_with_the_v1_runner():

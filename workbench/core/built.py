@@ -57,15 +57,15 @@ def _with_own_heads(model: Model, rules: RuleSet) -> Model:
     # Models are equal whatever their weights are.
     if own is not None and module in rules.built_kv_heads:
         heads = rules.built_kv_heads[module] or own.num_heads
-        model = _with_kv_heads(model, model.unread_weights, heads)
+        if heads != own.num_kv_heads:
+            model = _with_kv_heads(model, model.unread_weights, heads)
     return model if size is None else _with_heads(model, model.unread_weights, size, rules)
 
 
 @lru_cache(maxsize=64)
 def _with_kv_heads(model: Model, _weights: UnreadWeights, heads: int) -> Model:
     own = model.attention
-    if own is None or own.num_kv_heads == heads:
-        return model
+    assert own is not None
     built = replace(own, num_kv_heads=heads)
     return replace(model, attention=built, stated=model.stated or own)
 
