@@ -172,9 +172,18 @@ def test_a_line_is_in_the_scenario(line, field, value):
 
 
 def test_an_unknown_error_is_reported_as_fatal():
-    report = explain_log(start(f"{OUT_OF_MEMORY}\n{FOLLOWING}"))
+    error = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
+    report = explain_log(start(f"{error}\n{FOLLOWING}"))
     assert report.failure.message is None
+    assert error in report.failure.text
+    check_plain(report)
+
+
+def test_memory_that_ran_out_is_known_with_what_to_change():
+    report = explain_log(start(f"{OUT_OF_MEMORY}\n{FOLLOWING}"))
+    assert report.failure.message == "out_of_memory"
     assert OUT_OF_MEMORY in report.failure.text
+    assert "--tensor-parallel-size" in log_text(report.to_dict())
     check_plain(report)
 
 
@@ -260,6 +269,34 @@ def test_a_reproduced_refusal_has_tried_remedies():
     assert report.reading.refusal is not None
     [first, *_] = report.failure.remedies
     assert not errors_of({**report.scenario, **first.changes})
+
+
+NEEDED = (
+    "ValueError: To serve at least one request with the model's max seq len (262144), (8.69 GiB KV "
+    "cache is needed, which is larger than the available KV cache memory (1.5 GiB)."
+)
+LEFT = "Available KV cache memory: {} GiB\n"
+
+
+@pytest.mark.parametrize(
+    ("gib", "error"),
+    [("-2.31", "ValueError: No available memory for the cache blocks."), ("1.5", NEEDED)],
+)
+def test_no_remedy_adds_memory_that_the_machine_does_not_have(gib, error):
+    report = explain_log(start(f"{LEFT.format(gib)}{error}", "Qwen/Qwen3-8B"))
+    assert report.failure.is_reproduced
+    changed = {name for one in report.failure.remedies for name in one.changes}
+    assert not any("memory" in name for name in changed)
+    [*_, line] = report.lines
+    assert not any("memory_bytes" in one for one in line.advice)
+    assert any(one.startswith(("Raise --gpu-memory", "Set --max-model-len")) for one in line.advice)
+
+
+def test_a_cache_whose_size_is_set_may_be_made_larger():
+    more = ", 'kv_cache_memory_bytes': 1610612736"
+    report = explain_log(start(NEEDED, "Qwen/Qwen3-8B", more))
+    changed = {name for one in report.failure.remedies for name in one.changes}
+    assert "kv_cache_memory_bytes" in changed
 
 
 ADVISED = {

@@ -156,6 +156,9 @@ LINES = {
     "valid for this configuration. Reason: ['sparse not supported']",
     "no_valid_backend": "ValueError: No valid attention backend found for cuda with "
     "AttentionSelectorConfig(head_size=80). Reasons: {FLASH_ATTN: [head_size not supported]}.",
+    "out_of_memory": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 896.00 MiB. "
+    "GPU 0 has a total capacity of 93.09 GiB of which 739.81 MiB is free. Including non-PyTorch "
+    "memory, this process has 92.34 GiB memory in use.",
     "memory_in_use": "Free memory on device cuda:0 (19.77/22.05 GiB) on startup is less than "
     "desired GPU memory utilization (0.9, 19.84 GiB). Decrease GPU memory utilization or",
     "too_long": "User-specified max_model_len (262144) is greater than the derived max_model_len "

@@ -70,7 +70,8 @@ class Explainer:
             return _same_problem(base, refusal.message, self._lifting())
         for problem in plan.problems if plan else ():
             if plan and message.matches_problem(problem.code, problem.vllm_text):
-                return _same_problem(base, problem.message, remedies_for(plan, problem))
+                remedies = self.reading.applicable(remedies_for(plan, problem))
+                return _same_problem(base, problem.message, remedies)
         if not message.codes:
             return base
         if plan is None:

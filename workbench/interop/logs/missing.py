@@ -58,7 +58,7 @@ def _remedies(reading: LogReading, code: str | None) -> tuple[Remedy, ...]:
     if reading.plan is None:
         return ()
     problems = (problem for problem in reading.plan.errors if problem.code == code)
-    return tuple(chain.from_iterable(map(reading.plan.remedies, problems)))
+    return reading.applicable(chain.from_iterable(map(reading.plan.remedies, problems)))
 
 
 def _summary(report: LogReport, ending: FatalEntry, code: str | None) -> str:

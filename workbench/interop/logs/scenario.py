@@ -6,6 +6,7 @@ from typing import Any
 
 from workbench.core.errors import Refused, WorkbenchError
 from workbench.core.plan import Plan
+from workbench.core.remedies import Remedy
 from workbench.core.trace import show
 from workbench.core.versions import DEFAULT, RULE_SETS
 from workbench.core.what_if.releases import release_of
@@ -59,11 +60,17 @@ class LogReading:
     compared: Mapping[str, Any] = field(default_factory=dict)
     is_stand_in: bool = False
     """The model has the sizes of the log's checkpoint, which can be quantized in another way."""
+    measured: frozenset[str] = frozenset()
+    """Fields of the memory that vLLM found on the machine, which no setting makes larger."""
 
     @property
     def is_resolved(self) -> bool:
         """Return whether the rules have an answer to the fields: a plan or a refusal."""
         return self.plan is not None or self.refusal is not None
+
+    def applicable(self, remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
+        """Return the remedies that change settings only, and nothing that was measured."""
+        return tuple(one for one in remedies if not self.measured & one.changes.keys())
 
 
 def reconstruct(
@@ -76,6 +83,7 @@ def reconstruct(
     since = next((one.message.since for one in seen if one.message.since), None)
     rules, note = rules_for(version, since)
     fields, from_lines, notes = _fields(seen)
+    explicit = {name for one in seen if _is_set(one) for name in _given(one)}
     reading = LogReading(
         version=version,
         fields={**fields, "rules": rules},
@@ -83,6 +91,7 @@ def reconstruct(
         notes=(*filter(None, (note,)), *notes),
         architecture=_first(seen, "architecture"),
         has_arguments=any(map(_has_arguments, seen)),
+        measured=frozenset(MEASURED) - explicit,
     )
     if model is None and "model" not in fields:
         return reading
@@ -169,13 +178,16 @@ def _trust(one: LoggedMessage) -> tuple[float, float, int]:
     Of the memory of several ranks the smallest counts.
     """
     order: float = 1 if one.message.name == SETTLED else 2
-    if one.message.name in COMMANDS:
-        order = 0.5
-    if one.message.name == ARGUMENTS or one.message.is_explicit:
-        order = 0
+    if _is_set(one):
+        order = 0.5 if one.message.name in COMMANDS else 0
     elif one.message.is_fatal:
         order = 3
     return order, float(one.values.get("available_gib", 0)), one.line.number
+
+
+def _is_set(one: LoggedMessage) -> bool:
+    """Return whether the fields of a message are what the user set."""
+    return one.message.name in {ARGUMENTS, *COMMANDS} or one.message.is_explicit
 
 
 def resolved(reading: LogReading, resolve: Resolve) -> LogReading:
