@@ -35,6 +35,16 @@ MODEL = "qwen3-next-80b-a3b"
             32_000,
         ),
         (
+            "Qwen3-Next-80B, kv=fp8, mtp=2",
+            {
+                "model": MODEL,
+                "kv_cache_dtype": "fp8",
+                "num_speculative_tokens": 2,
+                "speculative_method": "mtp",
+            },
+            None,
+        ),
+        (
             "qwen3-next 80b a3b,8xb200",
             {"model": MODEL, "device": "b200", "tensor_parallel": 8},
             None,

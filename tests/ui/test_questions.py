@@ -73,6 +73,47 @@ def test_a_question_about_a_byte_says_what_it_is(text):
         assert sentence in said
 
 
+WHOLE = "Qwen3-Next-80B on 4 x H100, fp8 KV, MTP 1, 32K"
+
+
+@pytest.mark.parametrize("text", ["what should I change?", f"{WHOLE}: what should I change?"])
+def test_what_to_change_is_answered_with_changes_that_gain(text):
+    door, said = answer(text)
+    assert said.count("Apply ") >= 1
+    assert "Gain: nothing" not in said
+    assert door.plan.settings.num_speculative_tokens == (1 if WHOLE in text else 0)
+
+
+def test_what_to_change_is_answered_for_what_else_is_in_question():
+    text = f"{WHOLE}: which block size, will prefixes hit, how many fit, what should I change?"
+    _door, said = answer(text)
+    assert "Apply Prefix caching on Gain: prefix hits from" in said
+    assert "requests of 32,768 tokens fit on 4 GPUs" in said
+    assert "544 tokens: KV block" in said
+    assert "Apply KV-cache dtype auto" not in said
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        ("how many 32K requests of Qwen/Qwen3-8B fit on H100?", "Qwen/Qwen3-8B"),
+        ("will prefixes hit with tiiuae/Falcon-H1-0.5B-Base?", "tiiuae/Falcon-H1-0.5B-Base"),
+        ("P/D disaggregation with TP4 prefill for Qwen3-Next, does it work?", "qwen3-next-80b-a3b"),
+    ],
+)
+def test_a_question_may_hold_a_slash(text, model):
+    door, said = answer(text)
+    assert said.startswith(f"A question about {model}")
+    assert door.scenario.model == model
+
+
+@pytest.mark.parametrize(
+    "text", ["is ./config.json right?", "is /models/a.json read?", "what is https://a.org/b-7b/c?"]
+)
+def test_a_path_is_not_a_question(text):
+    assert read_question(text) is None
+
+
 def test_a_byte_is_one_of_the_pool_that_the_memory_has_room_for():
     door, said = answer("what is byte 0 of bamba-9b on H100?")
     assert f"In a pool of {door.plan.cache.num_blocks:,} blocks: Byte 0 of tensor 0" in said

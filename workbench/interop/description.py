@@ -226,7 +226,7 @@ NUMBERS = {"one": 1, "two": 2, "four": 4, "eight": 8, "sixteen": 16}
 PLATFORMS = {"nvidia": "cuda", "amd": "rocm", "intel": "xpu"}
 PLATFORM_NAMES = "|".join((*PLATFORMS, *FIELDS["platform"].kind.candidates(RULE_SETS.newest)))
 METHODS = FIELDS["speculative_method"].kind.candidates(RULE_SETS.newest)
-DRAFTS = rf"({'|'.join(sorted(METHODS, key=len, reverse=True))}) ?(\d{{1,3}})?"
+DRAFTS = rf"({'|'.join(sorted(METHODS, key=len, reverse=True))})[ =]?(\d{{1,3}})?"
 DTYPE_LIKE = re.compile(r"(?:u?int|nf|q)\d\w*")
 BITS = re.compile(r"u?int\d\w*|q\d\w*|\d-?bits?")
 SHORT_DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
@@ -243,7 +243,7 @@ SAID: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
     (rf"({PLATFORM_NAMES})(?: gpus?)?", _platform),
     (rf"({'|'.join(RANKS)})[ =]?(\d{{1,4}})", lambda word, n: {RANKS[word.upper()]: int(n)}),
     (r"ep|expert parallel", lambda: {"enable_expert_parallel": True}),
-    (rf"{KV} (\w+)|(\w+) {KV}", lambda first, last: _dtype(first or last)),
+    (rf"{KV}[ =](\w+)|(\w+) {KV}", lambda first, last: _dtype(first or last)),
     (
         r"(?:(?:with|using) )?([\w-]+) (?:weights|checkpoint)",
         lambda name: _dtype(name, "quantization"),

@@ -69,8 +69,9 @@ def hub_ids(text: str) -> tuple[str, ...]:
     if len(given.split()) > 1:
         fields: Mapping[str, Any] = {}
         with suppress(ScenarioError):  # it is shown when the text is read
+            question = read_question(given)
             said = read_command if is_command(given) else read_description
-            fields = getattr(said(given), "fields", {})
+            fields = getattr(question.said if question else said(given), "fields", {})
         named = (fields.get(MODEL_FIELD), fields.get("draft_model"))
     return tuple(filter(needs_hub, named))
 

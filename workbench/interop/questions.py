@@ -32,8 +32,12 @@ ASKS = re.compile(
     r".{3,99}[,.;] (?:why|what|how|will|does|can|should)\b.*",
     re.IGNORECASE,
 )
-NO_QUESTION = re.compile(r"[\n{}=/]|(?<!vllm):(?! )|.{161}|[a-z](?:Error|Exception): ")
-"""In a log, a link, a path or a command; a colon in a sentence has a space after it."""
+NO_QUESTION = re.compile(
+    r"[\n{}=]|(?<!\w)/|/(?!\w)|/[\w.-]*/|(?<!vllm):(?! )|.{161}|[a-z](?:Error|Exception): "
+)
+"""In a log, a link, a path or a command; a colon in a sentence has a space after it.
+
+The id of a model has one slash, as P/D and tokens/s have."""
 FLAG = re.compile(r"(?<!\S)--(?!block-size)([a-z][a-z-]*)")
 """A flag of vLLM inside a sentence: its words are those of a question."""
 
@@ -117,7 +121,9 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
         return None
     default_of = default_named(text)
     text = FLAG.sub(lambda flag: flag[1].replace("-", " "), text)
-    about = [one for one in topics.TOPICS if _has(one.words, text)]
+    rest = text.replace(_found(topics.ADVICE, text) or "\n", "")
+    about = [one for one in topics.TOPICS if _has(one.words, rest)]
+    about += [topics.WHAT_TO_CHANGE] if rest != text else []
     topic = next(iter(about), None)
     if topic != topics.VERSIONS and (term := change_of_vllm(text) or ignored(text)):
         return Question(Topic("", lab=term.lab), term=term)

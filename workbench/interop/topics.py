@@ -108,7 +108,7 @@ FIELD_NAMES = "|".join(
     re.escape(words).replace(r"\ ", SPACE) for words in sorted(NAMED_FIELDS, key=len, reverse=True)
 )
 """Names of several words: single ones are in other sentences, too, and blocks have a topic."""
-TRANSFER = r"transfer\w*|disaggregat\w*|prefill\w* .*\bdecod\w*|decod\w* .*\bprefill\w*"
+TRANSFER = r"transfer\w*|disaggregat\w*|prefill\w*\W.*\bdecod\w*|decod\w*\W.*\bprefill\w*"
 SIZE_OF_CACHE = (
     r"(?:size|left|leave\w*|remain\w*|room|space|memory) (?:[\w']+ ){0,3}cache|cache size|"
     r"tokens? (?:\w+ ){0,2}(?:fits?|in|into) (?:[\w-]+ ){0,3}cache"
@@ -264,10 +264,13 @@ MEMORY = r"(?<![\w.])(\d{1,3}) ?(?:gb|gib|g)\b(?= .*\b(?:gpus?|cards?|vram|devic
 """The memory of a device that is named by nothing else: "a 24GB GPU"."""
 ANY_MEMORY = r"(?<![\w.])(\d{1,3}) ?(?:gb|gib)\b"
 """The same, where nothing else can have it: "what can I run on 24 GB?"."""
+ADVICE = r"what (?:can|could|should|must|to|do)(?: i| we)? (?:chang|tun|improv)e(?=\W*$|,)"
+WHAT_TO_CHANGE = Topic(ADVICE, "fits")
+"""Words for changes of any kind, next to whatever else is in question."""
 IMPROVES = (
     r"reduc\w+|lower|remove|get rid|eliminate|minimi[sz]e|less|smaller|avoid|shrink|more|"
     r"increas\w+|improv\w+|raise|higher|shorten|make it|won't|doesn't|why not|prevent|stop|"
-    r"what (?:can|could|should|do) (?:i|we) do"
+    r"what (?:can|could|should|do) (?:i|we) do|" + ADVICE
 )
 """Words for a goal: what changes serve it?"""
 GOALS = {"fits": "requests", "hits": "hits", "why": "padding", "start": "starts"}
