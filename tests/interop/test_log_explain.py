@@ -337,6 +337,15 @@ def test_flashinfer_first_means_compute_capability_10():
     assert line_of(report, "backend").verdict == "agrees"
 
 
+@pytest.mark.parametrize("name", ["TRITON_ATTN", "FLASHINFER"])
+def test_the_class_of_a_backend_is_not_part_of_its_name(name):
+    """0.20 to 0.22 print the member of their enumeration where the backend was asked for."""
+    text = ARGUMENTS.format("Qwen/Qwen3-8B", f", 'attention_backend': '{name}'")
+    report = explain_log(f"{text}Using AttentionBackendEnum.{name} backend.")
+    assert line_of(report, "backend_in_words").verdict == "agrees"
+    assert report.scenario["backend"] == name
+
+
 def test_a_refusal_is_explained_with_remedies_that_were_tried():
     text = ARGUMENTS.format("Qwen/Qwen3.5-4B", ", 'max_model_len': 999999") + (
         "ValueError: User-specified max_model_len (999999) is greater than the derived "

@@ -160,6 +160,27 @@ def test_a_release_in_the_middle_has_the_newer_rules():
     assert rules_for("1.0.0")[0] == "0.33"
 
 
+def test_a_build_without_a_number_has_the_rules_that_print_its_lines():
+    rules, note = rules_for("0.1.dev1+g4d2a68d64", "0.33")
+    assert rules == "0.33"
+    assert "which prints such lines" in note
+    assert rules_for("0.1.dev1+g4d2a68d64")[0] == "0.23"
+
+
+def test_a_start_of_a_release_in_the_middle_has_the_rules_that_know_its_drafter():
+    args = {
+        "model": "deepseek-ai/DeepSeek-V4-Flash-0731",
+        "speculative_config": {"method": "dspark", "num_speculative_tokens": 7},
+    }
+    report = explain_log(
+        f"vLLM API server version 0.26.0\nnon-default args: {args}\n"
+        "Model loading took 156.32 GiB and 233.014771 seconds"
+    )
+    assert report.reading.fields["rules"] == "0.33"
+    assert "is of vLLM 0.26.0, and 0.23 refuses it" in report.reading.notes[0]
+    assert report.lines[-1].verdict == AGREES
+
+
 def test_a_start_without_a_release_has_the_rules_that_know_its_drafter(tmp_path):
     path = tmp_path / "dflash2.json"
     path.write_text(json.dumps(DFLASH2), encoding="utf-8")

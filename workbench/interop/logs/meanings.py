@@ -26,8 +26,7 @@ WASTED_GIB = 0.5
 
 
 def _backend_fields(values: Values) -> dict[str, Any]:
-    name = str(values["backend"]).removeprefix("AttentionBackendEnum.")
-    name = BACKENDS.get(name, name)
+    name = BACKENDS.get(str(values["backend"]), values["backend"])
     first = re.match(r"\W*(\w+)", str(values.get("candidates", "")))
     # The platform orders the list: FlashInfer is first on compute capability 10 only.
     known = {"compute_capability": "10.0"} if first and first.group(1) == "FLASHINFER" else {}

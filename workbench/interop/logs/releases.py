@@ -11,14 +11,13 @@ def rules_for(version: str | None, since: str | None = None) -> tuple[str, str]:
 
     since: the rule set from which on a line of the log is printed; it counts without a version.
     """
-    if version is None:
-        rules = since or DEFAULT
-        why = ", which prints such lines" if since else ""
-        note = f"The log does not contain vLLM's version; the rules are those of {rules}{why}."
-        return rules, note
     release = release_of(version)
     if release is None:
-        return DEFAULT, f"{version} is a build without a release number; the rules are {DEFAULT}'s."
+        rules = since or DEFAULT
+        named = f"{version} is a build without a release number"
+        missing = "The log does not contain vLLM's version" if version is None else named
+        why = ", which prints such lines" if since else ""
+        return rules, f"{missing}; the rules are those of {rules}{why}."
     if release <= NEWEST_BEFORE_37467:
         return BEFORE_37467.name, (
             f"vLLM {version} is older than #37467; its rules are known from reports only."

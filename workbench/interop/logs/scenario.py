@@ -115,10 +115,15 @@ def reconstruct(
 
 
 def _by_rules(reading: LogReading, seen: list[LoggedMessage], resolve: Resolve) -> LogReading:
-    """Return the same with a plan: of the newest rules if a start without a release needs them."""
+    """Return the same with a plan, of the newest rules if a start needs them.
+
+    Its release is none, or between those with rules.
+    """
     found = resolved(reading, resolve)
+    release, own = map(release_of, (reading.version, reading.fields["rules"]))
+    is_known = release is not None and (own is None or release <= own)
     is_start = not any(one.message.is_fatal for one in seen)
-    if not isinstance(found.refusal, Refused) or not is_start or release_of(reading.version):
+    if not isinstance(found.refusal, Refused) or not is_start or is_known:
         return found
     tried = resolved(by_newest(reading), resolve)
     return found if tried.refusal is not None else tried
@@ -126,8 +131,9 @@ def _by_rules(reading: LogReading, seen: list[LoggedMessage], resolve: Resolve) 
 
 def by_newest(reading: LogReading) -> LogReading:
     """Return the same, to be resolved by the rules of the newest release."""
-    rules = RULE_SETS.newest
-    note = f"The log names no release, and {DEFAULT} refuses it; the rules are those of {rules}."
+    rules, version = RULE_SETS.newest, reading.version
+    named = f"is of vLLM {version}" if release_of(version) else "names no release"
+    note = f"The log {named}, and {DEFAULT} refuses it; the rules are those of {rules}."
     fields = {**reading.fields, "rules": rules}
     kept = (one for one in reading.notes[1:] if not one.startswith(OMITTED))
     return replace(reading, fields=fields, notes=(note, *kept))
