@@ -339,7 +339,7 @@ def test_flashinfer_first_means_compute_capability_10():
 
 @pytest.mark.parametrize("name", ["TRITON_ATTN", "FLASHINFER"])
 def test_the_class_of_a_backend_is_not_part_of_its_name(name):
-    """0.20 to 0.22 print the member of their enumeration where the backend was asked for."""
+    """0.20 to 0.22 print the member of their enumeration where the backend was requested."""
     text = ARGUMENTS.format("Qwen/Qwen3-8B", f", 'attention_backend': '{name}'")
     report = explain_log(f"{text}Using AttentionBackendEnum.{name} backend.")
     assert line_of(report, "backend_in_words").verdict == "agrees"

@@ -12,7 +12,7 @@ def rules_for(version: str | None, since: str | None = None) -> tuple[str, str]:
     since: the rule set from which on a line of the log is printed; it counts without a version.
     """
     release = release_of(version)
-    if release is None:
+    if version is None or release is None:
         rules = since or DEFAULT
         named = f"{version} is a build without a release number"
         missing = "The log does not contain vLLM's version" if version is None else named
