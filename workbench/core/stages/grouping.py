@@ -113,7 +113,10 @@ def cache_layout_choice(run: WorkingPlan) -> None:
     """Refuse an explicit layout that the backend cannot read or that some layer excludes (0.33)."""
     if len(run.attention_backends) > 1 and run.rules.groups.layouts and not common_layouts(run):
         _no_common_layout(run)
-    requested, possible = run.settings.kv_cache_layout, possible_layouts(run)
+    requested = run.settings.kv_cache_layout
+    if requested is None and run.settings.decode_context_parallel == 1:
+        return
+    possible = possible_layouts(run)
     if possible and possible[0][0] != "B" and packs_whole_drafts(layer_specs(run).different):
         run.problem(
             "whole_drafts_not_packed",
