@@ -201,6 +201,16 @@ def test_the_nearest_rules_are_taken_and_named(version, rules):
     assert ("nearest" in verification_text(report)) == (not report.exact)
 
 
+@pytest.mark.parametrize("own", ["0.23", "0.33"])
+def test_numbers_of_another_release_than_the_scenario_are_reported_as_such(own):
+    """A start under 0.23 is shown with 544 tokens, and 0.33 agrees with its own 576."""
+    one = Check({"model": "qwen3-8b"}, rules=own)
+    report = Report("0.33.0", "0.33", {}, {}, (one,))
+    words = "The scenario is of 0.23: its numbers elsewhere can differ"
+    for shown in (verification_text(report), verification_html(report)):
+        assert (words in shown) == (own == "0.23")
+
+
 def test_text_and_html_mark_differences_by_word_and_sign():
     rows = (Row("block_size", 16, 32, same=False), Row("head_size", 128, 128, same=True))
     one = Check({"model": "<b>"}, rows, ("Platform.update",), {"mamba_backend": "no class"})

@@ -21,6 +21,7 @@ from tests.views.plans import (
 )
 from workbench.core.errors import Refused, WorkbenchError
 from workbench.core.trace import Citation, Rule, Step
+from workbench.core.what_if.answers import answers
 from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 from workbench.views import html
@@ -227,6 +228,15 @@ def test_text_fallback(plan):
         assert str(step) in text
     assert "<div" not in text
     assert "\n" not in repr(plan)
+
+
+def test_text_has_the_answers_of_the_front_door():
+    fields = {"device": "H100", "tensor_parallel": 4, "enable_prefix_caching": True}
+    plan = plan_of(model="qwen3-next-80b-a3b", max_model_len=32_768, **fields)
+    text, now = plan_text(plan), answers(plan)
+    assert f"requests that fit        {now.requests[0]} to {now.requests[1]} requests of" in text
+    assert f"prefix hits              {now.hit_tokens} tokens: shortest prompt that" in text
+    assert "which device?" in plan_text(small())
 
 
 def test_sensitivity_rows_are_plain_values():

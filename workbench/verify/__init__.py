@@ -66,7 +66,8 @@ def check(scenario: Scenario, theirs: Outcome, rules: str) -> Check:
     """Compare one scenario under `rules` with what vLLM answered."""
     fields = scenario.stated()
     if theirs.failure is not None:
-        return Check(fields, failure=theirs.failure, functions=tuple(theirs.functions))
+        called = tuple(theirs.functions)
+        return Check(fields, failure=theirs.failure, functions=called, rules=scenario.rules)
     try:
         ours: Plan | ConfigError | Refused = resolve(scenario.replace(rules=rules))
     except (ConfigError, Refused) as refusal:
@@ -74,7 +75,8 @@ def check(scenario: Scenario, theirs: Outcome, rules: str) -> Check:
     rows = compare(ours, theirs.answers, theirs.refusal)
     if MODEL in theirs.unanswered:  # what vLLM says of the layers, which may set this dtype
         rows = tuple(row for row in rows if row.field not in {REFUSAL, "kv_cache_dtype"})
-    return Check(fields, rows, tuple(theirs.functions), theirs.unanswered)
+    called = tuple(theirs.functions)
+    return Check(fields, rows, called, theirs.unanswered, rules=scenario.rules)
 
 
 def _by_host(scenarios: Iterable[Scenario]) -> dict[Host, list[int]]:

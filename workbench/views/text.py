@@ -5,7 +5,12 @@ from collections.abc import Callable, Iterable, Sequence
 from workbench.core.plan import Plan
 from workbench.core.problems import Problem
 from workbench.core.remedies import Remedy
+from workbench.core.what_if.answers import answers
+from workbench.views.door.tiles import answer_to
 from workbench.views.rows import ASSUMED, assumptions, begun, plan_facts
+
+ANSWERED = {"hits": "prefix hits", "fits": "requests that fit"}
+"""View -> how a line begins that has the answer of the front door."""
 
 
 def shortened(text: str, width: int = 60) -> str:
@@ -33,7 +38,7 @@ def problem_lines(problems: Iterable[Problem]) -> list[str]:
 def plan_text(
     plan: Plan, remedies: Callable[[Problem], Sequence[Remedy]] = lambda _problem: ()
 ) -> str:
-    """Return headline, problems with remedies, numbers, assumptions, log lines and the trace."""
+    """Return headline, problems, remedies, numbers, answers, assumptions, log lines, trace."""
     lines = [repr(plan)]
     for problem in plan.problems:
         lines += ["", str(problem)]
@@ -41,6 +46,8 @@ def plan_text(
     if plan.errors:
         lines += ["", "vLLM would not start with this configuration. Its values would be:"]
     lines += ["", *(f"  {fact.label:24} {fact.text}" for fact in plan_facts(plan))]
+    now = answers(plan)
+    lines += [f"  {label:24} {answer_to(view, now)}" for view, label in ANSWERED.items()]
     if plan.model.notes:
         lines += ["", *plan.model.notes]
     if assumed := assumptions(plan):

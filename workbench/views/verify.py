@@ -17,6 +17,8 @@ SHOWN = 20
 def verification_text(report: Report) -> str:
     """Return the table of one scenario, or the differing ones of many; then the calls made."""
     lines = [headline(report)]
+    if own := other_rules(report):
+        lines.append(own)
     if len(report.checks) > 1:
         lines += ["", *_agreement(report)]
     for check in _shown(report):
@@ -43,6 +45,16 @@ def headline(report: Report) -> str:
     )
 
 
+def other_rules(report: Report) -> str:
+    """Return that the numbers are not those of the scenario's release; empty where they are."""
+    if (own := report.other_rules) is None:
+        return ""
+    return (
+        f"The scenario is of {own}: its numbers elsewhere can differ from both columns, which are "
+        f"of {report.rules}."
+    )
+
+
 def scenario_text(check: Check) -> str:
     """Return the chosen fields on one line."""
     return ", ".join(f"{name}={_name(value)}" for name, value in check.scenario.items())
@@ -52,6 +64,8 @@ def verification_html(report: Report) -> str:
     """Return the same as HTML: one table per scenario, differences marked by sign and word."""
     headed = f"{'✕' if report.differing else '✓'} {headline(report)}"
     parts = [tag("p", tag("b", headed))]
+    if own := other_rules(report):
+        parts.append(tag("p", own))
     for check in _shown(report):
         parts.append(tag("p", scenario_text(check)))
         if check.failure is not None:

@@ -33,6 +33,8 @@ class Check:
     functions: tuple[str, ...] = ()
     unanswered: Mapping[str, str] = field(default_factory=dict)
     failure: str | None = None
+    rules: str | None = None
+    """Those that the scenario has, whatever release answered."""
 
     @property
     def differences(self) -> tuple[Row, ...]:
@@ -79,6 +81,12 @@ class Report:
     def exact(self) -> bool:
         """Return whether the rules are those of this very version, and not the nearest ones."""
         return release_of(self.version) == release_of(self.rules)
+
+    @property
+    def other_rules(self) -> str | None:
+        """Return the rules of one scenario, where its answers were compared under others."""
+        [own] = {check.rules for check in self.checks} if len(self.checks) == 1 else {None}
+        return None if own == self.rules else own
 
     @property
     def differing(self) -> tuple[Check, ...]:
