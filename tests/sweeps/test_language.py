@@ -61,7 +61,8 @@ def test_axes_are_read(text, axes):
         ("tensor_parallel 1, kv_cache_dtyp", "Nearest: kv_cache_dtype"),
         ("tensor_parallel 1 kv_cache_dtyp fp8", "Nearest: kv_cache_dtype"),
         ("block_size 16, block_size 32", "twice"),
-        ("1 2", "field '1' is not known"),
+        ("1 2", "has no field '1'"),
+        ("tp 1 2", "has no field 'tp'. Nearest: tensor_parallel"),
     ],
 )
 def test_what_cannot_be_read_names_the_nearest(text, said):

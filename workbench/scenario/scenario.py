@@ -48,7 +48,7 @@ class Scenario(_StrictFields):
 
     def __init__(self, /, **values: Any) -> None:
         if unknown := [name for name in values if name not in FIELDS]:
-            raise _unknown_field(unknown[0])
+            raise unknown_field(unknown[0])
         cleaned = {name: FIELDS[name].kind.clean(name, value) for name, value in values.items()}
         if device := device_named(cleaned.get("device")):
             cleaned.setdefault("platform", device.platform)
@@ -143,7 +143,8 @@ def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def _unknown_field(given: str) -> ScenarioError:
+def unknown_field(given: str) -> ScenarioError:
+    """Return the error for a name that no field has, with the nearest fields and flags."""
     name = given[:80]
     near = dict.fromkeys(NAMES[one] for one in nearest_names(name, NAMES))
     hint = f" Nearest: {', '.join(near)}." if near else ""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from workbench.core.errors import ScenarioError, unknown_name_message
 from workbench.core.model import Model
 from workbench.scenario import FIELDS, Scenario
-from workbench.scenario.scenario import value_of
+from workbench.scenario.scenario import unknown_field, value_of
 from workbench.scenario.sizes import UNITS
 
 EXAMPLE = "`tensor_parallel 1 2 4`"
@@ -77,8 +77,7 @@ def parse_axes(text: str) -> dict[str, tuple[Any, ...]]:
                 raise ScenarioError("duplicate_field", f"{field!r} is given twice.", field=field)
             found[field] = []
         elif not field or _is_unknown_field(word, field, len(found[field])):
-            message = unknown_name_message("field", word.text, FIELDS)
-            raise ScenarioError("unknown_field", message, field=word.text[:60])
+            raise unknown_field(word.text)
         else:
             found[field].append(_value(field, word.text))
     for name, values in found.items():
