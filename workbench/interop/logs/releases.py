@@ -1,6 +1,6 @@
 """Which rules belong to the release that a log names."""
 
-from workbench.core.versions import BEFORE_37467, DEFAULT
+from workbench.core.versions import BEFORE_37467, DEFAULT, RULE_SETS
 from workbench.core.what_if.releases import nearest_rules, release_of
 
 NEWEST_BEFORE_37467 = (0, 18)
@@ -29,6 +29,13 @@ def rules_for(version: str | None, since: str | None = None) -> tuple[str, str]:
         f"The log is of vLLM {version}; the rules are those of {rules}, the nearest that are known "
         "here."
     )
+
+
+def newest_rules_for(version: str | None) -> tuple[str, str]:
+    """Return the newest rule set for a log that the default one refuses, and what to know of it."""
+    rules = RULE_SETS.newest
+    named = f"is of vLLM {version}" if release_of(version) else "names no release"
+    return rules, f"The log {named}, and {DEFAULT} refuses it; the rules are those of {rules}."
 
 
 def version_of(rules: str) -> str:

@@ -8,12 +8,11 @@ from workbench.core.errors import Refused, WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.remedies import Remedy
 from workbench.core.trace import show
-from workbench.core.versions import DEFAULT, RULE_SETS
 from workbench.core.what_if.releases import release_of
 from workbench.interop.logs.facts import KnownModel, command_facts, entries, known_model, unfollowed
 from workbench.interop.logs.find import LoggedMessage
 from workbench.interop.logs.numbers import NUMBERS, PRINTED, pool_of
-from workbench.interop.logs.releases import rules_for
+from workbench.interop.logs.releases import newest_rules_for, rules_for
 from workbench.interop.logs.written import MEASURED
 from workbench.scenario import FIELDS
 
@@ -131,9 +130,7 @@ def _by_rules(reading: LogReading, seen: list[LoggedMessage], resolve: Resolve) 
 
 def by_newest(reading: LogReading) -> LogReading:
     """Return the same, to be resolved by the rules of the newest release."""
-    rules, version = RULE_SETS.newest, reading.version
-    named = f"is of vLLM {version}" if release_of(version) else "names no release"
-    note = f"The log {named}, and {DEFAULT} refuses it; the rules are those of {rules}."
+    rules, note = newest_rules_for(reading.version)
     fields = {**reading.fields, "rules": rules}
     kept = (one for one in reading.notes[1:] if not one.startswith(OMITTED))
     return replace(reading, fields=fields, notes=(note, *kept))
