@@ -293,6 +293,12 @@ def test_an_unknown_exercise_names_the_nearest():
         wb.check(1, "aligned_blocksize")
 
 
+@pytest.mark.parametrize("given", [lambda row: row, None, 7])
+def test_swapped_arguments_are_reported_with_their_order(given):
+    with pytest.raises(wb.ScenarioError, match=r"after the answer: wb\.check\(answer"):
+        wb.check("slot_of", given)
+
+
 def test_steps_of_a_plan_are_still_checked_in_any_form():
     plan = wb.resolve(wb.Scenario(model="qwen3.5-4b"))
     for answer in (528, 528.0, np.int64(528), torch.tensor(528), [528]):

@@ -159,7 +159,7 @@ def _judge_record(record: Any) -> Grade:
     if record is None or record is Ellipsis:
         return Grade(None, "")
     if not isinstance(record, Backend):
-        kinds = (("expected", "a wb.adding.Backend"), ("got", f"a {type(record).__name__}"))
+        kinds = (("expected", "a wb.adding.Backend"), ("got", kind_of(record)))
         return Grade(False, "The function returns something other than a record.", kinds)
     right = EXERCISES["heron_backend"].solution()()
     if (fault := _wrong_kind(record, right)) is not None:

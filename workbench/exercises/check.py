@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from workbench.core.errors import ScenarioError
+from workbench.core.errors import ScenarioError, shown
 from workbench.core.plan import Plan
 from workbench.core.trace import Step, show
 from workbench.exercises.compare import difference, plain, same
@@ -80,6 +80,12 @@ def check(
         return _check_exercise(answer, given, case, solve=solve)
     if isinstance(given, Step):
         return _check_step(answer, given)
+    if not isinstance(given, Plan):
+        message = (
+            f"Invalid given {shown(given)}. Expected the name of an exercise, a plan or a step, "
+            "after the answer: wb.check(answer, 'slot_of')."
+        )
+        raise ScenarioError("wrong_type", message, field="given")
     if rule is None:
         names = ", ".join(step.rule.name for step in given.steps)
         raise ValueError(f"The rule is missing. Expected one of {names}.")

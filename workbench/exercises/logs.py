@@ -7,7 +7,7 @@ from typing import Any
 
 from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.core.plan import Plan
-from workbench.exercises.compare import plain
+from workbench.exercises.compare import kind_of, plain
 from workbench.exercises.exercise import Grade, Judge, exercise
 from workbench.exercises.log_case import FIXED, GIB, LogCase, example_of, outcome
 from workbench.models.catalog import catalog_name
@@ -82,7 +82,7 @@ def _judge_scenario(answer: Any, case: LogCase) -> Grade:
         except ScenarioError as error:
             return Grade(False, "These fields do not make a scenario.", (("got", error.message),))
     if not isinstance(answer, Scenario):
-        kinds = (("expected", "wb.Scenario(...)"), ("got", f"a {type(answer).__name__}"))
+        kinds = (("expected", "wb.Scenario(...)"), ("got", kind_of(answer)))
         return Grade(False, "That is not a scenario.", kinds)
     if (contradiction := _contradiction(answer, case)) is not None:
         return contradiction
