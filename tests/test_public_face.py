@@ -99,6 +99,20 @@ def test_verify_is_a_package_and_a_function():
     assert done.stdout.strip() == "True"
 
 
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda plan: plan.figure(theme="purple"), "theme 'purple' is not known"),
+        (lambda plan: plan.offload(cpu_bytes_to_use="64 GiB"), "Invalid cpu_bytes_to_use '64 GiB'"),
+        (lambda plan: plan.transfer("qwen3-8b"), "plan.transfer expects a plan"),
+        (lambda _plan: wb.explain_log(5), "Invalid log 5"),
+    ],
+)
+def test_a_wrong_kind_of_argument_is_named(call, words):
+    with pytest.raises(wb.ScenarioError, match=words):
+        call(wb.resolve(model="qwen3.5-4b"))
+
+
 def test_resolve_takes_fields():
     plan = wb.resolve(model="bamba-9b", tensor_parallel=2)
     assert plan == wb.resolve(wb.Scenario(model="bamba-9b", tensor_parallel=2))

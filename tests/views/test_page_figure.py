@@ -12,6 +12,7 @@ import pytest
 import workbench as wb
 from tests.views.plans import EVIL, all_plans, evil_plan, large, plan_of, small, stateless
 from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.errors import ScenarioError
 from workbench.views.pages.figure import (
     ATTENTION_ROW,
     BEFORE,
@@ -191,7 +192,7 @@ def test_auto_is_transparent():
 
 
 def test_an_unknown_theme_is_an_error():
-    with pytest.raises(KeyError):
+    with pytest.raises(ScenarioError, match="Allowed: auto, dark, light"):
         page(small(), "sepia")
 
 

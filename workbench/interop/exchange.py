@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import __version__
 from workbench.access.files import FileUse, read_bytes, read_text, write_file
-from workbench.core.errors import ScenarioError, check_plan, cut
+from workbench.core.errors import ScenarioError, check_plan, cut, shown
 from workbench.core.plan import Plan
 from workbench.core.versions import DEFAULT
 from workbench.interop.commands.code import llm_code
@@ -102,6 +102,9 @@ def explain_log(
     if isinstance(log, Path):
         log = read_bytes(log, LOG)
     text = decoded(log) if isinstance(log, bytes) else log
+    if not isinstance(text, str):
+        message = f"Invalid log {shown(log)}. Expected its text, its bytes, or a pathlib.Path."
+        raise ScenarioError("wrong_type", message, field="log")
     if model is not None:
         same = same_model(model)
         model = catalog_name(model) or (model if same is None else same.name)

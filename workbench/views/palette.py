@@ -1,6 +1,9 @@
 """Colours and themes of every figure: colour-blind safe (Okabe and Ito), for light and dark."""
 
 from dataclasses import dataclass
+from typing import NoReturn
+
+from workbench.core.errors import ScenarioError, unknown_name_message
 
 ATTENTION = "#0072B2"
 ATTENTION_BEFORE = "#56B4E9"
@@ -23,9 +26,23 @@ class Theme:
     paper: str = "rgba(0,0,0,0)"
 
 
-THEMES = {
-    "auto": Theme(text="#767676", grid="rgba(128,128,128,0.25)", rule="rgba(255,255,255,0.55)"),
-    "light": Theme(text="#222222", grid="#dddddd", rule="rgba(255,255,255,0.55)", paper="#ffffff"),
-    "dark": Theme(text="#e0e0e0", grid="#444444", rule="rgba(0,0,0,0.45)", paper="#111111"),
-}
+class Themes(dict[str, Theme]):
+    """The themes by name; ScenarioError names them for any other."""
+
+    def __missing__(self, name: object) -> NoReturn:
+        """Refuse an unknown name."""
+        raise ScenarioError(
+            "unknown_name", unknown_name_message("theme", name, self), field="theme"
+        )
+
+
+THEMES = Themes(
+    {
+        "auto": Theme(text="#767676", grid="rgba(128,128,128,0.25)", rule="rgba(255,255,255,0.55)"),
+        "light": Theme(
+            text="#222222", grid="#dddddd", rule="rgba(255,255,255,0.55)", paper="#ffffff"
+        ),
+        "dark": Theme(text="#e0e0e0", grid="#444444", rule="rgba(0,0,0,0.45)", paper="#111111"),
+    }
+)
 """Name -> theme; "auto" is transparent to the page and is readable on light and dark."""

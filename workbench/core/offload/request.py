@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import gcd, lcm
 
 from workbench.core.capacity.blocks import hashes_may_be_finer, scheduler_block_size
+from workbench.core.errors import ScenarioError, shown
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.grouping import Group
 from workbench.core.offload.checks import stops
@@ -43,6 +44,9 @@ class OffloadRequest:
     def __post_init__(self) -> None:
         for name, least in LEAST.items():
             value = getattr(self, name)
+            if value is not None and not isinstance(value, int):
+                message = f"Invalid {name} {shown(value)}. Expected an integer of at least {least}."
+                raise ScenarioError("wrong_type", message, field=name)
             if value is not None and value < least:
                 raise ValueError(
                     f"{name} must be at least {least}; got {value}. Nearest valid value: {least}."

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from math import lcm
 from typing import Any
 
-from workbench.core.errors import ScenarioError
+from workbench.core.errors import ScenarioError, check_plan
 from workbench.core.kv_connectors import layout_for_transfer
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.packed import named_layout
@@ -61,6 +61,7 @@ def transfer(prefill: Plan, decode: Plan) -> Transfer:
 
     Errors: ValueError when a side has no kernel block, ScenarioError where its ranks share tokens.
     """
+    check_plan("plan.transfer", decode, Plan)
     for side in (prefill, decode):
         if text := shared_tokens_text(side.settings, "A transfer"):
             raise ScenarioError("context_parallel", text, field="decode_context_parallel")
