@@ -114,6 +114,15 @@ def test_a_path_is_not_a_question(text):
     assert read_question(text) is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["why is block_size in cache_config_info 4 while I passed 256?", "what is cache_config_info?"],
+)
+def test_a_question_about_a_metric_by_its_name_says_what_it_shows(text):
+    _door, said = answer(text)
+    assert "the smallest block of all groups" in said
+
+
 def test_a_byte_is_one_of_the_pool_that_the_memory_has_room_for():
     door, said = answer("what is byte 0 of bamba-9b on H100?")
     assert f"In a pool of {door.plan.cache.num_blocks:,} blocks: Byte 0 of tensor 0" in said

@@ -12,7 +12,7 @@ from workbench.core.what_if.outcomes import outcome_of
 from workbench.door.capacity_answers import CAPACITY_ANSWERS, concurrency_answer
 from workbench.door.changes import CACHING
 from workbench.door.default_answers import default_answer
-from workbench.interop.glossary import glossary
+from workbench.interop.glossary import METRICS, glossary
 from workbench.interop.plan_values import declared_sizes
 from workbench.interop.questions import Question
 from workbench.interop.quoted import limits_of
@@ -267,7 +267,7 @@ def _state(_question: Question, plan: Plan, _length: int) -> str:
 
 def _metrics(_question: Question, _plan: Plan, _length: int) -> str:
     """Return the counters and gauges of a running server that are about the cache."""
-    found = glossary()["Metrics of a server"]
+    found = glossary()[METRICS]
     return f"A server's /metrics have: {' '.join(one.meaning for one in found)}"
 
 

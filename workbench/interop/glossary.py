@@ -35,6 +35,10 @@ class Term(NamedTuple):
     lab: str = ""
 
 
+METRICS = "Metrics of a server"
+"""The section whose words are names that nothing else has."""
+
+
 @cache
 def glossary() -> Mapping[str, tuple[Term, ...]]:
     """Return the declared words by section."""
@@ -58,6 +62,13 @@ def defined(text: str) -> Term | None:
         return every[0] if len(every) == len(terms) else None
     meanings = (f"{term.word}: {term.meaning}" for term in every)
     return Term(" and ".join(term.word for term in every), " ".join(meanings), every[0].lab)
+
+
+def metric_named(text: str) -> Term | None:
+    """Return the metric that a sentence names."""
+    names = {name: term for term in glossary()[METRICS] for name in term.word.split(", ")}
+    found = re.search(rf"(?<![a-z_])(?:{'|'.join(names)})(?![a-z_])", text)
+    return names[found[0]] if found else None
 
 
 def _known(name: str) -> Term | None:

@@ -14,7 +14,7 @@ from workbench.core.versions import RULE_SETS
 from workbench.interop import topics
 from workbench.interop.defaults import default_named
 from workbench.interop.description import FAMILY, Description
-from workbench.interop.glossary import Term, defined
+from workbench.interop.glossary import Term, defined, metric_named
 from workbench.interop.model_words import SUPPORTING
 from workbench.interop.plan_values import named_value
 from workbench.interop.quoted import change_of_vllm, ignored, part_of_message, quoted
@@ -125,7 +125,8 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
     about = [one for one in topics.TOPICS if _has(one.words, rest)]
     about += [topics.WHAT_TO_CHANGE] if rest != text else []
     topic = next(iter(about), None)
-    if topic != topics.VERSIONS and (term := change_of_vllm(text) or ignored(text)):
+    named = metric_named(text) or change_of_vllm(text) or ignored(text)
+    if topic != topics.VERSIONS and (term := named):
         return Question(Topic("", lab=term.lab), term=term)
     if not loosely and (line := quoted(text)):
         return Question(Topic(""), term=line)
