@@ -72,6 +72,8 @@ class Part(NamedTuple):
     """A rank has it whole where this number is not a multiple of the ranks."""
     least: int = 0
     """Of the divided size, what the ranks of one engine have at least, each a share of experts."""
+    merges: int = 0
+    """Its outputs are one where this number is not a multiple of the ranks."""
     runs_padded: bool = False
     """Plain experts with an activation of kernels that round sizes up."""
 
@@ -104,6 +106,7 @@ class Part(NamedTuple):
             stored = stored.of_experts(inputs if self.shard == ROW else outputs[0])
         # Experts keep the scales of each merged output apart.
         merged = [outputs] if self.experts == 1 else [[one] for one in outputs]
+        merged = [[sum(outputs)]] if self.merges % split.ranks else merged
         scaled = self.inputs if stored.repeats_scales else inputs
         found = sum(stored.size(one, inputs, scaled) for one in merged)
         found += stored.fixed_bytes + stored.input_bytes * inputs

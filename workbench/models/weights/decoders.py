@@ -10,6 +10,7 @@ from workbench.models.weights.parts import (
     Config,
     Options,
     attention,
+    column,
     cut,
     experts,
     latent,
@@ -19,6 +20,10 @@ from workbench.models.weights.parts import (
 )
 
 COUNTS = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts")
+ANY_BIAS = "attention_bias|bias"
+"""Fields of which any is enough."""
+QKV_BIAS = ("qkv_bias", ANY_BIAS)
+"""Fields of a bias of queries, keys and values, the first of which counts that a file has."""
 SIZES = ("moe_intermediate_size", "expert_hidden_dim", "intermediate_size")
 
 
@@ -93,15 +98,17 @@ QWEN = Moe(shared=("shared_expert_intermediate_size",), shared_gate=True)
 
 @dataclass(frozen=True)
 class Decoder:
-    """A layer of attention and MLP. Biases are a constant, or the name of a field."""
+    """A layer of attention and MLP. Biases are a constant, or the name of a field, or several."""
 
-    bias: str | bool = "attention_bias"
+    bias: str | bool | tuple[str, ...] = "attention_bias"
     out_bias: str | bool = False
     norm: str = ""
     """Norm of queries and keys, as `attention` has it; "?field" is "head" if the field is set."""
     norms: int = 2
     norm_bias: bool = False
     gate: int = 1
+    gate_apart: str = ""
+    """Name of the layer that makes a gate as wide as the queries, where it is one of its own."""
     mlp_bias: str | bool = False
     gated: bool = True
     moe: Moe | None = None
@@ -125,7 +132,10 @@ class Decoder:
         if norm.startswith("?"):
             norm = "head" if config.flag(norm[1:]) else ""
         options = {"bias": self.bias, "out_bias": self.out_bias, "norm": norm, "gate": self.gate}
-        return attention(config, **{**options, **more})
+        found, own = config.attention, self.gate_apart
+        heads = (found.num_heads, found.head_size)
+        gate = [column(f"self_attn.{own}", heads, inputs=config.hidden)] * bool(own)
+        return [*attention(config, **{**options, **more}), *gate]
 
     def feed_forward(self, config: Config, number: int) -> list[Part]:
         """Return the MLP, or the experts of a layer that has them."""
@@ -169,16 +179,15 @@ def _gemma(norm: str = "", **more: Any) -> Decoder:
     return Decoder(out_bias="attention_bias", norm=norm, **{"norms": 4, **more})
 
 
-LLAMA = Decoder(out_bias="attention_bias", mlp_bias="mlp_bias")
+LLAMA = Decoder(bias=ANY_BIAS, out_bias=ANY_BIAS, mlp_bias="mlp_bias")
+OF_LLAMA = replace(LLAMA, bias=QKV_BIAS)
+"""Layers of its class itself, which a file may give biases of queries, keys and values alone."""
 DECODERS: dict[str, Decoder] = {
-    "llama": LLAMA,
-    **dict.fromkeys(("mistral", "ministral3"), LLAMA),
-    "granite": LLAMA,
-    "smollm3": LLAMA,
-    "phi3": LLAMA,
+    **dict.fromkeys(("llama", "mistral", "ministral3", "phi3"), OF_LLAMA),
+    **dict.fromkeys(("PanguEmbedded", "openpangu_vl"), OF_LLAMA),
+    **dict.fromkeys(("granite", "smollm3"), LLAMA),
     "seed_oss": Decoder(out_bias="attention_out_bias", mlp_bias="mlp_bias"),
-    "mixtral": Decoder(bias=False, moe=Moe("block_sparse_moe")),
-    "granitemoe": Decoder(out_bias="attention_bias", moe=Moe("block_sparse_moe")),
+    **dict.fromkeys(("mixtral", "granitemoe"), Decoder(bias=False, moe=Moe("block_sparse_moe"))),
     **dict.fromkeys(
         ("qwen2", "mimo", "qwen2_5_vl", "qwen2_5_vl_text"), Decoder(bias=True, norm="?qk_norm")
     ),
@@ -188,7 +197,7 @@ DECODERS: dict[str, Decoder] = {
         ("qwen3_moe", "qwen3_vl_moe_text"),
         Decoder(norm="head", moe=replace(QWEN, router_is_linear=True)),
     ),
-    "gemma": _gemma(norms=2),
+    "gemma": Decoder(bias=False),
     "gemma2": _gemma(),
     "vaultgemma": _gemma(norms=2),
     "gemma3": _gemma("head"),
@@ -214,20 +223,18 @@ DECODERS: dict[str, Decoder] = {
         norm="cut",
         moe=Moe("block_sparse_moe", correction="use_routing_bias", router_dtype="float32"),
     ),
-    **dict.fromkeys(("cohere", "cohere2"), Decoder(norms=1, norm="?use_qk_norm")),
+    **dict.fromkeys(("cohere", "cohere2"), Decoder(bias=False, norms=1, norm="?use_qk_norm")),
     "stablelm": Decoder(bias="use_qkv_bias", norm_bias=True),
     "nemotron": Decoder(
         out_bias="attention_bias", mlp_bias="mlp_bias", gated=False, norm_bias=True
     ),
     "minicpm": Decoder(bias=False),
-    "PanguEmbedded": Decoder(bias="bias", out_bias="bias", mlp_bias="mlp_bias"),
-    "muse_glimmer_text": Decoder(bias=False, gate=2, norms=4),
+    "muse_glimmer_text": Decoder(bias=False, norms=4, gate_apart="output_gate_proj"),
     "arcee": Decoder(out_bias="attention_bias", mlp_bias="mlp_bias", gated=False),
     "olmoe": Decoder(bias=False, norm="whole", moe=Moe()),
     "step1": Decoder(bias=False),
     **dict.fromkeys(("git", "grok-1"), Decoder(bias=False, norms=4, moe=Moe("moe_block"))),
     "aria_text": Decoder(moe=Moe(shared=("moe_num_shared_experts",))),
-    "openpangu_vl": Decoder(bias="bias", out_bias="bias", mlp_bias="mlp_bias"),
     "cosmos3_edge_text": Decoder(mlp_bias="mlp_bias", gated=False),
 }
 DECODERS |= dict.fromkeys(("deepseek_v2", "deepseek_v3", "kimi_k2"), Decoder(moe=DEEPSEEK))

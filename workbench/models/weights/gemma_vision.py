@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from workbench.core.formats import Format
 from workbench.core.weights import Part
 from workbench.models.weights.joined_vision import Tower, inside
-from workbench.models.weights.parts import Config, Sizes, cut, row, vocabulary, whole
+from workbench.models.weights.parts import Config, Sizes, column, row, vocabulary, whole
 from workbench.models.weights.stored import Unknown
 
 TIMM = {"mobilenetv5_300m_enc": 294_126_912}
@@ -95,13 +95,13 @@ def _gemma4_unified(config: Config, size: Sizes) -> list[Part]:
     parts = [
         whole("pos_embedding", 2 * size("mm_posemb_size", 1120), inputs=dim),
         whole("patch_ln1", pixels, bias=True),
-        cut("patch_dense", dim, inputs=pixels, bias=True),
+        column("patch_dense", dim, inputs=pixels, bias=True),
         *2 * [whole("norm", dim, bias=True)],
         whole("embedding_projection", config.hidden, inputs=dim),
     ]
     if sound is not None:
         parts.append(whole("audio", config.hidden, inputs=sound.get("audio_embed_dim", 640)))
-    return [one._replace(name=f"own_projector.{one.name}") for one in parts]
+    return [one._replace(name=f"vision_embedder.{one.name}") for one in parts]
 
 
 def _diffusion(config: Config, size: Sizes) -> list[Part]:

@@ -32,7 +32,9 @@ from workbench.models.weights.states import (
 )
 from workbench.models.weights.stored import Unknown
 
-QWEN_LAYER = Decoder(norm="head", gate=2, moe=replace(QWEN, repeated=SHARED_EXPERT))
+QWEN_LAYER = Decoder(
+    bias="qkv_bias", norm="head", gate=2, moe=replace(QWEN, repeated=SHARED_EXPERT)
+)
 
 
 def qwen_layer(config: Config, number: int, *, attends: bool = True) -> list[Part]:
@@ -119,9 +121,7 @@ def _falcon(config: Config, _number: int) -> list[Part]:
         *attention(config, bias="attention_bias"),
         *mamba2(config, "mamba.mamba", "mamba_rms_norm"),
         cut("mamba.mup_vector", *projected(config)),
-        *mlp(
-            config, "feed_forward", config.size("intermediate_size"), bias=config.flag("mlp_bias")
-        ),
+        *mlp(config, "feed_forward", config.size("intermediate_size")),
         *norms(config, 2),
     ]
 
@@ -146,7 +146,7 @@ def _nemotron(config: Config, number: int) -> list[Part]:
 def nemotron_layer(config: Config, kind: str) -> list[Part]:
     """Return a layer of Nemotron-H without states, by its letter or its word."""
     if kind in ATTENTION:
-        parts = attention(config, "mixer", bias="attention_bias", out_bias="attention_bias")
+        parts = attention(config, "mixer")
     elif kind in {"E", "moe"}:
         parts = _nemotron_experts(config)
     else:

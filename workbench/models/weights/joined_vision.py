@@ -7,6 +7,7 @@ Source: `clip.py`, `siglip.py`, `qwen2_vl.py` and the classes of whole models in
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from workbench.core.formats import Format
 from workbench.core.weights import WHOLE, Part
 from workbench.models.towers import are_even
 from workbench.models.weights.parts import Config, Sizes, column, row, whole
@@ -258,9 +259,13 @@ def qwen2(_config: Config, size: Sizes) -> list[Part]:
     patch = size("in_channels", 3) * size("temporal_patch_size", 2) * size("patch_size", 14) ** 2
     wide = width * size("spatial_merge_size", 2) ** 2
     inner, layers = width * size("mlp_ratio", 4), size("depth", 32)
+    merged = ((heads, 3 * (width // heads)),)  # one output to its ColumnParallelLinear
     return [
         whole("patch_embed", width, inputs=patch),
-        *blocks(layers, width, inner, heads, BLOCKS, INTERNVL),
+        *(
+            one._replace(outputs=merged) if len(one.outputs) > 1 else one
+            for one in blocks(layers, width, inner, heads, BLOCKS, INTERNVL)
+        ),
         whole("ln_q", width, bias=True),
         column("visual.merger.mlp.0", wide, inputs=wide, bias=True),
         row("visual.merger.mlp.2", wide, size("hidden_size", 3584), bias=True),
@@ -268,7 +273,13 @@ def qwen2(_config: Config, size: Sizes) -> list[Part]:
     ]
 
 
+def _tarsier(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of LLaVA, and two numbers of tokens that Tarsier keeps, in 64 bits."""
+    return [*_llava(config, size), whole("image_newline.numbers", 2, stored=Format(64))]
+
+
 JOINED: dict[str, Tower] = {
+    "TarsierForConditionalGeneration": _tarsier,
     "llava": _llava,
     "llava_next": _llava_next,
     "llava_onevision": _llava_onevision,

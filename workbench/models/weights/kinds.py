@@ -45,6 +45,6 @@ def by_release(earlier: Sequence[Part], later: Sequence[Part]) -> list[Part]:
     ]
 
 
-def unscaled(parts: Sequence[Part]) -> list[Part]:
+def unscaled(parts: Sequence[Part], end: str = PLAIN) -> list[Part]:
     """Return parts whose attention reads no scales of the cache from a checkpoint."""
-    return [one._replace(name=one.name.removesuffix(PLAIN)) for one in parts]
+    return [one._replace(name=one.name.removesuffix(end)) for one in parts]

@@ -5,6 +5,7 @@ Source: `vllm/models/minimax_m3`, 0.33.
 
 from workbench.core.weights import Part
 from workbench.models.weights.joined_vision import vit
+from workbench.models.weights.kinds import unscaled
 from workbench.models.weights.listed_experts import ListedMoe
 from workbench.models.weights.parts import Config, Sizes, attention, column, mlp, norms, row, whole
 
@@ -49,7 +50,7 @@ def _attention(config: Config, *, is_sparse: bool) -> list[Part]:
     each = int(sparse["sparse_index_dim"])
     index = ((int(sparse["sparse_num_index_heads"]), each), (1, each))
     qkv = qkv._replace(outputs=(*qkv.outputs, *index))
-    return [qkv, *rest, *2 * [whole("self_attn.index_norm", each)]]
+    return [*unscaled([qkv, *rest]), *2 * [whole("self_attn.index_norm", each)]]
 
 
 def minimax_m3_tower(config: Config, size: Sizes) -> list[Part]:

@@ -9,6 +9,7 @@ from workbench.core.weights import EARLIER, LATER, Part
 from workbench.models.weights.compressed import compressed_layer, joined_streams
 from workbench.models.weights.decoders import Decoder, Moe
 from workbench.models.weights.gemma4 import gemma3n_layer, gemma3n_rest, gemma4_layer, gemma4_rest
+from workbench.models.weights.kinds import unscaled
 from workbench.models.weights.listed_experts import LISTED_EXPERTS, ListedMoe
 from workbench.models.weights.minimax_m3 import M3, minimax_m3_layer
 from workbench.models.weights.moondream import moondream_layer
@@ -32,7 +33,7 @@ from workbench.models.weights.rarer import RARER, RARER_REST, mpt_end
 from workbench.models.weights.routed import ROUTED
 from workbench.models.weights.speech import whisper_layer, whisper_rest
 from workbench.models.weights.states import kimi_delta
-from workbench.models.weights.stored import Unknown
+from workbench.models.weights.stored import LATENT, Unknown
 from workbench.models.weights.streams import connected_layer, connected_rest, hy_layer, pooled_layer
 
 FFN_MULTIPLE = 256
@@ -160,6 +161,7 @@ def _kimi_latent(config: Config, number: int) -> list[Part]:
         units = [(1, size) for size, _ in first.outputs]
         gate = (config.attention.num_heads, config.size("v_head_dim"))
         first = column(first.name, *units, gate, inputs=first.inputs)
+        rest = unscaled(rest, LATENT)
     return [first, *rest, whole("self_attn.one_scale", 1, dtype="float32", kind=LATER)]
 
 

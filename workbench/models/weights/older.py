@@ -34,6 +34,7 @@ BERTS = ("bert", "roberta", "xlm-roberta")
 OPT_OFFSET = 2
 """Positions that OPT skips."""
 SPARSE = Moe("block_sparse_moe")
+GRANITE_MOE = Decoder(bias=False, moe=SPARSE)
 HYPERCLOVA = replace(LLAMA, norms=4)
 HY = Moe(
     shared=("num_shared_experts",),
@@ -196,8 +197,8 @@ def _bigcode(config: Config, number: int) -> list[Part]:
 
 def _granite_swa(config: Config, number: int) -> list[Part]:
     """Return a layer of Granite with sinks, dense or with experts."""
-    layer = replace(LLAMA, moe=SPARSE).layer(config, number)
-    return [*layer, cut("self_attn.sinks", config.attention.num_heads)]
+    layer = GRANITE_MOE if config.kind == "granitemoe_swa" else LLAMA
+    return [*layer.layer(config, number), cut("self_attn.sinks", config.attention.num_heads)]
 
 
 def _apertus(config: Config, number: int) -> list[Part]:
@@ -230,14 +231,14 @@ DESCRIBED: dict[str, Decoder | Classic] = {
     "glm": Decoder(),
     "hyperclovax": HYPERCLOVA,
     "hy_v3": Decoder(norm="head", moe=HY),
-    "granitemoeshared": replace(LLAMA, moe=SPARSE),
+    "granitemoeshared": GRANITE_MOE,
     "olmo": replace(LLAMA, norms=0),
     "cohere2_moe": replace(DECODERS["cohere2"], moe=Moe()),
     **dict.fromkeys(("qwen2_vl_text", "qwen2_5_omni_text"), Decoder(bias=True)),
     "exaone4_5_text": DECODERS["exaone4"],
     "gpt2": Classic(inner="n_inner"),
     "bloom": Classic(),
-    "jais2": Classic(),
+    "jais2": Classic(mlp_bias="mlp_bias"),
     "phimoe": Decoder(True, out_bias=True, norm_bias=True, moe=SPARSE),
     "gpt_neox": Classic("attention_bias", mlp_bias=True),
     "gptj": Classic(False, "n_inner", norms=1, mlp_bias=True),

@@ -1,16 +1,13 @@
 """The building blocks of families: layers that several of them have."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from workbench.core.formats import Format
 from workbench.core.model import SSM, Attention, Model
-from workbench.core.weights import COLUMN, EARLIER, LATER, ROW, WHOLE, Part, Place
+from workbench.core.weights import COLUMN, EARLIER, ROW, WHOLE, Part
 from workbench.models.built_heads import built_attention
 from workbench.models.fields import Fields
 from workbench.models.weights.kinds import SAME_CLASS, TRUE_BY_CLASS
-from workbench.models.weights.stored import Scheme
 
 Unit = int | tuple[int, int]
 """Elements that may be cut anywhere, or (units, elements of a unit)."""
@@ -100,10 +97,18 @@ class Config:
         """Return whether a layer has a state space."""
         return SSM in self.kinds.get(number, ())
 
-    def flag(self, key: str | bool, default: bool = False) -> bool:
-        """Return a truth value: itself, that of a field, or whether "field=value" is so."""
+    def flag(self, key: str | bool | tuple[str, ...], default: bool = False) -> bool:
+        """Return a truth value: itself, that of a field, or whether "field=value" is so.
+
+        Either of "one|other" is enough. Of several keys it is the first that the file has, else the
+        last.
+        """
         if isinstance(key, bool):
             return key
+        if isinstance(key, tuple):
+            key = next(filter(self.fields.has, key), key[-1])
+        if "|" in key:
+            return any(map(self.flag, key.split("|")))
         name, _, value = key.partition("=")
         usual = default or self.fields.model_type in TRUE_BY_CLASS.get(name, ())
         return self.raw(name) == value if value else bool(self.raw(name, usual))
@@ -128,49 +133,6 @@ class Config:
         return found if isinstance(found, Mapping) else {}
 
 
-class Collected:
-    """Parts of a model, in the formats of its checkpoint."""
-
-    def __init__(self, scheme: Scheme) -> None:
-        self.scheme = scheme
-        self.places: dict[Part, list[tuple[Place, ...]]] = defaultdict(list)
-        """Where each was added, once for every time."""
-
-    @property
-    def counts(self) -> tuple[tuple[Part, int], ...]:
-        """Return every part and how many there are."""
-        return tuple((part, len(times)) for part, times in self.places.items())
-
-    def add(self, prefix: str, parts: Iterable[Part], *places: Place) -> None:
-        """Count parts whose names begin with `prefix`; equal parts are one, whatever the name.
-
-        places: the number of their layer, or where pipeline stages have them.
-        """
-        for part in parts:
-            stored = self._format(f"{prefix}{part.name}", part)
-            padded = self.scheme.multiple if part.experts > 1 and stored else 1
-            multiple = max(part.multiple, padded)
-            changes = stored != part.stored or multiple != part.multiple  # few do
-            kept = part._replace(stored=stored, multiple=multiple) if changes else part
-            found, earlier = [kept], self.scheme.earlier_part(kept)
-            if earlier != kept and part.kind in {"", EARLIER}:
-                later = [kept._replace(kind=LATER)] * (not part.kind)
-                found = [earlier._replace(kind=EARLIER), *later]
-            for end, scales in self.scheme.cache_scales.items():
-                if part.name.endswith(end):
-                    found += [whole(part.name, n, dtype=dtype) for n, dtype in scales]
-            for one in found:
-                self.places[one].append(places)
-
-    def _format(self, path: str, part: Part) -> Format | None:
-        if not part.is_linear:
-            return part.stored
-        is_expert = part.experts > 1
-        return self.scheme.format_of(
-            path.rpartition(".")[0] if is_expert else path, is_expert=is_expert
-        )
-
-
 Sizes = Callable[..., int]
 """Return an integer of the vision configuration, by its key and its default."""
 Block = Callable[[Config, int], list[Part]]
@@ -182,7 +144,7 @@ def attention(
     config: Config,
     name: str = "self_attn",
     *,
-    bias: str | bool = False,
+    bias: str | bool | tuple[str, ...] = False,
     out_bias: str | bool = False,
     norm: str = "",
     gate: int = 1,

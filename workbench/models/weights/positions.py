@@ -11,6 +11,7 @@ from workbench.models.weights.compressed import ratios
 from workbench.models.weights.hybrids import WITHOUT_POSITIONS
 from workbench.models.weights.listed_experts import HYBRID as LING
 from workbench.models.weights.listed_experts import ling_heads
+from workbench.models.weights.minimax_m3 import M3
 from workbench.models.weights.older import BERTS, MODERN_BERT
 from workbench.models.weights.parts import Config, whole
 
@@ -28,6 +29,7 @@ OWN_SIZES = ("qk_rope_head_dim", "qk_rope_dim", "rope_head_dim")
 OLMO = "olmo_hybrid"
 THETA = "rope_theta"
 WINDOWED_THETA = "swa_rope_theta"
+WINDOWED_SIZE = "swa_head_dim"
 WINDOWED_THETAS = {MODERN_BERT: "local_rope_theta"}
 """Field of the base of the angles in windowed layers; model_type -> another one."""
 SHORTENED = ("qwen3_5", "qwen3_vl", "qwen4_exp")
@@ -90,14 +92,14 @@ def placed(config: Config) -> list[Placed]:
     angles = {
         key: one for key, one in settings.items() if isinstance(one, Mapping) and key not in absent
     }
-    sizes = {key: _of_kind(config, key, size) for key in angles}
     theta = config.raw(WINDOWED_THETAS.get(config.kind, WINDOWED_THETA))
-    if not angles and theta not in (None, config.raw(THETA)):
+    is_own = theta is not None and config.size(WINDOWED_SIZE, default=size) != size
+    if not angles and (is_own or theta not in (None, config.raw(THETA))):
         angles = {FULL: settings, SLIDING: {THETA: theta}}
     elif not angles and config.kind in LOCAL and not _same_angles(config, settings):
         angles = {FULL: settings, SLIDING: {}}
     tables = [
-        (_table(config, sizes.get(key, size), one), _turning(config, key))
+        (_table(config, _of_kind(config, key, size), one), _turning(config, key))
         for key, one in (angles or {"": settings}).items()
     ]
     if isinstance(config.raw(THETA), list):
@@ -173,9 +175,12 @@ def _of_releases(config: Config, tables: list[Placed]) -> list[Placed]:
 
 
 def _of_kind(config: Config, kind: str, size: int) -> int:
-    """Return the size of the heads of one kind of layers; Gemma 4 has two."""
-    is_smaller = config.attention.has_mixed_head_sizes and kind != FULL
-    return config.size("head_dim", default=size) if is_smaller else size
+    """Return the size of the heads of one kind of layers; Gemma 4 and MiMo-V2 have two."""
+    if kind != SLIDING:
+        return size
+    is_smaller = config.attention.has_mixed_head_sizes
+    names = (WINDOWED_SIZE, *["head_dim"] * is_smaller)
+    return config.size(*names, default=size)
 
 
 def _compressed(config: Config) -> list[Placed]:
@@ -232,7 +237,8 @@ def _table(config: Config, size: int, rope: Mapping[str, Any]) -> Part:
     usual = config.raw(SHARE_OF_NEOX, usual) if config.kind == NEOX else usual
     share = rope.get("partial_rotary_factor", config.raw("partial_rotary_factor", usual))
     share = 1.0 if scaling == "proportional" else share  # zeros take the place of the others
-    width = config.raw("rotary_dim") or config.raw("attn_rotary_emb") or int(size * share)
+    stated = None if config.kind in M3 else config.raw("rotary_dim")
+    width = stated or config.raw("attn_rotary_emb") or int(size * share)
     kind = LATER if config.kind == OLMO else ""
     if "mrope_section" in rope or config.fields.top.get("model_type") == THREE_AXES:
         is_lengthened = not config.kind.startswith(SHORTENED)

@@ -264,7 +264,7 @@ def mpt_end(config: Config) -> list[Part]:
 
 RARER_REST: Mapping[str, Callable[[Config], list[Part]]] = {
     **dict.fromkeys(("molmo", "molmo2_text"), _molmo_rest),
-    "ouro": lambda config: [row("early_exit_gate", config.hidden, 1, bias=True)],
+    "ouro": lambda config: [row("early_exit_gate", config.hidden, 1, bias=True, is_linear=False)],
     "hrm_text": _hrm_rest,
     "inkling_model": lambda config: norms(config, 1),
 }

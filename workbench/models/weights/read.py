@@ -24,6 +24,7 @@ from workbench.core.weights import (
 from workbench.models.checkpoint import read_checkpoint
 from workbench.models.fields import Fields
 from workbench.models.weights import ends
+from workbench.models.weights.collected import Collected
 from workbench.models.weights.decoders import LAYERS, TIED, Moe
 from workbench.models.weights.drafters import drafted
 from workbench.models.weights.hybrids import HYBRIDS
@@ -31,7 +32,6 @@ from workbench.models.weights.images import largest_image
 from workbench.models.weights.kinds import SAME_CLASS
 from workbench.models.weights.newer import ENDS, NEWER, REST, STARTS
 from workbench.models.weights.parts import (
-    Collected,
     Config,
     attention,
     column,
@@ -54,7 +54,7 @@ EXPERTS_PER_TOKEN = (
     *("num_experts_per_tok", "experts_per_token", "moe_k", "moe_topk", "top_k_experts"),
 )
 HEAD, SCALES = "lm_head", ".attn"
-OUTSIDE = ("image_newline", "own_projector")
+OUTSIDE = ("image_newline", "own_projector", "time_embedding", "vision_embedder")
 """Beginnings of the names of what classes build outside of the tower, on every pipeline stage."""
 PADDED_ROWS = "padded_vocab_size"
 """Field of the rows that ChatGLM has."""
@@ -72,6 +72,8 @@ TIED_BY_WRAPPER = frozenset(
     }
 )
 """model_types of whole files whose class ties the vocabularies, which that of the text does not."""
+TIED_BY_TEXT = frozenset({"idefics3", "smolvlm"})
+"""model_types of whole files whose class asks the text's part alone."""
 
 
 def read_weights(
@@ -148,9 +150,10 @@ def _expert_score(fields: Fields) -> str:
 def _is_tied(fields: Fields, model: Model) -> bool:
     # transformers 5 writes its class's default into a part that had none; the whole file says.
     kind = fields.model_type or model.model_type
-    if SAME_CLASS.get(kind, kind) in ends.HEAD_APART:
-        return False
-    named = (fields.top.get(TIE), fields.raw(TIE), kind in TIED)
+    if SAME_CLASS.get(kind, kind) in ends.HEAD_APART | ends.ALWAYS_TIED:
+        return kind in ends.ALWAYS_TIED
+    whole = None if fields.top.get("model_type") in TIED_BY_TEXT else fields.top.get(TIE)
+    named = (whole, fields.raw(TIE), kind in TIED)
     return bool(next(one for one in named if one is not None))
 
 

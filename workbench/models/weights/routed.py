@@ -98,7 +98,7 @@ def _param2(config: Config, number: int) -> list[Part]:
     shared = config.size("num_shared_experts", default=1) * config.size("moe_intermediate_size")
     shared = shared and config.size(SHARED_SIZE, default=shared)
     return [
-        *Decoder(norm="?use_qk_norm").attention(config),
+        *Decoder(bias="use_qkv_bias", out_bias="use_bias", norm="?use_qk_norm").attention(config),
         *norms(config, 2),
         *ling_feed(config, number, shared, (None, "float32"), corrects=True),
     ]

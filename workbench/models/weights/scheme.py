@@ -58,6 +58,8 @@ LINEAR = "Linear"
 """Target of compressed-tensors: the class of every linear layer."""
 DEEPSEEK_V4 = "deepseek_v4"
 FOUR = ((4, None),)
+MODELOPT_TOWERS = ("vision_tower", "vision_model", "vit_large_projector")
+"""Parts of names that it never quantizes (`ModelOptQuantConfigBase.get_quant_method`)."""
 MODELOPT_SCALES = {PLAIN: FOUR, LATENT: FOUR}
 
 
@@ -108,8 +110,9 @@ def _modelopt(config: Mapping[str, Any]) -> Scheme:
 
 def _of_modelopt(place: Mapping[str, Any]) -> Scheme:
     """Return what all files of ModelOpt have in common."""
+    listed = wildcards(texts(place.get("exclude_modules") or place.get("ignore")))
     return Scheme(
-        excludes=wildcards(texts(place.get("exclude_modules") or place.get("ignore"))),
+        excludes=lambda path: listed(path) or any(one in path for one in MODELOPT_TOWERS),
         cache_scales=MODELOPT_SCALES,
         quantizes_head=True,
         earlier=EARLIER_FORMATS,

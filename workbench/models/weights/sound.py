@@ -208,7 +208,7 @@ def voxtral_realtime(config: Config, size: Sizes) -> list[Part]:
         *sizes(LAYERS) * [cache_scales("scales")],
         whole("layer_norm", sizes(WIDTH)),
         whole("cos_sin_cache", places, inputs=head),
-        whole("inv_freq", config.hidden // 2, dtype="float32"),
+        whole("time_embedding.inv_freq", config.hidden // 2, dtype="float32"),
     ]
 
 

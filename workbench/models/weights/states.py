@@ -33,7 +33,13 @@ def mamba2(config: Config, name: str, norm: str | bool = True) -> list[Part]:
     bias = config.flag("use_bias") or config.flag("mamba_proj_bias")
     bias = bias or config.flag("add_bias_linear")
     parts = [
-        column(f"{name}.in_proj", *projected(config), inputs=hidden, bias=bias),
+        column(
+            f"{name}.in_proj",
+            *projected(config),
+            inputs=hidden,
+            bias=bias,
+            merges=state.n_groups,
+        ),
         _conv(config, name, inner, shared, shared),
         cut(f"{name}.A", heads, dtype="float32"),
         cut(f"{name}.D", heads),
@@ -89,8 +95,9 @@ def _joined(units: list[tuple[int, int]]) -> tuple[int, int]:
 
 def olmo_delta_net(config: Config) -> list[Part]:
     """Return a gated delta net of OLMo's, whose logarithms are in the model's dtype."""
-    *parts, out = delta_net(config)
-    return [*(part._replace(dtype=None, repeated="") for part in parts), out]
+    qkvz, ba, *parts, out = delta_net(config)
+    apart = (ba._replace(outputs=(one,), repeated="") for one in ba.outputs)
+    return [qkvz, *apart, *(part._replace(dtype=None) for part in parts), out]
 
 
 K3_MULTIPLE = 16

@@ -106,7 +106,7 @@ def pooled_draft(config: Config, number: int) -> list[Part]:
     return [*pooled_attention(config, number), *_fed(config, number)]
 
 
-QWEN4 = Decoder(norm="head", gate=2, moe=replace(QWEN, repeated=SHARED_EXPERT))
+QWEN4 = Decoder(bias=False, norm="head", gate=2, moe=replace(QWEN, repeated=SHARED_EXPERT))
 
 
 def connected_layer(config: Config, number: int) -> list[Part]:
@@ -118,9 +118,8 @@ def connected_layer(config: Config, number: int) -> list[Part]:
         # Its table is in the memory of the host (EngramConfig.cpu_offload).
         width = config.size("ple_embed_dim", default=config.hidden)
         taps = config.size("ple_conv_kernel_size", default=4)
-        keys = wide + config.hidden
         parts += [
-            whole("ple.kv_proj", keys, inputs=width, is_linear=True),
+            whole("ple.kv_proj", wide, config.hidden, inputs=width, is_linear=True),
             *(whole(f"ple.norm_{one}", wide) for one in range(3)),
             whole("ple.conv1d", wide, inputs=taps),
             *_hash_tables(config),
@@ -165,10 +164,10 @@ def chosen_attention(config: Config) -> list[Part]:
     rest = [out, scales._replace(name="self_attn.scales"), *rest]
     heads, size = config.size("indexer_n_heads"), config.size("indexer_head_dim")
     chosen = config.size("indexer_budget") + config.size("indexer_compress_ratio")
+    index = (1, (heads + 1) * size)  # whole on every rank
     return [
-        queries,
+        queries._replace(outputs=(*queries.outputs, index)),
         whole("topk_indices_buffer", chosen, dtype=INTEGER, kind=STEP),
-        whole("self_attn.qkv_proj.index", heads * size, size, inputs=config.hidden, is_linear=True),
         *rest,
         *(whole(f"self_attn.indexer.{one}_layernorm", size) for one in "qk"),
     ]

@@ -44,6 +44,7 @@ from workbench.models.weights.sound import SOUND, qwen2_omni, qwen3_omni
 from workbench.models.weights.wrapped_vision import WRAPPED
 
 MERGED_PATCHES = 4
+MOONVIT = ("wqkv", "wo", "mlp.fc0", "mlp.fc1")
 WITHOUT_TOWER = frozenset({"Glm5NextForCausalLM"})
 """Classes that build none of what a file has for images."""
 SEES = frozenset(
@@ -123,14 +124,16 @@ def _moonvit(config: Config, size: Sizes) -> list[Part]:
     places = size("init_pos_emb_height", 64) * size("init_pos_emb_width", 64)
     layers, inner = size("vt_num_hidden_layers", 27), size("vt_intermediate_size", 4304)
     wide, heads = width * MERGED_PATCHES, size("vt_num_attention_heads", 16)
+    scheme = config.fields.top.get("quantization_config") or config.mapping("quantization_config")
+    more = {"bias": True, "is_linear": scheme.get("quant_method") != "compressed-tensors"}
     return [
         whole("patch_embed", width, inputs=3 * size("patch_size", 14) ** 2, bias=True),
         whole("pos_emb", places, inputs=width),
         whole("time_weight", times, inputs=width, dtype="float32"),
-        *blocks(layers, width, inner, heads, "vision_tower.encoder.blocks", is_linear=False),
+        *blocks(layers, width, inner, heads, "vision_tower.encoder.blocks", MOONVIT, **more),
         *(whole("norm", width, bias=True) for _ in range(2)),
-        whole("linear_1", wide, inputs=wide, bias=True),
-        whole("linear_2", config.hidden, inputs=wide, bias=True),
+        whole("mm_projector.linear_1", wide, inputs=wide, **more),
+        whole("mm_projector.linear_2", config.hidden, inputs=wide, **more),
     ]
 
 

@@ -1,0 +1,54 @@
+"""What a model has of every part, and where: parts of layers in the formats of its checkpoint."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from workbench.core.formats import FLOAT, HALF, Format
+from workbench.core.weights import EARLIER, LATER, Part, Place
+from workbench.models.weights.parts import whole
+from workbench.models.weights.stored import Scheme
+
+
+class Collected:
+    """Parts of a model, in the formats of its checkpoint."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        self.scheme = scheme
+        self.places: dict[Part, list[tuple[Place, ...]]] = defaultdict(list)
+        """Where each was added, once for every time."""
+
+    @property
+    def counts(self) -> tuple[tuple[Part, int], ...]:
+        """Return every part and how many there are."""
+        return tuple((part, len(times)) for part, times in self.places.items())
+
+    def add(self, prefix: str, parts: Iterable[Part], *places: Place) -> None:
+        """Count parts whose names begin with `prefix`; equal parts are one, whatever the name.
+
+        places: the number of their layer, or where pipeline stages have them.
+        """
+        for part in parts:
+            stored = self._format(f"{prefix}{part.name}", part)
+            if stored and stored.is_integer and stored.scale_bytes == HALF and part.dtype:
+                stored = stored._replace(scale_bytes=FLOAT)  # scales are in the layer's dtype
+            padded = self.scheme.multiple if part.experts > 1 and stored else 1
+            multiple = max(part.multiple, padded)
+            changes = stored != part.stored or multiple != part.multiple  # few do
+            kept = part._replace(stored=stored, multiple=multiple) if changes else part
+            found, earlier = [kept], self.scheme.earlier_part(kept)
+            if earlier != kept and part.kind in {"", EARLIER}:
+                later = [kept._replace(kind=LATER)] * (not part.kind)
+                found = [earlier._replace(kind=EARLIER), *later]
+            for end, scales in self.scheme.cache_scales.items():
+                if part.name.endswith(end):
+                    found += [whole(part.name, n, dtype=dtype) for n, dtype in scales]
+            for one in found:
+                self.places[one].append(places)
+
+    def _format(self, path: str, part: Part) -> Format | None:
+        if not part.is_linear:
+            return part.stored
+        is_expert = part.experts > 1
+        return self.scheme.format_of(
+            path.rpartition(".")[0] if is_expert else path, is_expert=is_expert
+        )
