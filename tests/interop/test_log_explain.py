@@ -6,6 +6,7 @@ import gzip
 import json
 from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ import workbench as wb
 from tests.catalog import distinct_models
 from workbench.core.errors import Refused, ScenarioError
 from workbench.interop.exchange import explain_log
+from workbench.interop.logs import candidates
 from workbench.interop.logs.report import AGREES, KNOWN, READ, VERDICTS
 from workbench.models import catalog_config
 from workbench.scenario import Scenario
@@ -425,7 +427,11 @@ def test_a_log_that_is_cut_or_shuffled_never_fails(data):
     start = data.draw(st.integers(0, len(text)))
     piece = text[start : data.draw(st.integers(start, len(text)))]
     lines = data.draw(st.permutations(piece.split("\n")))
-    assert code_of("\n".join(lines)).startswith("log_")
+    try:
+        with patch.object(candidates, "MOST_TRIED", 200):  # few logs say the same of a model
+            assert code_of("\n".join(lines)).startswith("log_")
+    finally:
+        candidates._candidates.cache_clear()
 
 
 @pytest.mark.parametrize(
