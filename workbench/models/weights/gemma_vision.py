@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from workbench.core.formats import Format
 from workbench.core.weights import Part
-from workbench.models.weights.joined_vision import Tower, inside
+from workbench.models.weights.joined_vision import Tower, inside, sizes_of
 from workbench.models.weights.parts import Config, Sizes, column, row, vocabulary, whole
 from workbench.models.weights.stored import Unknown
 
@@ -20,6 +20,8 @@ SPOKEN |= {"conf_attention_context_left": 13, "conf_attention_context_right": 0}
 """Sizes that Gemma 3n's configuration of sound has."""
 CHANNELS = (128, 32)
 """Of its two convolutions, each of which makes half as many bands."""
+HEARD = "audio_linear"
+"""Matrices of a conformer: all that `--quantization` of Gemma 4 makes smaller there."""
 
 
 def _gemma3n(config: Config, _size: Sizes) -> list[Part]:
@@ -29,15 +31,8 @@ def _gemma3n(config: Config, _size: Sizes) -> list[Part]:
     if name not in TIMM or tuple(sound.get("sscp_conv_channel_size", CHANNELS)) != CHANNELS:
         raise Unknown("such a tower of Gemma 3n is not described")
     width, layers, heads, taps, chunk, bands, left, right = ({**SPOKEN, **sound}[n] for n in SPOKEN)
-    first, second = CHANNELS
-    norm, square = whole("norm", width), whole("proj", width, inputs=width)
-    feed = [norm, whole("ffw_1", 4 * width, inputs=width), whole("ffw_2", width, inputs=4 * width)]
     layer = [
-        *2 * [*feed, norm],
-        *5 * [norm],
-        *6 * [square],
-        whole("linear_start", 2 * width, inputs=width),
-        whole("depthwise_conv1d", width, inputs=taps),
+        *_conformer(width, taps),
         whole("numbers", width // heads + 6),  # a scale, and limits of gradients
         whole("mask", chunk, inputs=chunk + left - 1 + right, stored=Format(8)),
         whole("softcap", 1 + width // 2, dtype="float32"),
@@ -46,11 +41,31 @@ def _gemma3n(config: Config, _size: Sizes) -> list[Part]:
         whole("timm_model", TIMM[name]),
         *_embedded(config, "vision_config", 2048),
         *_embedded(config, "audio_config", width),
+        *_subsampled(width, *CHANNELS, bands),
+        *layers * layer,
+    ]
+
+
+def _conformer(width: int, taps: int) -> list[Part]:
+    """Return what a layer for sound has in Gemma 3n and 4."""
+    norm, square = whole("norm", width), whole(HEARD, width, inputs=width)
+    feed = [norm, whole(HEARD, 4 * width, inputs=width), whole(HEARD, width, inputs=4 * width)]
+    return [
+        *2 * [*feed, norm],
+        *5 * [norm],
+        *6 * [square],
+        whole(HEARD, 2 * width, inputs=width),
+        whole("depthwise_conv1d", width, inputs=taps),
+    ]
+
+
+def _subsampled(width: int, first: int, second: int, bands: int) -> list[Part]:
+    """Return the two convolutions that shorten sound, and what reads their channels."""
+    return [
         whole("conv_0", first, inputs=9),
         whole("conv_1", second, inputs=9 * first),
         whole("norms", first + second),
-        whole("input_proj_linear", width, inputs=second * bands // 4),
-        *layers * layer,
+        whole(HEARD, width, inputs=bands // 4 * second),
     ]
 
 
@@ -85,6 +100,29 @@ def _gemma4(config: Config, size: Sizes) -> list[Part]:
         whole("embedding_projection", config.hidden, inputs=width),
         *2 * bool(found.get("standardize")) * [whole("std", width)],
         whole("inv_freq", each // 2, dtype="float32"),
+        *_gemma4_sound(config),
+    ]
+
+
+def _gemma4_sound(config: Config) -> list[Part]:
+    """Return the conformer of a Gemma 4 that hears; none where the file has no such part."""
+    if config.fields.top.get("audio_config") is None:
+        return []
+    size = sizes_of(config, "audio_config")
+    width, out = size("hidden_size", 1024), size("output_proj_dims", 1536)
+    first, second = inside(config, "audio_config").get("subsampling_conv_channels", CHANNELS)
+    is_clipped = inside(config, "audio_config").get("use_clipped_linears", True)
+    layer = [
+        *_conformer(width, size("conv_kernel_size", 5)),
+        whole("numbers", width // size("num_attention_heads", 8) + 1),  # a scale, and a soft limit
+        *[whole("clipped", 10 * 4)] * bool(is_clipped),
+    ]
+    return [
+        *_subsampled(width, first, second, first),
+        *size("num_hidden_layers", 12) * layer,
+        whole(HEARD, out, inputs=width, bias=True),
+        whole("inv_timescales", width // 2),
+        whole(HEARD, config.hidden, inputs=out),
     ]
 
 

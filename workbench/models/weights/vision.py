@@ -10,7 +10,7 @@ from workbench.models.towers import are_even
 from workbench.models.weights.abstracted_vision import ABSTRACTED
 from workbench.models.weights.clip_vision import CLIPPED
 from workbench.models.weights.document_vision import DOCUMENTS
-from workbench.models.weights.gemma_vision import GEMMA
+from workbench.models.weights.gemma_vision import GEMMA, HEARD
 from workbench.models.weights.images import JOINT
 from workbench.models.weights.joined_vision import (
     JOINED,
@@ -213,7 +213,7 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     "qwen2_5_omni": lambda config, size: [*_named(qwen2_5(config, size)), *qwen2_omni(config)],
     "qwen3_omni_moe": lambda config, size: [*_named(_qwen_deep(config, size)), *qwen3_omni(config)],
 }
-QUANTIZED = {"gemma3": OF_ENCODER[:2]}
+QUANTIZED = {"gemma3": OF_ENCODER[:2], "gemma4": (HEARD,)}
 """model_type -> ends of the names of layers that `--quantization` makes smaller as they load."""
 QUANTIZED_WHERE_EVEN = {
     "gemma3": OF_ENCODER[2:],
