@@ -123,6 +123,25 @@ def test_a_question_about_a_metric_by_its_name_says_what_it_shows(text):
     assert "the smallest block of all groups" in said
 
 
+RANKS = ("tensor_parallel", "data_parallel")
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "now"),
+    [
+        ("qwen3-32b on 8 x H200: TP8 or TP4 DP2?", (8, 1), (4, 2)),
+        ("qwen3-32b on H200: TP4 DP2 or TP8?", (4, 2), (8, 1)),
+        ("qwen3-32b: is TP 2 and DP 4 better than TP 8?", (2, 4), (8, 1)),
+        ("qwen3-32b with DP 2: TP 2 or TP 4?", (2, 2), (4, 2)),
+    ],
+)
+def test_ranks_that_are_compared_belong_to_their_own_side(text, before, now):
+    question = read_question(text)
+    sides = question.said.fields, question.other.fields
+    found = [tuple(side.get(name, 1) for name in RANKS) for side in sides]
+    assert found == [before, now]
+
+
 def test_a_byte_is_one_of_the_pool_that_the_memory_has_room_for():
     door, said = answer("what is byte 0 of bamba-9b on H100?")
     assert f"In a pool of {door.plan.cache.num_blocks:,} blocks: Byte 0 of tensor 0" in said
