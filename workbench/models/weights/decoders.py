@@ -224,6 +224,7 @@ DECODERS: dict[str, Decoder] = {
         moe=Moe("block_sparse_moe", correction="use_routing_bias", router_dtype="float32"),
     ),
     **dict.fromkeys(("cohere", "cohere2"), Decoder(bias=False, norms=1, norm="?use_qk_norm")),
+    "cohere_compass_text": Decoder(out_bias="attention_bias", norms=1),
     "stablelm": Decoder(bias="use_qkv_bias", norm_bias=True),
     "nemotron": Decoder(
         out_bias="attention_bias", mlp_bias="mlp_bias", gated=False, norm_bias=True

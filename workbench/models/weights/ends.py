@@ -27,7 +27,7 @@ EVERY_END = frozenset(
         *("olmo", "opt", "orion", "phi", "phimoe", "plamo2", "plamo3", "qwen", "starcoder2"),
         *("granitemoe_swa", "mellum", "molmo", "mpt", "persimmon"),
         *("arctic", "cosmos3_edge_text", "git", "grok-1", "inkling_model", "k2_horizon"),
-        *("molmo2_text", "moondream3"),
+        *("cohere_compass_text", "molmo2_text", "moondream3"),
     }
 )
 """model_types whose every pipeline stage has the vocabularies and the last norm."""
@@ -53,7 +53,9 @@ HEAD_APART = frozenset(
     }
 )
 """model_types whose class never reads `tie_word_embeddings`."""
-ALWAYS_TIED = frozenset({"cohere", "cohere2", "cohere2_moe", "gemma2", "lfm2", "lfm2_moe"})
+ALWAYS_TIED = frozenset(
+    {"cohere", "cohere2", "cohere2_moe", "cohere_compass_text", "gemma2", "lfm2", "lfm2_moe"}
+)
 """model_types whose class has no head of its own."""
 APART_EARLIER = frozenset({"dots1", "flex_olmo", "persimmon"})
 """Those whose class in 0.23 does not either; the library, which runs them in 0.33, does."""

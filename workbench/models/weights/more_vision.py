@@ -76,6 +76,23 @@ def pixtral(config: Config, size: Sizes) -> list[Part]:
     ]
 
 
+def mistral_pixtral(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of files in Mistral's own format, which is never quantized."""
+    tower, found = vit(size, 1024, 4096, 16, 24, 16, 1024), config.fields.top["vision_config"]
+    width, bias = tower.width, bool(found.get("adapter_bias", True))
+    normed = [whole("norm", width)] * bool(found.get("add_pre_mm_projector_layer_norm"))
+    merger = whole("patch_merger", width, inputs=width * size("spatial_merge_size", 1) ** 2)
+    return [
+        *tower.embedded(bias=False)[:1],
+        whole("ln_pre", width),
+        *tower.layers(PIXTRAL_LAYERS, PIXTRAL, bias=False, is_linear=False, **GATED),
+        *normed,
+        *[merger] * (found.get("mm_projector_id") == "patch_merge"),
+        whole("w_in", config.hidden, inputs=width, bias=bias),
+        whole("w_out", config.hidden, inputs=config.hidden, bias=bias),
+    ]
+
+
 def internvl(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of InternVL, and what makes one token of four patches."""
     tower, top = vit(size, 3200, 12_800, 25, 48, 14, 224), config.fields.top

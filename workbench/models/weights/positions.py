@@ -155,8 +155,10 @@ def of_library(config: Config, architecture: str = "") -> tuple[bool, bool]:
 
     architecture: that of the whole file; else it is the class of the layers.
     """
-    name = architecture or config.model.layer_class
-    oldest, *_, newest = [one.served.get(name) == LIBRARY for one in MODEL_REGISTRIES.values()]
+    names = (architecture or config.model.layer_class, config.model.architecture)
+    oldest, *_, newest = [
+        any(one.served.get(name) == LIBRARY for name in names) for one in MODEL_REGISTRIES.values()
+    ]
     return oldest, newest
 
 
@@ -211,6 +213,8 @@ def _rotates(config: Config) -> bool:
         return config.flag("position_embedding_type=rope")
     if kind == "baichuan" and config.model.layer_class != SMALL_BAICHUAN:
         return config.hidden == ROTATED_BAICHUAN
+    if kind == "cohere_compass_text" and not config.mapping("rope_parameters"):
+        return False
     return kind not in {*WITHOUT_POSITIONS, *BERTS} and (
         kind != "zamba2" or config.flag("use_mem_rope")
     )

@@ -69,6 +69,7 @@ TIED_BY_WRAPPER = frozenset(
         *("internvl_chat", "mistral3", "skywork_chat", "h2ovl_chat", "NVLM_D", "eagle_2_5_vl"),
         *("interns1", "opencua", "ovis2_5", "ovis2_6", "Bee", "R", "vlm", "step_robotics"),
         *("kanana-1.5-v", "llava_onevision2", "voxtral_params", "voxtral_realtime_params"),
+        "pixtral_params",
     }
 )
 """model_types of whole files whose class ties the vocabularies, which that of the text does not."""
@@ -150,8 +151,9 @@ def _expert_score(fields: Fields) -> str:
 def _is_tied(fields: Fields, model: Model) -> bool:
     # transformers 5 writes its class's default into a part that had none; the whole file says.
     kind = fields.model_type or model.model_type
-    if SAME_CLASS.get(kind, kind) in ends.HEAD_APART | ends.ALWAYS_TIED:
-        return kind in ends.ALWAYS_TIED
+    of_class = SAME_CLASS.get(kind, kind)
+    if of_class in ends.HEAD_APART | ends.ALWAYS_TIED:
+        return of_class in ends.ALWAYS_TIED
     whole = None if fields.top.get("model_type") in TIED_BY_TEXT else fields.top.get(TIE)
     named = (whole, fields.raw(TIE), kind in TIED)
     return bool(next(one for one in named if one is not None))

@@ -212,7 +212,37 @@ def voxtral_realtime(config: Config, size: Sizes) -> list[Part]:
     ]
 
 
+LARGE = {**QWEN, "max_source_positions": 1500}
+"""Whisper of Kimi-Audio, which has a file of its own next to config.json."""
+
+
+def _adapted(config: Config, size: Sizes, place: str, inputs: int) -> list[Part]:
+    """Return Whisper, and two layers and a norm after several moments are joined."""
+    return [
+        *_convolved(size),
+        *_divided(size, f"{place}.layers"),
+        _positions(size),
+        whole("adaptor.0", config.hidden, inputs=inputs, bias=True),
+        whole("adaptor.3", config.hidden, inputs=config.hidden, bias=True),
+        whole("adaptor.4", config.hidden, bias=True),
+    ]
+
+
+def kimi_audio(config: Config, _size: Sizes) -> list[Part]:
+    """Return the tower of Kimi-Audio."""
+    inputs = config.size("kimia_adaptor_input_dim", default=5120)
+    return _adapted(config, _sizes(config, LARGE), "audio_tower", inputs)
+
+
+def moss(config: Config, _size: Sizes) -> list[Part]:
+    """Return the tower of MOSS Transcribe."""
+    size, inputs = _sizes(config, WHISPER), int(config.fields.top.get("adaptor_input_dim", 4096))
+    return _adapted(config, size, "whisper_encoder", inputs)
+
+
 SOUND: Mapping[str, Tower] = {
+    "MoonshotKimiaForCausalLM": kimi_audio,
+    "MossTranscribeDiarizeForConditionalGeneration": moss,
     "VoxtralForConditionalGeneration": voxtral,
     "VoxtralRealtimeGeneration": voxtral_realtime,
     "qwen2_audio": qwen2_audio,

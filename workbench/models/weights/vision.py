@@ -23,12 +23,14 @@ from workbench.models.weights.joined_vision import (
     vit,
 )
 from workbench.models.weights.later_vision import LATER
+from workbench.models.weights.library_towers import OF_LIBRARIES
 from workbench.models.weights.minimax_m3 import minimax_m3_tower
 from workbench.models.weights.moondream import moondream_tower
 from workbench.models.weights.more_vision import (
     MERGER,
     exaone,
     internvl,
+    mistral_pixtral,
     muse_glimmer,
     pixtral,
     qwen2_5,
@@ -190,10 +192,14 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     **CLIPPED,
     **WRAPPED,
     **LATER,
+    **OF_LIBRARIES,
     **dict.fromkeys(
         ("intern_s2_preview", "qwen3_5", "qwen3_5_moe", "qwen4_exp"), as_named(_qwen, JOINT)
     ),
-    **dict.fromkeys(("alpamayo2_super", "qwen3_vl", "qwen3_vl_moe"), as_named(_qwen_deep, JOINT)),
+    **dict.fromkeys(
+        ("alpamayo2_super", "cohere_compass", "qwen3_vl", "qwen3_vl_moe"),
+        as_named(_qwen_deep, JOINT),
+    ),
     "gemma3": _siglip,
     "moondream3": moondream_tower,
     **dict.fromkeys(("internvl_chat", "h2ovl_chat"), internvl),
@@ -207,6 +213,7 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     "minimax_m3_vl": minimax_m3_tower,
     **dict.fromkeys(("lfm2_vl", "lfm2-vl"), _siglip2),
     **dict.fromkeys(("mistral3", "lighton_ocr"), pixtral),
+    "PixtralForConditionalGeneration": mistral_pixtral,
     **dict.fromkeys(("qwen2_5_vl", "opencua"), as_named(qwen2_5)),
     "vlm": _hyperclova,
     "exaone4_5": as_named(exaone),
