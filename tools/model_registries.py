@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import class_interfaces
 import encoder_models
 import library_models
 from model_sources import sources
@@ -77,6 +78,7 @@ def main() -> None:
     }
     played()
     entry |= stages({*served, *drafters, *encoder_models.pooling_classes(tables)}, drafters)
+    entry |= class_interfaces.interfaces({*served, *encoder_models.pooling_classes(tables)})
     entry["encoders"] = encoder_models.encoders(tables)
     release = ".".join(version("vllm").split(".")[:2])
     known = {name for table in tables.values() for name in table}

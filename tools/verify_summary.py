@@ -59,7 +59,7 @@ def _named(scenario: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields, with the class of a config object in its place and no folder of a file."""
     return {
         name: value["architectures"][0]
-        if isinstance(value, dict)
+        if isinstance(value, dict) and "architectures" in value
         else Path(value).name
         if name == "model"
         else value

@@ -1456,6 +1456,48 @@ PROBLEMS = [
         {"max_num_seqs": 1241},
         id="max-num-seqs-above-blocks",
     ),
+    pytest.param(
+        {"model": "falcon-mamba-7b", "enable_lora": True, "rules": "0.33"},
+        "adapters_not_supported",
+        "LoRA is not supported for FalconMambaForCausalLM (",
+        {"enable_lora": False},
+        id="adapters-not-supported",
+    ),
+    pytest.param(
+        {
+            "model": llama(),
+            "enable_lora": True,
+            "speculative_method": "ngram",
+            "num_speculative_tokens": 3,
+            "max_num_batched_tokens": 4096,
+            "max_num_seqs": 2048,
+        },
+        "adapters_need_longer_steps",
+        "Consider increasing max_num_batched_tokens or decreasing num_speculative_tokens",
+        {"max_num_batched_tokens": 8192},
+        id="adapters-need-longer-steps",
+    ),
+    pytest.param(
+        {"model": "qwen3-8b", "prefix_cache_retention_interval": 1024, "rules": "0.33"},
+        "no_checkpoints_kept",
+        "prefix_cache_retention_interval is set but this model has no sliding-window or Mamba",
+        {"prefix_cache_retention_interval": None},
+        id="no-checkpoints-kept",
+    ),
+    pytest.param(
+        {"model": "qwen3.5-4b", "prefix_cache_retention_interval": 1024, "rules": "0.33"},
+        "checkpoints_cut_blocks",
+        "prefix_cache_retention_interval (1024) must be non-negative and a multiple of",
+        {"prefix_cache_retention_interval": 1152},
+        id="checkpoints-cut-blocks",
+    ),
+    pytest.param(
+        {"model": "qwen3.5-4b", "prefix_cache_retention_interval": 1152, "rules": "0.33"},
+        "more_checkpoints_kept",
+        None,
+        NO_REMEDY,
+        id="more-checkpoints-kept",
+    ),
 ]
 UNREACHABLE = {"no_shared_block_size"}
 """Problems that no backend of today can cause; a test with toy backends causes them."""
@@ -1482,6 +1524,7 @@ WARNINGS = {
     "flex_tile_below_16",
     "flex_tile_exceeds_shared_memory",
     "batch_invariance_not_covered",
+    "more_checkpoints_kept",
 }
 
 MIXED = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "MIXED_PRECISION"}}

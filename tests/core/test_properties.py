@@ -22,6 +22,7 @@ from workbench.core.errors import Refused
 from workbench.core.groups.built_layers import unquantized_layers
 from workbench.core.resolve import resolve as core_resolve
 from workbench.core.stages import (
+    adapters,
     after_alignment,
     aiter_heads,
     attention_bytes,
@@ -422,10 +423,12 @@ NEEDS = {
         batch_sizes.cpu_mla_token_budget,
     },
     batch_sizes.token_budget: {refusals.max_model_len},
-    batch_sizes.slots_of_drafts: {batch_sizes.token_budget, speculation.speculative_method},
+    adapters.steps_of_drafts: {batch_sizes.token_budget, speculation.speculative_method},
+    batch_sizes.slots_of_drafts: {adapters.steps_of_drafts},
     batch_sizes.cpu_mla_token_budget: {
         batch_sizes.token_budget,
         batch_sizes.slots_of_drafts,
+        adapters.steps_of_drafts,
         refusals.max_model_len,
     },
     gdn_prefill.gdn_prefill: {cache_mode.cache_mode},
@@ -454,6 +457,7 @@ NEEDS = {
     },
     pipeline_checks.shared_name: {grouping.groups},
     pages.unify_pages: {grouping.groups},
+    grouping.cache_managers: {grouping.groups, pages.unify_pages},
     attention_bytes.windows_in_shared_page: {grouping.groups},
     pages.kernel_block_size: {grouping.groups},
     pages.packed_split: {grouping.groups},

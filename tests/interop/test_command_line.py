@@ -140,7 +140,7 @@ def test_each_release_has_its_flags():
         "-O1",
         "-cc.mode=0",
         """--kv-transfer-config '{"kv_connector": "MyConnector"}'""",
-        "--limit-mm-per-prompt '{\"image\": 0}'",
+        "--skip-mm-profiling",
         "--config engine.yaml",
     ],
 )

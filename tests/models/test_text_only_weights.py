@@ -34,7 +34,7 @@ PROJECTORS = {
 @pytest.mark.parametrize("line", recorded("text_only_weights"), ids=lambda one: one["name"])
 def test_bytes_without_towers_are_vllms(line):
     model, rules = model_of(LINES[line["name"]]), RULE_SETS[line["vllm"]]
-    keeps = rules.model_registry.served.get(model.architecture) in rules.keeps_towers
+    keeps = rules.model_registry.served.get(model.architecture) in rules.media.keeps_towers
     copies = {**rules.weight_copies, LENGTH: line["max_model_len"], STEP: RECORDED_STEP}
     split = Split(
         line["tensor_parallel"],

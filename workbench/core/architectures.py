@@ -67,6 +67,15 @@ class ModelRegistry:
     embedding_named_apart: frozenset[str]
     """Classes whose embedding drafters do not find by its name."""
 
+    towers: Mapping[str, frozenset[str]]
+    """Classes -> the kinds of items that their towers are for, where they are marked so."""
+    towers_by_data: frozenset[str]
+    """Classes whose towers ranks may have whole (`--mm-encoder-tp-mode data`)."""
+    without_adapters: frozenset[str]
+    """Classes without an interface for LoRA (`SupportsLoRA`)."""
+    adapts_vocabulary: frozenset[str]
+    """Classes whose embedding and head may have adapters, too."""
+
     encoders: Mapping[str, str]
     """Classes that pool over tokens which see later ones, so that they keep no cache -> the module
     of vLLM that builds their layers."""
@@ -96,6 +105,10 @@ def _model_registry(version: str, entry: Mapping[str, Any]) -> ModelRegistry:
         gives_hidden_states=frozenset(entry["gives_hidden_states"]),
         hands_on_states=frozenset(entry["hands_on_states"]),
         embedding_named_apart=frozenset(entry["embedding_named_apart"]),
+        towers={name: frozenset(kinds) for name, kinds in entry["towers"].items()},
+        towers_by_data=frozenset(entry["towers_by_data"]),
+        without_adapters=frozenset(entry["without_adapters"]),
+        adapts_vocabulary=frozenset(entry["adapts_vocabulary"]),
         encoders=entry["encoders"],
         only_tied=frozenset(entry["only_tied"]),
         never_tied=frozenset(entry["never_tied"]),

@@ -244,7 +244,7 @@ class Backend:
                 "attention sinks not supported",
             ),
             (
-                not attention.has_mm_prefix or self.supports_mm_prefix(query),
+                not attention.seen_whole or self.supports_mm_prefix(query),
                 "partial multimodal token full attention not supported",
             ),
             (self.is_sparse or not attention.is_sparse, "sparse not supported"),

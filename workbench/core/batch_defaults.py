@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.core.arithmetic import GIB
 from workbench.core.devices import driver_memory_of
+from workbench.core.media import sees_whole
 from workbench.core.ranks import ranks_of
 
 if TYPE_CHECKING:
@@ -111,7 +112,9 @@ def batch_sizes(plan: Plan, tier: BatchTier) -> BatchSizes:
     # A step needs no more tokens than all sequences have, and no more sequences than tokens.
     sequences = settings.max_num_seqs or defaults.max_num_seqs
     # An image or a video whose tokens see each other is not cut: it raises the default.
-    budget = max(defaults.max_num_batched_tokens, plan.model.largest_item_tokens or 0)
+    budget = defaults.max_num_batched_tokens
+    if (largest := plan.model.largest_item_tokens) and sees_whole(plan, plan.model.attention):
+        budget = max(budget, largest)
     if not chunks_prompts(plan):
         budget = max(budget, plan.max_model_len)
     # In this order: the tokens by the sequences as they are by default, then these by the tokens.

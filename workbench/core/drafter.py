@@ -31,7 +31,7 @@ class Drafter:
     def alone(self) -> Drafter:
         """Return a head that vLLM builds as a model of its own, with the masks of a decoder."""
         layers = tuple(layer._replace(drafted=DECODER) for layer in self.layers)
-        attention = replace(self.attention, has_mm_prefix=False)
+        attention = replace(self.attention, seen_whole=frozenset())
         return replace(self, layers=layers, attention=attention, is_causal=True)
 
 
@@ -105,7 +105,7 @@ def _head(
     attention = replace(
         _as_target_reads(draft, own),
         has_sinks=has_sinks,
-        has_mm_prefix=own is not None and own.has_mm_prefix,
+        seen_whole=frozenset() if own is None else own.seen_whole,
         window_tokens=draft.head.window_tokens,
     )
     if draft.attention.use_mla:  # its layers have no windows, whatever kinds the file lists

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from workbench.core.media import sees_whole
 from workbench.core.model import Attention
 from workbench.core.platforms import gfx_of
 
@@ -50,8 +51,9 @@ class LayerQuery(NamedTuple):
         """
         attention, settings = attention or plan.model.attention, plan.settings
         assert attention is not None
-        if attention.has_mm_prefix and plan.model.architecture in plan.rules.mm_prefix_lost:
-            attention = replace(attention, has_mm_prefix=False)
+        is_lost = plan.model.architecture in plan.rules.media.prefix_lost
+        if attention.seen_whole and (is_lost or not sees_whole(plan, attention)):
+            attention = replace(attention, seen_whole=frozenset())
         return cls(
             platform=plan.platform.name,
             capability=plan.capability,

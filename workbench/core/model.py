@@ -105,8 +105,8 @@ class Attention:
     output_groups: int | None = None
     """Groups of heads that the output of compressed attention is projected in."""
     has_sinks: bool = False
-    has_mm_prefix: bool = False
-    """Images are seen whole."""
+    seen_whole: frozenset[str] = frozenset()
+    """What the model takes besides text, if tokens of an image see each other; else empty."""
     logits_soft_cap: float | None = None
     window_tokens: int | None = None
     """Window of sliding layers, None without any."""

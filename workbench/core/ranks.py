@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from workbench.core.media import has_whole_towers
 from workbench.core.platforms import gfx_of
 
 if TYPE_CHECKING:
@@ -107,6 +108,8 @@ class Split(NamedTuple):
     """Of `SHARED_EXPERT`, `ONE_STAGE` and `GATES`: layers that every rank has whole."""
     paddings: tuple[Padding, ...] = ()
     """Of routed experts, on the device."""
+    whole_towers: bool = False
+    """A rank has towers for images and sound whole."""
 
     @property
     def of_experts(self) -> int:
@@ -136,7 +139,7 @@ def split_of(plan: Plan, loaded: Model | None = None, **changes: Any) -> Split:
     known, loaded = plan.rules.expert_paddings, loaded or plan.model
     paddings = tuple(one for one in known if one.is_used(plan, loaded))
     repeated |= repeated_gates(plan.model, plan.platform.name)
-    return Split(ranks, engines, keeps, repeated, paddings)
+    return Split(ranks, engines, keeps, repeated, paddings, has_whole_towers(plan))
 
 
 def repeated_gates(model: Model, platform: str) -> frozenset[str]:

@@ -13,6 +13,7 @@ from workbench.core.batch_defaults import BatchTier
 from workbench.core.described import UnreadDescription
 from workbench.core.groups.group_rules import GroupRules
 from workbench.core.layouts.shapes import LayoutRules
+from workbench.core.media import MediaRules
 from workbench.core.missing_kernels import MissingKernel
 from workbench.core.model import Attention, Model
 from workbench.core.offload.rules import OffloadRules
@@ -87,6 +88,8 @@ class RuleSet:
     """Which states of a prompt are kept and found again."""
     model_registry: ModelRegistry
     """The model classes that the version has."""
+    media: MediaRules
+    """What models make of images, videos, sound and adapters."""
     speculation: SpeculationRules
     """Which methods draft tokens, and what they keep."""
     citations: Mapping[Rule, Citation]
@@ -112,18 +115,12 @@ class RuleSet:
     """The same of experts, None where such a share is not refused."""
     words_of_refused: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """(platform, requested backend) -> how its own refusal begins, where it has one."""
-    mm_prefix_lost: frozenset[str] = frozenset()
-    """Models that see images whole, with layers built of a text that does not say so."""
     parts_not_cut: Mapping[str, str] = field(default_factory=dict)
     """Wrappers with a part that refuses pipeline stages -> the variant of the problem."""
     scored_by_config: frozenset[str] = frozenset()
     """Modules whose routers weigh experts by the function that config.json names."""
     tied_on_every_stage: Mapping[str, str] = field(default_factory=dict)
     """Classes that tie the vocabularies on every pipeline stage -> what a missing one lacks."""
-    towers_left_whole: frozenset[str] = frozenset()
-    """Modules whose first tower is on every rank where its heads do not divide."""
-    keeps_towers: frozenset[str] = frozenset()
-    """Modules whose class builds its towers for text alone, too."""
     derived_heads: frozenset[str] = frozenset()
     """Modules whose layers have heads of hidden_size // num_attention_heads, not of head_dim."""
     built_kv_heads: Mapping[str, int] = field(default_factory=dict)

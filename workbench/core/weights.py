@@ -249,7 +249,13 @@ class Weights(NamedTuple):
     def undivided(self, split: Split, copies: Copies) -> Part | None:
         """Return the first part of a version that so many ranks cannot divide, else None."""
         built = (part for part, _ in self.parts if copies.get(part.kind, 1))
-        return next((part for part in built if not part.fits(split)), None)
+        return next((part for part in built if not part.fits(self.split_of(part, split))), None)
+
+    def split_of(self, part: Part, split: Split) -> Split:
+        """Return among how many ranks a part is divided: one where they have towers whole."""
+        pairs = zip(self.parts, self.places, strict=True) if split.whole_towers else ()
+        towers = (one for (one, _), places in pairs if {TOWER, EVERY_TOWER} & set(places))
+        return split._replace(ranks=1) if part in towers else split
 
 
 class UnreadWeights:
@@ -290,4 +296,7 @@ def _size(
     if weights.undivided(split, copies) is not None:
         return None
     counts = weights.counts(layers, copies.get(TOWERS, 1))
-    return sum(count * copies.get(part.kind, 1) * part.size(split, dtype) for part, count in counts)
+    return sum(
+        count * copies.get(part.kind, 1) * part.size(weights.split_of(part, split), dtype)
+        for part, count in counts
+    )

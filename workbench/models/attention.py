@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from workbench.core.media import IMAGE, VIDEO
 from workbench.core.model import Attention, Indexer
 from workbench.models.fields import MAX_INTEGER, Fields
 from workbench.models.listed import is_of_library
@@ -36,8 +37,12 @@ EXPANDED = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim")
 SINK_MODEL_TYPES = frozenset({"gpt_oss"})
 LISTED_SINKS = frozenset({"granite_swa", "granitemoe_swa"})
 """Types whose layers have sinks where the file lists their kinds (`granite_layer_attn_params`)."""
-MM_PREFIX_MODEL_TYPES = frozenset({"bagel", "gemma3", "molmo2", "moondream3", "paligemma", "umm"})
-"""Read from the whole file, not its text part: models that attend to all tokens of an image."""
+SEEN_WHOLE = {
+    **dict.fromkeys(("bagel", "gemma3", "moondream3", "paligemma", "umm"), frozenset({IMAGE})),
+    "molmo2": frozenset({IMAGE, VIDEO}),
+}
+"""model_type of the whole file, not its text part -> what models take besides text that attend to
+all tokens of an image."""
 SOFT_CAPPED = {"gemma2": 50.0}
 """model_type -> the cap of attention scores if config.json has none; null means no cap."""
 DEFAULT_ROPE = "default"
@@ -65,7 +70,7 @@ def read_attention(fields: Fields) -> Attention:
         num_kv_heads=_kv_heads(fields, heads),
         head_size=_head_size(fields, heads),
         has_sinks=_has_sinks(fields),
-        has_mm_prefix=fields.top.get("model_type") in MM_PREFIX_MODEL_TYPES,
+        seen_whole=SEEN_WHOLE.get(str(fields.top.get("model_type")), frozenset()),
         logits_soft_cap=_soft_cap(fields),
         window_tokens=_window(fields),
         rope_sections=_rope_sections(fields, _head_size(fields, heads)),

@@ -134,6 +134,11 @@ def context_ranks(_field: Field, chosen: Chosen, _rules: RuleSet) -> Sequence[An
     return mostly(1, (*allowed * 3, 2, 3), 0.7) if allowed else mostly(1, (2,), 0.95)
 
 
+def intervals(_field: Field, _chosen: Chosen, rules: RuleSet) -> Sequence[Any]:
+    """Return intervals of checkpoints, where a release has a flag for them."""
+    return mostly(None, (0, 1056, 2048), 0.8) if rules.prefill.keeps_few_states else ()
+
+
 def unequal_ranks(_field: Field, chosen: Chosen, _rules: RuleSet) -> Sequence[Any]:
     """Return sizes of ranks that differ, where there are several."""
     ranks = chosen["tensor_parallel"] * chosen["pipeline_parallel"]

@@ -13,7 +13,8 @@ from typing import Any
 
 from workbench.scenario.engine_fields import MODEL, EngineFields
 from workbench.scenario.field import Field, declared
-from workbench.scenario.more_fields import FlexFields, MemoryFields, MoreFields
+from workbench.scenario.memory_fields import MemoryFields, PartFields
+from workbench.scenario.more_fields import FlexFields, MoreFields
 from workbench.scenario.step_fields import StepFields
 
 SECTIONS = {
@@ -21,13 +22,14 @@ SECTIONS = {
     "More settings": MoreFields,
     "Steps of the scheduler": StepFields,
     "Memory budget of one device": MemoryFields,
+    "Towers and adapters": PartFields,
     "Flex attention": FlexFields,
 }
 """Title of a section of the panel -> its fields, in order; the first is always open."""
 
 
 @dataclass(frozen=True)
-class Settings(FlexFields, MemoryFields, StepFields, MoreFields, EngineFields):
+class Settings(FlexFields, PartFields, MemoryFields, StepFields, MoreFields, EngineFields):
     """One scenario without its model. Values are not checked here: `Scenario` does that."""
 
 

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.core.arithmetic import GIB
-from workbench.core.capacity.memory_budget import DEFAULT_GPU_MEMORY_UTILIZATION
 from workbench.core.dtypes import MODEL_DTYPES, STATE_DTYPES
 from workbench.core.groups.of_plan import OLD_NAMES
 from workbench.core.platforms import PLATFORMS
+from workbench.core.versions import RULE_SETS
 from workbench.scenario import examples
 from workbench.scenario.field import any_word, declare, dtype_field
 from workbench.scenario.kinds import (
@@ -21,56 +20,10 @@ from workbench.scenario.kinds import (
     dtype_name,
     enum_member,
 )
-from workbench.scenario.numbers import MAX_TOKENS, Bytes, Integer, Several, Share, Tokens
-from workbench.scenario.sizes import SMALLEST_BARE
+from workbench.scenario.numbers import MAX_TOKENS, Bytes, Integer, Several, Tokens
 
 AUTO_ROUND = {"auto_round": "auto-round"}
 """INCConfig takes any word for its own, and people use this one."""
-
-
-def _measured(label: str, tip: str, usual: int) -> Any:
-    """Return a size that vLLM measures itself."""
-    examples = (None, usual)
-    return declare(None, Bytes(), label, tip, of_model=True, examples=examples, none="not set")
-
-
-@dataclass(frozen=True)
-class MemoryFields:
-    """What vLLM measures while it starts, given here."""
-
-    device_memory_bytes: int | None = declare(
-        None,
-        Bytes(low=SMALLEST_BARE),
-        "Device memory",
-        "Memory of one device, for example 80 GiB; without it that of the named device",
-        examples=(None, 24 * GIB, 80 * GIB, 192 * GIB),
-    )
-    gpu_memory_utilization: float | None = declare(
-        None,
-        Share(),
-        "GPU memory utilization",
-        f"{{flag}}, {DEFAULT_GPU_MEMORY_UTILIZATION} by default",
-        examples=(None, None, None, 0.5, 0.95),
-    )
-    weights_bytes: int | None = _measured(
-        "Weights",
-        "Weights on one rank: about the safetensors divided by TP, for example 594 GB / 8",
-        8 * GIB,
-    )
-    activation_bytes: int | None = _measured(
-        "Activations", "Peak activation memory per step, plus non-torch allocations", 2 * GIB
-    )
-    cuda_graph_bytes: int | None = _measured(
-        "Graph reserve", "Memory that vLLM estimates for CUDA graphs", GIB
-    )
-    language_model_only: bool = declare(
-        False,
-        Switch(),
-        "Text only",
-        "{flag}: no towers for images, video and sound, and no profile of them",
-        examples=(*[False] * 9, True),
-        tried=(True,),
-    )
 
 
 def _attention_size(label: str, tip: str) -> Any:
@@ -155,6 +108,17 @@ class MoreFields:
         "{flag}, in tokens",
         examples=(None, None, None, None, None, 128, 1024),
         tried=(128, 1024),
+    )
+    prefix_cache_retention_interval: int | None = declare(
+        None,
+        Tokens(low=0),
+        "Checkpoint interval",
+        "{flag}, in tokens (0.33): how often windows and states are kept of a prompt, in addition "
+        "to its end",
+        none="0, its end alone",
+        is_read=lambda settings: RULE_SETS[settings.rules].prefill.keeps_few_states,
+        examples=examples.intervals,
+        tried=(1024,),
     )
     num_speculative_tokens: int = declare(
         0,

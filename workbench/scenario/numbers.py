@@ -73,6 +73,44 @@ class Integer(Kind):
 
 
 Tokens = partial(Integer, unit="tokens")
+
+
+@dataclass(frozen=True)
+class OneOf(Integer):
+    """One of some integers."""
+
+    of: tuple[int, ...] = ()
+    is_listed = True
+
+    def candidates(self, rules: str) -> tuple[int, ...]:
+        """See `Kind.candidates`."""
+        return self.of
+
+    def check(self, name: str, value: Any, rules: str) -> None:
+        """See `Kind.check`."""
+        if value not in self.of:
+            near = min(self.of, key=lambda one: abs(one - value))
+            expected = f"one of {', '.join(map(str, self.of))}. Nearest valid value: {near}."
+            raise invalid("out_of_range", name, value, expected)
+
+    def schema(self, *, nullable: bool) -> JsonSchema:
+        """See `Kind.schema`."""
+        return {"enum": [*self.of, *([None] if nullable else [])]}
+
+
+@dataclass(frozen=True)
+class Count(Integer):
+    """How many items; vLLM also takes an object with their sizes, which says nothing here."""
+
+    low: int = 0
+
+    def read(self, value: Any) -> Any:
+        """See `Kind.read`."""
+        if not isinstance(value, Mapping):
+            return super().read(value)
+        return value["count"] if [*value] == ["count"] else None
+
+
 WITH_UNIT = {"type": "string", "description": 'with a unit: "20 GiB"'}
 
 

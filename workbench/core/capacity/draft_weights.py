@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from workbench.core.media import keeps_towers
 from workbench.core.ranks import Split, split_of
 from workbench.core.speculation import DRAFT_MODEL, MTP, class_of_head
 from workbench.core.weights import (
@@ -64,19 +65,14 @@ def copies_of(plan: Plan) -> dict[str, int]:
     found = {LENGTH: plan.max_model_len, STEP: plan.max_num_batched_tokens}
     if _is_embedding_near(plan):
         found[FOR_HEADS] = 1
-    if plan.settings.language_model_only and not _keeps_towers(plan):
-        found[TOWERS] = 0  # placeholders on the meta device (`_mark_tower_model`)
+    if not keeps_towers(plan):
+        found[TOWERS] = 0
     if drafts := plan.settings.num_speculative_tokens:
         # `_decode_state_offsets` of MambaMixer2, 0.23
         found[DRAFTED] = plan.rules.weight_copies.get(EARLIER, 1) * (1 + drafts)
     if not _has_router_kernels(plan):
         found |= {NARROW: 0, WIDE: 1}
     return {**plan.rules.weight_copies, **found}
-
-
-def _keeps_towers(plan: Plan) -> bool:
-    module = plan.rules.model_registry.served.get(plan.model.architecture)
-    return module in plan.rules.keeps_towers
 
 
 def _has_router_kernels(plan: Plan) -> bool:

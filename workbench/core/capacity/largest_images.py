@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.media import IMAGE, VIDEO, limit_of, takes_none
 from workbench.core.runner import model_runner
 
 if TYPE_CHECKING:
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
 def _largest(plan: Plan) -> Image | None:
     """Return the largest image, or the video of as many as a request can have."""
     image = plan.model.weights.image
-    if image is None or plan.settings.language_model_only:
+    if image is None or takes_none(plan.settings, (IMAGE, VIDEO)):
         return None
-    frames = max(1, min(image.frames, plan.max_model_len // image.tokens))
-    return image._replace(tokens=frames * image.tokens, patches=frames * image.patches)
+    most = image.frames if limit_of(plan.settings, VIDEO) else 1
+    frames = max(1, min(most, plan.max_model_len // image.tokens))
+    tokens, patches = frames * image.tokens, frames * image.patches
+    return image._replace(frames=frames, tokens=tokens, patches=patches)
 
 
 def count_images(plan: Plan) -> int:
@@ -32,6 +35,8 @@ def count_images(plan: Plan) -> int:
         return 0
     of_step = max(1, plan.max_num_batched_tokens // image.tokens)
     of_request = max(1, plan.max_model_len // image.tokens)
+    if image.frames == 1:
+        of_request = min(of_request, limit_of(plan.settings, IMAGE) or of_request)
     return min(of_step, plan.max_num_seqs * of_request)
 
 

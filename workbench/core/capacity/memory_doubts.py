@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.core.arithmetic import GIB
 from workbench.core.capacity.draft_weights import SHARE_OF_CHECKPOINT, copies_of
+from workbench.core.media import takes_items
 from workbench.core.platforms import HOPPER
 from workbench.core.ranks import Split, split_of
 
@@ -90,7 +91,7 @@ def doubts(plan: Plan, device_bytes: int, found: Measured) -> tuple[Doubt, ...]:
     activations = 0 if settings.activation_bytes is not None else found.activations
     graphs = 0 if settings.cuda_graph_bytes is not None else found.graphs
     elsewhere = talking_ranks(plan) > 1 and plan.capability != HOPPER
-    sees = plan.model.weights.has_tower and not settings.language_model_only
+    sees = plan.model.weights.has_tower and takes_items(plan)
     is_unseen = sees and plan.model.weights.image is None
     tokens = plan.max_num_batched_tokens if is_unseen else 0
     is_driver = settings.device_memory_bytes is None and not (

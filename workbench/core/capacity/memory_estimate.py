@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.core.arithmetic import GIB
+from workbench.core.capacity.adapters import adapter_bytes
 from workbench.core.capacity.draft_weights import (
     DraftBytes,
     copies_of,
@@ -126,7 +127,7 @@ def estimate(plan: Plan, layers: range | None = None) -> MemoryBudget | None:
     return MemoryBudget(
         device_bytes=device,
         utilization=settings.gpu_memory_utilization or DEFAULT_GPU_MEMORY_UTILIZATION,
-        weights_bytes=_loaded(plan, weights) + drafter.size,
+        weights_bytes=_loaded(plan, weights) + drafter.size + adapter_bytes(plan, layers),
         activation_bytes=peak,
         cuda_graph_bytes=graphs,
         other_bytes=other,
@@ -145,7 +146,7 @@ def loaded_weights(plan: Plan) -> tuple[int, ...]:
         drafter = _drafter_of(plan) if _samples(plan, layers) else DraftBytes()
         if weights is None or drafter is None:
             return ()
-        found.append(_loaded(plan, weights) + drafter.size)
+        found.append(_loaded(plan, weights) + drafter.size + adapter_bytes(plan, layers))
     return tuple(found)
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from workbench.core.capacity.blocks import scheduler_block_size
 from workbench.core.dtypes import PACKED_DTYPES
 from workbench.core.groups.cache_spec import (
     SINK_SPEC,
@@ -9,6 +10,7 @@ from workbench.core.groups.cache_spec import (
     GroupingError,
     NoSingleTypeError,
 )
+from workbench.core.groups.grouping import Grouping
 from workbench.core.groups.layer_specs import layer_specs
 from workbench.core.groups.of_plan import (
     OLD_NAMES,
@@ -59,6 +61,32 @@ def cache_managers(run: WorkingPlan) -> None:
             manager="SinkFullAttentionManager",
             argument=run.rules.groups.manager_argument,
         )
+    if run.rules.prefill.keeps_few_states and run.grouping is not None:
+        _checkpoints(run, run.grouping)
+
+
+def _checkpoints(run: WorkingPlan, grouping: Grouping) -> None:
+    """Refuse an interval of checkpoints that no group has, or that cuts blocks."""
+    # _validate_prefix_cache_retention_interval of v1/core/kv_cache_coordinator.py, 0.33
+    interval = run.settings.prefix_cache_retention_interval
+    block = scheduler_block_size(run, grouping)
+    operands = {"prefix_cache_retention_interval": interval, "scheduler_block_size": block}
+    if not interval:
+        return
+    # of layers of several kinds the scheduler has the spec of the first one
+    specs = [group.spec for group in grouping.examples]
+    if not any(spec.is_mamba or spec.kind in SLIDING_KINDS for spec in specs):
+        run.problem("no_checkpoints_kept", operands=operands)
+    elif interval % block:
+        near = max(1, round(interval / block)) * block
+        run.problem(
+            "checkpoints_cut_blocks",
+            operands=operands,
+            candidates=({"prefix_cache_retention_interval": near},),
+            nearest=near,
+        )
+    else:
+        run.problem("more_checkpoints_kept", operands=operands)
 
 
 def refuse_grouping(run: WorkingPlan, failure: GroupingError | None) -> None:

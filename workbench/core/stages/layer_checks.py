@@ -3,6 +3,7 @@
 from workbench.core.batch_defaults import depends_on_device
 from workbench.core.built import TRANSFORMERS, module_of_layers
 from workbench.core.groups.cache_spec import SINK_SPEC
+from workbench.core.media import sees_whole
 from workbench.core.model import Attention
 from workbench.core.online import scale_methods
 from workbench.core.problems import ERROR, WARNING
@@ -255,9 +256,9 @@ def align_budget(run: WorkingPlan) -> None:
 def _whole_items(run: WorkingPlan) -> None:
     """Refuse align mode where an image, or what an encoder reads, may not be cut."""
     # disable_chunked_mm_input: SchedulerConfig, and CudaPlatform.check_and_update_config.
-    model, attention = run.model, run.model.attention
-    sees_images_whole = attention is not None and attention.has_mm_prefix
-    if model.is_encoder_decoder or (sees_images_whole and run.platform.name == "cuda"):
+    model = run.model
+    is_whole = run.platform.name == "cuda" and sees_whole(run, model.attention)
+    if model.is_encoder_decoder or is_whole:
         run.problem(
             "items_not_cut",
             operands={"mamba_cache_mode": "align", "architecture": model.architecture},

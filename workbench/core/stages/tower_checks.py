@@ -1,6 +1,7 @@
 """What the encoders of images and sound refuse when their layers are built."""
 
 from workbench.core.groups.pipeline import cuts_of
+from workbench.core.media import has_whole_towers
 from workbench.core.ranks import Tower
 from workbench.core.working_plan import WorkingPlan
 
@@ -15,7 +16,9 @@ def tower_split(run: WorkingPlan) -> None:
     `is_vit_use_data_parallel(num_heads)` and `Qwen3OmniMoeAudioAttention`, 0.33.
     """
     tp, served = run.settings.tensor_parallel, run.rules.model_registry.served
-    is_whole = served.get(run.model.architecture) in run.rules.towers_left_whole
+    if has_whole_towers(run):
+        return
+    is_whole = served.get(run.model.architecture) in run.rules.media.towers_left_whole
     for at, tower in enumerate(run.model.towers):
         if tower.heads % tp and not (is_whole and at == 0):
             _refuse(run, tower, tower.heads, "heads", tower.words)

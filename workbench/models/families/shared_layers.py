@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from workbench.core.errors import ConfigError, shown
+from workbench.core.media import AUDIO, IMAGE, VIDEO
 from workbench.core.model import FULL, SLIDING, Attention, Layer
 from workbench.models.attention import read_attention
 from workbench.models.families.decoder import WORDS
@@ -123,6 +124,12 @@ def _not_of_layer(place: Fields, key: str, why: str, text: str) -> ConfigError:
     )
 
 
+def _taken(fields: Fields) -> frozenset[str]:
+    """Return what the model takes besides text (`get_supported_mm_limits` of gemma4_mm.py)."""
+    has_sound = fields.top.get("audio_config") is not None
+    return frozenset({IMAGE, VIDEO, AUDIO} if has_sound else {IMAGE, VIDEO})
+
+
 def _gemma4_attention(fields: Fields) -> Attention:
     sliding, heads = read_attention(fields), _gemma4_heads(fields)
     sizes = {size for _heads, size in heads}
@@ -132,7 +139,7 @@ def _gemma4_attention(fields: Fields) -> Attention:
         # ModelConfig.get_head_size gives the largest head.
         head_size=max(sizes),
         has_mixed_head_sizes=len(sizes) > 1,
-        has_mm_prefix=bidirectional == "vision",
+        seen_whole=_taken(fields) if bidirectional == "vision" else frozenset(),
         canvas_tokens=_canvas(fields),
         shares_caches=bool(fields.raw(SHARED)),
         window_tokens=window // 2 + 1 if window and bidirectional == "all" else window,

@@ -70,6 +70,7 @@ def build(config: Any, stage: int = 0) -> Rank:
         if drafter is not None:
             drafter.load_model(model)
         _check_aux_hidden_states(config, model)
+        _check_adapters(config, model)
     return Rank(config, model, set(layers) - target, drafter)
 
 
@@ -94,6 +95,15 @@ def _check_aux_hidden_states(config: Any, model: Any) -> None:
     stages = config.parallel_config.pipeline_parallel_size
     if stages > 1 and utils.requires_aux_hidden_states(speculative):
         check(model, speculative.method)
+
+
+def _check_adapters(config: Any, model: Any) -> None:
+    """Let the runner refuse a model that has no interface for adapters."""
+    from vllm.model_executor.models import supports_lora
+    from vllm.v1.worker.lora_model_runner_mixin import LoRAModelRunnerMixin
+
+    if config.lora_config is not None and not supports_lora(model):
+        LoRAModelRunnerMixin.load_lora_model(None, model, config, None)  # raises
 
 
 def _reads_aux_hidden_states(config: Any, utils: Any) -> bool:

@@ -10,6 +10,7 @@ from workbench.core.batch_defaults import A100, SMALL, BatchSizes, BatchTier
 from workbench.core.dtypes import FP8_DTYPES, PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
 from workbench.core.groups.group_rules import GroupRules
 from workbench.core.layouts.shapes import LayoutRules
+from workbench.core.media import MediaRules
 from workbench.core.prefix.sparse import PrefillRules
 from workbench.core.rule_set import RuleSet
 from workbench.core.speculation import (
@@ -237,12 +238,16 @@ V0_23 = RuleSet(
     kv_scale_methods=frozenset(
         {"fp8", "compressed-tensors", "modelopt", "modelopt_fp4", "modelopt_mxfp8"}
     ),
-    # `with_hf_config` in config/vllm.py makes the model's configuration again (0.33 keeps it).
-    mm_prefix_lost=frozenset(
-        {
-            *(f"{name}ForConditionalGeneration" for name in ("Bagel", "Cheers", "Gemma3")),
-            *("Cheers", "PaliGemmaForConditionalGeneration"),
-        }
+    media=MediaRules(
+        # `with_hf_config` in config/vllm.py makes the model's configuration again (0.33 keeps it).
+        prefix_lost=frozenset(
+            {
+                *(f"{name}ForConditionalGeneration" for name in ("Bagel", "Cheers", "Gemma3")),
+                *("Cheers", "PaliGemmaForConditionalGeneration"),
+            }
+        ),
+        towers_left_whole=frozenset({"ultravox"}),
+        keeps_towers=frozenset({"gemma4_unified", "musicflamingo"}),
     ),
     parts_not_cut={
         **{
@@ -252,8 +257,6 @@ V0_23 = RuleSet(
         **dict.fromkeys(("MoonshotKimiaForCausalLM", "VoxtralForConditionalGeneration"), "encoder"),
     },
     scored_by_config=frozenset({"AXK1", "deepseek_v2", "dots1", "minimax_m2"}),
-    towers_left_whole=frozenset({"ultravox"}),
-    keeps_towers=frozenset({"gemma4_unified", "musicflamingo"}),
     tied_on_every_stage=dict.fromkeys(ERNIE_MOE, "weight"),
     derived_heads=DERIVED_HEADS,
     built_kv_heads=BUILT_KV_HEADS,

@@ -1,6 +1,7 @@
 """The decisions of vLLM 0.23, in their order."""
 
 from workbench.core.stages import (
+    adapters,
     after_alignment,
     aiter_heads,
     attention_bytes,
@@ -61,6 +62,7 @@ RESOLVE_CONFIGURATION = (
     attention_bytes.skipped_kinds,
     class_checks.whole_draft_heads,
     speculation.speculative_method,
+    adapters.steps_of_drafts,
     pipeline_checks.drafts_over_stages,
     batch_sizes.slots_of_drafts,
     refusals.tensor_parallel,
@@ -85,6 +87,7 @@ RESOLVE_CONFIGURATION = (
     refusals.mamba_block_size,
     model_dtype.dtype_of_device,
     refusals.native_architecture,
+    adapters.adapted_class,
     pipeline_checks.plan_of_transformers,
     pipeline_checks.part_not_cut,
     tower_checks.tower_split,

@@ -10,6 +10,7 @@ from workbench.core.arithmetic import GIB
 from workbench.core.batch_defaults import A100, GB10, SMALL, BatchSizes, BatchTier
 from workbench.core.dtypes import INT4_HEADS, ULTRAQUANT
 from workbench.core.groups.group_rules import GroupRules
+from workbench.core.media import MediaRules
 from workbench.core.packing import NVFP4_DS
 from workbench.core.prefix.sparse import PrefillRules
 from workbench.core.ranks import ONE_STAGE, SHARED_EXPERT
@@ -236,12 +237,15 @@ V0_33 = V0_23.successor(
             "must be divisible by",
         }
     ),
-    mm_prefix_lost=frozenset(),
     parts_not_cut={},
-    towers_left_whole=frozenset(
-        {"kimi_k25", "vllm.models.kimi_k3", "qwen3_asr", "qwen3_asr_realtime", OMNI}
+    media=MediaRules(
+        text_is_causal=True,
+        towers_left_whole=frozenset(
+            {"kimi_k25", "vllm.models.kimi_k3", "qwen3_asr", "qwen3_asr_realtime", OMNI}
+        ),
+        keeps_towers=frozenset({"gemma4_unified", "transformers"}),
+        words_of_adapters="LoRA is not supported for {name} (",
     ),
-    keeps_towers=frozenset({"gemma4_unified", "transformers"}),
     lists_blocks=frozenset(),
     clamped_nvfp4=frozenset(),
     fp8_on_gfx=("gfx",),

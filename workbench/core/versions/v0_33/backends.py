@@ -273,7 +273,7 @@ def _counting_requests(query: LayerQuery) -> Collection[str] | None:
     if packed_by_turboquant(query) or attention.is_sparse:
         return ()
     half = query.model_dtype != "float32"
-    if query.batch_invariant or attention.has_mm_prefix:
+    if query.batch_invariant or attention.seen_whole:
         composite = half and not query.batch_invariant
         return (TRITON, "FLASH_ATTN", *((COMPOSITE,) * composite))
     return None if half else (TRITON,)

@@ -57,12 +57,12 @@ def quantized_on_sm10x(query: LayerQuery) -> bool:
 
 def sees_images_whole_on_sm9x(query: LayerQuery) -> bool:
     """Return whether Hopper runs masks that are bidirectional over images."""
-    return query.major == 9 and query.attention.has_mm_prefix
+    return query.major == 9 and bool(query.attention.seen_whole)
 
 
 def sees_images_whole_on_sm10x(query: LayerQuery) -> bool:
     """Return whether an SM10x runs masks that are bidirectional over images."""
-    return query.major == 10 and query.attention.has_mm_prefix
+    return query.major == 10 and bool(query.attention.seen_whole)
 
 
 def on_sm12x(query: LayerQuery) -> bool:
@@ -110,7 +110,7 @@ def dense_for_request_on_xpu(query: LayerQuery) -> bool:
 def causal_on_xpu(query: LayerQuery) -> bool:
     """Return whether XPU runs half precision, causal masks only, without batch invariance."""
     plain = conditions.plain_on_xpu(query) and not query.batch_invariant
-    return plain and not query.attention.has_mm_prefix
+    return plain and not query.attention.seen_whole
 
 
 def invariant_on_xpu(query: LayerQuery) -> bool:
@@ -121,7 +121,7 @@ def invariant_on_xpu(query: LayerQuery) -> bool:
 def sees_images_whole_on_xpu(query: LayerQuery) -> bool:
     """Return whether XPU runs half precision with masks that are bidirectional over images."""
     plain = conditions.plain_on_xpu(query) and not query.batch_invariant
-    return plain and query.attention.has_mm_prefix
+    return plain and bool(query.attention.seen_whole)
 
 
 def triton_on_xpu(query: LayerQuery) -> bool:
@@ -141,7 +141,7 @@ def honoured_on_xpu(query: LayerQuery) -> bool:
         return False
     if conditions.packed_by_turboquant(query):
         return False
-    special = query.batch_invariant or query.attention.has_mm_prefix
+    special = query.batch_invariant or bool(query.attention.seen_whole)
     return special or query.model_dtype != "float32"
 
 
@@ -220,7 +220,7 @@ def flash_attention_version(query: LayerQuery) -> int:
     if major != 10 or query.batch_invariant:
         return 2
     if attention.head_size == 256 and attention.value_head_size is None:
-        plain = attention.logits_soft_cap is None and not attention.has_mm_prefix
+        plain = attention.logits_soft_cap is None and not attention.seen_whole
         plain = plain and query.context_ranks == 1 and attention.full_spec != GAP_SPEC
         return 4 if plain and query.kv_cache_dtype in UNQUANTIZED else 2
     # Larger heads do not fit into the tensor memory of SM10x (the same function).

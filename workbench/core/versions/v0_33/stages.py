@@ -1,6 +1,7 @@
 """The decisions of vLLM 0.33, in their order: the functions are those of 0.23, written once."""
 
 from workbench.core.stages import (
+    adapters,
     after_alignment,
     attention_bytes,
     batch_sizes,
@@ -37,6 +38,7 @@ STAGES = (
     *READ_ARGUMENTS,
     class_checks.whole_draft_heads,
     speculation.speculative_method,
+    adapters.steps_of_drafts,
     cache_mode.enable_prefix_caching,
     state_pages.state_dtype_field,
     cache_mode.cache_mode,
@@ -67,6 +69,7 @@ STAGES = (
     refusals.mamba_block_size,
     model_dtype.dtype_of_device,
     refusals.native_architecture,
+    adapters.adapted_class,
     tower_checks.tower_split,
     refusals.vocabulary_split,
     state_pages.states,

@@ -1,0 +1,36 @@
+"""What `--enable-lora` refuses, before any adapter is loaded."""
+
+from workbench.core.working_plan import WorkingPlan
+
+
+def adapted_class(run: WorkingPlan) -> None:
+    """Refuse adapters of a class that has no interface for them.
+
+    Source: `LoRAConfig.verify_with_model_config`, 0.33; `LoRAModelRunnerMixin.load_lora_model`,
+    0.23.
+    """
+    name = run.model.architecture
+    if run.settings.enable_lora and name in run.rules.model_registry.without_adapters:
+        run.problem(
+            "adapters_not_supported",
+            operands={"enable_lora": True, "architecture": name},
+            vllm_text=run.rules.media.words_of_adapters.format(name=name),
+        )
+
+
+def steps_of_drafts(run: WorkingPlan) -> None:
+    """Refuse adapters where a step cannot hold the drafts of all sequences."""
+    # EngineArgs.create_engine_config, 0.23 and 0.33
+    settings, tokens = run.settings, run.max_num_batched_tokens
+    needed = run.max_num_seqs * (settings.num_speculative_tokens + 1)
+    if not (settings.enable_lora and run.speculative_method) or tokens >= needed:
+        return
+    run.problem(
+        "adapters_need_longer_steps",
+        operands={"max_num_batched_tokens": tokens, "needed": needed},
+        candidates=(
+            {"max_num_batched_tokens": needed},
+            {"max_num_seqs": tokens // (settings.num_speculative_tokens + 1)},
+            {"num_speculative_tokens": 0},
+        ),
+    )
