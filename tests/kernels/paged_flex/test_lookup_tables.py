@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
+import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -267,8 +268,20 @@ def looked_up(mod, param, queries, row):
 def test_no_position_leads_a_lookup_out_of_its_row(name, queries):
     mask, memory = TABLES[name], GuardedMemory(DEVICE)
     row = memory.rows(len(mask.aux), mask.aux.shape[1]).copy_(mask.aux)[1]
-    looked_up(mask.mask_mod, mask.param, queries, row)
+    _seen, spans = looked_up(mask.mask_mod, mask.param, queries, row)
     memory.check()
+    assert_equal_on_the_host(mask, queries, spans)
+
+
+def assert_equal_on_the_host(mask, queries, spans):
+    """Programs are planned with host spans: they bound the same keys, past the table as well."""
+    places = np.array(queries, dtype=np.int64)
+    rows, length = np.ones_like(places), np.full_like(places, len(queries))
+    near, low, high = mask.host_span(places, places, length, rows, mask.aux.numpy(), mask.param)
+    kernel = spans.numpy().astype(np.int64)
+    assert np.array_equal(np.minimum(near, places + 1), np.minimum(kernel[:, 0], places + 1))
+    assert np.array_equal(low, kernel[:, 1])
+    assert np.array_equal(high, kernel[:, 4])
 
 
 @interpreted
