@@ -83,6 +83,15 @@ def test_the_matrix_as_text_and_html():
     assert line.endswith("starts; no number changes")
 
 
+def test_the_lines_of_a_matrix_begin_their_verdicts_in_one_column():
+    names = ("bamba-9b", "deepseek-r1-distill-llama-70b")
+    comparisons = [
+        compare(load_model(name), Scenario(model=name), "0.23", "0.33") for name in names
+    ]
+    begins = [line.index(line.split()[1]) for line in matrix_text(comparisons).splitlines()]
+    assert begins == [len(names[1]) + 2] * 2
+
+
 @pytest.mark.parametrize("theme", ["auto", "light", "dark"])
 def test_the_figure_has_one_marker_per_version_and_only_what_differs(theme):
     name = "kimi-linear-48b-a3b"

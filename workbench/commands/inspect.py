@@ -39,10 +39,13 @@ def inspect(
 
     if kernels not in INSPECTED_MODULES:
         fail(unknown_name_message("Kernels", kernels, INSPECTED_MODULES))
+    wanted = tuple(target or TARGETS)
+    if TARGETS.keys() >= {*wanted}:
+        typer.echo(f"Compiling {kernels} for {', '.join(wanted)} ...", err=True)
     reports: list[KernelReport] = []
     try:
         for module in (*INSPECTED_MODULES[kernels], *PEER_MODULES.get(kernels, ())):
-            reports += inspect_kernels(module, target or tuple(TARGETS))
+            reports += inspect_kernels(module, wanted)
     except InspectionError as error:
         fail(str(error))
     names = dict.fromkeys(report.kernel for report in reports)

@@ -198,12 +198,12 @@ def matrix_rows(comparisons: Iterable[Comparison]) -> list[tuple[str, ...]]:
 def matrix_text(comparisons: Sequence[Comparison]) -> str:
     """Return the matrix for a terminal: one line per model, only what changes."""
     (_model, _verdict, *labels), *rows = matrix_rows(comparisons)
-    lines = []
+    lines, width = [], max((len(name) for name, *_ in rows), default=0)
     for comparison, (name, verdict, *cells) in zip(comparisons, rows, strict=True):
         changes = [f"{label} {cell}" for label, cell in zip(labels, cells, strict=True) if cell]
         if not changes and comparison.old.plan and comparison.new.plan:
             changes = ["no number changes"]
-        lines.append(f"{name:26} {'; '.join((verdict, *changes))}")
+        lines.append(f"{name:{width}}  {'; '.join((verdict, *changes))}")
     return "\n".join(lines)
 
 
