@@ -1,13 +1,20 @@
 """The command `workbench inspect`: what the compiler makes of a kernel, with no GPU."""
 
+from __future__ import annotations
+
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import typer
 
 from workbench.commands.options import AsJson, argument, fail, flag, option
 from workbench.core.errors import unknown_name_message
 from workbench.extras import require
+
+if TYPE_CHECKING:
+    from workbench.kernels.inspection import KernelReport
 
 
 def inspect(
@@ -27,27 +34,12 @@ def inspect(
     unpacked vLLM or the environment that has it installed, adds vLLM's own attention kernels.
     """
     require("torch", "triton")
-    from workbench.kernels.inspection import (
-        INSPECTED_MODULES,
-        PEER_MODULES,
-        TARGETS,
-        InspectionError,
-        KernelReport,
-        inspect_kernels,
-    )
+    from workbench.kernels.inspection import INSPECTED_MODULES, TARGETS
     from workbench.views.inspection import inspection_text
 
     if kernels not in INSPECTED_MODULES:
         fail(unknown_name_message("Kernels", kernels, INSPECTED_MODULES))
-    wanted = tuple(target or TARGETS)
-    if TARGETS.keys() >= {*wanted}:
-        typer.echo(f"Compiling {kernels} for {', '.join(wanted)} ...", err=True)
-    reports: list[KernelReport] = []
-    try:
-        for module in (*INSPECTED_MODULES[kernels], *PEER_MODULES.get(kernels, ())):
-            reports += inspect_kernels(module, wanted)
-    except InspectionError as error:
-        fail(str(error))
+    reports = _compiled(kernels, tuple(target or TARGETS))
     names = dict.fromkeys(report.kernel for report in reports)
     for name in kernel or ():
         if name not in names:
@@ -63,3 +55,24 @@ def inspect(
             typer.echo(f"# {report.kernel}, {report.target}\n{report.assembly}")
     else:
         typer.echo(inspection_text(reports))
+
+
+def _compiled(kernels: str, targets: Sequence[str]) -> list[KernelReport]:
+    """Return the reports of all kernels; exit with 2 where one does not compile."""
+    from workbench.kernels.inspection import (
+        INSPECTED_MODULES,
+        PEER_MODULES,
+        TARGETS,
+        InspectionError,
+        inspect_kernels,
+    )
+
+    if TARGETS.keys() >= {*targets}:
+        typer.echo(f"Compiling {kernels} for {', '.join(targets)} ...", err=True)
+    reports: list[KernelReport] = []
+    try:
+        for module in (*INSPECTED_MODULES[kernels], *PEER_MODULES.get(kernels, ())):
+            reports += inspect_kernels(module, targets)
+    except InspectionError as error:
+        fail(str(error))
+    return reports
