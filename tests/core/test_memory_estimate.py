@@ -110,7 +110,7 @@ def test_starts_of_many_kinds():
 def test_starts_recorded_before_any_rule_changed():
     found = [error for error, _ in errors("found blind")]
     assert len(found) == 16
-    assert sum(error <= 0.08 for error in found) == 13
+    assert sum(error <= 0.08 for error in found) == 15
     assert median(found) < 0.0146
 
 
@@ -119,7 +119,7 @@ def test_the_median_of_all_starts_is_within_three_percent():
     found = [error for group in groups for error, _ in errors(group)]
     assert len(found) == 72
     assert median(found) < 0.0143
-    assert sum(error <= 0.08 for error in found) == 64
+    assert sum(error <= 0.08 for error in found) == 66
 
 
 @pytest.mark.parametrize(
@@ -283,6 +283,22 @@ def test_the_memory_is_estimated_once_for_every_stage(monkeypatch, fields):
     assert plan.cache.num_blocks
     assert len(made) == plan.settings.pipeline_parallel
     assert plan.estimates == memory_estimate.estimates_of(plan)
+
+
+def test_a_product_in_eight_bits_is_never_made_in_sixteen():
+    """A compiled step fuses the product of an MLP with its quantization, where a kernel exists."""
+    fields = {"model": "llama-3.1-8b", "max_num_batched_tokens": 65_536, "max_num_seqs": 16}
+    plain, small, eager, older = (
+        estimate(wb.resolve(**fields, **more)).activation_bytes
+        for more in (
+            {"device": "H100"},
+            {"device": "H100", "quantization": "fp8"},
+            {"device": "H100", "quantization": "fp8", "enforce_eager": True},
+            {"device": "A100-80GB", "quantization": "fp8"},
+        )
+    )
+    assert plain - small == pytest.approx(1.2 * 65_536 * 14_336, abs=2)  # a byte of every number
+    assert eager == older == plain
 
 
 @pytest.mark.parametrize("ranks", [4, 8])

@@ -24,6 +24,10 @@ WIDEST_UNKNOWN = 8
 """Times the hidden size, of merged first outputs, where only the checkpoint's size is known."""
 GATED = 1.5
 """Of the merged first outputs of an MLP: they, and their product, exist at the same time."""
+GATED_FP8 = 1.25
+"""The same, where the product has half the bytes."""
+FIRST_FP8 = (8, 9)
+"""Compute capability of the first devices that multiply small floats."""
 FORWARD = 1.2
 """Of the widest layer: other tensors of a step."""
 FLOAT_LOGITS = 3.3
@@ -41,8 +45,20 @@ def activations(plan: Plan, *, is_first: bool, is_last: bool) -> int:
 
 
 def _forward(plan: Plan) -> int:
-    width = 2 * (plan.model.hidden_size or 0) + GATED * _widest(plan, of_experts=False)
+    widest, gated = _widest(plan, of_experts=False), GATED_FP8 if _fuses(plan) else GATED
+    width = 2 * (plan.model.hidden_size or 0) + gated * widest
     return int(FORWARD * plan.max_num_batched_tokens * width * FLOAT_BYTES[plan.model_dtype])
+
+
+def _fuses(plan: Plan) -> bool:
+    """Return whether the product of an MLP is made in 8 bits, and never in those of the model."""
+    # enable_act_fusion of config/vllm.py, 0.23 and 0.33: where neither kernel is a custom one,
+    # Inductor fuses them; squares of weights have a custom one, and older cards no such kernel
+    if plan.settings.enforce_eager or (plan.capability or (0, 0)) < FIRST_FP8:
+        return False
+    known = plan.model.weights.known_parts
+    found = [part.stored for part in known if _is_first(part, of_experts=False)]
+    return bool(found) and all(one and one.is_fp8 and not one.is_square for one in found)
 
 
 def _workspace(plan: Plan) -> int:
@@ -74,11 +90,11 @@ def _widest(plan: Plan, *, of_experts: bool) -> int:
     weights, split = plan.model.weights, split_of(plan)
     if weights.unknown and not of_experts:
         return WIDEST_UNKNOWN * (plan.model.hidden_size or 0) // split.ranks
-    found = [part for part, _ in weights.parts if _is_first(part, of_experts)]
+    found = [part for part, _ in weights.parts if _is_first(part, of_experts=of_experts)]
     return max((sum(part.share(split)[0]) for part in found), default=0)
 
 
-def _is_first(part: Part, of_experts: bool) -> bool:
+def _is_first(part: Part, *, of_experts: bool) -> bool:
     # Kernels that pad experts have no such workspace.
     if of_experts:
         return part.experts > 1 and part.shard == COLUMN and part.multiple == 1
