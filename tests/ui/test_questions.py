@@ -123,6 +123,12 @@ def test_a_question_about_a_metric_by_its_name_says_what_it_shows(text):
     assert "the smallest block of all groups" in said
 
 
+def test_which_dtype_is_used_is_answered_with_it():
+    _door, said = answer("what KV cache dtype does nvidia/Kimi-K2.6-NVFP4 use?")
+    assert "fp8" in said
+    assert "Apply" not in said
+
+
 RANKS = ("tensor_parallel", "data_parallel")
 
 

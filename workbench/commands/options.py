@@ -92,9 +92,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*args, **options)
         except errors.WorkbenchError as error:
-            said = f"\nvLLM says: {error.vllm_text}..." if error.vllm_text else ""
             kind = "refused" if isinstance(error, errors.Refused) else "error"
-            fail(f"{kind} [{error.code}] {error.message}{said}")
+            fail(f"{kind} [{error.code}] {error.message}{_vllm_says(error)}")
         except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
             raise  # typer's own
         except errors.Unusable as error:
@@ -112,6 +111,14 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(FAULT) from None
 
     return run
+
+
+def _vllm_says(error: errors.WorkbenchError) -> str:
+    """Return a line with how vLLM's own message begins; nothing where there is none."""
+    from workbench.views.rows import begun
+
+    words = begun(error.vllm_text)
+    return f"\nvLLM says: {words}" if words else ""
 
 
 class ShortErrors(TyperGroup):

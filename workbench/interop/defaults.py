@@ -10,7 +10,11 @@ from workbench.interop.commands.flags import flags_of, releases
 from workbench.scenario import FIELDS
 from workbench.sweeps.language import LABELS
 
-DEFAULTS = re.compile(r"\bdefaults?\b", re.IGNORECASE)
+DEFAULTS = re.compile(
+    r"\bdefaults?\b|^(?:what|which) [\w -]*(?:dtype|mode)\b.*\b(?:us|choos|pick)e?s?\b",
+    re.IGNORECASE,
+)
+"""Words for the value that vLLM takes by itself."""
 NOT_MEANT = {"model", "config", "default"}
 """Names that such a question has in another meaning: of the model, of the configuration."""
 
