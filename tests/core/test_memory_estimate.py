@@ -11,6 +11,7 @@ from tests.core.conformance import DATA
 from tests.models.configs import llama
 from workbench.core.capacity import memory_estimate
 from workbench.core.capacity.memory_answer import YES, memory_answer
+from workbench.core.capacity.memory_doubts import COMPILED
 from workbench.core.capacity.memory_estimate import (
     estimate,
     loaded_weights,
@@ -28,6 +29,8 @@ GRAPHS_SUBTRACTED = (0, 20)
 """First release that takes its estimate of the graphs from the cache; its line says 0.21."""
 FIRST_V2 = (0, 23)
 """First release whose V2 runner serves the architectures that 0.23's does."""
+V2_PROFILES_ALL = (0, 29)
+"""First release whose V2 runner profiles graphs, as 0.33's does: starts of 0.28 print none."""
 OTHER_FIELDS = (
     "compute_capability",
     "dtype",
@@ -36,6 +39,7 @@ OTHER_FIELDS = (
     "max_model_len",
     "num_speculative_tokens",
     "pipeline_parallel",
+    "platform",
     "quantization",
     "speculative_method",
 )
@@ -48,6 +52,8 @@ def release(start):
 
 
 def plan_of(start):
+    # what 0.23 lacks is like that of 0.33
+    is_later = release(start) >= (0, 28) or start.get("speculative_method") == "dspark"
     plan = resolve(
         Scenario(
             model=start.get("config") or start["catalog"],
@@ -58,9 +64,11 @@ def plan_of(start):
             max_num_batched_tokens=start["max_num_batched_tokens"],
             max_num_seqs=start["max_num_seqs"],
             **{name: start[name] for name in OTHER_FIELDS if name in start},
-            rules="0.33" if release(start) >= (0, 28) else "0.23",
+            rules="0.33" if is_later else "0.23",
         )
     )
+    if release(start) < V2_PROFILES_ALL:
+        plan = replace(plan, rules=replace(plan.rules, v2_profiles_all=False))
     if release(start) >= FIRST_V2:
         return plan
     speculation = replace(plan.rules.speculation, v2_architectures=frozenset())
@@ -76,7 +84,9 @@ def errors(group):
         found = estimate(plan, plan.stages[0].layers if plan.stages else None)  # rank 0 prints
         subtracts = release(start) >= GRAPHS_SUBTRACTED and not start.get("enforce_eager")
         graphs = 0 if subtracts else found.cuda_graph_bytes
-        error = found.available_bytes + graphs - start["cache_gib"] * GIB
+        is_compiled = start.get("is_compiled", False)
+        copies = sum(one.size_bytes for one in found.doubts if one.reason == COMPILED) * is_compiled
+        error = found.available_bytes + graphs + copies - start["cache_gib"] * GIB
         yield abs(error) / GIB / start["cache_gib"], abs(error) <= found.margin_bytes
 
 
@@ -114,17 +124,31 @@ def test_starts_recorded_before_any_rule_changed():
     assert median(found) < 0.0146
 
 
+def test_starts_recorded_before_the_rules_that_they_changed():
+    found = [error for error, _ in errors("found blind again")]
+    assert len(found) == 24
+    assert sum(error <= 0.08 for error in found) == 18
+    assert median(found) < 0.0365
+
+
 def test_the_median_of_all_starts_is_within_three_percent():
     groups = {start.get("group") for start in STARTS}
     found = [error for group in groups for error, _ in errors(group)]
-    assert len(found) == 72
-    assert median(found) < 0.0143
-    assert sum(error <= 0.08 for error in found) == 66
+    assert len(found) == 96
+    assert median(found) < 0.0172
+    assert sum(error <= 0.08 for error in found) == 84
 
 
 @pytest.mark.parametrize(
     ("group", "count"),
-    [(None, 21), ("held out", 18), ("consumer cards", 4), ("found later", 10), ("found blind", 14)],
+    [
+        (None, 22),
+        ("held out", 19),
+        ("consumer cards", 4),
+        ("found later", 10),
+        ("found blind", 15),
+        ("found blind again", 17),
+    ],
 )
 def test_ranges_hold_what_was_printed(group, count):
     assert sum(is_held for _, is_held in errors(group)) == count
@@ -134,8 +158,8 @@ def test_ranges_hold_what_was_printed(group, count):
 def test_loaded_weights_are_those_of_the_config(start):
     if start["weights_gib"] is None:
         return
-    # Experts in mxfp4 are padded again while they are loaded.
-    allowed = 0.065 if "gpt-oss" in start["name"] else 0.023
+    # Older releases padded experts in mxfp4 again while they were loaded.
+    allowed = 0.065 if "gpt-oss" in start["name"] and release(start) < (0, 23) else 0.023
     loaded = loaded_weights(plan_of(start))[0]
     assert loaded / GIB == pytest.approx(start["weights_gib"], rel=allowed)
 
@@ -170,6 +194,46 @@ def test_verdicts():
         assert bool(plan.errors) == (verdict == "no")
         for problem in plan.problems:
             assert "This memory is an estimate" in problem.message
+
+
+def test_a_first_start_copies_the_vocabulary_while_it_compiles():
+    """Starts of Qwen3-8B printed a peak of 1.18 GiB, and 0.19 with a cache of compiled code."""
+    fields = {**H100, "max_num_batched_tokens": 2048, "max_num_seqs": 256}
+    table = 151_936 * 4096 * 2
+    plans = [
+        wb.resolve(**fields, rules=rules, enforce_eager=is_eager)
+        for rules in ("0.23", "0.33")
+        for is_eager in (False, True)
+    ]
+    first, eager, later, later_eager = (estimate(plan).activation_bytes for plan in plans)
+    assert table < first < 1.02 * table
+    assert eager < 0.2 * table
+    assert later == later_eager  # the constant of the graphs has it, where they are profiled
+    [doubt] = [one for one in plans[0].memory().doubts if one.reason == COMPILED]
+    assert doubt.size_bytes == first - eager
+    assert COMPILED not in {one.reason for one in plans[1].memory().doubts}
+    halves = estimate(wb.resolve(**fields, rules="0.23", tensor_parallel=2)).activation_bytes
+    assert table / 2 < halves < 0.6 * table
+
+
+def test_a_decoder_has_room_for_what_layers_of_the_tower_say():
+    """Where 0.33 has no tower it has this room, and 0.23 makes it on the meta device."""
+    fields = {"model": "qwen3-vl-8b", "device": "H100"}
+    for rules, is_kept in (("0.23", False), ("0.33", True)):
+        short, long = (
+            loaded_weights(wb.resolve(**fields, rules=rules, max_num_batched_tokens=tokens))[0]
+            for tokens in (2048, 8192)
+        )
+        assert long - short == 3 * 6144 * 4096 * 2
+        alone = [
+            loaded_weights(
+                wb.resolve(
+                    **fields, rules=rules, max_num_batched_tokens=tokens, language_model_only=True
+                )
+            )[0]
+            for tokens in (2048, 8192)
+        ]
+        assert alone[1] - alone[0] == 3 * 6144 * 4096 * 2 * is_kept
 
 
 def test_explicit_bytes_win():

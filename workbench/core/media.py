@@ -37,6 +37,8 @@ class MediaRules:
     """Modules whose first tower is on every rank where its heads do not divide."""
     keeps_towers: frozenset[str] = frozenset()
     """Modules whose class builds its towers for text alone, too."""
+    keeps_levels: bool = False
+    """Text alone, too, has room for what layers of a tower say."""
     words_of_adapters: str = " does not support LoRA yet."
     """What vLLM says to adapters of a class without them."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workbench.core.dtypes import FLOAT_BYTES
-from workbench.core.media import IMAGE, VIDEO, limit_of, takes_none
+from workbench.core.media import IMAGE, VIDEO, limit_of, takes_items, takes_none
 from workbench.core.runner import model_runner
 
 if TYPE_CHECKING:
@@ -59,3 +59,13 @@ def kept_bytes(plan: Plan) -> int:
     pixels = image.patches * image.pixels if model_runner(plan) == "v1" else 0
     numbers = pixels + image.tokens * (1 + image.levels) * image.outputs
     return images * numbers * FLOAT_BYTES[plan.model_dtype]
+
+
+def level_bytes(plan: Plan) -> int:
+    """Return the room for what layers of the tower say of each token of a step, on every rank."""
+    # deepstack_input_embeds of qwen3_vl.py, which load with the weights
+    image = plan.model.weights.image
+    if image is None or not (plan.rules.media.keeps_levels or takes_items(plan)):
+        return 0
+    numbers = plan.max_num_batched_tokens * image.levels * image.outputs
+    return numbers * FLOAT_BYTES[plan.model_dtype]

@@ -15,7 +15,6 @@ from workbench.core.capacity.memory_estimate import (
     Unestimated,
     budget_of,
     estimate_margin,
-    is_padded,
     missing,
     weights_of,
 )
@@ -152,8 +151,6 @@ def _terms(plan: Plan) -> tuple[MemoryTerm, ...]:
     if settings.weights_bytes is None:
         weights = "the checkpoint's size" if plan.model.weights.unknown else "config.json"
     drafter = 0 if weights == "explicit" else (draft_bytes(plan) or DraftBytes()).size
-    if weights != "explicit" and is_padded(plan):
-        weights = "config.json, and padding estimated"
     terms = (
         MemoryTerm("weights", budget.weights_bytes - drafter, weights),
         MemoryTerm("weights of the drafter", drafter, "config.json"),

@@ -26,12 +26,11 @@ HOST = int(4.4 * GIB)
 """What the processes take of a memory that is the host's, too, where vLLM counts them
 (`MemorySnapshot.measure`): one start on GB10 printed 4.64 GiB next to its weights."""
 DOUBT_OF_HOST = int(2.5 * GIB)
-SHARE_OF_PADDING = 0.03
-"""Of all weights, what the padding of experts may be off by."""
 TOWER_PER_TOKEN = 180 * 1024
 """Of a step's tokens, what the profile of images may take in addition (one start of Gemma 4)."""
 SHARE_OF_ACTIVATIONS, SHARE_OF_GRAPHS = 0.35, 0.7
 """Of the estimated parts that may be wrong, in addition to `SURE`."""
+COMPILED = "a copy of the vocabulary, which only a start that compiles makes"
 BELOW_DRIVER = int(0.75 * GIB)
 """What torch's total may lack of the driver's: 0.35 to 0.75 GiB on the devices that have both."""
 OF_PLATFORM = {
@@ -58,7 +57,8 @@ class Measured(NamedTuple):
     graphs: int
     drafter_vocabulary: int
     """Not counted: the drafter takes the target's."""
-    is_padded: bool
+    copied: int
+    """What the peak of a start that compiles has in addition."""
 
 
 def talking_ranks(plan: Plan) -> int:
@@ -89,6 +89,7 @@ def doubts(plan: Plan, device_bytes: int, found: Measured) -> tuple[Doubt, ...]:
     settings = plan.settings
     of_device, platform = OF_PLATFORM[plan.platform.name]
     activations = 0 if settings.activation_bytes is not None else found.activations
+    copied = 0 if settings.activation_bytes is not None else found.copied
     graphs = 0 if settings.cuda_graph_bytes is not None else found.graphs
     elsewhere = talking_ranks(plan) > 1 and plan.capability != HOPPER
     sees = plan.model.weights.has_tower and takes_items(plan)
@@ -97,17 +98,16 @@ def doubts(plan: Plan, device_bytes: int, found: Measured) -> tuple[Doubt, ...]:
     is_driver = settings.device_memory_bytes is None and not (
         plan.device is not None and plan.device.torch_bytes
     )
-    padded = found.weights if found.is_padded else 0
     parts = (
         Doubt(int(of_device * device_bytes), platform),
         Doubt(int(SHARE_OF_ACTIVATIONS * activations), "activations of the profiling run"),
+        Doubt(copied, COMPILED),
         Doubt(int(SHARE_OF_GRAPHS * graphs), "CUDA graphs"),
         Doubt(BELOW_DRIVER if is_driver else 0, "the device's total, which only the driver gave"),
         Doubt(SURE, "non-torch allocations"),
         Doubt(DOUBT_OF_RANKS if elsewhere else 0, "buffers between ranks on this chip"),
         Doubt(DOUBT_OF_HOST if is_unified(plan) else 0, "the host's processes, in one memory"),
         Doubt(TOWER_PER_TOKEN * tokens, "images of the profiling run, which are not modelled"),
-        Doubt(int(SHARE_OF_PADDING * padded), "padding of experts for the kernels"),
         Doubt(found.drafter_vocabulary, "a vocabulary of the drafter's own"),
         _of_checkpoint(plan, found.weights),
     )

@@ -20,6 +20,7 @@ from workbench.core.capacity.draft_weights import (
     split_of_drafter,
 )
 from workbench.core.capacity.graph_sizes import attention_workspace, graph_bytes
+from workbench.core.capacity.largest_images import level_bytes
 from workbench.core.capacity.memory_budget import (
     DEFAULT_GPU_MEMORY_UTILIZATION,
     MemoryBudget,
@@ -35,7 +36,7 @@ from workbench.core.capacity.memory_doubts import (
     is_unified,
     talking_ranks,
 )
-from workbench.core.capacity.step_memory import activations, counted_tokens
+from workbench.core.capacity.step_memory import activations, compiling, counted_tokens
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.platforms import HOPPER
 from workbench.core.ranks import split_of
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
 OUTSIDE_TORCH = int(0.25 * GIB)
 OF_RANKS = int(1.85 * GIB)
 """What ranks need to talk to each other."""
-PADDING = 0.055
-"""Of all weights, what kernels add to experts that are padded for them."""
 
 ELSEWHERE = (
     "on CPU the cache is gpu_memory_utilization of the NUMA node's memory less what the process "
@@ -116,19 +115,20 @@ def estimate(plan: Plan, layers: range | None = None) -> MemoryBudget | None:
         return None
     settings, share = plan.settings, _share(plan, layers)
     peak = activations(plan, is_first=is_first, is_last=is_last)
+    copied = max(compiling(plan) - peak, 0) if is_first else 0
     graphs = int(share * graph_bytes(plan)) + attention_workspace(plan)
     other = _other(plan, share) + (counted_tokens(plan) if is_last else 0)
-    measured = Measured(weights, peak, graphs, drafter.uncertain, is_padded(plan))
+    measured = Measured(weights, peak, graphs, drafter.uncertain, copied)
     if settings.activation_bytes is not None:
         # What is measured from outside contains non-torch allocations.
-        peak, other = settings.activation_bytes, 0
+        peak, copied, other = settings.activation_bytes, 0, 0
     if settings.cuda_graph_bytes is not None:
         graphs = settings.cuda_graph_bytes
     return MemoryBudget(
         device_bytes=device,
         utilization=settings.gpu_memory_utilization or DEFAULT_GPU_MEMORY_UTILIZATION,
         weights_bytes=_loaded(plan, weights) + drafter.size + adapter_bytes(plan, layers),
-        activation_bytes=peak,
+        activation_bytes=peak + copied,
         cuda_graph_bytes=graphs,
         other_bytes=other,
         doubts=doubts(plan, device, measured),
@@ -156,14 +156,8 @@ def _samples(plan: Plan, layers: range | None) -> bool:
 
 
 def _loaded(plan: Plan, weights: int) -> int:
-    return weights + int(PADDING * weights) if is_padded(plan) else weights
-
-
-def is_padded(plan: Plan) -> bool:
-    """Return whether loading pads the experts beyond what the model has, for Hopper's kernels."""
-    is_padded = any(part.multiple > 1 < part.experts for part, _ in plan.model.weights.parts)
-    is_hopper = plan.capability == HOPPER
-    return plan.settings.weights_bytes is None and is_padded and is_hopper
+    """Return the weights and what is made with them; explicit ones have it."""
+    return weights + level_bytes(plan) * (plan.settings.weights_bytes is None)
 
 
 def _share(plan: Plan, layers: range | None) -> float:

@@ -12,6 +12,7 @@ from workbench.core.capacity.graph_sizes import profiles_part
 from workbench.core.capacity.largest_images import kept_bytes, tower_bytes
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.groups.index_keys import key_bytes
+from workbench.core.media import takes_items
 from workbench.core.model import INDEX_KEY, INDEXER_KEYS
 from workbench.core.ranks import split_of
 from workbench.core.runner import model_runner
@@ -42,6 +43,21 @@ def activations(plan: Plan, *, is_first: bool, is_last: bool) -> int:
     workspace = max(_workspace(plan), _gathered_keys(plan))  # both are cut from one allocation
     rest = max(_forward(plan), _sampler(plan) if is_last else 0) + workspace
     return max(tower_bytes(plan), kept_bytes(plan) + rest) if is_first else rest
+
+
+def compiling(plan: Plan) -> int:
+    """Return what the start that compiles the first layer has at its peak; 0 if none does.
+
+    Inductor measures kernels that it combines (`benchmark_combo_kernel`) on a copy of all that they
+    read, the whole vocabulary, and keeps its choice for later starts. A model that sees looks
+    tokens up outside of what is compiled. Where graphs are profiled their constant has it.
+    """
+    weights = plan.model.weights
+    sees = weights.has_tower and takes_items(plan)
+    if plan.settings.enforce_eager or sees or not profiles_part(plan):
+        return 0
+    rows = weights.vocabulary // split_of(plan).ranks + plan.max_num_batched_tokens
+    return rows * (plan.model.hidden_size or 0) * FLOAT_BYTES[plan.model_dtype]
 
 
 def _forward(plan: Plan) -> int:

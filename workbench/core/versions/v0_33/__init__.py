@@ -244,6 +244,7 @@ V0_33 = V0_23.successor(
             {"kimi_k25", "vllm.models.kimi_k3", "qwen3_asr", "qwen3_asr_realtime", OMNI}
         ),
         keeps_towers=frozenset({"gemma4_unified", "transformers"}),
+        keeps_levels=True,
         words_of_adapters="LoRA is not supported for {name} (",
     ),
     lists_blocks=frozenset(),
