@@ -36,8 +36,7 @@ MTP_PART, DSPARK_PART = "mtp", "dspark"
 OF_TARGET = frozenset({MTP_PART, DSPARK_PART})
 """What drafts and is in the target's checkpoint."""
 EMBEDDING, TABLE = "embed_tokens", "cos_sin_cache"
-"""Names of parts: the vocabulary of the input, and a table of positions, which may have more words.
-"""
+"""Names of parts: the vocabulary of the input, and a table of positions, maybe with more words."""
 EXPERT_PLACE = 4
 """Bytes that say which rank has an expert, where ranks have whole ones."""
 Copies = Mapping[str, int]
@@ -48,8 +47,7 @@ class Part(NamedTuple):
 
     name: str
     outputs: tuple[tuple[int, int], ...]
-    """Merged outputs, each (units, elements of a unit); ranks get whole units, each at least one.
-    """
+    """Merged outputs, each (units, elements of a unit); ranks get whole units, at least one."""
     inputs: int = 1
     shard: str = WHOLE
     bias: bool = False
