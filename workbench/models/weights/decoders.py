@@ -186,7 +186,6 @@ DECODERS: dict[str, Decoder] = {
     **dict.fromkeys(("llama", "mistral", "ministral3", "phi3"), OF_LLAMA),
     **dict.fromkeys(("PanguEmbedded", "openpangu_vl"), OF_LLAMA),
     **dict.fromkeys(("granite", "smollm3"), LLAMA),
-    "seed_oss": Decoder(out_bias="attention_out_bias", mlp_bias="mlp_bias"),
     **dict.fromkeys(("mixtral", "granitemoe"), Decoder(bias=False, moe=Moe("block_sparse_moe"))),
     **dict.fromkeys(
         ("qwen2", "mimo", "qwen2_5_vl", "qwen2_5_vl_text"), Decoder(bias=True, norm="?qk_norm")

@@ -54,7 +54,10 @@ HEAD_APART = frozenset(
 )
 """model_types whose class never reads `tie_word_embeddings`."""
 ALWAYS_TIED = frozenset(
-    {"cohere", "cohere2", "cohere2_moe", "cohere_compass_text", "gemma2", "lfm2", "lfm2_moe"}
+    {
+        *("cohere", "cohere2", "cohere2_moe", "cohere_compass_text", "gemma2", "gemma3n_text"),
+        *("lfm2", "lfm2_moe"),
+    }
 )
 """model_types whose class has no head of its own."""
 APART_EARLIER = frozenset({"dots1", "flex_olmo", "persimmon"})
@@ -71,8 +74,8 @@ NORM_BIAS = frozenset(
 """model_types whose last norm has a bias."""
 HEAD_BIAS = {"gptj": ("",), "moondream3": ("",), "phi": (EARLIER,), "phimoe": ("",)}
 """model_type whose head always has a bias -> the kinds of it."""
-WITHOUT_NORM = frozenset({"hrm_text", "olmo", "qwen4_exp_text"})
-"""model_types that have none."""
+WITHOUT_NORM = frozenset({"hrm_text", "olmo", "qwen4_exp_text", "step5"})
+"""model_types that have none, or one in another dtype."""
 
 
 def at_end(

@@ -28,8 +28,12 @@ SAME_CLASS: Mapping[str, str] = {
 layers, vocabularies and norms."""
 TRUE_BY_CLASS = {
     "attention_bias": frozenset(
-        {"glm", "glm4", "glm4v_moe_text", "glm_image_text", "gpt_neox", "gpt_oss", "seed_oss"}
-    )
+        {
+            *("glm", "glm4", "glm4v_moe_text", "glm_image_text", "gpt_neox", "gpt_oss"),
+            *("jais2", "seed_oss"),
+        }
+    ),
+    "mlp_bias": frozenset({"jais2"}),
 }
 """Field -> model_types whose configuration class has it unless the file says otherwise."""
 

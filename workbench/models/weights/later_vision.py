@@ -54,9 +54,17 @@ def _step3(config: Config, size: Sizes) -> list[Part]:
     ]
 
 
+STEP5 = "step5_vl"
+PERCEPTION = {"width": 1536, "layers": 47, "heads": 16, "mlp_ratio": 8960 / 1536, "patch_size": 14}
+PERCEPTION |= {"image_size": 728, "use_abs_posemb": True, "use_rope2d": True, "use_ln_pre": True}
+PERCEPTION |= {"ls_init_value": 0.1}
+"""Sizes of the tower of Step 5 where a file has none (`PerceptionEncoderConfig`)."""
+
+
 def _step(config: Config, _size: Sizes) -> list[Part]:
     """Return the tower of Step-VL: a perception encoder with scales."""
-    found = inside(config, "vision_config")
+    is_step5 = config.fields.top.get("model_type") == STEP5
+    found = {**(PERCEPTION if is_step5 else {}), **inside(config, "vision_config")}
     if found.get("use_cls_token") or found.get("use_ln_post") or not found.get("use_rope2d"):
         raise Unknown("such a perception encoder is not described")
     width, heads, layers = (int(found[key]) for key in ("width", "heads", "layers"))
@@ -75,7 +83,7 @@ def _step(config: Config, _size: Sizes) -> list[Part]:
             "vit_large_projector",
             config.hidden,
             inputs=4 * width,
-            bias=bool(config.fields.top.get("projector_bias", True)),
+            bias=bool(config.fields.top.get("projector_bias", not is_step5)),
         ),
     ]
 
@@ -239,7 +247,7 @@ LATER: Mapping[str, Tower] = {
         _radio,
     ),
     "step3_vl": _step3,
-    **dict.fromkeys(("step_robotics", "step3p7"), _step),
+    **dict.fromkeys(("step_robotics", "step3p7", STEP5), _step),
     "hunyuan_vl": _hunyuan,
     "Bee": _bee,
     "R": _r,

@@ -184,22 +184,27 @@ def _lightning(config: Config, size: int) -> list[Part]:
 
 def _step(config: Config, number: int) -> list[Part]:
     """Return a layer of Step 3.5: other heads in windows, a gate per head, experts where listed."""
+    earlier = later = config.attention
+    if (other := other_heads(config, number)) is not None:
+        earlier, count = other, other.num_heads
+        later = replace(other, num_heads=config.size("num_sliding_attention_heads", default=count))
+    mixer = by_release(*(step_attention(config, one) for one in (earlier, later)))
+    return [*mixer, *norms(config, 2), *step_feed(config, number)]
+
+
+def other_heads(config: Config, number: int) -> Attention | None:
+    """Return the heads that Step 3.5 and 5 have in layers of another kind, else None."""
     other, kinds = config.mapping("attention_other_setting"), config.raw("layer_types", ())
-    heads = earlier = later = config.attention
-    if number < len(kinds) and kinds[number] == other.get("attention_type"):
-        if (other["num_attention_groups"], other["head_dim"]) != (
-            heads.num_kv_heads,
-            heads.head_size,
-        ):
-            raise Unknown("keys of Step 3.5 that differ by layer are not described")
-        count = other["num_attention_heads"]
-        earlier = replace(heads, num_heads=count)
-        later = replace(heads, num_heads=config.size("num_sliding_attention_heads", default=count))
-    mixer = by_release(*(_step_attention(config, one) for one in (earlier, later)))
-    return [*mixer, *norms(config, 2), *_step_feed(config, number)]
+    if number >= len(kinds) or kinds[number] != other.get("attention_type"):
+        return None
+    found = config.attention
+    if (other["num_attention_groups"], other["head_dim"]) != (found.num_kv_heads, found.head_size):
+        raise Unknown("keys of Step 3.5 that differ by layer are not described")
+    return replace(found, num_heads=other["num_attention_heads"])
 
 
-def _step_attention(config: Config, heads: Attention) -> list[Part]:
+def step_attention(config: Config, heads: Attention) -> list[Part]:
+    """Return attention of Step 3.5 and 5, with a gate per head where the file has it."""
     gate = column("self_attn.g_proj", heads.num_heads, inputs=config.hidden)
     gates = [gate] * config.flag("use_head_wise_attn_gate")
     return [*attention(config, heads=heads, bias="attention_bias", norm="head"), *gates]
@@ -211,7 +216,8 @@ def is_enumerated(config: Config, number: int) -> bool:
     return number in map(int, named.strip().split(",")) if named else number > 0
 
 
-def _step_feed(config: Config, number: int) -> list[Part]:
+def step_feed(config: Config, number: int) -> list[Part]:
+    """Return the MLP of Step 3.5 and 5, or experts where the file names the layer."""
     listed = config.raw("mlp_layer_types")
     if not (listed[number] in SPARSE if listed else is_enumerated(config, number)):
         return mlp(config, "mlp", config.size("intermediate_size"))

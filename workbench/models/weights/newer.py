@@ -33,6 +33,7 @@ from workbench.models.weights.rarer import RARER, RARER_REST, mpt_end
 from workbench.models.weights.routed import ROUTED
 from workbench.models.weights.speech import whisper_layer, whisper_rest
 from workbench.models.weights.states import kimi_delta
+from workbench.models.weights.step5 import step5_layer
 from workbench.models.weights.stored import LATENT, Unknown
 from workbench.models.weights.streams import connected_layer, connected_rest, hy_layer, pooled_layer
 
@@ -243,6 +244,7 @@ NEWER: dict[str, Block] = {
     "mimo_v2_flash": _mimo_v2,
     **dict.fromkeys(M3, minimax_m3_layer),
     "deepseek_v4": compressed_layer,
+    "step5": step5_layer,
     "hy_v4": hy_layer,
     "glm5_next_text": pooled_layer,
     "qwen4_exp_text": connected_layer,
@@ -266,6 +268,7 @@ REST: dict[str, Callable[[Config], list[Part]]] = {
 ENDS: dict[str, Callable[[Config], list[Part]]] = {
     "kimi_linear": kimi_residual,
     "mpt": mpt_end,
+    "step5": lambda config: norms(config, 1, dtype=config.raw("norm_dtype")),
     "hy_v4": joined_streams,
 }
 """model_type -> what its last pipeline stage has in addition to the last norm."""

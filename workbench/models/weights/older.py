@@ -238,7 +238,7 @@ DESCRIBED: dict[str, Decoder | Classic] = {
     "exaone4_5_text": DECODERS["exaone4"],
     "gpt2": Classic(inner="n_inner"),
     "bloom": Classic(),
-    "jais2": Classic(mlp_bias="mlp_bias"),
+    "jais2": Classic("attention_bias", mlp_bias="mlp_bias"),
     "phimoe": Decoder(True, out_bias=True, norm_bias=True, moe=SPARSE),
     "gpt_neox": Classic("attention_bias", mlp_bias=True),
     "gptj": Classic(False, "n_inner", norms=1, mlp_bias=True),

@@ -14,6 +14,7 @@ from workbench.models.weights.listed_experts import ling_heads
 from workbench.models.weights.minimax_m3 import M3
 from workbench.models.weights.older import BERTS, MODERN_BERT
 from workbench.models.weights.parts import Config, whole
+from workbench.models.weights.step5 import full_layers, sparse_indexer
 
 LOCAL = frozenset({"gemma3", "gemma3_text", "gemma3n_text", "olmo3"})
 """model_types whose sliding layers turn by angles of their own."""
@@ -104,6 +105,9 @@ def placed(config: Config) -> list[Placed]:
     ]
     if isinstance(config.raw(THETA), list):
         tables = _by_layer(config, size)
+    if (sparse := sparse_indexer(config)) is not None and config.kind == "step5":
+        small = _table(config, int(sparse["sparse_indexer_rope_dim"]), {})
+        tables.append((small._replace(name=f"sparse {small.name}"), full_layers(config)))
     # The indexer pairs other elements, and so has a table of its own.
     if attention.indexer and not config.flag("indexer_rope_interleave"):
         tables *= 2

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from workbench.core.weights import LATER, Part, rounded
-from workbench.models.weights.decoders import DEEPSEEK, LLAMA, QWEN, Decoder, Moe
+from workbench.models.weights.decoders import DEEPSEEK, LLAMA, OF_LLAMA, QWEN, Decoder, Moe
 from workbench.models.weights.kinds import by_release, unscaled
 from workbench.models.weights.listed_experts import ListedMoe
 from workbench.models.weights.older import Classic
@@ -38,6 +38,12 @@ def _mellum(config: Config, number: int) -> list[Part]:
     """Return a layer of Mellum, whose routers the library never quantizes."""
     moes = (replace(QWEN, router_is_linear=one) for one in (True, False))
     return by_release(*(Decoder(norm="head", moe=one).layer(config, number) for one in moes))
+
+
+def _seed_oss(config: Config, number: int) -> list[Part]:
+    """Return a layer of Seed-OSS, whose class in 0.23 reads no biases from a file."""
+    stated = Decoder(out_bias="attention_out_bias", mlp_bias="mlp_bias")
+    return by_release(*(one.layer(config, number) for one in (Decoder(bias=True), stated)))
 
 
 def _telechat(config: Config, number: int) -> list[Part]:
@@ -168,7 +174,7 @@ def _pangu_pro(config: Config, number: int) -> list[Part]:
     found, moe = config.attention, Moe(shared=("n_shared_experts",))
     sinks = config.size("param_sink_number", default=0) * found.head_size
     key = cut("self_attn.param_sink_key", found.num_kv_heads, inputs=sinks)
-    qkv, out, scales, *rest = Decoder(bias="bias", moe=moe).layer(config, number)
+    qkv, out, scales, *rest = replace(OF_LLAMA, mlp_bias=False, moe=moe).layer(config, number)
     later = (one._replace(kind=LATER) for one in (scales, key))  # 0.23 keeps no more values
     return [qkv, out, key, *later, *rest, whole("self_attn.k_layernorm", found.head_size)]
 
@@ -283,6 +289,7 @@ RARER: Mapping[str, Block] = {
     "k2_horizon": _k2,
     "hrm_text": lambda _config, _number: [cache_scales("self_attn.attn_per_step")],
     "mellum": _mellum,
+    "seed_oss": _seed_oss,
     "telechat": _telechat,
     "plamo3": _plamo3,
     "iquestloopcoder": _looped,
