@@ -174,6 +174,7 @@ def test_a_variable_can_change_a_size_too():
         (f"{SERVE} -cc.max_cudagraph_capture_size=64", {"max_cudagraph_capture_size": 64}),
         (f"VLLM_USE_V2_MODEL_RUNNER=0 {SERVE}", {"v2_model_runner": False}),
         (f"VLLM_USE_V2_MODEL_RUNNER=1 {SERVE}", {"v2_model_runner": True}),
+        (f"VLLM_ROCM_USE_AITER=1 {SERVE}", {"rocm_aiter": True, "platform": "rocm"}),
         (f"{SERVE} --tensor_parallel_size 2", {"tensor_parallel": 2}),
         (f"{SERVE} --max-num-batched-token 16384", {"max_num_batched_tokens": 16384}),
         (f"{SERVE} --max-model-len 16k", {"max_model_len": 16000}),

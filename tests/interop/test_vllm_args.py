@@ -93,6 +93,7 @@ FLAGS = [
     ("enable_chunked_prefill", False, ("--no-enable-chunked-prefill",)),
     ("async_scheduling", True, ("--async-scheduling",)),
     ("v2_model_runner", True, ()),
+    ("rocm_aiter", True, ()),
     ("max_cudagraph_capture_size", 64, ("--max-cudagraph-capture-size", "64")),
     ("cudagraph_capture_sizes", (1, 2), ("--cudagraph-capture-sizes", "1", "2")),
     ("performance_mode", "throughput", ("--performance-mode", "throughput")),

@@ -53,6 +53,8 @@ def outcome(answer: dict[str, Any]) -> dict[str, Any] | str:
     errors = [error for error in plan.errors if error.code != "cache_manager_not_built"]
     if errors:
         return errors[0].message
+    if plan.model.pooling is not None and plan.model.pooling.sees_later:
+        return {"block_size": plan.block_size, "groups": []}
     cache_plan = plan.built_cache()
     groups = sorted(
         [

@@ -40,6 +40,8 @@ class LayerQuery(NamedTuple):
     """The scenario names a backend."""
     kv_connector: bool
     """A KV connector reads the cache, too."""
+    aiter: bool
+    """AITER's kernels are tried without a request."""
     slides: bool
     """The layer reads a window, which `of` leaves to the caller."""
 
@@ -79,6 +81,7 @@ class LayerQuery(NamedTuple):
             and not attention.is_compressed,
             requests=settings.backend is not None,
             kv_connector=settings.kv_connector is not None,
+            aiter=settings.rocm_aiter,
             slides=False,
         )
 

@@ -41,6 +41,8 @@ class MediaRules:
     """Text alone, too, has room for what layers of a tower say."""
     words_of_adapters: str = " does not support LoRA yet."
     """What vLLM says to adapters of a class without them."""
+    asserts_no_adapters: frozenset[str] = frozenset()
+    """Modules of those that assert it instead."""
 
 
 def limit_of(settings: Settings, kind: str) -> int:

@@ -16,6 +16,8 @@ GENERATES = {
 }
 """Names of embedding models whose class also generates, which vLLM then does by default."""
 SCORES_STEPS = "Qwen2ForProcessRewardModel"
+GRIT = "GritLM"
+"""The class whose tokens see later ones where it pools, which it does by default."""
 OWN = {
     SCORES_STEPS: "Qwen2ForCausalLM",
     "InternLM2ForRewardModel": "InternLM2ForCausalLM",
@@ -24,6 +26,7 @@ OWN = {
     "Qwen2ForRewardModel": "Qwen2ForCausalLM",
     "LlamaBidirectionalForSequenceClassification": "LlamaForCausalLM",
     "LlamaBidirectionalModel": "LlamaForCausalLM",
+    GRIT: "LlamaForCausalLM",
 }
 """Classes of their own -> one with equal layers."""
 SEES_LATER = "LlamaBidirectional"
@@ -67,10 +70,11 @@ def pooling_of(architecture: str) -> Pooling | None:
     """Return what a class pools with; None for one that generates, or is not known."""
     if is_encoder(architecture):
         return Pooling(architecture, architecture, sees_later=True)
+    if base := GENERATES.get(architecture) or OWN.get(architecture):
+        later = architecture == GRIT or architecture.startswith(SEES_LATER)
+        return Pooling(architecture, base, sees_later=later)
     if versions_with(architecture):
         return None
-    if base := GENERATES.get(architecture) or OWN.get(architecture):
-        return Pooling(architecture, base, sees_later=architecture.startswith(SEES_LATER))
     ending = next((one for one in ENDINGS if architecture.endswith(one)), None)
     if ending is None:
         return None

@@ -26,6 +26,7 @@ NESTED: Final = (
 """Where multimodal wrappers keep the text model's fields, first match."""
 
 OTHER_NAMES: Final = {
+    "vocab_size": ("padded_vocab_size",),
     "num_hidden_layers": ("n_layer", "n_layers", "num_layers"),
     "num_attention_heads": ("n_head", "n_heads", "num_heads", "decoder_attention_heads"),
     "hidden_size": ("n_embd", "n_embed", "d_model", "dim"),

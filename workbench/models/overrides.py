@@ -19,6 +19,13 @@ from workbench.models.read import read_model
 ROPE = ("rope_parameters", "rope_scaling")
 """Two names of one object (`patch_rope_parameters`)."""
 LAYERS, WINDOW = "num_hidden_layers", "sliding_window"
+LENGTH = "max_position_embeddings"
+OWN_LENGTH = {
+    **dict.fromkeys(("gpt2", "gptj", "gpt_bigcode"), "n_positions"),
+    "dbrx": "max_seq_len",
+}
+"""Types whose class has the length under another name, which a change of it sets as well
+(`attribute_map`)."""
 SIZES = frozenset({LAYERS, "num_key_value_heads", "head_dim", "vocab_size", "num_experts"})
 MTP_LAYERS = frozenset({"num_nextn_predict_layers", "mtp_num_hidden_layers"})
 MODELLED = frozenset(
@@ -70,6 +77,8 @@ def _changed(config: Changes, changes: Changes, *, is_part: bool) -> dict[str, A
             changed[key] = {**before, **value} if isinstance(value, Mapping) else value
         elif isinstance(value, Mapping) and isinstance(inner := changed.get(key), Mapping):
             changed[key] = _changed(inner, value, is_part=True)
+        elif key == LENGTH:
+            changed[OWN_LENGTH.get(str(config.get("model_type")), key)] = value
         else:
             changed[key] = value
     return changed

@@ -77,6 +77,11 @@ def on_cuda(_field: Field, chosen: Chosen, _rules: RuleSet) -> Sequence[Any]:
     return (False, False, False, True) if chosen["platform"] == "cuda" else ()
 
 
+def on_rocm(_field: Field, chosen: Chosen, _rules: RuleSet) -> Sequence[Any]:
+    """Return the values of a switch of ROCm."""
+    return (False, False, True) if chosen["platform"] == "rocm" else ()
+
+
 def methods(_field: Field, chosen: Chosen, rules: RuleSet) -> Sequence[Any]:
     """Return methods that there is a drafter for, where tokens are drafted."""
     # suffix needs a package that vLLM does not bring.

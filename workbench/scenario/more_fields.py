@@ -250,6 +250,14 @@ class MoreFields:
         flag="--gdn-prefill-backend",
         examples=(None, None, True, False),
     )
+    rocm_aiter: bool = declare(
+        False,
+        Switch(),
+        "AITER",
+        "{flag}=1: AITER's attention is tried on ROCm without a request, too",
+        flag="VLLM_ROCM_USE_AITER",
+        examples=examples.on_rocm,
+    )
     trtllm_kernels: bool = declare(
         False,
         Switch(),

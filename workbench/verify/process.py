@@ -52,11 +52,12 @@ class Host:
     gfx: str = ""
     trtllm_kernels: bool = False
     batch_invariant: bool = False
+    rocm_aiter: bool = False
 
     @classmethod
     def of(cls, settings: Settings) -> Host:
         """Return the host that a scenario describes."""
-        switches = settings.trtllm_kernels, settings.batch_invariant
+        switches = settings.trtllm_kernels, settings.batch_invariant, settings.rocm_aiter
         return cls(platform_of(settings), capability_of(settings), gfx_of(settings), *switches)
 
 

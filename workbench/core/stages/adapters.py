@@ -9,12 +9,13 @@ def adapted_class(run: WorkingPlan) -> None:
     Source: `LoRAConfig.verify_with_model_config`, 0.33; `LoRAModelRunnerMixin.load_lora_model`,
     0.23.
     """
-    name = run.model.architecture
-    if run.settings.enable_lora and name in run.rules.model_registry.without_adapters:
+    name, registry, media = run.model.architecture, run.rules.model_registry, run.rules.media
+    if run.settings.enable_lora and name in registry.without_adapters:
+        is_asserted = registry.served.get(name) in media.asserts_no_adapters
         run.problem(
             "adapters_not_supported",
             operands={"enable_lora": True, "architecture": name},
-            vllm_text=run.rules.media.words_of_adapters.format(name=name),
+            vllm_text="" if is_asserted else media.words_of_adapters.format(name=name),
         )
 
 

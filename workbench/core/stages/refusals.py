@@ -198,6 +198,8 @@ def _require_served(run: WorkingPlan) -> None:
     """Refuse what this version's registry lacks and another one is known to have."""
     # What no registry knows comes from a reader that the user registered.
     name, registry = run.model.architecture, run.rules.model_registry
+    if run.model.pooling is not None and versions_with(run.model.pooling.name):
+        name = run.model.pooling.name  # a class that a release serves by its own name
     elsewhere = versions_with(name)
     if not (elsewhere or _run_by_transformers(run)):
         elsewhere = versions_running(name)

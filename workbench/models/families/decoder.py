@@ -95,10 +95,6 @@ REFUSALS["Gemma4UnifiedForCausalLM"] = (
     "the Transformers library runs it, with heads of one size in all layers, which are not here. "
     'For its text alone set architectures to ["Gemma4ForCausalLM"].'
 )
-REFUSALS["GritLM"] = (
-    "vLLM runs it as an embedding model, without a cache. For generation set architectures to "
-    '["MistralForCausalLM"].'
-)
 """Module of vLLM, or architecture -> why the default reader does not read what it builds."""
 
 

@@ -27,7 +27,7 @@ CUDA_RUNTIME = 13  # major version, of vLLM's own wheels; a torch for CPUs has n
 OPTIONAL_PACKAGES = {
     "cuda": ("b12x", "flashinfer", "hpc", "tokenspeed_mla"),
     # what vLLM publishes for ROCm brings them (requirements/rocm.txt: quark, whose emulation runs
-    # experts that no other kernel does); VLLM_ROCM_USE_AITER stays off
+    # experts that no other kernel does)
     "rocm": ("aiter", "flash_attn", "quark"),
     "xpu": ("vllm_xpu_kernels",),
 }
@@ -38,6 +38,7 @@ _NORM = "vllm.model_executor.layers.minimax_rms_norm.rms_norm_tp"
 LOOKS_FOR_OPERATORS = {"any": (_NORM,), "xpu": ("vllm._xpu_ops", _NORM)}
 """Modules that look for operators while they are imported: later every name would look like one,
 and a norm of MiniMax would reserve memory of the device for its own."""
+SWITCHES = {"batch_invariant": "VLLM_BATCH_INVARIANT", "rocm_aiter": "VLLM_ROCM_USE_AITER"}
 GFX = "gfx942"  # architecture of an AMD device, unless the host names one
 WITHOUT_CUTLASS = {"VLLM_KIMI_K3_GEMM_AR": "0", "VLLM_ENABLE_GEMM_RS": "0"}
 """Switches off kernels that would be compiled while a model is built; no cache depends on them."""
@@ -103,8 +104,7 @@ def play(host: dict[str, Any]) -> Machine:
         HIP_VISIBLE_DEVICES=visible,
         **WITHOUT_CUTLASS,
     )
-    if host.get("batch_invariant"):
-        os.environ["VLLM_BATCH_INVARIANT"] = "1"
+    os.environ.update({name: "1" for switch, name in SWITCHES.items() if host.get(switch)})
     if importlib.util.find_spec("vllm") is None:
         raise ModuleNotFoundError("No module named 'vllm'")
     machine = Machine(host)

@@ -153,7 +153,7 @@ _ATTENTION = (
         supported=(16, 32),
         head_sizes=HeadSizes(exact=(64, 128, 256)),
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
-        # Without a rank: it is tried only where VLLM_ROCM_USE_AITER is set (is_mha_enabled).
+        ranks=(Rank("rocm", 15, conditions.tries_aiter),),
         own_reason=conditions.needs_aiter,
         supports_sinks=always,
         cuda_graphs="UNIFORM_BATCH",

@@ -1,7 +1,7 @@
 """When a backend of vLLM 0.23 is tried, and when it can do more: what its records refer to.
 
 Sources: `get_attn_backend_cls` of each platform and `_get_backend_priorities` of CUDA, 0.23; ROCm
-with AITER off, as it starts without environment variables.
+with AITER as `LayerQuery.aiter` says.
 """
 
 from workbench.core.backends import LayerQuery
@@ -64,6 +64,11 @@ def has_aiter(query: LayerQuery) -> bool:
 def reads_all_tokens_with_aiter(query: LayerQuery) -> bool:
     """Return whether dense attention runs where AITER's kernels exist."""
     return reads_all_tokens(query) and has_aiter(query)
+
+
+def tries_aiter(query: LayerQuery) -> bool:
+    """Return whether AITER's own attention is in the order (`is_mha_enabled`, `is_mla_enabled`)."""
+    return query.aiter and reads_all_tokens_with_aiter(query)
 
 
 def needs_aiter(query: LayerQuery) -> str | None:

@@ -141,11 +141,12 @@ MLA = (
             head_sizes=ANY_HEAD,
             kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
             reported_name=reported_name,
+            ranks=(Rank("rocm", number, conditions.tries_aiter),),
         )
-        # Without a rank: they are tried only where VLLM_ROCM_USE_AITER is set (is_mla_enabled).
-        for name, reported_name in (
-            ("ROCM_AITER_MLA", None),
-            ("ROCM_AITER_TRITON_MLA", "AITER_TRITON_MLA"),
+        # Triton's own is between them
+        for name, reported_name, number in (
+            ("ROCM_AITER_MLA", None, 5),
+            ("ROCM_AITER_TRITON_MLA", "AITER_TRITON_MLA", 95),
         )
     ),
 )

@@ -31,6 +31,7 @@ from workbench.core.versions.v0_23.conditions import (
     on_sm10x,
     packed_by_turboquant,
     reads_all_tokens,
+    reads_all_tokens_with_aiter,
 )
 from workbench.core.versions.v0_23.mla import flashinfer_sparse_nope
 from workbench.core.versions.v0_33 import conditions, context, layouts
@@ -143,6 +144,11 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     },
     "ROCM_AITER_FA": {"cache": layouts.ROCM_AITER, "orders": ("LBHNC", "LHBNC")},
     "ROCM_AITER_UNIFIED_ATTN": {
+        # first on RDNA 4, where AITER is on (is_rdna_aiter_enabled)
+        "ranks": (
+            Rank("rocm", 5, lambda query: query.aiter and query.gfx.startswith("gfx12")),
+            Rank("rocm", 20, reads_all_tokens_with_aiter),
+        ),
         "suits_connectors": True,
         "supports_mm_prefix": never,
         "dtypes": ("float16", "bfloat16"),
