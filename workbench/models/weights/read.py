@@ -149,11 +149,11 @@ def _expert_score(fields: Fields) -> str:
 
 
 def _is_tied(fields: Fields, model: Model) -> bool:
+    """Return whether the file says so; a class may assert that it does (`class_checks`)."""
     # transformers 5 writes its class's default into a part that had none; the whole file says.
     kind = fields.model_type or model.model_type
-    of_class = SAME_CLASS.get(kind, kind)
-    if of_class in ends.HEAD_APART | ends.ALWAYS_TIED:
-        return of_class in ends.ALWAYS_TIED
+    if SAME_CLASS.get(kind, kind) in ends.HEAD_APART:
+        return False
     whole = None if fields.top.get("model_type") in TIED_BY_TEXT else fields.top.get(TIE)
     named = (whole, fields.raw(TIE), kind in TIED)
     return bool(next(one for one in named if one is not None))
@@ -162,6 +162,7 @@ def _is_tied(fields: Fields, model: Model) -> bool:
 def _tied(config: Config) -> tuple[bool, bool]:
     """Return whether earlier and later releases have one vocabulary for the input and the head."""
     is_tied, top = _is_tied(config.fields, config.model), config.fields.top
+    is_tied = is_tied or SAME_CLASS.get(config.kind, config.kind) in ends.ALWAYS_TIED
     # VllmConfig.with_hf_config gives the text the wrapper's value; 0.33 takes it back where the
     # checkpoint, of those that are published, has a head (maybe_untie_word_embeddings).
     by_wrapper = top.get("model_type") in TIED_BY_WRAPPER and top.get(TIE) is None
