@@ -7,7 +7,9 @@ Source: `aya_vision.py`, `phi4siglip.py`, `keye.py`, `ovis2_5.py`, `nvlm_d.py` a
 from collections.abc import Mapping
 
 from workbench.core.weights import Part
+from workbench.models.weights.document_vision import DOTS
 from workbench.models.weights.joined_vision import (
+    GATED,
     PROJECTOR,
     SO400M,
     Tower,
@@ -19,9 +21,12 @@ from workbench.models.weights.joined_vision import (
 )
 from workbench.models.weights.more_vision import internvl
 from workbench.models.weights.parts import Config, Sizes, column, row, whole
+from workbench.models.weights.stored import Unknown
 
 INDICATORS, DUMMY_HEADS = 4, 7
-"""Tokens of Ovis around an image; heads that NVLM-D adds."""
+"""Tokens of Ovis 2.5 around an image; heads that NVLM-D adds."""
+OVIS_INDICATORS = 5
+"""The same of earlier ones."""
 PACKED = 2**15
 """Rows of Keye's table of positions for packed patches."""
 
@@ -111,6 +116,24 @@ def _ovis(config: Config, _size: Sizes) -> list[Part]:
     ]
 
 
+def _ovis2(config: Config, _size: Sizes) -> list[Part]:
+    """Return the tower of Ovis 1.6 and 2 where it is AIMv2, and words of its own."""
+    found = inside(config, "visual_tokenizer_config")
+    backbone, stride, words = found["backbone_config"], found["hidden_stride"], found["vocab_size"]
+    if not str(backbone["model_type"]).startswith("aimv2") or backbone.get("use_bias"):
+        raise Unknown("such a tower of Ovis is not described")
+    tower, hidden = vit(backbone.get, 1024, 2816, 8, 24, 14, 224), config.hidden
+    width, head, place = tower.width, words - OVIS_INDICATORS, "visual_tokenizer.backbone.trunk"
+    return [
+        *tower.embedded(),
+        whole("patchifier.norm", width),
+        *tower.layers(f"{place}.blocks", DOTS, bias=bool(backbone.get("qkv_bias")), **GATED),
+        whole("head.0", head, inputs=width * stride**2),
+        whole("head.1", head, bias=True),
+        whole("vte", words, inputs=hidden),
+    ]
+
+
 def _nvlm(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of NVLM-D: InternVL's with more heads, and a projector without biases."""
     width, heads = size("hidden_size", 3200), size("num_attention_heads", 25)
@@ -137,5 +160,6 @@ WRAPPED: Mapping[str, Tower] = {
     **dict.fromkeys(("Keye", "KeyeVL1_5"), _keye),
     **dict.fromkeys(("ovis2_5", "ovis2_6", "ovis2_6_moe"), _ovis),
     "NVLM_D": _nvlm,
+    "ovis": _ovis2,
 }
 """model_type of the whole file -> its tower."""
