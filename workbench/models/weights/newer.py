@@ -35,7 +35,14 @@ from workbench.models.weights.speech import whisper_layer, whisper_rest
 from workbench.models.weights.states import kimi_delta
 from workbench.models.weights.step5 import step5_layer
 from workbench.models.weights.stored import LATENT, Unknown
-from workbench.models.weights.streams import connected_layer, connected_rest, hy_layer, pooled_layer
+from workbench.models.weights.streams import (
+    alice_layer,
+    connected_layer,
+    connected_rest,
+    hy_layer,
+    pooled_layer,
+    weighed_states,
+)
 
 FFN_MULTIPLE = 256
 RATIO = "ngram_vocab_size_ratio"
@@ -168,9 +175,7 @@ def _kimi_latent(config: Config, number: int) -> list[Part]:
 
 def kimi_residual(config: Config) -> list[Part]:
     """Return what Kimi K3 weighs the states of earlier layers by: once per half, and at the end."""
-    if config.raw("attn_res_block_size") is None:
-        return []
-    return [*norms(config, 1), whole("res_proj", 1, inputs=config.hidden)]
+    return [] if config.raw("attn_res_block_size") is None else weighed_states(config)
 
 
 def longcat_half(config: Config, number: int) -> list[Part]:
@@ -246,6 +251,7 @@ NEWER: dict[str, Block] = {
     "deepseek_v4": compressed_layer,
     "step5": step5_layer,
     "hy_v4": hy_layer,
+    "alice_ai": alice_layer,
     "glm5_next_text": pooled_layer,
     "qwen4_exp_text": connected_layer,
     "nemotron-nas": _searched,
@@ -270,6 +276,7 @@ ENDS: dict[str, Callable[[Config], list[Part]]] = {
     "mpt": mpt_end,
     "step5": lambda config: norms(config, 1, dtype=config.raw("norm_dtype")),
     "hy_v4": joined_streams,
+    "alice_ai": weighed_states,
 }
 """model_type -> what its last pipeline stage has in addition to the last norm."""
 STARTS: dict[str, Callable[[Config], list[Part]]] = {"longcat_flash": _n_grams}

@@ -51,6 +51,32 @@ def hy_layer(config: Config, number: int) -> list[Part]:
     ]
 
 
+ALICE, ALICE_MOE = Decoder(bias=False, norm="head", gate=2), replace(QWEN, correction=True)
+
+
+def alice_layer(config: Config, number: int) -> list[Part]:
+    """Return a layer of Alice AI: Kimi's delta attention or Qwen's, and what weighs the earlier."""
+    if config.attends(number):
+        mixer = ALICE.attention(config)
+    else:
+        mixer = [
+            one._replace(name=one.name.replace("self_attn", "linear_attn"))
+            for one in kimi_delta(config)
+        ]
+    halves = 2 if number else 1
+    return [
+        *mixer,
+        *ALICE_MOE.parts(config, number),
+        *norms(config, 2),
+        *halves * weighed_states(config),
+    ]
+
+
+def weighed_states(config: Config) -> list[Part]:
+    """Return what weighs the states of earlier layers: by half, and after the last layer."""
+    return [*norms(config, 1), whole("res_proj", 1, inputs=config.hidden)]
+
+
 class GlmMoe(ListedMoe):
     """Experts in the layers that a list names, without one in all but the first three."""
 
