@@ -38,7 +38,7 @@ class MemoryFields:
         examples=(None, None, None, 0.5, 0.95),
     )
     weights_bytes: int | None = _measured(
-        "Weights",
+        "Weights per rank",
         "Weights on one rank: about the safetensors divided by TP, for example 594 GB / 8",
         8 * GIB,
     )
