@@ -93,3 +93,11 @@ def test_a_size_of_images_is_not_modelled():
     found = read_command(f"vllm serve Qwen/Qwen3-VL-8B-Instruct --limit-mm-per-prompt '{limits}'")
     assert "images_per_prompt" not in found.fields
     assert "towers" in found.not_modelled[0]
+
+
+def test_a_drafter_is_divided_next_to_whole_towers():
+    drafts = {"speculative_method": "mtp", "num_speculative_tokens": 1, "tensor_parallel": 2}
+    plan = _plan("qwen3.5-4b", **drafts, mm_encoder_tp_mode="data")
+    assert (
+        plan.estimates[0].weights_bytes > _plan("qwen3.5-4b", **drafts).estimates[0].weights_bytes
+    )

@@ -228,8 +228,7 @@ class Weights(NamedTuple):
             yield from self.parts if towers else self._without_towers()
             return
         first = layers.start == 0
-        held = {FIRST: first, EVERY: True, TOWER: (first and towers) or towers > 1}
-        held[EVERY_TOWER] = towers > 0
+        held = {FIRST: first, EVERY: True, EVERY_TOWER: towers > 0, TOWER: towers > int(not first)}
 
         def is_held(place: Place) -> bool:
             if isinstance(place, frozenset):
@@ -250,8 +249,9 @@ class Weights(NamedTuple):
         return next((part for part in built if not part.fits(self.split_of(part, split))), None)
 
     def split_of(self, part: Part, split: Split) -> Split:
-        """Return among how many ranks a part is divided: one where they have towers whole."""
-        pairs = zip(self.parts, self.places, strict=True) if split.whole_towers else ()
+        """Return among how many ranks a part is divided: one where towers are whole."""
+        has_places = split.whole_towers and self.places  # none are known of some drafters
+        pairs = zip(self.parts, self.places, strict=True) if has_places else ()
         towers = (one for (one, _), places in pairs if {TOWER, EVERY_TOWER} & set(places))
         return split._replace(ranks=1) if part in towers else split
 
