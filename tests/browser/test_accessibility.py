@@ -308,7 +308,7 @@ def test_what_a_key_takes_away_leaves_the_focus_to_what_is_in_its_place(door):
 def test_the_keyboard_goes_to_the_control_that_an_answer_needs_and_back(door):
     door.submit(json.dumps(TORCHAO))
     door.submit("on B200")
-    link = door.element('[data-key="fits-set Weights"]')
+    link = door.element('[data-key="fits-set Weights per rank"]')
     link.focus()
     door.press("Enter")
     expect(door.element('[data-key="chip-weights_bytes"]')).to_be_focused()

@@ -651,7 +651,7 @@ def test_what_fits_speaks_of_states_only_where_there_are_any(model, has_states):
         ),
         (
             {"model": TORCHAO, "device": "B200"},
-            "requests fit with which Weights?",
+            "requests fit with which Weights per rank?",
             ("open", "weights_bytes"),
         ),
         ({"model": "deepseek-v4-pro", "device": "B200"}, "no cache, so no requests", None),

@@ -96,7 +96,7 @@ def test_what_went_with_the_model_is_named():
     door = wb.explore(Scenario(weights_bytes=60 * 10**9, cuda_graph_bytes=2**30))
     door.apply(model="bamba-9b")
     said = region(door, "understood")
-    assert "because they belonged to the previous model: Weights, Graph reserve." in said
+    assert "because they belonged to the previous model: Weights per rank, Graph reserve." in said
 
 
 def test_weights_that_are_entered_with_the_model_stay():
