@@ -144,9 +144,8 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     },
     "ROCM_AITER_FA": {"cache": layouts.ROCM_AITER, "orders": ("LBHNC", "LHBNC")},
     "ROCM_AITER_UNIFIED_ATTN": {
-        # first on RDNA 4, where AITER is on (is_rdna_aiter_enabled)
         "ranks": (
-            Rank("rocm", 5, lambda query: query.aiter and query.gfx.startswith("gfx12")),
+            Rank("rocm", 5, conditions.tries_aiter_on_rdna),
             Rank("rocm", 20, reads_all_tokens_with_aiter),
         ),
         "suits_connectors": True,

@@ -50,6 +50,11 @@ def nvfp4_refusal(query: LayerQuery) -> str | None:
     return "the sink prefill wrapper cannot read an NVFP4 KV cache" if attention.has_sinks else None
 
 
+def tries_aiter_on_rdna(query: LayerQuery) -> bool:
+    """Return whether AITER is on, on RDNA 4 (`is_rdna_aiter_enabled`)."""
+    return query.aiter and query.gfx.startswith("gfx12")
+
+
 def quantized_on_sm10x(query: LayerQuery) -> bool:
     """Return whether an SM10x keeps an fp8 cache."""
     return query.major == 10 and query.kv_cache_dtype in QUANTIZED_LATENTS
