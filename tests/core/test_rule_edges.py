@@ -15,7 +15,7 @@ from workbench.core.layer_query import LayerQuery
 from workbench.core.layouts.view import View, overlaps
 from workbench.core.ranks import Split, context_sizes
 from workbench.core.tables.batch_grammar import parse_batch
-from workbench.core.versions.v0_33.conditions import needs_newer_version
+from workbench.core.versions.v0_33.flash_attention import needs_newer_version
 from workbench.core.weights import Part
 from workbench.core.what_if.answers import answers
 from workbench.core.what_if.next_steps import next_step, next_steps, single_changes

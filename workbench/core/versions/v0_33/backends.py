@@ -34,7 +34,7 @@ from workbench.core.versions.v0_23.conditions import (
     reads_all_tokens_with_aiter,
 )
 from workbench.core.versions.v0_23.mla import flashinfer_sparse_nope
-from workbench.core.versions.v0_33 import conditions, context, layouts
+from workbench.core.versions.v0_33 import conditions, context, flash_attention, layouts
 from workbench.core.versions.v0_33.compressed import COMPRESSED_V41, OWN_NAMES_V41
 from workbench.core.versions.v0_33.narrow_values import flash_is_not_built
 from workbench.core.versions.v0_33.new_backends import NEW, reads_no_windows
@@ -89,12 +89,12 @@ def _flashmla_sparse_sizes(query: LayerQuery) -> str | None:
 FLASH_ATTENTION: Mapping[str, Any] = {
     # 0.33 narrows the sizes for some heads of 256 and 512, whatever the states of a hybrid are.
     "with_float32_state": None,
-    "supports_mm_prefix": conditions.reads_prefixes,
+    "supports_mm_prefix": flash_attention.reads_prefixes,
     "supported_on": {"xpu": M64},
-    "supported_when": conditions.KERNEL_BLOCKS,
+    "supported_when": flash_attention.KERNEL_BLOCKS,
     "extra_kv_cache_dtypes": (FP8_E4M3, newer_flash_attention),
-    "large_head_sizes": (HeadSizes(multiple_of=8, at_most=512), conditions.reads_large_heads),
-    "own_reason": conditions.fp8_needs_version,
+    "large_head_sizes": (HeadSizes(multiple_of=8, at_most=512), flash_attention.reads_large_heads),
+    "own_reason": flash_attention.fp8_needs_version,
 }
 CHANGES: Mapping[str, Mapping[str, Any]] = {
     "FLASH_ATTN": {

@@ -23,7 +23,7 @@ from workbench.core.backends import (
 from workbench.core.dtypes import ULTRAQUANT
 from workbench.core.versions.v0_23.conditions import newer_flash_attention, reads_all_tokens
 from workbench.core.versions.v0_23.mla import SPARSE as SPARSE_0_23
-from workbench.core.versions.v0_33 import conditions, layouts
+from workbench.core.versions.v0_33 import conditions, flash_attention, layouts
 from workbench.core.versions.v0_33.narrow_values import triton_is_not_built
 
 M16, M32, M64 = (MultipleOf(16),), (MultipleOf(32),), (MultipleOf(64),)
@@ -60,13 +60,13 @@ NEW = (
         platforms=("cuda", "xpu"),
         supported=M16,
         supported_on={"xpu": M64},
-        supported_when=conditions.KERNEL_BLOCKS,
+        supported_when=flash_attention.KERNEL_BLOCKS,
         head_sizes=HeadSizes(exact=(256, 512)),
         kv_cache_dtypes=UNQUANTIZED,
         extra_kv_cache_dtypes=(FP8_E4M3, newer_flash_attention),
         capabilities=Capabilities(majors=(9,)),
         supports_mm_prefix=always,
-        own_reason=conditions.needs_newer_version,
+        own_reason=flash_attention.needs_newer_version,
         ranks=(
             Rank("cuda", 5, conditions.sees_images_whole_on_sm9x),
             Rank("xpu", 30, conditions.composite_on_xpu),

@@ -18,11 +18,8 @@ from workbench.core.backends import (
 from workbench.core.dtypes import PACKED_DTYPES
 from workbench.core.versions.v0_23.mla import HELPER
 from workbench.core.versions.v0_33 import layouts
-from workbench.core.versions.v0_33.conditions import (
-    flash_attention_version,
-    flash_on_xpu_reads_no_e5m2,
-    on_sm12x,
-)
+from workbench.core.versions.v0_33.conditions import flash_on_xpu_reads_no_e5m2, on_sm12x
+from workbench.core.versions.v0_33.flash_attention import flash_attention_version
 
 CHOOSER = "STEP5_DSA"
 M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
