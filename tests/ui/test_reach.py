@@ -42,9 +42,9 @@ def test_the_longest_request_fits_and_no_longer_one_does(model, rules, size):
 
 
 def test_the_longest_request_of_an_estimate_is_a_range_that_holds_the_fitted_length():
-    plan = wb.resolve("gpt-oss-120b", device="H100")
+    plan = wb.resolve("qwen3-32b", device="H100")
     least, most = longest_fit(plan)
-    fitted = wb.resolve("gpt-oss-120b", device="H100", max_model_len=-1).max_model_len
+    fitted = wb.resolve("qwen3-32b", device="H100", max_model_len=-1).max_model_len
     assert least < fitted <= most <= plan.max_model_len
 
 
@@ -81,7 +81,7 @@ def test_no_device_is_said_where_none_starts():
 def test_the_longest_context_is_answered():
     _door, said = answer("what is the longest context for Qwen3-Next-80B on 4 x H100?")
     assert "A request may have all 262,144 tokens of the max model length" in said
-    door, said = answer("maximum context length for gpt-oss-120b on one H100")
+    door, said = answer("maximum context length for qwen3-32b on one H100")
     least, most = longest_fit(door.plan)
     assert f"The longest request that fits has {least:,} to {most:,} tokens" in said
     assert f"--max-model-len {least}." in said
