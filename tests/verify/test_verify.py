@@ -247,9 +247,9 @@ def test_the_text_of_many_counts_how_often_each_field_agrees():
 
 @pytest.mark.parametrize("rules", ["0.23", "0.33"])
 def test_random_scenarios_are_the_same_for_a_seed_and_reach_everything(rules):
-    some = random_scenarios(1_000, 1, rules)
-    assert some == random_scenarios(1_000, 1, rules)
-    assert some != random_scenarios(1_000, 2, rules)
+    some = random_scenarios(1_500, 1, rules)
+    assert some == random_scenarios(1_500, 1, rules)
+    assert some != random_scenarios(1_500, 2, rules)
     assert {one.model for one in some} == set(catalog_names())
     assert {one.gdn_flashinfer_prefill for one in some} == {None, True, False}
     assert None in {one.max_num_batched_tokens for one in some}
@@ -265,9 +265,12 @@ def test_random_scenarios_set_every_field_that_a_question_can_set(rules):
     plain = Scenario(model="qwen3-8b", rules=rules).to_dict()
     drawn = [one.to_dict() for one in random_scenarios(1500, 1, rules)]
     never = {name for name in plain if all(one[name] == plain[name] for one in drawn)}
-    # The installed torch decides; not every release has a dtype of the drafter's own.
-    absent = () if RULE_SETS[rules].draft_kv_cache_dtypes else ("draft_kv_cache_dtype",)
-    assert never == {"rules", "torch_version", *absent}
+    # The installed torch decides; not every release has a dtype of the drafter's own and intervals.
+    absent = {
+        "draft_kv_cache_dtype": not RULE_SETS[rules].draft_kv_cache_dtypes,
+        "prefix_cache_retention_interval": not RULE_SETS[rules].prefill.keeps_few_states,
+    }
+    assert never == {"rules", "torch_version", *(name for name in absent if absent[name])}
     drafted = {(one["speculative_method"], one["draft_model"] is None) for one in drawn}
     methods = RULE_SETS[rules].speculation.methods
     assert {("eagle3", False), ("dflash", False), ("mtp", True), ("ngram", True)} <= drafted

@@ -139,7 +139,14 @@ def split_of(plan: Plan, loaded: Model | None = None, **changes: Any) -> Split:
     known, loaded = plan.rules.expert_paddings, loaded or plan.model
     paddings = tuple(one for one in known if one.is_used(plan, loaded))
     repeated |= repeated_gates(plan.model, plan.platform.name)
-    return Split(ranks, engines, keeps, repeated, paddings, has_whole_towers(plan))
+    return Split(
+        ranks=ranks,
+        engines=engines,
+        keeps_experts=keeps,
+        repeated=repeated,
+        paddings=paddings,
+        whole_towers=has_whole_towers(plan),
+    )
 
 
 def repeated_gates(model: Model, platform: str) -> frozenset[str]:

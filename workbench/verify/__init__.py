@@ -75,8 +75,13 @@ def check(scenario: Scenario, theirs: Outcome, rules: str) -> Check:
     rows = compare(ours, theirs.answers, theirs.refusal)
     if MODEL in theirs.unanswered:  # what vLLM says of the layers, which may set this dtype
         rows = tuple(row for row in rows if row.field not in {REFUSAL, "kv_cache_dtype"})
-    called = tuple(theirs.functions)
-    return Check(fields, rows, called, theirs.unanswered, rules=scenario.rules)
+    return Check(
+        fields,
+        rows=rows,
+        functions=tuple(theirs.functions),
+        unanswered=theirs.unanswered,
+        rules=scenario.rules,
+    )
 
 
 def _by_host(scenarios: Iterable[Scenario]) -> dict[Host, list[int]]:

@@ -42,14 +42,13 @@ QUOTED_LINES = 3
 
 @dataclass(frozen=True)
 class Host:
-    """The machine and the environment that one process simulates.
-
-    capability: None outside CUDA. gfx: empty outside ROCm.
-    """
+    """The machine and the environment that one process simulates."""
 
     platform: str
     capability: tuple[int, int] | None = None
+    """None outside CUDA."""
     gfx: str = ""
+    """Empty outside ROCm."""
     trtllm_kernels: bool = False
     batch_invariant: bool = False
     rocm_aiter: bool = False
@@ -57,8 +56,14 @@ class Host:
     @classmethod
     def of(cls, settings: Settings) -> Host:
         """Return the host that a scenario describes."""
-        switches = settings.trtllm_kernels, settings.batch_invariant, settings.rocm_aiter
-        return cls(platform_of(settings), capability_of(settings), gfx_of(settings), *switches)
+        return cls(
+            platform=platform_of(settings),
+            capability=capability_of(settings),
+            gfx=gfx_of(settings),
+            trtllm_kernels=settings.trtllm_kernels,
+            batch_invariant=settings.batch_invariant,
+            rocm_aiter=settings.rocm_aiter,
+        )
 
 
 @dataclass(frozen=True)

@@ -23,15 +23,14 @@ KINDS = (AGREE, BOTH_REFUSE, DIFFER, OTHER_REASON, ONLY_VLLM, ONLY_WORKBENCH, NO
 
 @dataclass(frozen=True)
 class Check:
-    """One scenario. Exactly one of three: rows, or a failure (vLLM could not be queried).
-
-    functions: what was called in vLLM. unanswered: field -> why it was not.
-    """
+    """One scenario. Exactly one of three: rows, or a failure (vLLM could not be queried)."""
 
     scenario: Mapping[str, Any]
     rows: tuple[Row, ...] = ()
     functions: tuple[str, ...] = ()
+    """What was called in vLLM."""
     unanswered: Mapping[str, str] = field(default_factory=dict)
+    """Field -> why it was not answered."""
     failure: str | None = None
     rules: str | None = None
     """Those that the scenario has, whatever release answered."""

@@ -18,9 +18,9 @@ from workbench.models.weights.joined_vision import (
 )
 from workbench.models.weights.parts import Config, Sizes, column, row, whole
 
-DINO, DINO_TOKENS = Vit(1024, 4096, 16, 24, 14, 224, 3), 5
+DINO, DINO_TOKENS = Vit._make((1024, 4096, 16, 24, 14, 224, 3)), 5
 """The first tower of OpenVLA, and its vectors next to those of patches."""
-SIGLIP = Vit(*SO400M[:5], 224, 3)
+SIGLIP = Vit._make(SO400M)._replace(image=224)
 """The second one: vLLM takes no others."""
 WIDER, STRIDES = 2, 2
 """How much each of VibeVoice's stages is wider than the last, and strides in a convolution."""
