@@ -6,7 +6,7 @@ from typing import Any
 from workbench.core.arithmetic import GIB
 from workbench.core.capacity.adapters import RANKS
 from workbench.core.capacity.memory_budget import DEFAULT_GPU_MEMORY_UTILIZATION
-from workbench.core.media import ENCODER_MODES
+from workbench.core.media import AUDIO, ENCODER_MODES, IMAGE, UNLIMITED, VIDEO
 from workbench.scenario.field import declare
 from workbench.scenario.kinds import Switch, Words
 from workbench.scenario.numbers import Bytes, Count, Integer, OneOf, Share
@@ -53,7 +53,7 @@ class MemoryFields:
 def _limit(label: str, kind: str) -> Any:
     return declare(
         None,
-        Count(high=999, unit="per request"),
+        Count(high=UNLIMITED, unit="per request"),
         label,
         "{flag}: the most of them that a request may have",
         flag=f"--limit-mm-per-prompt.{kind}",
@@ -75,9 +75,9 @@ class PartFields:
         examples=(*[False] * 9, True),
         tried=(True,),
     )
-    images_per_prompt: int | None = _limit("Images", "image")
-    videos_per_prompt: int | None = _limit("Videos", "video")
-    audios_per_prompt: int | None = _limit("Sounds", "audio")
+    images_per_prompt: int | None = _limit("Images", IMAGE)
+    videos_per_prompt: int | None = _limit("Videos", VIDEO)
+    audios_per_prompt: int | None = _limit("Sounds", AUDIO)
     mm_encoder_tp_mode: str = declare(
         ENCODER_MODES[0],
         Words(ENCODER_MODES),

@@ -69,10 +69,10 @@ def _checkpoints(run: WorkingPlan, grouping: Grouping) -> None:
     """Refuse an interval of checkpoints that no group has, or that cuts blocks."""
     # _validate_prefix_cache_retention_interval of v1/core/kv_cache_coordinator.py, 0.33
     interval = run.settings.prefix_cache_retention_interval
-    block = scheduler_block_size(run, grouping)
-    operands = {"prefix_cache_retention_interval": interval, "scheduler_block_size": block}
     if not interval:
         return
+    block = scheduler_block_size(run, grouping)
+    operands = {"prefix_cache_retention_interval": interval, "scheduler_block_size": block}
     # of layers of several kinds the scheduler has the spec of the first one
     specs = [group.spec for group in grouping.examples]
     if not any(spec.is_mamba or spec.kind in SLIDING_KINDS for spec in specs):
