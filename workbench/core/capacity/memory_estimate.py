@@ -127,7 +127,7 @@ def estimate(plan: Plan, layers: range | None = None) -> MemoryBudget | None:
     return MemoryBudget(
         device_bytes=device,
         utilization=settings.gpu_memory_utilization or DEFAULT_GPU_MEMORY_UTILIZATION,
-        weights_bytes=_loaded(plan, weights) + drafter.size + adapter_bytes(plan, layers),
+        weights_bytes=_loaded(plan, weights, drafter, layers),
         activation_bytes=peak + copied,
         cuda_graph_bytes=graphs,
         other_bytes=other,
@@ -146,7 +146,7 @@ def loaded_weights(plan: Plan) -> tuple[int, ...]:
         drafter = _drafter_of(plan) if _samples(plan, layers) else DraftBytes()
         if weights is None or drafter is None:
             return ()
-        found.append(_loaded(plan, weights) + drafter.size + adapter_bytes(plan, layers))
+        found.append(_loaded(plan, weights, drafter, layers))
     return tuple(found)
 
 
@@ -155,9 +155,10 @@ def _samples(plan: Plan, layers: range | None) -> bool:
     return layers is None or layers.stop > plan.model.num_hidden_layers
 
 
-def _loaded(plan: Plan, weights: int) -> int:
-    """Return the weights and what is made with them; explicit ones have it."""
-    return weights + level_bytes(plan) * (plan.settings.weights_bytes is None)
+def _loaded(plan: Plan, weights: int, drafter: DraftBytes, layers: range | None) -> int:
+    """Return the weights and what is made with them: explicit ones have the room of levels."""
+    levels = level_bytes(plan) * (plan.settings.weights_bytes is None)
+    return weights + levels + drafter.size + adapter_bytes(plan, layers)
 
 
 def _share(plan: Plan, layers: range | None) -> float:
