@@ -103,7 +103,8 @@ def _of_several_types(
     # Hidden states are taken out while the others are made equal, and get a group each afterwards.
     hidden = {name: spec for name, spec in specs.items() if spec.kind == HIDDEN_SPEC}
     others = {name: spec for name, spec in specs.items() if spec.kind != HIDDEN_SPEC}
-    if layout is not None and layout.startswith("B") and (packed := packed_groups(others, rules)):
+    order = layout or ""
+    if order.startswith("B") and (packed := packed_groups(others, rules)):
         # Blocks are as wide as the widest group, so pages of hidden states need no alignment.
         alone = (Group(spec, (name,)) for name, spec in hidden.items())
         reason = f"pages packed within a block ({layout}); group size differs per layer type"
@@ -122,13 +123,12 @@ def _of_several_types(
     if hidden:
         groups, more = with_hidden_groups(groups, hidden, rules)
         notes += more
-    kept_apart = layout is not None and layout.startswith("L")
     # Pages of several sizes have no common step from layer to layer (validate_kv_cache_layout,
     # 0.33).
-    if layout is not None and kept_apart and not Grouping(groups, 0, reason).has_equal_pages:
+    if order.startswith("L") and not Grouping(groups, 0, reason).has_equal_pages:
         raise PagesNotUnifiableError(
-            f"the layout {layout} keeps every layer by itself, so all pages must be equal",
-            mixed_pages_text(layout),
+            f"the layout {order} keeps every layer by itself, so all pages must be equal",
+            mixed_pages_text(order),
         )
     return groups, reason, notes
 
