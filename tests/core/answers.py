@@ -1,0 +1,137 @@
+"""All that a plan answers, as plain values: what `test_same_answers.py` compares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import cached_property
+from itertools import islice
+
+from workbench.core.model import Model
+from workbench.core.plan import Plan
+from workbench.core.prefix.workload import Workload, workload_hits
+from workbench.core.rule_set import RuleSet
+from workbench.scenario import Scenario, Settings
+from workbench.scenario.resolution import resolve
+
+DIGITS = 9
+"""Of fractions: the last ones depend on the machine's library."""
+
+
+def plain(one):
+    """Texts, numbers, lists and dictionaries; records without what asks for them."""
+    match one:
+        case float():
+            found = f"{one:.{DIGITS}g}"
+        case Plan() | RuleSet() | Model() | Settings():
+            found = type(one).__name__
+        case Mapping():
+            found = {str(key): plain(value) for key, value in one.items()}
+        case list() | tuple():
+            found = [plain(value) for value in one]
+        case set() | frozenset():
+            found = sorted(map(str, one))
+        case _ if is_dataclass(one):
+            found = {field.name: plain(getattr(one, field.name)) for field in fields(one)}
+        case None | int() | str():
+            found = one
+        case _:
+            found = type(one).__name__
+    return found
+
+
+def with_properties(one):
+    """A record, and what its class computes from it."""
+    names = [
+        name
+        for name in dir(type(one))
+        if not name.startswith("_")
+        and isinstance(getattr(type(one), name), property | cached_property)
+    ]
+    return plain(one), {name: tried(lambda name=name: getattr(one, name)) for name in names}
+
+
+def tried(question):
+    """The answer, or what is said instead of one."""
+    try:
+        return plain(question())
+    except ValueError as error:
+        return ["no answer", str(error)]
+
+
+def _hits(plan):
+    found, longest = plan.hits(), plan.max_model_len - 1
+    lengths = ((4000, 3000), (longest, longest - 1), (longest // 2, longest // 3))
+    return [
+        repr(found),
+        found.caching,
+        tried(found.smallest_prefix),
+        *(tried(lambda pair=pair: found.hit(*pair)) for pair in lengths),
+        *(tried(lambda pair=pair: found.prefill(*pair)) for pair in lengths),
+        tried(lambda: workload_hits(found.caching, Workload(5, 3000, 200, 2))),
+    ]
+
+
+def _offload(plan):
+    requests = (
+        {"cpu_bytes_to_use": 2**34},
+        {"cpu_bytes_to_use": 2**36, "block_size": 2 * plan.block_size},
+        {"cpu_bytes_to_use": 2**33, "hash_block_size": 16},
+        {"cpu_bytes_to_use": 2**33, "blocks_per_chunk": 3},
+    )
+    return [
+        tried(lambda request=request: with_properties(plan.offload(**request)))
+        for request in requests
+    ]
+
+
+def _layout(plan):
+    options = ({}, {"layout": "HND", "runner": "v2"})
+    return [
+        tried(lambda more=more: with_properties(plan.layout(num_blocks=3, **more)))
+        for more in options
+    ]
+
+
+def _capacity(plan):
+    return [
+        with_properties(plan.memory()),
+        tried(plan.drafter_cost),
+        *(tried(lambda size=size: plan.waste(size)) for size in (1000, plan.max_model_len - 1)),
+        tried(lambda: plan.requests_that_fit(1000)),
+    ]
+
+
+def _transfer(plan):
+    ranks = plan.settings.tensor_parallel
+    return with_properties(plan.transfer(resolve(plan.scenario, tensor_parallel=2 * ranks)))
+
+
+QUESTIONS = {
+    "plan": lambda plan: [plan.to_dict(), list(map(str, plan.trace)), plan.attention_backends],
+    "capacity": _capacity,
+    "hits": _hits,
+    "offload": _offload,
+    "layout": _layout,
+    "bytes": lambda plan: [
+        with_properties(one) for one in islice(plan.byte_map(num_blocks=3).tensors, 2)
+    ],
+    "chunks": lambda plan: with_properties(plan.chunks(chunk_tokens=256)),
+    "flex": lambda plan: plan.flex() and with_properties(plan.flex()),
+    "transfer": _transfer,
+    "remedies": lambda plan: [
+        [one.to_dict() for one in plan.remedies(problem)] for problem in plan.problems[:1]
+    ],
+}
+"""Name -> what is asked of a plan."""
+
+
+def answers(scenario):
+    """Yield the name of every question with its answer; of a scenario without a plan, why."""
+    try:
+        plan = resolve(Scenario(**scenario))
+    except ValueError as error:
+        yield "plan", ["no plan", str(error)]
+        return
+    for name, question in QUESTIONS.items():
+        yield name, tried(lambda question=question: question(plan))
