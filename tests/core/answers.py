@@ -123,7 +123,7 @@ QUESTIONS = {
         [one.to_dict() for one in plan.remedies(problem)] for problem in plan.problems[:1]
     ],
 }
-"""Name -> what is asked of a plan."""
+"""Name -> a question to a plan."""
 
 
 def answers(scenario):

@@ -1,7 +1,7 @@
 """A change of a rule changes the answers that it is meant to change, and no others.
 
 `tests/data/answered.jsonl.gz` holds scenarios that reach most of what the rules say, `answered.txt`
-a digest of every answer as it was when somebody last looked: ours, not vLLM's. After a change:
+a digest of every answer as it was at the last review: ours, not vLLM's. After a change:
 
     python -m tests.core.test_same_answers              write the digests again
     python -m tests.core.test_same_answers 17 hits      print one answer, to compare two checkouts
@@ -38,7 +38,7 @@ def _digest(answer):
 
 
 @pytest.mark.parametrize("first", range(0, len(ROWS), AT_A_TIME))
-def test_every_answer_is_as_it_was_when_somebody_last_looked(first):
+def test_every_answer_is_as_it_was_at_the_last_review(first):
     expected = DIGESTS.read_text("utf-8").splitlines()
     assert len(expected) == len(ROWS)
     differing = [
