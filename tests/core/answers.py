@@ -16,6 +16,8 @@ from workbench.scenario.resolution import resolve
 
 DIGITS = 9
 """Of fractions: the last ones depend on the machine's library."""
+SHARED_MEMORY = (None, 64 * 2**10, 101376, 232448)
+"""Bytes of one program: not known, of ROCm, of an RTX 4090 and of an H100."""
 
 
 def plain(one):
@@ -102,6 +104,11 @@ def _capacity(plan):
     ]
 
 
+def _flex(found):
+    limits = (one or SHARED_MEMORY[-1] for one in SHARED_MEMORY)
+    return [with_properties(found), tried(found.tiles_step), *map(found.too_large, limits)]
+
+
 def _transfer(plan):
     ranks = plan.settings.tensor_parallel
     return with_properties(plan.transfer(resolve(plan.scenario, tensor_parallel=2 * ranks)))
@@ -117,10 +124,10 @@ QUESTIONS = {
         with_properties(one) for one in islice(plan.byte_map(num_blocks=3).tensors, 2)
     ],
     "chunks": lambda plan: with_properties(plan.chunks(chunk_tokens=256)),
-    "flex": lambda plan: plan.flex() and with_properties(plan.flex()),
+    "flex": lambda plan: [_flex(plan.flex(limit)) for limit in SHARED_MEMORY if plan.flex()],
     "transfer": _transfer,
     "remedies": lambda plan: [
-        [one.to_dict() for one in plan.remedies(problem)] for problem in plan.problems[:1]
+        [one.to_dict() for one in plan.remedies(problem)] for problem in plan.problems
     ],
 }
 """Name -> a question to a plan."""
