@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from functools import cached_property
 from itertools import islice
 
+from workbench.core.groups.graph_support import attention_groups, graph_support
 from workbench.core.model import Model
 from workbench.core.plan import Plan
 from workbench.core.prefix.workload import Workload, workload_hits
@@ -117,6 +118,10 @@ def _transfer(plan):
 QUESTIONS = {
     "plan": lambda plan: [plan.to_dict(), list(map(str, plan.trace)), plan.attention_backends],
     "capacity": _capacity,
+    "graphs": lambda plan: [
+        graph_support(plan, plan.kept_cache),
+        *attention_groups(plan, plan.kept_cache),
+    ],
     "hits": _hits,
     "offload": _offload,
     "layout": _layout,
