@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from functools import cached_property
 from itertools import islice
 
+from workbench.core.chunks.connectors import CONNECTORS
 from workbench.core.groups.graph_support import attention_groups, graph_support
 from workbench.core.model import Model
 from workbench.core.plan import Plan
@@ -110,9 +111,23 @@ def _flex(found):
     return [with_properties(found), tried(found.tiles_step), *map(found.too_large, limits)]
 
 
+def _chunks(plan):
+    other = _on_more_ranks(plan)
+    return [
+        with_properties(plan.chunks(chunk_tokens=256)),
+        *(
+            tried(lambda name=name: plan.chunks(other, connector=name).problems)
+            for name in CONNECTORS
+        ),
+    ]
+
+
 def _transfer(plan):
-    ranks = plan.settings.tensor_parallel
-    return with_properties(plan.transfer(resolve(plan.scenario, tensor_parallel=2 * ranks)))
+    return with_properties(plan.transfer(_on_more_ranks(plan)))
+
+
+def _on_more_ranks(plan):
+    return resolve(plan.scenario, tensor_parallel=2 * plan.settings.tensor_parallel)
 
 
 QUESTIONS = {
@@ -128,7 +143,7 @@ QUESTIONS = {
     "bytes": lambda plan: [
         with_properties(one) for one in islice(plan.byte_map(num_blocks=3).tensors, 2)
     ],
-    "chunks": lambda plan: with_properties(plan.chunks(chunk_tokens=256)),
+    "chunks": _chunks,
     "flex": lambda plan: [_flex(plan.flex(limit)) for limit in SHARED_MEMORY if plan.flex()],
     "transfer": _transfer,
     "remedies": lambda plan: [
