@@ -65,6 +65,20 @@ MINICPM_V_2 = {
     "max_position_embeddings": 4096,
     "vocab_size": 122753,
 }
+
+
+def compressed(name, weights, inputs=None, stored="pack-quantized"):
+    """A model of the catalog in one group of compressed-tensors: kind, bits, strategy, group."""
+    keys = ("type", "num_bits", "strategy", "group_size")
+    group = {"targets": ["Linear"], "weights": dict(zip(keys, weights, strict=True))}
+    given = None if inputs is None else dict(zip(keys, inputs, strict=True)) | {"dynamic": True}
+    groups = {"group_0": group | {"input_activations": given}}
+    scheme = {"quant_method": "compressed-tensors", "format": stored, "config_groups": groups}
+    return {**catalog_config(name), "quantization_config": scheme | {"ignore": ["lm_head"]}}
+
+
+FOUR_BITS, PER_ROW = ("int", 4, "group", 128), ("int", 8, "channel", None)
+FP8_PER_TOKEN = ("float", 8, "token", None)
 NVFP4_OF_MODELOPT = {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16}
 WHISPER = {
     "model_type": "whisper",
@@ -331,6 +345,72 @@ PROBLEMS = [
         "Failed to find a kernel that can implement the ScaledMM linear layer.",
         {"device": "MI300X"},
         id="fp8-without-blocks-on-a-device-without-a-kernel",
+    ),
+    pytest.param(
+        {"model": compressed("qwen3-8b", FOUR_BITS, FP8_PER_TOKEN), "device": "B200"},
+        "no_compressed_scheme",
+        "No compressed-tensors compatible scheme was found for layer_name=",
+        {"device": "H100"},
+        id="four-bits-with-fp8-inputs-off-hopper",
+    ),
+    pytest.param(
+        {"model": compressed("qwen3-8b", ("int", 4, "group", 32), FP8_PER_TOKEN), "device": "H100"},
+        "no_compressed_scheme",
+        "W4A8 kernels require group quantization with group size 128",
+        NO_REMEDY,
+        id="four-bits-with-fp8-inputs-in-small-groups",
+    ),
+    pytest.param(
+        {
+            "model": compressed(
+                "qwen3-30b-a3b", ("float", 8, "tensor", None), FP8_PER_TOKEN, "float-quantized"
+            ),
+            "device": "H100",
+        },
+        "no_compressed_scheme",
+        "",
+        NO_REMEDY,
+        id="experts-in-fp8-with-scales-of-two-kinds",
+    ),
+    pytest.param(
+        {
+            "model": compressed(
+                "qwen3-30b-a3b", ("float", 8, "channel", None), None, "float-quantized"
+            ),
+            "device": "H100",
+            "rules": "0.33",
+        },
+        "no_compressed_scheme",
+        "For Fused MoE layers, only format: ",
+        NO_REMEDY,
+        id="experts-in-fp8-with-plain-inputs",
+    ),
+    *(
+        pytest.param(
+            {"model": compressed("qwen3-30b-a3b", PER_ROW), **where},
+            "no_compressed_scheme",
+            "",
+            remedy,
+            id=f"experts-in-integers-per-row-{name}",
+        )
+        for name, where, remedy in (
+            ("hopper", {"device": "H100", "rules": "0.33"}, {"device": "A100-80GB"}),
+            ("marlin", {"device": "A100-80GB", "rules": "0.23"}, NO_REMEDY),
+        )
+    ),
+    pytest.param(
+        {"model": compressed("qwen3-30b-a3b", ("int", 4, "channel", None)), "device": "MI300X"},
+        "no_compressed_scheme",
+        "",
+        NO_REMEDY,
+        id="experts-in-integers-per-row-rocm",
+    ),
+    pytest.param(
+        {"model": compressed("qwen3-8b", PER_ROW), "platform": "xpu"},
+        "no_weight_kernel",
+        "Failed to find a kernel that can implement the WNA16 linear layer.",
+        {"platform": "cuda"},
+        id="integers-of-8-bits-on-xpu",
     ),
     pytest.param(
         {"model": "qwen3.5-4b", "quantization": "mxfp8"},

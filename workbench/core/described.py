@@ -14,6 +14,28 @@ MODELOPT = "modelopt"
 """What ModelOpt's FP8 is called; names of its other methods begin with it."""
 
 
+class Numbers(NamedTuple):
+    """How numbers are stored: weights of compressed-tensors, or their inputs."""
+
+    kind: str
+    """"int" or "float"."""
+    bits: int
+    strategy: str
+    """What shares a scale: "tensor", "channel", "group", "block", "token"."""
+    group: int | None = None
+    is_dynamic: bool = False
+    is_symmetric: bool = True
+
+
+class Compressed(NamedTuple):
+    """What compressed-tensors says of linear layers, where it says the same of all."""
+
+    weights: Numbers
+    inputs: Numbers | None
+    """None where they stay as they are."""
+    format: str
+
+
 class Description(NamedTuple):
     """What a quantization_config says, past its method."""
 
@@ -30,6 +52,8 @@ class Description(NamedTuple):
     """Of ModelOpt, where a file names its method; what ModelOpt wrote alone is read elsewhere."""
     missing: str = ""
     """The first key that the method needs and the file lacks, empty if none."""
+    compressed: Compressed | None = None
+    """Of compressed-tensors; None where its groups differ or say too little."""
 
     @property
     def integers(self) -> str:

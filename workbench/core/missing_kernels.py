@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
-from workbench.core.described import COMPRESSED
+from workbench.core.described import COMPRESSED, Numbers
 from workbench.core.formats import Format
 from workbench.core.model import Model
 from workbench.core.online import Place
@@ -37,7 +37,8 @@ class Stored(NamedTuple):
         """Return whether it is experts in int8, whose inputs are in int8, too."""
         stored = self.part.stored
         whole_rows = stored is not None and stored.is_integer and stored[:2] == (8, (1, 0))
-        return self.part.experts > 1 and whole_rows
+        is_alone = stored is not None and stored.scale_bytes == HALF
+        return self.part.experts > 1 and whole_rows and not is_alone
 
     @property
     def is_fp4_linear(self) -> bool:
@@ -78,6 +79,11 @@ class MissingKernel(NamedTuple):
     """Whether a device of these platforms lacks it."""
     candidates: tuple[dict[str, Any], ...] = ({"platform": "cuda"},)
     """Scenarios with a device that has one."""
+
+
+def lacks_none(_place: Place, _numbers: Numbers) -> bool:
+    """Return False: every kind of experts has a method."""
+    return False
 
 
 def quantized_parts(weights: Weights, copies: Copies) -> list[Part]:
@@ -149,4 +155,17 @@ FP4_WITHOUT_INPUTS = MissingKernel(
     # CompressedTensorsW4A16Fp4 and ModelOptLinearMethod take this one alone
     vllm_text="Forced NVFP4 kernel MarlinNvFp4LinearKernel is not supported",
     is_missing=lambda _place, stored: stored.is_fp4_linear,
+)
+BYTES_ON_XPU = MissingKernel(
+    platforms=("xpu",),
+    what="in integers of 8 bits of compressed-tensors",
+    devices="CUDA",
+    # _XPUWNA16_SUPPORTED_QUANT_TYPES
+    vllm_text=NO_GROUPS_LINEAR,
+    is_missing=lambda _place, stored: (
+        stored.method == COMPRESSED
+        and stored.is_integer_linear
+        and stored.part.stored is not None
+        and stored.part.stored.bits == 8
+    ),
 )

@@ -10,14 +10,14 @@ from workbench.core.architectures import ModelRegistry
 from workbench.core.backend_table import BackendTable
 from workbench.core.backends import LayerQuery
 from workbench.core.batch_defaults import BatchTier
-from workbench.core.described import UnreadDescription
+from workbench.core.described import Numbers, UnreadDescription
 from workbench.core.groups.group_rules import GroupRules
 from workbench.core.layouts.shapes import LayoutRules
 from workbench.core.media import MediaRules
-from workbench.core.missing_kernels import MissingKernel
+from workbench.core.missing_kernels import MissingKernel, lacks_none
 from workbench.core.model import Attention, Model
 from workbench.core.offload.rules import OffloadRules
-from workbench.core.online import OnlineMethod
+from workbench.core.online import OnlineMethod, Place
 from workbench.core.prefix.sparse import PrefillRules
 from workbench.core.ranks import SHARED_EXPERT, Padding
 from workbench.core.registry import Registry
@@ -195,6 +195,8 @@ class RuleSet:
     """Platforms whose kernel of AWQ takes shares that cut a group of inputs."""
     missing_kernels: tuple[MissingKernel, ...] = ()
     """Formats of checkpoints that some devices have no kernel for."""
+    lacks_packed_experts: Callable[[Place, Numbers], bool] = lacks_none
+    """Whether an assertion stops experts of compressed-tensors whose inputs stay as they are."""
     unread_descriptions: tuple[UnreadDescription, ...] = ()
     """Descriptions of quantized weights that it does not read."""
     smallest_refined_block: int | None = None

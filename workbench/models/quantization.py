@@ -3,7 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.core.described import AUTO_ROUND, AWQ, COMPRESSED, GPTQ, MODELOPT, Description
+from workbench.core.described import (
+    AUTO_ROUND,
+    AWQ,
+    COMPRESSED,
+    GPTQ,
+    MODELOPT,
+    Compressed,
+    Description,
+    Numbers,
+)
 from workbench.core.model import Attention
 from workbench.models.fields import Fields
 
@@ -133,7 +142,9 @@ def read_description(fields: Fields) -> Description:
     """Return what quantization_config says of integers and their groups."""
     config, method = stated_quantization(fields) or {}, quantization_method(fields)
     if method == COMPRESSED:
-        return Description(follows_activations=_ordered_groups(config))
+        return Description(
+            follows_activations=_ordered_groups(config), compressed=_compressed(config)
+        )
     needed = NEEDED_KEYS.get(method or "", ())
     missing = next((keys for keys in needed if not config.keys() & set(keys)), ())
     bits = next((config[key] for key in ("w_bit", "bits") if key in config), None)
@@ -164,3 +175,34 @@ def _ordered_groups(config: Mapping[str, Any]) -> str:
         if order is True or order in ORDERED:
             return repr("group" if order is True else order)
     return ""
+
+
+def _compressed(config: Mapping[str, Any]) -> Compressed | None:
+    """Return what the one group of layers says of their numbers."""
+    groups = config.get("config_groups")
+    found = list(groups.values()) if isinstance(groups, Mapping) else []
+    if len(found) != 1 or not isinstance(found[0], Mapping):
+        return None
+    (group,) = found
+    weights, inputs = _numbers(group.get("weights")), _numbers(group.get("input_activations"))
+    stored = group.get("format") or config.get("format")
+    if weights is None or (inputs is None and group.get("input_activations")):
+        return None
+    return Compressed(weights, inputs, stored if isinstance(stored, str) else "")
+
+
+def _numbers(given: object) -> Numbers | None:
+    if not isinstance(given, Mapping):
+        return None
+    kind, bits, strategy = (given.get(key) for key in ("type", "num_bits", "strategy"))
+    group = given.get("group_size")
+    if not (isinstance(kind, str) and isinstance(bits, int) and isinstance(strategy, str)):
+        return None
+    return Numbers(
+        kind=kind,
+        bits=bits,
+        strategy=strategy,
+        group=group if isinstance(group, int) else None,
+        is_dynamic=bool(given.get("dynamic")),
+        is_symmetric=given.get("symmetric") is not False,
+    )

@@ -31,6 +31,11 @@ from workbench.models.weights.stored import (
 
 FP8_CHANNELS = Format(8, block=(1, 0), scale_bytes=4)
 FP8_SQUARES = Format(8, block=(128, 128), scale_bytes=4)
+FOUR_BITS_IN_FP8 = Format(
+    4, block=(1, 128), scale_bytes=8, row_bytes=4, fixed_bytes=16, is_integer=True
+)
+"""Integers whose inputs are in fp8: CompressedTensorsW4A8Fp8 makes scales of fp8 of those of the
+file, eight times, and one in float32 per output."""
 MIXED_FORMATS: dict[str, Formats] = {
     "FP8": (FP8_STATIC, EXPERTS_STATIC),
     "NVFP4": (NVFP4, NVFP4),
@@ -239,10 +244,11 @@ def _compressed_format(weights: Mapping[str, Any], inputs: Mapping[str, Any]) ->
         zeros = 0 if weights.get("symmetric", True) else bits
         grouped = Format(bits, block=(1, group), scale_bytes=2, zero_bits=zeros, is_integer=True)
         return grouped._replace(fixed_bytes=16)
-    if kind == "float" and bits == 4 and group == MX_BLOCK:
-        return MXFP4
+    if kind == "int" and bits == 4 and inputs.get("type") == "float":
+        return FOUR_BITS_IN_FP8
     if kind == "float" and bits == 4:
-        return NVFP4 if inputs else NVFP4._replace(scalars=1)
+        small = NVFP4 if inputs else NVFP4._replace(scalars=1)
+        return MXFP4 if group == MX_BLOCK else small
     if bits == 8 and strategy == "channel":
         stored = Format(8, block=(1, 0), scale_bytes=4, is_integer=kind == "int")
         return stored._replace(scalars=int(inputs.get("dynamic") is False))

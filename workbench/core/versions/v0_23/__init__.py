@@ -31,12 +31,12 @@ from workbench.core.speculation import (
 )
 from workbench.core.stages.invariant_experts import MXFP4, PLAIN_EXPERTS, WNA16, no_backend
 from workbench.core.versions.citations import citations_of
+from workbench.core.versions.v0_23 import kernels
 from workbench.core.versions.v0_23.backends import BACKENDS, noticed
 from workbench.core.versions.v0_23.bytes import layer_token_bytes, token_bytes
 from workbench.core.versions.v0_23.conditions import imposed_backend, step_cuts_mtp_layers
 from workbench.core.versions.v0_23.connectors import OFFLOAD
 from workbench.core.versions.v0_23.heads import BUILT_KV_HEADS, DERIVED_HEADS, WHOLE_HEADS
-from workbench.core.versions.v0_23.kernels import MISSING_KERNELS, PADDINGS, UNREAD_DESCRIPTIONS
 from workbench.core.versions.v0_23.mla import companions
 from workbench.core.versions.v0_23.narrow_values import flash_alone
 from workbench.core.versions.v0_23.online import FP8_ON_GFX, ONLINE_METHODS
@@ -197,7 +197,7 @@ V0_23 = RuleSet(
     ),
     version="0.23",
     weight_copies={TOWERS: 2, MROPE: 4, LATER: 0, FOR_HEADS: 0, WIDE: 0, DRAFTED: 0},
-    expert_paddings=PADDINGS,
+    expert_paddings=kernels.PADDINGS,
     kv_cache_dtypes=(
         "auto",
         "float16",
@@ -272,8 +272,9 @@ V0_23 = RuleSet(
     lists_blocks=frozenset({"LongcatFlashForCausalLM"}),
     clamped_nvfp4=frozenset({"DeepseekV4ForCausalLM"}),
     fp8_on_gfx=FP8_ON_GFX,
-    missing_kernels=MISSING_KERNELS,
-    unread_descriptions=UNREAD_DESCRIPTIONS,
+    missing_kernels=kernels.MISSING_KERNELS,
+    lacks_packed_experts=kernels.lacks_packed_experts,
+    unread_descriptions=kernels.UNREAD_DESCRIPTIONS,
     has_plain_awq=True,
     citations=citations_of("0.23"),
     imposed_backend=imposed_backend,

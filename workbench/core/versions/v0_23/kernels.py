@@ -11,9 +11,11 @@ from workbench.core.described import (
     MISSING_KEY,
     MODELOPT,
     UNREAD_ALGORITHM,
+    Numbers,
     awq_integers,
 )
 from workbench.core.missing_kernels import (
+    BYTES_ON_XPU,
     FP4_WITHOUT_INPUTS,
     NO_INT8_EXPERTS,
     NO_SCALED_LINEAR,
@@ -44,6 +46,14 @@ def _without_marlin(place: Place, stored: Stored) -> bool:
     fits = block is not None and stored.inputs % max(MARLIN_INPUTS, block[1]) == 0
     is_cut = stored.part.shard == ROW and not fits
     return stored.is_asymmetric_experts and (place.platform == "rocm" or is_cut)
+
+
+def lacks_packed_experts(place: Place, numbers: Numbers) -> bool:
+    """Return whether experts in packed integers are of a kind that their class asserts away."""
+    # CompressedTensorsWNA16MoEMethod on ROCm, CompressedTensorsWNA16MarlinMoEMethod elsewhere
+    if place.platform == "rocm":
+        return numbers.strategy == "channel"
+    return numbers.bits == 8 and numbers.group != -1
 
 
 def _fp4_alone(vllm_text: str, *, of_modelopt: bool) -> MissingKernel:
@@ -80,6 +90,7 @@ MISSING_KERNELS = (
     _fp4_alone(FP4_WITHOUT_INPUTS.vllm_text, of_modelopt=False),
     # ModelOptNvFp4W4A16LinearMethod makes Marlin's kernel without the question: a bare assertion
     _fp4_alone("", of_modelopt=True),
+    BYTES_ON_XPU,
     bytes_on_rocm(COMPRESSED),
     unpackable_on_rocm(COMPRESSED),
     MissingKernel(

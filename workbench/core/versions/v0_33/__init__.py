@@ -17,11 +17,11 @@ from workbench.core.ranks import ONE_STAGE, SHARED_EXPERT
 from workbench.core.stages.invariant_experts import FP8, MXFP4, PLAIN_EXPERTS, WNA16, no_backend
 from workbench.core.versions.citations import citations_of
 from workbench.core.versions.v0_23 import V0_23
+from workbench.core.versions.v0_33 import kernels
 from workbench.core.versions.v0_33.backends import BACKENDS, noticed
 from workbench.core.versions.v0_33.bytes import gathered_keys, layer_token_bytes, token_bytes
 from workbench.core.versions.v0_33.conditions import imposed_backend, step_lacks_heads
 from workbench.core.versions.v0_33.connectors import OFFLOAD
-from workbench.core.versions.v0_33.kernels import MISSING_KERNELS, PADDINGS, UNREAD_DESCRIPTIONS
 from workbench.core.versions.v0_33.layouts import LAYOUTS, NAMES
 from workbench.core.versions.v0_33.narrow_values import flash_or_triton
 from workbench.core.versions.v0_33.online import ONLINE_METHODS
@@ -135,7 +135,7 @@ SPECULATION = speculation.SpeculationRules(
 V0_33 = V0_23.successor(
     "0.33",
     weight_copies={EARLIER: 0, FOR_HEADS: 0, WIDE: 0, DRAFTED: 0},
-    expert_paddings=PADDINGS,
+    expert_paddings=kernels.PADDINGS,
     repeated_layers=frozenset({SHARED_EXPERT, ONE_STAGE}),
     cache_modes=("none", "align"),
     noticed=noticed,
@@ -250,8 +250,9 @@ V0_33 = V0_23.successor(
     lists_blocks=frozenset(),
     clamped_nvfp4=frozenset(),
     fp8_on_gfx=("gfx",),
-    missing_kernels=MISSING_KERNELS,
-    unread_descriptions=UNREAD_DESCRIPTIONS,
+    missing_kernels=kernels.MISSING_KERNELS,
+    lacks_packed_experts=kernels.lacks_packed_experts,
+    unread_descriptions=kernels.UNREAD_DESCRIPTIONS,
     has_plain_awq=False,
     awq_in_any_share=frozenset({"cpu", "xpu"}),
     tied_on_every_stage=dict.fromkeys(V0_23.tied_on_every_stage, "tie_weights"),

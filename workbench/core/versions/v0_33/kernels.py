@@ -6,7 +6,7 @@ Source: the lists of `model_executor/kernels/linear/__init__.py` and what their 
 
 from workbench.core import described, missing_kernels
 from workbench.core.model import Model
-from workbench.core.online import MXFP4, OF_GPT_OSS
+from workbench.core.online import MXFP4, OF_GPT_OSS, Place
 from workbench.core.ranks import Padding
 from workbench.core.stages.invariant_experts import WNA16, no_backend
 from workbench.core.versions.v0_23.kernels import FP4_ON_HOPPER
@@ -23,6 +23,17 @@ def _as_gpt_oss(model: Model) -> bool:
     # Mxfp4MoEMethod of other checkpoints has a list of its own (select_mxfp4_moe_backend)
     own = model.online is not None or model.model_type == "gpt_oss"
     return model.quantization in OF_GPT_OSS and own
+
+
+HUMMING_FIRST = frozenset({(9, 0)})
+"""_HUMMING_PREFERRED_CAPABILITIES"""
+
+
+def lacks_packed_experts(place: Place, numbers: described.Numbers) -> bool:
+    """Return whether experts with a scale per row are left to another kernel than Marlin's."""
+    # CompressedTensorsWNA16MoEMethod.__init__, and the order of int_wna16.py
+    by_marlin = place.platform == "cuda" and place.capability not in HUMMING_FIRST
+    return numbers.strategy == "channel" and not by_marlin
 
 
 PADDINGS = (
@@ -43,6 +54,7 @@ PADDINGS = (
 )
 MISSING_KERNELS = (
     missing_kernels.FP4_WITHOUT_INPUTS,
+    missing_kernels.BYTES_ON_XPU,
     missing_kernels.bytes_on_rocm(described.COMPRESSED, described.GPTQ),
     missing_kernels.unpackable_on_rocm(described.COMPRESSED, described.GPTQ, "auto-round"),
     missing_kernels.MissingKernel(
