@@ -1927,12 +1927,18 @@ REFUSALS = [
         {"dtype": "float16"},
         id="bfloat16-before-ampere",
     ),
-    pytest.param(
-        {"model": {**llama(), "quantization_config": {"quant_method": "fp8"}}, "dtype": "float32"},
-        "quantization_dtype",
-        "torch.float32 is not supported for quantization method",
-        {"dtype": "auto"},
-        id="quantized-float32",
+    *(
+        pytest.param(
+            {
+                "model": {**llama(), "quantization_config": {"quant_method": method}},
+                "dtype": "float32",
+            },
+            "quantization_dtype",
+            "torch.float32 is not supported for quantization method",
+            {"dtype": "auto"},
+            id=f"{method}-float32",
+        )
+        for method in ("fp8", "quark")
     ),
     pytest.param(
         {

@@ -25,7 +25,7 @@ from workbench.core.rule_set import RULE_SETS, RuleSet
 from workbench.core.working_plan import WorkingPlan
 
 QUANTIZATION_DTYPES = {
-    **dict.fromkeys((AWQ, "fp8", "gptq"), ("bfloat16", "float16")),
+    **dict.fromkeys((AWQ, "auto-round", "fp8", "gptq", "quark"), ("bfloat16", "float16")),
     **dict.fromkeys(("modelopt", "modelopt_fp4", "modelopt_mixed"), ("bfloat16", "float16")),
     "modelopt_mxfp8": ("bfloat16",),
     "mxfp4": ("bfloat16",),
