@@ -11,6 +11,7 @@ from workbench.core.chunks.connectors import CONNECTORS
 from workbench.core.groups.graph_support import attention_groups, graph_support
 from workbench.core.model import Model
 from workbench.core.plan import Plan
+from workbench.core.prefix.hits import shortest_prompt_with_hit
 from workbench.core.prefix.workload import Workload, workload_hits
 from workbench.core.rule_set import RuleSet
 from workbench.scenario import Scenario, Settings
@@ -70,6 +71,7 @@ def _hits(plan):
         repr(found),
         found.caching,
         tried(found.smallest_prefix),
+        tried(lambda: shortest_prompt_with_hit(found.caching)),
         *(tried(lambda pair=pair: found.hit(*pair)) for pair in lengths),
         *(tried(lambda pair=pair: found.prefill(*pair)) for pair in lengths),
         tried(lambda: workload_hits(found.caching, Workload(5, 3000, 200, 2))),
@@ -123,7 +125,11 @@ def _chunks(plan):
 
 
 def _transfer(plan):
-    return with_properties(plan.transfer(_on_more_ranks(plan)))
+    larger = {"block_size": 4 * plan.block_size}
+    return [
+        with_properties(plan.transfer(_on_more_ranks(plan))),
+        tried(lambda: plan.transfer(resolve(plan.scenario, **larger)).problems),
+    ]
 
 
 def _on_more_ranks(plan):

@@ -294,6 +294,23 @@ def test_a_class_of_the_same_module_is_applied(model, name):
     assert name == (plan.model.architecture if pooling is None else pooling.name)
 
 
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_a_language_model_is_served_as_a_reranker(rules):
+    """As the model's page says: two tokens of the vocabulary become one row that scores."""
+    changes = {
+        "architectures": ["Qwen3ForSequenceClassification"],
+        "classifier_from_token": ["no", "yes"],
+        "is_original_qwen3_reranker": True,
+    }
+    words = f"vllm serve Qwen/Qwen3-8B --hf-overrides '{json.dumps(changes)}'"
+    read = read_command(words, rules)
+    assert read.fields["hf_overrides"] == changes
+    plan = wb.resolve(Scenario(**read.fields, rules=rules))
+    assert plan.model.pooling.name == "Qwen3ForSequenceClassification"
+    [score] = [part for part in plan.model.weights.known_parts if part.name == "score"]
+    assert (score.outputs, score.inputs) == (((1, 1),), 4096)
+
+
 def test_lengths_that_a_command_changes_are_changed_and_the_rest_is_noted():
     rope = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
     changes = {"text_config": {"hidden_size": 64}, "rope_scaling": rope}

@@ -28,10 +28,12 @@ OWN_LENGTH = {
 (`attribute_map`)."""
 SIZES = frozenset({LAYERS, "num_key_value_heads", "head_dim", "vocab_size", "num_experts"})
 MTP_LAYERS = frozenset({"num_nextn_predict_layers", "mtp_num_hidden_layers"})
+RERANKER = frozenset({"classifier_from_token", "is_original_qwen3_reranker", "method"})
+"""What makes a classifier of the head of a language model (`as_seq_cls_model`)."""
 MODELLED = frozenset(
     {
         *(*ROPE, *LENGTH_FIELDS, ORIGINAL, "model_max_length", "rope_theta"),
-        *(*SIZES, *MTP_LAYERS, WINDOW, KEY, "tie_word_embeddings"),
+        *(*SIZES, *MTP_LAYERS, *RERANKER, WINDOW, KEY, "tie_word_embeddings"),
     }
 )
 PART, TEXT = "_config", "text_config"

@@ -91,7 +91,8 @@ class Changes(Kind):
     expected = "an object of fields of config.json"
     json: ClassVar[JsonSchema] = {
         "type": "object",
-        "description": "RoPE settings, lengths, sizes, architectures; at the top or in text_config",
+        "description": "RoPE settings, lengths, sizes, architectures, a reranker's fields; at the "
+        "top or in text_config",
     }
 
     def check(self, name: str, value: Any, rules: str) -> None:
@@ -103,9 +104,10 @@ class Changes(Kind):
             nearest = nearest_names(str(unknown), others) or ("rope_parameters",)
             raise ScenarioError(
                 "unknown_name",
-                f"Invalid {name} field {shown(unknown)}. Expected RoPE settings, lengths, "
-                "sizes, architectures, or sliding_window = null. Nearest valid value: "
-                f"{nearest[0]}. For another field, give the changed config.json as the model.",
+                f"Invalid {name} field {shown(unknown)}. Expected RoPE settings, lengths, sizes, "
+                "architectures, a reranker's fields, or sliding_window = null. Nearest valid "
+                f"value: {nearest[0]}. For another field, give the changed config.json as the "
+                "model.",
                 field=name,
             )
 
