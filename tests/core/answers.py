@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass
 from functools import cached_property
 from itertools import islice
 
+from workbench.core.capacity.graph_sizes import capture_sizes
 from workbench.core.chunks.connectors import CONNECTORS
 from workbench.core.groups.graph_support import attention_groups, graph_support
 from workbench.core.model import Model
@@ -14,6 +15,7 @@ from workbench.core.plan import Plan
 from workbench.core.prefix.hits import shortest_prompt_with_hit
 from workbench.core.prefix.workload import Workload, workload_hits
 from workbench.core.rule_set import RuleSet
+from workbench.core.tables.rows import null_entries, row_blocks, row_length
 from workbench.scenario import Scenario, Settings
 from workbench.scenario.resolution import resolve
 
@@ -141,6 +143,7 @@ QUESTIONS = {
     "capacity": _capacity,
     "graphs": lambda plan: [
         graph_support(plan, plan.kept_cache),
+        capture_sizes(plan),
         *attention_groups(plan, plan.kept_cache),
     ],
     "hits": _hits,
@@ -150,6 +153,11 @@ QUESTIONS = {
         with_properties(one) for one in islice(plan.byte_map(num_blocks=3).tensors, 2)
     ],
     "chunks": _chunks,
+    "rows": lambda plan: [
+        (row_blocks(plan, one), length, null_entries(plan, one, length, 2900))
+        for one in plan.built_cache().groups
+        for length in (row_length(plan, one, 3000),)
+    ],
     "flex": lambda plan: [_flex(plan.flex(limit)) for limit in SHARED_MEMORY if plan.flex()],
     "transfer": _transfer,
     "remedies": lambda plan: [
