@@ -228,3 +228,12 @@ def test_a_length_is_not_fitted_where_no_layer_is_built():
     fitted = wb.resolve(wb.Scenario(model=llama(), **settings))
     refused = wb.resolve(wb.Scenario(model=llama(), backend="TRITON_FLASHINFER", **settings))
     assert fitted.max_model_len < refused.max_model_len == 262144
+
+
+def test_one_size_is_of_every_rank_and_the_last_of_two_is_repeated():
+    ranks = {"model": "qwen3-8b", "tensor_parallel": 4}
+    assert wb.resolve(**ranks, kv_cache_memory_bytes_by_rank=[16 * GIB]).problems == ()
+    plan = wb.resolve(**ranks, kv_cache_memory_bytes_by_rank=[16 * GIB, 32 * GIB])
+    [problem] = plan.problems
+    expected = (16 * GIB, *3 * [32 * GIB])
+    assert plan.remedies(problem)[0].changes == {"kv_cache_memory_bytes_by_rank": expected}
