@@ -360,30 +360,24 @@ PROBLEMS = [
         NO_REMEDY,
         id="four-bits-with-fp8-inputs-in-small-groups",
     ),
-    pytest.param(
-        {
-            "model": compressed(
-                "qwen3-30b-a3b", ("float", 8, "tensor", None), FP8_PER_TOKEN, "float-quantized"
-            ),
-            "device": "H100",
-        },
-        "no_compressed_scheme",
-        "",
-        NO_REMEDY,
-        id="experts-in-fp8-with-scales-of-two-kinds",
-    ),
-    pytest.param(
-        {
-            "model": compressed(
-                "qwen3-30b-a3b", ("float", 8, "channel", None), None, "float-quantized"
-            ),
-            "device": "H100",
-            "rules": "0.33",
-        },
-        "no_compressed_scheme",
-        "For Fused MoE layers, only format: ",
-        NO_REMEDY,
-        id="experts-in-fp8-with-plain-inputs",
+    *(
+        pytest.param(
+            {
+                "model": compressed(
+                    "qwen3-30b-a3b", ("float", 8, shared, None), inputs, "float-quantized"
+                ),
+                "device": "H100",
+                "rules": rules,
+            },
+            "no_compressed_scheme",
+            text,
+            NO_REMEDY,
+            id=f"experts-in-fp8-with-{name}",
+        )
+        for name, shared, inputs, rules, text in (
+            ("scales-of-two-kinds", "tensor", FP8_PER_TOKEN, "0.23", ""),
+            ("plain-inputs", "channel", None, "0.33", "For Fused MoE layers, only format: "),
+        )
     ),
     *(
         pytest.param(

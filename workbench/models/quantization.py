@@ -166,10 +166,15 @@ def _is_for_marlin(config: Mapping[str, Any]) -> bool:
     return bool(has_zeros) and config.get("bits") == 4 and size in MARLIN_GROUPS
 
 
+def config_groups(config: Mapping[str, Any]) -> list[Any]:
+    """Return the groups of layers of compressed-tensors, as a file has them; none without any."""
+    groups = config.get("config_groups")
+    return list(groups.values()) if isinstance(groups, Mapping) else []
+
+
 def _ordered_groups(config: Mapping[str, Any]) -> str:
     """Return the order of the first group of layers that has one."""
-    groups = config.get("config_groups")
-    for group in groups.values() if isinstance(groups, Mapping) else ():
+    for group in config_groups(config):
         weights = group.get("weights") if isinstance(group, Mapping) else None
         order = weights.get("actorder") if isinstance(weights, Mapping) else None
         if order is True or order in ORDERED:
@@ -179,8 +184,7 @@ def _ordered_groups(config: Mapping[str, Any]) -> str:
 
 def _compressed(config: Mapping[str, Any]) -> Compressed | None:
     """Return what the one group of layers says of their numbers."""
-    groups = config.get("config_groups")
-    found = list(groups.values()) if isinstance(groups, Mapping) else []
+    found = config_groups(config)
     if len(found) != 1 or not isinstance(found[0], Mapping):
         return None
     (group,) = found

@@ -256,9 +256,8 @@ def bench(*arguments, **environment):
 
 
 @pytest.mark.thorough  # compiles every kernel, for minutes
-@pytest.mark.parametrize("cases", ["D1,D4"])
-def test_quick_run(cases, tmp_path):
-    file = tmp_path / "result.json"
+def test_quick_run(tmp_path):
+    file, cases = tmp_path / "result.json", "D1,D4"
     done = bench("--quick", "--cases", cases, "--json", str(file))
     assert done.returncode == 0, done.stdout + done.stderr
     result = SimpleNamespace(**json.loads(file.read_text(encoding="utf-8")))

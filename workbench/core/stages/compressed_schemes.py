@@ -7,13 +7,13 @@ compressed_tensors_moe.py and the `__init__` of its methods, 0.23 and 0.33.
 from workbench.core.described import Compressed
 from workbench.core.missing_kernels import quantized_parts
 from workbench.core.online import is_online
+from workbench.core.platforms import HOPPER
 from workbench.core.stages.quantization import place_of
 from workbench.core.weights import Part
 from workbench.core.working_plan import WorkingPlan
 
-HOPPER = (9, 0)
-"""The one compute capability with a kernel for integers whose inputs are in fp8."""
 HOPPER_GROUP = 128
+"""Hopper alone has a kernel for integers whose inputs are in fp8, in groups of so many."""
 PACKED = "pack-quantized"
 NO_SCHEME = "No compressed-tensors compatible scheme was found for layer_name="
 NO_GROUPS = "W4A8 kernels require group quantization with group size 128"

@@ -7,7 +7,12 @@ from typing import Any
 from workbench.core.formats import Format
 from workbench.core.online import MX_BLOCK, MXFP4, MXFP4_MULTIPLE, MXFP8
 from workbench.models.fields import Fields
-from workbench.models.quantization import modelopt_place, quantization_method, stated_quantization
+from workbench.models.quantization import (
+    config_groups,
+    modelopt_place,
+    quantization_method,
+    stated_quantization,
+)
 from workbench.models.weights.stored import (
     EXPERTS,
     EXPERTS_STATIC,
@@ -208,8 +213,7 @@ def _auto_round(config: Mapping[str, Any]) -> Scheme:
 
 
 def _compressed(config: Mapping[str, Any]) -> Scheme:
-    groups = config.get("config_groups")
-    found = list(groups.values()) if isinstance(groups, Mapping) else []
+    found = config_groups(config)
     # find_matched_target, 0.23 and 0.33: what a layer is called comes before its class
     named = [one for one in found if LINEAR not in one["targets"]] if len(found) > 1 else []
     rest = [one for one in found if one not in named]

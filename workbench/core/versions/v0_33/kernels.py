@@ -7,6 +7,7 @@ Source: the lists of `model_executor/kernels/linear/__init__.py` and what their 
 from workbench.core import described, missing_kernels
 from workbench.core.model import Model
 from workbench.core.online import MXFP4, OF_GPT_OSS, Place
+from workbench.core.platforms import HOPPER
 from workbench.core.ranks import Padding
 from workbench.core.stages.invariant_experts import WNA16, no_backend
 from workbench.core.versions.v0_23.kernels import FP4_ON_HOPPER
@@ -25,7 +26,7 @@ def _as_gpt_oss(model: Model) -> bool:
     return model.quantization in OF_GPT_OSS and own
 
 
-HUMMING_FIRST = frozenset({(9, 0)})
+HUMMING_FIRST = frozenset({HOPPER})
 """_HUMMING_PREFERRED_CAPABILITIES"""
 
 
