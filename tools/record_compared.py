@@ -8,6 +8,7 @@ without an answer is omitted, and why is printed.
 
 import json
 import sys
+from pathlib import Path
 
 from workbench.core.what_if.releases import nearest_rules
 from workbench.scenario import Scenario
@@ -34,7 +35,10 @@ def main(python: str) -> int:
                     print(one.model, outcome.failure, outcome.unanswered, file=sys.stderr)
                     continue
                 given = {k: v for k, v in outcome.answers.items() if k not in LEFT_OUT}
-                row = {"scenario": {**one.stated(), "rules": rules}, "answers": given}
+                stated = {**one.stated(), "rules": rules}
+                if isinstance(one.model, str) and Path(one.model).is_file():  # gone when it is read
+                    stated["model"] = json.loads(Path(one.model).read_text(encoding="utf-8"))
+                row = {"scenario": stated, "answers": given}
                 row["refusal"] = outcome.refusal
                 print(json.dumps(row, sort_keys=True), flush=True)
     return 0

@@ -103,12 +103,12 @@ def kept_inputs(target: Target, folder: Path) -> list[bytes]:
 
 
 def search(target: Target, seconds: float, first: int, kept: Sequence[bytes]) -> Tally:
-    """Read kept inputs, and then changes of these and of valid ones, for so many seconds."""
+    """Read kept inputs, and then for so many seconds changes of these and of valid ones."""
     tally, random = Tally.of(target), Random(first)
-    end = time.monotonic() + seconds
     for data in kept:
         tally.execute(target, data)
     draw = edited([*kept, *target.seeds()])
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         tally.execute(target, draw(random))
     return tally
