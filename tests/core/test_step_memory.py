@@ -57,6 +57,21 @@ def test_the_v2_runner_keeps_counts_and_profiles_less_at_first(rules, copies):
     assert bool(found.cuda_graph_bytes) == (rules == "0.33")
 
 
+@pytest.mark.parametrize(
+    ("rules", "fields", "is_kept"),
+    [("0.23", {}, True), ("0.33", {}, False), ("0.33", MTP, True)],
+)
+def test_streams_of_deepseek_v4_are_kept_for_a_drafter(rules, fields, is_kept):
+    """`_mtp_hidden_buffer`: 4 streams of 4,096 numbers for every token of a step."""
+    fields = {**fields, "rules": rules, "device": "H200", "tensor_parallel": 4}
+    plans = (
+        wb.resolve("deepseek-v4-flash", **fields, max_num_batched_tokens=tokens)
+        for tokens in (8192, 4096)
+    )
+    large, small = (estimate(plan).weights_bytes for plan in plans)
+    assert large - small == is_kept * 4096 * 4 * 4096 * 2
+
+
 def test_flashinfer_allocates_its_workspace_with_the_first_graph_of_decoding():
     fields = {"device": "H100", "backend": "FLASHINFER"}
     plans = [

@@ -6,7 +6,14 @@
 import pytest
 
 import workbench as wb
-from tests.models.test_weights import RECORDED, RECORDED_STEP, model_of, paddings_of, recorded
+from tests.models.test_weights import (
+    OF_STEPS,
+    RECORDED,
+    RECORDED_STEP,
+    model_of,
+    paddings_of,
+    recorded,
+)
 from workbench.core.capacity.memory_estimate import loaded_weights
 from workbench.core.ranks import Split, repeated_gates
 from workbench.core.versions import RULE_SETS
@@ -35,7 +42,7 @@ PROJECTORS = {
 def test_bytes_without_towers_are_vllms(line):
     model, rules = model_of(LINES[line["name"]]), RULE_SETS[line["vllm"]]
     keeps = rules.model_registry.served.get(model.architecture) in rules.media.keeps_towers
-    copies = {**rules.weight_copies, LENGTH: line["max_model_len"], STEP: RECORDED_STEP}
+    copies = {**rules.weight_copies, **OF_STEPS, LENGTH: line["max_model_len"]}
     split = Split(
         line["tensor_parallel"],
         repeated=repeated_gates(model, "cuda"),

@@ -19,7 +19,7 @@ from workbench.core.model import DEFAULT_MAX_MODEL_LEN
 from workbench.core.published import digest
 from workbench.core.ranks import Split, repeated_gates, split_of
 from workbench.core.versions import RULE_SETS
-from workbench.core.weights import LENGTH, NO_WEIGHTS, STEP, Part
+from workbench.core.weights import LENGTH, NO_WEIGHTS, STEP, STREAMS, Part
 from workbench.core.working_plan import UntracedPlan
 from workbench.models import catalog_config, catalog_names, load_model
 from workbench.models.read import read_model
@@ -39,6 +39,8 @@ RECORDED_LENGTH = 4096
 """max_model_len of the recorded servers whose tables of positions are as long."""
 RECORDED_STEP = 2048
 """max_num_batched_tokens of those whose tables have a row for each."""
+OF_STEPS = {LENGTH: RECORDED_LENGTH, STEP: RECORDED_STEP, STREAMS: 0}
+"""Copies of those; vLLM does not register the streams, so that they were not recorded."""
 
 
 SHARED_TABLES = {
@@ -68,11 +70,7 @@ def test_bytes_of_every_rank_are_vllms(line):
     model = model_of(line)
     assert not model.weights.unknown
     for answer in line["answers"]:
-        copies = {
-            **RULE_SETS[answer["vllm"]].weight_copies,
-            LENGTH: RECORDED_LENGTH,
-            STEP: RECORDED_STEP,
-        }
+        copies = {**RULE_SETS[answer["vllm"]].weight_copies, **OF_STEPS}
         split = Split(
             answer["tensor_parallel"],
             repeated=repeated_gates(model, "cuda"),
@@ -89,7 +87,7 @@ def test_bytes_of_every_pipeline_stage_are_vllms(line):
     model, rules = model_of((known or [line])[0]), RULE_SETS[line["vllm"]]
     *parts, last = layers_of_stages(model.num_hidden_layers, len(line["stages"]))
     longest = model.default_max_model_len or model.derived_max_model_len
-    copies = {**rules.weight_copies, LENGTH: longest or DEFAULT_MAX_MODEL_LEN}
+    copies = {**rules.weight_copies, **OF_STEPS, LENGTH: longest or DEFAULT_MAX_MODEL_LEN}
     for layers, theirs in zip([*parts, range(last.start, ALL)], line["stages"], strict=True):
         size = model.weights.size(Split(), "bfloat16", copies, layers)
         assert size - theirs in SHARED_TABLES.get(line["name"], {0})
@@ -100,7 +98,7 @@ def test_bytes_of_every_engine_are_vllms(line):
     known = [one for one in RECORDED if one["name"] == line["name"]]
     model, rules = model_of((known or [line])[0]), RULE_SETS[line["vllm"]]
     plan = UntracedPlan(model, Scenario(**line["fields"]), rules)
-    copies = {**rules.weight_copies, LENGTH: RECORDED_LENGTH, STEP: RECORDED_STEP}
+    copies = {**rules.weight_copies, **OF_STEPS}
     *parts, last = layers_of_stages(model.num_hidden_layers, len(line["stages"]))
     stages = [*parts, range(last.start, ALL)] if parts else [None]
     split = split_of(plan)

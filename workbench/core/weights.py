@@ -32,6 +32,8 @@ STEP = "per token of a step"
 """The same: rows of a buffer."""
 DRAFTED = "per token of a request's step, where any are drafted"
 """The same: numbers that 0.23 keeps for every Mamba-2 layer."""
+STREAMS = "per token of a step, where a drafter may read them"
+"""The same: the streams of DeepSeek-V4 before they are joined, `_mtp_hidden_buffer`."""
 MTP_PART, DSPARK_PART = "mtp", "dspark"
 OF_TARGET = frozenset({MTP_PART, DSPARK_PART})
 """What drafts and is in the target's checkpoint."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.core.media import keeps_towers
 from workbench.core.ranks import Split, split_of
-from workbench.core.speculation import DRAFT_MODEL, MTP, class_of_head
+from workbench.core.speculation import DRAFT_MODEL, MTP, OF_HIDDEN_STATES, class_of_head
 from workbench.core.weights import (
     DRAFTED,
     DSPARK_PART,
@@ -18,6 +18,7 @@ from workbench.core.weights import (
     NARROW,
     PER_DRAFT,
     STEP,
+    STREAMS,
     TABLE,
     TOWERS,
     WIDE,
@@ -70,6 +71,9 @@ def copies_of(plan: Plan) -> dict[str, int]:
     if drafts := plan.settings.num_speculative_tokens:
         # `_decode_state_offsets` of MambaMixer2, 0.23
         found[DRAFTED] = plan.rules.weight_copies.get(EARLIER, 1) * (1 + drafts)
+    is_read = plan.speculative_method in {*OF_HIDDEN_STATES, DRAFT_MODEL}
+    if is_read or plan.rules.weight_copies.get(STREAMS, 1):
+        found[STREAMS] = plan.max_num_batched_tokens
     if not _has_router_kernels(plan):
         found |= {NARROW: 0, WIDE: 1}
     return {**plan.rules.weight_copies, **found}

@@ -3,7 +3,7 @@
 from typing import Any
 
 from workbench.core.ranks import ONE_STAGE
-from workbench.core.weights import Part
+from workbench.core.weights import STREAMS, Part
 from workbench.models.weights.parts import Config, column, cut, experts, mlp, norms, row, whole
 from workbench.models.weights.streams import floats, mixed_streams
 
@@ -87,6 +87,12 @@ def compressed_joint(config: Config) -> list[Part]:
     hidden = config.hidden
     parts = [whole(name, hidden, inputs=hidden, is_linear=True) for name in ("e_proj", "h_proj")]
     return [*parts, *joined_streams(config)]
+
+
+def target_streams(config: Config) -> list[Part]:
+    """Return what joins the streams of DeepSeek-V4, and the streams that a drafter reads."""
+    streams = config.size("hc_mult", default=4) * config.hidden
+    return [*joined_streams(config), whole("streams", streams, kind=STREAMS)]
 
 
 def joined_streams(config: Config) -> list[Part]:

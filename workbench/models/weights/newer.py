@@ -6,7 +6,7 @@ from math import ceil
 from workbench.core.formats import Format
 from workbench.core.ranks import ONE_STAGE, SHARED_EXPERT
 from workbench.core.weights import EARLIER, LATER, Part
-from workbench.models.weights.compressed import compressed_layer, joined_streams
+from workbench.models.weights.compressed import compressed_layer, joined_streams, target_streams
 from workbench.models.weights.decoders import Decoder, Moe
 from workbench.models.weights.gemma4 import gemma3n_layer, gemma3n_rest, gemma4_layer, gemma4_rest
 from workbench.models.weights.kinds import unscaled
@@ -265,7 +265,7 @@ REST: dict[str, Callable[[Config], list[Part]]] = {
     **dict.fromkeys(("gemma4", "gemma4_text"), gemma4_rest),
     "gemma3n_text": gemma3n_rest,
     **OLDER_REST,
-    "deepseek_v4": joined_streams,
+    "deepseek_v4": target_streams,
     **RARER_REST,
     "qwen4_exp_text": connected_rest,
     "whisper": whisper_rest,

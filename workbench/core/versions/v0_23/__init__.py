@@ -42,7 +42,7 @@ from workbench.core.versions.v0_23.narrow_values import flash_alone
 from workbench.core.versions.v0_23.online import FP8_ON_GFX, ONLINE_METHODS
 from workbench.core.versions.v0_23.runners import refuses
 from workbench.core.versions.v0_23.stages import STAGES
-from workbench.core.weights import DRAFTED, FOR_HEADS, LATER, MROPE, TOWERS, WIDE
+from workbench.core.weights import DRAFTED, FOR_HEADS, LATER, MROPE, STREAMS, TOWERS, WIDE
 
 EAGLE = SpeculativeMethod(
     reads_next_token=True,
@@ -196,7 +196,7 @@ V0_23 = RuleSet(
         }
     ),
     version="0.23",
-    weight_copies={TOWERS: 2, MROPE: 4, LATER: 0, FOR_HEADS: 0, WIDE: 0, DRAFTED: 0},
+    weight_copies={TOWERS: 2, MROPE: 4, LATER: 0, FOR_HEADS: 0, WIDE: 0, DRAFTED: 0, STREAMS: 1},
     expert_paddings=kernels.PADDINGS,
     kv_cache_dtypes=(
         "auto",
