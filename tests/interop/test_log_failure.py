@@ -121,6 +121,19 @@ def test_rocm_is_the_platform_although_its_device_is_cuda():
     assert explain_log(text).scenario["platform"] == "rocm"
 
 
+@pytest.mark.parametrize("backend", ["ROCM_ATTN", "ROCM_AITER_UNIFIED_ATTN"])
+def test_a_backend_of_rocm_alone_names_the_platform(backend):
+    """The second is not the first choice without a variable of the environment."""
+    text = (
+        "Initializing a V1 LLM engine (v0.33.0) with config: model='Qwen/Qwen3-8B', "
+        "dtype=torch.bfloat16, device_config=cuda, enable_prefix_caching=True\n"
+        f"Using {backend} backend out of potential backends: ['{backend}', 'TRITON_ATTN']\n"
+    )
+    report = explain_log(text)
+    assert report.scenario["platform"] == "rocm"
+    assert wb.resolve(**report.scenario).backend == backend
+
+
 @pytest.mark.parametrize(
     ("argument", "field", "value"),
     [

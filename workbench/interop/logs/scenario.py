@@ -241,7 +241,8 @@ def _with_backend(reading: LogReading, seen: list[LoggedMessage], resolve: Resol
     """Return the same with the backend that the log names, where the rules would choose another.
 
     A list of candidates that FlashInfer leads names the device as well, which explains the choice;
-    so does a backend that runs on some devices only.
+    so does a backend that runs on some devices only. One that runs on other platforms only says
+    that the log's is another: ROCm prints cuda as its device.
     """
     one = next((one for one in seen if one.message.name in BACKENDS), None)
     if reading.plan is None or one is None or "backend" in reading.fields:
@@ -255,6 +256,11 @@ def _with_backend(reading: LogReading, seen: list[LoggedMessage], resolve: Resol
     if not {CAPABILITY, "device"} & reading.fields.keys():
         values = FIELDS[CAPABILITY].tried_values(reading.plan.settings, reading.plan.model)
         changes += [{CAPABILITY: value} for value in values if value is not None]
+    backends = reading.plan.rules.backends
+    runs_on = backends[requested["backend"]].platforms if requested["backend"] in backends else ()
+    if runs_on and reading.plan.platform.name not in runs_on and "device" not in reading.fields:
+        others = [{"platform": name} for name in runs_on]
+        changes = [*others, *({**one, **requested} for one in others), *changes]
     found: LogReading | None = None
     for change in changes:
         changed = replace(
