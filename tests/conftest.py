@@ -10,6 +10,7 @@ import gc
 import os
 import signal
 import sys
+from collections import defaultdict
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,7 +24,7 @@ sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 NO_HEALTH_CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
-for _name, _examples in (("quick", 40), ("full", 120), ("thorough", 500), ("long", 20_000)):
+for _name, _examples in (("quick", 40), ("full", 60), ("thorough", 500), ("long", 20_000)):
     settings.register_profile(
         _name,
         max_examples=_examples,
@@ -54,6 +55,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
     # Next to nothing of a collection of tests is garbage.
     gc.disable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave so many cases of a `sampled` test, evenly spread; the others are `thorough`."""
+    cases = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for found in cases.values():
+        [count] = found[0].get_closest_marker("sampled").args  # type: ignore[union-attr]
+        kept = {number * len(found) // count for number in range(count)}
+        for number, item in enumerate(found):
+            if number not in kept:
+                item.add_marker(pytest.mark.thorough)
 
 
 def pytest_collection_finish() -> None:

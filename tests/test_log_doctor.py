@@ -12,6 +12,7 @@ SECRET = "sk-not-to-be-shared"
 NOISE = f"\nINFO api_key: {SECRET}\n"
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("path", sorted(LOGS.glob("*.log")), ids=lambda path: path.stem)
 def test_a_link_has_no_line_of_the_log(path):
     log = path.read_text("utf-8") + NOISE

@@ -216,6 +216,7 @@ def test_the_text_of_a_line_names_one_of_equal_changes(points):
     assert second.keys == {key, (*key, "return 1")}
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_run_lists_what_survived_and_leaves_the_checkout_alone(tmp_path):
     files = {

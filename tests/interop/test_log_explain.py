@@ -218,6 +218,7 @@ def explained(name):
     return explain_log(log_of(name))
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_real_log_gives_a_scenario_and_every_line_is_explained(name):
     fields, verdicts = EXPECTED[name]

@@ -22,6 +22,7 @@ def run(*arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.thorough
 def test_the_command_waits_for_the_workers_that_it_is_promised(tmp_path):
     command = [sys.executable, "-m", "workbench", "sweep", "--kernel", "block-table"]
     command += ["--results", str(tmp_path / "results.db"), "--dask-workers", "2", "--dask"]
@@ -57,6 +58,7 @@ def test_scenarios_are_resolved_there_with_the_same_result(address):
     assert "`dask scheduler` starts one" in refused.stderr
 
 
+@pytest.mark.thorough
 def test_the_command_measures_there(address, tmp_path):
     command = ("sweep", "--kernel", "block-table", "--results", tmp_path / "results.db")
     done = run(*command, "--dask", address, "--dask-workers", 2)

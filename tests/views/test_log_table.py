@@ -40,6 +40,7 @@ SECONDS = {"journald_ranks", "joined_line", "drafts_480"}
 """Logs that take seconds to explain; `make thorough` draws them, too."""
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "path",
     [

@@ -84,6 +84,7 @@ def test_peers_are_held_against_float64_on_pages_full_of_nan():
     assert "is allowed against float64" in found["wrong"].detail
 
 
+@pytest.mark.thorough
 def test_a_peer_that_cannot_says_why():
     run = run_of(D4, OWN)
     peers, _right = run.check(flex_input(D4, DEVICE))
@@ -99,6 +100,7 @@ def test_queries_of_peers_without_pages_are_the_last_ones_of_their_request(name)
     assert [verdict.ok for verdict in run.result.verdicts] == [True, True]
 
 
+@pytest.mark.thorough
 def test_metadata_of_ours_does_not_grow_with_the_pool_and_the_engines_does():
     run = run_of(D2, OWN)
     given = flex_input(D2, DEVICE)
@@ -235,6 +237,7 @@ def test_a_peer_that_is_wrong_after_timing_leaves_no_time(timed):
     assert (bad.peer, bad.detail[:13]) == ("later", "after timing:")
 
 
+@pytest.mark.thorough
 def test_a_peer_that_no_graph_takes_keeps_its_metadata_time(timed):
     result = timed(D2, [OWN[0], kind("bare", NoGraph)])
     assert clocks(result, "bare") == {("metadata", "wall")}

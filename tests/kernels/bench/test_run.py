@@ -24,6 +24,7 @@ def bench(*arguments, **environment):
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_quick_run(tmp_path):
     file = tmp_path / "result.json"

@@ -41,6 +41,7 @@ HEADS = {
 each = pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
 
 
+@pytest.mark.sampled(6)
 @MODES
 @each
 def test_every_mode_is_exact_and_reads_no_other_page(head, settings):
@@ -49,6 +50,7 @@ def test_every_mode_is_exact_and_reads_no_other_page(head, settings):
     )
 
 
+@pytest.mark.sampled(3)
 @MODES
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_the_heads_of_mla(settings, dtype):
@@ -63,6 +65,7 @@ def test_the_largest_keys_of_their_own_values(block_size):
     Case(batch, block_size).check(settings=wide(SPLIT))
 
 
+@pytest.mark.sampled(2)
 @each
 def test_descriptors_give_the_bits_of_pointers(head):
     case = Case(requests(*SIZES, **{**head, "dtype": torch.float16}), 64, ratio=2)
@@ -84,6 +87,7 @@ def test_a_head_reads_nothing_of_its_neighbours(dim, path):
     assert torch.equal(found[:, :own], expected[:, :own])
 
 
+@pytest.mark.sampled(4)
 @interpreted
 @pytest.mark.parametrize("path", ["pointers", "descriptors"])
 @each
@@ -95,6 +99,7 @@ def test_only_own_tokens_are_read(head, path):
     case.memory.check()
 
 
+@pytest.mark.sampled(5)
 @MODES
 @each
 @pytest.mark.parametrize(

@@ -211,6 +211,7 @@ def test_tables_with_strides_of_their_own():
 # ---- fences
 
 
+@pytest.mark.sampled(5)
 @interpreted
 @pytest.mark.parametrize("settings", [SPLIT, ONE_PATH, FOLDED], ids=["split", "one path", "folded"])
 @pytest.mark.parametrize("name", TABLES)
@@ -236,6 +237,7 @@ def with_a_row_for_the_dummy(mask):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", TABLES)
 def test_what_is_stored_around_a_table_changes_no_bit(name):
     """Rows apart, with poison before, between and after them; and contiguous rows with zeros."""

@@ -50,6 +50,7 @@ def test_descriptors_give_the_bits_of_pointers(layout, settings, poison):
     assert torch.equal(found.view(torch.int16), other.view(torch.int16))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("poison", [float("nan"), 3e4])
 @pytest.mark.parametrize(
     ("block_size", "ratio", "mask"),
@@ -85,6 +86,7 @@ def test_boxes_are_read_of_own_pages_alone():
         case.memory.check()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("layout", ["NHD", "HND", "planes"])
 def test_boxes_give_equal_bits_in_every_batch(layout):
     one, others = requests((300, 60), dtype=torch.float16), requests((90, 9), dtype=torch.float16)

@@ -39,6 +39,7 @@ def test_a_masked_value_that_is_not_finite_stays_out(settings):
     assert spoiled.nonzero().flatten().tolist() == [*range(10, 19)]
 
 
+@pytest.mark.sampled(4)
 @every
 @pytest.mark.parametrize(
     "poison", [float("nan"), pytest.param(float("inf"), marks=pytest.mark.thorough)]
