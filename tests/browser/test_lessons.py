@@ -80,8 +80,8 @@ def verdict(lab: LabPage, css: str):
     return lab.page.locator(f"{ACTIVE} .jp-OutputArea-output {css}")
 
 
-OF_EVERY_KIND = (0, 6, 8)
-"""A lesson of functions, one of kernels and one of cases; the others belong to `make thorough`."""
+OF_EVERY_KIND = (0, 8)
+"""A lesson of functions and one of cases; the others belong to `make thorough`."""
 
 
 @pytest.mark.parametrize(

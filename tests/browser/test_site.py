@@ -20,8 +20,6 @@ from workbench.scenario.scenario import random_scenarios
 from workbench.views.settings import in_labels
 
 pytestmark = [pytest.mark.browser, WITH_NPM]
-COUNT = 250
-"""Random scenarios of each rule set."""
 ASK_ALL = """
 async (messages) => {
   const worker = new Worker("worker.js?page", { type: "module" });
@@ -69,9 +67,10 @@ def said(scenario):
         return "", str(error)
 
 
+@pytest.mark.parametrize("count", [60, pytest.param(250, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("rules", ["0.23", "0.33"])
-def test_random_scenarios_have_the_same_plan_or_error(page, rules):
-    scenarios = [*random_scenarios(COUNT, 31, rules)]
+def test_random_scenarios_have_the_same_plan_or_error(page, rules, count):
+    scenarios = [*random_scenarios(count, 31, rules)]
     messages = [{"do": "use", "arg": one.to_json()} for one in scenarios]
     found = page.evaluate(ASK_ALL, messages)
     for scenario, (fingerprint, announced, fault) in zip(scenarios, found, strict=True):

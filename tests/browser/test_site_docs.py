@@ -95,7 +95,12 @@ def test_the_search_finds_a_term(page, site):
 
 
 @pytest.mark.parametrize(
-    ("width", "scheme", "pages"), [(400, "dark", "docs/**/*.html"), (1280, "light", LESSON)]
+    ("width", "scheme", "pages"),
+    [
+        (400, "dark", "docs/[gi]*.html"),
+        (1280, "light", LESSON),
+        pytest.param(400, "dark", "docs/**/*.html", marks=pytest.mark.thorough),
+    ],
 )
 def test_everybody_can_read_it_at_every_size(page, site, folder, width, scheme, pages):
     page.set_viewport_size({"width": width, "height": 900})

@@ -1,5 +1,7 @@
 """Figures on a page that is many times slower; a file of its own, so that no other tab is open."""
 
+import pytest
+
 from tests.browser.test_figures import (
     HELPERS,
     NOTEBOOK,
@@ -8,14 +10,13 @@ from tests.browser.test_figures import (
     expect_present_figures,
 )
 
-SLOW = 12  # times slower than this machine's own processor
 
-
-def test_figures_arrive_on_a_machine_that_is_many_times_slower(lab):
+@pytest.mark.parametrize("slower", [4, pytest.param(12, marks=pytest.mark.thorough)])
+def test_figures_arrive_on_a_machine_that_is_many_times_slower(lab, slower):
     session = lab.page.context.new_cdp_session(lab.page)
     lab.set_viewport(1280, 1100)
     lab.open(NOTEBOOK.name)
-    session.send("Emulation.setCPUThrottlingRate", {"rate": SLOW})
+    session.send("Emulation.setCPUThrottlingRate", {"rate": slower})
     lab.run_all()
     lab.execute(HELPERS)
     lab.scroll_to(PANEL)
