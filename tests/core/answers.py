@@ -7,18 +7,32 @@ from dataclasses import fields, is_dataclass
 from functools import cached_property
 from itertools import islice
 
+from workbench.core.architectures import (
+    is_encoder,
+    language_models,
+    module_of,
+    versions_running,
+    versions_with,
+)
 from workbench.core.capacity.graph_sizes import capture_sizes
 from workbench.core.chunks.connectors import CONNECTORS
 from workbench.core.groups.graph_support import attention_groups, graph_support
 from workbench.core.model import Model
+from workbench.core.offload.pool import layer_bytes, worker_bytes
 from workbench.core.plan import Plan
 from workbench.core.prefix.hits import shortest_prompt_with_hit
 from workbench.core.prefix.workload import Workload, workload_hits
 from workbench.core.rule_set import RuleSet
 from workbench.core.tables.rows import null_entries, row_blocks, row_length
+from workbench.core.what_if.alternatives import capacity_on, fp8_gain
+from workbench.core.what_if.answers import answers as short_answers
+from workbench.core.what_if.next_steps import next_steps
+from workbench.core.what_if.reach import longest_fit, machines
+from workbench.core.what_if.workload_steps import workload_steps
 from workbench.scenario import Scenario, Settings
 from workbench.scenario.resolution import resolve
 
+WORKLOAD = Workload(5, 3000, 200, 2)
 DIGITS = 9
 """Of fractions: the last ones depend on the machine's library."""
 SHARED_MEMORY = (None, 64 * 2**10, 101376, 232448)
@@ -76,7 +90,7 @@ def _hits(plan):
         tried(lambda: shortest_prompt_with_hit(found.caching)),
         *(tried(lambda pair=pair: found.hit(*pair)) for pair in lengths),
         *(tried(lambda pair=pair: found.prefill(*pair)) for pair in lengths),
-        tried(lambda: workload_hits(found.caching, Workload(5, 3000, 200, 2))),
+        tried(lambda: with_properties(workload_hits(found.caching, WORKLOAD))),
     ]
 
 
@@ -115,6 +129,14 @@ def _flex(found):
     return [with_properties(found), tried(found.tiles_step), *map(found.too_large, limits)]
 
 
+def _group_bytes(group):
+    return [
+        with_properties(group),
+        tried(lambda: group.padding(1)),
+        *(tried(lambda byte=byte: with_properties(group.meaning(byte))) for byte in (0, 1, 12345)),
+    ]
+
+
 def _chunks(plan):
     other = _on_more_ranks(plan)
     return [
@@ -134,6 +156,10 @@ def _transfer(plan):
     ]
 
 
+def _of_outcome(one):
+    return [one.starts, one.plan.fingerprint if one.plan else plain(one)]
+
+
 def _on_more_ranks(plan):
     return resolve(plan.scenario, tensor_parallel=2 * plan.settings.tensor_parallel)
 
@@ -150,7 +176,8 @@ QUESTIONS = {
     "offload": _offload,
     "layout": _layout,
     "bytes": lambda plan: [
-        with_properties(one) for one in islice(plan.byte_map(num_blocks=3).tensors, 2)
+        (with_properties(one), [_group_bytes(group) for group in one.groups])
+        for one in islice(plan.byte_map(num_blocks=3).tensors, 2)
     ],
     "chunks": _chunks,
     "rows": lambda plan: [
@@ -167,12 +194,41 @@ QUESTIONS = {
 """Name -> a question to a plan."""
 
 
-def answers(scenario):
+WHAT_IF = (
+    lambda plan: [plain((step, step.gains, step.costs)) for step in next_steps(plan)],
+    lambda plan: workload_steps(plan, WORKLOAD),
+    lambda plan: plan.sensitivity(),
+    short_answers,
+    longest_fit,
+    lambda plan: machines(plan, ("H100", "L4")),
+    lambda plan: fp8_gain(plan, (1000, 3000)),
+    lambda plan: capacity_on(plan, 2, "fp8", 1000),
+    lambda plan: [_of_outcome(one) for one in plan.across().cells.values()],
+)
+SLOW_QUESTIONS = {
+    "what if": lambda plan: [
+        tried(lambda question=question: question(plan)) for question in WHAT_IF
+    ],
+    "alone": lambda plan: with_properties(plan)[1],
+    "worker": lambda plan: [
+        with_properties(worker_bytes(plan)),
+        [with_properties(one) for one in layer_bytes(plan)],
+    ],
+    "architecture": lambda plan: [
+        question(plan.model.architecture)
+        for question in (versions_with, versions_running, is_encoder, module_of, language_models)
+    ],
+}
+"""The same, which every `SELDOM`-th scenario has to answer."""
+SELDOM = 8
+
+
+def answers(scenario, number):
     """Yield the name of every question with its answer; of a scenario without a plan, why."""
     try:
         plan = resolve(Scenario(**scenario))
     except ValueError as error:
         yield "plan", ["no plan", str(error)]
         return
-    for name, question in QUESTIONS.items():
+    for name, question in {**QUESTIONS, **(SLOW_QUESTIONS if number % SELDOM == 0 else {})}.items():
         yield name, tried(lambda question=question: question(plan))

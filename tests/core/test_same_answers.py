@@ -29,7 +29,9 @@ SHOWN = 10
 
 def digests(number):
     """One line: the number of the scenario, and question=digest of its answers."""
-    found = (f"{name}={_digest(answer)}" for name, answer in answers(json.loads(ROWS[number])))
+    found = (
+        f"{name}={_digest(answer)}" for name, answer in answers(json.loads(ROWS[number]), number)
+    )
     return " ".join([str(number), *found])
 
 
@@ -57,7 +59,7 @@ def main(given):
     """Print one answer, or write all digests."""
     if given:
         number, question = given
-        found = dict(answers(json.loads(ROWS[int(number)])))[question]
+        found = dict(answers(json.loads(ROWS[int(number)]), int(number)))[question]
         sys.stdout.write(json.dumps(found, indent=1) + "\n")
     else:
         DIGESTS.write_text("".join(f"{digests(one)}\n" for one in range(len(ROWS))), "utf-8")
