@@ -13,8 +13,8 @@ from workbench.interop.logs.facts import KnownModel, command_facts, entries, kno
 from workbench.interop.logs.find import LoggedMessage
 from workbench.interop.logs.numbers import NUMBERS, PRINTED, pool_of
 from workbench.interop.logs.releases import newest_rules_for, rules_for
+from workbench.interop.logs.tries import backend_changes
 from workbench.interop.logs.written import MEASURED
-from workbench.scenario import FIELDS
 
 Resolve = Callable[[Mapping[str, Any]], Plan]
 """Scenario fields -> plan; WorkbenchError if there is none."""
@@ -28,7 +28,6 @@ NO_ARGUMENTS = (
     "The log contains neither all arguments nor the command: what it does not name is a default "
     "here."
 )
-CAPABILITY = "compute_capability"
 BLOCKS = "num_blocks"
 OMITTED = "Omitted"
 """The beginning of a note on a field that a release did not take."""
@@ -238,31 +237,15 @@ def resolved(reading: LogReading, resolve: Resolve) -> LogReading:
 
 
 def _with_backend(reading: LogReading, seen: list[LoggedMessage], resolve: Resolve) -> LogReading:
-    """Return the same with the backend that the log names, where the rules would choose another.
-
-    A list of candidates that FlashInfer leads names the device as well, which explains the choice;
-    so does a backend that runs on some devices only. One that runs on other platforms only says
-    that the log's is another: ROCm prints cuda as its device.
-    """
+    """Return the same with the backend that the log names, where the rules would choose another."""
     one = next((one for one in seen if one.message.name in BACKENDS), None)
     if reading.plan is None or one is None or "backend" in reading.fields:
         return reading
     named = _given(one)
     if reading.plan.backend == named["backend"]:
         return reading
-    requested = {"backend": named["backend"]}
-    changes = [{CAPABILITY: named[CAPABILITY]}] if CAPABILITY in named else []
-    changes.append(requested)
-    if not {CAPABILITY, "device"} & reading.fields.keys():
-        values = FIELDS[CAPABILITY].tried_values(reading.plan.settings, reading.plan.model)
-        changes += [{CAPABILITY: value} for value in values if value is not None]
-    backends = reading.plan.rules.backends
-    runs_on = backends[requested["backend"]].platforms if requested["backend"] in backends else ()
-    if runs_on and reading.plan.platform.name not in runs_on and "device" not in reading.fields:
-        others = [{"platform": name} for name in runs_on]
-        changes = [*others, *({**one, **requested} for one in others), *changes]
     found: LogReading | None = None
-    for change in changes:
+    for change in backend_changes(reading.plan, reading.fields, named):
         changed = replace(
             reading,
             fields={**reading.fields, **change},

@@ -20,6 +20,7 @@ from workbench.scenario import FIELDS, MODEL, Scenario, Settings
 from workbench.scenario.fields import changed
 
 DRAFTS, METHOD = "num_speculative_tokens", "speculative_method"
+CAPABILITY = "compute_capability"
 OF_THE_MODEL = frozenset({"max_model_len"})
 """A refusal for such a field is one of the model: no change of another field lifts it."""
 Changes = Mapping[str, Any]
@@ -216,3 +217,25 @@ def settings_of(fields: Changes) -> Settings:
     """Return the settings of fields that were checked once; changed copies are not checked."""
     scenario = Scenario.from_dict(dict(fields))
     return Settings(**{name: getattr(scenario, name) for name in FIELDS if name != MODEL.name})
+
+
+def backend_changes(plan: Plan, fields: Changes, named: Changes) -> Iterator[Changes]:
+    """Yield what may give the backend that a log names. fields: what it says already.
+
+    A backend that runs on other platforms only says that the log's is another: ROCm prints cuda as
+    its device. A list of candidates that FlashInfer leads names the device as well, which explains
+    the choice; so does a backend that runs on some devices only.
+    """
+    requested = {"backend": named["backend"]}
+    known = plan.rules.backends
+    runs_on = known[requested["backend"]].platforms if requested["backend"] in known else ()
+    if runs_on and plan.platform.name not in runs_on and "device" not in fields:
+        others = [{"platform": name} for name in runs_on]
+        yield from others
+        yield from ({**one, **requested} for one in others)
+    if CAPABILITY in named:
+        yield {CAPABILITY: named[CAPABILITY]}
+    yield requested
+    if not {CAPABILITY, "device"} & fields.keys():
+        values = FIELDS[CAPABILITY].tried_values(plan.settings, plan.model)
+        yield from ({CAPABILITY: value} for value in values if value is not None)
