@@ -59,10 +59,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave so many cases of a `sampled` test, evenly spread; the others are `thorough`."""
+    """Leave so many cases of a `sampled` test, evenly spread; the others are `thorough`.
+
+    Those that are thorough already do not count.
+    """
     cases = defaultdict[str, list[pytest.Item]](list)
     for item in items:
-        if item.get_closest_marker("sampled"):
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("thorough"):
             cases[item.nodeid.partition("[")[0]].append(item)
     for found in cases.values():
         [count] = found[0].get_closest_marker("sampled").args  # type: ignore[union-attr]

@@ -53,7 +53,6 @@ def offline(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
 
-@pytest.mark.sampled(16)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_long_value_is_answered_in_short(command):
     for name, value in VALUES.items():

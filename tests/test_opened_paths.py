@@ -74,7 +74,6 @@ def files(tmp_path_factory):
     return folder
 
 
-@pytest.mark.sampled(10)
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_named_file_is_opened_by_the_reader(files, command):

@@ -131,7 +131,7 @@ def test_axe_finds_nothing(door, state, theme):
         door.element('[data-do="unpin"]').click()
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("title", "theme"), in_one_theme(LABS))
 def test_axe_finds_nothing_in_a_lab(door, title, theme):
     door.set_theme(theme)

@@ -33,6 +33,7 @@ from workbench.scenario import Scenario, Settings
 from workbench.scenario.resolution import resolve
 
 WORKLOAD = Workload(5, 3000, 200, 2)
+"""Longer than the longest request of a few scenarios, whose answer is a refusal then."""
 DIGITS = 9
 """Of fractions: the last ones depend on the machine's library."""
 SHARED_MEMORY = (None, 64 * 2**10, 101376, 232448)
@@ -194,6 +195,7 @@ QUESTIONS = {
 """Name -> a question to a plan."""
 
 
+# Each is tried by itself: one that is refused hides no other.
 WHAT_IF = (
     lambda plan: [plain((step, step.gains, step.costs)) for step in next_steps(plan)],
     lambda plan: workload_steps(plan, WORKLOAD),
@@ -230,5 +232,6 @@ def answers(scenario, number):
     except ValueError as error:
         yield "plan", ["no plan", str(error)]
         return
-    for name, question in {**QUESTIONS, **(SLOW_QUESTIONS if number % SELDOM == 0 else {})}.items():
+    questions = QUESTIONS if number % SELDOM else QUESTIONS | SLOW_QUESTIONS
+    for name, question in questions.items():
         yield name, tried(lambda question=question: question(plan))

@@ -9,7 +9,6 @@ import workbench as wb
 from tests.models.test_weights import (
     OF_STEPS,
     RECORDED,
-    RECORDED_STEP,
     model_of,
     paddings_of,
     recorded,
@@ -71,7 +70,7 @@ def test_a_drafter_has_no_towers():
 
 def test_a_stage_without_towers_has_the_layers_of_one_with_them():
     weights = model_of(LINES["qwen3.5-4b"]).weights
-    copies = {**RULE_SETS["0.33"].weight_copies, LENGTH: 4096, STEP: RECORDED_STEP}
+    copies = {**RULE_SETS["0.33"].weight_copies, **OF_STEPS}
     text = {**copies, TOWERS: 0}
     whole, alone = (weights.size(Split(), "bfloat16", one) for one in (copies, text))
     first, second = (

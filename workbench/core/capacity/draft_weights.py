@@ -71,6 +71,7 @@ def copies_of(plan: Plan) -> dict[str, int]:
     if drafts := plan.settings.num_speculative_tokens:
         # `_decode_state_offsets` of MambaMixer2, 0.23
         found[DRAFTED] = plan.rules.weight_copies.get(EARLIER, 1) * (1 + drafts)
+    # `use_eagle() or uses_draft_model()` in DeepseekV4Model, 0.33
     is_read = plan.speculative_method in {*OF_HIDDEN_STATES, DRAFT_MODEL}
     if is_read or plan.rules.weight_copies.get(STREAMS, 1):
         found[STREAMS] = plan.max_num_batched_tokens
