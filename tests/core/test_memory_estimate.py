@@ -127,8 +127,8 @@ def test_starts_recorded_before_any_rule_changed():
 def test_starts_recorded_before_the_rules_that_they_changed():
     found = [error for error, _ in errors("found blind again")]
     assert len(found) == 24
-    assert sum(error <= 0.08 for error in found) == 18
-    assert median(found) < 0.0365
+    assert sum(error <= 0.08 for error in found) == 20
+    assert median(found) < 0.0256
 
 
 def test_the_median_of_all_starts_is_within_three_percent():
@@ -136,7 +136,7 @@ def test_the_median_of_all_starts_is_within_three_percent():
     found = [error for group in groups for error, _ in errors(group)]
     assert len(found) == 96
     assert median(found) < 0.0172
-    assert sum(error <= 0.08 for error in found) == 84
+    assert sum(error <= 0.08 for error in found) == 86
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_the_median_of_all_starts_is_within_three_percent():
         ("consumer cards", 4),
         ("found later", 10),
         ("found blind", 15),
-        ("found blind again", 17),
+        ("found blind again", 20),
     ],
 )
 def test_ranges_hold_what_was_printed(group, count):

@@ -10,9 +10,11 @@ from workbench.core.arithmetic import GIB
 from workbench.core.capacity.graph_sizes import attention_workspace
 from workbench.core.capacity.largest_images import kept_bytes, tower_bytes
 from workbench.core.capacity.memory_estimate import estimate
+from workbench.core.capacity.step_memory import _forward
 from workbench.core.versions import V0_33
 
 MTP = {"num_speculative_tokens": 1, "speculative_method": "mtp"}
+DSPARK = {"num_speculative_tokens": 6, "speculative_method": "dspark"}
 
 
 def test_towers_take_what_those_of_vllm_take():
@@ -94,3 +96,15 @@ def test_the_host_takes_part_of_one_memory():
     )
     reasons = [{one.reason for one in answer.doubts} for answer in (spark, card)]
     assert ["the host's processes, in one memory" in one for one in reasons] == [True, False]
+
+
+@pytest.mark.parametrize(("drafter", "streams"), [({}, 2), (MTP, 2), (DSPARK, 3)])
+def test_streams_between_layers_are_written_anew(drafter, streams):
+    """Those of DeepSeek-V4 have 16,384 numbers of a token, what a layer takes 4,096.
+
+    DSpark reads the mean of some, which are alive until the last layer: `aux_recon`.
+    """
+    fields = {"device": "H200", "rules": "0.33", "max_num_batched_tokens": 8192, **drafter}
+    plan = wb.resolve("deepseek-v4-flash-0731", tensor_parallel=2, **fields)
+    numbers = streams * 16384 + 2 * 4096
+    assert _forward(plan) == int(1.2 * 8192 * numbers * 2)

@@ -16,7 +16,8 @@ from workbench.core.media import takes_items
 from workbench.core.model import INDEX_KEY, INDEXER_KEYS
 from workbench.core.ranks import split_of
 from workbench.core.runner import model_runner
-from workbench.core.weights import COLUMN, Part
+from workbench.core.speculation import OF_SEVERAL_LAYERS
+from workbench.core.weights import COLUMN, MIXING, Part
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
@@ -61,9 +62,20 @@ def compiling(plan: Plan) -> int:
 
 
 def _forward(plan: Plan) -> int:
-    widest, gated = _widest(plan, of_experts=False), GATED_FP8 if _fuses(plan) else GATED
-    width = 2 * (plan.model.hidden_size or 0) + gated * widest
+    hidden, gated = plan.model.hidden_size or 0, GATED_FP8 if _fuses(plan) else GATED
+    streams, more = _streams(plan), gated * _widest(plan, of_experts=False)
+    if streams:
+        # Kernels that mix streams write them anew (mhc_fused_post_pre), a residual is added to.
+        more = max(more, streams + hidden)
+        # Those that are averaged for a drafter stay until the last layer (aux_recon).
+        more += streams if plan.speculative_method in OF_SEVERAL_LAYERS else 0
+    width = (streams or hidden) + hidden + more
     return int(FORWARD * plan.max_num_batched_tokens * width * FLOAT_BYTES[plan.model_dtype])
+
+
+def _streams(plan: Plan) -> int:
+    """Return the elements of a token in all residual streams; 0 for one residual."""
+    return max((p.inputs for p in plan.model.weights.known_parts if p.kind == MIXING), default=0)
 
 
 def _fuses(plan: Plan) -> bool:

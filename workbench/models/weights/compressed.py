@@ -1,11 +1,9 @@
 """Weights of DeepSeek-V4: compressed attention, and streams that are mixed."""
 
-from typing import Any
-
 from workbench.core.ranks import ONE_STAGE
 from workbench.core.weights import STREAMS, Part
 from workbench.models.weights.parts import Config, column, cut, experts, mlp, norms, row, whole
-from workbench.models.weights.streams import floats, mixed_streams
+from workbench.models.weights.streams import floats, mixed_streams, mixing
 
 COMPRESSED_INDEX, SINK_MULTIPLE = 4, 64
 """Tokens of a vector whose layers have an indexer; heads to which sinks are padded."""
@@ -98,5 +96,4 @@ def target_streams(config: Config) -> list[Part]:
 def joined_streams(config: Config) -> list[Part]:
     """Return what joins the streams of DeepSeek-V4 after its last layer."""
     streams = config.size("hc_mult", default=4)
-    options: dict[str, Any] = {"inputs": streams * config.hidden, "dtype": "float32"}
-    return [whole("hc_head_fn", streams, **options), *floats(streams, 1)]
+    return [mixing("hc_head_fn", streams, streams * config.hidden), *floats(streams, 1)]

@@ -4,10 +4,9 @@ Source: `vllm/models/deepseek_v4`, `glm5next` and `qwen4_exp`, 0.33.
 """
 
 from dataclasses import replace
-from typing import Any
 
 from workbench.core.ranks import ONE_STAGE, SHARED_EXPERT
-from workbench.core.weights import STEP, Part
+from workbench.core.weights import MIXING, STEP, Part
 from workbench.models.weights.decoders import QWEN, Decoder
 from workbench.models.weights.listed_experts import ListedMoe
 from workbench.models.weights.parts import Config, column, cut, latent, norms, whole
@@ -27,8 +26,12 @@ def mixed_streams(config: Config) -> list[Part]:
     """Return what mixes the streams before and after the two halves of a layer."""
     streams = config.size("hc_mult", default=4)
     width = (2 + streams) * streams
-    options: dict[str, Any] = {"inputs": streams * config.hidden, "dtype": "float32"}
-    return 2 * [whole("hc_fn", width, **options), *floats(width, 3)]
+    return 2 * [mixing("hc_fn", width, streams * config.hidden), *floats(width, 3)]
+
+
+def mixing(name: str, outputs: int, width: int) -> Part:
+    """Return what weighs residual streams; width: elements of a token in all of them."""
+    return whole(name, outputs, inputs=width, dtype="float32", kind=MIXING)
 
 
 HY = Decoder(moe=ListedMoe(shared=("n_shared_experts",), correction=True, router_dtype="float32"))
@@ -40,7 +43,7 @@ def hy_layer(config: Config, number: int) -> list[Part]:
     gate = (heads, config.size("v_head_dim"))
     plain = [one for one in latent(config, number) if "indexer" not in one.name]
     streams = config.size("hc_mult", default=4)
-    mixed = whole("hc_fn", 2 * streams, inputs=streams * hidden, dtype="float32")
+    mixed = mixing("hc_fn", 2 * streams, streams * hidden)
     return [
         *plain,
         cut("self_attn.learnable_sink_param", heads),
@@ -205,7 +208,7 @@ def _connection(config: Config, blocks: int) -> list[Part]:
     wide = streams * config.hidden
     return [
         whole("hc_norm", wide),
-        whole("input_mix_down", low + blocks * streams**2, inputs=wide),
+        whole("input_mix_down", low + blocks * streams**2, inputs=wide, kind=MIXING),
         whole("input_mix_up", wide, inputs=low),
     ]
 
