@@ -33,7 +33,7 @@ V2_SERVES_PLAIN, V2_SERVES_ALL = (0, 25), (0, 29)
 """Releases from which it serves what has neither experts nor states, and everything.
 
 `_is_default_v2_model_runner_model` of 0.24 to 0.28; 0.29 is the first without, and profiles graphs
-in it. What other architectures 0.24 to 0.28 list is no start's, except that of DeepSeek-V4.
+in it. Of the architectures that 0.24 to 0.28 list alone, no start has one with experts.
 """
 OTHER_FIELDS = (
     "compute_capability",
