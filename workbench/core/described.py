@@ -10,7 +10,7 @@ from workbench.core.errors import cut
 
 AWQ, GPTQ, COMPRESSED = "awq", "gptq", "compressed-tensors"
 AUTO_ROUND = "auto-round"
-MODELOPT = "modelopt"
+MODELOPT, QUARK = "modelopt", "quark"
 """What ModelOpt's FP8 is called; names of its other methods begin with it."""
 
 

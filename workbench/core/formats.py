@@ -37,6 +37,8 @@ class Format(NamedTuple):
     """Of a checkpoint: integers, not small floats."""
     halves: int = 0
     """Numbers of 16 bits per merged output."""
+    activation_bits: int = 0
+    """Of inputs that Quark quantizes as a layer computes; 0 where they stay as they are."""
 
     @property
     def is_square(self) -> bool:
@@ -47,6 +49,11 @@ class Format(NamedTuple):
     def is_fp4_alone(self) -> bool:
         """Return whether weights are in NVFP4, and have no scale of their inputs."""
         return self[:2] == (4, (1, 16)) and self.scale_bytes == self.scalars == 1
+
+    @property
+    def is_micro(self) -> bool:
+        """Return whether 32 weights of a row share a power of two (OCP MX)."""
+        return self.block == (1, 32) and self.scale_bytes == 1
 
     @property
     def is_fp8(self) -> bool:

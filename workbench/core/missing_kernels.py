@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
-from workbench.core.described import COMPRESSED, Numbers
+from workbench.core.described import COMPRESSED, QUARK, Numbers
 from workbench.core.formats import Format
 from workbench.core.model import Model
 from workbench.core.online import Place
@@ -52,6 +52,20 @@ class Stored(NamedTuple):
         stored = self.part.stored
         is_alone = stored is not None and stored.is_integer and stored.scale_bytes == HALF
         return self.part.experts == 1 and is_alone
+
+    @property
+    def is_quark_fp8(self) -> bool:
+        """Return whether it is a linear layer of Quark in fp8, in blocks or not."""
+        stored = self.part.stored
+        in_fp8 = stored is not None and (stored.is_fp8 or stored.is_square)
+        return self.method == QUARK and self.part.experts == 1 and in_fp8
+
+    @property
+    def micro(self) -> Format | None:
+        """Return the format of small floats of Quark in groups of 32; None for all others."""
+        stored = self.part.stored
+        is_quark = self.method == QUARK and stored is not None and stored.is_micro
+        return stored if is_quark else None
 
     @property
     def is_fp8_linear(self) -> bool:
@@ -168,4 +182,28 @@ BYTES_ON_XPU = MissingKernel(
         and stored.part.stored is not None
         and stored.part.stored.bits == 8
     ),
+)
+QUARK_FP8 = MissingKernel(
+    platforms=("cuda", "xpu", "cpu"),
+    what="in fp8 of Quark",
+    devices="CUDA from compute capability 8.9 on, or ROCm",
+    # QuarkW8A8Fp8.get_min_capability; without a compute capability no scheme is found
+    vllm_text="No quark compatible scheme was found.",
+    is_missing=lambda place, stored: stored.is_quark_fp8 and place.capability < (8, 9),
+    candidates=({"device": "H100"},),
+)
+QUARK_CHANNELS = MissingKernel(
+    platforms=("cuda", "rocm", "xpu", "cpu"),
+    what="in fp8 of Quark, with a scale per output and one for all inputs,",
+    devices="a model without routed experts",
+    # QuarkW8A8Fp8MoEMethod.__init__
+    vllm_text="For FP8 Fused MoE layers, only per-tensor",
+    is_missing=lambda _place, stored: (
+        stored.method == QUARK
+        and stored.part.experts > 1
+        and stored.part.stored is not None
+        and stored.part.stored.block == (1, 0)
+        and stored.part.stored.fixed_bytes > 0
+    ),
+    candidates=(),
 )

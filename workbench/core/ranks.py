@@ -78,6 +78,12 @@ class Padding(NamedTuple):
     takes_bias: bool = True
     """It also runs experts with biases, as those of gpt-oss, whose activation is another."""
 
+    def rounds(self, stored: Format | None) -> bool:
+        """Return whether experts in a format have these sizes, whatever their inputs are in."""
+        if self.format is None or stored is None:
+            return self.format == stored
+        return self.format[:3] == stored[:3]
+
     def is_used(self, plan: Plan, model: Model) -> bool:
         """Return whether a device has such a kernel first for the experts of a model."""
         major = (plan.capability or (0, 0))[0]

@@ -132,7 +132,7 @@ class Part(NamedTuple):
         """Return what the divided size and the other one are rounded up to."""
         for padding in split.paddings if self.experts > 1 else ():
             is_run = padding.takes_bias or not self.bias
-            if is_run and padding.format == self.stored and (self.stored or self.runs_padded):
+            if is_run and padding.rounds(self.stored) and (self.stored or self.runs_padded):
                 return max(self.multiple, padding.inner), padding.hidden
         return self.multiple, 1
 

@@ -205,7 +205,8 @@ def _unmet(run: WorkingPlan, word: str) -> Need | None:
 
 def place_of(run: WorkingPlan) -> Place:
     """Return where the weights are loaded."""
-    return Place(run.platform.name, run.capability or (0, 0), gfx_of(run.settings))
+    settings, capability = run.settings, run.capability or (0, 0)
+    return Place(run.platform.name, capability, gfx_of(settings), settings.rocm_aiter)
 
 
 def _inputs_cut(run: WorkingPlan, linear: Format | None) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from math import gcd
 
-from workbench.core.described import AWQ, COMPRESSED, GPTQ
+from workbench.core.described import AWQ, COMPRESSED, GPTQ, QUARK
 from workbench.core.groups.built_layers import unquantized_layers
 from workbench.core.missing_kernels import (
     NO_GROUPS_LINEAR,
@@ -20,7 +20,7 @@ from workbench.core.weights import COLUMN, ROW, Part
 from workbench.core.working_plan import WorkingPlan
 
 FP8 = "fp8"
-BLOCK_METHODS = (FP8, COMPRESSED)
+BLOCK_METHODS = (FP8, COMPRESSED, QUARK)
 """Methods with square blocks of weights."""
 GROUP_METHODS = (AWQ, GPTQ, COMPRESSED)
 """Methods with integers whose groups of inputs share a scale."""

@@ -13,6 +13,7 @@ from workbench.models.quantization import (
     quantization_method,
     stated_quantization,
 )
+from workbench.models.weights.quark import quark
 from workbench.models.weights.stored import (
     EXPERTS,
     EXPERTS_STATIC,
@@ -274,5 +275,6 @@ METHODS: dict[str, Callable[[Mapping[str, Any]], Scheme]] = {
     "gptq": _integer,
     "auto-round": _auto_round,
     "compressed-tensors": _compressed,
+    "quark": quark,
 }
 """quant_method -> its reader."""

@@ -10,6 +10,7 @@ from workbench.core.described import (
     GPTQ_INTEGERS,
     MISSING_KEY,
     MODELOPT,
+    QUARK,
     UNREAD_ALGORITHM,
     Numbers,
     awq_integers,
@@ -19,6 +20,8 @@ from workbench.core.missing_kernels import (
     FP4_WITHOUT_INPUTS,
     NO_INT8_EXPERTS,
     NO_SCALED_LINEAR,
+    QUARK_CHANNELS,
+    QUARK_FP8,
     MissingKernel,
     Stored,
     bytes_on_rocm,
@@ -31,6 +34,9 @@ from workbench.core.weights import ROW
 
 MARLIN_INPUTS = 64
 """What the inputs of a rank's share are a multiple of for Marlin, or of the group."""
+
+
+FOUR_BITS = 4
 
 
 def _is_linear_in_blocks(stored: Stored) -> bool:
@@ -68,19 +74,34 @@ def _lack_gates(model: Model) -> bool:
     return any(part.has_one_output for part in as_stored(model).weights.expert_parts)
 
 
+def _as_gpt_oss(model: Model) -> bool:
+    """Return whether experts have their kernel chosen as those of gpt-oss (Quark's have)."""
+    return model.quantization in {*OF_GPT_OSS, QUARK}
+
+
+def _lacks_experts(place: Place, stored: Stored) -> bool:
+    """Return whether no kernel takes experts of Quark in MXFP4: with their inputs, or on AMD."""
+    # select_mxfp4_moe_backend tries what takes such inputs; AiterExperts._supports_quant_scheme
+    found = stored.micro if stored.part.experts > 1 else None
+    if found is None or found.bits != FOUR_BITS or not (found.activation_bits or place.gfx):
+        return False
+    takes = place.has_aiter and place.gfx.startswith("gfx950")
+    return not takes or found.activation_bits not in {0, FOUR_BITS}
+
+
 FP4_ON_HOPPER = Padding(inner=128, hidden=128, format=MXFP4, majors=(9,), takes_bias=False)
 """FlashInfer's CUTLASS; Triton's kernels come first for the activation of gpt-oss."""
 PADDINGS = (
     # mxfp4_round_up_hidden_size_and_intermediate_size: Marlin, and FlashInfer's TRTLLM
     Padding(inner=128, hidden=256, format=MXFP4, majors=(7, 8, 11, 12)),
     # select_mxfp4_moe_backend, and that of DeepSeek-V4
-    FP4_ON_HOPPER._replace(tried=lambda model: model.quantization in OF_GPT_OSS),
+    FP4_ON_HOPPER._replace(tried=_as_gpt_oss),
     Padding(
         inner=128,
         hidden=256,
         format=MXFP4,
         majors=(9,),
-        tried=lambda model: model.quantization not in OF_GPT_OSS,
+        tried=lambda model: not _as_gpt_oss(model),
     ),
     Padding(inner=128, hidden=256, format=MXFP4, majors=(10,), tried=_lack_gates),
     Padding(inner=256, hidden=256, format=MXFP4, majors=(10,)),
@@ -118,6 +139,35 @@ MISSING_KERNELS = (
             stored.method == COMPRESSED and (stored.is_fp8_linear or _is_linear_in_blocks(stored))
         ),
         candidates=({"rules": "0.33"}, {"platform": "cuda"}),
+    ),
+    # QuarkConfig._is_fp8_w8a8
+    QUARK_FP8._replace(
+        platforms=("cuda", "rocm", "xpu", "cpu"),
+        what="in blocks of fp8 of Quark",
+        devices="0.33",
+        is_missing=lambda _place, stored: (
+            stored.is_quark_fp8 and stored.part.stored is not None and stored.part.stored.is_square
+        ),
+        candidates=({"rules": "0.33"},),
+    ),
+    QUARK_FP8,
+    QUARK_CHANNELS,
+    # QuarkConfig._check_scheme_supported is False without a compute capability
+    QUARK_FP8._replace(
+        platforms=("xpu", "cpu"),
+        what="in MXFP4 of Quark with inputs in fp8",
+        devices="CUDA or ROCm",
+        is_missing=lambda _place, stored: (
+            stored.part.experts == 1 and stored.micro is not None and stored.micro.scalars > 0
+        ),
+    ),
+    MissingKernel(
+        platforms=("cuda", "rocm"),
+        what="in MXFP4 of Quark",
+        devices="0.33",
+        vllm_text="No MXFP4 MoE backend supports the deployment configuration.",
+        is_missing=_lacks_experts,
+        candidates=({"rules": "0.33"},),
     ),
     # CompressedTensorsWNA16MoEMethod.__init__
     MissingKernel(

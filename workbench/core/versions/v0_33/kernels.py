@@ -23,7 +23,11 @@ def _as_gpt_oss(model: Model) -> bool:
     """Return whether vLLM tries for experts what it tries for those of gpt-oss."""
     # Mxfp4MoEMethod of other checkpoints has a list of its own (select_mxfp4_moe_backend)
     own = model.online is not None or model.model_type == "gpt_oss"
-    return model.quantization in OF_GPT_OSS and own
+    return _is_quark(model) or (model.quantization in OF_GPT_OSS and own)
+
+
+def _is_quark(model: Model) -> bool:
+    return model.quantization == described.QUARK
 
 
 HUMMING_FIRST = frozenset({HOPPER})
@@ -51,6 +55,8 @@ PADDINGS = (
     ),
     Padding(inner=128, hidden=256, format=MXFP4, majors=(7, 8, 10, 12)),
     FP4_ON_HOPPER._replace(tried=_as_gpt_oss),
+    # QuarkOCP_MX_MoEMethod emulates there without AITER
+    Padding(inner=32, hidden=32, format=MXFP4, platform="rocm", tried=_is_quark),
     Padding(inner=256, hidden=256, format=MXFP4, platform="rocm"),
 )
 MISSING_KERNELS = (
@@ -81,6 +87,19 @@ MISSING_KERNELS = (
         devices="CUDA or ROCm",
         vllm_text=no_backend(WNA16),
         is_missing=lambda _place, stored: stored.is_asymmetric_experts,
+    ),
+    missing_kernels.QUARK_FP8._replace(
+        platforms=("cuda",), vllm_text="Quantization scheme is not supported for the current GPU."
+    ),
+    missing_kernels.QUARK_CHANNELS,
+    missing_kernels.MissingKernel(
+        platforms=("cpu",),
+        what="in small floats of Quark",
+        devices="CUDA or ROCm",
+        vllm_text="Failed to find a kernel that can implement the MXFP",
+        is_missing=lambda _place, stored: (
+            stored.part.experts == 1 and stored.micro is not None and not stored.micro.scalars
+        ),
     ),
 )
 UNREAD_DESCRIPTIONS = (
