@@ -39,6 +39,7 @@ def is_word(node, word):
     return isinstance(node, ast.Constant) and node.value == word
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("backend", ["FLASHINFER", "TRITON_ATTN", "FLASH_ATTN"])
 def test_the_block_sizes_of_a_backend_are_in_its_record_and_in_what_a_release_changes(backend):
     found = [path for path in MODULES if declares(path, backend)]

@@ -199,6 +199,7 @@ def test_a_figure_is_saved_here_and_offers_nothing_else(panel):
     }
 
 
+@pytest.mark.thorough
 def test_sixty_changes_leak_no_memory(panel):
     panel.open_lab("Groups and capacity")
     choose(panel, "Picture", "where the memory goes")

@@ -154,6 +154,7 @@ def test_a_closed_lab_leaves_nothing(page):
     assert page.kernel_errors() == ()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("start", ["door = wb.explore()\ndoor", "wb.explore()"])
 def test_a_lab_opens_in_a_cell_below_and_follows(lab, start):
     """A front door without a name is followed as well: by its output."""

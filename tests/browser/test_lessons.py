@@ -84,6 +84,7 @@ OF_EVERY_KIND = (0, 8)
 """A lesson of functions and one of cases; the others belong to `make thorough`."""
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "path",
     [

@@ -94,6 +94,7 @@ def test_the_search_finds_a_term(page, site):
     expect(page.locator("h1")).to_contain_text("Glossary")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("width", "scheme", "pages"),
     [
@@ -117,6 +118,7 @@ def test_everybody_can_read_it_at_every_size(page, site, folder, width, scheme, 
     assert found == {}
 
 
+@pytest.mark.thorough
 def test_each_release_has_its_documentation_and_a_menu_leads_there(browser_context, tmp_path):
     checkout, site = tmp_path / "checkout", tmp_path / "site"
     run(["git", "clone", "--quiet", ROOT, checkout], cwd=tmp_path)

@@ -16,6 +16,7 @@ CELLS = 9
 MOST_CELLS = 60
 
 
+@pytest.mark.thorough
 def test_the_first_lesson_starts_from_its_page(browser_context, site):
     with watched(browser_context, site) as page:
         # a browser requests it before JupyterLite names its own

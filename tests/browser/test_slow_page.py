@@ -11,6 +11,7 @@ from tests.browser.test_figures import (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("slower", [4, pytest.param(12, marks=pytest.mark.thorough)])
 def test_figures_arrive_on_a_machine_that_is_many_times_slower(lab, slower):
     session = lab.page.context.new_cdp_session(lab.page)

@@ -119,6 +119,7 @@ def test_a_clicked_point_is_chosen_and_becomes_the_scenario(panel):
     assert panel.kernel_errors() == ()
 
 
+@pytest.mark.thorough
 def test_a_kernel_sweep_is_stopped_and_goes_on(panel, tmp_path):
     panel.open_lab("Kernel sweeps")
     panel.set_value("Results in", tmp_path / "results.db")

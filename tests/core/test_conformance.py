@@ -130,6 +130,7 @@ def check_published(case, line):
     assert differences(case["output"], answer(published, case["output"], chunk_size)) == []
 
 
+@pytest.mark.thorough
 def test_the_batch_form_agrees_line_by_line():
     lines = [json.dumps(scenario_values(case)) for case in ALL]
     results = list(resolve_lines(lines))

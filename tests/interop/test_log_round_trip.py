@@ -99,6 +99,7 @@ def check_verdict(report, scenario, problem):
     assert problem.code not in errors_of(scenario.replace(**NOT_STATED))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(other, marks=pytest.mark.thorough) for other in (1, 2))]
 )
@@ -121,6 +122,7 @@ def test_the_scenario_of_a_log_has_its_facts_and_its_error(rules, seed):
     assert len(codes) > 4
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("rules", ["0.23", "0.33"])
 def test_a_log_without_its_arguments_still_gives_its_error_or_says_what_is_missing(rules):
     """Only the engine's config line and the lines after it, as many people paste them."""

@@ -140,6 +140,7 @@ def search(fixed, targets):
     return candidates.candidates(fixed, None, targets)
 
 
+@pytest.mark.thorough
 def test_a_search_among_remembered_combinations_finds_what_a_plain_one_finds(
     few_models, monkeypatch
 ):

@@ -86,6 +86,7 @@ def test_without_a_gpu_it_says_so_and_runs_nothing(tmp_path):
     assert [*tmp_path.iterdir()] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(triton_mode().mode == "gpu", reason="there is a GPU")
 def test_a_rehearsal_runs_a_piece_without_a_gpu(tmp_path):
     arguments = ("--rehearse", "--only", "test test_kernel_spec", "--results", str(tmp_path))
@@ -277,6 +278,7 @@ def test_a_rehearsal_runs_notebooks_small_and_without_a_gpu(tmp_path):
             assert "--matrix" not in piece.command
 
 
+@pytest.mark.thorough
 def test_labs_are_skipped_where_their_packages_are_missing(tmp_path):
     arguments = ("--rehearse", "--only", "lab ,notebook", "--results", str(tmp_path))
     done = with_few_packages("workbench.kernels.gpu", *arguments)

@@ -103,6 +103,7 @@ def test_a_control_that_cannot_differ_proves_nothing():
     assert not lab.holds
 
 
+@pytest.mark.thorough
 def test_masks_that_look_ahead_are_not_cut_into_chunks():
     found = bit_lab(LLAMA, BATCH, subject=1, mask="document", batches=1)
     assert "chunks" not in {trial.kind for trial in found.runs[0].trials}
@@ -156,6 +157,7 @@ def test_the_compiled_kernel_can_be_skipped_and_the_rows_say_so():
     assert {row.where for row in rows[4:]} == {"torch flex, compiled: not requested"}
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not INTERPRETED, reason="on a GPU the order counts")
 @pytest.mark.parametrize("prune", [False, True])
 def test_torchs_path_without_tiles_has_no_order(prune):

@@ -259,6 +259,7 @@ def test_an_unknown_mistake():
         make_flex_mistake(LLAMA, mistake="a tile of 9")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_tile_too_large_for_shared_memory():
     made = make_flex_mistake(LLAMA, mistake="more shared memory than a program has")

@@ -38,6 +38,7 @@ def plan_of(name="states, no caching", **values):
     return wb.resolve(wb.Scenario(**{**SMALL, **SCENARIOS[name], **values}))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("path", ["fast", "faithful"])
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_life_of_a_batch(name, path):

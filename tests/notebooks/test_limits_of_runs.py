@@ -28,6 +28,7 @@ def is_running(pid):
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.notebook
 @pytest.mark.parametrize("name", [*FLOODS, "child_flood", "one_print"])
 def test_output_that_floods_stops_its_cell(name, run):
@@ -78,6 +79,7 @@ def test_no_process_is_left_in_another_session_or_as_a_daemon(run):
     assert not any(map(is_running, left))
 
 
+@pytest.mark.thorough
 @pytest.mark.notebook
 def test_no_process_is_left_by_a_worker_that_does_not_come_back(run, monkeypatch):
     allowed, patience = 600, 25

@@ -106,6 +106,7 @@ def test_versions(case, tmp_path):
     assert {name: changed[name] for name in sizes} == sizes
 
 
+@pytest.mark.thorough
 @pytest.mark.notebook
 def test_a_tuning_session_that_is_run_again_measures_nothing(tmp_path):
     model = {"model": "llama-3.1-8b", "kernel": "block-table"}

@@ -46,6 +46,7 @@ def test_a_number_of_workers_needs_a_cluster():
     assert "--dask-workers requires --dask" in done.stderr
 
 
+@pytest.mark.thorough
 def test_scenarios_are_resolved_there_with_the_same_result(address):
     words = ["sweep", "qwen3.5-4b", "-a", "tensor_parallel=1,2,4", "-a", "block_size=none,64"]
     words += ["-a", "enable_prefix_caching=false,true", "--format", "jsonl"]
@@ -88,6 +89,7 @@ def test_an_interrupt_frees_the_workers_and_the_same_command_goes_on(address, tm
         assert claimed == 0
 
 
+@pytest.mark.thorough
 def test_the_command_refuses_what_does_not_answer(tmp_path):
     command = ("sweep", "--kernel", "flex", "--results", tmp_path / "results.db")
     done = run(*command, "--dask", "tcp://127.0.0.1:9")

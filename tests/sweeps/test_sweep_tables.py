@@ -151,6 +151,7 @@ def test_what_spills_is_skipped_by_compiling():
     assert found.unfit == {"spills registers": 1}
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_of_a_few_configurations_few_are_compiled(monkeypatch):
     from workbench.kernels.inspection import api

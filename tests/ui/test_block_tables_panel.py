@@ -86,6 +86,7 @@ def test_a_mistake_that_the_pool_cannot_hold_is_refused_in_words(tab):
     assert panel.session.errors == []
 
 
+@pytest.mark.thorough
 def test_kernels_are_compiled_for_a_target_that_is_not_here(tab):
     _panel, tables = tab
     tables.target.value = "gfx942"

@@ -406,6 +406,7 @@ def test_an_invalid_results_file_is_reported_in_place(kernels, tmp_path):
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
+@pytest.mark.thorough
 def test_block_tables_are_measured_as_well(kernels, tmp_path):
     kernels.kernel.value = "block-table"
     assert kernels.bitwise.disabled  # it has one configuration for all batches anyway
@@ -528,6 +529,7 @@ def is_measuring(cluster):
     return any(worker.processing for worker in list(cluster.scheduler.workers.values()))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_cluster_measures_for_the_panel(kernels, tmp_path, monkeypatch):
     pytest.importorskip("distributed", reason="the extra `dask` is not installed")

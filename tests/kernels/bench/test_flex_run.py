@@ -71,6 +71,7 @@ def run_of(case, kinds):
     return run
 
 
+@pytest.mark.thorough
 def test_peers_are_held_against_float64_on_pages_full_of_nan():
     run = run_of(P5, [*OWN, kind("wrong", AlwaysWrong)])
     peers, _right = run.check(flex_input(P5, DEVICE))
@@ -228,6 +229,7 @@ def test_a_gpu_run_keeps_times_rates_and_the_noise(timed):
     assert "of copy" in text
 
 
+@pytest.mark.thorough
 def test_a_peer_that_is_wrong_after_timing_leaves_no_time(timed):
     result = timed(D2, [OWN[0], kind("later", WrongLater)])
     assert clocks(result, "later") == set()
@@ -321,6 +323,7 @@ def test_only_the_flag_leaves_everything_to_the_compiler(flags, wanted, monkeypa
     assert [(plan.compile_only, plan.quick) for plan in plans] == [(wanted, False)]
 
 
+@pytest.mark.thorough
 def test_an_unknown_case_ends_the_program():
     done = bench("--cases", "P9")
     assert done.returncode == 2

@@ -81,6 +81,7 @@ def test_rows_that_became_shorter_shrink_the_grid_and_leave_zero_rows_zero():
     assert tables.tables._path.programs == wide
 
 
+@pytest.mark.thorough
 @interpreted
 @settings(max_examples=8, deadline=None)
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=12), given_rows=st.booleans())

@@ -127,6 +127,7 @@ MASKS = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("name", "score"),
     [*((name, "no score") for name in MASKS), ("causal", "soft cap"), ("window", "alibi")],
@@ -186,6 +187,7 @@ def test_what_this_path_refuses():
         assert caught.value.field == field
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kv_block", "mask"),

@@ -41,7 +41,7 @@ HEADS = {
 each = pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @MODES
 @each
 def test_every_mode_is_exact_and_reads_no_other_page(head, settings):
@@ -99,7 +99,7 @@ def test_only_own_tokens_are_read(head, path):
     case.memory.check()
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @MODES
 @each
 @pytest.mark.parametrize(
@@ -144,6 +144,7 @@ def plan_of(case, cache):
     return case.prepared().plan
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("heads", [71, 96, 128])
 def test_a_group_that_is_too_large_for_a_tile_is_cut(heads):
     batch = requests((40, 3), (130, 1), heads=heads, dim=16, dtype=torch.float32)

@@ -33,7 +33,7 @@ def layered(**options):
     return Case(requests((150, 33), (300, 1), heads=4, kv_heads=2), 16, guarded=True, **options)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @both
 @sinks_or_none
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def short(dtype):
     ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @both
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.int8], ids=["fp8", "int8"])
 def test_caches_of_8_bits_with_scales_of_heads_and_of_tensors(dtype, settings):

@@ -162,6 +162,7 @@ def marks_of(number):
     return slow if number in OF_EVERY_KIND else [*slow, pytest.mark.thorough]
 
 
+@pytest.mark.sampled(6)
 @interpreted
 @pytest.mark.parametrize(
     ("right", "wrong"),
@@ -181,6 +182,7 @@ def test_a_planted_mistake_is_found(right, wrong, tmp_path, monkeypatch):
     assert is_found()
 
 
+@pytest.mark.thorough
 @interpreted
 def test_without_a_planted_mistake_nothing_is_found(monkeypatch):
     monkeypatch.setattr(programs, "COMBINE_SPLITS", 2)

@@ -86,7 +86,7 @@ def test_boxes_are_read_of_own_pages_alone():
         case.memory.check()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("layout", ["NHD", "HND", "planes"])
 def test_boxes_give_equal_bits_in_every_batch(layout):
     one, others = requests((300, 60), dtype=torch.float16), requests((90, 9), dtype=torch.float16)

@@ -71,6 +71,7 @@ def test_a_few_random_batches(data, sizes, how, shape):
     run_one(data, sizes, how, shape)
 
 
+@pytest.mark.thorough
 @settings(max_examples=4)
 @given(st.data(), sizes, hows, models)
 def test_a_few_random_batches_with_the_heads_of_models(data, sizes, how, shape):

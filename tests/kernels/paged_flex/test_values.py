@@ -141,7 +141,7 @@ def test_metadata_does_not_grow_with_the_cache():
     assert few.partial_bytes == many.partial_bytes > 0
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [FAST, BITWISE], ids=["fast", "bitwise"])
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_shipped_settings_with_every_head(settings, dim, group, block_size):
     Case(batch, block_size, guarded=True).check(settings=settings)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MASKS)
 @pytest.mark.parametrize("block_size", [32, 528])
