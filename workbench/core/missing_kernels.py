@@ -207,3 +207,18 @@ QUARK_CHANNELS = MissingKernel(
     ),
     candidates=(),
 )
+QUARK_INT4 = MissingKernel(
+    platforms=("cuda", "rocm", "xpu", "cpu"),
+    what="in int4 of Quark with inputs in fp8",
+    devices="ROCm with VLLM_ROCM_USE_AITER=1",
+    # QuarkW4A8Fp8MoEMethod.__init__
+    vllm_text="W4A8 FP8 MoE requires ROCm AITER fused MoE support.",
+    is_missing=lambda place, stored: (
+        stored.method == QUARK
+        and stored.part.experts > 1
+        and stored.part.stored is not None
+        and stored.part.stored.is_integer
+        and not (place.gfx and place.has_aiter)
+    ),
+    candidates=({"device": "MI300X", "rocm_aiter": True},),
+)

@@ -19,6 +19,8 @@ from workbench.models.weights.stored import (
     EXPERTS_STATIC,
     FP4_ALONE,
     FP8,
+    FP8_CHANNELS,
+    FP8_SQUARES,
     FP8_STATIC,
     LATENT,
     MAX_LISTED,
@@ -35,8 +37,6 @@ from workbench.models.weights.stored import (
     wildcards,
 )
 
-FP8_CHANNELS = Format(8, block=(1, 0), scale_bytes=4)
-FP8_SQUARES = Format(8, block=(128, 128), scale_bytes=4)
 FOUR_BITS_IN_FP8 = Format(
     4, block=(1, 128), scale_bytes=8, row_bytes=4, fixed_bytes=16, is_integer=True
 )

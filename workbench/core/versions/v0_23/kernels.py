@@ -22,6 +22,7 @@ from workbench.core.missing_kernels import (
     NO_SCALED_LINEAR,
     QUARK_CHANNELS,
     QUARK_FP8,
+    QUARK_INT4,
     MissingKernel,
     Stored,
     bytes_on_rocm,
@@ -152,6 +153,7 @@ MISSING_KERNELS = (
     ),
     QUARK_FP8,
     QUARK_CHANNELS,
+    QUARK_INT4,
     # QuarkConfig._check_scheme_supported is False without a compute capability
     QUARK_FP8._replace(
         platforms=("xpu", "cpu"),

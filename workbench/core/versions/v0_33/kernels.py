@@ -92,6 +92,7 @@ MISSING_KERNELS = (
         platforms=("cuda",), vllm_text="Quantization scheme is not supported for the current GPU."
     ),
     missing_kernels.QUARK_CHANNELS,
+    missing_kernels.QUARK_INT4,
     missing_kernels.MissingKernel(
         platforms=("cpu",),
         what="in small floats of Quark",
