@@ -62,7 +62,7 @@ part = $(LIMIT) $(PYTEST) -n $(1) --dist $(2) -m "$(3)" $(PYTEST_ARGS)
 KEEP = keep() { case $$1 in 5) ;; 0) [ $$status -ne 5 ] || status=0 ;; *) status=$$1 ;; esac; }
 
 # The browser tests of a file share a server, a page and a kernel: one worker runs them all.
-test: $(STAMP) ## Lint, type-check and test everything once (PYTEST_ARGS="..." WORKERS=2)
+test: $(STAMP) ## Lint, type-check and test every part once (PYTEST_ARGS="..." WORKERS=2)
 	@tools/ensure_chromium.sh
 	@$(MAKE) --no-print-directory lint
 	@status=5; $(KEEP); \

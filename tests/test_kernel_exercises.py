@@ -188,6 +188,7 @@ def test_nothing_of_a_case_is_changed_by_a_launch():
     assert launch(lesson_kernels.write_twice, case).result == first.result
 
 
+@pytest.mark.thorough
 def test_the_shipped_kernels_compile_for_a_gpu():
     reports = inspect_kernels("workbench.exercises.kernels.solutions", ["sm_90", "gfx942"])
     assert len(reports) == 4

@@ -66,6 +66,7 @@ def test_the_text_of_notebooks_and_markdown_is_read(tmp_path):
     assert "b.md:2: 'alike'" in done.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout of git")
 def test_tracked_text_has_plain_words():
     done = run_check()

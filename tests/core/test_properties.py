@@ -575,6 +575,7 @@ def test_sensitivity_lists_exactly_the_changes_that_matter(scenario):
             assert sizes_of(tried.plan) == sizes_of(plan)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("every", [10, pytest.param(1, marks=pytest.mark.thorough)])
 def test_hash_seeds_make_no_difference(every):

@@ -54,6 +54,7 @@ def test_errors_of_other_programs_are_not_explained(text):
         wb.explain_log(text)
 
 
+@pytest.mark.thorough
 def test_spaces_before_a_refusal_are_read_once():
     """30,000 of them took minutes: each was tried as the value at the beginning of a text."""
     words = "' is not divisible by tensor parallel size (16).'"

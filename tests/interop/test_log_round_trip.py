@@ -99,7 +99,7 @@ def check_verdict(report, scenario, problem):
     assert problem.code not in errors_of(scenario.replace(**NOT_STATED))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(other, marks=pytest.mark.thorough) for other in (1, 2))]
 )

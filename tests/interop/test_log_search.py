@@ -34,6 +34,7 @@ def forget():
         remembered.cache_clear()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("most", "is_whole"), [(40, False), (10**6, True)])
 def test_a_search_says_how_many_combinations_it_tried(most, is_whole, monkeypatch):
     monkeypatch.setattr(candidates, "MOST_TRIED", most)
@@ -67,6 +68,7 @@ def test_what_is_likelier_is_tried_before_the_search_ends(monkeypatch):
     assert {scene.words for scene in few} <= {scene.words for scene in every}
 
 
+@pytest.mark.thorough
 def test_a_model_with_a_rare_kv_dtype_and_a_state_dtype_is_found():
     # Qwen3.6-27B with a DFlash drafter, as in a log that people published.
     log = f"{SIZE.format(864)}\nPadding mamba page size by 1.09% to ensure that"
@@ -209,6 +211,7 @@ def test_another_log_with_the_same_fields_resolves_nothing_again(few_models, mon
     assert [other_changes(size, **OF_THE_LOG[2]) for size in (7, 2112)] == [first, other]
 
 
+@pytest.mark.thorough
 def test_a_drafter_of_its_own_leaves_the_models_with_the_block_sizes():
     """Blocks of a start with seven drafts, and the capacity that the drafter's layers leave."""
     sizes = "Setting attention block size to 832 tokens to ensure that attention page size is\n"
@@ -260,6 +263,7 @@ def test_models_that_a_text_names_are_tried_before_all_others():
     assert tried_combinations(named) * 10 < tried_combinations(unnamed)
 
 
+@pytest.mark.thorough
 def test_all_models_are_tried_where_the_named_one_does_not_fit():
     unnamed, other = explain_log(OF_0_19), explain_log(f"not with Qwen3-0.6B\n{OF_0_19}")
     assert [one.fields for one in other.scenes] == [one.fields for one in unnamed.scenes]

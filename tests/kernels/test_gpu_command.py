@@ -127,12 +127,14 @@ def test_pieces_run_on_a_gpu_or_as_a_rehearsal(mode, rehearse, code, tmp_path, m
         assert [one.name for one in tmp_path.iterdir()] == ["GPU-1" if device else "rehearsal"]
 
 
+@pytest.mark.thorough
 def test_benchmarks_need_four_packages():
     done = with_few_packages("workbench.kernels.bench", "block-table", "--workloads", "W9")
     assert (done.returncode, done.stderr) == (2, "")
     assert "Invalid workload 'W9'" in done.stdout
 
 
+@pytest.mark.thorough
 def test_tests_need_four_packages_and_others_are_skipped():
     folder = REPOSITORY / "tests" / "kernels"
     files = (folder / "test_kernel_spec.py", folder / "block_table" / "test_numbers.py")

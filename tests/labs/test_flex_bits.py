@@ -75,6 +75,7 @@ def test_what_differs_is_counted_and_located(lab):
             assert abs(place.alone - place.other) <= trial.largest
 
 
+@pytest.mark.thorough
 def test_a_planted_bit_is_found_where_it_is(monkeypatch):
     real = flex_bits.paged_attention
 
@@ -124,6 +125,7 @@ def test_progress_and_stop():
     assert said == [f"Trial {number} of 10 ..." for number in (1, 2, 3)]
 
 
+@pytest.mark.thorough
 def test_the_number_of_trials_is_announced_rightly():
     said = []
     found = bit_lab(LLAMA, parse_batch("q4"), subject=0, batches=2, job=Job(said.append))

@@ -77,7 +77,7 @@ def test_a_model_that_is_saved_again_is_read_as_before(release, name):
         assert one == other
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("values", SCENARIOS, ids=str)
 def test_a_model_that_is_saved_again_has_the_same_plan(values, release):

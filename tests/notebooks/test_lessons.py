@@ -199,7 +199,7 @@ def test_every_lab_has_a_notebook_and_a_line_in_the_index():
         assert f"wb.lab.{name}(" in notebook or f"*{title}*" in notebook, title
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 @pytest.mark.notebook
 @pytest.mark.parametrize("scenario", ["None", "wb.explain_log(case.log).scenario"])
 def test_a_repaired_start_is_drawn_whatever_the_answer_on_its_scenario_is(scenario, tmp_path):
@@ -215,7 +215,7 @@ def test_a_repaired_start_is_drawn_whatever_the_answer_on_its_scenario_is(scenar
     assert result.results["starts"] is True
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.notebook
 @pytest.mark.parametrize(
     "case",

@@ -126,6 +126,7 @@ def test_every_failure_has_its_message_its_command_and_its_place_in_the_reports(
     assert len(cells["cells"]) == 4
 
 
+@pytest.mark.thorough
 @pytest.mark.notebook
 def test_the_plugin_makes_a_test_of_every_case(folder):
     for name in ("committed", "untagged"):
@@ -223,6 +224,7 @@ def test_the_quick_part_is_small():
     assert len(matrix.cases) > 150
 
 
+@pytest.mark.thorough
 @pytest.mark.notebook
 def test_every_kernel_has_another_hash_seed_and_can_have_the_same(make_notebook, tmp_path):
     from workbench.notebooks import run_notebook

@@ -81,6 +81,7 @@ VERSIONS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.notebook
 @pytest.mark.parametrize(
     "case",

@@ -68,6 +68,7 @@ def random_space(chance, limit):
     return Space({name: load_model(name)}, start, axes)
 
 
+@pytest.mark.thorough
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32), prompt=st.integers(1, 9000))
 def test_long_axes_of_numbers_give_what_each_point_gives_alone(seed, prompt):

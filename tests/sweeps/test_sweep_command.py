@@ -205,6 +205,7 @@ def test_options_that_do_not_go_together(arguments, said):
     assert said in done.output
 
 
+@pytest.mark.thorough
 def test_a_kernel_is_measured_once_and_replayed(tmp_path):
     file = tmp_path / "results.db"
     command = ("sweep", "--kernel", "block-table", "--limit", "1", "--results", file)

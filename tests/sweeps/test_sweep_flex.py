@@ -45,6 +45,7 @@ def test_bitwise_has_one_tile_for_every_token():
     assert "split_tokens" in found.illegal
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("block_m", [(16,), pytest.param((16, 128), marks=pytest.mark.thorough)])
 def test_what_spills_or_is_too_large_is_skipped_by_compiling(block_m):

@@ -135,6 +135,7 @@ def test_a_wrong_table_is_a_row_without_a_time(monkeypatch):
     assert "median_s" not in row
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_what_spills_is_skipped_by_compiling():
     axes = {

@@ -215,6 +215,7 @@ def clocks(result, peer):
 BOTH = {("attention", "gpu cold"), ("metadata", "wall")}
 
 
+@pytest.mark.thorough
 def test_a_gpu_run_keeps_times_rates_and_the_noise(timed):
     result = timed(D2, OWN)
     for peer in ("fast", "bitwise", "flex paged", "flex dense", "sdpa dense", AGAIN):
@@ -246,6 +247,7 @@ def test_a_peer_that_no_graph_takes_keeps_its_metadata_time(timed):
     assert any("D2 bare: no graph" in line for line in result.open_questions)
 
 
+@pytest.mark.thorough
 def test_without_a_right_fast_mode_nothing_is_timed(timed):
     result = timed(D2, [kind("fast", AlwaysWrong), *OWN[1:]])
     assert result.steps == result.rates == []

@@ -46,6 +46,7 @@ def test_two_alternate_a_b_b_a():
     assert "".join(seen) == "ABBA" * 3
 
 
+@pytest.mark.thorough
 @settings(max_examples=10)  # each collects garbage
 @given(st.floats(-5e-3, 5e-3), st.integers(1, 8), st.integers(2, 5))
 def test_an_even_drift_cancels_out(drift, rounds, peers):

@@ -88,7 +88,7 @@ def test_splits_change_nothing_that_a_request_of_one_split_computes():
     assert torch.equal(whole.view(torch.int32), split.view(torch.int32))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("tokens", [300, 256, 65])
 @pytest.mark.parametrize("mask", [masks.causal(), masks.sliding_window(70)], ids=["all", "window"])
 def test_decodes_and_chunks_have_a_prefills_bits_where_rows_keep_their_place(mask, tokens):
@@ -155,6 +155,7 @@ def test_the_order_of_requests_does_not_matter():
         assert torch.equal(one[ours].view(torch.int32), other[theirs].view(torch.int32))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @settings(max_examples=settings.default.max_examples // 20 if INTERPRETED else 500)
 @given(

@@ -144,7 +144,7 @@ def plan_of(case, cache):
     return case.prepared().plan
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("heads", [71, 96, 128])
 def test_a_group_that_is_too_large_for_a_tile_is_cut(heads):
     batch = requests((40, 3), (130, 1), heads=heads, dim=16, dtype=torch.float32)

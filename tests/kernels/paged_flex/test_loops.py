@@ -138,6 +138,7 @@ def test_the_loops_that_omit_values_compute_as_the_others(quick):
             assert own.matrix == careful.matrix, name
 
 
+@pytest.mark.thorough
 def test_a_loop_that_waits_for_its_own_copies_is_found():
     three, two, waiting = inspect_kernels("tests.kernels.paged_flex.planted_loops", ["sm_90"])
     per_score, in_flight = BUDGETS["prefill"]

@@ -162,7 +162,7 @@ def marks_of(number):
     return slow if number in OF_EVERY_KIND else [*slow, pytest.mark.thorough]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @interpreted
 @pytest.mark.parametrize(
     ("right", "wrong"),

@@ -97,6 +97,7 @@ def test_boxes_give_equal_bits_in_every_batch(layout):
         assert torch.equal(found.view(torch.int16), alone.view(torch.int16))
 
 
+@pytest.mark.thorough
 def test_hidden_keys_change_no_bit_of_boxes():
     batch, mask = requests((330, 40), (300, 1), dtype=torch.float16), masks.sliding_window(150)
     clean = Case(batch, 80).attend(mask, settings=BOXES).clone()
