@@ -134,7 +134,7 @@ MISSING_KERNELS = (
     MissingKernel(
         platforms=("cpu",),
         what="in fp8 of compressed-tensors",
-        devices="CUDA or ROCm, or 0.33",
+        devices="CUDA or ROCm, or vLLM 0.33",
         vllm_text=NO_SCALED_LINEAR,
         is_missing=lambda _place, stored: (
             stored.method == COMPRESSED and (stored.is_fp8_linear or _is_linear_in_blocks(stored))
@@ -145,7 +145,7 @@ MISSING_KERNELS = (
     QUARK_FP8._replace(
         platforms=("cuda", "rocm", "xpu", "cpu"),
         what="in blocks of fp8 of Quark",
-        devices="0.33",
+        devices="vLLM 0.33",
         is_missing=lambda _place, stored: (
             stored.is_quark_fp8 and stored.part.stored is not None and stored.part.stored.is_square
         ),
@@ -166,7 +166,7 @@ MISSING_KERNELS = (
     MissingKernel(
         platforms=("cuda", "rocm"),
         what="in MXFP4 of Quark",
-        devices="0.33",
+        devices="vLLM 0.33",
         vllm_text="No MXFP4 MoE backend supports the deployment configuration.",
         is_missing=_lacks_experts,
         candidates=({"rules": "0.33"},),
@@ -175,7 +175,7 @@ MISSING_KERNELS = (
     MissingKernel(
         platforms=("cuda", "rocm"),
         what="in integers with zero points of compressed-tensors",
-        devices="0.33",
+        devices="vLLM 0.33",
         vllm_text="Only symmetric quantization is supported for MoE",
         is_missing=_without_marlin,
         candidates=({"rules": "0.33"},),
