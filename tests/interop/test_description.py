@@ -19,6 +19,20 @@ from workbench.scenario import Scenario
 MODEL = "qwen3-next-80b-a3b"
 
 
+@pytest.mark.parametrize("path", ["/models/a.json", "./a.json", "~/my-model", "../a/b", "a.json"])
+def test_a_model_may_be_in_a_file_or_a_folder(path):
+    found = read_description(f"{path} on 2 x MI300X, fp8 KV")
+    expected = {"device": "MI300X", "tensor_parallel": 2, "kv_cache_dtype": "fp8"}
+    assert found.fields == {"model": path, **expected}
+
+
+def test_other_words_with_a_slash_are_no_paths():
+    assert read_description("open /etc/passwd please") is None
+    for text in ("and/or on H100", "24/7 on H100"):
+        with pytest.raises(ScenarioError):
+            read_description(text)
+
+
 @pytest.mark.parametrize(
     ("text", "fields", "length"),
     [

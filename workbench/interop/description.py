@@ -35,6 +35,8 @@ UNKNOWN = 100
 Fields = Mapping[str, Any]
 HUB_ID = re.compile(r"[A-Za-z][\w.-]*/(?=[\w.]*-)(?=.*\d)[\w.-]+")
 """A model on the Hub, rather than two words with a slash."""
+PATH = re.compile(r"(?:~|\.{1,2})?/\S+|\S+\.json")
+"""A model in a file or a folder of this machine."""
 RANKS = {word: name for name, word in SHORT.items()}
 PRODUCT = re.compile(rf"(?<=\d) ?[x*\u00d7] ?(?=(?:{'|'.join(RANKS)})[ =]?\d)", re.IGNORECASE)
 """Between two ranks: TP 2 x PP 2."""
@@ -214,6 +216,8 @@ def _version(name: str) -> Fields | None:
 
 
 def _model(text: str) -> Fields | None:
+    if PATH.fullmatch(text):
+        return {"model": text}
     if "/" in text:
         return {"model": text} if catalog_hub_id(text) or HUB_ID.fullmatch(text) else None
     found = models_called(text)
@@ -257,7 +261,7 @@ SAID: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
     (r"vllm ?v?(\S+)", _version),
     (rf"([\d,.]+[km]?)(?:[ -](?:tokens?|requests?|prompts?|{CONTEXT}))?", _length),
     (rf"(?:{CONTEXT}) ([\d,.]+[km]?)", _length),
-    (r"([\w./-]+(?: [\w.-]+){0,4})", _model),
+    (r"([\w./~-]+(?: [\w.-]+){0,4})", _model),
 )
 """Pattern of words -> the fields that they set, None if the words inside are something else."""
 WORDS_ALONE = (r"(?!bf16|fp16)(\w+)", QUANTIZED_WITH, DRAFTS, CACHING)
