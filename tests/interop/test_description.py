@@ -26,7 +26,7 @@ def test_a_model_may_be_in_a_file_or_a_folder(path):
     assert found.fields == {"model": path, **expected}
 
 
-def test_other_words_with_a_slash_are_no_paths():
+def test_other_words_with_a_slash_name_no_path():
     assert read_description("open /etc/passwd please") is None
     for text in ("and/or on H100", "24/7 on H100"):
         with pytest.raises(ScenarioError):
