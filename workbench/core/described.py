@@ -10,7 +10,8 @@ from workbench.core.errors import cut
 
 AWQ, GPTQ, COMPRESSED = "awq", "gptq", "compressed-tensors"
 AUTO_ROUND = "auto-round"
-MODELOPT, QUARK = "modelopt", "quark"
+QUARK = "quark"
+MODELOPT = "modelopt"
 """What ModelOpt's FP8 is called; names of its other methods begin with it."""
 
 

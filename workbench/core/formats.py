@@ -12,6 +12,8 @@ FLOAT, HALF = 4, 2
 """Bytes of a scale that a tensor has one of."""
 MARLIN_MULTIPLE = 64
 """Of a share of an expert that Marlin's kernel takes (`check_moe_marlin_supports_layer`)."""
+MX_BLOCK = 32
+"""Inputs that share a scale in MXFP8 and MXFP4."""
 
 
 class Format(NamedTuple):
@@ -53,7 +55,7 @@ class Format(NamedTuple):
     @property
     def is_micro(self) -> bool:
         """Return whether 32 weights of a row share a power of two (OCP MX)."""
-        return self.block == (1, 32) and self.scale_bytes == 1
+        return self.block == (1, MX_BLOCK) and self.scale_bytes == 1
 
     @property
     def is_fp8(self) -> bool:

@@ -11,15 +11,13 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.core.formats import Format
+from workbench.core.formats import MX_BLOCK, Format
 from workbench.core.model import Model
 from workbench.core.weights import OF_TARGET, Part, UnreadWeights, Weights
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
 
-MX_BLOCK = 32
-"""Inputs that share a scale in MXFP8 and MXFP4."""
 FP8_TENSOR = Format(8, fixed_bytes=4)
 """One scale for a whole layer, its merged outputs together."""
 FP8 = Format(8, scalars=1)

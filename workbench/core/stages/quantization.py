@@ -6,11 +6,10 @@ Source: `ModelConfig._verify_quantization` and `get_supported_act_dtypes` of the
 
 from workbench.core.described import AWQ, Description, UnreadDescription
 from workbench.core.errors import Refused, nearest_names
-from workbench.core.formats import Format
+from workbench.core.formats import MX_BLOCK, Format
 from workbench.core.missing_kernels import quantized_parts, tower_parts
 from workbench.core.online import (
     HUMMING,
-    MX_BLOCK,
     MXFP8,
     Need,
     Place,

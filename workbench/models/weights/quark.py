@@ -7,13 +7,11 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from workbench.core.formats import Format
-from workbench.core.online import MX_BLOCK, MXFP4
+from workbench.core.formats import MX_BLOCK, Format
+from workbench.core.online import FP8_BLOCK, MXFP4, PER_CHANNEL
 from workbench.models.weights.stored import (
     EXPERTS_STATIC,
     FP8,
-    FP8_CHANNELS,
-    FP8_SQUARES,
     FP8_STATIC,
     NVFP4,
     PLAIN,
@@ -34,7 +32,7 @@ MICRO = {"fp4": MXFP4, "fp6_e2m3": MXFP4._replace(bits=6), "fp6_e3m2": MXFP4._re
 """Small floats in groups of 32 that share a power of two."""
 INT4_IN_FP8 = Format(4, block=(1, 0), scale_bytes=4, scalars=1, is_integer=True)
 BITS = {FP8_DTYPE: 8, **{name: one.bits for name, one in MICRO.items()}}
-PER_TENSOR, PER_CHANNEL, PER_BLOCK = "per_tensor", "per_channel", "per_block"
+OF_TENSOR, OF_CHANNEL, OF_BLOCK = "per_tensor", "per_channel", "per_block"
 
 
 def quark(config: Spec) -> Scheme:
@@ -105,12 +103,12 @@ def _format(weight: Spec, inputs: Spec) -> Formats | None:
         return stored._replace(scalars=int(is_static)), stored._replace(fixed_bytes=4 * is_static)
     if dtype != FP8_DTYPE or not inputs:
         return None
-    if scheme == PER_TENSOR:
+    if scheme == OF_TENSOR:
         return (FP8_STATIC, EXPERTS_STATIC) if is_static else (FP8, FP8)
-    if scheme == PER_CHANNEL:
-        static = FP8_CHANNELS._replace(scalars=int(is_static))
-        return static, FP8_CHANNELS._replace(fixed_bytes=4 * is_static)
+    if scheme == OF_CHANNEL:
+        static = PER_CHANNEL._replace(scalars=int(is_static))
+        return static, PER_CHANNEL._replace(fixed_bytes=4 * is_static)
     # QuarkConfig._is_fp8_w8a8 of 0.33 takes no other block
-    if scheme == PER_BLOCK and weight.get("block_size") == [128, 128]:
-        return FP8_SQUARES, FP8_SQUARES
+    if scheme == OF_BLOCK and weight.get("block_size") == [128, 128]:
+        return FP8_BLOCK, FP8_BLOCK
     return None

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from workbench.core.formats import Format
-from workbench.core.online import MX_BLOCK, MXFP4, MXFP4_MULTIPLE, MXFP8
+from workbench.core.formats import MX_BLOCK, Format
+from workbench.core.online import FP8_BLOCK, MXFP4, MXFP4_MULTIPLE, MXFP8, PER_CHANNEL
 from workbench.models.fields import Fields
 from workbench.models.quantization import (
     config_groups,
@@ -19,8 +19,6 @@ from workbench.models.weights.stored import (
     EXPERTS_STATIC,
     FP4_ALONE,
     FP8,
-    FP8_CHANNELS,
-    FP8_SQUARES,
     FP8_STATIC,
     LATENT,
     MAX_LISTED,
@@ -51,8 +49,8 @@ MIXED_FORMATS: dict[str, Formats] = {
 """Algorithm of a layer of ModelOpt -> the formats of linear layers and of routed experts."""
 MODELOPT_FORMATS: dict[str, Formats] = {
     **MIXED_FORMATS,
-    "FP8_PER_CHANNEL_PER_TOKEN": (FP8_CHANNELS, EXPERTS_STATIC),
-    "FP8_PB_WO": (FP8_SQUARES, EXPERTS_STATIC),
+    "FP8_PER_CHANNEL_PER_TOKEN": (PER_CHANNEL, EXPERTS_STATIC),
+    "FP8_PB_WO": (FP8_BLOCK, EXPERTS_STATIC),
 }
 """The same of a whole file: ModelOptFp8MoEMethod gives every kind of FP8 a scale per tensor."""
 EARLIER_FORMATS: dict[Format | None, Format | None] = {FP4_ALONE: FP4_ALONE._replace(halves=2)}

@@ -33,8 +33,6 @@ RENAMED = (
 PLAIN, LATENT = ".attn", ".mla_attn"
 """Ends of the names of attention layers."""
 FP8, FP8_STATIC = Format(bits=8, scalars=1), Format(bits=8, scalars=2)
-FP8_CHANNELS = Format(8, block=(1, 0), scale_bytes=4)
-FP8_SQUARES = Format(8, block=(128, 128), scale_bytes=4)
 EXPERTS_STATIC = Format(bits=8, scalars=1, fixed_bytes=4)
 """Experts share the scale of their inputs among merged outputs."""
 NVFP4 = Format(4, block=(1, 16), scale_bytes=1, scalars=2)

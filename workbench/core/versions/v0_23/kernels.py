@@ -35,8 +35,6 @@ from workbench.core.weights import ROW
 
 MARLIN_INPUTS = 64
 """What the inputs of a rank's share are a multiple of for Marlin, or of the group."""
-
-
 FOUR_BITS = 4
 
 
