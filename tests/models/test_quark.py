@@ -2,7 +2,10 @@
 
 import pytest
 
+import workbench as wb
 from tests.models.configs import llama
+from workbench.core.capacity.draft_weights import copies_of
+from workbench.core.ranks import split_of
 from workbench.models.read import read_model
 from workbench.models.weights.quark import quark
 
@@ -63,3 +66,45 @@ def test_what_cannot_be_read_is_said_in_our_words(changes):
     model = read_model(llama(quantization_config=described(**changes)), "llama")
     assert "Quark" in model.weights.unknown
     assert not model.weights.parts
+
+
+EXPERTS = {
+    "model_type": "qwen3_moe",
+    "architectures": ["Qwen3MoeForCausalLM"],
+    "hidden_size": 1920,
+    "intermediate_size": 6144,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 4,
+    "head_dim": 128,
+    "vocab_size": 151936,
+    "num_experts": 16,
+    "num_experts_per_tok": 8,
+    "moe_intermediate_size": 640,
+    "max_position_embeddings": 40960,
+    "torch_dtype": "bfloat16",
+}
+IN_4_BITS = {**MXFP4, "is_dynamic": True}
+
+
+@pytest.mark.parametrize(
+    ("device", "has_aiter", "inputs", "expected"),
+    [
+        ("MI355X", True, IN_4_BITS, 1_348_750_944),
+        ("MI355X", True, None, 1_375_489_632),
+        ("MI355X", True, FP8, 1_340_395_696),
+        ("MI355X", False, IN_4_BITS, 1_340_395_104),
+        ("MI300X", True, IN_4_BITS, 1_340_395_104),
+        ("MI300X", True, None, 1_375_489_632),
+        ("MI300X", True, FP8, 1_340_395_696),
+        ("MI300X", False, None, 1_340_395_104),
+    ],
+)
+def test_amd_devices_pad_experts_for_the_kernel_that_they_have(device, has_aiter, inputs, expected):
+    """What models of 0.33 have on the meta device, and their tables of positions."""
+    numbers = {"weight": MXFP4, "input_tensors": inputs}
+    config = {**EXPERTS, "quantization_config": described(global_quant_config=numbers)}
+    fields = {"device": device, "rocm_aiter": has_aiter}
+    plan = wb.resolve(config, **fields, rules="0.33", max_model_len=4096)
+    size = plan.model.weights.size(split_of(plan), plan.model_dtype, copies_of(plan))
+    assert size == expected

@@ -75,6 +75,8 @@ class Padding(NamedTuple):
     """The kernel runs with batch invariance, too."""
     tried: Callable[[Model], bool] | None = None
     """For which models vLLM tries it; None for all."""
+    has_aiter: bool | None = None
+    """Whether AITER's kernels have to be on or off; None for both."""
     takes_bias: bool = True
     """It also runs experts with biases, as those of gpt-oss, whose activation is another."""
 
@@ -92,6 +94,7 @@ class Padding(NamedTuple):
             and (major in self.majors or not self.majors)
             and gfx_of(plan.settings).startswith(self.gfx)
             and (self.is_invariant or not plan.settings.batch_invariant)
+            and self.has_aiter in {None, plan.settings.rocm_aiter}
             and (self.tried is None or self.tried(model))
         )
 

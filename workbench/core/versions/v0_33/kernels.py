@@ -5,6 +5,7 @@ Source: the lists of `model_executor/kernels/linear/__init__.py` and what their 
 """
 
 from workbench.core import described, missing_kernels
+from workbench.core.formats import MX_BLOCK
 from workbench.core.model import Model
 from workbench.core.online import MXFP4, OF_GPT_OSS, Place
 from workbench.core.platforms import HOPPER
@@ -23,11 +24,15 @@ def _as_gpt_oss(model: Model) -> bool:
     """Return whether vLLM tries for experts what it tries for those of gpt-oss."""
     # Mxfp4MoEMethod of other checkpoints has a list of its own (select_mxfp4_moe_backend)
     own = model.online is not None or model.model_type == "gpt_oss"
-    return _is_quark(model) or (model.quantization in OF_GPT_OSS and own)
+    return _quark_bits(model) is not None or (model.quantization in OF_GPT_OSS and own)
 
 
-def _is_quark(model: Model) -> bool:
-    return model.quantization == described.QUARK
+def _quark_bits(model: Model) -> int | None:
+    """Return the bits of what Quark's experts compute with, 0 for plain; None of other files."""
+    if model.quantization != described.QUARK:
+        return None
+    experts = (part.stored for part in model.weights.expert_parts)
+    return next((stored.activation_bits for stored in experts if stored is not None), None)
 
 
 HUMMING_FIRST = frozenset({HOPPER})
@@ -41,6 +46,8 @@ def lacks_packed_experts(place: Place, numbers: described.Numbers) -> bool:
     return numbers.strategy == "channel" and not by_marlin
 
 
+ON_ROCM = Padding(inner=256, hidden=256, format=MXFP4, platform="rocm")
+EMULATED = ON_ROCM._replace(inner=MX_BLOCK, hidden=MX_BLOCK)
 PADDINGS = (
     # unquantized_round_up_hidden_size_and_intermediate_size, FLASHINFER_TRTLLM
     Padding(inner=128, majors=(10,), is_invariant=False),
@@ -55,9 +62,13 @@ PADDINGS = (
     ),
     Padding(inner=128, hidden=256, format=MXFP4, majors=(7, 8, 10, 12)),
     FP4_ON_HOPPER._replace(tried=_as_gpt_oss),
-    # QuarkOCP_MX_MoEMethod emulates there without AITER
-    Padding(inner=32, hidden=32, format=MXFP4, platform="rocm", tried=_is_quark),
-    Padding(inner=256, hidden=256, format=MXFP4, platform="rocm"),
+    # AITER has kernels for two of Quark's; what is emulated needs whole blocks
+    ON_ROCM._replace(
+        inner=128, gfx=("gfx950",), has_aiter=True, tried=lambda model: _quark_bits(model) == 4
+    ),
+    EMULATED._replace(tried=lambda model: bool(_quark_bits(model))),
+    EMULATED._replace(has_aiter=False, tried=lambda model: _quark_bits(model) == 0),
+    ON_ROCM,
 )
 MISSING_KERNELS = (
     missing_kernels.FP4_WITHOUT_INPUTS,
