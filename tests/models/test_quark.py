@@ -52,6 +52,7 @@ def test_excluded_layers_are_plain():
 @pytest.mark.parametrize(
     "changes",
     [
+        {"global_quant_config": None},
         {"layer_quant_config": ["a"]},
         {"layer_quant_config": {"*a": 3}},
         {"global_quant_config": "x"},

@@ -37,13 +37,16 @@ OF_TENSOR, OF_CHANNEL, OF_BLOCK = "per_tensor", "per_channel", "per_block"
 
 def quark(config: Spec) -> Scheme:
     """Return the formats of a checkpoint. Errors: Unknown for numbers that are not described."""
+    layers = _object(config.get("layer_quant_config"))
     linear, experts = _formats(config.get("global_quant_config"))
+    if (linear, experts) == (None, None) and not layers:
+        raise Unknown("Quark's description says nothing of any layer")
     ignored = texts(config.get("exclude"))
     listed, inside = expressions(ignored), exact(ignored)
     return Scheme(
         linear=linear,
         experts=experts,
-        chosen=tuple(_chosen(_object(config.get("layer_quant_config")))),
+        chosen=tuple(_chosen(layers)),
         # 0.23 builds experts of which a part is excluded; no part of them is loaded then
         excludes=lambda path: listed(path) or ("experts" in path and inside(path)),
         cache_scales={PLAIN: ((4, None),)},
