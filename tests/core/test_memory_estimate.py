@@ -183,7 +183,9 @@ def test_loaded_weights_are_those_of_the_config(start):
     if start["weights_gib"] is None:
         return
     # Older releases padded experts in mxfp4 again while they were loaded.
-    allowed = 0.065 if "gpt-oss" in start["name"] and release(start) < (0, 23) else 0.024
+    allowed = 0.065 if "gpt-oss" in start["name"] and release(start) < (0, 23) else 0.023
+    if (start["name"], start["vllm"]) == ("GLM-5.3-Flash", "0.31.1"):
+        allowed = 0.024  # a development build printed 0.9 GiB more
     loaded = loaded_weights(plan_of(start))[0]
     assert loaded / GIB == pytest.approx(start["weights_gib"], rel=allowed)
 

@@ -54,20 +54,6 @@ class Stored(NamedTuple):
         return self.part.experts == 1 and is_alone
 
     @property
-    def is_quark_fp8(self) -> bool:
-        """Return whether it is a linear layer of Quark in fp8, in blocks or not."""
-        stored = self.part.stored
-        in_fp8 = stored is not None and (stored.is_fp8 or stored.is_square)
-        return self.method == QUARK and self.part.experts == 1 and in_fp8
-
-    @property
-    def micro(self) -> Format | None:
-        """Return the format of small floats of Quark in groups of 32; None for all others."""
-        stored = self.part.stored
-        is_quark = self.method == QUARK and stored is not None and stored.is_micro
-        return stored if is_quark else None
-
-    @property
     def is_fp8_linear(self) -> bool:
         """Return whether it is a linear layer in fp8, not in blocks."""
         stored = self.part.stored
@@ -183,42 +169,52 @@ BYTES_ON_XPU = MissingKernel(
         and stored.part.stored.bits == 8
     ),
 )
+EVERYWHERE = ("cuda", "rocm", "xpu", "cpu")
+
+
+def of_quark(
+    lacks: Callable[[Place, Format], bool], *, experts: bool = False
+) -> Callable[[Place, Stored], bool]:
+    """Return a test for the formats of Quark's linear layers, or of its routed experts."""
+
+    def is_missing(place: Place, stored: Stored) -> bool:
+        found = stored.part.stored
+        is_one = stored.method == QUARK and (stored.part.experts > 1) == experts
+        return is_one and found is not None and lacks(place, found)
+
+    return is_missing
+
+
 QUARK_FP8 = MissingKernel(
     platforms=("cuda", "xpu", "cpu"),
     what="in fp8 of Quark",
     devices="CUDA from compute capability 8.9 on, or ROCm",
     # QuarkW8A8Fp8.get_min_capability; without a compute capability no scheme is found
     vllm_text="No quark compatible scheme was found.",
-    is_missing=lambda place, stored: stored.is_quark_fp8 and place.capability < (8, 9),
+    is_missing=of_quark(
+        lambda place, found: (found.is_fp8 or found.is_square) and place.capability < (8, 9)
+    ),
     candidates=({"device": "H100"},),
 )
 QUARK_CHANNELS = MissingKernel(
-    platforms=("cuda", "rocm", "xpu", "cpu"),
+    platforms=EVERYWHERE,
     what="in fp8 of Quark, with a scale per output and one for all inputs,",
     devices="a model without routed experts",
     # QuarkW8A8Fp8MoEMethod.__init__
     vllm_text="For FP8 Fused MoE layers, only per-tensor",
-    is_missing=lambda _place, stored: (
-        stored.method == QUARK
-        and stored.part.experts > 1
-        and stored.part.stored is not None
-        and stored.part.stored.block == (1, 0)
-        and stored.part.stored.fixed_bytes > 0
+    is_missing=of_quark(
+        lambda _place, found: found.block == (1, 0) and found.fixed_bytes > 0, experts=True
     ),
     candidates=(),
 )
 QUARK_INT4 = MissingKernel(
-    platforms=("cuda", "rocm", "xpu", "cpu"),
+    platforms=EVERYWHERE,
     what="in int4 of Quark with inputs in fp8",
     devices="ROCm with VLLM_ROCM_USE_AITER=1",
     # QuarkW4A8Fp8MoEMethod.__init__
     vllm_text="W4A8 FP8 MoE requires ROCm AITER fused MoE support.",
-    is_missing=lambda place, stored: (
-        stored.method == QUARK
-        and stored.part.experts > 1
-        and stored.part.stored is not None
-        and stored.part.stored.is_integer
-        and not (place.gfx and place.has_aiter)
+    is_missing=of_quark(
+        lambda place, found: found.is_integer and not (place.gfx and place.has_aiter), experts=True
     ),
     candidates=({"device": "MI300X", "rocm_aiter": True},),
 )

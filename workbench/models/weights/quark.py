@@ -47,8 +47,8 @@ def quark(config: Spec) -> Scheme:
         linear=linear,
         experts=experts,
         chosen=tuple(_chosen(layers)),
-        # 0.23 builds experts of which a part is excluded; no part of them is loaded then
-        excludes=lambda path: listed(path) or ("experts" in path and inside(path)),
+        # as in 0.33: experts of which a part is excluded are plain
+        excludes=lambda path: listed(path) or inside(path),
         cache_scales={PLAIN: ((4, None),)},
         gates_experts=True,
     )

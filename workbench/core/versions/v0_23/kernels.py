@@ -15,8 +15,10 @@ from workbench.core.described import (
     Numbers,
     awq_integers,
 )
+from workbench.core.formats import Format
 from workbench.core.missing_kernels import (
     BYTES_ON_XPU,
+    EVERYWHERE,
     FP4_WITHOUT_INPUTS,
     NO_INT8_EXPERTS,
     NO_SCALED_LINEAR,
@@ -26,6 +28,7 @@ from workbench.core.missing_kernels import (
     MissingKernel,
     Stored,
     bytes_on_rocm,
+    of_quark,
     unpackable_on_rocm,
 )
 from workbench.core.model import Model
@@ -78,11 +81,11 @@ def _as_gpt_oss(model: Model) -> bool:
     return model.quantization in {*OF_GPT_OSS, QUARK}
 
 
-def _lacks_experts(place: Place, stored: Stored) -> bool:
+def _lacks_experts(place: Place, found: Format) -> bool:
     """Return whether no kernel takes experts of Quark in MXFP4: with their inputs, or on AMD."""
     # select_mxfp4_moe_backend tries what takes such inputs; AiterExperts._supports_quant_scheme
-    found = stored.micro if stored.part.experts > 1 else None
-    if found is None or found.bits != FOUR_BITS or not (found.activation_bits or place.gfx):
+    is_mxfp4 = found.is_micro and found.bits == FOUR_BITS
+    if not is_mxfp4 or not (found.activation_bits or place.gfx):
         return False
     takes = place.has_aiter and place.gfx.startswith("gfx950")
     return not takes or found.activation_bits not in {0, FOUR_BITS}
@@ -141,12 +144,10 @@ MISSING_KERNELS = (
     ),
     # QuarkConfig._is_fp8_w8a8
     QUARK_FP8._replace(
-        platforms=("cuda", "rocm", "xpu", "cpu"),
+        platforms=EVERYWHERE,
         what="in blocks of fp8 of Quark",
         devices="vLLM 0.33",
-        is_missing=lambda _place, stored: (
-            stored.is_quark_fp8 and stored.part.stored is not None and stored.part.stored.is_square
-        ),
+        is_missing=of_quark(lambda _place, found: found.is_square),
         candidates=({"rules": "0.33"},),
     ),
     QUARK_FP8,
@@ -157,16 +158,14 @@ MISSING_KERNELS = (
         platforms=("xpu", "cpu"),
         what="in MXFP4 of Quark with inputs in fp8",
         devices="CUDA or ROCm",
-        is_missing=lambda _place, stored: (
-            stored.part.experts == 1 and stored.micro is not None and stored.micro.scalars > 0
-        ),
+        is_missing=of_quark(lambda _place, found: found.is_micro and found.scalars > 0),
     ),
     MissingKernel(
         platforms=("cuda", "rocm"),
         what="in MXFP4 of Quark",
         devices="vLLM 0.33",
         vllm_text="No MXFP4 MoE backend supports the deployment configuration.",
-        is_missing=_lacks_experts,
+        is_missing=of_quark(_lacks_experts, experts=True),
         candidates=({"rules": "0.33"},),
     ),
     # CompressedTensorsWNA16MoEMethod.__init__

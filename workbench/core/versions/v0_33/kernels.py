@@ -109,8 +109,8 @@ MISSING_KERNELS = (
         what="in small floats of Quark",
         devices="CUDA or ROCm",
         vllm_text="Failed to find a kernel that can implement the MXFP",
-        is_missing=lambda _place, stored: (
-            stored.part.experts == 1 and stored.micro is not None and not stored.micro.scalars
+        is_missing=missing_kernels.of_quark(
+            lambda _place, found: found.is_micro and not found.scalars
         ),
     ),
 )
