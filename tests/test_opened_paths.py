@@ -11,20 +11,22 @@ from pathlib import Path
 
 import pytest
 
+import workbench as wb
+from workbench.models import catalog_config
+from workbench.sweeps.store import Key, ResultStore, Row
+
 ROOT = Path(__file__).parents[1]
 WATCHED = """
 import json, sys
-from pathlib import Path
 from typer.testing import CliRunner
 
-folder, words = sys.argv[1], json.loads(sys.argv[2])
 found = []
 
 def watch(event, values):
     if event not in {"open", "sqlite3.connect"} or not isinstance(values[0], (str, bytes)):
         return
     path = values[0].decode() if isinstance(values[0], bytes) else values[0]
-    if folder not in path or folder + "/out" in path:
+    if folder not in path or folder + "out" in path:
         return
     frame = sys._getframe(1)
     while frame and "/workbench/" not in frame.f_code.co_filename:
@@ -32,9 +34,14 @@ def watch(event, values):
     found.append([event, path, frame.f_code.co_filename if frame else "outside"])
 
 from workbench.cli import app
+folder = "not there"
 sys.addaudithook(watch)
-result = CliRunner().invoke(app, words)
-print(json.dumps([result.exit_code, result.output[-300:], found]))
+answers = []
+for folder, words in json.loads(sys.argv[1]):
+    result = CliRunner().invoke(app, words)
+    answers.append([result.exit_code, result.output[-300:], found[:]])
+    found.clear()
+print(json.dumps(answers))
 """
 COMMANDS = (
     *("resolve {}/config.json", "resolve {}/model", "resolve {}/scenario.json"),
@@ -49,14 +56,8 @@ COMMANDS = (
 )
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    """A folder with a file of every kind that a command reads."""
-    import workbench as wb
-    from workbench.models import catalog_config
-    from workbench.sweeps.store import Key, ResultStore, Row
-
-    folder = tmp_path_factory.mktemp("named")
+def write_files(folder):
+    """Write a file of every kind that a command reads."""
     config = {key: value for key, value in catalog_config("bamba-9b").items() if key[0] != "_"}
     (folder / "model").mkdir()
     for path in (folder / "config.json", folder / "model" / "config.json"):
@@ -71,15 +72,18 @@ def files(tmp_path_factory):
     fixture = ROOT / "tests" / "notebooks" / "fixtures" / "good.ipynb"
     shutil.copy(fixture, folder / "one.ipynb")
     (folder / "matrix.toml").write_text('[notebook."one"]\ncases = [{ name = "x" }]\n')
-    return folder
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_named_file_is_opened_by_the_reader(files, command):
-    words = [word.replace("{}", str(files)) for word in command.split()]
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    """{command: its exit code, its last words, and what it opened of a folder of its own}."""
+    commands = []
+    for command in COMMANDS:
+        own = tmp_path_factory.mktemp("named")
+        write_files(own)
+        commands.append((f"{own}/", [word.replace("{}", str(own)) for word in command.split()]))
     done = subprocess.run(
-        [sys.executable, "-c", WATCHED, str(files), json.dumps(words)],
+        [sys.executable, "-c", WATCHED, json.dumps(commands)],
         capture_output=True,
         text=True,
         check=False,
@@ -87,7 +91,13 @@ def test_a_named_file_is_opened_by_the_reader(files, command):
         env={**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"},
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    _status, said, found = json.loads(done.stdout.splitlines()[-1])
+    return dict(zip(COMMANDS, json.loads(done.stdout.splitlines()[-1]), strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_named_file_is_opened_by_the_reader(answers, command):
+    _status, said, found = answers[command]
     readers = {"open": "access/files.py", "sqlite3.connect": "sweeps/store/file.py"}
     assert found, said
     assert [one for one in found if not one[2].endswith(readers[one[0]])] == []
