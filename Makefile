@@ -67,7 +67,7 @@ test: $(STAMP) ## Lint, type-check and test every part once (PYTEST_ARGS="..." W
 	@$(MAKE) --no-print-directory lint
 	@status=5; $(KEEP); \
 	$(call part,$(BUSY_WORKERS),worksteal,not browser and not matrix and not thorough) && keep 0 || keep $$?; \
-	$(call part,$(WORKERS),loadfile,browser and not soak and not thorough) $(ELSEWHERE) && keep 0 || keep $$?; \
+	$(call part,$(BUSY_WORKERS),loadfile,browser and not soak and not thorough) $(ELSEWHERE) && keep 0 || keep $$?; \
 	exit $$status
 
 quick: $(STAMP) ## Run the fast tests: no browser, no notebook, no slow test

@@ -1,4 +1,4 @@
-"""How thoroughly property tests search: few examples in `make quick`, more in `make test`.
+"""How thoroughly property tests search: few examples in `make quick` and `make test`.
 
 `make thorough`, and pytest without a choice of markers, search with 500 examples and more;
 `pytest --hypothesis-profile=long` takes hours and new examples every time.
@@ -24,7 +24,7 @@ sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 NO_HEALTH_CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
-for _name, _examples in (("quick", 40), ("full", 60), ("thorough", 500), ("long", 20_000)):
+for _name, _examples in (("few", 40), ("thorough", 500), ("long", 20_000)):
     settings.register_profile(
         _name,
         max_examples=_examples,
@@ -39,8 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Choose the profile by what is being run, unless one is named."""
     if config.getoption("--hypothesis-profile", None) is None:
         marks = config.getoption("markexpr", "")
-        without_thorough = "full" if "not thorough" in marks else "thorough"
-        settings.load_profile("quick" if "not slow" in marks else without_thorough)
+        settings.load_profile("few" if "not thorough" in marks else "thorough")
 
     # A shell that starts the tests in the background ignores SIGINT, and so would every command
     # that a test interrupts.

@@ -18,6 +18,7 @@ printf "%s\\n" "${COMPREPLY[@]}"
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(not shutil.which("bash"), reason="bash is not installed")
 @pytest.mark.parametrize(
     ("words", "expected"),

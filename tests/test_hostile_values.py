@@ -53,6 +53,7 @@ def offline(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_long_value_is_answered_in_short(command):
     for name, value in VALUES.items():

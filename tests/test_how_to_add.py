@@ -26,6 +26,7 @@ def test_the_four_parts_are_there():
     assert list(PARTS) == ["A backend", "A platform", "A model family", "A mask"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("part", PARTS)
 def test_a_part_can_be_followed_to_its_end(part, tmp_path):
     script = tmp_path / "followed.py"

@@ -116,7 +116,7 @@ def in_one_theme(names):
     ]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("state", "theme"), in_one_theme(STATES))
 def test_axe_finds_nothing(door, state, theme):
     door.set_theme(theme)
@@ -132,7 +132,7 @@ def test_axe_finds_nothing(door, state, theme):
         door.element('[data-do="unpin"]').click()
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("title", "theme"), in_one_theme(LABS))
 def test_axe_finds_nothing_in_a_lab(door, title, theme):
     door.set_theme(theme)

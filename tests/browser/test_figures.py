@@ -124,7 +124,7 @@ VIEWS = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("tab", "picker", "button"), VIEWS)
 def test_a_picture_that_was_left_and_entered_again_is_of_the_present_scenario(
     panel, tab, picker, button

@@ -68,6 +68,7 @@ def test_labs_follow_the_front_door_or_are_pinned(page):
     assert page.kernel_errors() == ()
 
 
+@pytest.mark.thorough
 def test_on_a_phone_no_text_of_a_figure_is_cut_or_covers_another(page):
     page.set_viewport(400, 800)
     page.execute("panel.session.replace(tensor_parallel=2, max_model_len=None)")

@@ -130,6 +130,7 @@ def test_everybody_can_use_it_at_every_size(page, width, scheme):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.thorough
 def test_a_large_log_does_not_freeze_the_page(page):
     line = "INFO 11-20 10:00:02 [loggers.py:1] Avg prompt throughput: 0.0 tokens/s\n"
     start = (

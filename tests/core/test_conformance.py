@@ -90,7 +90,7 @@ OLD_FLASH = BackendTable(
 )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("change", "fields"),
     [
@@ -140,6 +140,7 @@ def test_the_batch_form_agrees_line_by_line():
         check_published(case, line)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("every", [24, pytest.param(1, marks=pytest.mark.thorough)])
 def test_the_command_line_agrees_line_by_line(every, tmp_path):

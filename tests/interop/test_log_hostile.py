@@ -27,12 +27,14 @@ def explain(line):
         wb.explain_log(HEAD + line)._repr_html_()
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("name", [name for name, line in LINES.items() if NUMBER.search(line)])
 def test_numbers_that_no_engine_prints(name):
     for number in HOSTILE:
         explain(NUMBER.sub(lambda _match, number=number: number, LINES[name]))
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("name", LINES)
 def test_a_line_that_ends_anywhere(name):
     line = LINES[name]

@@ -45,6 +45,7 @@ def test_both_numbers_of_a_public_log_are_those_of_one_pool():
     assert f"The log has no size of the cache, which {found}" in report.reading.notes
 
 
+@pytest.mark.thorough
 def test_three_lines_without_a_model_are_those_of_one_model_of_the_catalog():
     report = explain_log(GEMMA)
     assert {scene.fields["model"] for scene in report.scenes} == {"gemma-3-4b"}

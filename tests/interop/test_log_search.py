@@ -246,6 +246,7 @@ Maximum concurrency for 262,144 tokens per request: 6.42x"""
 CACHED = {"enable_prefix_caching": True, "num_speculative_tokens": 1, "kv_cache_dtype": "fp8"}
 
 
+@pytest.mark.thorough
 def test_prefix_caching_of_a_hybrid_model_is_found():
     [scene] = explain_log(OF_0_19).scenes
     assert scene.fields["model"] == "qwen3.5-122b-a10b"
@@ -286,6 +287,7 @@ def test_a_line_that_one_release_prints_chooses_its_rules():
     assert named.reading.fields["rules"] == "0.23"
 
 
+@pytest.mark.thorough
 def test_a_named_model_with_the_block_sizes_alone_is_shown_before_others():
     sizes = "Setting attention block size to 832 tokens to ensure that attention page size is >= "
     lines = f"{sizes}mamba page size.\nGPU KV cache size: 35,945 tokens"

@@ -38,6 +38,7 @@ def runs(lab) -> dict[str, BitRun]:
     return {run.name: run for run in lab.runs}
 
 
+@pytest.mark.thorough
 def test_every_promise_is_kept_and_the_control_differs(lab):
     assert lab.holds
     assert tuple(runs(lab)) == MODES

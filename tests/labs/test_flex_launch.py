@@ -62,6 +62,7 @@ def test_our_kernel_is_exact_and_reads_nothing_it_may_not(plan, path):
     assert (run.speed is None) == INTERPRETED
 
 
+@pytest.mark.thorough
 @interpreted
 def test_the_engines_path_is_exact_and_multiplies_every_slot():
     run = launch_flex(LLAMA, BATCH, kernel=ENGINE, dtype="float32")
@@ -70,6 +71,7 @@ def test_the_engines_path_is_exact_and_multiplies_every_slot():
     assert run.poisoned == run.elements
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_mask_in_both_paths(kind):
     for path in (OURS_FAST, ENGINE):

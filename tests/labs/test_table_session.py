@@ -38,7 +38,7 @@ def plan_of(name="states, no caching", **values):
     return wb.resolve(wb.Scenario(**{**SMALL, **SCENARIOS[name], **values}))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", ["fast", "faithful"])
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_life_of_a_batch(name, path):
@@ -121,6 +121,7 @@ def test_a_broken_kernel_would_be_seen(monkeypatch):
     assert "slots: entry 3" in session.launch().mismatch
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("act", "error", "said"),
     [

@@ -82,7 +82,7 @@ def test_ports_that_others_take_do_not_matter(kernel, run):
     assert transports() == ["ipc"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.notebook
 @pytest.mark.parametrize("port", PORTS)
 def test_on_tcp_a_kernel_without_its_port_is_started_again(kernel, run, monkeypatch, port):

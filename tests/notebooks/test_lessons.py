@@ -215,7 +215,7 @@ def test_a_repaired_start_is_drawn_whatever_the_answer_on_its_scenario_is(scenar
     assert result.results["starts"] is True
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.notebook
 @pytest.mark.parametrize(
     "case",

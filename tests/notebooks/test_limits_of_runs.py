@@ -28,7 +28,7 @@ def is_running(pid):
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.notebook
 @pytest.mark.parametrize("name", [*FLOODS, "child_flood", "one_print"])
 def test_output_that_floods_stops_its_cell(name, run):

@@ -60,7 +60,7 @@ def shown_text(output):
     return "".join(text)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.notebook
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.rglob("[0-9i]*.ipynb")), ids=lambda p: p.stem)
 def test_every_figure_is_on_the_page_with_its_words_and_no_record_is(path, tmp_path):

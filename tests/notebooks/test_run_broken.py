@@ -55,6 +55,7 @@ def test_a_wrong_result_shows_both_values(only_problem):
     assert result.results["total"] == 3
 
 
+@pytest.mark.thorough
 def test_a_slow_cell_is_interrupted_where_it_waits(only_problem):
     _, problem = only_problem("slow_cell", timeout_s=10)
     assert (problem.kind, problem.cell_index) == ("timeout", 3)

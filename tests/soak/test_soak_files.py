@@ -78,6 +78,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused_or_whole(tmp_path):
     assert still_open <= descriptors + 1  # the other thread's
 
 
+@pytest.mark.thorough
 def test_noise_in_a_log_raises_errors_of_ours_at_most():
     explained = 0
     memory, _ = held()

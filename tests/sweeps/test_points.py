@@ -134,6 +134,7 @@ TYPICAL = {
 }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("model", ["nemotron-3-nano-30b-a3b", "qwen3.5-4b", "llama-3.1-8b"])
 def test_a_typical_sweep_of_the_catalog(model):
     axes = {field: values[:2] for field, values in TYPICAL.items()}

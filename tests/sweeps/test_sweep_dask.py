@@ -136,6 +136,7 @@ def alone(tmp_path):
             worker.terminate()
 
 
+@pytest.mark.thorough
 def test_a_scheduler_that_goes_ends_the_sweep_and_its_points_are_given_back(alone, store):
     address, scheduler = alone
     wanted = held_keys(store, 3)

@@ -71,6 +71,7 @@ def test_the_command_measures_there(address, tmp_path):
     assert "4 were stored already" in again.stderr  # filed as if it had been measured here
 
 
+@pytest.mark.thorough
 def test_an_interrupt_frees_the_workers_and_the_same_command_goes_on(address, tmp_path):
     file = tmp_path / "results.db"
     command = [sys.executable, "-m", "workbench", "sweep", "--kernel", "flex", "--dask", address]

@@ -78,6 +78,7 @@ def test_a_message_leads_to_the_control_of_its_field(panel, name):
     assert f'data-do="set" data-arg="{name}" data-key="chip-{name}"' in region(panel, "bar")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("rules", RULE_SETS)
 def test_nothing_that_is_wrong_is_said_with_the_name_of_a_field(panel, rules):
     for scenario in random_scenarios(25, 11, rules):

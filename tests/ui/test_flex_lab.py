@@ -68,6 +68,7 @@ def test_a_declared_lab_is_a_function_of_its_inputs(lab):
     assert expected <= set(found)
 
 
+@pytest.mark.sampled(1)
 @opened("Launch")
 @pytest.mark.parametrize("path", KERNELS)
 def test_a_launch_shows_path_error_and_poison(shown, path):

@@ -486,6 +486,7 @@ def test_a_worker_that_dies_is_a_row_and_the_panel_lives(kernels, tmp_path, monk
     assert kernels.jobs.stop_button.disabled
 
 
+@pytest.mark.thorough
 def test_the_newest_request_wins(kernels, tmp_path, monkeypatch):
     plant(monkeypatch, measure="tests.sweeps.sweep_measures:slow")
     kernels.file.value = str(tmp_path / "first.db")

@@ -144,6 +144,7 @@ def test_every_layer_is_in_one_cell_of_the_groups():
     assert "1 empty slot" in groups(plan).layout.title.text
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("model", distinct_models())
 def test_every_model_can_be_drawn_in_little_space(model):
     plan = plan_of(model, kv_cache_memory_bytes="8 GiB", max_model_len=short_length(model))

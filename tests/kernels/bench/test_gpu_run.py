@@ -90,6 +90,7 @@ def clocks(result, peer):
 ALL = {("step", "wall"), ("step", "gpu hot"), ("step", "gpu cold")}
 
 
+@pytest.mark.thorough
 def test_every_clock_and_the_floor(timed):
     result = timed([FAST_KIND, PeerKind("torch", TorchPeer, "2.11")], ("step", "slots"))
     parts = {("slots", "gpu hot"), ("slots", "gpu cold")}
@@ -103,6 +104,7 @@ def test_every_clock_and_the_floor(timed):
     assert all(verdict.ok for verdict in result.verdicts)
 
 
+@pytest.mark.thorough
 def test_a_peer_that_is_wrong_after_timing_leaves_no_time(timed):
     result = timed([FAST_KIND, PeerKind("later", WrongLater, "")])
     assert clocks(result, "later") == set()
@@ -111,6 +113,7 @@ def test_a_peer_that_is_wrong_after_timing_leaves_no_time(timed):
     assert (bad.peer, bad.detail[:13]) == ("later", "after timing:")
 
 
+@pytest.mark.thorough
 def test_a_peer_that_no_graph_takes_keeps_its_wall_time(timed):
     result = timed([FAST_KIND, PeerKind("bare", NoGraph, "")])
     assert clocks(result, "bare") == {("step", "wall")}

@@ -184,6 +184,7 @@ def test_ways_of_the_host_are_compared_where_it_alone_is_measured(launches, othe
     assert names == ["fast", "faithful", *others]
 
 
+@pytest.mark.thorough
 def test_host_tables_have_a_row_for_everyone():
     kinds = peer_kinds(MACHINE, SOURCES, launches=False)
     plan = Plan((SMALL["W5"],), True, print)

@@ -60,6 +60,7 @@ def test_quick_run(tmp_path):
         assert "kernels are not timed" in done.stdout
 
 
+@pytest.mark.thorough
 def test_an_unknown_workload_is_refused_with_those_there_are():
     done = bench("block-table", "--workloads", "W9")
     assert done.returncode == 2

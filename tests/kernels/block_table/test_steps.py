@@ -235,6 +235,7 @@ def test_flat_appending_is_appending_many(path):
         flat.tables.append_flat([2], np.array([[1, 2]]), [1, 2])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @both_paths
 def test_a_long_row_among_many_short_ones(path):

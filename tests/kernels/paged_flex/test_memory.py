@@ -162,7 +162,7 @@ def marks_of(number):
     return slow if number in OF_EVERY_KIND else [*slow, pytest.mark.thorough]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @interpreted
 @pytest.mark.parametrize(
     ("right", "wrong"),

@@ -50,7 +50,7 @@ def test_descriptors_give_the_bits_of_pointers(layout, settings, poison):
     assert torch.equal(found.view(torch.int16), other.view(torch.int16))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("poison", [float("nan"), 3e4])
 @pytest.mark.parametrize(
     ("block_size", "ratio", "mask"),

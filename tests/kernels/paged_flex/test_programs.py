@@ -194,6 +194,7 @@ def test_how_a_request_is_cut_does_not_depend_on_its_batch(how):
     assert cut(alone, 0) == cut(batched, 1)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("tokens", [5, 1])
 def test_partials_are_added_in_two_levels(tokens, monkeypatch):
     monkeypatch.setattr(programs, "COMBINE_SPLITS", 2)

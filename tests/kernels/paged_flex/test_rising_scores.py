@@ -25,6 +25,7 @@ def risen_at(key, powers, **options):
     return one
 
 
+@pytest.mark.sampled(8)
 @settings
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("powers", [15, 19, 60, 300])
@@ -42,6 +43,7 @@ def test_a_row_that_rises_changes_no_bit_of_its_tile(settings):
     assert torch.equal(risen, plain)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "settings", [SPLIT, ONE_PATH, FOLDED, BOXES], ids=["split", "one path", "folded", "boxes"]
 )

@@ -26,11 +26,13 @@ MASKS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", MASKS)
 def test_every_mask_in_a_batch_of_prefill_decode_and_short_queries(name):
     Case(requests(*SIZES), 48).check(MASKS[name])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("block_size", "ratio", "heads", "kv_heads", "dim", "sizes"),
     [
