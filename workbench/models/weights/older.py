@@ -234,7 +234,7 @@ DESCRIBED: dict[str, Decoder | Classic] = {
     "granitemoeshared": GRANITE_MOE,
     "olmo": replace(LLAMA, norms=0),
     "cohere2_moe": replace(DECODERS["cohere2"], moe=Moe()),
-    **dict.fromkeys(("qwen2_vl_text", "qwen2_5_omni_text"), Decoder(bias=True)),
+    **dict.fromkeys(("qwen2_vl", "qwen2_vl_text", "qwen2_5_omni_text"), Decoder(bias=True)),
     "exaone4_5_text": DECODERS["exaone4"],
     "gpt2": Classic(inner="n_inner"),
     "bloom": Classic(),

@@ -143,7 +143,10 @@ def _streams(config: Config) -> list[Part]:
 
 def _expert_score(fields: Fields) -> str:
     # experts in several groups are chosen otherwise (GroupedTopKRouter)
-    groups = max(fields.integer(key, 1, minimum=0) for key in ("n_group", "topk_group"))
+    groups = max(
+        1 if fields.raw(key) is False else fields.integer(key, 1, minimum=0)  # Hunyuan-A13B
+        for key in ("n_group", "topk_group")
+    )
     score = fields.raw("scoring_func")
     return score if groups <= 1 and isinstance(score, str) else ""
 
