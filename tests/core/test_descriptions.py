@@ -23,6 +23,7 @@ GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False,
         ({"quant_method": "modelopt", "quant_algo": "W4A16_AWQ"}, "in W4A16_AWQ", ()),
         ({"quant_method": "modelopt_fp4", "quant_algo": "NVFP4_AWQ"}, "in NVFP4_AWQ", ()),
         (GPTQ | {"desc_act": True}, "follow the activations (desc_act)", ("0.23",)),
+        (GPTQ | {"dynamic": {".*mlp.*": {"desc_act": True}}}, "(desc_act)", ("0.23",)),
     ],
 )
 def test_a_refusal_names_what_the_file_says_and_who_reads_it(described, given, read):
@@ -34,3 +35,10 @@ def test_a_refusal_names_what_the_file_says_and_who_reads_it(described, given, r
         assert all(caught.value.message.endswith(one) for one in others)
     for rules in read:
         wb.resolve(model=llama(quantization_config=described), rules=rules)
+
+
+@pytest.mark.parametrize(
+    "rule", [{"-:.*mlp.*": {"desc_act": True}}, {".*mlp.*": {"desc_act": True, "group_size": -1}}]
+)
+def test_a_rule_whose_groups_have_no_order_is_read(rule):
+    wb.resolve(model=llama(quantization_config=GPTQ | {"dynamic": rule}), rules="0.33")

@@ -148,15 +148,26 @@ def read_description(fields: Fields) -> Description:
     needed = NEEDED_KEYS.get(method or "", ())
     missing = next((keys for keys in needed if not config.keys() & set(keys)), ())
     bits = next((config[key] for key in ("w_bit", "bits") if key in config), None)
-    is_ordered = bool(config.get("desc_act")) and config.get("group_size") != -1
     return Description(
         bits=bits if isinstance(bits, int) else None,
         is_symmetric=config.get("sym") is not False,
-        follows_activations="desc_act" if is_ordered else "",
+        follows_activations="desc_act" if _is_ordered(config) else "",
         is_for_marlin=_is_for_marlin(config),
         packing=str(config.get("packing_format", "gptq")) if method == AUTO_ROUND else "",
         algorithm=_named_algorithm(config),
         missing=", ".join(map(repr, missing)),
+    )
+
+
+def _is_ordered(config: Mapping[str, Any]) -> bool:
+    """Return whether groups follow the activations, in all layers or under a rule for some."""
+    # normalize_and_validate_gptq_desc_act, 0.33
+    dynamic = config.get("dynamic")
+    rules = dynamic.items() if isinstance(dynamic, Mapping) else ()
+    changes = [rule for name, rule in rules if name[:2] != "-:" and isinstance(rule, Mapping)]
+    return any(
+        one.get("desc_act") and one.get("group_size") != -1
+        for one in (config, *({**config, **rule} for rule in changes))
     )
 
 

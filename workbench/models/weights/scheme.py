@@ -13,6 +13,7 @@ from workbench.models.quantization import (
     quantization_method,
     stated_quantization,
 )
+from workbench.models.weights.integers import SORTED, integers
 from workbench.models.weights.quark import quark
 from workbench.models.weights.stored import (
     EXPERTS,
@@ -31,7 +32,6 @@ from workbench.models.weights.stored import (
     expressions,
     renamed,
     texts,
-    unlisted,
     wildcards,
 )
 
@@ -55,9 +55,6 @@ MODELOPT_FORMATS: dict[str, Formats] = {
 """The same of a whole file: ModelOptFp8MoEMethod gives every kind of FP8 a scale per tensor."""
 EARLIER_FORMATS: dict[Format | None, Format | None] = {FP4_ALONE: FP4_ALONE._replace(halves=2)}
 """The place for the scale of inputs has 32 bits in 0.23."""
-ORDER, SORTED = 4, 8
-"""Bytes per input in 0.23, whether a file orders groups by their activations or not: of the order
-of a linear layer, and of that of experts and its inverse."""
 PACKINGS = {"auto_round:auto_gptq": "gptq", "auto_round:auto_awq": "awq"}
 """How AutoRound packs integers -> the method that has the same format."""
 PLAIN_BITS = 16
@@ -161,34 +158,6 @@ def _mxfp4(_config: Mapping[str, Any]) -> Scheme:
     return Scheme(experts=MXFP4, multiple=MXFP4_MULTIPLE, gates_experts=True)
 
 
-def _integer(config: Mapping[str, Any]) -> Scheme:
-    """Return AWQ or GPTQ: groups of inputs share a scale and a zero point."""
-    bits, size = config.get("bits", config.get("w_bit")), config.get("group_size", 128)
-    if not isinstance(bits, int) or not isinstance(size, int) or config.get("dynamic"):
-        raise Unknown("bits, group_size or the rules of `dynamic` are not described")
-    stored = Format(bits, block=(1, max(size, 0)), scale_bytes=2, zero_bits=bits, is_integer=True)
-    if config.get("quant_method") != "gptq":
-        ignored = texts(config.get("modules_to_not_convert"))
-        return Scheme(linear=stored, excludes=wildcards(ignored), gates_experts=True)
-    experts = stored._replace(row_bytes=2)  # a bias for every expert
-    # AutoGPTQLinearMethod and AutoGPTQMoEMethod of 0.23, whose packed zeros of experts have 16 bits
-    earlier = stored._replace(repeats_scales=bool(config.get("desc_act")))
-    orders: dict[Format | None, Format | None] = {
-        stored: earlier._replace(input_bytes=ORDER),
-        experts: earlier._replace(zero_bits=bits // 2, input_bytes=SORTED),
-    }
-    listed = config.get("modules_in_block_to_quantize")
-    blocks = listed if isinstance(listed, list) else []  # names, or a list of them per block
-    modules = [one for entry in blocks for one in (entry if isinstance(entry, list) else [entry])]
-    return Scheme(
-        linear=stored,
-        experts=experts,
-        excludes=unlisted(texts(modules)),
-        earlier=orders,
-        gates_experts=True,
-    )
-
-
 def _auto_round(config: Mapping[str, Any]) -> Scheme:
     """Return the formats of AutoRound: GPTQ or AWQ, but for the layers that the file excepts."""
     # INCConfig.get_layer_config, 0.23 and 0.33
@@ -206,7 +175,7 @@ def _auto_round(config: Mapping[str, Any]) -> Scheme:
     within = tuple(texts(blocks.split(",") if isinstance(blocks, str) else blocks))
     is_plain = expressions(texts(plain))
     experts = exact(texts([one for one in plain if "experts" in one]))
-    return _integer({**config, "quant_method": PACKINGS[packing]})._replace(
+    return integers({**config, "quant_method": PACKINGS[packing]})._replace(
         excludes=lambda path: is_plain(path) or experts(path) or not path.startswith(within or "")
     )
 
@@ -269,8 +238,8 @@ METHODS: dict[str, Callable[[Mapping[str, Any]], Scheme]] = {
     "modelopt_mxfp8": _modelopt,
     "modelopt_mixed": _mixed,
     "mxfp4": _mxfp4,
-    "awq": _integer,
-    "gptq": _integer,
+    "awq": integers,
+    "gptq": integers,
     "auto-round": _auto_round,
     "compressed-tensors": _compressed,
     "quark": quark,

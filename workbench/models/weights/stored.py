@@ -61,6 +61,8 @@ class Scheme(NamedTuple):
     """The formats of a linear layer and of experts by their path, where the file lists them all."""
     chosen: tuple[tuple[Excludes, Formats], ...] = ()
     """Tests of a path, and the formats where one holds instead of the above."""
+    overrides: tuple[tuple[Excludes, Formats], ...] = ()
+    """The same for the path of vLLM's layer alone, whatever it is merged of."""
     earlier: Mapping[Format | None, Format | None] = MappingProxyType({})
     """Formats that 0.23 builds otherwise -> how it does; None is plain."""
     gates_experts: bool = False
@@ -80,6 +82,7 @@ class Scheme(NamedTuple):
         both = (path, *paths(path))
         others = (formats for test, formats in self.chosen if any(map(test, both)))
         stored = next(others, (self.linear, self.experts or self.linear))
+        stored = next((formats for test, formats in self.overrides if test(path)), stored)
         if self.listed is not None:
             stored = self._listed_formats(both, is_expert=is_expert)
         found = stored[is_expert]
