@@ -4,8 +4,8 @@
 
 Run by the Python of that vLLM, without a GPU: the model is on torch's meta device, and its tower
 runs there; kernels, which would only fill what was allocated, are not launched. Questions as for
-`record_weights.py`, and `grid`: the rows of `image_grid_thw`, with `pixels` numbers of each patch;
-a video is an image of several times.
+`record_weights.py`, and `inputs`: what `embed_multimodal` takes, as the shape of a tensor in the
+model's dtype ({"shape": [...]}), several of them in a list, or as numbers.
 """
 
 import contextlib
@@ -50,29 +50,46 @@ class Alive(TorchDispatchMode):
         return made
 
 
+def _input(given: Any, dtype: torch.dtype) -> Any:
+    if isinstance(given, dict):
+        return torch.empty(given["shape"], dtype=dtype, device="meta")
+    is_listed = any(isinstance(one, dict) for one in given)
+    return [_input(one, dtype) for one in given] if is_listed else torch.tensor(given)
+
+
 def _answer(question: dict[str, Any], machine: Any) -> dict[str, Any]:
     import vllm
     from vllm.config import set_current_vllm_config
-    from vllm.model_executor.layers.activation import SiluAndMul
+    from vllm.model_executor.layers.activation import QuickGELU, SiluAndMul
+    from vllm.model_executor.layers.layernorm import RMSNorm
     from vllm_probe import configuration, models
 
     SiluAndMul.forward_cuda = lambda _self, both: both.new_empty(
         *both.shape[:-1], both.shape[-1] // 2
     )
+    QuickGELU.forward_cuda = lambda _self, one: torch.empty_like(one)
+    RMSNorm.forward_cuda = lambda _self, one, residual=None: (
+        torch.empty_like(one) if residual is None else (torch.empty_like(one), one + residual)
+    )
     config = configuration.build(groups.probe_question(question), machine)
     model = models.build(config).model
+    ranks = config.parallel_config.tensor_parallel_size
+    exchanges = {
+        "tensor_model_parallel_all_reduce": lambda tensor, *_more: tensor,
+        "tensor_model_parallel_all_gather": lambda tensor, *_more: tensor.new_empty(
+            *tensor.shape[:-1], ranks * tensor.shape[-1]
+        ),
+    }
     for module in list(sys.modules.values()):
-        for name in ("tensor_model_parallel_all_reduce", "tensor_model_parallel_all_gather"):
+        for name, exchange in exchanges.items():
             if getattr(module, "__name__", "").startswith("vllm") and hasattr(module, name):
-                setattr(module, name, lambda tensor, *_more: tensor)
-    patches = sum(time * height * width for time, height, width in question["grid"])
-    shape, dtype = (patches, question["pixels"]), config.model_config.dtype
-    pixels = torch.empty(shape, dtype=dtype, device="meta")
-    alive = Alive()
-    alive.add(pixels)
-    grid = torch.tensor(question["grid"])
+                setattr(module, name, exchange)
+    dtype, alive = config.model_config.dtype, Alive()
+    inputs = {name: _input(one, dtype) for name, one in question["inputs"].items()}
+    for one in tree_leaves(inputs):
+        alive.add(one)
     with set_current_vllm_config(config), torch.inference_mode(), alive:
-        model.embed_multimodal(pixel_values=pixels, image_grid_thw=grid)
+        model.embed_multimodal(**inputs)
     return {"vllm": vllm.__version__, "peak_bytes": alive.peak}
 
 

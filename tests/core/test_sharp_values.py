@@ -8,6 +8,8 @@ import pytest
 
 import workbench as wb
 from tests.core.test_draft_models import BUILT, planned
+from tests.models.configs import llama
+from workbench.core.backends import LayerQuery
 from workbench.core.capacity.largest_images import kept_bytes, tower_bytes
 from workbench.core.capacity.separate_pools import separate_pools
 from workbench.core.chunks.connectors import LMCACHE_INSIDE
@@ -19,6 +21,7 @@ from workbench.core.offload.transfer import transfer
 from workbench.core.problems import ERROR
 from workbench.core.tables.batch_grammar import parse_batch
 from workbench.core.versions import V0_33
+from workbench.core.versions.v0_33.flash_attention import reads_prefixes
 from workbench.core.what_if.answers import answers
 from workbench.core.what_if.facts import FACTS
 from workbench.core.what_if.next_steps import differences
@@ -159,3 +162,33 @@ def test_what_a_capability_is_taken_for_is_said_where_it_decides():
     assert notes(compute_capability="8.0", **memory) == [words]
     assert words not in notes(compute_capability="9.0", **memory)
     assert words not in notes(device="A100-80GB")
+
+
+@pytest.mark.parametrize(("prefill", "decode", "larger"), [(2, 3, "Local"), (3, 2, "Remote")])
+def test_the_side_with_more_ranks_is_named_first(prefill, decode, larger):
+    config = llama(num_attention_heads=12, num_key_value_heads=6, hidden_size=1536)
+    sides = (wb.resolve(config, tensor_parallel=n, rules="0.33") for n in (prefill, decode))
+    [problem] = transfer(*sides).problems
+    assert problem.vllm_text.startswith(f"{larger} tensor parallel size 3 is not divisible by ")
+
+
+def test_without_a_memory_size_the_stage_whose_block_takes_most_bytes_decides():
+    plan = wb.resolve("llama-3.1-8b", pipeline_parallel=3, pipeline_layers=(8, 14, 10))
+    sizes = [stage.grouping.bytes_per_block for stage in plan.cache.stages]
+    assert plan.cache.grouping.bytes_per_block == max(sizes) > sizes[0]
+
+
+def test_a_vector_is_the_smallest_adapter():
+    """`MaxLoRARanks` begins with 1."""
+    assert wb.resolve("llama-3.1-8b", enable_lora=True, max_lora_rank=1).errors == ()
+    with pytest.raises(ScenarioError, match="Expected one of 1, 8, 16"):
+        wb.resolve("llama-3.1-8b", enable_lora=True, max_lora_rank=2)
+
+
+@pytest.mark.parametrize(("dtype", "reads"), [("fp8", False), ("auto", True)])
+def test_prefixes_that_are_seen_whole_need_a_plain_cache_on_hopper(dtype, reads):
+    """Heads of 512 run version 4 there."""
+    plan = wb.resolve("gemma-4-31b", rules="0.33", device="H100")
+    attention = replace(plan.model.attention, head_size=512)
+    query = LayerQuery.of(plan, attention)._replace(kv_cache_dtype=dtype)
+    assert reads_prefixes(query) is reads

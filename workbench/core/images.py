@@ -11,13 +11,14 @@ class Image(NamedTuple):
     patches: int
     pixels: int
     """Numbers of one patch."""
-    whole: int
-    """Numbers of one patch that every rank has at the peak."""
-    divided: int
-    """The same, of which a rank has its share."""
+    peaks: tuple[tuple[int, int], ...]
+    """Numbers of one patch where a layer has most: those on every rank, and those of which a rank
+    has its share."""
     outputs: int
     """Numbers of one token."""
-    levels: int
+    levels: int = 0
     """Layers of the decoder that get more of the tower, each numbers for every token."""
-    frames: int
+    frames: int = 1
     """The most images that make one video, as far as a request is long enough."""
+    masks_pairs: bool = False
+    """0.23 has a mask of every two patches of a step."""

@@ -39,6 +39,8 @@ class MediaRules:
     """Modules whose class builds its towers for text alone, too."""
     keeps_levels: bool = False
     """Text alone, too, has room for what layers of a tower say."""
+    masks_pairs: bool = False
+    """Pixtral's patches of all images attend under one dense mask (`pixtral.py`)."""
     words_of_adapters: str = " does not support LoRA yet."
     """What vLLM says to adapters of a class without them."""
     asserts_no_adapters: frozenset[str] = frozenset()

@@ -208,7 +208,8 @@ class GroupBytes:
             inside = (byte - self.kernel_span.start) % self.kernel_step_bytes
             return byte - inside + len(self.kernel_span)
         found = self.part_at(byte)
-        return byte + 1 if found is None else dense_run_end(found[0].view, found[1], frozenset())
+        assert found is not None, "next_used names bytes of a view"
+        return dense_run_end(found[0].view, found[1], frozenset())
 
     def next_used(self, byte: int) -> int | None:
         """Return the first byte from `byte` on that a view has; None after the last one."""

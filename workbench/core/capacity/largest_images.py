@@ -1,7 +1,7 @@
 """What a tower takes while vLLM profiles it with the largest images that fit a step.
 
 Source: `MultiModalBudget` and `profile_run`, 0.23 and 0.33; the tensors are those that are alive at
-the peak of Qwen's towers, built and run on torch's meta device in both.
+the peak of towers that were built and run on torch's meta device in both.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ def tower_bytes(plan: Plan) -> int:
     image, images = _largest(plan), count_images(plan)
     if image is None:
         return 0
-    patch = image.whole + image.divided // plan.settings.tensor_parallel
+    ranks = plan.settings.tensor_parallel
+    patch = max(whole + divided // ranks for whole, divided in image.peaks)
+    if image.masks_pairs and plan.rules.media.masks_pairs:
+        patch += images * image.patches
     numbers = image.patches * patch + image.tokens * image.levels * image.outputs
     return images * numbers * FLOAT_BYTES[plan.model_dtype]
 

@@ -1,8 +1,23 @@
-"""The largest image, or video, that a tower gets while vLLM profiles it."""
+"""The largest image, or video, that a tower gets while vLLM profiles it.
+
+What is alive at the peak was counted while vLLM's towers ran on torch's meta device
+(`tests/data/tower_peaks.jsonl`): in a layer's attention, between the two products of its MLP, or
+after the second one, whichever is most.
+"""
+
+from collections.abc import Callable
 
 from workbench.core.images import Image
 from workbench.core.weights import Part
-from workbench.models.weights.joined_vision import QWEN
+from workbench.models.weights.joined_vision import (
+    OF_GEMMA3,
+    OF_LLAMA4,
+    OF_PIXTRAL,
+    QWEN,
+    QWEN3,
+    sizes_of,
+    vit,
+)
 from workbench.models.weights.more_vision import MERGER
 from workbench.models.weights.parts import Config
 
@@ -13,35 +28,92 @@ LARGEST, FOURFOLD = 16_384, 4
 """Tokens of the largest image (of 12,845,056 or 16,777,216 pixels, as their
 preprocessor_config.json files say), each of four patches."""
 FRAMES = {
-    **dict.fromkeys(("qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"), 1),
+    **dict.fromkeys(("qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe", "qwen4_exp"), 1),
     "qwen2_5_vl": 7,
 }
 """model_type -> the images that its longest video is: of Qwen2.5-VL 14 (_MAX_FRAMES_PER_VIDEO),
 two of which are one; a video of Qwen3-VL is as large as an image at most (0.23 and 0.33)."""
+TILES = 17
+"""Of an image of Llama 4: 16 (`max_patches` of its preprocessor_config.json), and the whole."""
 
 
 def largest_image(config: Config, tower: list[Part] | None) -> Image | None:
-    """Return what the profiling run shows a tower; None where config.json does not say it.
+    """Return what the profiling run shows a tower; None where config.json does not say it."""
+    reader = READERS.get(str(config.fields.top.get("model_type")))
+    return reader(config, tower) if tower and reader else None
 
-    At the peak there are, in attention, inputs, their norm, positions and output of a patch, and of
-    a rank's heads what is rotated (queries and keys, twice), all three together, and what they
-    give; in an MLP with a gate, five states between layers, the gated outputs and their product.
-    Angles are there twice, in windows four times.
+
+def _qwen(config: Config, tower: list[Part]) -> Image:
+    """Return the image of a tower that turns queries and keys, twice, by angles.
+
+    Angles are there twice, in windows four times; a tower with gates keeps one more state.
     """
-    frames = FRAMES.get(str(config.fields.top.get("model_type")))
-    if not tower or frames is None:
-        return None
     patch, last = tower[0], [one for one in tower if one.name in JOINS]
     angles = next(one.inputs for one in tower if one.name == "cos_sin_cache")
     [(width, _)], [(outputs, _)] = patch.outputs, last[0].outputs
-    gated = next((one.outputs[0][0] for one in tower if one.name.endswith(QWEN[2])), 0)
+    first = next(one for one in tower if one.name.endswith((QWEN[2], QWEN3[2])))
+    inner, is_gated = first.outputs[0][0], len(first.outputs) > 1
+    turned, every = (4 if is_gated else 2) * angles, patch.inputs + 5 * width
+    attention = (every - width + turned, 8 * width)
+    gated = (every + turned, 3 * inner)
     return Image(
         tokens=LARGEST,
         patches=LARGEST * FOURFOLD,
         pixels=patch.inputs,
-        whole=patch.inputs + (5 * width + 4 * angles if gated else 4 * width + 2 * angles),
-        divided=3 * gated or 8 * width,
+        peaks=(gated,) if is_gated else (attention, (every + turned, inner)),
         outputs=outputs,
         levels=len(last) - 1,
-        frames=frames,
+        frames=FRAMES[config.fields.top["model_type"]],
     )
+
+
+def _gemma3(config: Config, _tower: list[Part]) -> Image:
+    tower = vit(sizes_of(config, "vision_config"), *OF_GEMMA3)
+    pixels, width = tower.channels * tower.patch**2, tower.width
+    return Image(
+        tokens=int(config.fields.top.get("mm_tokens_per_image", 256)),
+        patches=tower.places,
+        pixels=pixels,
+        peaks=((pixels + 4 * width, 2 * tower.inner), (pixels + 5 * width, tower.inner)),
+        outputs=config.hidden,
+    )
+
+
+def _mistral3(config: Config, _tower: list[Part]) -> Image:
+    size = sizes_of(config, "vision_config")
+    tower, joined = vit(size, *OF_PIXTRAL), int(config.fields.top.get("spatial_merge_size", 2))
+    across = (tower.image - 1) // (tower.patch * joined) + 1
+    pixels, width = tower.channels * tower.patch**2, tower.width
+    # of a patch a head's sines and cosines, and two positions of 64 bits
+    turned = 2 * size("head_dim", width // tower.heads) + 8
+    return Image(
+        tokens=across**2,
+        patches=(across * joined) ** 2,
+        pixels=pixels,
+        peaks=((pixels + 6 * width + turned, 3 * tower.inner),),
+        outputs=config.hidden,
+        masks_pairs=True,
+    )
+
+
+def _llama4(config: Config, _tower: list[Part]) -> Image:
+    """Return the image of a tower that turns queries and keys as complex numbers, in float32."""
+    tower = vit(sizes_of(config, "vision_config"), *OF_LLAMA4)
+    found = config.fields.top.get("vision_config") or {}
+    pixels, width = tower.channels * tower.patch**2, tower.width
+    return Image(
+        tokens=TILES * int(tower.places * float(found.get("pixel_shuffle_ratio", 0.5)) ** 2),
+        patches=TILES * (tower.places + 1),
+        pixels=pixels,
+        peaks=((pixels + 3 * width, 13 * width), (pixels + 5 * width, tower.inner)),
+        outputs=config.hidden,
+    )
+
+
+READERS: dict[str, Callable[[Config, list[Part]], Image]] = {
+    **dict.fromkeys(FRAMES, _qwen),
+    "gemma3": _gemma3,
+    "llama4": _llama4,
+    "mistral3": _mistral3,
+}
+"""model_type -> its reader."""

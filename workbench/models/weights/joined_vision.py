@@ -114,6 +114,10 @@ SIZES = (
 )
 SO400M = (1152, 4304, 16, 27, 14, 384, 3)
 """Of SigLIP's best-known tower."""
+OF_GEMMA3 = (*SO400M[:5], 224)
+OF_LLAMA4 = (768, 5632, 16, 34, 14, 448)
+OF_PIXTRAL = (1024, 4096, 16, 24, 16, 1024)
+"""Sizes that configuration classes have, in the order of `Vit`."""
 
 
 def vit(size: Sizes, *defaults: int) -> Vit:

@@ -7,6 +7,7 @@ from workbench.models.weights.joined_vision import (
     BLOCKS,
     GATED,
     INTERNVL,
+    OF_PIXTRAL,
     QWEN,
     QWEN3,
     blocks,
@@ -58,7 +59,7 @@ def qwen3(size: Sizes, joint: list[Part], **more: Any) -> list[Part]:
 
 def pixtral(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of Mistral 3, and what merges its patches."""
-    tower, top = vit(size, 1024, 4096, 16, 24, 16, 1024), config.fields.top
+    tower, top = vit(size, *OF_PIXTRAL), config.fields.top
     width, each = tower.width, size("head_dim", tower.width // tower.heads)
     used = tower._replace(depth=used_layers(config, tower.depth))
     bias, projector = bool(top.get("multimodal_projector_bias", False)), "multi_modal_projector"
@@ -78,7 +79,7 @@ def pixtral(config: Config, size: Sizes) -> list[Part]:
 
 def mistral_pixtral(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of files in Mistral's own format, which is never quantized."""
-    tower, found = vit(size, 1024, 4096, 16, 24, 16, 1024), config.fields.top["vision_config"]
+    tower, found = vit(size, *OF_PIXTRAL), config.fields.top["vision_config"]
     width, bias = tower.width, bool(found.get("adapter_bias", True))
     normed = [whole("norm", width)] * bool(found.get("add_pre_mm_projector_layer_norm"))
     merger = whole("patch_merger", width, inputs=width * size("spatial_merge_size", 1) ** 2)

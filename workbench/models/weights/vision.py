@@ -15,7 +15,8 @@ from workbench.models.weights.images import JOINT
 from workbench.models.weights.joined_vision import (
     JOINED,
     OF_ENCODER,
-    SO400M,
+    OF_GEMMA3,
+    OF_LLAMA4,
     Tower,
     blocks,
     inside,
@@ -108,7 +109,7 @@ def _hyperclova(config: Config, size: Sizes) -> list[Part]:
 
 
 def _siglip(config: Config, size: Sizes) -> list[Part]:
-    tower = vit(size, *SO400M[:5], 224)
+    tower = vit(size, *OF_GEMMA3)
     width = tower.width
     return [
         *tower.embedded(),
@@ -140,7 +141,7 @@ def _moonvit(config: Config, size: Sizes) -> list[Part]:
 
 
 def _llama4(config: Config, size: Sizes) -> list[Part]:
-    tower = vit(size, 768, 5632, 16, 34, 14, 448)
+    tower = vit(size, *OF_LLAMA4)
     width, places = tower.width, tower.places + 1
     after, out = size("projector_output_dim", 4096), size("vision_output_dim", 7680)
     hidden = size("projector_input_dim", 4096)

@@ -248,6 +248,7 @@ V0_23 = RuleSet(
         ),
         towers_left_whole=frozenset({"ultravox"}),
         keeps_towers=frozenset({"gemma4_unified", "musicflamingo"}),
+        masks_pairs=True,
         asserts_no_adapters=frozenset({"mamba2", "zamba2"}),
     ),
     parts_not_cut={
