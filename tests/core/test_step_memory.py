@@ -25,6 +25,27 @@ def test_towers_take_what_those_of_vllm_take():
         assert tower_bytes(plan) == pytest.approx(peak, rel=0.0002), line
 
 
+@pytest.mark.parametrize(("model", "numbers"), [("gemma-4-26b-a4b", 18756), ("gemma-4-e2b", 13508)])
+def test_a_patch_of_gemma_4_takes_what_was_counted(model, numbers):
+    """Two and four images of 576 patches, padded to 630: the same per patch, with 5.12.1 and 5.20.2
+    of transformers, whose tower it is, on a CPU."""
+    video = wb.resolve(model).model.weights.image.video
+    assert video.peaks[0][0] == pytest.approx(numbers, abs=1)
+    assert (video.tokens, video.patches) == (32 * 78, 32 * 630)
+
+
+def test_gemma_4_sees_as_much_at_a_time_as_fits_a_tenth_of_the_device():
+    """`_encoder_chunk`: a frame is taken to need 206 MB, so that 12 of 96 fit on an RTX 4090."""
+    small, large = (
+        tower_bytes(wb.resolve("gemma-4-e2b", device=device, max_num_batched_tokens=8192))
+        for device in ("RTX 4090", "B300")
+    )
+    assert large - small == 2 * 84 * 630 * (13507 - 768 - 768)
+    without = {"videos_per_prompt": 0, "max_num_batched_tokens": 2800}
+    images = tower_bytes(wb.resolve("gemma-4-e2b", device="B300", **without))
+    assert images == pytest.approx(2 * 10 * 2520 * (13507 + (2520 - 630) / 2), rel=1e-4)
+
+
 def test_the_longest_video_is_what_a_start_of_qwen2_5_vl_profiles():
     """A public start of 0.23.0 printed -14.28 GiB: 114,688 tokens of a video took the memory."""
     fields = {"device": "A100-80GB", "gpu_memory_utilization": 0.22, "max_num_seqs": 256}

@@ -1,5 +1,7 @@
 """What a tower for images is profiled with."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 
@@ -22,3 +24,12 @@ class Image(NamedTuple):
     """The most images that make one video, as far as a request is long enough."""
     masks_pairs: bool = False
     """0.23 has a mask of every two patches of a step."""
+    piece: int = 0
+    """Patches that are seen together, in a class that cuts what is too much for the device: as many
+    pieces at a time as fit a tenth of its memory, but one at least."""
+    piece_bytes: int = 0
+    """What the class takes a piece to need."""
+    waiting: int = 0
+    """Numbers of one patch that is not seen at present."""
+    video: Image | None = None
+    """What a video is instead, where its images are others."""

@@ -33,6 +33,8 @@ FRAMES = {
 }
 """model_type -> the images that its longest video is: of Qwen2.5-VL 14 (_MAX_FRAMES_PER_VIDEO),
 two of which are one; a video of Qwen3-VL is as large as an image at most (0.23 and 0.33)."""
+FRAMES_OF_GEMMA4, TOKENS_OF_FRAME, AROUND_FRAME = 32, 70, 8
+"""Of its longest video: images, tokens of each, and those around it (`gemma4_mm.py`)."""
 TILES = 17
 """Of an image of Llama 4: 16 (`max_patches` of its preprocessor_config.json), and the whole."""
 
@@ -79,6 +81,33 @@ def _gemma3(config: Config, _tower: list[Part]) -> Image:
     )
 
 
+def _gemma4(config: Config, _tower: list[Part]) -> Image:
+    """Return the image, and the video, of transformers' tower, which every rank has whole."""
+    size = sizes_of(config, "vision_config")
+    width, inner = size("hidden_size", 768), size("intermediate_size", 3072)
+    pixels, pooled = 3 * size("patch_size", 16) ** 2, size("pooling_kernel_size", 3) ** 2
+    # what `_encoder_chunk` reckons with: two places as numbers of 64 bits, twice
+    place_bytes = 2 * 2 * 8 * size("position_embedding_size", 10_240)
+
+    def seen(count: int, tokens: int, around: int = 0) -> Image:
+        piece = tokens * pooled
+        # of a patch two positions, its row of the mask, a head's sines and cosines
+        more = 8 + piece // 2 + 2 * size("head_dim", 64)
+        return Image(
+            tokens=count * (tokens + around),
+            patches=count * piece,
+            pixels=pixels,
+            peaks=((pixels + 4 * width + 3 * inner + more, 0),),
+            outputs=config.hidden,
+            piece=piece,
+            piece_bytes=piece * place_bytes,
+            waiting=pixels + width,
+        )
+
+    video = seen(FRAMES_OF_GEMMA4, TOKENS_OF_FRAME, AROUND_FRAME)
+    return seen(1, size("default_output_length", 280))._replace(video=video)
+
+
 def _mistral3(config: Config, _tower: list[Part]) -> Image:
     size = sizes_of(config, "vision_config")
     tower, joined = vit(size, *OF_PIXTRAL), int(config.fields.top.get("spatial_merge_size", 2))
@@ -113,6 +142,7 @@ def _llama4(config: Config, _tower: list[Part]) -> Image:
 READERS: dict[str, Callable[[Config, list[Part]], Image]] = {
     **dict.fromkeys(FRAMES, _qwen),
     "gemma3": _gemma3,
+    "gemma4": _gemma4,
     "llama4": _llama4,
     "mistral3": _mistral3,
 }
