@@ -38,6 +38,9 @@ MODELLED = frozenset(
 )
 PART, TEXT = "_config", "text_config"
 """How the names of objects end that are configurations of their own."""
+OF_GTE = {name: f"Gte{name}" for name in ("NewModel", "NewForSequenceClassification")}
+"""Class in the files of GTE, which no release has -> the one that vLLM's documentation overrides it
+with."""
 MOVED = frozenset({"qwen2_5_vl", "qwen2_vl"})
 """Types whose class makes a text configuration of what a file has at the top."""
 
@@ -92,6 +95,7 @@ def _check_class(config: Changes, given: Any) -> None:
     Names of no release are left to the reader.
     """
     own = listed_name(config, f"/{KEY}") or "no class"
+    own = OF_GTE.get(own, own)
     names = [given] if isinstance(given, str) else given
     for name in names if isinstance(names, list | tuple) and names else (None,):
         if not isinstance(name, str) or not _reads_the_same(own, name):
