@@ -129,6 +129,21 @@ def test_an_object_that_names_neither_class_nor_type_is_refused():
         read_model({"text_config": llama()}, "x")
 
 
+@pytest.mark.parametrize(
+    ("verifier", "named"),
+    [({"name_or_path": "Qwen/Qwen3-8B"}, "Qwen/Qwen3-8B as model"), (None, "its target as model")],
+)
+def test_a_file_of_a_drafter_says_which_model_it_is_for(verifier, named):
+    config = {
+        "architectures": ["Eagle3Speculator"],
+        "speculators_model_type": "eagle3",
+        "speculators_config": {"algorithm": "eagle3", "verifier": verifier},
+        "transformer_layer_config": llama(),
+    }
+    with pytest.raises(ConfigError, match=named):
+        read_model(config, "x")
+
+
 def test_a_base_class_that_only_the_library_has_is_refused_with_a_way_forward():
     text = qwen3_5()["text_config"] | {"model_type": "qwen3_5_text"}
     with pytest.raises(ConfigError, match="uses Qwen3_5TextModel") as caught:

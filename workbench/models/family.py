@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from workbench.core.errors import ConfigError, shown
+from workbench.core.errors import ConfigError, cut, shown
 from workbench.core.model import Attention, Layer
 from workbench.core.states import State
 from workbench.models.attention import read_attention
@@ -116,10 +116,23 @@ def find_family(fields: Fields, default: Family) -> tuple[Family, str]:
             return FAMILIES[value], value
         tried.append(value)
     if not tried:
-        raise ConfigError(
-            "config_missing_field",
-            "/model_type is missing; it decides which family's fields are read.",
-            field="/model_type",
-            vllm_text="Should have a `model_type` key in its config.json.",
-        )
+        raise _without_type(fields.top)
     return default, tried[-1]
+
+
+def _without_type(config: Mapping[str, Any]) -> ConfigError:
+    """Return the error for a file without a type; that of a drafter says which model it is for."""
+    code, field, stated = "config_missing_field", "/model_type", config.get("speculators_config")
+    if not isinstance(stated, Mapping):
+        message = "/model_type is missing; it decides which family's fields are read."
+        text = "Should have a `model_type` key in its config.json."
+        return ConfigError(code, message, field=field, vllm_text=text)
+    verifier = stated.get("verifier")
+    named = verifier.get("name_or_path") if isinstance(verifier, Mapping) else None
+    target = f"{cut(named)} as model" if isinstance(named, str) else "its target as model"
+    # maybe_override_with_speculators, 0.23 and 0.33
+    message = (
+        "This is the file of a drafter of the speculators library, which vLLM serves together with "
+        f"its target. Set {target}, and this file as draft_model."
+    )
+    return ConfigError(code, message, field=field)
