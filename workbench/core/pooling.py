@@ -18,17 +18,28 @@ GENERATES = {
 SCORES_STEPS = "Qwen2ForProcessRewardModel"
 GRIT = "GritLM"
 """The class whose tokens see later ones where it pools, which it does by default."""
+VOYAGE = "VoyageQwen3BidirectionalEmbedModel"
+LATE_INTERACTION = ("ColQwen3", "OpsColQwen3Model", "Qwen3VLNemotronEmbedModel")
+"""Names of ColQwen3Model, which gives every token a vector."""
 OWN = {
     SCORES_STEPS: "Qwen2ForCausalLM",
     "InternLM2ForRewardModel": "InternLM2ForCausalLM",
     "Gemma3TextModel": "Gemma3ForCausalLM",
     "JambaForSequenceClassification": "JambaForCausalLM",
     "Qwen2ForRewardModel": "Qwen2ForCausalLM",
+    "JinaEmbeddingsV5Model": "Qwen3ForCausalLM",
+    "JinaForRanking": "Qwen3ForCausalLM",
+    "JinaVLForRanking": "Qwen2VLForConditionalGeneration",
+    **dict.fromkeys(LATE_INTERACTION, "Qwen3VLForConditionalGeneration"),
+    "Qwen3ASRForcedAlignerForTokenClassification": "Qwen3ASRForConditionalGeneration",
+    VOYAGE: "Qwen3ForCausalLM",
     "LlamaBidirectionalForSequenceClassification": "LlamaForCausalLM",
     "LlamaBidirectionalModel": "LlamaForCausalLM",
     GRIT: "LlamaForCausalLM",
 }
 """Classes of their own -> one with equal layers."""
+WHOLE_PROMPTS = frozenset({SCORES_STEPS, *LATE_INTERACTION})
+"""Classes that pool by steps or, for a sequence, by its first token (`default_pooling_type`)."""
 SEES_LATER = "LlamaBidirectional"
 """How the names of those begin whose tokens see later ones (`LlamaBidirectionalConfig`)."""
 ENDINGS = (
@@ -58,7 +69,7 @@ class Pooling(NamedTuple):
     def takes_steps(self) -> bool:
         """Return whether a prompt may take several steps, or begin with a cached prefix."""
         # is_chunked_prefill_supported and is_prefix_caching_supported of ModelConfig
-        return self.generates or not (self.sees_later or self.name == SCORES_STEPS)
+        return self.generates or not (self.sees_later or self.name in WHOLE_PROMPTS)
 
 
 def pools(pooling: Pooling | None) -> bool:
@@ -71,7 +82,7 @@ def pooling_of(architecture: str) -> Pooling | None:
     if is_encoder(architecture):
         return Pooling(architecture, architecture, sees_later=True)
     if base := GENERATES.get(architecture) or OWN.get(architecture):
-        later = architecture == GRIT or architecture.startswith(SEES_LATER)
+        later = architecture in {GRIT, VOYAGE} or architecture.startswith(SEES_LATER)
         return Pooling(architecture, base, sees_later=later)
     if versions_with(architecture):
         return None

@@ -27,8 +27,13 @@ JOINS = (JOINT["linear_fc2"], MERGER["linear_fc2"])
 LARGEST, FOURFOLD = 16_384, 4
 """Tokens of the largest image (of 12,845,056 or 16,777,216 pixels, as their
 preprocessor_config.json files say), each of four patches."""
+QWEN3_VL = (
+    *("qwen3_vl", "qwen3_vl_moe", "colqwen3", "ops_colqwen3"),
+    "qwen3_vl_nemotron_embed",
+)
+"""model_types of Qwen3-VL, and of models that retrieve with its layers."""
 FRAMES = {
-    **dict.fromkeys(("qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe", "qwen4_exp"), 1),
+    **dict.fromkeys(("qwen3_5", "qwen3_5_moe", "qwen4_exp", *QWEN3_VL), 1),
     "qwen2_5_vl": 7,
 }
 """model_type -> the images that its longest video is: of Qwen2.5-VL 14 (_MAX_FRAMES_PER_VIDEO),

@@ -1,21 +1,20 @@
 """What a model that pools has instead of a head: a matrix of scores, or nothing.
 
-Source: `_create_pooling_model_cls` and `as_seq_cls_model` of model_executor/models/adapters.py, and
-`SequenceClassificationConfig`, 0.23 and 0.33.
+Source: `_create_pooling_model_cls` and `as_seq_cls_model` of model_executor/models/adapters.py,
+`SequenceClassificationConfig`, and the classes of jina.py, jina_vl.py, voyage.py and colqwen3.py,
+0.23 and 0.33.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from workbench.core.pooling import OWN
+from workbench.core.pooling import LATE_INTERACTION, OWN, SCORES_STEPS, VOYAGE
 from workbench.core.weights import Part
 from workbench.models.weights.older import BERTS, MODERN_BERT
 from workbench.models.weights.parts import Config, column, row, whole
 
 SCORES = ("ForSequenceClassification", "ForTokenClassification")
 EMBEDS = "Model"
-REWARDS = {"Qwen2ForRewardModel": 1, "Qwen2ForProcessRewardModel": 2, "InternLM2ForRewardModel": 0}
-"""Class of its own -> the outputs of its two layers; 0 is one layer with one output."""
 OTHERS = ("EmbeddingModel", "RewardModel")
 """Ends of names whose last layer is of another kind."""
 SCORE = "score"
@@ -33,8 +32,8 @@ def scores(config: Config) -> tuple[Part, ...] | None:
     name = "" if pooling is None else pooling.name
     if config.kind in {*BERTS, MODERN_BERT}:
         return _of_encoder(config, name)
-    if name in REWARDS:
-        return _rewards(config, REWARDS[name])
+    if name in OWN_ENDS:
+        return OWN_ENDS[name](config)
     if pooling is None or name.endswith(OTHERS) or (name in OWN and not pooling.sees_later):
         return None
     if name.endswith(EMBEDS):
@@ -66,12 +65,48 @@ def _of_encoder(config: Config, name: str) -> tuple[Part, ...] | None:
 
 
 def _rewards(config: Config, rows: int) -> tuple[Part, ...]:
-    """Return the head that gives rewards: one layer, or two."""
+    """Return the head that gives rewards: two layers with so many outputs; 0: one with one."""
     hidden = config.hidden
     if not rows:
         return (row("v_head", hidden, 1, dtype="float32", is_linear=False),)
     first = column(f"{SCORE}.0", hidden, inputs=hidden, bias=True, dtype="float32")
     return (first, row(f"{SCORE}.2", hidden, rows, bias=True, dtype="float32"))
+
+
+def _ranking(config: Config) -> tuple[Part, ...]:
+    """Return the projector of Jina's reranker of lists (`JinaForRankingConfig`)."""
+    hidden = config.hidden
+    return (
+        whole("projector.0", hidden // 2, inputs=hidden),
+        whole("projector.2", 512, inputs=hidden // 2),
+    )
+
+
+def _voyage(config: Config) -> tuple[Part, ...]:
+    labels = config.fields.top.get("num_labels", LABELS)
+    return (whole("linear", labels, inputs=config.hidden),)
+
+
+def _late_interaction(config: Config) -> tuple[Part, ...] | None:
+    """Return the projection to the vectors of tokens; None where a checkpoint says how wide."""
+    top = config.fields.top
+    size = next((top[key] for key in WIDTHS if isinstance(top.get(key), int) and top[key]), None)
+    if size is None or not config.flag("tie_word_embeddings"):
+        return None
+    return (whole("custom_text_proj", size, inputs=config.hidden, dtype="float32"),)
+
+
+WIDTHS = ("embed_dim", "dims", "dim", "projection_dim", "colbert_dim")
+OWN_ENDS: Mapping[str, Callable[[Config], tuple[Part, ...] | None]] = {
+    "InternLM2ForRewardModel": lambda config: _rewards(config, 0),
+    "Qwen2ForRewardModel": lambda config: _rewards(config, 1),
+    SCORES_STEPS: lambda config: _rewards(config, 2),
+    "JinaEmbeddingsV5Model": lambda _config: (),
+    "JinaForRanking": _ranking,
+    VOYAGE: _voyage,
+    **dict.fromkeys(LATE_INTERACTION, _late_interaction),
+}
+"""Class of its own -> what it has after the last layer, besides what it ties or never makes."""
 
 
 def _labels(config: Mapping[str, Any]) -> int:

@@ -11,7 +11,7 @@ from workbench.models.weights.abstracted_vision import ABSTRACTED
 from workbench.models.weights.clip_vision import CLIPPED
 from workbench.models.weights.document_vision import DOCUMENTS
 from workbench.models.weights.gemma_vision import GEMMA, HEARD
-from workbench.models.weights.images import JOINT
+from workbench.models.weights.images import JOINT, QWEN3_VL
 from workbench.models.weights.joined_vision import (
     JOINED,
     OF_ENCODER,
@@ -198,7 +198,7 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
         ("intern_s2_preview", "qwen3_5", "qwen3_5_moe", "qwen4_exp"), as_named(_qwen, JOINT)
     ),
     **dict.fromkeys(
-        ("alpamayo2_super", "cohere_compass", "qwen3_vl", "qwen3_vl_moe"),
+        ("alpamayo2_super", "cohere_compass", *QWEN3_VL),
         as_named(_qwen_deep, JOINT),
     ),
     "gemma3": _siglip,
