@@ -733,7 +733,6 @@ def test_a_list_of_attention_types_without_states_is_ordinary(entry, is_read):
     "words",
     [
         *({"swa_rope_parameters": {"a": 1}}, {"linear_num_key_heads": 4}, {"compress_ratios": [4]}),
-        {"model_type": "qwen2", "dual_chunk_attention_config": {"chunk_size": 4}},
         {"architectures": ["HunYuanMoEV1ForCausalLM"], "use_cla": True},
     ],
     ids=str,
@@ -840,3 +839,13 @@ def test_a_part_of_a_multimodal_file_has_the_widths_of_its_class():
     # What follows from the heads is not taken from the class.
     config["text_config"] |= {"num_attention_heads": 64}
     assert read_model(config, "x").attention.num_kv_heads == 64
+
+
+@pytest.mark.parametrize("model_type", ["qwen2", "qwen3", "qwen3_moe"])
+def test_attention_in_two_kinds_of_chunks_is_refused_as_every_backend_refuses_it(model_type):
+    chunks = {"dual_chunk_attention_config": {"chunk_size": 262144, "local_size": 8192}}
+    with pytest.raises(ConfigError) as caught:
+        read_model(llama(model_type=model_type, **chunks), "x")
+    assert caught.value.field == "/dual_chunk_attention_config"
+    assert caught.value.vllm_text == "got an unexpected keyword argument 'layer_idx'"
+    read_model(llama(model_type=model_type, dual_chunk_attention_config=None), "x")

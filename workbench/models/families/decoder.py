@@ -78,6 +78,8 @@ OTHER_CACHES = (
     "its layers keep caches that the default reader does not know. tools/record_cache_groups.py "
     "prints what an installed vLLM makes of it."
 )
+CHUNKED = "dual_chunk_attention_config"
+"""What Qwen's classes hand to a backend as it is (`Qwen2Attention`, 0.23 and 0.33)."""
 REFUSALS: dict[str, str] = dict.fromkeys(
     (
         *("gemma3n", "gemma3n_mm", "gemma4", "gemma4_mm"),
@@ -99,6 +101,15 @@ REFUSALS["Gemma4UnifiedForCausalLM"] = (
 
 
 def _check_words(fields: Fields) -> None:
+    if fields.text.get(CHUNKED) and _is_read(fields, CHUNKED):
+        raise ConfigError(
+            "no_dual_chunk_attention",
+            f"{fields.pointer(CHUNKED)} asks for attention in two kinds of chunks, which no "
+            "backend of vLLM 0.23 or 0.33 has: the model cannot be built. Remove the field from "
+            "config.json, and all tokens attend as in other models.",
+            field=fields.pointer(CHUNKED),
+            vllm_text="got an unexpected keyword argument 'layer_idx'",
+        )
     for key, value in fields.text.items():
         if not isinstance(key, str) or value in (None, False, 0, [], {}):
             continue
