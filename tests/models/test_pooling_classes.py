@@ -53,6 +53,8 @@ def test_a_projection_takes_the_place_of_the_head():
     base = size_of(QWEN3 | {"architectures": ["Qwen3ForCausalLM"], "tie_word_embeddings": False})
     voyage = {"architectures": ["VoyageQwen3BidirectionalEmbedModel"], "num_labels": 64}
     assert size_of(QWEN3 | voyage) == base - head + 2 * 64 * hidden
+    saved = {**voyage, "num_labels": None, "id2label": {str(one): "x" for one in range(64)}}
+    assert size_of(QWEN3 | saved) == size_of(QWEN3 | voyage)
 
 
 def test_a_projection_whose_width_only_the_checkpoint_has_is_unknown():

@@ -41,7 +41,10 @@ class Collected:
                 found = [earlier._replace(kind=EARLIER), *later]
             for end, scales in self.scheme.cache_scales.items():
                 if part.name.endswith(end):
-                    found += [whole(part.name, n, dtype=dtype) for n, dtype in scales]
+                    found += [
+                        whole(part.name, n, dtype=dtype)._replace(kind=part.kind)
+                        for n, dtype in scales
+                    ]
             for one in found:
                 self.places[one].append(places)
 

@@ -251,7 +251,7 @@ TIED = frozenset(
     {
         *("gemma", "gemma2", "gemma3", "gemma3_text", "gemma4", "gemma4_text", "plamo2"),
         "vaultgemma",
-        *("cohere", "cohere2", "cohere2_moe", "mpt", "smollm3", "starcoder2"),
+        *("cohere", "cohere2", "cohere2_moe", "minicpm", "mpt", "smollm3", "starcoder2"),
         *("ernie4_5", "ernie4_5_moe", "lfm2", "lfm2_moe", "mamba", "falcon_mamba", "zamba2"),
         *("bloom", "falcon", "gpt2", "gpt_bigcode", "minicpm3", "opt", "whisper"),
     }

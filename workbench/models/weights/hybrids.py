@@ -7,7 +7,7 @@ from workbench.core.ranks import SHARED_EXPERT
 from workbench.core.weights import NARROW, WIDE, Part
 from workbench.models.mtp import ATTENTION
 from workbench.models.weights.decoders import QWEN, Decoder, Moe
-from workbench.models.weights.kinds import unscaled
+from workbench.models.weights.kinds import by_release, unscaled
 from workbench.models.weights.parts import (
     Block,
     Config,
@@ -32,6 +32,8 @@ from workbench.models.weights.states import (
 )
 from workbench.models.weights.stored import Unknown
 
+MIXER = "mixer"
+"""What vLLM calls a Mamba-2 mixer of any class where it looks for its format."""
 QWEN_LAYER = Decoder(
     bias="qkv_bias", norm="head", gate=2, moe=replace(QWEN, repeated=SHARED_EXPERT)
 )
@@ -94,7 +96,12 @@ def _jamba(config: Config, number: int) -> list[Part]:
 
 
 def _bamba(config: Config, number: int) -> list[Part]:
-    mixer = attention(config) if config.attends(number) else mamba2(config, "mamba")
+    if config.attends(number):
+        # BambaAttentionDecoderLayer of 0.23 hands no method of quantization to its attention
+        scaled = attention(config)
+        mixer = by_release(unscaled(scaled), scaled)
+    else:
+        mixer = mamba2(config, MIXER)
     feed = mlp(
         config, "feed_forward", config.size("intermediate_size"), bias=config.flag("mlp_bias")
     )
@@ -105,7 +112,7 @@ def _granite(config: Config, number: int) -> list[Part]:
     if config.attends(number):
         parts = attention(config, bias="attention_bias", out_bias="attention_bias")
     else:
-        parts = mamba2(config, "mamba")
+        parts = mamba2(config, MIXER)
     count = config.size("num_local_experts", default=0)
     shared = config.size("shared_intermediate_size")
     if count:
@@ -119,7 +126,7 @@ def _falcon(config: Config, _number: int) -> list[Part]:
     """Return attention and state space side by side, and the multipliers of the latter."""
     return [
         *attention(config, bias="attention_bias"),
-        *mamba2(config, "mamba.mamba", "mamba_rms_norm"),
+        *mamba2(config, MIXER, "mamba_rms_norm"),
         cut("mamba.mup_vector", *projected(config)),
         *mlp(config, "feed_forward", config.size("intermediate_size")),
         *norms(config, 2),
@@ -194,7 +201,7 @@ def _nemotron_experts(config: Config) -> list[Part]:
 
 def _zamba(config: Config, number: int) -> list[Part]:
     """Return a Mamba-2 layer; where attention is shared, an adapter and an output of its own."""
-    parts = [*mamba2(config, "mamba"), *norms(config, 1)]
+    parts = [*mamba2(config, MIXER), *norms(config, 1)]
     if not config.attends(number):
         return parts
     if config.flag("use_shared_attention_adapter"):

@@ -7,10 +7,12 @@ from workbench.models.weights.joined_vision import (
     BLOCKS,
     GATED,
     INTERNVL,
+    JOINED,
     OF_PIXTRAL,
     QWEN,
     QWEN3,
     blocks,
+    inside,
     used_layers,
     vit,
 )
@@ -60,20 +62,42 @@ def qwen3(size: Sizes, joint: list[Part], **more: Any) -> list[Part]:
 def pixtral(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of Mistral 3, and what merges its patches."""
     tower, top = vit(size, *OF_PIXTRAL), config.fields.top
-    width, each = tower.width, size("head_dim", tower.width // tower.heads)
-    used = tower._replace(depth=used_layers(config, tower.depth))
+    width = tower.width
     bias, projector = bool(top.get("multimodal_projector_bias", False)), "multi_modal_projector"
     return [
-        *tower.embedded(bias=False)[:1],
-        whole("ln_pre", width),
-        *used.layers(PIXTRAL_LAYERS, PIXTRAL, bias=False, **GATED),
-        # transformers' table of angles: one row per patch, and since 5.11 one row in all
-        *2 * [whole("inv_freq", tower.places, inputs=each, dtype="float32", kind=EARLIER)],
-        *2 * [whole("inv_freq", each // 2, dtype="float32", kind=LATER)],
+        *pixtral_tower(config, size),
         whole("norm", width),
         whole("merging_layer", width, inputs=width * int(top.get("spatial_merge_size", 2)) ** 2),
         column(f"{projector}.linear_1", config.hidden, inputs=width, bias=bias),
         row(f"{projector}.linear_2", config.hidden, config.hidden, bias=bias),
+    ]
+
+
+def pixtral_tower(config: Config, size: Sizes) -> list[Part]:
+    """Return Pixtral's tower as the Transformers library has it (`PixtralHFVisionModel`)."""
+    tower = vit(size, *OF_PIXTRAL)
+    each = size("head_dim", tower.width // tower.heads)
+    used = tower._replace(depth=used_layers(config, tower.depth))
+    return [
+        *tower.embedded(bias=False)[:1],
+        whole("ln_pre", tower.width),
+        *used.layers(PIXTRAL_LAYERS, PIXTRAL, bias=False, **GATED),
+        # transformers' table of angles: one row per patch, and since 5.11 one row in all
+        *2 * [whole("inv_freq", tower.places, inputs=each, dtype="float32", kind=EARLIER)],
+        *2 * [whole("inv_freq", each // 2, dtype="float32", kind=LATER)],
+    ]
+
+
+def llava(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of LLaVA, which may be Pixtral's, and its two layers."""
+    if inside(config, "vision_config").get("model_type") != "pixtral":
+        return JOINED["llava"](config, size)
+    bias = bool(config.fields.top.get("multimodal_projector_bias", True))
+    first, second = (f"multi_modal_projector.linear_{one}" for one in (1, 2))
+    return [
+        *pixtral_tower(config, size),
+        column(first, config.hidden, inputs=size("hidden_size", 1024), bias=bias),
+        row(second, config.hidden, config.hidden, bias=bias),
     ]
 
 

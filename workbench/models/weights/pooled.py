@@ -83,8 +83,7 @@ def _ranking(config: Config) -> tuple[Part, ...]:
 
 
 def _voyage(config: Config) -> tuple[Part, ...]:
-    labels = config.fields.top.get("num_labels", LABELS)
-    return (whole("linear", labels, inputs=config.hidden),)
+    return (whole("linear", _labels(config.fields.top), inputs=config.hidden),)
 
 
 def _late_interaction(config: Config) -> tuple[Part, ...] | None:

@@ -7,6 +7,7 @@ from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.model import FULL, SLIDING, SSM
 from workbench.core.weights import EARLIER, EVERY, LATER, LENGTH, MROPE, TABLE, Part, Place, rounded
 from workbench.models.config_defaults import ORIGINAL
+from workbench.models.lengths import RENAMED
 from workbench.models.weights.compressed import ratios
 from workbench.models.weights.hybrids import WITHOUT_POSITIONS
 from workbench.models.weights.listed_experts import HYBRID as LING
@@ -229,6 +230,7 @@ def _table(config: Config, size: int, rope: Mapping[str, Any]) -> Part:
     length = DEFAULT_LENGTHS.get(config.kind, 8192)
     longest = config.size(*names, default=length)
     scaling = rope.get("rope_type", rope.get("type", "default"))
+    scaling = RENAMED.get(scaling, scaling)
     original = rope.get(ORIGINAL) or config.raw(ORIGINAL, longest)
     factor = rope.get("factor") or 1
     dtype = "float32" if config.kind in PRECISE else None
