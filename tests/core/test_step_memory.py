@@ -12,6 +12,7 @@ from workbench.core.capacity.largest_images import kept_bytes, tower_bytes
 from workbench.core.capacity.memory_estimate import estimate
 from workbench.core.capacity.step_memory import _forward
 from workbench.core.versions import V0_33
+from workbench.models import catalog_config
 
 MTP = {"num_speculative_tokens": 1, "speculative_method": "mtp"}
 DSPARK = {"num_speculative_tokens": 6, "speculative_method": "dspark"}
@@ -44,6 +45,13 @@ def test_gemma_4_sees_as_much_at_a_time_as_fits_a_tenth_of_the_device():
     without = {"videos_per_prompt": 0, "max_num_batched_tokens": 2800}
     images = tower_bytes(wb.resolve("gemma-4-e2b", device="B300", **without))
     assert images == pytest.approx(2 * 10 * 2520 * (13507 + (2520 - 630) / 2), rel=1e-4)
+
+
+@pytest.mark.parametrize("tokens", [0, -1, "many"])
+def test_an_image_of_no_tokens_is_not_known(tokens):
+    config = {k: v for k, v in catalog_config("gemma-3-4b").items() if not k.startswith("_")}
+    plan = wb.resolve({**config, "mm_tokens_per_image": tokens}, device="H100")
+    assert tower_bytes(plan) == 0
 
 
 def test_the_longest_video_is_what_a_start_of_qwen2_5_vl_profiles():

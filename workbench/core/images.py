@@ -22,6 +22,8 @@ class Image(NamedTuple):
     """Layers of the decoder that get more of the tower, each numbers for every token."""
     frames: int = 1
     """The most images that make one video, as far as a request is long enough."""
+    before: int = 0
+    """Tokens of an image in the request that has the longest video."""
     masks_pairs: bool = False
     """0.23 has a mask of every two patches of a step."""
     piece: int = 0

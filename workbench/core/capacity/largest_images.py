@@ -24,10 +24,11 @@ def _largest(plan: Plan) -> Image | None:
     if image is None or takes_none(plan.settings, (IMAGE, VIDEO)):
         return None
     takes_videos = limit_of(plan.settings, VIDEO)
-    if image.video is not None:
-        return image.video if takes_videos else image
+    if image.video is not None and takes_videos:
+        image = image.video
     most = image.frames if takes_videos else 1
-    frames = max(1, min(most, plan.max_model_len // image.tokens))
+    before = image.before if limit_of(plan.settings, IMAGE) else 0
+    frames = max(1, min(most, (plan.max_model_len - before) // image.tokens))
     tokens, patches = frames * image.tokens, frames * image.patches
     return image._replace(frames=frames, tokens=tokens, patches=patches)
 

@@ -11,10 +11,13 @@ from workbench.core.images import Image
 from workbench.core.weights import Part
 from workbench.models.weights.joined_vision import (
     OF_GEMMA3,
+    OF_INTERNVL,
     OF_LLAMA4,
     OF_PIXTRAL,
     QWEN,
     QWEN3,
+    Vit,
+    inside,
     sizes_of,
     vit,
 )
@@ -40,6 +43,9 @@ FRAMES = {
 two of which are one; a video of Qwen3-VL is as large as an image at most (0.23 and 0.33)."""
 FRAMES_OF_GEMMA4, TOKENS_OF_FRAME, AROUND_FRAME = 32, 70, 8
 """Of its longest video: images, tokens of each, and those around it (`gemma4_mm.py`)."""
+WITH_VIDEOS = frozenset({"gpt_oss", "qwen2", "qwen3", "qwen3_moe"})
+"""Texts of InternVL that have a token for videos (`ctx_video_token` of `internvl.py`)."""
+AS_MANY_AS_FIT = 10**9
 TILES = 17
 """Of an image of Llama 4: 16 (`max_patches` of its preprocessor_config.json), and the whole."""
 
@@ -47,7 +53,8 @@ TILES = 17
 def largest_image(config: Config, tower: list[Part] | None) -> Image | None:
     """Return what the profiling run shows a tower; None where config.json does not say it."""
     reader = READERS.get(str(config.fields.top.get("model_type")))
-    return reader(config, tower) if tower and reader else None
+    image = reader(config, tower) if tower and reader else None
+    return None if image is None or min(image[:3]) < 1 else image  # a file may say anything
 
 
 def _qwen(config: Config, tower: list[Part]) -> Image:
@@ -74,16 +81,44 @@ def _qwen(config: Config, tower: list[Part]) -> Image:
     )
 
 
-def _gemma3(config: Config, _tower: list[Part]) -> Image:
-    tower = vit(sizes_of(config, "vision_config"), *OF_GEMMA3)
+def _siglip(tower: Vit, outputs: int, rows: int, tokens: int) -> Image:
+    """Return an image of towers whose layers are those of SigLIP or CLIP.
+
+    rows: of a tile or an image, with that of its class where there is one.
+    """
     pixels, width = tower.channels * tower.patch**2, tower.width
     return Image(
-        tokens=int(config.fields.top.get("mm_tokens_per_image", 256)),
-        patches=tower.places,
+        tokens=tokens,
+        patches=rows,
         pixels=pixels,
         peaks=((pixels + 4 * width, 2 * tower.inner), (pixels + 5 * width, tower.inner)),
-        outputs=config.hidden,
+        outputs=outputs,
     )
+
+
+def _internvl(config: Config, _tower: list[Part]) -> Image | None:
+    """Return tiles of an image and the whole, and a video as long as a request.
+
+    None for InternViT 6B, whose queries and keys are normed together.
+    """
+    top, given = config.fields.top, inside(config, "vision_config")
+    if given.get("qk_normalization", given.get("use_qk_norm", True)):
+        return None
+    tower = vit(sizes_of(config, "vision_config"), *OF_INTERNVL)
+    tiles = int(top.get("max_dynamic_patch", 12)) if top.get("dynamic_image_size", True) else 1
+    tiles += tiles > 1 and bool(top.get("use_thumbnail", True))
+    each = int(tower.places * float(top.get("downsample_ratio", 0.5)) ** 2)
+    one = _siglip(tower, config.hidden, tower.places + 1, each)
+    image = one._replace(tokens=tiles * each, patches=tiles * one.patches)
+    video = one._replace(frames=AS_MANY_AS_FIT, before=image.tokens)
+    sees_videos = inside(config, "llm_config").get("model_type") in WITH_VIDEOS
+    return image._replace(video=video if sees_videos else None)
+
+
+def _gemma3(config: Config, _tower: list[Part]) -> Image:
+    tower = vit(sizes_of(config, "vision_config"), *OF_GEMMA3)
+    tokens = int(config.fields.top.get("mm_tokens_per_image", 256))
+    return _siglip(tower, config.hidden, tower.places, tokens)
 
 
 def _gemma4(config: Config, _tower: list[Part]) -> Image:
@@ -144,10 +179,11 @@ def _llama4(config: Config, _tower: list[Part]) -> Image:
     )
 
 
-READERS: dict[str, Callable[[Config, list[Part]], Image]] = {
+READERS: dict[str, Callable[[Config, list[Part]], Image | None]] = {
     **dict.fromkeys(FRAMES, _qwen),
     "gemma3": _gemma3,
     "gemma4": _gemma4,
+    "internvl_chat": _internvl,
     "llama4": _llama4,
     "mistral3": _mistral3,
 }

@@ -115,6 +115,7 @@ SIZES = (
 SO400M = (1152, 4304, 16, 27, 14, 384, 3)
 """Of SigLIP's best-known tower."""
 OF_GEMMA3 = (*SO400M[:5], 224)
+OF_INTERNVL = (3200, 12_800, 25, 48, 14, 224)
 OF_LLAMA4 = (768, 5632, 16, 34, 14, 448)
 OF_PIXTRAL = (1024, 4096, 16, 24, 16, 1024)
 """Sizes that configuration classes have, in the order of `Vit`."""

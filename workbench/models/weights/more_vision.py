@@ -8,6 +8,7 @@ from workbench.models.weights.joined_vision import (
     GATED,
     INTERNVL,
     JOINED,
+    OF_INTERNVL,
     OF_PIXTRAL,
     QWEN,
     QWEN3,
@@ -120,7 +121,7 @@ def mistral_pixtral(config: Config, size: Sizes) -> list[Part]:
 
 def internvl(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of InternVL, and what makes one token of four patches."""
-    tower, top = vit(size, 3200, 12_800, 25, 48, 14, 224), config.fields.top
+    tower, top = vit(size, *OF_INTERNVL), config.fields.top
     width, given = tower.width, top["vision_config"]
     has_bias = given.get("norm_type", "rms_norm") == "layer_norm"
     is_normed = given.get("qk_normalization", given.get("use_qk_norm", True))
