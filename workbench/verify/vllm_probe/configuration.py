@@ -111,7 +111,7 @@ def model_folder(config: dict[str, Any], machine: Machine) -> str:
     is_apart = isinstance(quantization, dict) and "quantization" in quantization
     text = json.dumps(known)
     if text not in _FOLDERS:
-        _register_type(known, machine)
+        _register_type(config, machine)
         folder = _FOLDERS[text] = tempfile.TemporaryDirectory(prefix="workbench-vllm-")
         files = {"config.json": known}
         if is_apart:
@@ -138,12 +138,19 @@ def _register_type(config: dict[str, Any], machine: Machine) -> None:
     rope = {"rope_type": "default", "rope_theta": 10_000.0}
     defaults = {"rope_parameters": rope, "tie_word_embeddings": True}
     own = {"model_type": model_type, "__init__": _with_attributes, **defaults}
-    plain = type("PlainConfig", (_base(),), own)
+    plain = type(_class_name(config), (_base(),), own)
     try:
         vllm_config.AutoConfig.register(model_type, plain)
     except ValueError:  # the type is known
         return
     machine.stand_ins[f"configuration class of {model_type}"] = "a plain one, with few defaults"
+
+
+def _class_name(config: dict[str, Any]) -> str:
+    """Return the name of the hub's class, which hooks assert (`GteNewModelConfig`)."""
+    remote = config.get("auto_map")
+    named = remote.get("AutoConfig") if isinstance(remote, dict) else None
+    return named.rpartition(".")[2] if isinstance(named, str) else "PlainConfig"
 
 
 def _takes(known: Any, config: dict[str, Any]) -> bool:
