@@ -74,11 +74,15 @@ def _answer(question: dict[str, Any], machine: Any) -> dict[str, Any]:
     config = configuration.build(groups.probe_question(question), machine)
     model = models.build(config).model
     ranks = config.parallel_config.tensor_parallel_size
+
+    def gathered(tensor: torch.Tensor, dim: int = -1) -> torch.Tensor:
+        shape = list(tensor.shape)
+        shape[dim] *= ranks
+        return tensor.new_empty(shape)
+
     exchanges = {
         "tensor_model_parallel_all_reduce": lambda tensor, *_more: tensor,
-        "tensor_model_parallel_all_gather": lambda tensor, *_more: tensor.new_empty(
-            *tensor.shape[:-1], ranks * tensor.shape[-1]
-        ),
+        "tensor_model_parallel_all_gather": gathered,
     }
     for module in list(sys.modules.values()):
         for name, exchange in exchanges.items():

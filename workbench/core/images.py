@@ -27,10 +27,10 @@ class Image(NamedTuple):
     masks_pairs: bool = False
     """0.23 has a mask of every two patches of a step."""
     piece: int = 0
-    """Patches that are seen together, in a class that cuts what is too much for the device: as many
-    pieces at a time as fit a tenth of its memory, but one at least."""
+    """Patches that are seen together, a tile or a frame; 0 for those of an image."""
     piece_bytes: int = 0
-    """What the class takes a piece to need."""
+    """What the class takes a piece to need, if it cuts what is too much for the device: it sees as
+    many at a time as fit a tenth of its memory, but one at least."""
     waiting: int = 0
     """Numbers of one patch that is not seen at present."""
     video: Image | None = None

@@ -6,11 +6,19 @@ the peak of towers that were built and run on torch's meta device in both.
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 from workbench.core.devices import device_memory_of
 from workbench.core.dtypes import FLOAT_BYTES
-from workbench.core.media import IMAGE, VIDEO, limit_of, takes_items, takes_none
+from workbench.core.media import (
+    IMAGE,
+    VIDEO,
+    has_whole_towers,
+    limit_of,
+    takes_items,
+    takes_none,
+)
 from workbench.core.runner import model_runner
 
 if TYPE_CHECKING:
@@ -50,14 +58,20 @@ def tower_bytes(plan: Plan) -> int:
     image, images = _largest(plan), count_images(plan)
     if image is None:
         return 0
-    ranks = plan.settings.tensor_parallel
+    patches, ranks = images * image.patches, plan.settings.tensor_parallel
+    own, numbers = patches, 0
+    if has_whole_towers(plan):
+        # Ranks divide the images, or their tiles, and copy their own pixels
+        # (run_dp_sharded_vision_model and run_dp_sharded_mrope_vision_model).
+        piece = image.piece or image.patches
+        own, ranks = ceil(patches / piece / ranks) * piece, 1
+        numbers = patches * image.pixels
     patch = max(whole + divided // ranks for whole, divided in image.peaks)
     if image.masks_pairs and plan.rules.media.masks_pairs:
-        patch += images * image.patches
-    patches = images * image.patches
-    seen = min(patches, _at_a_time(plan, image) or patches)
-    numbers = seen * patch + (patches - seen) * image.waiting
-    numbers += images * image.tokens * image.levels * image.outputs
+        patch += own
+    seen = min(own, _at_a_time(plan, image) or own)
+    numbers += seen * patch + (own - seen) * image.waiting
+    numbers += own * image.tokens * image.levels * image.outputs // image.patches
     return numbers * FLOAT_BYTES[plan.model_dtype]
 
 

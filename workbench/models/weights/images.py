@@ -108,7 +108,7 @@ def _internvl(config: Config, _tower: list[Part]) -> Image | None:
     tiles = int(top.get("max_dynamic_patch", 12)) if top.get("dynamic_image_size", True) else 1
     tiles += tiles > 1 and bool(top.get("use_thumbnail", True))
     each = int(tower.places * float(top.get("downsample_ratio", 0.5)) ** 2)
-    one = _siglip(tower, config.hidden, tower.places + 1, each)
+    one = _siglip(tower, config.hidden, tower.places + 1, each)._replace(piece=tower.places + 1)
     image = one._replace(tokens=tiles * each, patches=tiles * one.patches)
     video = one._replace(frames=AS_MANY_AS_FIT, before=image.tokens)
     sees_videos = inside(config, "llm_config").get("model_type") in WITH_VIDEOS
@@ -173,6 +173,7 @@ def _llama4(config: Config, _tower: list[Part]) -> Image:
     return Image(
         tokens=TILES * int(tower.places * float(found.get("pixel_shuffle_ratio", 0.5)) ** 2),
         patches=TILES * (tower.places + 1),
+        piece=tower.places + 1,
         pixels=pixels,
         peaks=((pixels + 3 * width, 13 * width), (pixels + 5 * width, tower.inner)),
         outputs=config.hidden,
