@@ -312,3 +312,24 @@ def test_what_people_ask_without_a_question_mark_is_a_question(text, view):
 def test_help_says_what_can_be_entered(text):
     with pytest.raises(ScenarioError, match=r"Paste a `vllm serve` command.*that are answered"):
         understand(text, Scenario())
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "value"),
+    [
+        ("max_model_len=32768", "max_model_len", 32768),
+        ("max-model-len 32768", "max_model_len", 32768),
+        ("max_model_len = 32768", "max_model_len", 32768),
+        ("tensor_parallel_size 2", "tensor_parallel", 2),
+        ("gpu_memory_utilization 0.8", "gpu_memory_utilization", 0.8),
+        ("mamba_ssm_cache_dtype float32", "mamba_ssm_cache_dtype", "float32"),
+    ],
+)
+def test_fields_are_named_with_their_values(words, name, value):
+    found = read_description(f"bamba-9b on H100, {words}")
+    assert found.fields == {"model": "bamba-9b", "device": "H100", name: value}
+
+
+def test_a_named_field_takes_what_it_takes_elsewhere():
+    with pytest.raises(ScenarioError, match="'block_size many' is not understood"):
+        read_description("bamba-9b, block_size many")

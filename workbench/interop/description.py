@@ -10,6 +10,7 @@ from workbench.core.devices import DEVICES, SET_BY_DEVICE, device_named
 from workbench.core.errors import ScenarioError
 from workbench.core.ranks import SHORT
 from workbench.core.versions import RULE_SETS
+from workbench.interop.named_fields import NAMED_FIELD, Named, named_field
 from workbench.interop.unknown_words import (
     bits_of_weights,
     not_known,
@@ -119,7 +120,7 @@ def _is_prose(found: Iterable[_Spans], said: Iterable[Fields]) -> bool:
 
     They do not next to a whole part that is understood, nor if each looks like a name or a size.
     """
-    if any(spans.fields and not spans.unknown for spans in found):
+    if any(not isinstance(one, Named) for part in found if not part.unknown for one in part.fields):
         return False
     names = any(fields.keys() & {"model", "device"} for fields in said)
     unknown = (word for spans in found for word in spans.unknown)
@@ -241,6 +242,7 @@ KV = r"kv(?:[ -]?cache)?(?: d?type)?"
 CONTEXT = r"(?:max )?(?:context|ctx|seq|sequence)?[ -]?(?:len|length|window|size)|context|ctx"
 DEVICE = r"(?:[a-z]\w*|(?<!\d)\d{4})(?:[ -]\w+)*"
 SAID: tuple[tuple[str, Callable[..., Fields | None]], ...] = (
+    (NAMED_FIELD, named_field),
     (rf"(?:({HOW_MANY}) ?[x*\u00d7]? ?)?({DEVICE}?)(?: gpus?)?", _devices),
     (rf"({DEVICE}?) ?[x*\u00d7] ?(\d{{1,4}})", lambda name, count: _devices(count, name)),
     (rf"({HOW_MANY}) gpus?", _count),
