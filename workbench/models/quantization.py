@@ -1,6 +1,6 @@
 """The KV-cache dtype that a quantized checkpoint requests."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from workbench.core.described import (
@@ -162,13 +162,18 @@ def read_description(fields: Fields) -> Description:
 def _is_ordered(config: Mapping[str, Any]) -> bool:
     """Return whether groups follow the activations, in all layers or under a rule for some."""
     # normalize_and_validate_gptq_desc_act, 0.33
+    rules = (rule for _, rule in dynamic_rules(config) if rule is not None)
+    return any(one.get("desc_act") and one.get("group_size") != -1 for one in (config, *rules))
+
+
+def dynamic_rules(
+    config: Mapping[str, Any],
+) -> Iterator[tuple[str, Mapping[str, Any] | None]]:
+    """Yield the patterns of GPTQ's `dynamic`, and the file under each rule; None: plain layers."""
     dynamic = config.get("dynamic")
-    rules = dynamic.items() if isinstance(dynamic, Mapping) else ()
-    changes = [rule for name, rule in rules if name[:2] != "-:" and isinstance(rule, Mapping)]
-    return any(
-        one.get("desc_act") and one.get("group_size") != -1
-        for one in (config, *({**config, **rule} for rule in changes))
-    )
+    for pattern, rule in dynamic.items() if isinstance(dynamic, Mapping) else ():
+        changes = rule if isinstance(rule, Mapping) else {}
+        yield pattern, None if pattern.startswith("-:") else {**config, **changes}
 
 
 def _is_for_marlin(config: Mapping[str, Any]) -> bool:

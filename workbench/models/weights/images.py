@@ -21,7 +21,7 @@ from workbench.models.weights.joined_vision import (
     sizes_of,
     vit,
 )
-from workbench.models.weights.more_vision import MERGER
+from workbench.models.weights.more_vision import MERGER, norms_queries
 from workbench.models.weights.parts import Config
 
 JOINT = {name: f"visual.merger.{name}" for name in MERGER}
@@ -67,14 +67,14 @@ def _qwen(config: Config, tower: list[Part]) -> Image:
     [(width, _)], [(outputs, _)] = patch.outputs, last[0].outputs
     first = next(one for one in tower if one.name.endswith((QWEN[2], QWEN3[2])))
     inner, is_gated = first.outputs[0][0], len(first.outputs) > 1
-    turned, every = (4 if is_gated else 2) * angles, patch.inputs + 5 * width
-    attention = (every - width + turned, 8 * width)
-    gated = (every + turned, 3 * inner)
+    every = patch.inputs + (4 if is_gated else 2) * angles
+    gated = (every + 5 * width, 3 * inner)
+    plain = (every + 4 * width, 8 * width), (every + 5 * width, inner)
     return Image(
         tokens=LARGEST,
         patches=LARGEST * FOURFOLD,
         pixels=patch.inputs,
-        peaks=(gated,) if is_gated else (attention, (every + turned, inner)),
+        peaks=(gated,) if is_gated else plain,
         outputs=outputs,
         levels=len(last) - 1,
         frames=FRAMES[config.fields.top["model_type"]],
@@ -86,7 +86,7 @@ def _siglip(tower: Vit, outputs: int, rows: int, tokens: int) -> Image:
 
     rows: of a tile or an image, with that of its class where there is one.
     """
-    pixels, width = tower.channels * tower.patch**2, tower.width
+    pixels, width = tower.pixels, tower.width
     return Image(
         tokens=tokens,
         patches=rows,
@@ -101,8 +101,8 @@ def _internvl(config: Config, _tower: list[Part]) -> Image | None:
 
     None for InternViT 6B, whose queries and keys are normed together.
     """
-    top, given = config.fields.top, inside(config, "vision_config")
-    if given.get("qk_normalization", given.get("use_qk_norm", True)):
+    top = config.fields.top
+    if norms_queries(inside(config, "vision_config")):
         return None
     tower = vit(sizes_of(config, "vision_config"), *OF_INTERNVL)
     tiles = int(top.get("max_dynamic_patch", 12)) if top.get("dynamic_image_size", True) else 1
@@ -152,7 +152,7 @@ def _mistral3(config: Config, _tower: list[Part]) -> Image:
     size = sizes_of(config, "vision_config")
     tower, joined = vit(size, *OF_PIXTRAL), int(config.fields.top.get("spatial_merge_size", 2))
     across = (tower.image - 1) // (tower.patch * joined) + 1
-    pixels, width = tower.channels * tower.patch**2, tower.width
+    pixels, width = tower.pixels, tower.width
     # of a patch a head's sines and cosines, and two positions of 64 bits
     turned = 2 * size("head_dim", width // tower.heads) + 8
     return Image(
@@ -168,8 +168,8 @@ def _mistral3(config: Config, _tower: list[Part]) -> Image:
 def _llama4(config: Config, _tower: list[Part]) -> Image:
     """Return the image of a tower that turns queries and keys as complex numbers, in float32."""
     tower = vit(sizes_of(config, "vision_config"), *OF_LLAMA4)
-    found = config.fields.top.get("vision_config") or {}
-    pixels, width = tower.channels * tower.patch**2, tower.width
+    found = inside(config, "vision_config")
+    pixels, width = tower.pixels, tower.width
     return Image(
         tokens=TILES * int(tower.places * float(found.get("pixel_shuffle_ratio", 0.5)) ** 2),
         patches=TILES * (tower.places + 1),

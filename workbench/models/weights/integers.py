@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.core.formats import Format
+from workbench.models.quantization import dynamic_rules
 from workbench.models.weights.stored import (
     Excludes,
     Formats,
@@ -32,7 +33,7 @@ def integers(config: Mapping[str, Any]) -> Scheme:
         stored = _grouped(bits, size)
         ignored = texts(config.get("modules_to_not_convert"))
         return Scheme(linear=stored, excludes=wildcards(ignored), gates_experts=True)
-    (linear, experts), earlier = _gptq_formats(config, {})
+    (linear, experts), earlier = _gptq_formats(config)
     listed = config.get("modules_in_block_to_quantize")
     blocks = listed if isinstance(listed, list) else []  # names, or a list of them per block
     modules = [one for entry in blocks for one in (entry if isinstance(entry, list) else [entry])]
@@ -52,18 +53,16 @@ def _grouped(bits: int, size: int) -> Format:
 
 
 def _gptq_formats(
-    config: Mapping[str, Any], rule: Mapping[str, Any]
+    config: Mapping[str, Any],
 ) -> tuple[Formats, dict[Format | None, Format | None]]:
-    """Return the formats under a rule of `dynamic`, and how 0.23 builds them."""
-    bits, size, is_ordered = (
-        rule.get(key, config.get(key)) for key in ("bits", "group_size", "desc_act")
-    )
+    """Return the formats of a file, or of it under a rule, and how 0.23 builds them."""
+    bits, size = config.get("bits"), config.get("group_size")
     if not isinstance(bits, int) or not isinstance(size, int):
         raise Unknown("bits or group_size of a rule of `dynamic` are not described")
     stored = _grouped(bits, size)
     experts = stored._replace(row_bytes=2)  # a bias for every expert
     # AutoGPTQLinearMethod and AutoGPTQMoEMethod of 0.23, whose packed zeros of experts have 16 bits
-    earlier = stored._replace(repeats_scales=bool(is_ordered))
+    earlier = stored._replace(repeats_scales=bool(config.get("desc_act")))
     return (stored, experts), {
         stored: earlier._replace(input_bytes=ORDER),
         experts: earlier._replace(zero_bits=bits // 2, input_bytes=SORTED),
@@ -76,12 +75,10 @@ def _overrides(
     """Return what the rules of GPTQ's `dynamic` say; `earlier` has their formats, too."""
     # get_dynamic_override: the first rule that matches vLLM's name of a layer, 0.23 and 0.33
     found: list[tuple[Excludes, Formats]] = []
-    rules = config.get("dynamic") or {}
-    for pattern, rule in rules.items() if isinstance(rules, Mapping) else ():
+    for pattern, rule in dynamic_rules(config):
         formats: Formats = (None, None)
-        if not pattern.startswith("-:"):
-            formats, others = _gptq_formats(config, rule if isinstance(rule, Mapping) else {})
+        if rule is not None:
+            formats, others = _gptq_formats(rule)
             earlier |= others
-        expression = SIGN.sub("", pattern)
-        found.append((expressions([f"re:{expression}"]), formats))
+        found.append((expressions([f"re:{SIGN.sub('', pattern)}"]), formats))
     return tuple(found)

@@ -95,11 +95,15 @@ class Vit(NamedTuple):
         """Return the patches of an image."""
         return (self.image // self.patch) ** 2
 
+    @property
+    def pixels(self) -> int:
+        """Return the numbers of a patch."""
+        return self.channels * self.patch**2
+
     def embedded(self, places: int | None = None, **more: Any) -> list[Part]:
         """Return what patches become, and a vector for each of so many places."""
-        pixels = self.channels * self.patch**2
         return [
-            whole("patch_embedding", self.width, inputs=pixels, **{"bias": True, **more}),
+            whole("patch_embedding", self.width, inputs=self.pixels, **{"bias": True, **more}),
             whole("position_embedding", places or self.places, inputs=self.width),
         ]
 
@@ -112,8 +116,7 @@ SIZES = (
     *("hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers"),
     *("patch_size", "image_size", "num_channels"),
 )
-SO400M = (1152, 4304, 16, 27, 14, 384, 3)
-"""Of SigLIP's best-known tower."""
+SO400M = (1152, 4304, 16, 27, 14, 384, 3)  # of SigLIP's best-known tower
 OF_GEMMA3 = (*SO400M[:5], 224)
 OF_INTERNVL = (3200, 12_800, 25, 48, 14, 224)
 OF_LLAMA4 = (768, 5632, 16, 34, 14, 448)

@@ -1,5 +1,6 @@
 """Weights of towers for images with gated MLPs, and of the layers between them and the text."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from workbench.core.weights import EARLIER, LATER, Part
@@ -119,18 +120,22 @@ def mistral_pixtral(config: Config, size: Sizes) -> list[Part]:
     ]
 
 
+def norms_queries(given: Mapping[str, Any]) -> bool:
+    """Return whether a tower of InternVL norms queries and keys, by its object in the file."""
+    return bool(given.get("qk_normalization", given.get("use_qk_norm", True)))
+
+
 def internvl(config: Config, size: Sizes) -> list[Part]:
     """Return the tower of InternVL, and what makes one token of four patches."""
     tower, top = vit(size, *OF_INTERNVL), config.fields.top
     width, given = tower.width, top["vision_config"]
     has_bias = given.get("norm_type", "rms_norm") == "layer_norm"
-    is_normed = given.get("qk_normalization", given.get("use_qk_norm", True))
     wide = width * int(1 / top.get("downsample_ratio", 0.5)) ** 2
     bias = given.get("qkv_bias", given.get("attention_bias", False))
     one_layer = tower._replace(depth=1)
     layer = [
         *2 * [whole("scale", width)],
-        *2 * bool(is_normed) * [whole("qk_norm", width)],
+        *2 * norms_queries(given) * [whole("qk_norm", width)],
         *one_layer.layers("vision_model.encoder.layers", INTERNVL, norm_bias=has_bias),
     ]
     layer = [one._replace(bias=bias) if one.name.endswith("qkv") else one for one in layer]
