@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).parents[1]
 TOOL = ROOT / "tools" / "mutants.py"
@@ -93,7 +94,7 @@ def test_what_fails_whenever_it_runs_again():
 PROFILE = """
 from hypothesis import settings
 
-settings.register_profile("quick")
+settings.register_profile("few")
 """
 
 
@@ -103,6 +104,12 @@ def points(monkeypatch):
     import mutation_points
 
     return mutation_points
+
+
+def test_its_runs_search_as_the_tests_do(points):
+    import mutation_runs
+
+    assert settings.get_profile(mutation_runs.PROFILE)
 
 
 def test_every_change_is_a_valid_program_of_its_own(points):

@@ -27,8 +27,10 @@ from typing import Any
 
 LOADED = ("pytest", "hypothesis", "numpy", "torch", "triton")
 """What every fork finds imported. None of it may import the code that is changed."""
+PROFILE = "few"
+"""Of hypothesis, as `tests/conftest.py` registers it."""
 PYTEST = (
-    *("-v", "-p", "no:cacheprovider", "--hypothesis-profile=quick"),
+    *("-v", "-p", "no:cacheprovider", f"--hypothesis-profile={PROFILE}"),
     *("-m", "not browser and not notebook and not slow"),
 )
 ENVIRONMENT = {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
