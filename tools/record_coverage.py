@@ -20,6 +20,7 @@ import re
 import select
 import signal
 import sys
+import tempfile
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,9 @@ def main() -> None:
     played = record_cache_groups.simulated_machine({"platform": "cuda", "capability": CAPABILITY})
     sys.path.append(str(ROOT / "workbench" / "verify"))
     without_towers()
+    # The processes are killed: what they leave goes when this one ends.
+    folder = tempfile.TemporaryDirectory(prefix="workbench-vllm-")
+    tempfile.tempdir = folder.name
     release = ".".join(version("vllm").split(".")[:2])
     origin = f"vllm {version('vllm')}, transformers {version('transformers')}, capability 9.0"
     rows = _known(release)

@@ -55,6 +55,22 @@ def test_a_process_that_crashes_keeps_what_it_answered_and_says_so(monkeypatch):
     assert "ended with status" in outcomes[1].failure
 
 
+@pytest.mark.parametrize("end", ["input()", "os.abort()"])
+def test_a_process_leaves_no_temporary_file(monkeypatch, tmp_path, end):
+    monkeypatch.setattr(process.tempfile, "tempdir", str(tmp_path))
+    program = f"""
+import json, os, tempfile
+folder = tempfile.mkdtemp()
+open(f"{{folder}}/config.json", "w")
+input()
+print(json.dumps({{"id": 0, "answers": {{"folder": folder}}}}), flush=True)
+{end}
+"""
+    _, outcomes = answers_of(monkeypatch, HELLO + program)
+    assert outcomes[0].answers["folder"].startswith(str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.slow
 def test_a_process_that_hangs_is_stopped(monkeypatch):
     monkeypatch.setattr(process, "LIMIT_S", 3)

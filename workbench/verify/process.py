@@ -170,6 +170,10 @@ class VllmProcess:
 
     def _started(self) -> Installation:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the process)
+        # Not the process's own: it is killed, and removes nothing.
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="workbench-vllm-", ignore_cleanup_errors=True
+        )
         try:
             self._process = subprocess.Popen(
                 self._command,
@@ -177,10 +181,13 @@ class VllmProcess:
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
                 # A checkout on this path would hide packages of vLLM's own, such as `kernels`.
-                env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+                env={
+                    **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+                    "TMPDIR": self._folder.name,
+                },
             )
         except (OSError, ValueError) as error:  # ValueError: a null character, a lone surrogate
-            self._errors.close()
+            self._close_files()
             raise CannotVerifyError(
                 "python_not_found",
                 f"{cut(self.program)} cannot be started ({reason_of(error)}). Name the Python of "
@@ -204,7 +211,11 @@ class VllmProcess:
         self._process.kill()
         with suppress(OSError):  # half a question may be left
             self._process.communicate()
+        self._close_files()
+
+    def _close_files(self) -> None:
         self._errors.close()
+        self._folder.cleanup()
 
     def _received(self, question: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
         """Return the next message, to this question if there is one; None if none comes."""
