@@ -1,5 +1,6 @@
 """`workbench lab` really starts JupyterLab, and its address opens the first notebook."""
 
+import json
 import re
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from workbench.scenario.links import VARIABLE
 LINK = wb.resolve(model="qwen3-next-80b-a3b", tensor_parallel=2).link()
 ROOT = Path(__file__).parents[1]
 PATIENCE_S = 300  # reached by what is broken, never by a busy machine
+NOTIFICATIONS = "/lab/api/settings/@jupyterlab/apputils-extension:notification"
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/lab/tree/notebooks/00_start\.ipynb\?token=\w+")
 
 
@@ -63,9 +65,14 @@ def test_lab_opens_the_first_notebook(tmp_path):
     with log.open("w", encoding="utf-8") as output:
         server = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
     try:
-        with opened(address_of(log, server)) as answer:
+        address = address_of(log, server)
+        with opened(address) as answer:
             assert answer.status == 200
             assert b"JupyterLab" in answer.read()
+        with urlopen(
+            address.replace("/lab/tree/notebooks/00_start.ipynb", NOTIFICATIONS)
+        ) as answer:
+            assert json.load(answer)["schema"]["properties"]["fetchNews"]["default"] == "false"
         (jupyter,) = psutil.Process(server.pid).children()
         assert jupyter.environ()[VARIABLE] == LINK
     finally:

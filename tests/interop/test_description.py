@@ -11,7 +11,7 @@ import workbench as wb
 from tests.interop.test_log_explain import LOGS
 from workbench.core.errors import NEAREST, PHRASE, ScenarioError
 from workbench.interop.description import read_description
-from workbench.interop.omnibox import understand
+from workbench.interop.omnibox import hub_ids, understand
 from workbench.interop.unknown_words import EXAMPLE
 from workbench.models import catalog_names
 from workbench.scenario import Scenario
@@ -330,6 +330,44 @@ def test_fields_are_named_with_their_values(words, name, value):
     assert found.fields == {"model": "bamba-9b", "device": "H100", name: value}
 
 
-def test_a_named_field_takes_what_it_takes_elsewhere():
-    with pytest.raises(ScenarioError, match="'block_size many' is not understood"):
-        read_description("bamba-9b, block_size many")
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("block_size many", "Invalid block_size 'many'. Expected an integer"),
+        ("max-model-len=-5", "Invalid max_model_len -5. .* Nearest valid value"),
+        ("gpu_memory_utilization 3", "Expected above 0 and at most 1. Nearest valid value: 1"),
+    ],
+)
+def test_a_named_field_takes_what_it_takes_elsewhere(words, problem):
+    with pytest.raises(ScenarioError, match=problem):
+        understand(f"bamba-9b on H100, {words}", Scenario())
+
+
+def test_a_sentence_with_the_name_of_a_field_is_none():
+    assert understand("why does block_size grow for bamba-9b?", Scenario()).kind == "question"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bamba-9b --block-size 32 --kv-cache-dtype=fp8 -tp 2 on H100",
+        "bamba 9b on H100 -tp 2 --kv-cache-dtype fp8 --block-size 32",
+        "serve bamba-9b --block-size 32 -tp 2 --kv-cache-dtype fp8 # H100",
+        "ibm-ai-platform/Bamba-9B-v2, 2 x H100 --block-size 32 --kv-cache-dtype fp8",
+    ],
+)
+def test_flags_after_a_model_are_those_of_a_command(text):
+    found = understand(text, Scenario(kv_cache_layout="NHD"))
+    name = "ibm-ai-platform/Bamba-9B-v2" if "/" in text else "bamba-9b"
+    said = {"device": "H100", "block_size": 32, "kv_cache_dtype": "fp8", "tensor_parallel": 2}
+    assert found.kind == "command"
+    assert found.scenario == Scenario(model=name, **said)
+    assert found.said == {"model", *said}
+
+
+def test_flags_after_a_model_are_checked_as_in_a_command():
+    with pytest.raises(ScenarioError, match=r"^--block-size 0: Invalid block_size 0"):
+        understand("bamba-9b --block-size 0", Scenario())
+    found = understand("bamba-9b --tensor-parallel-sze 2", Scenario())
+    assert any("--tensor-parallel-size" in note for note in found.notes)
+    assert hub_ids("owner/some-model-7b --block-size 32") == ("owner/some-model-7b",)

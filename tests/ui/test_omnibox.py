@@ -125,6 +125,7 @@ def test_an_unknown_model_is_a_typed_error(text):
 QUESTIONS = {
     "why 528?": ("why", {}),
     "Why is my block size 1056?": ("why", {}),
+    "why is my block_size so large?": ("why", {}),
     "what is byte 123,456": ("why", {}),
     "will it start on an H100?": ("start", {"device": "H100"}),
     "Does Qwen3-Next-80B start on 2 x H100": (

@@ -18,6 +18,9 @@ from workbench.extras import require
 from workbench.notebooks.document import NOTEBOOK, read_notebook
 
 TEMPLATES = Path(__file__).with_name("app_template")
+SETTINGS = Path(__file__).with_name("lab_settings")
+"""Defaults of JupyterLab that a user's own settings replace: no question about Jupyter's news."""
+SETTINGS_PATH = "JUPYTER_CONFIG_PATH"
 SHORTEST_TOKEN = 16
 PACKAGES = (
     *("hybrid-kv-workbench", "torch", "triton", "numpy", "pydantic", "plotly", "anywidget"),
@@ -34,7 +37,12 @@ def lab(
 ) -> None:
     """Open JupyterLab on the first notebook."""
     require("jupyterlab")
-    environment = {**os.environ, **({} if link is None else _for_notebooks(link))}
+    configured = (os.environ.get(SETTINGS_PATH), str(SETTINGS))
+    environment = {
+        **os.environ,
+        SETTINGS_PATH: os.pathsep.join(filter(None, configured)),
+        **({} if link is None else _for_notebooks(link)),
+    }
     _check_exists(notebook)
     if not notebook.is_dir():
         read_start(notebook, 1, NOTEBOOK)

@@ -10,7 +10,7 @@ from workbench.core.devices import DEVICES, SET_BY_DEVICE, device_named
 from workbench.core.errors import ScenarioError
 from workbench.core.ranks import SHORT
 from workbench.core.versions import RULE_SETS
-from workbench.interop.named_fields import NAMED_FIELD, Named, named_field
+from workbench.interop.named_fields import NAMED_FIELD, Named, check_values, named_field
 from workbench.interop.unknown_words import (
     bits_of_weights,
     not_known,
@@ -290,11 +290,9 @@ def _fields(part: str, said: Iterable[tuple[str, Callable[..., Fields | None]]])
 
 
 def _unknown(part: Sequence[str], spans: _Spans, said: Fields) -> ScenarioError:
-    """Return the error for the words of a part that say nothing.
-
-    They are of a model's name next to words for a model, and where there is none anywhere.
-    """
+    """Return the error for words that say nothing: of a model's name where no other is complete."""
     words = " ".join(spans.unknown)
+    check_values(words)
     if any(fields.keys() & {"model", FAMILY} for fields in spans.fields):
         return not_known(" ".join(part) if len(part) <= LONGEST_SPAN else words)
     return not_understood(words) if "model" in said else not_known(words)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from typing import Any
 
 from workbench.core.errors import ScenarioError
@@ -18,9 +20,17 @@ class Named(dict[str, Any]):
 
 def named_field(name: str, value: str) -> Named | None:
     """Return the field of a name with its value; None for other words and values."""
-    if (field := NAMES.get(name.replace("-", "_").casefold())) is None:
-        return None
-    try:
-        return Named({field: FIELDS[field].kind.parse(field, value)})
-    except ScenarioError:
-        return None
+    with suppress(ScenarioError):
+        return _read(name, value)
+    return None
+
+
+def check_values(words: str) -> None:
+    """Check what follows the name of a field. Errors: ScenarioError with what is allowed."""
+    for found in re.finditer(NAMED_FIELD, words, re.IGNORECASE):
+        _read(*found.groups())
+
+
+def _read(name: str, value: str) -> Named | None:
+    field = NAMES.get(name.replace("-", "_").casefold())
+    return None if field is None else Named({field: FIELDS[field].kind.parse(field, value)})

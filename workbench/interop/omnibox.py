@@ -14,6 +14,7 @@ from workbench.interop.description import Description, read_description
 from workbench.interop.exchange import explain_log, from_vllm_command, scenes_with_block
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.logs.explain import has_messages
+from workbench.interop.model_and_flags import described_in, model_and_flags
 from workbench.interop.orders import read_order
 from workbench.interop.questions import ANSWERED, Question, is_question, read_question
 from workbench.interop.said import (
@@ -70,8 +71,8 @@ def hub_ids(text: str) -> tuple[str, ...]:
         fields: Mapping[str, Any] = {}
         with suppress(ScenarioError):  # it is shown when the text is read
             question = read_question(given)
-            said = read_command if is_command(given) else read_description
-            fields = getattr(question.said if question else said(given), "fields", {})
+            read = read_command if is_command(given) else described_in
+            fields = getattr(question.said if question else read(given), "fields", {})
         named = (fields.get(MODEL_FIELD), fields.get("draft_model"))
     return tuple(filter(needs_hub, named))
 
@@ -99,9 +100,12 @@ def _command(text: str, present: Scenario) -> Understood | None:
     command, sign, comment = text.rpartition(" # ")
     if not sign or "\n" in comment:
         command, comment = text, ""
-    if is_question(text) or not is_command(command):
+    if is_question(text):
         return None
-    return _of_command(command, present, read_description(comment) or Description())
+    if is_command(command):
+        return _of_command(command, present, read_description(comment) or Description())
+    found = model_and_flags(f"{command} on {comment}" if comment else command)
+    return None if found is None else _of_command(found[1], present, found[0])
 
 
 def _setting(text: str, present: Scenario) -> Understood | None:
@@ -236,8 +240,8 @@ def _of_model(model: str | Mapping[str, Any], present: Scenario, kind: str) -> U
 
 def _of_command(text: str, present: Scenario, said: Description) -> Understood:
     found = from_vllm_command(text, **machine_of(present, said))
-    lead = "" if MODEL_FIELD in found.fields else " without a model, so of"
     fields = found.fields | said.fields.keys()
+    lead = "" if MODEL_FIELD in fields else " without a model, so of"
     words = words_of(found.scenario, fields, said)
     return Understood(
         kind="command",

@@ -122,7 +122,7 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
     default_of = default_named(text)
     text = FLAG.sub(lambda flag: flag[1].replace("-", " "), text)
     rest = text.replace(_found(topics.ADVICE, text) or "\n", "")
-    about = [one for one in topics.TOPICS if _has(one.words, rest)]
+    about = _topics_of(rest) or _topics_of(rest.replace("_", " "))  # block_size, also for fields
     about += [topics.WHAT_TO_CHANGE] if rest != text else []
     topic = next(iter(about), None)
     named = metric_named(text) or change_of_vllm(text) or ignored(text)
@@ -137,6 +137,10 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
     if default_of or (value and not about):
         about = [Topic("")]
     return _of_topics(text, about, default_of, value) if about else None
+
+
+def _topics_of(text: str) -> list[Topic]:
+    return [one for one in topics.TOPICS if _has(one.words, text)]
 
 
 def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -> Question:

@@ -1,0 +1,32 @@
+"""A model and flags without `vllm serve`: "gemma-3-27b --max-model-len 32768 on H100"."""
+
+import re
+from contextlib import suppress
+
+from workbench.core.errors import ScenarioError
+from workbench.interop.description import Description, read_description
+
+MODEL_AND_FLAGS = re.compile(r"(?:serve\s+)?(-?[^\s-].*?)\s(--?[a-z].*?)(?:\s+on\s+([^'\"]*))?")
+"""What is described, its flags, and a machine after them."""
+
+
+def model_and_flags(text: str) -> tuple[Description, str] | None:
+    """Return what words before flags describe, and the flags as a command; None for other texts.
+
+    text: one line without a comment.
+    """
+    found = MODEL_AND_FLAGS.fullmatch(text)
+    if found is None:
+        return None
+    model, flags, machine = found.groups()
+    with suppress(ScenarioError):  # another reader may know the words
+        described = read_description(f"{model} on {machine}" if machine else model)
+        if described is not None and "model" in described.fields:
+            return described, f"vllm serve {flags}"
+    return None
+
+
+def described_in(text: str) -> Description | None:
+    """Return what a text describes before flags, or as a whole. Errors: see `read_description`."""
+    found = model_and_flags(text)
+    return read_description(text) if found is None else found[0]
