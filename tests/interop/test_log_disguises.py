@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import textwrap
 from itertools import pairwise
@@ -76,6 +77,8 @@ DISGUISES = {
     "journald": lambda line: [f"Aug 18 14:15:02 llm python3[28147]: {line}"],
     "journald, no pid": lambda line: [f"авг 18 14:15:02 llm vllm: {line}"],
     "journald, iso": lambda line: [f"2026-08-18T14:15:02+0300 llm vllm[281]: {line}"],
+    "source of a page": lambda line: [html.escape(line)],
+    "json in the source of a page": lambda line: [html.escape(json.dumps({"line": line}))],
     "loki": lambda line: [json.dumps({"ts": TIME, "line": line})],
     "json logger": lambda line: [json.dumps({"levelname": "INFO", "message": line, "pid": 7})],
     "cloud logging": lambda line: [json.dumps({"jsonPayload": {"message": line}})],

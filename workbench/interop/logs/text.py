@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from html import unescape
 from typing import Any, NamedTuple
 
 from workbench.access.json_text import parse_json
@@ -21,6 +22,8 @@ MAX_REPEATS = 40
 COLOUR = re.compile(
     r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|(?:\^\[)?\[\d{1,3}(?:;\d{1,3})*m"
 )
+ENTITY = re.compile(r"&(?:lt|gt|amp|quot|#x27|#39);")
+"""What `html.escape` makes of a character: a log out of the source of a page."""
 COMPOSED = re.compile(r"\s*(?:([\w.@/-]+)\s+\||\[(?=pod/)([^\]]+)\])")
 """The service before a line of docker compose, and the pod before one of kubectl."""
 CARRIER = re.compile(
@@ -105,7 +108,8 @@ def lines_of(
     found: list[Line] = []
     goes_on = False
     for at, physical in numbered:
-        carrier, line, is_part = _carried(COLOUR.sub("", physical[:LONGEST_LINE]))
+        plain = COLOUR.sub("", physical[:LONGEST_LINE])
+        carrier, line, is_part = _carried(ENTITY.sub(lambda one: unescape(one[0]), plain))
         if goes_on:
             found[-1] = Line(found[-1].number, found[-1].text + line)
         else:
