@@ -105,6 +105,12 @@ def test_the_list_that_vllm_reads_decides(config, layers, remark):
     assert [remark in note for note in model.notes] == ([] if remark is None else [True])
 
 
+def test_the_list_of_a_nested_nemotron_decides():
+    wrapper = {"architectures": ["NemotronH_Nano_VL_V2"], "llm_config": nemotron_h()}
+    wrapper["llm_config"]["hybrid_override_pattern"] = "ME*-M"  # its class has 4 layers by default
+    assert read_model(wrapper, "test").num_hidden_layers == 5
+
+
 def test_a_missing_field_names_similar_ones():
     config = llama(num_attention_heads=None, num_attention_head=32)
     assert "Similar fields here: num_attention_head," in error_of(config).message

@@ -252,8 +252,9 @@ class Fields:
         return frozenset(entry - first for entry in value)
 
     def omit(self, key: str) -> None:
-        """Read on as if the object had no such field."""
+        """Read on as if neither the object nor its class had such a field."""
         self.text = {name: value for name, value in self.text.items() if name != key}
+        self.defaults = {name: value for name, value in self.defaults.items() if name != key}
 
     def layer_count(self) -> int:
         """Return `num_hidden_layers`."""
