@@ -80,6 +80,10 @@ def compressed(name, weights, inputs=None, stored="pack-quantized"):
 FOUR_BITS, PER_ROW = ("int", 4, "group", 128), ("int", 8, "channel", None)
 FP8_PER_TOKEN = ("float", 8, "token", None)
 NVFP4_OF_MODELOPT = {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16}
+V_PROJ = "model.layers.3.self_attn.v_proj"
+FP8_BUT_V = {"quant_method": "fp8", "ignored_layers": [V_PROJ]}
+AWQ_OF_FOUR = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}
+COMPRESSED_BUT_V = compressed("qwen3-8b", FOUR_BITS)["quantization_config"] | {"ignore": [V_PROJ]}
 WHISPER = {
     "model_type": "whisper",
     "architectures": ["WhisperForConditionalGeneration"],
@@ -345,6 +349,24 @@ PROBLEMS = [
         "Failed to find a kernel that can implement the ScaledMM linear layer.",
         {"device": "MI300X"},
         id="fp8-without-blocks-on-a-device-without-a-kernel",
+    ),
+    *(
+        pytest.param(
+            {
+                "model": {**catalog_config("qwen3-8b"), "quantization_config": scheme},
+                "rules": rules,
+            },
+            "layer_excluded_in_part",
+            text,
+            NO_REMEDY,
+            id=f"part-of-a-layer-excluded-{scheme['quant_method']}-{rules}",
+        )
+        for scheme, rules, text in (
+            (FP8_BUT_V, "0.33", "Detected some but not all shards of "),
+            ({**AWQ_OF_FOUR, "modules_to_not_convert": ["up_proj"]}, "0.23", "Detected some but"),
+            (COMPRESSED_BUT_V, "0.23", "Found a different quantization schemes for "),
+            (COMPRESSED_BUT_V, "0.33", "Found different quantization schemes for the shards of "),
+        )
     ),
     pytest.param(
         {"model": compressed("qwen3-8b", FOUR_BITS, FP8_PER_TOKEN), "device": "B200"},
@@ -1321,6 +1343,13 @@ PROBLEMS = [
         "VLLM batch_invariant mode is not supported for MAMBA2_ATTN.",
         {"batch_invariant": False},
         id="batch-invariance-of-a-hybrid",
+    ),
+    pytest.param(
+        {"model": llama(model_type="bloom"), "backend": "FLEX_ATTENTION"},
+        "flex_alibi",
+        "FlexAttention does not support alibi slopes yet.",
+        {"backend": None},
+        id="flex-alibi",
     ),
     pytest.param(
         {"model": llama(model_type="gemma2", sliding_window=64), "backend": "FLEX_ATTENTION"},

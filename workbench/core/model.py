@@ -81,13 +81,12 @@ class Layer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Indexer:
-    """The indexer of sparse attention, which keeps one key of each token in addition to the latent.
-
-    head_dim: elements of that key. followers: layers that take the token choice of an earlier one.
-    """
+    """The indexer of sparse attention: one key of each token, in addition to the latent."""
 
     head_dim: int
+    """Elements of that key."""
     followers: frozenset[int] = frozenset()
+    """Layers that take the token choice of an earlier one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +106,7 @@ class Attention:
     has_sinks: bool = False
     seen_whole: frozenset[str] = frozenset()
     """What the model takes besides text, if tokens of an image see each other; else empty."""
+    has_alibi: bool = field(default=False, metadata=OUTSIDE)
     logits_soft_cap: float | None = None
     window_tokens: int | None = None
     """Window of sliding layers, None without any."""

@@ -84,8 +84,7 @@ class Part(NamedTuple):
         """Return among how many ranks it is divided."""
         if self.experts > 1:
             return 1 if split.keeps_experts else split.of_experts
-        is_whole = self.repeated in split.repeated or self.evenly % split.ranks
-        return 1 if is_whole else split.ranks
+        return 1 if self.repeated in split.repeated or self.evenly % split.ranks else split.ranks
 
     def fits(self, split: Split) -> bool:
         """Return whether so many ranks can divide it: evenly, or with copies of whole units."""
@@ -143,9 +142,8 @@ def rounded(size: int, multiple: int) -> int:
 
 
 FIRST, LAST, EVERY, TOWER, EVERY_TOWER = -1, 2**30, -2, -3, -4
-"""Places before and after the layers, on every pipeline stage, and of the tower for images: on the
-first stage, or on every one in versions with more than one of `TOWERS`; the last is on every one in
-all versions."""
+"""Places before and after the layers, on every pipeline stage, and of the tower for images: on one,
+or on every one in versions with more than one of `TOWERS`; the last is on every one in all."""
 Place = int | frozenset[int]
 """The number of a layer or one of the above; or layers that have one in common."""
 TOWERS = "towers"
@@ -178,6 +176,8 @@ class Weights(NamedTuple):
     """The function that weighs experts that are in one group, as config.json names it."""
     sketch: tuple[Part, ...] = ()
     """Where no parts are known: linear layers that any decoder of such attention has."""
+    splits: tuple[str, str] = ("", "")
+    """The first layer of which a part alone is excluded, to 0.23 and to later releases."""
     checkpoint_bytes: int = 0
     """Of all tensors in the files next to config.json; 0 where there are none."""
 

@@ -35,6 +35,9 @@ UNCOUNTED = frozenset({"sarvam_mla"})
 EXPANDED = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim")
 """Fields of latent attention; a type that vLLM does not count as MLA expands it."""
 SINK_MODEL_TYPES = frozenset({"gpt_oss"})
+ALIBI_MODEL_TYPES = frozenset({"bloom", "mpt", "step1"})
+ROTATED_BAICHUAN = 4096
+"""hidden_size of the models of Baichuan whose positions are rotated."""
 LISTED_SINKS = frozenset({"granite_swa", "granitemoe_swa"})
 """Types whose layers have sinks where the file lists their kinds (`granite_layer_attn_params`)."""
 SEEN_WHOLE = {
@@ -71,6 +74,7 @@ def read_attention(fields: Fields) -> Attention:
         head_size=_head_size(fields, heads),
         has_sinks=_has_sinks(fields),
         seen_whole=SEEN_WHOLE.get(str(fields.top.get("model_type")), frozenset()),
+        has_alibi=_has_alibi(fields),
         logits_soft_cap=_soft_cap(fields),
         window_tokens=_window(fields),
         rope_sections=_rope_sections(fields, _head_size(fields, heads)),
@@ -127,6 +131,14 @@ def _has_sinks(fields: Fields) -> bool:
         return fields.model_type in SINK_MODEL_TYPES
     stated = fields.raw("attention_sinks")
     return fields.has("layer_types") if stated is None else bool(stated)
+
+
+def _has_alibi(fields: Fields) -> bool:
+    if fields.model_type == "falcon":
+        return fields.raw("alibi") is True
+    if fields.model_type == "baichuan":  # BaichuanForCausalLM
+        return fields.integer("hidden_size") != ROTATED_BAICHUAN
+    return fields.model_type in ALIBI_MODEL_TYPES
 
 
 def _read_mla(fields: Fields, heads: int) -> Attention:

@@ -36,6 +36,7 @@ def flex_construction(run: WorkingPlan) -> None:
     # the backend is refused for it before.
     if run.backend != FLEX:
         return
+    _no_alibi(run)
     _no_soft_cap(run)
     _no_shared_cache(run)
     if not run.settings.batch_invariant:
@@ -52,6 +53,13 @@ def flex_construction(run: WorkingPlan) -> None:
     )
     if refusal is not None:
         _problem(run, refusal)
+
+
+def _no_alibi(run: WorkingPlan) -> None:
+    """Refuse positions that are added to scores (0.23 and 0.33)."""
+    attention = run.model.attention
+    if attention is not None and attention.has_alibi:
+        run.problem("flex_alibi", operands={"backend": FLEX}, candidates=_OTHERS[:2])
 
 
 def _no_soft_cap(run: WorkingPlan) -> None:

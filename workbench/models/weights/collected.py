@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from workbench.core.formats import FLOAT, HALF, Format
 from workbench.core.weights import EARLIER, LATER, Part, Place
 from workbench.models.weights.parts import whole
-from workbench.models.weights.stored import Scheme
+from workbench.models.weights.stored import FUSED, Scheme
 
 
 class Collected:
@@ -14,6 +14,8 @@ class Collected:
 
     def __init__(self, scheme: Scheme) -> None:
         self.scheme = scheme
+        self.splits = ("", "")
+        """See `Weights.splits`."""
         self.places: dict[Part, list[tuple[Place, ...]]] = defaultdict(list)
         """Where each was added, once for every time."""
 
@@ -52,6 +54,9 @@ class Collected:
         if not part.is_linear:
             return part.stored
         is_expert = part.experts > 1
+        if part.name.rpartition(".")[2] in FUSED and not all(self.splits):
+            earlier, later = self.scheme.splits(path)
+            self.splits = (self.splits[0] or path * earlier, self.splits[1] or path * later)
         return self.scheme.format_of(
             path.rpartition(".")[0] if is_expert else path, is_expert=is_expert
         )

@@ -31,8 +31,8 @@ def integers(config: Mapping[str, Any]) -> Scheme:
         raise Unknown("bits or group_size are not described")
     if config.get("quant_method") != "gptq":
         stored = _grouped(bits, size)
-        ignored = texts(config.get("modules_to_not_convert"))
-        return Scheme(linear=stored, excludes=wildcards(ignored), gates_experts=True)
+        ignored = wildcards(texts(config.get("modules_to_not_convert")))
+        return Scheme(linear=stored, excludes=ignored, excludes_part=ignored, gates_experts=True)
     (linear, experts), earlier = _gptq_formats(config)
     listed = config.get("modules_in_block_to_quantize")
     blocks = listed if isinstance(listed, list) else []  # names, or a list of them per block

@@ -49,6 +49,7 @@ def quark(config: Spec) -> Scheme:
         chosen=tuple(_chosen(layers)),
         # as in 0.33: experts of which a part is excluded are plain
         excludes=lambda path: listed(path) or inside(path),
+        excludes_part=listed,
         cache_scales={PLAIN: ((4, None),)},
         gates_experts=True,
     )

@@ -54,6 +54,8 @@ EXPERTS_PER_TOKEN = (
     *("num_experts_per_tok", "experts_per_token", "moe_k", "moe_topk", "top_k_experts"),
 )
 HEAD, SCALES = "lm_head", ".attn"
+UNMAPPED = frozenset({"gptj", "kimi_linear", "orion", "stablelm", "starcoder2", "step3_text"})
+"""model_types whose classes, of 0.23 or 0.33, do not say what their layers are merged of."""
 OUTSIDE = ("image_newline", "own_projector", "time_embedding", "vision_embedder")
 """Beginnings of the names of what classes build outside of the tower, on every pipeline stage."""
 PADDED_ROWS = "padded_vocab_size"
@@ -90,6 +92,8 @@ def read_weights(
     try:
         config, found = Config(fields, model), Collected(read_scheme(fields))
         weights = _drafted(config, found, part) if part else _whole(config, found)
+        if config.kind not in UNMAPPED and not any(of_library(config)):
+            weights = weights._replace(splits=found.splits)
     except UNREADABLE as error:
         unknown = str(error) or type(error).__name__
         rows, sketch = model.vocab_size or 0, _sketch(fields, model)

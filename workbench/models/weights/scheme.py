@@ -100,6 +100,7 @@ def _fp8(config: Mapping[str, Any]) -> Scheme:
         linear=FP8_STATIC if is_static and not block else stored,
         experts=EXPERTS_STATIC if is_static and not block else None,
         excludes=exact(ignored),
+        excludes_part=exact(ignored),
         cache_scales={PLAIN: FOUR},
         gates_experts=True,
     )
@@ -116,9 +117,11 @@ def _modelopt(config: Mapping[str, Any]) -> Scheme:
 
 def _of_modelopt(place: Mapping[str, Any]) -> Scheme:
     """Return what all files of ModelOpt have in common."""
-    listed = wildcards(texts(place.get("exclude_modules") or place.get("ignore")))
+    ignored = texts(place.get("exclude_modules") or place.get("ignore"))
+    listed = wildcards(ignored)
     return Scheme(
         excludes=lambda path: listed(path) or any(one in path for one in MODELOPT_TOWERS),
+        excludes_part=exact(ignored),
         cache_scales=MODELOPT_SCALES,
         quantizes_head=True,
         earlier=EARLIER_FORMATS,
@@ -192,12 +195,14 @@ def _compressed(config: Mapping[str, Any]) -> Scheme:
     ordered: dict[Format | None, Format | None]
     ordered = {experts: experts._replace(input_bytes=SORTED)} if linear.fixed_bytes else {}
     tests = (expressions(texts(one["targets"])) for one in named)
+    ignored = expressions(texts(config.get("ignore")))
     return Scheme(
         linear=linear,
         experts=experts,
         chosen=tuple(zip(tests, others, strict=True)),
         earlier=ordered,
-        excludes=expressions(texts(config.get("ignore"))),
+        excludes=ignored,
+        excludes_part=ignored,
         cache_scales={PLAIN: ((3, "float32"), (3, None))},
         gates_experts=experts == MXFP4,
     )

@@ -23,6 +23,8 @@ MERGED = {
     "w13": ("w1", "w3"),
 }
 """Last name of vLLM's layer -> names in a checkpoint."""
+FUSED = frozenset({"qkv_proj", "gate_up_proj"})
+"""Those of which `packed_modules_mapping` of most classes says what they are merged of."""
 RENAMED = (
     ("language_model.", ""),
     ("model.visual", "visual"),
@@ -67,6 +69,8 @@ class Scheme(NamedTuple):
     """Formats that 0.23 builds otherwise -> how it does; None is plain."""
     gates_experts: bool = False
     """Experts without a gate have the room of one in 0.23."""
+    excludes_part: Excludes = lambda _path: False
+    """Whether a part of a merged layer is excluded, which all or none of its parts may be."""
     quantizes_head: bool = False
     """The head of the vocabulary may be quantized like any linear layer."""
 
@@ -87,6 +91,13 @@ class Scheme(NamedTuple):
             stored = self._listed_formats(both, is_expert=is_expert)
         found = stored[is_expert]
         return None if found is None or any(map(self.excludes, both)) else found
+
+    def splits(self, path: str) -> tuple[bool, bool]:
+        """Return whether 0.23 and later releases find that a part alone of a layer is excluded."""
+        # should_ignore_layer and is_layer_skipped: 0.33 tests the path of the merged layer first
+        shards = [self.excludes_part(one) for one in paths(path)]
+        differ = any(shards) and not all(shards)
+        return differ, differ and not self.excludes_part(path)
 
     def format_of_head(self, path: str) -> Format | None:
         """Return the format of the head of the vocabulary; None for plain."""

@@ -36,6 +36,7 @@ from workbench.core.stages import (
     quantization,
     refusals,
     speculation,
+    split_layers,
     state_pages,
     tower_checks,
     weight_checks,
@@ -115,6 +116,7 @@ BUILD_LAYERS = (
 LOAD_WEIGHTS = (
     flex.flex_mask_block,
     class_checks.linear_split,
+    split_layers.split_layers,
     weight_checks.weight_blocks,
     quantization.online_weights,
     weight_checks.weight_kernels,
