@@ -12,6 +12,14 @@ from workbench.models import catalog_config, read_model
 QWEN3 = llama(model_type="qwen3", vocab_size=1024, intermediate_size=512)
 
 
+COLPALI = {
+    "architectures": ["ColPaliForRetrieval"],
+    "model_type": "colpali",
+    "embedding_dim": 128,
+    "vlm_config": {"model_type": "paligemma", "text_config": llama(model_type="gemma")},
+}
+
+
 def retriever(name, **fields):
     """Qwen3-VL as a class that retrieves has it."""
     config = catalog_config("qwen3-vl-4b")
@@ -27,6 +35,7 @@ def retriever(name, **fields):
         (QWEN3 | {"architectures": ["VoyageQwen3BidirectionalEmbedModel"]}, False),
         (retriever("ColQwen3"), False),
         (retriever("OpsColQwen3Model"), False),
+        (COLPALI, False),
     ],
     ids=lambda one: one["architectures"][0] if isinstance(one, dict) else None,
 )

@@ -19,8 +19,11 @@ SCORES_STEPS = "Qwen2ForProcessRewardModel"
 GRIT = "GritLM"
 """The class whose tokens see later ones where it pools, which it does by default."""
 VOYAGE = "VoyageQwen3BidirectionalEmbedModel"
-LATE_INTERACTION = ("ColQwen3", "OpsColQwen3Model", "Qwen3VLNemotronEmbedModel")
-"""Names of ColQwen3Model, which gives every token a vector."""
+COLPALI = "ColPaliForRetrieval"
+COLQWEN3 = ("ColQwen3", "OpsColQwen3Model", "Qwen3VLNemotronEmbedModel")
+"""Names of ColQwen3Model."""
+LATE_INTERACTION = (COLPALI, *COLQWEN3)
+"""Classes that give every token a vector."""
 OWN = {
     SCORES_STEPS: "Qwen2ForCausalLM",
     "InternLM2ForRewardModel": "InternLM2ForCausalLM",
@@ -30,7 +33,8 @@ OWN = {
     "JinaEmbeddingsV5Model": "Qwen3ForCausalLM",
     "JinaForRanking": "Qwen3ForCausalLM",
     "JinaVLForRanking": "Qwen2VLForConditionalGeneration",
-    **dict.fromkeys(LATE_INTERACTION, "Qwen3VLForConditionalGeneration"),
+    COLPALI: "PaliGemmaForConditionalGeneration",
+    **dict.fromkeys(COLQWEN3, "Qwen3VLForConditionalGeneration"),
     "Qwen3ASRForcedAlignerForTokenClassification": "Qwen3ASRForConditionalGeneration",
     VOYAGE: "Qwen3ForCausalLM",
     "LlamaBidirectionalForSequenceClassification": "LlamaForCausalLM",

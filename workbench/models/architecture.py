@@ -16,8 +16,8 @@ from workbench.core.architectures import (
     wrapper_builds,
 )
 from workbench.core.errors import ConfigError, shown, unknown_name_message
+from workbench.core.pooling import COLPALI, Pooling, pooling_of
 from workbench.core.pooling import SEES_LATER as BIDIRECTIONAL
-from workbench.core.pooling import Pooling, pooling_of
 from workbench.models.family import FAMILIES, Family
 from workbench.models.fields import Fields
 from workbench.models.listed import KEY, listed_name
@@ -29,6 +29,8 @@ READS_DIRECTION = frozenset({"apertus", "gemma3", "llama", "qwen2", "qwen3"})
 
 OF_PARAMS = {"VoxtralRealtimeForConditionalGeneration": "VoxtralRealtimeGeneration"}
 """Class in the config.json of a checkpoint -> what vLLM builds from its params.json."""
+WRAPPED = "vlm_config"
+"""Where ColPali's file has that of the model it retrieves with."""
 POOLING, POOLINGS = "pooling", ("avg", "cls", "last")
 
 MINICPM_V_2_0 = (2304, 64)
@@ -114,7 +116,8 @@ def as_generating(
     if pooling.name.startswith(BIDIRECTIONAL):
         _check_pooling(config.get(POOLING), pooling.name)
     later = pooling.sees_later or sees_later(config, pooling.base)
-    config = {**config, KEY: [pooling.base]}
+    wrapped = config.get(WRAPPED) if pooling.name == COLPALI else None
+    config = {**(wrapped if isinstance(wrapped, Mapping) else {}), **config, KEY: [pooling.base]}
     return config, pooling._replace(is_assumed=is_assumed, sees_later=later)
 
 

@@ -291,7 +291,7 @@ JOINED: dict[str, Tower] = {
     "llava": _llava,
     "llava_next": _llava_next,
     "llava_onevision": _llava_onevision,
-    "paligemma": _paligemma,
+    **dict.fromkeys(("paligemma", "colpali"), _paligemma),
     **dict.fromkeys(("idefics3", "smolvlm"), _idefics3),
     **dict.fromkeys(("qwen2_vl", "tarsier2"), qwen2),
     "llava_next_video": lambda config, size: _llava_onevision(config, size)[:-1],

@@ -10,6 +10,7 @@ from typing import Any
 
 from workbench.core.pooling import LATE_INTERACTION, OWN, SCORES_STEPS, VOYAGE
 from workbench.core.weights import Part
+from workbench.models.weights.decoders import TIED
 from workbench.models.weights.older import BERTS, MODERN_BERT
 from workbench.models.weights.parts import Config, column, row, whole
 
@@ -88,14 +89,14 @@ def _voyage(config: Config) -> tuple[Part, ...]:
 
 def _late_interaction(config: Config) -> tuple[Part, ...] | None:
     """Return the projection to the vectors of tokens; None where a checkpoint says how wide."""
-    top = config.fields.top
+    top, is_tied = config.fields.top, config.flag("tie_word_embeddings") or config.kind in TIED
     size = next((top[key] for key in WIDTHS if isinstance(top.get(key), int) and top[key]), None)
-    if size is None or not config.flag("tie_word_embeddings"):
+    if size is None or not is_tied:
         return None
     return (whole("custom_text_proj", size, inputs=config.hidden, dtype="float32"),)
 
 
-WIDTHS = ("embed_dim", "dims", "dim", "projection_dim", "colbert_dim")
+WIDTHS = ("embedding_dim", "embed_dim", "dims", "dim", "projection_dim", "colbert_dim")
 OWN_ENDS: Mapping[str, Callable[[Config], tuple[Part, ...] | None]] = {
     "InternLM2ForRewardModel": lambda config: _rewards(config, 0),
     "Qwen2ForRewardModel": lambda config: _rewards(config, 1),

@@ -25,6 +25,7 @@ from workbench.models.weights.stored import (
     MAX_LISTED,
     NVFP4,
     PLAIN,
+    Excludes,
     Formats,
     Scheme,
     Unknown,
@@ -185,26 +186,37 @@ def _auto_round(config: Mapping[str, Any]) -> Scheme:
 
 def _compressed(config: Mapping[str, Any]) -> Scheme:
     found = config_groups(config)
-    # find_matched_target, 0.23 and 0.33: what a layer is called comes before its class
-    named = [one for one in found if LINEAR not in one["targets"]] if len(found) > 1 else []
+    # find_matched_target, 0.23 and 0.33: what a layer is called comes before its class, and a layer
+    # with neither is plain
+    named = [one for one in found if LINEAR not in one.get("targets", LINEAR)]
     rest = [one for one in found if one not in named]
-    if len(rest) != 1 or any("experts" in name for one in named for name in one["targets"]):
+    if len(rest) > 1 or not found:
         raise Unknown("these config_groups of compressed-tensors are not described")
-    (linear, experts), *others = map(_compressed_formats, (*rest, *named))
-    # CompressedTensorsWNA16MarlinMoEMethod
-    ordered: dict[Format | None, Format | None]
-    ordered = {experts: experts._replace(input_bytes=SORTED)} if linear.fixed_bytes else {}
-    tests = (expressions(texts(one["targets"])) for one in named)
+    others = [_compressed_formats(one) for one in named]
+    linear, experts = next(map(_compressed_formats, rest), (None, None))
+    all_experts = [one for _, one in others] + ([experts] if experts else [])
+    tests = (_of_group(expressions(texts(one["targets"]))) for one in named)
     ignored = expressions(texts(config.get("ignore")))
     return Scheme(
         linear=linear,
         experts=experts,
         chosen=tuple(zip(tests, others, strict=True)),
-        earlier=ordered,
+        # CompressedTensorsWNA16MarlinMoEMethod
+        earlier={one: one._replace(input_bytes=SORTED) for one in all_experts if one.fixed_bytes},
         excludes=ignored,
         excludes_part=ignored,
         cache_scales={PLAIN: ((3, "float32"), (3, None))},
-        gates_experts=experts == MXFP4,
+        gates_experts=MXFP4 in all_experts,
+    )
+
+
+def _of_group(test: Excludes) -> Excludes:
+    """Return a test for layers of a group: of routed experts, the first of the first one counts."""
+    # CompressedTensorsMoEMethod.get_moe_method, which refuses experts of several groups
+    firsts = tuple(f".0.{name}" for name in ("gate_proj", "w1"))
+    return lambda path: (
+        test(path)
+        or (path.endswith(EXPERTS.rstrip(".")) and any(test(path + one) for one in firsts))
     )
 
 

@@ -43,7 +43,7 @@ FP4_ALONE = NVFP4._replace(scalars=1, halves=1)
 EXPERTS = ".experts."
 MAX_ENTRIES, MAX_STARS, MAX_LISTED = 20_000, 4, 200_000
 WILD = re.compile(r"[*?\[]")
-SIMPLE = re.compile(r"(?:\w|\\?\.\*?|[|^$-]|\((?:\?:)?[\w.|-]*\))*")
+SIMPLE = re.compile(r"(?:\w|\\?\.\*?|(?:\\d|\[[\w-]*\])\+?|[|^$-]|\((?:\?:)?[\w.|-]*\))*")
 """Expressions without nested repetition, whose time has no useful limit."""
 
 
@@ -167,7 +167,7 @@ def expressions(ignored: list[str]) -> Excludes:
     """Return a test for listed paths, and for regular expressions, which begin with "re:"."""
     known = frozenset(ignored)
     patterns = [one.removeprefix("re:") for one in ignored if one.startswith("re:")]
-    if any(not SIMPLE.fullmatch(one) or one.count("*") > MAX_STARS for one in patterns):
+    if any(not SIMPLE.fullmatch(one) or sum(map(one.count, "*+")) > MAX_STARS for one in patterns):
         raise Unknown("an expression that excludes modules is not a simple one")
     found = [re.compile(one) for one in patterns]
     return lambda path: path in known or any(one.match(path) for one in found)
