@@ -95,6 +95,13 @@ AUTO_ROUND_INTEGERS = UnreadDescription(
     refuses=lambda given: given.packing.endswith("gptq") and not given.is_symmetric,
     vllm_text=lambda _given: "INC ",
 )
+EARLIER_AUTO_ROUND = AUTO_ROUND_INTEGERS._replace(
+    what=lambda given: f"{AUTO_ROUND_INTEGERS.what(given)} of 4 or 8 bits",
+    # INCConfig.apply_gptq_quant_layer; Humming has the others in 0.33, on CUDA
+    refuses=lambda given: (
+        given.packing.endswith("gptq") and (given.bits not in {4, 8} or not given.is_symmetric)
+    ),
+)
 MODELOPT_ALGORITHMS = frozenset(
     {
         *("FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO", "NVFP4", "W4A16_NVFP4", "MXFP8"),

@@ -5,8 +5,8 @@ Source: `TritonExperts._supports_quant_scheme`, and the lists of
 """
 
 from workbench.core.described import (
-    AUTO_ROUND_INTEGERS,
     COMPRESSED,
+    EARLIER_AUTO_ROUND,
     GPTQ_INTEGERS,
     MISSING_KEY,
     MODELOPT,
@@ -182,6 +182,6 @@ UNREAD_DESCRIPTIONS = (
     MISSING_KEY,
     UNREAD_ALGORITHM,
     GPTQ_INTEGERS,
-    AUTO_ROUND_INTEGERS,
+    EARLIER_AUTO_ROUND,
     awq_integers("Currently, only 4-bit weight quantization is supported for AWQ, but got"),
 )
