@@ -259,6 +259,8 @@ def test_what_is_not_said_stays_for_the_same_model_and_is_of_the_machine_for_ano
         ("PP 2 on 8 H100", 4, 2),
         ("bamba-9b 4xH100", 4, 1),
         ("bamba-9b on an H100", 1, 1),
+        ("bamba-9b on a single H100", 1, 1),
+        ("bamba-9b dual H100", 2, 1),
     ],
 )
 def test_a_count_of_devices_is_shared_out_to_the_ranks_that_are_not_said(text, tensor, pipeline):

@@ -227,7 +227,7 @@ def _model(text: str) -> Fields | None:
     return {"model": found[0]} if found else None
 
 
-NUMBERS = {"one": 1, "two": 2, "four": 4, "eight": 8, "sixteen": 16}
+NUMBERS = {"one": 1, "single": 1, "two": 2, "dual": 2, "four": 4, "eight": 8, "sixteen": 16}
 PLATFORMS = {"nvidia": "cuda", "amd": "rocm", "intel": "xpu"}
 PLATFORM_NAMES = "|".join((*PLATFORMS, *FIELDS["platform"].kind.candidates(RULE_SETS.newest)))
 METHODS = FIELDS["speculative_method"].kind.candidates(RULE_SETS.newest)
