@@ -310,6 +310,9 @@ def test_requests_that_are_refused():
         chunks([plan], connector="LMCacheMP")
     with pytest.raises(ScenarioError, match="chunk_tokens"):
         chunks([plan], chunk_tokens=0)
+    with pytest.raises(ScenarioError, match="Nearest valid value: 2147483647"):
+        chunks([plan], chunk_tokens=2**31)
+    assert not chunks([plan], chunk_tokens=2**31 - 1).is_legal
     with pytest.raises(ScenarioError, match="prompt_tokens"):
         chunks([plan], prompt_tokens=plan.max_model_len)
     assert chunks([plan], prompt_tokens=plan.max_model_len - 1).prompt_tokens

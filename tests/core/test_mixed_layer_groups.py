@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import pytest
 
+import workbench as wb
+
 from tests.core.test_drafter_groups import (
     expect_vllms_cache,
     label,
@@ -38,3 +40,18 @@ def test_newer_compressed_layers_are_built_before_the_cache_of_their_window():
     names = [name for name, _sizes in planned(answer).backends]
     assert names[0].endswith("_DSV41")
     assert names[1] == "SPARSE_SWA"
+
+
+@pytest.mark.parametrize(
+    ("model_type", "dtype", "text"),
+    [
+        ("deepseek_v41", "nvfp4_ds_mla", "nvfp4_ds_mla needs the V4.1 KV records"),
+        ("deepseek_v41", "bfloat16", "DeepseekV4 "),
+        ("deepseek_v4", "nvfp4_ds_mla", "DeepseekV4 "),
+    ],
+)
+def test_what_compressed_layers_say_of_a_dtype(model_type, dtype, text):
+    """DeepseekV4 and V41 in 0.33, on a device without FP4."""
+    config = next(one["config"] for one in BUILT if one["config"]["model_type"] == model_type)
+    plan = wb.resolve(model=config, kv_cache_dtype=dtype, device="H100", rules="0.33")
+    assert (plan.errors[0].code, plan.errors[0].vllm_text) == ("no_valid_backend", text)

@@ -36,7 +36,7 @@ def chunks(
     if not plans:
         raise ValueError("chunks() needs at least one plan")
     if chunk_tokens is not None:
-        check_integer("chunk_tokens", chunk_tokens, 1, 2**31, "the largest integer of vLLM")
+        check_integer("chunk_tokens", chunk_tokens, 1, 2**31 - 1, "the largest integer of vLLM")
     for plan in plans.values() if isinstance(plans, Mapping) else plans:
         check_plan("wb.chunks", plan, Plan)
     named = plans if isinstance(plans, Mapping) else labelled(plans)
