@@ -8,7 +8,6 @@ from __future__ import annotations
 import pytest
 
 import workbench as wb
-
 from tests.core.test_drafter_groups import (
     expect_vllms_cache,
     label,
