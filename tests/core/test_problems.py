@@ -84,6 +84,11 @@ LATER_NEMOTRON = nemotron_h(
     hybrid_override_pattern=None,
     layers_block_type=["linear_attention", "moe", "full_attention", "mlp"],
 )
+NUMBERED_LLAMA_4 = catalog_config("llama-4-scout")
+NUMBERED_LLAMA_4 = {
+    **NUMBERED_LLAMA_4,
+    "text_config": {**NUMBERED_LLAMA_4["text_config"], "attn_temperature_tuning": 4},
+}
 LATER_PIXTRAL = {
     "architectures": ["LlavaForConditionalGeneration"],
     "model_type": "llava",
@@ -325,6 +330,13 @@ PROBLEMS = [
         "PixtralRotaryEmbedding does not support non-default RoPE",
         {"rules": "0.33"},
         id="rotation-of-a-tower-as-later-releases-write-it",
+    ),
+    pytest.param(
+        {"model": NUMBERED_LLAMA_4, "rules": "0.33"},
+        "class_not_built",
+        "Validation error for field 'attn_temperature_tuning'",
+        NO_REMEDY,
+        id="number-where-the-class-has-a-switch",
     ),
     pytest.param(
         {"model": MINICPM_V_2, "rules": "0.33"},

@@ -33,6 +33,7 @@ WRAPPED = "vlm_config"
 """Where ColPali's file has that of the model it retrieves with."""
 POOLING, POOLINGS = "pooling", ("avg", "cls", "last")
 
+TUNING = "attn_temperature_tuning"
 LATER_WORDS = frozenset({"full_attention", "linear_attention"})
 """Kinds of Nemotron-H's layers as transformers 5.20 writes them."""
 MINICPM_V_2_0 = (2304, 64)
@@ -233,6 +234,8 @@ def _always_raised(fields: Fields, architecture: str) -> str:
     has = fields.top.get
     if architecture == "QWenLMHeadModel" and "visual" in fields.top:
         return "The configuration of this model indicates that it supports vision inputs"
+    if fields.model_type == "llama4_text" and type(fields.raw(TUNING)) is int:
+        return f"Validation error for field '{TUNING}'"  # Llama4TextConfig has a bool
     if architecture == "MiniCPMV":  # MiniCPMV.__new__, 0.23 and 0.33
         sizes = (has("hidden_size"), has("query_num"))
         if str(has("version")) == "2.0" or ("version" not in fields.top and sizes == MINICPM_V_2_0):
