@@ -192,6 +192,9 @@ def test_what_the_cache_gets_is_the_range_of_the_estimate():
     [
         ("qwen3-8b on a 24GB GPU", ("2 x RTX 4090", "2 x L4"), ("H100", "L40S")),
         ("will qwen3.5-27b fit in 48 GB of VRAM?", ("2 x L40S",), ("4090", "A100")),
+        ("will qwen3-8b start on a 24 GB GPU?", ("2 x RTX 4090", "2 x L4"), ("H100", "L40S")),
+        ("max context for qwen3-8b on 24GB", ("2 x RTX 4090",), ("H100",)),
+        ("requests with 24 GB of cache", ("KV-cache memory per GPU 22.35 GiB",), ("24 tokens",)),
         ("and with TP 8?", ("Set:", "Tensor parallel 8"), ("A question",)),
         ("same on H200", ("Set:", "Device H200"), ()),
         ("now 0.33", ("Set:", "vLLM version 0.33"), ()),

@@ -37,3 +37,10 @@ SUPPORTING = (
     r"(?:supports?|works? with|runs? with|starts? with|can use|allows?|accepts?)"
 )
 """Words for models with which a setting is possible."""
+MEMORY = (
+    r"(?<![\w.])(\d{1,3}) ?(?:gb|gib|g)\b(?= .*\b(?:gpus?|cards?|vram|devices?)\b)|"
+    r"\bon (?:an? |one )?(\d{1,3}) ?(?:gb|gib)\b(?! (?:of )?(?:the )?(?:kv|cache))"
+)
+"""The memory of a device that is named by nothing else: "a 24GB GPU", "on 24 GB"."""
+ANY_MEMORY = r"(?<![\w.])(\d{1,3}) ?(?:gb|gib)\b"
+"""The same, where nothing else can have it: "what can I run on 24 GB?"."""

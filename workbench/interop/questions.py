@@ -15,7 +15,7 @@ from workbench.interop import topics
 from workbench.interop.defaults import default_named
 from workbench.interop.description import FAMILY, Description
 from workbench.interop.glossary import Term, defined, metric_named
-from workbench.interop.model_words import SUPPORTING
+from workbench.interop.model_words import ANY_MEMORY, MEMORY, SUPPORTING
 from workbench.interop.plan_values import named_value
 from workbench.interop.quoted import change_of_vllm, ignored, part_of_message, quoted
 from workbench.interop.sentences import alternatives, said_in
@@ -209,8 +209,8 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
         limits=_limits(text),
         is_why=_has("why", text),
         special=special,
-        memory_gb=_number(topics.ANY_MEMORY if special == "models" else topics.MEMORY, text)
-        if topic.view == "fits" and "device" not in fields
+        memory_gb=_number(ANY_MEMORY if special == "models" else MEMORY, text)
+        if topic.view in {"fits", "start"} and "device" not in fields
         else None,
         goal=_goal(topic, text),
         byte=_number(topics.BYTE, text) if topic == topics.BYTES else None,

@@ -226,7 +226,8 @@ TOPICS = (
 
 LENGTH = (
     r"(?<![\w.,])(?:(\d[\d,.]*[km])\b|(\d[\d,]{2,})[ -]tokens?\b|"
-    r"(?:request|prompt)s? (?:of|with) (\d[\d,]*)\b|(\d[\d,]*)[ -]tokens? (?:request|prompt))"
+    r"(?:request|prompt)s? (?:of|with) (\d[\d,]*)\b(?! ?gi?b)|"
+    r"(\d[\d,]*)[ -]tokens? (?:request|prompt))"
 )
 """A request length in a question that is not about a block; drafts are fewer tokens."""
 OF_LENGTH = r"context|length|model len\w*|prompts?|requests?"
@@ -260,10 +261,6 @@ SPECIAL = {
 """Kind of question -> words for it; each has an answer of its own."""
 SMALLER = r"(?:smaller|shrink|reduce|lower|shorten) .*blocks?|blocks? .*(?:smaller|shorter)"
 """Words for a smaller block, which other padding does not need."""
-MEMORY = r"(?<![\w.])(\d{1,3}) ?(?:gb|gib|g)\b(?= .*\b(?:gpus?|cards?|vram|devices?)\b)"
-"""The memory of a device that is named by nothing else: "a 24GB GPU"."""
-ANY_MEMORY = r"(?<![\w.])(\d{1,3}) ?(?:gb|gib)\b"
-"""The same, where nothing else can have it: "what can I run on 24 GB?"."""
 ADVICE = r"what (?:can|could|should|must|to|do)(?: i| we)? (?:chang|tun|improv)e(?=\W*$|,)"
 WHAT_TO_CHANGE = Topic(ADVICE, "fits")
 """Words for changes of any kind, next to whatever else is in question."""
