@@ -318,6 +318,25 @@ PROBLEMS = [
         id="twice-as-many-blocks-as-the-checkpoint-has",
     ),
     pytest.param(
+        {"model": "gpt-oss-20b", "platform": "xpu", "enable_lora": True},
+        "experts_not_adapted",
+        "Mxfp4 MoE backend 'XPU' does not support the deployment configuration since kernel",
+        {"enable_lora": False},
+        id="adapters-of-experts-on-xpu",
+    ),
+    pytest.param(
+        {
+            "model": "nvidia/Qwen3-30B-A3B-NVFP4",
+            "device": "MI300X",
+            "enable_lora": True,
+            "rules": "0.33",
+        },
+        "experts_not_adapted",
+        "No NvFp4 MoE backend supports the deployment configuration.",
+        {"enable_lora": False},
+        id="adapters-of-emulated-experts",
+    ),
+    pytest.param(
         {"model": LATER_NEMOTRON, "rules": "0.23"},
         "class_not_built",
         "Class validation error for validator 'validate_layer_type'",

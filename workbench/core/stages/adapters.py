@@ -1,6 +1,17 @@
 """What `--enable-lora` refuses, before any adapter is loaded."""
 
+from workbench.core.online import MXFP4, NVFP4
+from workbench.core.stages.weight_checks import NO_NVFP4_EXPERTS
+from workbench.core.weights import EARLIER
 from workbench.core.working_plan import WorkingPlan
+
+# select_mxfp4_moe_backend: XPUExpertsMxFp4 lacks LoRAExpertsMixin, 0.23 and 0.33
+NO_ADAPTERS = "Mxfp4 MoE backend 'XPU' does not support the deployment configuration since kernel"
+UNADAPTED = {("xpu", MXFP4.block): ("MXFP4", NO_ADAPTERS)}
+# Nvfp4QuantizationEmulationTritonExperts.supports_lora, 0.33
+LATER_UNADAPTED = {**UNADAPTED, ("rocm", NVFP4.block): ("NVFP4", NO_NVFP4_EXPERTS)}
+"""Platform, and block of the experts' format, whose one kernel takes no adapters -> the format, and
+what vLLM says."""
 
 
 def adapted_class(run: WorkingPlan) -> None:
@@ -16,6 +27,24 @@ def adapted_class(run: WorkingPlan) -> None:
             "adapters_not_supported",
             operands={"enable_lora": True, "architecture": name},
             vllm_text="" if is_asserted else media.words_of_adapters.format(name=name),
+        )
+
+
+def adapted_experts(run: WorkingPlan) -> None:
+    """Refuse adapters where the one kernel of a platform for its experts takes none."""
+    if not run.settings.enable_lora:
+        return
+    known = UNADAPTED if run.rules.weight_copies.get(EARLIER, 1) else LATER_UNADAPTED
+    experts = run.model.weights.built_experts(run.rules.weight_copies)
+    blocks = (one.stored.block for one in experts if one.stored is not None)
+    found = next(filter(None, (known.get((run.platform.name, one)) for one in blocks)), None)
+    if found is not None:
+        run.problem(
+            "experts_not_adapted",
+            operands={"enable_lora": True},
+            candidates=({"enable_lora": False}, {"platform": "cuda", "device": None}),
+            vllm_text=found[1],
+            format=found[0],
         )
 
 

@@ -122,6 +122,7 @@ LOAD_WEIGHTS = (
     weight_checks.weight_kernels,
     clamped_experts.clamped_experts,
     fp8_experts.fp8_experts,
+    adapters.adapted_experts,
     missing_kernels.missing_kernels,
     compressed_schemes.compressed_schemes,
     humming.humming_reads,
