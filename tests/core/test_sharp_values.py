@@ -11,6 +11,7 @@ from tests.core.test_draft_models import BUILT, planned
 from tests.models.configs import llama
 from workbench.core.backends import LayerQuery
 from workbench.core.capacity.largest_images import kept_bytes, tower_bytes
+from workbench.core.capacity.memory_estimate import weights_of
 from workbench.core.capacity.separate_pools import separate_pools
 from workbench.core.chunks.connectors import LMCACHE_INSIDE
 from workbench.core.chunks.request import chunks
@@ -25,6 +26,7 @@ from workbench.core.versions.v0_33.flash_attention import reads_prefixes
 from workbench.core.what_if.answers import answers
 from workbench.core.what_if.facts import FACTS
 from workbench.core.what_if.next_steps import differences
+from workbench.models import catalog_config
 
 DEEPSEEK = {"model": "deepseek-v3", "tensor_parallel": 8}
 
@@ -192,3 +194,19 @@ def test_prefixes_that_are_seen_whole_need_a_plain_cache_on_hopper(dtype, reads)
     attention = replace(plan.model.attention, head_size=512)
     query = LayerQuery.of(plan, attention)._replace(kv_cache_dtype=dtype)
     assert reads_prefixes(query) is reads
+
+
+def test_a_draft_model_is_cut_into_stages_as_its_target_is():
+    draft = {"draft_model": "llama-3.1-8b", "num_speculative_tokens": 3}
+    plans = (wb.resolve("llama-3.3-70b", pipeline_parallel=n, **draft) for n in (1, 2, 4))
+    assert [len(plan.drafter.layers) for plan in plans] == [32, 16, 8]
+
+
+def test_experts_are_not_padded_where_batches_give_equal_bits():
+    """FlashInfer's kernels for SM10x pad them, and are not used then."""
+    config = {**catalog_config("qwen3-30b-a3b"), "moe_intermediate_size": 704}
+    plain, same = (
+        weights_of(wb.resolve(config, device="B200", rules="0.33", batch_invariant=one))
+        for one in (False, True)
+    )
+    assert same == weights_of(wb.resolve(config, device="H100", rules="0.33")) < plain
