@@ -45,6 +45,7 @@ def integers(config: Mapping[str, Any]) -> Scheme:
         overrides=overrides,
         earlier=earlier,
         gates_experts=True,
+        quantizes_head=bool(config.get("lm_head")),  # get_linear_quant_method of gptq_utils.py
     )
 
 

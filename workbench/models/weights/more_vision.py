@@ -139,6 +139,9 @@ def internvl(config: Config, size: Sizes) -> list[Part]:
         *one_layer.layers("vision_model.encoder.layers", INTERNVL, norm_bias=has_bias),
     ]
     layer = [one._replace(bias=bias) if one.name.endswith("qkv") else one for one in layer]
+    # InternParallelAttention: whole on every rank where its heads do not divide, as 25 do not
+    attention, heads = ("attn.qkv", "attn.proj"), size("num_attention_heads", 25)
+    layer = [one._replace(evenly=heads) if one.name.endswith(attention) else one for one in layer]
     return [
         whole("class_embedding", width),
         *tower.embedded(tower.places + 1),
