@@ -104,6 +104,7 @@ def placed(config: Config) -> list[Placed]:
         (_table(config, _of_kind(config, key, size), one), _turning(config, key))
         for key, one in (angles or {"": settings}).items()
     ]
+    tables = [(one, place) for one, place in tables if place or not angles]  # layers make them
     if isinstance(config.raw(THETA), list):
         tables = _by_layer(config, size)
     if (sparse := sparse_indexer(config)) is not None and config.kind == "step5":
