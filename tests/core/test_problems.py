@@ -325,6 +325,13 @@ PROBLEMS = [
         id="adapters-of-experts-on-xpu",
     ),
     pytest.param(
+        {"model": "gpt-oss-20b", "device": "MI300X", "enable_lora": True, "rules": "0.23"},
+        "experts_not_adapted",
+        "No MXFP4 MoE backend supports the deployment configuration.",
+        {"enable_lora": False},
+        id="adapters-of-experts-on-rocm",
+    ),
+    pytest.param(
         {
             "model": "nvidia/Qwen3-30B-A3B-NVFP4",
             "device": "MI300X",

@@ -8,6 +8,12 @@ from workbench.core.working_plan import WorkingPlan
 # select_mxfp4_moe_backend: XPUExpertsMxFp4 lacks LoRAExpertsMixin, 0.23 and 0.33
 NO_ADAPTERS = "Mxfp4 MoE backend 'XPU' does not support the deployment configuration since kernel"
 UNADAPTED = {("xpu", MXFP4.block): ("MXFP4", NO_ADAPTERS)}
+# CPUExpertsMxfp4, and those of ROCm, 0.23
+EARLIER_UNADAPTED = {
+    **UNADAPTED,
+    ("cpu", MXFP4.block): ("MXFP4", NO_ADAPTERS.replace("XPU", "CPU")),
+    ("rocm", MXFP4.block): ("MXFP4", "No MXFP4 MoE backend supports the deployment configuration."),
+}
 # Nvfp4QuantizationEmulationTritonExperts.supports_lora, 0.33
 LATER_UNADAPTED = {**UNADAPTED, ("rocm", NVFP4.block): ("NVFP4", NO_NVFP4_EXPERTS)}
 """Platform, and block of the experts' format, whose one kernel takes no adapters -> the format, and
@@ -34,7 +40,7 @@ def adapted_experts(run: WorkingPlan) -> None:
     """Refuse adapters where the one kernel of a platform for its experts takes none."""
     if not run.settings.enable_lora:
         return
-    known = UNADAPTED if run.rules.weight_copies.get(EARLIER, 1) else LATER_UNADAPTED
+    known = EARLIER_UNADAPTED if run.rules.weight_copies.get(EARLIER, 1) else LATER_UNADAPTED
     experts = run.model.weights.built_experts(run.rules.weight_copies)
     blocks = (one.stored.block for one in experts if one.stored is not None)
     found = next(filter(None, (known.get((run.platform.name, one)) for one in blocks)), None)
