@@ -56,23 +56,19 @@ lab: $(STAMP) ## Open JupyterLab on the first notebook (LAB_ARGS="...")
 # These folders have no browser test: skipping their collection saves time.
 ELSEWHERE = $(addprefix --ignore=tests/,access core fuzz interop kernels labs models scenario sweeps ui verify views)
 
-BROWSER_LOG := test-output/browser.log
-
 # $(call part,WORKERS,DISTRIBUTION,MARKS): one pytest run of `make test`.
 part = $(LIMIT) $(PYTEST) -n $(1) --dist $(2) -m "$(3)" $(PYTEST_ARGS)
 # A part in which PYTEST_ARGS selects no test is not a failure, but none in both is (pytest's 5).
 KEEP = keep() { case $$1 in 5) ;; 0) [ $$status -ne 5 ] || status=0 ;; *) status=$$1 ;; esac; }
 
-# The browser tests of a file share a server, a page and a kernel: one worker runs them all. It
-# waits for half of the time, so that the other tests run meanwhile; what it printed comes last.
+# The browser tests of a file share a server, a page and a kernel: one worker runs them all.
 test: $(STAMP) ## Lint, type-check and test every part once (PYTEST_ARGS="..." WORKERS=2)
 	@tools/ensure_chromium.sh
 	@$(MAKE) --no-print-directory lint
-	@mkdir -p $(dir $(BROWSER_LOG)); status=5; $(KEEP); \
-	$(call part,$(WORKERS),loadfile,browser and not soak and not thorough) $(ELSEWHERE) >$(BROWSER_LOG) 2>&1 & \
-	browser=$$!; trap 'kill -INT $$browser 2>/dev/null || true' EXIT; \
+	@status=5; $(KEEP); \
 	$(call part,$(BUSY_WORKERS),worksteal,not browser and not matrix and not thorough) && keep 0 || keep $$?; \
-	echo "== The browser tests, which run meanwhile:"; wait $$browser && keep 0 || keep $$?; cat $(BROWSER_LOG); exit $$status
+	$(call part,$(BUSY_WORKERS),loadfile,browser and not soak and not thorough) $(ELSEWHERE) && keep 0 || keep $$?; \
+	exit $$status
 
 quick: $(STAMP) ## Run the fast tests: no browser, no notebook, no slow test
 	$(PYTEST) -n $(WORKERS) -m "not browser and not notebook and not slow and not thorough" $(PYTEST_ARGS)
