@@ -80,24 +80,6 @@ def compressed(name, weights, inputs=None, stored="pack-quantized"):
 FOUR_BITS, PER_ROW = ("int", 4, "group", 128), ("int", 8, "channel", None)
 FP8_PER_TOKEN = ("float", 8, "token", None)
 NVFP4_OF_MODELOPT = {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16}
-LATER_NEMOTRON = nemotron_h(
-    hybrid_override_pattern=None,
-    layers_block_type=["linear_attention", "moe", "full_attention", "mlp"],
-)
-NUMBERED_LLAMA_4 = catalog_config("llama-4-scout")
-NUMBERED_LLAMA_4 = {
-    **NUMBERED_LLAMA_4,
-    "text_config": {**NUMBERED_LLAMA_4["text_config"], "attn_temperature_tuning": 4},
-}
-LATER_PIXTRAL = {
-    "architectures": ["LlavaForConditionalGeneration"],
-    "model_type": "llava",
-    "text_config": llama(model_type="mistral", architectures=["MistralForCausalLM"]),
-    "vision_config": {
-        "model_type": "pixtral",
-        "rope_parameters": {"rope_type": "axial", "rope_theta": 10000.0},
-    },
-}
 V_PROJ = "model.layers.3.self_attn.v_proj"
 FP8_BUT_V = {"quant_method": "fp8", "ignored_layers": [V_PROJ]}
 AWQ_OF_FOUR = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}
@@ -342,27 +324,6 @@ PROBLEMS = [
         "No NvFp4 MoE backend supports the deployment configuration.",
         {"enable_lora": False},
         id="adapters-of-emulated-experts",
-    ),
-    pytest.param(
-        {"model": LATER_NEMOTRON, "rules": "0.23"},
-        "class_not_built",
-        "Class validation error for validator 'validate_layer_type'",
-        {"rules": "0.33"},
-        id="kinds-of-layers-as-later-releases-write-them",
-    ),
-    pytest.param(
-        {"model": LATER_PIXTRAL, "rules": "0.23"},
-        "class_not_built",
-        "PixtralRotaryEmbedding does not support non-default RoPE",
-        {"rules": "0.33"},
-        id="rotation-of-a-tower-as-later-releases-write-it",
-    ),
-    pytest.param(
-        {"model": NUMBERED_LLAMA_4, "rules": "0.33"},
-        "class_not_built",
-        "Validation error for field 'attn_temperature_tuning'",
-        NO_REMEDY,
-        id="number-where-the-class-has-a-switch",
     ),
     pytest.param(
         {"model": MINICPM_V_2, "rules": "0.33"},

@@ -241,8 +241,8 @@ class Model:
     """Of its input, None when config.json names none."""
     num_experts: int = field(default=0, metadata=OUTSIDE)
     """As vLLM counts them: above 0 it treats the model as a mixture of experts."""
-    build_errors: tuple[str, str] = field(default=("", ""), metadata=OUTSIDE)
-    """How the text begins that 0.23, and later releases, raise of this config.json, or empty."""
+    build_error: str = field(default="", metadata=OUTSIDE)
+    """How the text begins that its class raises of this config.json when it is built, or empty."""
     layer_class: str = field(default="", metadata=OUTSIDE)
     """The architecture that builds the attention layers: of a wrapper, what it wraps."""
     derived_head_size: int | None = None

@@ -34,8 +34,6 @@ WRAPPED = "vlm_config"
 POOLING, POOLINGS = "pooling", ("avg", "cls", "last")
 
 TUNING = "attn_temperature_tuning"
-LATER_WORDS = frozenset({"full_attention", "linear_attention"})
-"""Kinds of Nemotron-H's layers as transformers 5.20 writes them."""
 MINICPM_V_2_0 = (2304, 64)
 """hidden_size and query_num of MiniCPM-V 1.0 and 2.0, whose files name no version."""
 
@@ -210,27 +208,8 @@ def way_forward(name: str, nearest: str) -> str:
     )
 
 
-def build_errors(fields: Fields, architecture: str) -> tuple[str, str]:
-    """Return how the text begins that 0.23, and later releases, raise of this file, "" for none."""
-    always = _always_raised(fields, architecture)
-    return always or _raised_by_earlier(fields), always
-
-
-def _raised_by_earlier(fields: Fields) -> str:
-    """Return what transformers of 0.23 raises of words that later ones write."""
-    listed = fields.raw("layers_block_type") if fields.model_type == "nemotron_h" else None
-    if isinstance(listed, list) and set(map(str, listed)) & LATER_WORDS:
-        # NemotronHConfig.validate_layer_type
-        return "Class validation error for validator 'validate_layer_type'"
-    tower = fields.top.get("vision_config")
-    if isinstance(tower, Mapping) and tower.get("model_type") == "pixtral":
-        rope = tower.get("rope_parameters")
-        if isinstance(rope, Mapping) and rope.get("rope_type") == "axial":
-            return "PixtralRotaryEmbedding does not support non-default RoPE"
-    return ""
-
-
-def _always_raised(fields: Fields, architecture: str) -> str:
+def build_error(fields: Fields, architecture: str) -> str:
+    """Return how the text begins that a class raises of this file when vLLM builds it, or ""."""
     has = fields.top.get
     if architecture == "QWenLMHeadModel" and "visual" in fields.top:
         return "The configuration of this model indicates that it supports vision inputs"

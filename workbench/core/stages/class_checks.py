@@ -12,7 +12,7 @@ from workbench.core.stages.backend_requests import imposed_backend
 from workbench.core.stages.layer_checks import COMPRESSED
 from workbench.core.stages.mtp_checks import WITHOUT
 from workbench.core.stages.other_splits import other_splits, written
-from workbench.core.weights import EARLIER, ROW
+from workbench.core.weights import ROW
 from workbench.core.working_plan import WorkingPlan
 
 SCORES = frozenset({"sigmoid", "softmax", "sqrtsoftplus"})
@@ -88,8 +88,7 @@ def _asserts(rules: RuleSet, name: str) -> bool:
 def whole_class(run: WorkingPlan) -> None:
     """Refuse ranks, or a backend, that the class of a model was not written for."""
     name, tp = run.model.architecture, run.settings.tensor_parallel
-    is_later = not run.rules.weight_copies.get(EARLIER, 1)
-    text, served = run.model.build_errors[is_later], run.rules.model_registry.served
+    text, served = run.model.build_error, run.rules.model_registry.served
     of_library = served.get(name, TRANSFORMERS) == TRANSFORMERS
     attention = run.model.attention
     side = () if attention is None else attention.side_backends
