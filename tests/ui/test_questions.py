@@ -374,7 +374,10 @@ def test_a_question_about_another_model_says_what_stays_as_it_was():
         ("does my vLLM say the same?", "Open Live check"),
         ("why does my server not start?", "Paste the start-up log of a server that fails"),
         ("kv cache full, how to get more", "Apply KV-cache dtype fp8 Gain: 146.81 MiB per request"),
-        ("why is my block 1056 with 1.34% padding?", "nemotron-3-nano-30b-a3b, Tensor parallel 4"),
+        (
+            "why is my block 1056 with 1.34% padding?",
+            "has: falcon-h1-34b, Tensor parallel 4 nemotron-3-nano-30b-a3b, Tensor parallel 4",
+        ),
         ("what does align mode cost?", "No hit: A step of 2,048 tokens holds no block of 2,096"),
         (
             "what does a request of 12 tokens cost for bamba-9b?",

@@ -96,12 +96,12 @@ def _deepseek_v4(fields: Fields, config: Mapping[str, Any]) -> Scheme:
 def _fp8(config: Mapping[str, Any]) -> Scheme:
     block, is_static = config.get("weight_block_size"), config.get("activation_scheme") == "static"
     stored = Format(8, block=(block[0], block[1]), scale_bytes=4) if block else FP8
-    ignored = texts(config.get("ignored_layers") or config.get("modules_to_not_convert"))
+    ignored = exact(texts(config.get("ignored_layers") or config.get("modules_to_not_convert")))
     return Scheme(
         linear=FP8_STATIC if is_static and not block else stored,
         experts=EXPERTS_STATIC if is_static and not block else None,
-        excludes=exact(ignored),
-        excludes_part=exact(ignored),
+        excludes=ignored,
+        excludes_part=ignored,
         cache_scales={PLAIN: FOUR},
         gates_experts=True,
     )
