@@ -30,13 +30,13 @@ NO_METHOD = llama(quantization_config={"quantization": {"quant_algo": "FP8"}})
 DESCRIBED = [
     (rules.name, word)
     for rules in RULE_SETS.values()
-    for word, method in rules.online_methods.items()
+    for word, method in rules.quantization.online_methods.items()
     if method.is_described
 ]
 
 
 def loaded(model, word, rules="0.33"):
-    return as_loaded(model, word, RULE_SETS[rules].online_methods)
+    return as_loaded(model, word, RULE_SETS[rules].quantization.online_methods)
 
 
 def size_of(model, rules="0.33", ranks=1):
@@ -205,7 +205,7 @@ NO_KERNEL = {
 @pytest.mark.parametrize("model", ["qwen3-8b", "qwen3-30b-a3b"])
 def test_amd_devices_without_a_kernel_are_named_with_what_works(rules, device, model):
     for word in ("fp8", "fp8_per_tensor", "fp8_per_channel", "mxfp8", "mxfp4"):
-        if word not in RULE_SETS[rules].quantization_methods:
+        if word not in RULE_SETS[rules].quantization.methods:
             continue
         scenario = Scenario(model=model, rules=rules, device=device, quantization=word)
         plan = resolve(load_model(model), scenario)

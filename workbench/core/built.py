@@ -41,7 +41,7 @@ def as_built(model: Model, settings: Settings, rules: RuleSet) -> Model:
         model = _as_transformers_does(model, model.unread_weights)
     if model.architecture in rules.lists_blocks:
         model = _with_listed_blocks(model, model.unread_weights)
-    return as_loaded(model, settings.quantization, rules.online_methods)
+    return as_loaded(model, settings.quantization, rules.quantization.online_methods)
 
 
 def module_of_layers(model: Model, rules: RuleSet) -> str:

@@ -63,6 +63,14 @@ class Description(NamedTuple):
         return f"{'' if self.is_symmetric else 'a'}symmetric integers of {bits} bits"
 
 
+class SplitLayer(NamedTuple):
+    """A merged layer of which a list excludes some parts, and not all."""
+
+    path: str
+    is_named: bool
+    """The list excludes the layer itself, too."""
+
+
 class UnreadDescription(NamedTuple):
     """A description that a version does not read."""
 

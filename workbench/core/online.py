@@ -135,9 +135,10 @@ def as_loaded(model: Model, word: str | None, methods: Mapping[str, OnlineMethod
 
 def scale_methods(plan: Plan) -> Container[str | None]:
     """Return the methods whose attention layers have scales for the cache."""
+    rules = plan.rules.quantization
     if not is_online(plan.model):
-        return plan.rules.kv_scale_methods
-    return {word for word, one in plan.rules.online_methods.items() if one.scales_cache}
+        return rules.kv_scale_methods
+    return {word for word, one in rules.online_methods.items() if one.scales_cache}
 
 
 @lru_cache(maxsize=256)

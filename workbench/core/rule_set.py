@@ -10,15 +10,13 @@ from workbench.core.architectures import ModelRegistry
 from workbench.core.backend_table import BackendTable
 from workbench.core.backends import LayerQuery
 from workbench.core.batch_defaults import BatchTier
-from workbench.core.described import Numbers, UnreadDescription
 from workbench.core.groups.group_rules import GroupRules
 from workbench.core.layouts.shapes import LayoutRules
 from workbench.core.media import MediaRules
-from workbench.core.missing_kernels import MissingKernel, lacks_none
 from workbench.core.model import Attention, Model
 from workbench.core.offload.rules import OffloadRules
-from workbench.core.online import OnlineMethod, Place
 from workbench.core.prefix.sparse import PrefillRules
+from workbench.core.quantization_rules import QuantizationRules
 from workbench.core.ranks import SHARED_EXPERT, Padding
 from workbench.core.registry import Registry
 from workbench.core.speculation import SpeculationRules
@@ -68,8 +66,6 @@ class RuleSet:
     keeps_window: bool  # a list of one kind of layers does not undo the window of a file
     counts_empty_heads: bool
     """A head_dim of 0 is what it says, not one that the class lacks."""
-    has_plain_awq: bool
-    """AWQ without Marlin's kernels is a method of its own, which takes float16 only."""
     kv_cache_dtypes: tuple[str, ...]
     token_bytes: TokenBytes
     """What the alignment counts for one token."""
@@ -90,29 +86,15 @@ class RuleSet:
     """The model classes that the version has."""
     media: MediaRules
     """What models make of images, videos, sound and adapters."""
+    quantization: QuantizationRules
+    """What is read of quantized checkpoints, and which kernels there are for them."""
     speculation: SpeculationRules
     """Which methods draft tokens, and what they keep."""
     citations: Mapping[Rule, Citation]
     batch_tiers: tuple[BatchTier, ...]
     """Default token budgets and numbers of sequences by device, largest memory first."""
-    quantization_methods: frozenset[str] = frozenset()
-    """What checkpoints may be stored with, and what `--quantization` may say."""
-    online_methods: Mapping[str, OnlineMethod] = field(default_factory=dict)
-    """Word of `--quantization` -> what it makes of a checkpoint with plain weights."""
-    min_capabilities: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """Method of quantization -> the compute capability that it needs, where that is above 7.5."""
-    kv_scale_methods: frozenset[str] = frozenset()
-    """Quantization methods of checkpoints whose attention layers have scales for the cache."""
-    layers_without_scales: frozenset[str] = frozenset()
-    """Modules that build attention layers without the quantization: none has such scales."""
     mla_prefill_sizes: tuple[tuple[int, int, int], ...] = ()
     """Sizes (qk_nope, qk_rope, v) that a prefill kernel of latents has; empty: none is refused."""
-    grouped_on_rocm: frozenset[str] = frozenset({"compressed-tensors"})
-    """Methods whose layers of grouped integers need one of ROCm's kernels."""
-    words_of_cut_groups: str = ""
-    """What compressed-tensors says to a share that cuts a group of integers; no words in 0.23."""
-    words_of_cut_experts: str | None = None
-    """The same of experts, None where such a share is not refused."""
     words_of_refused: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """(platform, requested backend) -> how its own refusal begins, where it has one."""
     parts_not_cut: Mapping[str, str] = field(default_factory=dict)
@@ -179,28 +161,6 @@ class RuleSet:
     """Whether the CPU backend is tested for the KV dtype, too."""
     names_stored_dtype: bool = False
     """The log names the packed format of a sparse backend and the backend."""
-    unlisted_methods: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Platform -> methods of quantization that it does not list."""
-    modelopt_algorithms: frozenset[str] = frozenset()
-    """What ModelOpt may name in a file that it wrote itself."""
-    clamped_nvfp4: frozenset[str] = frozenset()
-    """Architectures whose experts in NVFP4 need a kernel that clamps, which SM10x alone has."""
-    no_invariant_experts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Format of experts -> platform without a batch-invariant kernel for it -> vLLM's text."""
-    amx_experts: frozenset[str] = frozenset()
-    """Formats of experts that a CPU has kernels for, if it has AMX tiles."""
-    fp8_on_gfx: tuple[str, ...] = ("gfx",)
-    """Beginnings of the AMD devices that have kernels for experts in fp8."""
-    awq_in_any_share: frozenset[str] = frozenset()
-    """Platforms whose kernel of AWQ takes shares that cut a group of inputs."""
-    missing_kernels: tuple[MissingKernel, ...] = ()
-    """Formats of checkpoints that some devices have no kernel for."""
-    lacks_packed_experts: Callable[[Place, Numbers], bool] = lacks_none
-    """Whether an assertion stops experts of compressed-tensors whose inputs stay as they are."""
-    unread_descriptions: tuple[UnreadDescription, ...] = ()
-    """Descriptions of quantized weights that it does not read."""
-    smallest_refined_block: int | None = None
-    """To what blocks of fp8 experts are cut at least where no rank has whole ones; None: not."""
     weight_copies: Mapping[str, int] = field(default_factory=dict)
     """Kind of a part of the weights -> how many a model keeps, where that is not one."""
     repeated_layers: frozenset[str] = frozenset({SHARED_EXPERT})

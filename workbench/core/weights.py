@@ -11,6 +11,8 @@ from functools import lru_cache
 from math import ceil
 from typing import NamedTuple
 
+from workbench.core.arithmetic import round_up
+from workbench.core.described import SplitLayer
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.formats import Format
 from workbench.core.images import Image
@@ -121,11 +123,11 @@ class Part(NamedTuple):
         if self.shard == COLUMN:
             units = [(max(count, least), size) for count, size in self.outputs]
             outputs = [max(1, count // ranks) * size for count, size in units]
-            return [rounded(one, inner) for one in outputs], rounded(self.inputs, hidden)
-        outputs = [rounded(units * size, hidden) for units, size in self.outputs]
+            return [round_up(one, inner) for one in outputs], round_up(self.inputs, hidden)
+        outputs = [round_up(units * size, hidden) for units, size in self.outputs]
         if self.shard != ROW:
             return outputs, self.inputs
-        return outputs, rounded(max(self.inputs, least) // ranks, inner)
+        return outputs, round_up(max(self.inputs, least) // ranks, inner)
 
     def _multiples(self, split: Split) -> tuple[int, int]:
         """Return what the divided size and the other one are rounded up to."""
@@ -134,11 +136,6 @@ class Part(NamedTuple):
             if is_run and padding.rounds(self.stored) and (self.stored or self.runs_padded):
                 return max(self.multiple, padding.inner), padding.hidden
         return self.multiple, 1
-
-
-def rounded(size: int, multiple: int) -> int:
-    """Return a size rounded up to a multiple."""
-    return ceil(size / multiple) * multiple
 
 
 FIRST, LAST, EVERY, TOWER, EVERY_TOWER = -1, 2**30, -2, -3, -4
@@ -176,8 +173,8 @@ class Weights(NamedTuple):
     """The function that weighs experts that are in one group, as config.json names it."""
     sketch: tuple[Part, ...] = ()
     """Where no parts are known: linear layers that any decoder of such attention has."""
-    splits: tuple[str, str] = ("", "")
-    """The first layer of which a part alone is excluded, to 0.23 and to later releases."""
+    split_layers: tuple[SplitLayer, ...] = ()
+    """The first, and the first that is not named as a whole, if there are any."""
     checkpoint_bytes: int = 0
     """Of all tensors in the files next to config.json; 0 where there are none."""
 

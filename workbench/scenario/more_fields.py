@@ -86,7 +86,7 @@ class MoreFields:
     quantization: str | None = declare(
         None,
         Words(
-            lambda rules: tuple(sorted(rules.quantization_methods)),
+            lambda rules: tuple(sorted(rules.quantization.methods)),
             of_any_version=True,
             normal=lambda word: AUTO_ROUND.get(word, word),
         ),

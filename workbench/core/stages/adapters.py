@@ -1,23 +1,16 @@
 """What `--enable-lora` refuses, before any adapter is loaded."""
 
-from workbench.core.online import MXFP4, NVFP4
-from workbench.core.stages.weight_checks import NO_NVFP4_EXPERTS
-from workbench.core.weights import EARLIER
+from workbench.core import online
+from workbench.core.stages.invariant_experts import MXFP4, NVFP4
 from workbench.core.working_plan import WorkingPlan
 
 # select_mxfp4_moe_backend: XPUExpertsMxFp4 lacks LoRAExpertsMixin, 0.23 and 0.33
-NO_ADAPTERS = "Mxfp4 MoE backend 'XPU' does not support the deployment configuration since kernel"
-UNADAPTED = {("xpu", MXFP4.block): ("MXFP4", NO_ADAPTERS)}
-# CPUExpertsMxfp4, and those of ROCm, 0.23
-EARLIER_UNADAPTED = {
-    **UNADAPTED,
-    ("cpu", MXFP4.block): ("MXFP4", NO_ADAPTERS.replace("XPU", "CPU")),
-    ("rocm", MXFP4.block): ("MXFP4", "No MXFP4 MoE backend supports the deployment configuration."),
-}
-# Nvfp4QuantizationEmulationTritonExperts.supports_lora, 0.33
-LATER_UNADAPTED = {**UNADAPTED, ("rocm", NVFP4.block): ("NVFP4", NO_NVFP4_EXPERTS)}
-"""Platform, and block of the experts' format, whose one kernel takes no adapters -> the format, and
-what vLLM says."""
+NO_ADAPTERS = (
+    "Mxfp4 MoE backend '{platform}' does not support the deployment configuration since kernel"
+)
+XPU_UNADAPTED = {("xpu", MXFP4): NO_ADAPTERS.format(platform="XPU")}
+FORMATS = {online.MXFP4.block: MXFP4, online.NVFP4.block: NVFP4}
+"""Blocks of experts -> their format, as `RuleSet.quantization` calls it."""
 
 
 def adapted_class(run: WorkingPlan) -> None:
@@ -40,17 +33,17 @@ def adapted_experts(run: WorkingPlan) -> None:
     """Refuse adapters where the one kernel of a platform for its experts takes none."""
     if not run.settings.enable_lora:
         return
-    known = EARLIER_UNADAPTED if run.rules.weight_copies.get(EARLIER, 1) else LATER_UNADAPTED
+    known, platform = run.rules.quantization.unadapted_experts, run.platform.name
     experts = run.model.weights.built_experts(run.rules.weight_copies)
-    blocks = (one.stored.block for one in experts if one.stored is not None)
-    found = next(filter(None, (known.get((run.platform.name, one)) for one in blocks)), None)
-    if found is not None:
+    kinds = (FORMATS.get(one.stored.block) for one in experts if one.stored is not None)
+    kind = next((one for one in kinds if one and (platform, one) in known), None)
+    if kind is not None:
         run.problem(
             "experts_not_adapted",
             operands={"enable_lora": True},
             candidates=({"enable_lora": False}, {"platform": "cuda", "device": None}),
-            vllm_text=found[1],
-            format=found[0],
+            vllm_text=known[platform, kind],
+            format=kind.upper(),
         )
 
 

@@ -1,7 +1,7 @@
 """Experts in NVFP4 that clamp their gates (`swiglu_limit`), and which devices have a kernel."""
 
 from workbench.core.online import NVFP4
-from workbench.core.stages.weight_checks import NO_NVFP4_EXPERTS
+from workbench.core.stages import invariant_experts
 from workbench.core.working_plan import WorkingPlan
 
 SM10X = 10
@@ -11,14 +11,15 @@ def clamped_experts(run: WorkingPlan) -> None:
     """Refuse experts that clamp where no kernel does."""
     # NVFP4_BACKENDS_WITH_CLAMP of select_nvfp4_moe_backend, 0.23: FLASHINFER_TRTLLM alone.
     on_cuda, capability = run.platform.name == "cuda", run.capability
-    if not on_cuda or run.model.architecture not in run.rules.clamped_nvfp4 or capability is None:
+    clamped = run.rules.quantization.clamped_nvfp4
+    if not on_cuda or run.model.architecture not in clamped or capability is None:
         return
     if capability[0] == SM10X or not _has_nvfp4_experts(run):
         return
     run.problem(
         "experts_not_clamped",
         operands={"compute_capability": ".".join(map(str, capability))},
-        vllm_text=NO_NVFP4_EXPERTS,
+        vllm_text=invariant_experts.no_backend(invariant_experts.NVFP4),
     )
 
 

@@ -83,4 +83,4 @@ def _plain_inputs_text(run: WorkingPlan, given: Compressed) -> str | None:
         return None
     if given.format != PACKED:
         return NOT_PACKED
-    return "" if run.rules.lacks_packed_experts(place_of(run), weights) else None
+    return "" if run.rules.quantization.lacks_packed_experts(place_of(run), weights) else None

@@ -18,7 +18,7 @@ def cpu_experts(run: WorkingPlan) -> None:
     if run.platform.name != "cpu" or not run.model.num_experts:
         return
     part, kind = experts_of(run), format_of_experts(run)
-    known = run.rules.amx_experts
+    known = run.rules.quantization.amx_experts
     if part is None or kind not in {WNA16, *known}:
         return
     why = _against_integers(run, part) if kind == WNA16 else None
@@ -33,7 +33,7 @@ def cpu_experts(run: WorkingPlan) -> None:
 
 def _against_integers(run: WorkingPlan, part: Part) -> str | None:
     """Return what of experts in integers no kernel takes; None where one does."""
-    if WNA16 not in run.rules.amx_experts:
+    if WNA16 not in run.rules.quantization.amx_experts:
         return ""
     block = part.stored.block if part.stored is not None else None
     # CPUExpertsInt4 knows no key for such groups; AWQ and GPTQ have the one of any group.

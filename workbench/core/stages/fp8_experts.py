@@ -15,11 +15,13 @@ from workbench.core.working_plan import WorkingPlan
 def fp8_experts(run: WorkingPlan) -> None:
     """Refuse experts in fp8 on an AMD device without a kernel for them."""
     # TritonExperts._supports_quant_scheme asks RocmPlatform.supports_fp8.
-    gfx, known = gfx_of(run.settings), run.rules.fp8_on_gfx
+    gfx, known = gfx_of(run.settings), run.rules.quantization.fp8_on_gfx
     part = experts_of(run)
     if not gfx or gfx.startswith(known) or part is None or not _is_fp8(run, part.stored):
         return
-    others = (name for name, one in RULE_SETS.items() if gfx.startswith(one.fp8_on_gfx))
+    others = (
+        name for name, rules in RULE_SETS.items() if gfx.startswith(rules.quantization.fp8_on_gfx)
+    )
     run.problem(
         "no_fp8_experts",
         variant="fp8_experts",

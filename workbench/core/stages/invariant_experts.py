@@ -8,9 +8,15 @@ from workbench.core.formats import Format
 from workbench.core.weights import Part
 from workbench.core.working_plan import WorkingPlan
 
-PLAIN_EXPERTS, FP8, MXFP4, WNA16 = "plain", "fp8", "mxfp4", "wna16"
+PLAIN_EXPERTS, FP8, MXFP4, NVFP4, WNA16 = "plain", "fp8", "mxfp4", "nvfp4", "wna16"
 """Formats of experts, as the modules that choose their kernels are called."""
-NAMES = {PLAIN_EXPERTS: "Unquantized", FP8: "FP8", MXFP4: "MXFP4", WNA16: "WNA16"}
+NAMES = {
+    PLAIN_EXPERTS: "Unquantized",
+    FP8: "FP8",
+    MXFP4: "MXFP4",
+    NVFP4: "NvFp4",
+    WNA16: "WNA16",
+}
 FP8_SINCE = (8, 9)
 """Compute capability: Marlin, which computes fp8 before it, is not invariant."""
 WNA16_METHODS = frozenset({"compressed-tensors", "gptq", "awq"})
@@ -30,7 +36,7 @@ def invariant_experts(run: WorkingPlan) -> None:
     if part is None or kind is None:
         return
     platform, capability = run.platform.name, run.capability
-    text = run.rules.no_invariant_experts.get(kind, {}).get(platform)
+    text = run.rules.quantization.no_invariant_experts.get(kind, {}).get(platform)
     if kind == FP8 and capability is not None and capability < FP8_SINCE:
         text = no_backend(FP8)
     if text is None:

@@ -103,7 +103,7 @@ def e5m2_with_scales(run: WorkingPlan) -> None:
     """Refuse fp8_e5m2 where the checkpoint's quantization keeps scales for the cache."""
     attention, method = run.model.attention, run.model.quantization
     served = run.rules.model_registry.served
-    if served.get(run.model.layer_class) in run.rules.layers_without_scales:
+    if served.get(run.model.layer_class) in run.rules.quantization.layers_without_scales:
         return
     # ModelOptMixedPrecisionConfig.get_quant_method, and _init_kv_cache_quant of 0.33 for
     # compressed-tensors: only where the file names a KV-cache dtype.

@@ -10,7 +10,8 @@ from workbench.core.working_plan import WorkingPlan
 def missing_kernels(run: WorkingPlan) -> None:
     """Refuse weights in a format that the device has no kernel for."""
     method, place = loading_method(run), place_of(run)
-    known = [one for one in run.rules.missing_kernels if place.platform in one.platforms]
+    listed = run.rules.quantization.missing_kernels
+    known = [one for one in listed if place.platform in one.platforms]
     if not known or method is None or is_online(run.model):
         return
     split = split_of(run)

@@ -63,7 +63,7 @@ def quantization_known(run: WorkingPlan) -> None:
     is_stated = file.is_quantized or file.quantization is not None
     if word and is_stated and not _is_accepted(run, word, file.quantization):
         raise _differs(run, word, file.quantization)
-    loading, known = loading_method(run), run.rules.quantization_methods
+    loading, known = loading_method(run), run.rules.quantization.methods
     if loading is not None and loading.lower() not in known:
         raise _unknown(run, loading)
 
@@ -91,7 +91,7 @@ def _is_accepted(run: WorkingPlan, word: str, method: str | None) -> bool:
     # MoeWNA16Config.is_moe_wna16_compatible
     ordered = run.model.described.follows_activations
     is_refused = word == "moe_wna16" and (run.platform.name != "cuda" or ordered)
-    return word in others and word in run.rules.quantization_methods and not is_refused
+    return word in others and word in run.rules.quantization.methods and not is_refused
 
 
 def _differs(run: WorkingPlan, word: str, method: str | None) -> Refused:
@@ -103,13 +103,14 @@ def _differs(run: WorkingPlan, word: str, method: str | None) -> Refused:
 
 
 def _unknown(run: WorkingPlan, method: str) -> Refused:
-    versions = [one for one, rules in RULE_SETS.items() if method in rules.quantization_methods]
+    versions = [one for one, rules in RULE_SETS.items() if method in rules.quantization.methods]
     newer = f", or vLLM {versions[-1]}" if versions else ""
     is_word = run.settings.quantization == method
-    online = nearest_names(method, run.rules.online_methods) or tuple(run.rules.online_methods)
+    words = run.rules.quantization.online_methods
+    online = nearest_names(method, words) or tuple(words)
     return run.refusal(
         "quantization_unknown",
-        operands={"quantization": method, "known": sorted(run.rules.quantization_methods)},
+        operands={"quantization": method, "known": sorted(run.rules.quantization.methods)},
         variant="" if is_word else "of_checkpoint",
         nearest=online[0],
         newer=newer,
@@ -126,7 +127,8 @@ def quantization_described(run: WorkingPlan) -> None:
     word = run.settings.quantization
     if word is None or run.model.quantization is not None:
         return
-    described = [name for name, one in run.rules.online_methods.items() if one.is_described]
+    words = run.rules.quantization.online_methods
+    described = [name for name, one in words.items() if one.is_described]
     raise run.refusal(
         "quantization_not_described",
         operands={"quantization": word, "allowed": described},
@@ -165,7 +167,7 @@ def description_read(run: WorkingPlan) -> None:
 
 
 def _unread(rules: RuleSet, method: str | None, given: Description) -> UnreadDescription | None:
-    listed = rules.unread_descriptions
+    listed = rules.quantization.unread_descriptions
     return next((one for one in listed if method in one.methods and one.refuses(given)), None)
 
 
@@ -178,7 +180,7 @@ def online_weights(run: WorkingPlan) -> None:
         return
     word, _stored = run.model.online
     if (need := _unmet(run, word)) is None:
-        _inputs_cut(run, run.rules.online_methods[word].linear)
+        _inputs_cut(run, run.rules.quantization.online_methods[word].linear)
         return
     others = [one for one in ("fp8", "fp8_per_block") if _unmet(run, one) is None]
     advice = f"Take {others[0]}, or" if others else "Omit it, or take"
@@ -196,7 +198,7 @@ def _unmet(run: WorkingPlan, word: str) -> Need | None:
     """Return the first need of a word that this device does not meet."""
     place = place_of(run)
     # a class may have a number of experts by default, and a model of it no layer with any
-    weights, needs = run.model.unread_weights, run.rules.online_methods[word].needs
+    weights, needs = run.model.unread_weights, run.rules.quantization.online_methods[word].needs
     has_experts = run.model.num_experts and weights.of().may_have_experts
     found = (one for one in needs if (has_experts or not one.of_experts) and not one.met(place))
     return next(found, None)
@@ -244,7 +246,7 @@ def quantization_capability(run: WorkingPlan) -> None:
     method = run.model.quantization
     # some words are methods of checkpoints, too, with a class of their own
     is_shorthand = is_online(run.model) and method in SHORTHANDS
-    needed = None if is_shorthand else run.rules.min_capabilities.get(method or "")
+    needed = None if is_shorthand else run.rules.quantization.min_capabilities.get(method or "")
     if needed is None or run.capability is None or run.capability >= needed:
         return
     name = "gpt_oss_mxfp4" if overrules(run.model) and method == "mxfp4" else method
@@ -283,4 +285,4 @@ def _is_plain_awq(run: WorkingPlan) -> bool:
     # AWQMarlinConfig.override_quantization_method and is_awq_marlin_compatible
     is_kept = run.settings.quantization == AWQ or run.settings.batch_invariant
     is_kept |= not run.model.described.is_for_marlin
-    return run.rules.has_plain_awq and (is_kept or run.platform.name == "xpu")
+    return run.rules.quantization.has_plain_awq and (is_kept or run.platform.name == "xpu")

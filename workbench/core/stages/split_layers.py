@@ -2,26 +2,23 @@
 
 from workbench.core.described import COMPRESSED, QUARK
 from workbench.core.online import is_online
-from workbench.core.weights import EARLIER
 from workbench.core.working_plan import WorkingPlan
 
-# should_ignore_layer of compressed_tensors/utils.py and quark/utils.py, 0.23 and 0.33
 SCHEMES = frozenset({COMPRESSED, QUARK})
-EARLIER_TEXT = "Found a different quantization schemes for "
-LATER_TEXT = "Found different quantization schemes for the shards of "
-# is_layer_skipped of quant_utils.py
+"""Methods with schemes of their own for parts of a layer."""
+# is_layer_skipped of quant_utils.py, 0.23 and 0.33
 SHARDS = "Detected some but not all shards of "
 
 
 def split_layers(run: WorkingPlan) -> None:
     """Refuse the first merged layer that is excluded in part."""
-    is_earlier = run.rules.weight_copies.get(EARLIER, 1) > 0
-    layer = run.model.weights.splits[not is_earlier]
-    if not layer or is_online(run.model):
+    rules, known = run.rules.quantization, run.model.weights.split_layers
+    layer = next((one for one in known if not (one.is_named and rules.tests_merged_path)), None)
+    if layer is None or is_online(run.model):
         return
-    text = EARLIER_TEXT if is_earlier else LATER_TEXT
+    by_scheme = run.model.quantization in SCHEMES
     run.problem(
         "layer_excluded_in_part",
-        operands={"layer": layer},
-        vllm_text=text if run.model.quantization in SCHEMES else SHARDS,
+        operands={"layer": layer.path},
+        vllm_text=rules.words_of_split_layer if by_scheme else SHARDS,
     )

@@ -15,6 +15,7 @@ from workbench.core.model import SSM
 from workbench.core.online import MXFP8, NVFP4, loading_method
 from workbench.core.ranks import Split, split_of
 from workbench.core.rule_set import RULE_SETS
+from workbench.core.stages import invariant_experts
 from workbench.core.stages.other_splits import other_splits, written
 from workbench.core.weights import COLUMN, ROW, Part
 from workbench.core.working_plan import WorkingPlan
@@ -34,7 +35,6 @@ WITHOUT_NVFP4 = frozenset({"cpu", "xpu"})
 UNGATED = frozenset({"nemotron_h"})
 """Families that may have experts without a gate."""
 NO_NVFP4_LINEAR = "Failed to find a kernel that can implement the NVFP4 linear layer."
-NO_NVFP4_EXPERTS = "No NvFp4 MoE backend supports the deployment configuration."
 NO_MXFP8_LINEAR = "Failed to find a kernel that can implement the MXFP8 linear layer."
 NO_UNGATED = "is_act_and_mul=False is supported only for CUDA"
 CUT_GROUP = "The input size is not aligned with the quantized weight shape."
@@ -47,11 +47,13 @@ Cut = tuple[Part, int, int, str]
 
 def weight_algorithm(run: WorkingPlan) -> None:
     """Refuse an algorithm of ModelOpt that the version does not know."""
-    given, known = run.model.modelopt_algorithm, run.rules.modelopt_algorithms
+    given, known = run.model.modelopt_algorithm, run.rules.quantization.modelopt_algorithms
     if given is None or given.upper() in known:
         return
     newer = [
-        name for name, rules in RULE_SETS.items() if given.upper() in rules.modelopt_algorithms
+        name
+        for name, rules in RULE_SETS.items()
+        if given.upper() in rules.quantization.modelopt_algorithms
     ]
     raise run.refusal(
         "weight_algorithm_unknown",
@@ -66,7 +68,7 @@ def weight_platform(run: WorkingPlan) -> None:
     """Refuse a method of quantization that the platform does not list."""
     method, platform = loading_method(run), run.platform.name
     method = "inc" if method == "auto-round" else method  # INCConfig.override_quantization_method
-    if method not in run.rules.unlisted_methods.get(platform, ()):
+    if method not in run.rules.quantization.unlisted_methods.get(platform, ()):
         return
     raise run.refusal(
         "quantization_not_on_platform", operands={"quantization": method, "platform": platform}
@@ -165,7 +167,9 @@ def weight_kernels(run: WorkingPlan) -> None:
         if small.experts == 1:
             _no_kernel(run, small, "in NVFP4", NO_NVFP4_LINEAR)
         elif platform == "cpu":  # XPU emulates experts
-            _no_kernel(run, small, "in NVFP4", NO_NVFP4_EXPERTS)
+            _no_kernel(
+                run, small, "in NVFP4", invariant_experts.no_backend(invariant_experts.NVFP4)
+            )
     ungated = (part for part in parts if part.experts > 1 and part.shard == COLUMN)
     first = next((part for part in ungated if len(part.outputs) == 1), None)
     if first is not None and platform == "cpu":
@@ -210,16 +214,16 @@ def _words_of_cut_group(run: WorkingPlan, part: Part) -> str | None:
     method, platform = run.model.quantization, run.platform.name
     if part.experts > 1:  # `create_weights` of CompressedTensorsWNA16MoEMethod, 0.33
         is_down = part.shard == ROW and method == COMPRESSED
-        return run.rules.words_of_cut_experts if is_down else None
+        return run.rules.quantization.words_of_cut_experts if is_down else None
     # Marlin leaves such layers to AWQLinearMethod, which has all of them on ROCm.
     if method == AWQ:
-        return None if platform in run.rules.awq_in_any_share else CUT_GROUP
+        return None if platform in run.rules.quantization.awq_in_any_share else CUT_GROUP
     # Of ROCm's kernels only ExllamaLinearKernel takes them, in float16.
-    needs_kernel = method in run.rules.grouped_on_rocm and run.model_dtype != "float16"
+    needs_kernel = method in run.rules.quantization.grouped_on_rocm and run.model_dtype != "float16"
     if platform == "rocm" and needs_kernel:
         return NO_GROUPS_LINEAR
     # CompressedTensorsWNA16.create_weights counts the groups of the share.
-    return run.rules.words_of_cut_groups if method == COMPRESSED else None
+    return run.rules.quantization.words_of_cut_groups if method == COMPRESSED else None
 
 
 def _first_cut(run: WorkingPlan, parts: list[Part], split: Split) -> Cut | None:
@@ -267,7 +271,7 @@ def _halves_too_often(run: WorkingPlan, part: Part, split: Split) -> bool:
 def can_refine(run: WorkingPlan, *sizes: int) -> bool:
     """Return whether the scales of experts are repeated for smaller blocks (0.33)."""
     # refine_fp8_moe_block_shape; compressed-tensors does not call it
-    smallest = run.rules.smallest_refined_block
+    smallest = run.rules.quantization.smallest_refined_block
     return run.model.quantization == FP8 and smallest is not None and gcd(*sizes) >= smallest
 
 

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 
+from workbench.core.described import SplitLayer
 from workbench.core.formats import FLOAT, HALF, Format
 from workbench.core.weights import EARLIER, LATER, Part, Place
 from workbench.models.weights.parts import whole
@@ -14,8 +15,8 @@ class Collected:
 
     def __init__(self, scheme: Scheme) -> None:
         self.scheme = scheme
-        self.splits = ("", "")
-        """See `Weights.splits`."""
+        self.split_layers: list[SplitLayer] = []
+        """See `Weights.split_layers`."""
         self.places: dict[Part, list[tuple[Place, ...]]] = defaultdict(list)
         """Where each was added, once for every time."""
 
@@ -50,13 +51,19 @@ class Collected:
             for one in found:
                 self.places[one].append(places)
 
+    def _note_split(self, path: str) -> None:
+        known = self.split_layers
+        if (not known or known[-1].is_named) and self.scheme.splits(path):
+            found = SplitLayer(path, is_named=self.scheme.excludes_part(path))
+            if not known or not found.is_named:
+                known.append(found)
+
     def _format(self, path: str, part: Part) -> Format | None:
         if not part.is_linear:
             return part.stored
         is_expert = part.experts > 1
-        if part.name.rpartition(".")[2] in FUSED and not all(self.splits):
-            earlier, later = self.scheme.splits(path)
-            self.splits = (self.splits[0] or path * earlier, self.splits[1] or path * later)
+        if part.name.rpartition(".")[2] in FUSED:
+            self._note_split(path)
         return self.scheme.format_of(
             path.rpartition(".")[0] if is_expert else path, is_expert=is_expert
         )

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.core.architectures import MODEL_REGISTRIES
+from workbench.core.arithmetic import round_up
 from workbench.core.model import FULL, SLIDING, SSM
-from workbench.core.weights import EARLIER, EVERY, LATER, LENGTH, MROPE, TABLE, Part, Place, rounded
+from workbench.core.weights import EARLIER, EVERY, LATER, LENGTH, MROPE, TABLE, Part, Place
 from workbench.models.config_defaults import ORIGINAL
 from workbench.models.lengths import RENAMED
 from workbench.models.weights.compressed import ratios
@@ -262,4 +263,4 @@ def _table(config: Config, size: int, rope: Mapping[str, Any]) -> Part:
     name = " ".join([TABLE if scaling in ONLY_LONGER else f"scaled {TABLE}", *words])
     if config.kind in AS_SERVED:
         kind, longest, dtype = LENGTH, 1, AS_SERVED[config.kind]
-    return whole(name, longest, inputs=rounded(width, 2), dtype=dtype, kind=kind)
+    return whole(name, longest, inputs=round_up(width, 2), dtype=dtype, kind=kind)

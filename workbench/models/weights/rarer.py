@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from workbench.core.weights import LATER, Part, rounded
+from workbench.core.arithmetic import round_up
+from workbench.core.weights import LATER, Part
 from workbench.models.weights.decoders import DEEPSEEK, LLAMA, OF_LLAMA, QWEN, Decoder, Moe
 from workbench.models.weights.kinds import by_release, unscaled
 from workbench.models.weights.listed_experts import ListedMoe
@@ -30,8 +31,7 @@ from workbench.models.weights.stored import Unknown
 
 LENGTHENED_TIMES = 4
 MORE_WORDS = "additional_vocab_size"
-GATES = 8
-"""To which Inkling rounds up the outputs of a router."""
+GATES = 8  # to which Inkling rounds up the outputs of a router
 
 
 def _mellum(config: Config, number: int) -> list[Part]:
@@ -245,7 +245,7 @@ def _inkling_feed(config: Config, number: int) -> list[Part]:
     if number < config.size("dense_mlp_idx"):
         return [*mlp(config, "mlp", config.size("dense_intermediate_size")), scale]
     count, shared = config.size("n_routed_experts"), config.size("n_shared_experts", default=0)
-    inner, gates = config.size("intermediate_size"), rounded(count + shared, GATES)
+    inner, gates = config.size("intermediate_size"), round_up(count + shared, GATES)
     return [
         whole("mlp.gate", gates, inputs=config.hidden),
         *(whole("mlp.gate.number", one, dtype="float32") for one in (1, count)),

@@ -93,7 +93,7 @@ def read_weights(
         config, found = Config(fields, model), Collected(read_scheme(fields))
         weights = _drafted(config, found, part) if part else _whole(config, found)
         if config.kind not in UNMAPPED and not any(of_library(config)):
-            weights = weights._replace(splits=found.splits)
+            weights = weights._replace(split_layers=tuple(found.split_layers))
     except UNREADABLE as error:
         unknown = str(error) or type(error).__name__
         rows, sketch = model.vocab_size or 0, _sketch(fields, model)

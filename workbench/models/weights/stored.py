@@ -92,12 +92,9 @@ class Scheme(NamedTuple):
         found = stored[is_expert]
         return None if found is None or any(map(self.excludes, both)) else found
 
-    def splits(self, path: str) -> tuple[bool, bool]:
-        """Return whether 0.23 and later releases find that a part alone of a layer is excluded."""
-        # should_ignore_layer and is_layer_skipped: 0.33 tests the path of the merged layer first
-        shards = [self.excludes_part(one) for one in paths(path)]
-        differ = any(shards) and not all(shards)
-        return differ, differ and not self.excludes_part(path)
+    def splits(self, path: str) -> bool:
+        """Return whether some parts of a merged layer are excluded, and not all."""
+        return len({self.excludes_part(one) for one in paths(path)}) > 1
 
     def format_of_head(self, path: str) -> Format | None:
         """Return the format of the head of the vocabulary; None for plain."""

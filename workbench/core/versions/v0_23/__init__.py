@@ -29,7 +29,6 @@ from workbench.core.speculation import (
     eagle3_class,
     eagle_class,
 )
-from workbench.core.stages.invariant_experts import MXFP4, PLAIN_EXPERTS, WNA16, no_backend
 from workbench.core.versions.citations import citations_of
 from workbench.core.versions.v0_23 import kernels
 from workbench.core.versions.v0_23.backends import BACKENDS, noticed
@@ -39,7 +38,7 @@ from workbench.core.versions.v0_23.connectors import OFFLOAD
 from workbench.core.versions.v0_23.heads import BUILT_KV_HEADS, DERIVED_HEADS, WHOLE_HEADS
 from workbench.core.versions.v0_23.mla import companions
 from workbench.core.versions.v0_23.narrow_values import flash_alone
-from workbench.core.versions.v0_23.online import FP8_ON_GFX, ONLINE_METHODS
+from workbench.core.versions.v0_23.quantization import QUANTIZATION
 from workbench.core.versions.v0_23.runners import refuses
 from workbench.core.versions.v0_23.stages import STAGES
 from workbench.core.weights import DRAFTED, FOR_HEADS, LATER, MROPE, STREAMS, TOWERS, WIDE
@@ -149,43 +148,7 @@ V0_23 = RuleSet(
     # phase 1 as the default instead.
     cpu_block_size=128,
     backends=BACKENDS,
-    # QuantizationMethods without Platform.supported_quantization
-    no_invariant_experts={
-        PLAIN_EXPERTS: {"xpu": no_backend(PLAIN_EXPERTS)},
-        MXFP4: {
-            **dict.fromkeys(("cuda", "rocm"), no_backend(MXFP4)),
-            **{name: f"Mxfp4 MoE backend '{name.upper()}' does not" for name in ("cpu", "xpu")},
-        },
-        WNA16: {"cuda": no_backend(WNA16)},
-    },
-    unlisted_methods={
-        "rocm": frozenset(
-            {
-                *("experts_int8", "fp_quant", "humming", "inc", "int8_per_channel_weight_only"),
-                "moe_wna16",
-            }
-        )
-    },
-    # QuantizationMethods, and the name that INCConfig takes for its own
-    quantization_methods=frozenset(
-        {
-            *("auto-round", "auto_gptq", "awq", "awq_marlin", "bitsandbytes", "compressed-tensors"),
-            *("deepseek_v4_fp8", "experts_int8", "fbgemm_fp8", "fp8", "fp8_per_block"),
-            *("fp8_per_tensor", "fp_quant", "gguf", "gpt_oss_mxfp4", "gptq", "gptq_marlin"),
-            *("humming", "inc", "int8_per_channel_weight_only", "modelopt", "modelopt_fp4"),
-            *("modelopt_mixed", "modelopt_mxfp8", "moe_wna16", "mxfp4", "mxfp8", "online"),
-            *("quark", "torchao"),
-        }
-    ),
-    # _ONLINE_SHORTHANDS, and the methods that quantize what is not serialized
-    online_methods=ONLINE_METHODS,
-    # get_min_capability of the methods
-    min_capabilities={
-        **dict.fromkeys(("modelopt", "modelopt_mixed"), (8, 9)),
-        **dict.fromkeys(("experts_int8", "gpt_oss_mxfp4", "modelopt_mxfp8", "mxfp4"), (8, 0)),
-    },
-    # ModelArchConfigConvertorBase._normalize_quantization_config
-    modelopt_algorithms=frozenset({"FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO", "NVFP4"}),
+    quantization=QUANTIZATION,
     # get_mamba_state_shape_from_config of the model's class
     draft_counting=frozenset({"mamba2:nemotron_h", "mamba2:mamba2", "gdn:*"}),
     # get_state_shape of the layer: that of MambaMixer2, which PLaMo-2 does not use
@@ -228,16 +191,6 @@ V0_23 = RuleSet(
     prefill=PrefillRules(),
     model_registry=MODEL_REGISTRIES["0.23"],
     speculation=SPECULATION,
-    # `get_quant_method` of Fp8Config, CompressedTensorsConfig and ModelOptQuantConfigBase.
-    layers_without_scales=frozenset(
-        {
-            *("bailing_moe", "bamba", "jamba", "lfm2", "lfm2_moe", "plamo2", "plamo3"),
-            *("step3_text", "zamba2"),
-        }
-    ),
-    kv_scale_methods=frozenset(
-        {"fp8", "compressed-tensors", "modelopt", "modelopt_fp4", "modelopt_mxfp8"}
-    ),
     media=MediaRules(
         # `with_hf_config` in config/vllm.py makes the model's configuration again (0.33 keeps it).
         prefix_lost=frozenset(
@@ -271,12 +224,6 @@ V0_23 = RuleSet(
     completes_lengths=frozenset({"step3p5"}),
     # FlashConfig takes num_hidden_layers, which LongcatFlashConfig of transformers 5.12 sets to 56
     lists_blocks=frozenset({"LongcatFlashForCausalLM"}),
-    clamped_nvfp4=frozenset({"DeepseekV4ForCausalLM"}),
-    fp8_on_gfx=FP8_ON_GFX,
-    missing_kernels=kernels.MISSING_KERNELS,
-    lacks_packed_experts=kernels.lacks_packed_experts,
-    unread_descriptions=kernels.UNREAD_DESCRIPTIONS,
-    has_plain_awq=True,
     citations=citations_of("0.23"),
     imposed_backend=imposed_backend,
     batch_tiers=(

@@ -14,7 +14,6 @@ from workbench.core.media import MediaRules
 from workbench.core.packing import NVFP4_DS
 from workbench.core.prefix.sparse import PrefillRules
 from workbench.core.ranks import ONE_STAGE, SHARED_EXPERT
-from workbench.core.stages.invariant_experts import FP8, MXFP4, PLAIN_EXPERTS, WNA16, no_backend
 from workbench.core.versions.citations import citations_of
 from workbench.core.versions.v0_23 import V0_23
 from workbench.core.versions.v0_33 import kernels
@@ -24,7 +23,7 @@ from workbench.core.versions.v0_33.conditions import imposed_backend, step_lacks
 from workbench.core.versions.v0_33.connectors import OFFLOAD
 from workbench.core.versions.v0_33.layouts import LAYOUTS, NAMES
 from workbench.core.versions.v0_33.narrow_values import flash_or_triton
-from workbench.core.versions.v0_33.online import ONLINE_METHODS
+from workbench.core.versions.v0_33.quantization import QUANTIZATION
 from workbench.core.versions.v0_33.runners import refuses
 from workbench.core.versions.v0_33.stages import STAGES
 from workbench.core.weights import DRAFTED, EARLIER, FOR_HEADS, STREAMS, WIDE
@@ -155,32 +154,11 @@ V0_33 = V0_23.successor(
     # Without the Octave formats of one ROCm kernel.
     kv_cache_dtypes=(*V0_23.kv_cache_dtypes, NVFP4_DS, "nvfp4_4over6", INT4_HEADS, ULTRAQUANT),
     backends=BACKENDS,
-    unlisted_methods={
-        "rocm": V0_23.unlisted_methods["rocm"] - {"inc"} | {"gptq_marlin", "nvfp4_per_token"},
-        "xpu": frozenset(
-            {
-                *("awq_marlin", "experts_int8", "fbgemm_fp8", "fp_quant", "gptq_marlin", "humming"),
-                *("int8_per_channel_weight_only", "modelopt_fp4", "modelopt_mixed"),
-                *("modelopt_mxfp8", "nvfp4_per_token", "quark", "torchao"),
-            }
-        ),
-    },
-    quantization_methods=V0_23.quantization_methods - {"bitsandbytes", "gguf"}
-    | {"auto_awq", "fp8_per_channel", "nvfp4_per_token"},
-    online_methods=ONLINE_METHODS,
-    min_capabilities=dict.fromkeys(V0_23.min_capabilities.keys() - {"modelopt_mixed"}, (8, 0)),
-    modelopt_algorithms=V0_23.modelopt_algorithms | {"MIXED_PRECISION"},
+    quantization=QUANTIZATION,
     # get_attn_backend of KimiK3DeltaAttention, models/kimi_k3
     own_state_backends={
         "KimiK3ForConditionalGeneration": {"cuda": "KIMI_K3_KDA", "rocm": "KIMI_K3_KDA_ROCM"}
     },
-    smallest_refined_block=32,
-    no_invariant_experts={
-        PLAIN_EXPERTS: {"cpu": no_backend(PLAIN_EXPERTS)},
-        MXFP4: dict.fromkeys(("rocm", "cpu"), no_backend(MXFP4)),
-        WNA16: {"cpu": no_backend(WNA16)},
-    },
-    amx_experts=frozenset({FP8, MXFP4, WNA16}),
     draft_counting=frozenset({"mamba2:*", "gdn:*", "kda:*"}),
     # ShortConv.get_state_shape counts drafts, LFM2's classes do not
     draft_keeping=frozenset({"mamba2:*", "gdn:*", "kda:*", "short_conv:*"}),
@@ -209,15 +187,6 @@ V0_33 = V0_23.successor(
     offload=OFFLOAD,
     prefill=PrefillRules(keeps_few_states=True, hashes_look_ahead=True),
     speculation=SPECULATION,
-    # compressed-tensors has them only with a kv_cache_scheme, which is not read.
-    layers_without_scales=V0_23.layers_without_scales - {"bamba", "lfm2", "plamo2"},
-    kv_scale_methods=V0_23.kv_scale_methods - {"compressed-tensors"},
-    # AutoGPTQLinearMethod chooses a kernel as compressed-tensors does
-    grouped_on_rocm=frozenset({"compressed-tensors", "gptq"}),
-    # verify_group_size_divides_partition
-    words_of_cut_groups="Weight input_size_per_partition=",
-    words_of_cut_experts="CompressedTensors WNA16 MoE with static group scales requires the MoE "
-    "intermediate size per tensor-parallel partition",
     # FlashAttnPrefillBackend.supports_mla_dimensions, which has all that the others have
     mla_prefill_sizes=((128, 64, 128), (192, 64, 256), (64, 64, 128), (256, 0, 256)),
     words_of_refused=MappingProxyType(
@@ -248,13 +217,6 @@ V0_33 = V0_23.successor(
         words_of_adapters="LoRA is not supported for {name} (",
     ),
     lists_blocks=frozenset(),
-    clamped_nvfp4=frozenset(),
-    fp8_on_gfx=("gfx",),
-    missing_kernels=kernels.MISSING_KERNELS,
-    lacks_packed_experts=kernels.lacks_packed_experts,
-    unread_descriptions=kernels.UNREAD_DESCRIPTIONS,
-    has_plain_awq=False,
-    awq_in_any_share=frozenset({"cpu", "xpu"}),
     tied_on_every_stage=dict.fromkeys(V0_23.tied_on_every_stage, "tie_weights"),
     derived_heads=V0_23.derived_heads - {"commandr"},
     whole_heads=V0_23.whole_heads
