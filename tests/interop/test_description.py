@@ -186,6 +186,36 @@ def test_words_for_several_models_are_a_choice_between_them(text, phrase, name):
 
 
 @pytest.mark.parametrize(
+    ("text", "phrase", "message"),
+    [
+        ("gemma-3-27b, 2 x 24 GB", "24", "24 GB does not name a device. .* L4, .*RTX 4090"),
+        ("gemma-3-27b 2x24GB", "24", "24 GB does not name a device"),
+        ("qwen3-8b 24GB A100", "24 GB", "'24 GB' is not understood"),
+        ("kimi-k2 8xH200 int4", "int4", "does not say how the weights .*: int4_per_token_head KV"),
+        ("llama-3.3-70b w4a16 2xA100", "w4a16", "does not say how the weights are .*quantized.$"),
+        ("qwen3 32b 4bit", "4bit", "does not say how the weights are quantized"),
+    ],
+)
+def test_words_that_leave_something_open_say_what(text, phrase, message):
+    with pytest.raises(ScenarioError, match=message) as caught:
+        read_description(text)
+    assert caught.value.operands[PHRASE] == phrase
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("qwen3-8b 24GB 4090", {"model": "qwen3-8b", "device": "4090"}),
+        ("qwen3-8b, H200 141GB", {"model": "qwen3-8b", "device": "H200 141GB"}),
+        ("qwen3-8b on a single 6000 pro", {"model": "qwen3-8b", "device": "6000 pro"}),
+    ],
+)
+def test_a_device_may_be_said_with_its_memory(text, expected):
+    found = read_description(text).fields
+    assert expected.items() <= found.items()
+
+
+@pytest.mark.parametrize(
     ("text", "both"),
     [
         ("qwen3-8b on H100 and L4", "device is said twice: H100 and L4."),

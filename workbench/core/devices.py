@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from workbench.core.arithmetic import MIB
+from workbench.core.arithmetic import GIB, MIB
 from workbench.core.package_data import package_data
 
 if TYPE_CHECKING:
@@ -94,6 +94,12 @@ NAMES: Mapping[str, str] = MappingProxyType(dict(_names()))
 def device_named(text: object) -> Device | None:
     """Return the device of this name, in any of its forms; None if there is none."""
     return DEVICES.get(NAMES.get(_key(text), "")) if isinstance(text, str) else None
+
+
+def devices_with(gigabytes: int) -> tuple[str, ...]:
+    """Return the devices that are sold with so much memory: drivers report a little less."""
+    least, most = (0.92 * gigabytes * 10**9, 1.04 * gigabytes * GIB)
+    return tuple(name for name, one in DEVICES.items() if least <= one.memory_bytes <= most)
 
 
 def device_of(settings: Settings) -> Device | None:

@@ -8,13 +8,13 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from workbench.core.capacity.memory_estimate import weights_of
-from workbench.core.devices import DEVICES
+from workbench.core.devices import DEVICES, devices_with
 from workbench.core.plan import Plan
 from workbench.core.ranks import gpus_of
 from workbench.core.what_if.answers import Answers, answers
 from workbench.core.what_if.next_steps import MOST_DEVICES
 from workbench.core.what_if.outcomes import outcome_of
-from workbench.core.what_if.reach import devices_with, machines
+from workbench.core.what_if.reach import machines
 from workbench.door.changes import DRAFTS, needed_by
 from workbench.interop.questions import Question
 from workbench.models import catalog_names, load_model

@@ -13,7 +13,7 @@ from typing import Any
 from workbench.core.versions import RULE_SETS
 from workbench.interop import topics
 from workbench.interop.defaults import default_named
-from workbench.interop.description import FAMILY, Description
+from workbench.interop.description import Description
 from workbench.interop.glossary import Term, defined, metric_named
 from workbench.interop.model_words import ANY_MEMORY, MEMORY, SUPPORTING
 from workbench.interop.plan_values import named_value
@@ -22,6 +22,7 @@ from workbench.interop.sentences import alternatives, said_in
 from workbench.interop.settings import settings_in
 from workbench.interop.topics import Topic
 from workbench.interop.unknown_words import not_known, one_of_family
+from workbench.interop.words_of_fields import FAMILY
 from workbench.scenario.sizes import integer_value
 
 ASKS = re.compile(

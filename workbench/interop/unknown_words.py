@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from workbench.core.devices import DEVICES
+from workbench.core.devices import DEVICES, devices_with
 from workbench.core.errors import NEAREST, PHRASE, ScenarioError, nearest_names, shown
 from workbench.core.ranks import SHORT
+from workbench.core.versions import RULE_SETS
 from workbench.models import catalog_names
 from workbench.models.spoken import models_called
 from workbench.scenario import FIELDS
@@ -12,8 +13,8 @@ from workbench.scenario import FIELDS
 EXAMPLE = "Qwen3-Next-80B, 4 x H100, fp8 KV, MTP 1, prefix caching, 32K"
 METHODS = ("awq", "gptq", "bitsandbytes")
 """Methods with 4 bits that most checkpoints have."""
-LISTED = 4
-"""Models that a message names."""
+LISTED, MOST_DEVICES = 4, 8
+"""Models and devices that a message names."""
 
 
 def one_of_family(phrase: str) -> ScenarioError:
@@ -59,13 +60,26 @@ def said_twice(name: str, first: object, last: object) -> ScenarioError:
     return ScenarioError("said_twice", message, field=name)
 
 
-def bits_of_weights(bits: str) -> ScenarioError:
-    """Return the error for weights of which only the bits are said, such as int4."""
+def bits_alone(bits: str) -> ScenarioError:
+    """Return the error for numbers of which only the bits are said, such as int4."""
+    known = FIELDS["kv_cache_dtype"].kind.candidates(RULE_SETS.newest)
+    found = next((one for one in known if one.startswith(bits.casefold())), None)
+    cache = f" Of the cache: {found} KV." if found else ""
     message = (
         f"{shown(bits)} does not say how the weights are quantized. Expected the method, for "
-        f"example {', '.join(METHODS)}, or a model whose checkpoint is quantized."
+        f"example {', '.join(METHODS)}, or a model whose checkpoint is quantized.{cache}"
     )
     return ScenarioError("unknown_name", message, operands={PHRASE: bits, NEAREST: METHODS})
+
+
+def memory_alone(gigabytes: str) -> ScenarioError:
+    """Return the error for a device of which only the memory is said, such as 24 GB."""
+    known = devices_with(int(gigabytes)) or tuple(DEVICES)
+    message = (
+        f"{gigabytes} GB does not name a device. Expected one, for example "
+        f"{', '.join(known[:MOST_DEVICES])}."
+    )
+    return ScenarioError("unknown_name", message, operands={PHRASE: gigabytes, NEAREST: known})
 
 
 def _nearest(words: str) -> tuple[str, ...]:

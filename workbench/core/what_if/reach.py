@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.core.arithmetic import GIB
 from workbench.core.capacity.blocks import longest_request
 from workbench.core.capacity.memory_answer import PERHAPS, UNKNOWN, YES, memory_answer
 from workbench.core.devices import DEVICES, SET_BY_DEVICE
@@ -57,12 +56,6 @@ def machines(
     """
     found = [one for name in names if (one := _fewest(plan, name, length_tokens)) is not None]
     return tuple(sorted(found, key=lambda one: (one.answers.devices, _memory(one))))
-
-
-def devices_with(gigabytes: int) -> tuple[str, ...]:
-    """Return the devices that are sold with so much memory: drivers report a little less."""
-    least, most = (0.92 * gigabytes * 10**9, 1.04 * gigabytes * GIB)
-    return tuple(name for name, one in DEVICES.items() if least <= one.memory_bytes <= most)
 
 
 def _memory(machine: Machine) -> int:

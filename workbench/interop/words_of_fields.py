@@ -1,0 +1,172 @@
+"""Words that set fields of a scenario: "4 x H100", "fp8 KV", "MTP 1", "prefix caching", "32k"."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from workbench.core.devices import DEVICES, device_named
+from workbench.core.ranks import SHORT
+from workbench.core.versions import RULE_SETS
+from workbench.interop.named_fields import NAMED_FIELD, named_field
+from workbench.interop.unknown_words import bits_alone
+from workbench.models.catalog import catalog_hub_id
+from workbench.models.names import QUANTIZED
+from workbench.models.spoken import models_called
+from workbench.scenario import FIELDS
+from workbench.scenario.sizes import integer_value
+
+Fields = Mapping[str, Any]
+Read = Callable[..., Fields | None]
+HUB_ID = re.compile(r"[A-Za-z][\w.-]*/(?=[\w.]*-)(?=.*\d)[\w.-]+")
+"""A model on the Hub, rather than two words with a slash."""
+PATH = re.compile(r"(?:~|\.{1,2})?/\S+|\S+\.json")
+"""A model in a file or a folder of this machine."""
+RANKS = {word: name for name, word in SHORT.items()}
+LENGTH, COUNT, FAMILY, MEMORY, BITS = "length", "count", "family", "memory", "bits"
+"""Of requests, of devices, and words for several models, devices or methods: they are not fields of
+a scenario."""
+CACHE_MEMORY = "kv_cache_memory_bytes"
+OF_THE_CACHE = ("kv_cache_dtype", "quantization", "num_speculative_tokens", "speculative_method")
+NAMED = frozenset(
+    {"model", FAMILY, "device", "platform", "rules", COUNT, *RANKS.values(), *OF_THE_CACHE}
+    | {CACHE_MEMORY, "enable_prefix_caching"}
+)
+
+
+def _devices(count: str | None, name: str) -> Fields | None:
+    names = (name.strip(), name.strip().removesuffix("s"))  # two H100s
+    found = next((one for one in names if device_named(one) is not None), None)
+    found = found or next((one for name in names for one in DEVICES if _is_of(name, one)), None)
+    return None if found is None else {"device": found, **_count(count)}
+
+
+def _is_of(name: str, device: str) -> bool:
+    """Return whether a name omits the memory of a device: the A100 is then that of 80 GB."""
+    return device.casefold().startswith(f"{name.casefold()}-")
+
+
+def _count(text: str | None) -> Fields:
+    return {COUNT: NUMBERS.get(text.casefold()) or int(text)} if text else {}
+
+
+def _dtype(name: str, field: str = "kv_cache_dtype") -> Fields | None:
+    found = SHORT_DTYPES.get(name.casefold(), name.casefold())
+    if found in FIELDS[field].kind.candidates(RULE_SETS.newest):
+        return {field: found}
+    if field == "quantization" and ONLY_BITS.fullmatch(found):
+        raise bits_alone(found)
+    if DTYPE_LIKE.fullmatch(found) and field == "kv_cache_dtype":
+        FIELDS[field].kind.check(field, found, RULE_SETS.newest)
+    return None
+
+
+def _dtype_alone(name: str) -> Fields | None:
+    return {BITS: name} if ONLY_BITS.fullmatch(name) else _dtype(name)
+
+
+def _quantized(model: str, name: str) -> Fields | None:
+    found, how = _model(model), _dtype(name, "quantization")
+    return {**found, **how} if found and how else None
+
+
+def _platform(name: str) -> Fields:
+    return {"platform": PLATFORMS.get(name.casefold(), name.casefold())}
+
+
+def _drafts(method: str, count: str | None) -> Fields:
+    return {"num_speculative_tokens": int(count or 1), "speculative_method": method.casefold()}
+
+
+def _cache_memory(size: str) -> Fields:
+    return {CACHE_MEMORY: FIELDS[CACHE_MEMORY].kind.parse(CACHE_MEMORY, size)}
+
+
+def _no_drafter() -> Fields:
+    return {"num_speculative_tokens": 0, "speculative_method": None, "draft_model": None}
+
+
+def _length(text: str) -> Fields | None:
+    tokens = integer_value(text.replace(",", ""))
+    return {LENGTH: tokens} if isinstance(tokens, int) else None
+
+
+def _version(name: str) -> Fields | None:
+    release = ".".join(name.split(".")[:2])
+    return {"rules": release} if release in RULE_SETS else None
+
+
+def _model(text: str) -> Fields | None:
+    if PATH.fullmatch(text):
+        return {"model": text}
+    if "/" in text:
+        return {"model": text} if catalog_hub_id(text) or HUB_ID.fullmatch(text) else None
+    found = models_called(text)
+    if len(found) > 1:
+        return {FAMILY: text}
+    return {"model": found[0]} if found else None
+
+
+NUMBERS = {"one": 1, "single": 1, "two": 2, "dual": 2, "four": 4, "eight": 8, "sixteen": 16}
+PLATFORMS = {"nvidia": "cuda", "amd": "rocm", "intel": "xpu"}
+PLATFORM_NAMES = "|".join((*PLATFORMS, *FIELDS["platform"].kind.candidates(RULE_SETS.newest)))
+METHODS = FIELDS["speculative_method"].kind.candidates(RULE_SETS.newest)
+DRAFTS = rf"({'|'.join(sorted(METHODS, key=len, reverse=True))})[ =]?(\d{{1,3}})?"
+DTYPE_LIKE = re.compile(r"(?:u?int|nf|q)\d\w*")
+ONLY_BITS = re.compile(r"u?int\d|w\d{1,2}a\d{1,2}|q\d\w*|\d-?bits?", re.IGNORECASE)
+SHORT_DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
+CACHING = r"(no |without )?prefix caching(?: (?:on|enabled)| (off|disabled))?"
+HOW_MANY = rf"\d{{1,4}}|{'|'.join(NUMBERS)}"
+QUANTIZED_WITH = rf"({QUANTIZED.pattern})(?: quanti[sz]\w+)?"
+ALONE = r"(?!bf16|fp16)(\w+)"
+KV = r"kv(?:[ -]?cache)?(?: d?type)?"
+CONTEXT = r"(?:max )?(?:context|ctx|seq|sequence)?[ -]?(?:len|length|window|size)|context|ctx"
+DEVICE = r"(?:[a-z]\w*|(?<!\d)\d{4})(?:[ -]\w+)*"
+OF_DEVICES = rf"(?:(?:{HOW_MANY})(?: ?[x*\u00d7] ?| ))?(\d{{1,3}}) ?(?:gb|gib)(?: gpus?| cards?)?"
+SAID: tuple[tuple[str, Read], ...] = (
+    (NAMED_FIELD, named_field),
+    (rf"(?:({HOW_MANY}) ?[x*\u00d7]? ?)?({DEVICE}?)(?: gpus?)?", _devices),
+    (rf"({DEVICE}?) ?[x*\u00d7] ?(\d{{1,4}})", lambda name, count: _devices(count, name)),
+    (rf"({HOW_MANY}) gpus?", _count),
+    (rf"({PLATFORM_NAMES})(?: gpus?)?", _platform),
+    (rf"({'|'.join(RANKS)})[ =]?(\d{{1,4}})", lambda word, n: {RANKS[word.upper()]: int(n)}),
+    (r"ep|expert parallel", lambda: {"enable_expert_parallel": True}),
+    (rf"{KV}[ =](\w+)|(\w+) {KV}", lambda first, last: _dtype(first or last)),
+    (
+        r"(?:(?:with|using) )?([\w-]+) (?:weights|checkpoint)",
+        lambda name: _dtype(name, "quantization"),
+    ),
+    (ALONE, _dtype_alone),
+    (QUANTIZED_WITH, lambda name: _dtype(name, "quantization")),
+    (DRAFTS, _drafts),
+    (r"(?:no|without) (?:speculat\w+(?: decoding)?|mtp|drafter|drafts?)", _no_drafter),
+    (CACHING, lambda no, off: {"enable_prefix_caching": not (no or off)}),
+    (r"(\d[\d.]* ?[gt]i?b)(?: of| for)?(?: the)? (?:kv[ -]?)?cache", _cache_memory),
+    (OF_DEVICES, lambda gigabytes: {MEMORY: gigabytes}),
+    (r"vllm ?v?(\S+)", _version),
+    (rf"([\d,.]+[km]?)(?:[ -](?:tokens?|requests?|prompts?|{CONTEXT}))?", _length),
+    (rf"(?:{CONTEXT}) ([\d,.]+[km]?)", _length),
+    (r"([\w./~-]+(?: [\w.-]+){0,4})", _model),
+)
+"""Pattern of words -> the fields that they set, None if the words inside are something else."""
+WORDS_ALONE = (ALONE, QUANTIZED_WITH, DRAFTS, CACHING, OF_DEVICES)
+"""Patterns of words that a sentence has in another meaning, too: "does fp8 help?"."""
+IN_A_SENTENCE: tuple[tuple[str, Read], ...] = (
+    *((pattern, read) for pattern, read in SAID if pattern not in WORDS_ALONE),
+    (DRAFTS.removesuffix("?"), _drafts),
+    (r"(?:with|using) (\w+)|(\w+_e\dm\d)", lambda *names: _dtype(next(filter(None, names)))),
+    (r"with(out)? prefix caching", lambda out: {"enable_prefix_caching": not out}),
+    (r"(.+) (awq|gptq|autoround|bnb)", _quantized),
+    (rf"(?:on|for|with) ({PLATFORM_NAMES})", _platform),
+    (r"(?:in|on|under|with) v?(\d+\.\d+)", _version),
+)
+DESCRIBED = (*SAID, (r"v?(\d+\.\d+)", _version))
+"""In a question, a version alone is one to compare with."""
+
+
+def fields_said(part: str, said: Iterable[tuple[str, Read]]) -> Fields | None:
+    """Return the fields that words set by the first pattern that they are; None if by none."""
+    for pattern, read in said:
+        found = re.fullmatch(pattern, part, re.IGNORECASE)
+        if found and (fields := read(*found.groups())) is not None:
+            return fields
+    return None
