@@ -55,6 +55,7 @@ def all_sources():
     return [path for path in files if not path.relative_to(ROOT).as_posix().startswith(ELSEWHERE)]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("room", LIGHT)
 def test_a_light_folder_needs_nothing_of_an_extra(room):
     found = {}

@@ -195,6 +195,7 @@ def test_the_shipped_kernels_compile_for_a_gpu():
     assert all(report.spill_bytes == 0 for report in reports)
 
 
+@pytest.mark.thorough
 def test_triton_of_the_other_mode_is_explained(tmp_path):
     code = (
         "import os; os.environ['TRITON_INTERPRET'] = '0'\n"

@@ -96,6 +96,7 @@ def test_the_first_notebook_opens_with_the_scenario_of_a_link(tmp_path, monkeypa
     assert plan.link() == LINK
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("link", ["nonsense", LINK[:-4], "#scenario=~abc", "#scenario=%7B%7D"])
 def test_a_damaged_link_opens_nothing(link):
     command = [sys.executable, "-m", "workbench", "lab", "--no-browser", "--link", link]

@@ -94,6 +94,7 @@ def answers(tmp_path_factory):
     return dict(zip(COMMANDS, json.loads(done.stdout.splitlines()[-1]), strict=True))
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_named_file_is_opened_by_the_reader(answers, command):

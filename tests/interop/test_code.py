@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
@@ -72,7 +72,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=100)  # the corners stand above, and each is a whole tree
 @given(st.dictionaries(st.text(), JSON))
 def test_any_config_object_comes_back(config):
     assert scenario_of(scenario_code({"model": config})).model == config

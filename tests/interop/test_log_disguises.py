@@ -99,6 +99,7 @@ def values(text):
     }
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["unix", "windows"])
 @pytest.mark.parametrize("disguise", DISGUISES)
 def test_every_message_is_read_in_every_disguise(disguise, end):

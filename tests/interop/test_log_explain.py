@@ -308,6 +308,7 @@ def test_a_size_alone_offers_models_that_really_have_it():
         assert round(plan.padding_percent, 2) == 0.76
 
 
+@pytest.mark.thorough
 def test_a_size_that_no_model_has_is_reported():
     text = SIZE.format(12345)
     assert "none in the catalog has block_size 12,345" in explain_log(text).missing[0]
@@ -362,6 +363,7 @@ def test_a_refusal_is_explained_with_remedies_that_were_tried():
     assert any(note.startswith("Omitted max_model_len") for note in report.reading.notes)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("rules", ["0.23", "0.33"])
 @pytest.mark.parametrize("name", distinct_models())
 def test_the_log_that_is_predicted_for_a_plan_agrees_with_it(name, rules):

@@ -27,7 +27,7 @@ def explain(line):
         wb.explain_log(HEAD + line)._repr_html_()
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", [name for name, line in LINES.items() if NUMBER.search(line)])
 def test_numbers_that_no_engine_prints(name):
     for number in HOSTILE:

@@ -16,6 +16,7 @@ from workbench.interop.logs.refusals import PLACE, refusal_messages
 REFUSALS = refusal_messages()
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("message", REFUSALS, ids=lambda message: message.name)
 def test_every_refusal_of_the_rules_is_known_where_it_is_pasted_alone(message):
     text = problem_texts()[message.name]["vllm_text"]

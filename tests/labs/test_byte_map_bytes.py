@@ -28,6 +28,7 @@ def assert_same_owners(group, step):
         assert owners[byte] == expected, byte
 
 
+@pytest.mark.sampled(100)
 @pytest.mark.parametrize("backend", ATTENTION_BACKENDS)
 @pytest.mark.parametrize("blocks", BLOCKS)
 @pytest.mark.parametrize("ratio", RATIOS)

@@ -73,6 +73,7 @@ def no_folder():
 
 @pytest.mark.notebook
 @pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="no Unix sockets here")
+@pytest.mark.thorough
 def test_ports_that_others_take_do_not_matter(kernel, run):
     transports = kernel(PORTS)
     result = run()
@@ -117,6 +118,7 @@ def test_a_kernel_that_dies_in_a_cell_is_not_started_again(kernel, fixture_path,
 
 
 @pytest.mark.notebook
+@pytest.mark.thorough
 def test_every_report_admits_a_second_start(kernel, fixture_path, tmp_path, monkeypatch):
     kernel(deaths=1)
     python3 = tmp_path / "jupyter" / "kernels" / "crowded"

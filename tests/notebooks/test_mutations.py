@@ -65,7 +65,7 @@ FIRST = {control.kind: name for name, control in reversed(CONTROLS.items())}
 """Kind of problem -> its first control; `make thorough` runs the others."""
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.notebook
 @pytest.mark.parametrize(
     "name",

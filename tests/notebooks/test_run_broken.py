@@ -73,6 +73,7 @@ def test_a_cell_that_ignores_the_interrupt_is_killed(only_problem, monkeypatch):
     assert [p for p in psutil.Process().children(recursive=True) if p not in before] == []
 
 
+@pytest.mark.thorough
 def test_a_worker_that_does_not_come_back_is_ended_with_its_kernel(only_problem, monkeypatch):
     # The caller gives up after 8 s in all, while the cell itself is allowed far more.
     allowed, patience = 50, 8

@@ -105,6 +105,7 @@ def test_the_workers_are_free_after_stop(address, place, store):
         assert Sweep(store, keys(4), f"{MEASURES}:quick", again.lanes).run().measured == 4
 
 
+@pytest.mark.thorough
 def test_what_takes_too_long_is_ended_and_said(place, store):
     wanted = keys(1, seconds=600) + keys(3, "dask", more=1)
     progress = Sweep(store, wanted[:1], f"{MEASURES}:slow", place.lanes, timeout_s=2).run()
@@ -152,6 +153,7 @@ def test_a_scheduler_that_goes_ends_the_sweep_and_its_points_are_given_back(alon
         assert all(other.claim(key) for key in wanted)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -165,6 +167,7 @@ def test_workers_that_could_not_be_trusted_are_refused(options, said):
         cluster(running.scheduler_address)
 
 
+@pytest.mark.thorough
 def test_workers_that_are_named_are_waited_for():
     with started(n_workers=1, processes=True) as running:
         address = running.scheduler_address

@@ -118,6 +118,7 @@ def test_every_picture_follows_the_plan_and_the_device(name):
     assert shown.session.errors == []
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", MASKS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_mask_of_every_kind_and_build(name, kind):

@@ -51,6 +51,7 @@ def test_the_names_are_those_of_the_labs():
         wb.lab.byte  # noqa: B018 - the access is what is tested
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_lab_shows_what_the_front_door_shows_of_the_same_scenario(name):
     start = FLEX if name == "flex" else START
@@ -66,6 +67,7 @@ def test_a_lab_shows_what_the_front_door_shows_of_the_same_scenario(name):
     assert door.session.errors == pinned.session.errors == []
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", NAMES)
 def test_closing_a_lab_closes_every_widget_of_it(name):
     door = wb.explore(START)

@@ -365,6 +365,7 @@ def test_what_a_kernel_s_sweep_varies_is_said_before_it_starts(kernels):
     assert "Varies apply_ids, " in kernels._text.value
 
 
+@pytest.mark.thorough
 def test_kernels_are_measured_row_by_row_stopped_and_resumed(kernels, tmp_path):
     kernels.file.value = str(tmp_path / "results.db")
     arrived, began = kernels._arrived, threading.Event()

@@ -37,7 +37,7 @@ def change(person: Person, count: int) -> None:
     assert not errors, "\n".join(one.traceback for one in errors)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("title", [DOOR, *LABS])
 def test_fifty_changes_add_no_widget(title, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # a design is saved here

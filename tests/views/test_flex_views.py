@@ -47,7 +47,7 @@ def drawn(rule, *, q=16, kv=16, batch=None, lists=None):
     return batch, visits(batch, rule, lists)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("fields", FIELDS, ids=str)
 @pytest.mark.parametrize("theme", ["auto", "dark"])
 def test_figures_of_sizes_are_small_for_any_input(fields, theme):

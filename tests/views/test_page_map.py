@@ -96,7 +96,7 @@ def test_rows_fill_the_window_without_a_gap(fields, level):
         assert {bar[0] for bar in row.bars} <= set(CLASSES)
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("fields", PLANS, ids=lambda fields: "-".join(fields.values()))
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("blocks", [3, 10**6])

@@ -128,6 +128,7 @@ def test_without_a_right_fast_path_nothing_is_timed(timed):
     assert any("the fast path is wrong" in line for line in result.open_questions)
 
 
+@pytest.mark.thorough
 def test_times_are_dropped_if_the_fast_path_is_wrong_afterwards(timed):
     result = timed([PeerKind("fast", WrongLater, ""), PeerKind("torch", TorchPeer, "")])
     assert result.steps == result.floors == []

@@ -52,7 +52,7 @@ def test_ours_agrees_however_it_is_given_its_input(manner, cases):
     assert right.difference(peer) == ""
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_a_peer_agrees_with_the_reference(name, kind, cases):

@@ -33,7 +33,7 @@ COMPANIONS = requests((90, 9), (40, 1), (300, 1), dim=16)
 HOWS = {"split": SPLIT, "one path": ONE_PATH, "folded": FOLDED, "bitwise": BITWISE}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", [(300, 1), (150, 33), (65, 3)], ids=str)
 @pytest.mark.parametrize("how", HOWS.values(), ids=HOWS)
 def test_a_request_has_the_same_bits_however_it_is_served(how, size):
@@ -54,6 +54,7 @@ def test_a_split_chosen_by_the_batch_changes_bits():
     assert all(trial.first is not None and 0 < trial.largest < 1e-5 for trial in broken)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", [SPLIT, FOLDED, BITWISE], ids=["split", "folded", "bitwise"])
 def test_tiles_chosen_by_the_size_of_the_batch_change_bits(how, monkeypatch):
     """What the promise rests on: the same trials find the request's bits elsewhere."""

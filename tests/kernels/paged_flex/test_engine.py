@@ -127,7 +127,7 @@ MASKS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "score"),
     [*((name, "no score") for name in MASKS), ("causal", "soft cap"), ("window", "alibi")],

@@ -41,7 +41,7 @@ HEADS = {
 each = pytest.mark.parametrize("head", HEADS.values(), ids=HEADS)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @MODES
 @each
 def test_every_mode_is_exact_and_reads_no_other_page(head, settings):
@@ -50,7 +50,7 @@ def test_every_mode_is_exact_and_reads_no_other_page(head, settings):
     )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @MODES
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_the_heads_of_mla(settings, dtype):
@@ -65,7 +65,7 @@ def test_the_largest_keys_of_their_own_values(block_size):
     Case(batch, block_size).check(settings=wide(SPLIT))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @each
 def test_descriptors_give_the_bits_of_pointers(head):
     case = Case(requests(*SIZES, **{**head, "dtype": torch.float16}), 64, ratio=2)
@@ -74,6 +74,7 @@ def test_descriptors_give_the_bits_of_pointers(head):
     assert torch.equal(found.view(torch.int16), other.view(torch.int16))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", ["pointers", "descriptors"])
 @pytest.mark.parametrize("dim", [40, 80])
 def test_a_head_reads_nothing_of_its_neighbours(dim, path):
@@ -87,7 +88,7 @@ def test_a_head_reads_nothing_of_its_neighbours(dim, path):
     assert torch.equal(found[:, :own], expected[:, :own])
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @interpreted
 @pytest.mark.parametrize("path", ["pointers", "descriptors"])
 @each
@@ -99,7 +100,7 @@ def test_only_own_tokens_are_read(head, path):
     case.memory.check()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @MODES
 @each
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def layered(**options):
     return Case(requests((150, 33), (300, 1), heads=4, kv_heads=2), 16, guarded=True, **options)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @both
 @sinks_or_none
 @pytest.mark.parametrize(

@@ -179,6 +179,7 @@ def test_values_that_no_table_can_hold_are_refused(make, field, match):
     assert caught.value.field == field
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "mask",
     [
@@ -211,7 +212,7 @@ def test_tables_with_strides_of_their_own():
 # ---- fences
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @interpreted
 @pytest.mark.parametrize("settings", [SPLIT, ONE_PATH, FOLDED], ids=["split", "one path", "folded"])
 @pytest.mark.parametrize("name", TABLES)
@@ -237,7 +238,7 @@ def with_a_row_for_the_dummy(mask):
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", TABLES)
 def test_what_is_stored_around_a_table_changes_no_bit(name):
     """Rows apart, with poison before, between and after them; and contiguous rows with zeros."""
@@ -330,6 +331,7 @@ def test_a_read_past_a_table_finds_poison():
     assert not agreement(result, case.query, case.cache, case.batch, masks.causal()).ok
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("param", [1, -1])
 def test_a_write_next_to_a_row_is_noticed(param):
     case = Case(requests(*SIZES), 48, guarded=True)

@@ -30,6 +30,7 @@ SIZES = ((150, 33), (300, 1))
 WINDOW = masks.sliding_window(50)
 
 
+@pytest.mark.sampled(2)
 @interpreted
 @pytest.mark.parametrize(("block_size", "ratio"), [(64, 1), (16, 3), (48, 1)])
 @pytest.mark.parametrize("settings", [SPLIT, ONE_PATH], ids=["split", "one path"])
@@ -162,7 +163,7 @@ def marks_of(number):
     return slow if number in OF_EVERY_KIND else [*slow, pytest.mark.thorough]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @interpreted
 @pytest.mark.parametrize(
     ("right", "wrong"),

@@ -34,6 +34,7 @@ HOPPER, AMPERE = Limits((9, 0), 227 * 1024), Limits((8, 0), 163 * 1024)
 BLACKWELL = Limits((10, 0), 227 * 1024)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("layout", "settings", "poison"),
     [("NHD", SPLIT, float("nan")), ("HND", FOLDED, float("nan")), ("planes", SPLIT, 3e4)],
@@ -50,7 +51,7 @@ def test_descriptors_give_the_bits_of_pointers(layout, settings, poison):
     assert torch.equal(found.view(torch.int16), other.view(torch.int16))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("poison", [float("nan"), 3e4])
 @pytest.mark.parametrize(
     ("block_size", "ratio", "mask"),

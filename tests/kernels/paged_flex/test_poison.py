@@ -16,6 +16,7 @@ every = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.sampled(2)
 @both
 @pytest.mark.parametrize("poison", [float("nan"), float("inf"), 3e38])
 def test_unread_memory_may_hold_anything(settings, poison):
@@ -39,7 +40,7 @@ def test_a_masked_value_that_is_not_finite_stays_out(settings):
     assert spoiled.nonzero().flatten().tolist() == [*range(10, 19)]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @every
 @pytest.mark.parametrize(
     "poison", [float("nan"), pytest.param(float("inf"), marks=pytest.mark.thorough)]

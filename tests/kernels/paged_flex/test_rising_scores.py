@@ -25,7 +25,7 @@ def risen_at(key, powers, **options):
     return one
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 @settings
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("powers", [15, 19, 60, 300])
@@ -33,6 +33,7 @@ def test_weights_find_room_in_sixteen_bits(settings, dtype, powers):
     Case([risen_at(KEY, powers, dtype=dtype)], 16).check(settings=settings)
 
 
+@pytest.mark.sampled(1)
 @settings
 def test_a_row_that_rises_changes_no_bit_of_its_tile(settings):
     plain, risen = (
@@ -43,7 +44,7 @@ def test_a_row_that_rises_changes_no_bit_of_its_tile(settings):
     assert torch.equal(risen, plain)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "settings", [SPLIT, ONE_PATH, FOLDED, BOXES], ids=["split", "one path", "folded", "boxes"]
 )

@@ -26,13 +26,13 @@ MASKS = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", MASKS)
 def test_every_mask_in_a_batch_of_prefill_decode_and_short_queries(name):
     Case(requests(*SIZES), 48).check(MASKS[name])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("block_size", "ratio", "heads", "kv_heads", "dim", "sizes"),
     [
@@ -143,7 +143,7 @@ def test_metadata_does_not_grow_with_the_cache():
     assert few.partial_bytes == many.partial_bytes > 0
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [FAST, BITWISE], ids=["fast", "bitwise"])
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_shipped_settings_with_every_head(settings, dim, group, block_size):
     Case(batch, block_size, guarded=True).check(settings=settings)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MASKS)
 @pytest.mark.parametrize("block_size", [32, 528])
