@@ -72,9 +72,8 @@ def test_a_model_that_is_saved_again_is_read_as_before(release, name):
     other = RENAMED.get((release, name))
     assert new.model_type in {old.model_type, f"{old.model_type}_text", other}
     assert (new.whole_model_type or new.model_type) in {old.whole_model_type, old.model_type, other}
-    if new.model_type != "deepseek_v4":  # its weights are read from the names of the older file
-        one, other = (model.weights.size(Split(), "bfloat16", {}) for model in (old, new))
-        assert one == other
+    one, other = (model.weights.size(Split(), "bfloat16", {}) for model in (old, new))
+    assert one == other
 
 
 @pytest.mark.sampled(1)

@@ -17,11 +17,11 @@ HEADS, HEAD, ROPE = "num_attention_heads", "head_dim", "rope_parameters"
 SLIDES, MAMBA_CHUNK = "use_sliding_window", "mamba_chunk_size"
 SHARED, CHUNK = "num_kv_shared_layers", "attention_chunk_size"
 ORIGINAL = "original_max_position_embeddings"
-WIDTHS = ("num_hidden_layers", HEADS, "hidden_size")
+WIDTHS = ("num_hidden_layers", HEADS, "hidden_size", "intermediate_size", "vocab_size")
 PARTS = (
     *("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim"),
     *("linear_value_head_dim", "linear_conv_kernel_dim", "kv_lora_rank", "qk_nope_head_dim"),
-    *("qk_rope_head_dim", "v_head_dim", "index_topk", "index_head_dim"),
+    *("q_lora_rank", "qk_rope_head_dim", "v_head_dim", "index_topk", "index_head_dim"),
 )
 """Parts of linear and of latent attention."""
 CLASS_FIELDS = (*WIDTHS, KV_HEADS, HEAD, LENGTH, WINDOW, *PARTS)

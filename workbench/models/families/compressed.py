@@ -27,7 +27,7 @@ DSPARK_LAYERS = 3
 """Of DSpark's drafter, where config.json does not say how many."""
 
 
-def _ratios(fields: Fields) -> tuple[int, ...]:
+def compress_ratios(fields: Fields) -> tuple[int, ...]:
     """Return how many tokens each layer compresses into one, 0 for none; MTP layers omitted."""
     count = fields.layer_count()
     if fields.has(KINDS):
@@ -132,7 +132,7 @@ def _caches(fields: Fields, ratio: int) -> tuple[model.CompressedCache, ...]:
 
 
 def _layers(fields: Fields) -> tuple[model.Layer, ...]:
-    ratios = _ratios(fields)
+    ratios = compress_ratios(fields)
     caches = {ratio: _caches(fields, ratio) for ratio in set(ratios)}
     return to_caches(caches[ratio] for ratio in ratios)
 

@@ -2,6 +2,7 @@
 
 from workbench.core.ranks import ONE_STAGE
 from workbench.core.weights import STREAMS, Part
+from workbench.models.families.compressed import compress_ratios
 from workbench.models.weights.parts import Config, column, cut, experts, mlp, norms, row, whole
 from workbench.models.weights.streams import floats, mixed_streams, mixing
 
@@ -28,19 +29,11 @@ def compressed_layer(config: Config, number: int) -> list[Part]:
     return [*parts, *mixed_streams(config), *_experts(config, number)]
 
 
-def ratios(config: Config) -> list[int]:
-    """Return how many tokens every layer compresses to one, 0 for none."""
-    listed: list[int] | None = config.raw("compress_ratios")
-    if listed is None:
-        raise config.fields.missing("compress_ratios", "the layers of compressed attention")
-    return listed[: config.model.num_hidden_layers]
-
-
 def _compressor(config: Config, number: int) -> list[Part]:
     """Return what compresses the tokens of a layer, and its indexer."""
     if number >= config.model.num_hidden_layers:
         return []  # what drafts compresses nothing
-    ratio, hidden = ratios(config)[number], config.hidden
+    ratio, hidden = compress_ratios(config.fields)[number], config.hidden
     size = config.size("head_dim")
     if not ratio:
         return []
@@ -67,7 +60,8 @@ def _compressor(config: Config, number: int) -> list[Part]:
 def _experts(config: Config, number: int) -> list[Part]:
     count, inner = config.size("n_routed_experts"), config.size("moe_intermediate_size")
     shared = inner * config.size("n_shared_experts", default=0)
-    if number < config.size("num_hash_layers", default=0):
+    listed = config.raw("mlp_layer_types", ())  # by transformers 5
+    if number < config.size("num_hash_layers", default=listed.count("hash_moe")):
         each = config.size("num_experts_per_tok")
         choice = whole("ffn.gate.tid2eid", config.size("vocab_size"), inputs=each, dtype="float32")
     else:

@@ -117,7 +117,7 @@ SIZES = (
     *("patch_size", "image_size", "num_channels"),
 )
 SO400M = (1152, 4304, 16, 27, 14, 384, 3)  # of SigLIP's best-known tower
-OF_GEMMA3 = (*SO400M[:5], 224)
+OF_GEMMA3 = (768, 3072, 12, 12, 16, 224)
 OF_INTERNVL = (3200, 12_800, 25, 48, 14, 224)
 OF_LLAMA4 = (768, 5632, 16, 34, 14, 448)
 OF_PIXTRAL = (1024, 4096, 16, 24, 16, 1024)

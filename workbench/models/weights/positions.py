@@ -8,8 +8,8 @@ from workbench.core.arithmetic import round_up
 from workbench.core.model import FULL, SLIDING, SSM
 from workbench.core.weights import EARLIER, EVERY, LATER, LENGTH, MROPE, TABLE, Part, Place
 from workbench.models.config_defaults import ORIGINAL
+from workbench.models.families.compressed import compress_ratios
 from workbench.models.lengths import RENAMED
-from workbench.models.weights.compressed import ratios
 from workbench.models.weights.hybrids import WITHOUT_POSITIONS
 from workbench.models.weights.listed_experts import HYBRID as LING
 from workbench.models.weights.listed_experts import ling_heads
@@ -194,8 +194,11 @@ def _of_kind(config: Config, kind: str, size: int) -> int:
 
 def _compressed(config: Config) -> list[Placed]:
     """Return the tables of DeepSeek-V4: of compressed layers, and of the others."""
-    listed = [bool(ratio) for ratio in ratios(config)]
-    settings, size = config.mapping("rope_scaling"), config.size("qk_rope_head_dim")
+    listed = [bool(ratio) for ratio in compress_ratios(config.fields)]
+    by_kind = config.mapping("rope_parameters").get("compress")  # by transformers 5
+    stated, size = by_kind or config.mapping("rope_scaling"), config.size("qk_rope_head_dim")
+    # build_deepseek_v4_rope names the size that turns, whatever the file has
+    settings = {**stated, "partial_rotary_factor": 1.0}
     angles = {True: {**settings, THETA: config.raw("compress_rope_theta")}, False: settings}
     return [
         (
