@@ -25,7 +25,7 @@ from workbench.models.checkpoint import read_checkpoint
 from workbench.models.fields import Fields
 from workbench.models.weights import ends
 from workbench.models.weights.collected import Collected
-from workbench.models.weights.decoders import LAYERS, TIED, Moe
+from workbench.models.weights.decoders import LAYERS, Moe
 from workbench.models.weights.drafters import drafted
 from workbench.models.weights.hybrids import HYBRIDS
 from workbench.models.weights.images import largest_image
@@ -46,6 +46,7 @@ from workbench.models.weights.pooled import scores
 from workbench.models.weights.positions import of_library, placed, positions
 from workbench.models.weights.scheme import read_scheme
 from workbench.models.weights.stored import Unknown
+from workbench.models.weights.tied import TIE, TIED_BY_WRAPPER, says_tied
 from workbench.models.weights.vision import vision
 
 UNREADABLE = (Unknown, Refused, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -65,18 +66,6 @@ EXPERTS = Moe(shared=("n_shared_experts", "num_shared_experts"))
 """As most models have them."""
 HALVED = frozenset({"molmo", "qwen"})
 """model_types whose `intermediate_size` counts the gate as well."""
-TIE = "tie_word_embeddings"
-TIED_BY_WRAPPER = frozenset(
-    {
-        *("internvl_chat", "mistral3", "skywork_chat", "h2ovl_chat", "NVLM_D", "eagle_2_5_vl"),
-        *("interns1", "opencua", "ovis2_5", "ovis2_6", "Bee", "R", "vlm", "step_robotics"),
-        *("kanana-1.5-v", "llava_onevision2", "voxtral_params", "voxtral_realtime_params"),
-        "pixtral_params",
-    }
-)
-"""model_types of whole files whose class ties the vocabularies, which that of the text does not."""
-TIED_BY_TEXT = frozenset({"idefics3", "smolvlm"})
-"""model_types of whole files whose class asks the text's part alone."""
 
 
 def read_weights(
@@ -102,7 +91,7 @@ def read_weights(
     return weights._replace(
         checkpoint_bytes=held,
         has_vocabulary=has_vocabulary,
-        is_tied=_is_tied(fields, model),
+        is_tied=all(says_tied(fields, model)),
         expert_score=_expert_score(fields),
     )
 
@@ -155,25 +144,15 @@ def _expert_score(fields: Fields) -> str:
     return score if groups <= 1 and isinstance(score, str) else ""
 
 
-def _is_tied(fields: Fields, model: Model) -> bool:
-    """Return whether the file says so; a class may assert that it does (`class_checks`)."""
-    # transformers 5 writes its class's default into a part that had none; the whole file says.
-    kind = fields.model_type or model.model_type
-    if SAME_CLASS.get(kind, kind) in ends.HEAD_APART:
-        return False
-    whole = None if fields.top.get("model_type") in TIED_BY_TEXT else fields.top.get(TIE)
-    named = (whole, fields.raw(TIE), kind in TIED)
-    return bool(next(one for one in named if one is not None))
-
-
 def _tied(config: Config) -> tuple[bool, bool]:
     """Return whether earlier and later releases have one vocabulary for the input and the head."""
-    is_tied, top = _is_tied(config.fields, config.model), config.fields.top
-    is_tied = is_tied or SAME_CLASS.get(config.kind, config.kind) in ends.ALWAYS_TIED
+    says, top = says_tied(config.fields, config.model), config.fields.top
+    is_always = SAME_CLASS.get(config.kind, config.kind) in ends.ALWAYS_TIED
+    earlier, later = (one or is_always for one in says)
     # VllmConfig.with_hf_config gives the text the wrapper's value; 0.33 takes it back where the
     # checkpoint, of those that are published, has a head (maybe_untie_word_embeddings).
     by_wrapper = top.get("model_type") in TIED_BY_WRAPPER and top.get(TIE) is None
-    return by_wrapper or (is_tied and config.kind not in ends.APART_EARLIER), is_tied
+    return by_wrapper or (earlier and config.kind not in ends.APART_EARLIER), later
 
 
 def _drafted(config: Config, found: Collected, part: str) -> Weights:
