@@ -8,7 +8,9 @@ import stat
 import subprocess
 import sys
 
+import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 from tests.app_server import ROOT, Kernel, RunningApp
 
@@ -17,6 +19,7 @@ from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import websocket_connect
 
 from workbench.commands.app_server import FORM_1
+from workbench.notebooks.page import HIDDEN_CELL
 
 pytestmark = pytest.mark.slow
 NO_KERNEL = "api/kernels/11111111-1111-1111-1111-111111111111"
@@ -263,6 +266,21 @@ def test_no_traceback_leaves_the_server(app, kernel_id):
     kinds = {message["msg_type"] for message in kernel.received}
     assert "error" not in kinds
     assert not any("Traceback" in str(message) for message in kernel.received)
+
+
+def test_a_notebook_that_fails_says_where_the_reason_is(tmp_path):
+    notebook = new_notebook(
+        cells=[new_code_cell("1 / 0", metadata={"tags": [HIDDEN_CELL]})],
+        metadata={"kernelspec": {"name": "python3", "display_name": "", "language": "python"}},
+    )
+    path = tmp_path / "fails.ipynb"
+    path.write_text(nbformat.writes(notebook), encoding="utf-8")
+    running = RunningApp(tmp_path, str(path))
+    page = running.ask(f"?token={running.token}")[2]
+    running.close()
+    assert "The reason is in the terminal that runs the app." in page
+    assert "ZeroDivisionError" not in page
+    assert "ZeroDivisionError" in running.log.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

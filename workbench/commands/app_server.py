@@ -48,6 +48,8 @@ FORM_1 = "v1.kernel.websocket.jupyter.org"
 FORM_1_SIZES: tuple[int, Literal["little", "big"]] = (8, "little")
 SIZES: tuple[int, Literal["little", "big"]] = (4, "big")
 """Bytes and order of the numbers that a binary message of another form begins with."""
+FAILED = "The reason is in the terminal that runs the app."
+"""What a page says after the number of a cell that failed."""
 TEMPLATE = "offline"
 TEMPLATE_FILE = re.compile(rf"{TEMPLATE}/static/[\w-]+(\.[\w-]+)+")
 
@@ -245,5 +247,6 @@ def serve(
             "preheat_kernel": False,  # its socket requires no token
             "progressive_rendering": False,
         },
+        VoilaExecutor={"cell_error_instruction": FAILED},
     )
     AppServer.launch_instance(argv=[str(notebook)])

@@ -11,6 +11,7 @@ from workbench.core.errors import ScenarioError
 from workbench.interop.named_fields import Named, check_values
 from workbench.interop.unknown_words import (
     bits_alone,
+    gigabytes_of,
     memory_alone,
     not_known,
     not_understood,
@@ -109,14 +110,14 @@ def read_description(text: str) -> Description | None:
         if words is not None and name not in merged:
             raise error(words)
         if words is not None and not (vague == MEMORY and _has(merged["device"], words)):
-            raise not_understood(f"{words} GB" if vague == MEMORY else words)
+            raise not_understood(words)
     length = merged.pop(LENGTH, None)
     return Description(_shared_out(merged), length) if said else None
 
 
-def _has(device: str, gigabytes: str) -> bool:
+def _has(device: str, size: str) -> bool:
     found = device_named(device)
-    return found is not None and found.name in devices_with(int(gigabytes))
+    return found is not None and found.name in devices_with(gigabytes_of(size))
 
 
 def _cut(words: Sequence[str]) -> _Spans:

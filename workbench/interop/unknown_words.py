@@ -72,14 +72,19 @@ def bits_alone(bits: str) -> ScenarioError:
     return ScenarioError("unknown_name", message, operands={PHRASE: bits, NEAREST: METHODS})
 
 
-def memory_alone(gigabytes: str) -> ScenarioError:
+def gigabytes_of(size: str) -> int:
+    """Return the number in the size of a memory, such as "24 GB"."""
+    return int(size.rstrip("gGiIbB "))
+
+
+def memory_alone(size: str) -> ScenarioError:
     """Return the error for a device of which only the memory is said, such as 24 GB."""
-    known = devices_with(int(gigabytes)) or tuple(DEVICES)
+    known = devices_with(gigabytes_of(size)) or tuple(DEVICES)
     message = (
-        f"{gigabytes} GB does not name a device. Expected one, for example "
+        f"{gigabytes_of(size)} GB does not name a device. Expected one, for example "
         f"{', '.join(known[:MOST_DEVICES])}."
     )
-    return ScenarioError("unknown_name", message, operands={PHRASE: gigabytes, NEAREST: known})
+    return ScenarioError("unknown_name", message, operands={PHRASE: size, NEAREST: known})
 
 
 def _nearest(words: str) -> tuple[str, ...]:

@@ -50,8 +50,8 @@ def _count(text: str | None) -> Fields:
 
 
 def _dtype(name: str, field: str = "kv_cache_dtype") -> Fields | None:
-    found = SHORT_DTYPES.get(name.casefold(), name.casefold())
-    if found in FIELDS[field].kind.candidates(RULE_SETS.newest):
+    found = SHORT_WORDS.get(name.casefold(), name.casefold())
+    if any(found in FIELDS[field].kind.candidates(one) for one in RULE_SETS):
         return {field: found}
     if field == "quantization" and ONLY_BITS.fullmatch(found):
         raise bits_alone(found)
@@ -113,15 +113,15 @@ METHODS = FIELDS["speculative_method"].kind.candidates(RULE_SETS.newest)
 DRAFTS = rf"({'|'.join(sorted(METHODS, key=len, reverse=True))})[ =]?(\d{{1,3}})?"
 DTYPE_LIKE = re.compile(r"(?:u?int|nf|q)\d\w*")
 ONLY_BITS = re.compile(r"u?int\d|w\d{1,2}a\d{1,2}|q\d\w*|\d-?bits?", re.IGNORECASE)
-SHORT_DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
+SHORT_WORDS = {"bf16": "bfloat16", "fp16": "float16", "bnb": "bitsandbytes"}
 CACHING = r"(no |without )?prefix caching(?: (?:on|enabled)| (off|disabled))?"
 HOW_MANY = rf"\d{{1,4}}|{'|'.join(NUMBERS)}"
-QUANTIZED_WITH = rf"({QUANTIZED.pattern})(?: quanti[sz]\w+)?"
+QUANTIZED_WITH = rf"(bitsandbytes|{QUANTIZED.pattern})(?: quanti[sz]\w+)?"
 ALONE = r"(?!bf16|fp16)(\w+)"
 KV = r"kv(?:[ -]?cache)?(?: d?type)?"
 CONTEXT = r"(?:max )?(?:context|ctx|seq|sequence)?[ -]?(?:len|length|window|size)|context|ctx"
 DEVICE = r"(?:[a-z]\w*|(?<!\d)\d{4})(?:[ -]\w+)*"
-OF_DEVICES = rf"(?:(?:{HOW_MANY})(?: ?[x*\u00d7] ?| ))?(\d{{1,3}}) ?(?:gb|gib)(?: gpus?| cards?)?"
+OF_DEVICES = rf"(?:(?:{HOW_MANY})(?: ?[x*\u00d7] ?| ))?(\d{{1,3}} ?(?:gb|gib))(?: gpus?| cards?)?"
 SAID: tuple[tuple[str, Read], ...] = (
     (NAMED_FIELD, named_field),
     (rf"(?:({HOW_MANY}) ?[x*\u00d7]? ?)?({DEVICE}?)(?: gpus?)?", _devices),
@@ -141,7 +141,7 @@ SAID: tuple[tuple[str, Read], ...] = (
     (r"(?:no|without) (?:speculat\w+(?: decoding)?|mtp|drafter|drafts?)", _no_drafter),
     (CACHING, lambda no, off: {"enable_prefix_caching": not (no or off)}),
     (r"(\d[\d.]* ?[gt]i?b)(?: of| for)?(?: the)? (?:kv[ -]?)?cache", _cache_memory),
-    (OF_DEVICES, lambda gigabytes: {MEMORY: gigabytes}),
+    (OF_DEVICES, lambda size: {MEMORY: size}),
     (r"vllm ?v?(\S+)", _version),
     (rf"([\d,.]+[km]?)(?:[ -](?:tokens?|requests?|prompts?|{CONTEXT}))?", _length),
     (rf"(?:{CONTEXT}) ([\d,.]+[km]?)", _length),
