@@ -24,7 +24,7 @@ sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 NO_HEALTH_CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
-for _name, _examples in (("few", 40), ("thorough", 500), ("long", 20_000)):
+for _name, _examples in (("few", 25), ("thorough", 500), ("long", 20_000)):
     settings.register_profile(
         _name,
         max_examples=_examples,

@@ -78,6 +78,7 @@ def test_the_colours_are_those_that_the_browser_prefers(browser_context, app):
     page.context.close()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("link", "title"),
     [
@@ -97,6 +98,7 @@ def test_a_lab_that_is_opened_comes_into_view(browser_context, app, link, title)
     page.context.close()
 
 
+@pytest.mark.thorough
 def test_the_next_steps_stay_in_view_below_a_long_explanation(browser_context, app):
     page = browser_context.browser.new_context(viewport=DESK).new_page()
     page.set_default_timeout(PATIENCE_MS)

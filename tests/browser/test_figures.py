@@ -124,7 +124,7 @@ VIEWS = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("tab", "picker", "button"), VIEWS)
 def test_a_picture_that_was_left_and_entered_again_is_of_the_present_scenario(
     panel, tab, picker, button
@@ -220,6 +220,7 @@ def test_sixty_changes_leak_no_memory(panel):
     assert later_heap - heap < 20e6
 
 
+@pytest.mark.thorough
 def test_a_figure_whose_script_did_not_arrive_is_requested_again(lab):
     lab.set_viewport(1280, 1100)
     lab.open(NOTEBOOK.name)

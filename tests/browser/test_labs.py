@@ -52,6 +52,7 @@ def page(shared_lab: LabPage) -> LabPage:
     return shared_lab
 
 
+@pytest.mark.thorough
 def test_labs_follow_the_front_door_or_are_pinned(page):
     heads = page.element(LAB)
     for number, words in enumerate(("follows the front door", "follows the front door", "pinned")):
@@ -175,6 +176,7 @@ def test_a_lab_opens_in_a_cell_below_and_follows(lab, start):
     assert lab.kernel_errors() == ()
 
 
+@pytest.mark.thorough
 def test_the_row_of_labs_ends_with_the_first_lesson(lab):
     lab.open("00_start.ipynb")
     lab.run_all()

@@ -19,7 +19,7 @@ from workbench.scenario.links import link_of
 from workbench.scenario.scenario import random_scenarios
 from workbench.views.settings import in_labels
 
-pytestmark = [pytest.mark.browser, WITH_NPM]
+pytestmark = [pytest.mark.browser, pytest.mark.thorough, WITH_NPM]
 ASK_ALL = """
 async (messages) => {
   const worker = new Worker("worker.js?page", { type: "module" });
@@ -67,10 +67,9 @@ def said(scenario):
         return "", str(error)
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(250, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("rules", ["0.23", "0.33"])
-def test_random_scenarios_have_the_same_plan_or_error(page, rules, count):
-    scenarios = [*random_scenarios(count, 31, rules)]
+def test_random_scenarios_have_the_same_plan_or_error(page, rules):
+    scenarios = [*random_scenarios(250, 31, rules)]
     messages = [{"do": "use", "arg": one.to_json()} for one in scenarios]
     found = page.evaluate(ASK_ALL, messages)
     for scenario, (fingerprint, announced, fault) in zip(scenarios, found, strict=True):
@@ -130,7 +129,6 @@ def test_everybody_can_use_it_at_every_size(page, width, scheme):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-@pytest.mark.thorough
 def test_a_large_log_does_not_freeze_the_page(page):
     line = "INFO 11-20 10:00:02 [loggers.py:1] Avg prompt throughput: 0.0 tokens/s\n"
     start = (

@@ -16,7 +16,7 @@ from tests.browser.site import MODELS, WITH_NPM, watched
 from workbench.core.capacity.occupancy import waste
 from workbench.core.errors import WorkbenchError
 
-pytestmark = [pytest.mark.browser, WITH_NPM]
+pytestmark = [pytest.mark.browser, pytest.mark.thorough, WITH_NPM]
 ROWS = """() => [...document.querySelectorAll("#board tbody tr")].map((row) =>
   [row.querySelector("a").hash, ...[...row.cells].map((cell) => cell.textContent)])"""
 

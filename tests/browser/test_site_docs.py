@@ -18,7 +18,7 @@ from tests.browser.lab import expect
 from tests.browser.site import WITH_NPM, made, served_folder, watched
 from tests.built_wheel import ROOT, run
 
-pytestmark = [pytest.mark.browser, WITH_NPM]
+pytestmark = [pytest.mark.browser, pytest.mark.thorough, WITH_NPM]
 SERIOUS = """async () => {
   const found = await axe.run("body", { resultTypes: ["violations"] });
   return found.violations.filter((rule) => ["serious", "critical"].includes(rule.impact))
@@ -98,9 +98,8 @@ def test_the_search_finds_a_term(page, site):
 @pytest.mark.parametrize(
     ("width", "scheme", "pages"),
     [
-        (400, "dark", "docs/[gi]*.html"),
         (1280, "light", LESSON),
-        pytest.param(400, "dark", "docs/**/*.html", marks=pytest.mark.thorough),
+        (400, "dark", "docs/**/*.html"),
     ],
 )
 def test_everybody_can_read_it_at_every_size(page, site, folder, width, scheme, pages):
@@ -118,7 +117,6 @@ def test_everybody_can_read_it_at_every_size(page, site, folder, width, scheme, 
     assert found == {}
 
 
-@pytest.mark.thorough
 def test_each_release_has_its_documentation_and_a_menu_leads_there(browser_context, tmp_path):
     checkout, site = tmp_path / "checkout", tmp_path / "site"
     run(["git", "clone", "--quiet", ROOT, checkout], cwd=tmp_path)

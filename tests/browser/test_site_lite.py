@@ -10,13 +10,12 @@ import workbench as wb
 from tests.browser.lab import expect
 from tests.browser.site import WITH_NPM, watched
 
-pytestmark = [pytest.mark.browser, WITH_NPM]
+pytestmark = [pytest.mark.browser, pytest.mark.thorough, WITH_NPM]
 CELLS = 9
 """Of lesson 1, up to its first picture."""
 MOST_CELLS = 60
 
 
-@pytest.mark.thorough
 def test_the_first_lesson_starts_from_its_page(browser_context, site):
     with watched(browser_context, site) as page:
         # a browser requests it before JupyterLite names its own

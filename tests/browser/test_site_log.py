@@ -16,7 +16,7 @@ from workbench.scenario import Scenario
 from workbench.scenario.links import link_of
 from workbench.views.logs.table import headline
 
-pytestmark = [pytest.mark.browser, WITH_NPM]
+pytestmark = [pytest.mark.browser, pytest.mark.thorough, WITH_NPM]
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 LOG = (LOGS / "align_budget.log").read_text(encoding="utf-8")
 

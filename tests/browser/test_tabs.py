@@ -27,6 +27,7 @@ def panel(shared_lab: LabPage) -> LabPage:
     return shared_lab
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("picture", "title"),
     [

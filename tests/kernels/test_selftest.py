@@ -74,6 +74,7 @@ module._gather_fault = _gather_fault
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_gpu_that_is_required_and_missing_is_reported():
     no_gpu = "import torch; torch.cuda.is_available = lambda: False\n"
     result = selftest(no_gpu, TRITON_INTERPRET="0")

@@ -19,6 +19,7 @@ def block(language):
 
 
 @pytest.mark.notebook
+@pytest.mark.thorough
 def test_another_project_can_follow_the_page(tmp_path, monkeypatch):
     folder = tmp_path / "notebooks"
     folder.mkdir()

@@ -43,6 +43,7 @@ def test_a_failed_thread_is_recorded_and_an_exit_is_not(recorded):
     assert recorded() == [("background_thread", "ZeroDivisionError: division by zero")]
 
 
+@pytest.mark.thorough
 def test_a_failed_task_that_is_kept_is_recorded_once(recorded):
     async def notebook():
         task = asyncio.create_task(fail())
@@ -111,6 +112,7 @@ def test_the_guard_waits_for_a_thread_that_is_about_to_fail(recorded):
     assert recorded() == [("background_thread", "ValueError: late")]
 
 
+@pytest.mark.thorough
 def test_a_pause_of_the_whole_process_does_not_cut_the_wait_short(recorded):
     def work():
         release.wait()

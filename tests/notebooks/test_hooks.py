@@ -36,6 +36,7 @@ def test_ci_makes_every_check_of_the_hooks():
     assert "--matrix notebooks/matrix.toml" in recipe("matrix")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("hook", ["nbstripout", "notebook-source"])
 def test_a_hook_stops_a_notebook_with_outputs(hook, fixture_path, tmp_path):

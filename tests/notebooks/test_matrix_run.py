@@ -84,6 +84,7 @@ def test_goldens_are_recorded_compared_and_go_stale(folder):
 
 
 @pytest.mark.notebook
+@pytest.mark.thorough
 def test_every_failure_has_its_message_its_command_and_its_place_in_the_reports(folder):
     # `good::three` is excluded: it is the other test's
     names = ["good::wrong-name", "good::wrong-type", "broken::a", "committed::a", "untagged::a"]

@@ -51,6 +51,7 @@ def test_widget_state_is_kept_on_request(fixture_path, tmp_path):
     assert result.size_after_bytes == result.size_before_bytes
 
 
+@pytest.mark.thorough
 def test_runs_at_the_same_time_do_not_mix(fixture_path, tmp_path):
     def run(count):
         return run_notebook(

@@ -85,6 +85,7 @@ def test_the_point_of_a_killed_worker_is_measured_by_another(place, store):
     assert rows[killed].provenance["pid"] != pid
 
 
+@pytest.mark.thorough
 def test_stop_ends_at_once_and_the_points_are_given_back(place, store):
     """The points would never end by themselves."""
     Sweep(store, held_keys(store, 5)[:1], f"{MEASURES}:quick", place.lanes).run()
@@ -96,6 +97,7 @@ def test_stop_ends_at_once_and_the_points_are_given_back(place, store):
     assert len(store.rows()) == 1
 
 
+@pytest.mark.thorough
 def test_the_workers_are_free_after_stop(address, place, store):
     sweep, _running = holding(store, place.lanes, 2)
     assert sweep.stop(PATIENCE_S)

@@ -99,6 +99,7 @@ def other_value(field, scenario):
     return None
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("field", FIELDS)
 def test_the_plan_follows_every_field(field):
     door = wb.explore(model="nemotron-3-nano-30b-a3b", **START.get(field, {}))
