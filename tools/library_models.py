@@ -42,6 +42,8 @@ def _is_built(name: str, kind: Any, machine: Any) -> bool:
     try:
         text = kind.config_class().to_json_string(use_diff=False)
         config = {**json.loads(text), "architectures": [name], "dtype": "bfloat16"}
+        if config.get("head_dim", 0) is None:  # which every file of such a class has
+            config["head_dim"] = config["hidden_size"] // config["num_attention_heads"]
         question = {"config": config, "arguments": {}, "device_memory_bytes": 80 * 2**30}
         found = answer({**probe_question(question), "ranks_bytes": [MEMORY]}, machine)
     except Exception as error:  # noqa: BLE001  (whatever a default is refused with)

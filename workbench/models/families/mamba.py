@@ -29,6 +29,9 @@ WITH_STATE_DTYPE = (
 """Architectures in vLLM's `MODELS_CONFIG_MAP`, which writes a dtype of their states."""
 NEMOTRON_PATTERN: Words = {"M": SSM, "*": FULL, "-": NEITHER, "E": NEITHER}
 ZAMBA_WORDS: Words = {"mamba": SSM, "hybrid": BOTH}
+UNFILLED_KEY = "mamba_d_head"
+UNFILLED = "The dimensions for the Mamba head state do not match the model intermediate_size"
+"""What the classes of Bamba, Falcon-H1 and Granite 4 say of these heads, in transformers."""
 ZAMBA_LAYERS = 54
 ZAMBA_HYBRID = frozenset({6, 12, 18, 24, 30, 36, 42, 47, 51})
 """Layers with attention when config.json has no list."""
@@ -45,7 +48,9 @@ def _check_filled(fields: Fields, key: str, inner: int, heads: int, head_dim: in
     if heads * head_dim != inner:
         origin = fields.origins["intermediate_size"]
         raise fields.contradiction(
-            key, f"{heads} heads of {head_dim} do not fill {inner} channels ({origin})"
+            key,
+            f"{heads} heads of {head_dim} do not fill {inner} channels ({origin})",
+            UNFILLED if key == UNFILLED_KEY else None,
         )
 
 
@@ -97,7 +102,7 @@ def _bamba_state(fields: Fields) -> Mamba2:
         fields.note("head_dim", head_dim, "intermediate size // mamba_n_heads")
     else:
         head_dim = fields.integer("mamba_d_head")
-    _check_filled(fields, "mamba_d_head", inner, heads, head_dim)
+    _check_filled(fields, UNFILLED_KEY, inner, heads, head_dim)
     rest = ("mamba_n_groups", 1), ("mamba_d_state", 256), ("mamba_d_conv", 4)
     return _mamba2(fields, inner, heads, head_dim, *rest)
 
