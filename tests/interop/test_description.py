@@ -404,3 +404,18 @@ def test_flags_after_a_model_are_checked_as_in_a_command():
     found = understand("bamba-9b --tensor-parallel-sze 2", Scenario())
     assert any("--tensor-parallel-size" in note for note in found.notes)
     assert hub_ids("owner/some-model-7b --block-size 32") == ("owner/some-model-7b",)
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("qwen3-8b fp8 on H100", "fp8 is read as the KV cache's.*or write: fp8 weights"),
+        ("qwen3.5-35b nvfp4 on B200", "nvfp4 is read as the KV cache's.*name their checkpoint.$"),
+        ("qwen3-8b, fp8 KV, H100", None),
+        ("qwen3-8b, kv_cache_dtype=fp8", None),
+        ("qwen3-8b fp8 weights on H100", None),
+    ],
+)
+def test_a_dtype_without_its_place_says_how_it_is_read(text, note):
+    notes = understand(text, Scenario()).notes
+    assert (re.search(note, *notes) is not None) if note else notes == ()

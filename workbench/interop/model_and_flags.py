@@ -1,11 +1,15 @@
-"""A model and flags without `vllm serve`: "gemma-3-27b --max-model-len 32768 on H100"."""
+"""A command of vLLM, or a model and flags alone: "gemma-3-27b --max-model-len 32768 on H100"."""
 
 import re
 from contextlib import suppress
 
-from workbench.core.errors import ScenarioError
+from workbench.core.errors import ScenarioError, WorkbenchError
+from workbench.interop.commands.command_line import read_command
 from workbench.interop.description import Description, read_description
+from workbench.interop.logs.explain import has_messages
 
+MAX_COMMAND = 20_000
+"""A text of more characters is not a command."""
 MODEL_AND_FLAGS = re.compile(r"(?:serve\s+)?(-?[^\s-].*?)\s(--?[a-z].*?)(?:\s+on\s+([^'\"]*))?")
 """What is described, its flags, and a machine after them."""
 
@@ -30,3 +34,15 @@ def described_in(text: str) -> Description | None:
     """Return what a text describes before flags, or as a whole. Errors: see `read_description`."""
     found = model_and_flags(text)
     return read_description(text) if found is None else found[0]
+
+
+def is_command(text: str) -> bool:
+    """Return whether a text is one command rather than a log that quotes one."""
+    if len(text) > MAX_COMMAND or "INFO" in text or " pid=" in text:
+        return False
+    try:
+        read_command(text)
+    except WorkbenchError as error:
+        if error.code == "not_a_vllm_command":
+            return False
+    return "\n" not in text or not has_messages(text)

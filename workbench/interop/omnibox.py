@@ -7,19 +7,20 @@ from contextlib import suppress
 from typing import Any
 
 from workbench.access.json_text import json_or_word
-from workbench.core.errors import NEAREST, ConfigError, ScenarioError, WorkbenchError
+from workbench.core.errors import NEAREST, ConfigError, ScenarioError
 from workbench.interop.commands.command_line import read_command
 from workbench.interop.comparison import Compared, read_comparison
 from workbench.interop.description import Description, read_description
 from workbench.interop.exchange import explain_log, from_vllm_command, scenes_with_block
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.logs.explain import has_messages
-from workbench.interop.model_and_flags import described_in, model_and_flags
+from workbench.interop.model_and_flags import described_in, is_command, model_and_flags
 from workbench.interop.orders import read_order
 from workbench.interop.questions import ANSWERED, Question, is_question, read_question
 from workbench.interop.said import (
     MODEL_FIELD,
     machine_of,
+    notes_of,
     said_words,
     with_model,
     with_said,
@@ -36,8 +37,6 @@ from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.links import LINK, read_link
 from workbench.scenario.resolution import resolve
 
-MAX_COMMAND = 20_000
-"""A text of more characters is not a command."""
 LONGEST_NAME = 4096
 BLOCK_UNIT, LARGEST_BLOCK = 8, 2**16
 """Tokens. Another number in a question is not a block that is worth a search for its models."""
@@ -204,15 +203,19 @@ def _description(text: str, present: Scenario) -> Understood | None:
         raise
     if described is None:
         return None
-    return _described(with_model(present, described), described, "A description of")
+    notes = notes_of(text, described)
+    return _described(with_model(present, described), described, "A description of", notes)
 
 
-def _described(scenario: Scenario, said: Description, lead: str) -> Understood:
+def _described(
+    scenario: Scenario, said: Description, lead: str, notes: tuple[str, ...] = ()
+) -> Understood:
     return Understood(
         kind="description",
         scenario=scenario,
         message=f"{lead} {words_of(scenario, said.fields, said)}",
         said=said.fields,
+        notes=notes,
         length_tokens=said.length_tokens,
     )
 
@@ -283,15 +286,3 @@ def _of_log(text: str, model: str | None) -> Understood:
         notes=report.missing,
         log=report,
     )
-
-
-def is_command(text: str) -> bool:
-    """Return whether a text is one command rather than a log that quotes one."""
-    if len(text) > MAX_COMMAND or "INFO" in text or " pid=" in text:
-        return False
-    try:
-        read_command(text)
-    except WorkbenchError as error:
-        if error.code == "not_a_vllm_command":
-            return False
-    return "\n" not in text or not has_messages(text)

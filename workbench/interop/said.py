@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import Any
 
+from workbench.core.versions import RULE_SETS
 from workbench.interop.description import Description
 from workbench.scenario import FIELDS, Scenario
 from workbench.views.settings import changes_text
@@ -51,6 +53,16 @@ def set_fields(scenario: Scenario) -> dict[str, Any]:
     """
     omitted = {MODEL_FIELD} if scenario.device is None else {MODEL_FIELD, "platform"}
     return {one: value for one, value in scenario.stated().items() if one not in omitted}
+
+
+def notes_of(text: str, said: Description) -> tuple[str, ...]:
+    """Return how a dtype was read that a text names without its place: fp8 may be the weights'."""
+    dtype = said.fields.get("kv_cache_dtype")
+    if dtype is None or re.search(r"kv|cache", text, re.IGNORECASE):
+        return ()
+    methods = FIELDS["quantization"].kind.candidates(RULE_SETS.newest)
+    weights = f", or write: {dtype} weights" if dtype in methods else ""
+    return (f"{dtype} is read as the KV cache's. For weights, name their checkpoint{weights}.",)
 
 
 def with_said(present: Scenario, said: Description) -> Scenario:
