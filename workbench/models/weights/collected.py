@@ -36,8 +36,11 @@ class Collected:
                 stored = stored._replace(scale_bytes=FLOAT)  # scales are in the layer's dtype
             padded = self.scheme.multiple if part.experts > 1 and stored else 1
             multiple = max(part.multiple, padded)
-            changes = stored != part.stored or multiple != part.multiple  # few do
-            kept = part._replace(stored=stored, multiple=multiple) if changes else part
+            has_bias = part.bias and self._has_bias(part, stored)
+            changes = (stored, multiple, has_bias) != (part.stored, part.multiple, part.bias)
+            kept = part
+            if changes:  # few do
+                kept = part._replace(stored=stored, multiple=multiple, bias=has_bias)
             found, earlier = [kept], self.scheme.earlier_part(kept)
             if earlier != kept and part.kind in {"", EARLIER}:
                 later = [kept._replace(kind=LATER)] * (not part.kind)
@@ -50,6 +53,9 @@ class Collected:
                     ]
             for one in found:
                 self.places[one].append(places)
+
+    def _has_bias(self, part: Part, stored: Format | None) -> bool:
+        return part.experts == 1 or stored is None or self.scheme.biases_experts
 
     def _note_split(self, path: str) -> None:
         known = self.split_layers

@@ -124,6 +124,7 @@ def _of_modelopt(place: Mapping[str, Any]) -> Scheme:
         excludes=lambda path: listed(path) or any(one in path for one in MODELOPT_TOWERS),
         excludes_part=exact(ignored),
         cache_scales=MODELOPT_SCALES,
+        biases_experts=False,
         quantizes_head=True,
         earlier=EARLIER_FORMATS,
     )
@@ -207,6 +208,8 @@ def _compressed(config: Mapping[str, Any]) -> Scheme:
         excludes_part=ignored,
         cache_scales={PLAIN: ((3, "float32"), (3, None))},
         gates_experts=MXFP4 in all_experts,
+        # only the methods of integers make a bias, 0.23 and 0.33
+        biases_experts=any(one.is_integer for one in all_experts),
     )
 
 

@@ -71,6 +71,8 @@ class Scheme(NamedTuple):
     """Experts without a gate have the room of one in 0.23."""
     excludes_part: Excludes = lambda _path: False
     """Whether a part of a merged layer is excluded, which all or none of its parts may be."""
+    biases_experts: bool = True
+    """Its routed experts may have a bias."""
     quantizes_head: bool = False
     """The head of the vocabulary may be quantized like any linear layer."""
 
