@@ -16,6 +16,12 @@ PLAIN_HEAD = frozenset(
     }
 )
 """model_types whose head never is quantized: the class hands it no quant_config."""
+HEAD = "lm_head"
+NAMED_OTHERWISE = {
+    **dict.fromkeys(("afmoe", "exaone_moe", "molmo2_text", "qwen3_omni_moe_text"), ""),
+    "internlm2": "output",
+}
+"""model_type -> the name by which its class asks how its head is quantized, "" for none."""
 EVERY_END = frozenset(
     {
         *("bamba", "cohere", "cohere2", "minicpm", "olmoe", "stablelm", "falcon_mamba", "gemma"),

@@ -54,7 +54,7 @@ UNREADABLE = (Unknown, Refused, ArithmeticError, AttributeError, LookupError, Ty
 EXPERTS_PER_TOKEN = (
     *("num_experts_per_tok", "experts_per_token", "moe_k", "moe_topk", "top_k_experts"),
 )
-HEAD, SCALES = "lm_head", ".attn"
+SCALES = ".attn"
 UNMAPPED = frozenset({"gptj", "kimi_linear", "orion", "stablelm", "starcoder2", "step3_text"})
 """model_types whose classes, of 0.23 or 0.33, do not say what their layers are merged of."""
 OUTSIDE = ("image_newline", "own_projector", "time_embedding", "vision_embedder")
@@ -210,12 +210,17 @@ def _whole(config: Config, found: Collected) -> Weights:
         pooled = scores(config)
         found.add("", pooled or (), EVERY)
     elif not all(tied):
-        head = vocabulary(HEAD, rows, config.hidden)
-        stored = None if kind in ends.PLAIN_HEAD else found.scheme.format_of_head(HEAD)
+        head = vocabulary(ends.HEAD, rows, config.hidden)
+        stored = (
+            None
+            if kind in ends.PLAIN_HEAD
+            else found.scheme.format_of_head(ends.NAMED_OTHERWISE.get(kind, ends.HEAD))
+        )
         head = head._replace(dtype="float32" if kind in ends.FLOAT_HEAD else None, stored=stored)
         head = head._replace(kind="" if not any(tied) else LATER if tied[0] else EARLIER)
         bias = [
-            vocabulary(HEAD, rows, 1)._replace(kind=one) for one in ends.HEAD_BIAS.get(kind, ())
+            vocabulary(ends.HEAD, rows, 1)._replace(kind=one)
+            for one in ends.HEAD_BIAS.get(kind, ())
         ]
         ends.at_end(config, found, [head, *bias], kind in ends.EVERY_END | ends.EVERY_HEAD, LAST)
     tower = vision(config)
