@@ -4,7 +4,8 @@
 
 Run it with a Python that has the transformers of that version (tools/vllm_environment.py makes
 some). The file holds what saving changed, per model: JSON pointers with their new values, and those
-removed; models of types that this version does not know are not in it.
+removed. Models of types that this version does not know, or that need packages that are not there,
+are not in it.
 """
 
 import copy
@@ -45,12 +46,15 @@ def main() -> None:
 
 
 def saved_again(config: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what transformers saves after it loaded `config`; None for a type it does not know."""
+    """Return what transformers saves after it loaded `config`.
+
+    None for a type that it does not know, or whose class needs a package that is missing.
+    """
     from transformers import CONFIG_MAPPING
 
     try:  # a part may be of such a type, too
         loaded = CONFIG_MAPPING[config["model_type"]].from_dict(copy.deepcopy(config))
-    except KeyError:
+    except (KeyError, ModuleNotFoundError):
         return None
     with tempfile.TemporaryDirectory() as folder:
         loaded.save_pretrained(folder)
