@@ -12,9 +12,13 @@ MODULE = "workbench.kernels.paged_flex.calls"
 CUDA = [name for name, target in TARGETS.items() if target.backend == "cuda"]
 QUICK = (
     "prefill, page 256",
+    "prefill, page 64",
     "prefill, page 528, bfloat16",
+    "prefill, page 16",
     "decode, page 64",
     "bitwise, page 64",
+    "bitwise decode, page 64",
+    "bitwise, page 16 in 528",
 )
 BUDGETS = {
     "prefill, page 256": ((0.19,), 1),
