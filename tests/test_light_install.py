@@ -105,6 +105,7 @@ def program(programs, folder, *words, given="", name="workbench"):
     )
 
 
+@pytest.mark.thorough
 def test_the_environment_has_nothing_but_small_requirements(programs):
     (site,) = programs.parent.glob("lib/python*/site-packages")
     names = {path.name.partition("-")[0] for path in site.glob("*.dist-info")}

@@ -116,7 +116,7 @@ def in_one_theme(names):
     ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("state", "theme"), in_one_theme(STATES))
 def test_axe_finds_nothing(door, state, theme):
     door.set_theme(theme)
@@ -132,7 +132,7 @@ def test_axe_finds_nothing(door, state, theme):
         door.element('[data-do="unpin"]').click()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("title", "theme"), in_one_theme(LABS))
 def test_axe_finds_nothing_in_a_lab(door, title, theme):
     door.set_theme(theme)
@@ -145,6 +145,7 @@ def test_axe_finds_nothing_in_a_lab(door, title, theme):
 SHORT, LONG = "bamba-9b", "nemotron-3-ultra-550b-a55b"
 
 
+@pytest.mark.sampled(1)
 # 640 x 450 is a window of 1280 x 900 at a zoom of 200 %.
 @pytest.mark.parametrize(
     ("size", "model"),
@@ -199,6 +200,7 @@ def test_a_cell_between_two_sidebars_is_laid_out_as_on_a_phone(door):
     expect(door.element(f"{DOOR}.wb-narrow")).to_have_count(0)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("chips", [8, 3])
 def test_what_a_chip_opens_is_inside_wherever_the_chip_is(door, chips):
     """The last chips wrap to the left of the next line, or stand at the right."""

@@ -154,6 +154,7 @@ def test_by_hand_six_actions_answer_everything(person):
     assert person.actions <= 6
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["align_budget", "pipeline_command", "models_max_seq_0_11"])
 def test_after_a_log_the_next_steps_are_in_view_next_to_a_sidebar(person, name):
     person.lab.page.evaluate("window.jupyterapp.shell.expandLeft()")

@@ -234,6 +234,7 @@ PACE_MS = 150
 """Between the keys of a person: an answer to the first one may come before the second."""
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("end", ["Enter", "Tab"])
 def test_what_keys_leave_in_a_list_or_a_text_is_taken(door, end):
     start_with(door, "qwen3.5-4b")
@@ -309,6 +310,7 @@ def test_answers_explanation_and_next_steps_are_on_one_screen_in_every_view(door
     door.element('[data-key="view-why"]').click()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("chip", ["all", "device"])
 def test_on_a_phone_what_a_chip_opens_is_a_sheet_inside_the_screen(door, chip):
     door.hide_sidebar()

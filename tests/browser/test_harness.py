@@ -98,12 +98,14 @@ def test_exceptions_of_callbacks_are_seen(notebook):
     assert "ValueError: no cell shows this" in notebook.kernel_errors()[0]
 
 
+@pytest.mark.thorough
 def test_a_failing_cell_fails_the_run(lab, server):
     lab.open(server.write_notebook("failing.ipynb", ["1", "undefined_name", "2"]))
     with pytest.raises(AssertionError, match="NameError: name 'undefined_name'"):
         lab.run_all()
 
 
+@pytest.mark.thorough
 def test_nothing_reaches_the_outside(lab, server):
     lab.open(server.write_notebook("empty.ipynb", []))
     lab.page.evaluate("fetch('http://example.com/').catch(() => null)")

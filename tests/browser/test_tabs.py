@@ -88,6 +88,7 @@ def test_versions_are_compared(panel):
     expect(row).to_be_visible()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("theme", [DARK, LIGHT])
 def test_the_tabs_in_both_themes(panel, theme):
     panel.set_theme(theme)

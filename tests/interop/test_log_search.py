@@ -279,6 +279,7 @@ OF_0_33 = """Current kv cache memory in use is 8.64 GiB.
 GPU KV cache size: 315,039 tokens, Maximum concurrency for 262,144 tokens per request: 1.20x"""
 
 
+@pytest.mark.thorough
 def test_a_line_that_one_release_prints_chooses_its_rules():
     report = explain_log(OF_0_33)
     assert report.reading.fields["rules"] == "0.33"

@@ -54,6 +54,7 @@ def test_every_promise_is_kept_and_the_control_differs(lab):
     assert {trial.kind for trial in control.trials if not trial.equal} >= {"batch", "padding"}
 
 
+@pytest.mark.thorough
 def test_every_kind_of_surrounding_is_tried_in_the_same_way_under_every_mode(lab):
     tried = [[(t.kind, t.detail) for t in run.trials] for run in lab.runs]
     assert tried[0] == tried[1] == tried[2]

@@ -64,6 +64,7 @@ def test_a_slow_cell_is_interrupted_where_it_waits(only_problem):
     assert "KeyboardInterrupt" in problem.excerpt
 
 
+@pytest.mark.thorough
 def test_a_cell_that_ignores_the_interrupt_is_killed(only_problem, monkeypatch):
     monkeypatch.setattr(execute, "GRACE_S", 2)
     before = set(psutil.Process().children(recursive=True))

@@ -69,6 +69,7 @@ def test_what_spills_or_is_too_large_is_skipped_by_compiling(block_m):
 
 
 @pytest.mark.skipif(triton_mode().mode != "interpreter", reason="this is the flow without a GPU")
+@pytest.mark.thorough
 def test_the_flow_in_the_interpreter_has_verdicts_and_no_times(tmp_path):
     found = candidates(None, axes=FEW, model=SMALL)
     wanted = keys("flex", found.configs[:2], SMALL_BATCHES, device_name(), kernel_hash())
