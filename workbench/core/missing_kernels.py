@@ -10,7 +10,6 @@ from workbench.core.online import Place
 from workbench.core.weights import ROW, Copies, Part, Weights
 
 NO_SCALED_LINEAR = "Failed to find a kernel that can implement the ScaledMM linear layer."
-NO_INT8_EXPERTS = "No Int8 MoE backend supports the deployment configuration."
 
 
 class Stored(NamedTuple):

@@ -1,7 +1,7 @@
 """What `--enable-lora` refuses, before any adapter is loaded."""
 
 from workbench.core import online
-from workbench.core.stages.invariant_experts import MXFP4, NVFP4
+from workbench.core.expert_formats import MXFP4, NVFP4
 from workbench.core.working_plan import WorkingPlan
 
 # select_mxfp4_moe_backend: XPUExpertsMxFp4 lacks LoRAExpertsMixin, 0.23 and 0.33

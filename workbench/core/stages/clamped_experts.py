@@ -1,7 +1,7 @@
 """Experts in NVFP4 that clamp their gates (`swiglu_limit`), and which devices have a kernel."""
 
+from workbench.core import expert_formats
 from workbench.core.online import NVFP4
-from workbench.core.stages import invariant_experts
 from workbench.core.working_plan import WorkingPlan
 
 SM10X = 10
@@ -19,7 +19,7 @@ def clamped_experts(run: WorkingPlan) -> None:
     run.problem(
         "experts_not_clamped",
         operands={"compute_capability": ".".join(map(str, capability))},
-        vllm_text=invariant_experts.no_backend(invariant_experts.NVFP4),
+        vllm_text=expert_formats.no_backend(expert_formats.NVFP4),
     )
 
 

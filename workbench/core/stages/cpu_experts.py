@@ -4,7 +4,8 @@ Source: `_get_priority_backends` of `oracle/int_wna16.py`, and `CPUExpertsInt4` 
 """
 
 from workbench.core.described import COMPRESSED
-from workbench.core.stages.invariant_experts import WNA16, experts_of, format_of_experts, no_backend
+from workbench.core.expert_formats import WNA16, no_backend
+from workbench.core.stages.invariant_experts import experts_of, format_of_experts
 from workbench.core.weights import Part
 from workbench.core.working_plan import WorkingPlan
 

@@ -4,27 +4,14 @@ Source: `FusedMoEExperts.is_supported_config` and the selection in `layers/fused
 and 0.33.
 """
 
+from workbench.core.expert_formats import FP8, MXFP4, PLAIN_EXPERTS, WNA16, no_backend
 from workbench.core.formats import Format
 from workbench.core.weights import Part
 from workbench.core.working_plan import WorkingPlan
 
-PLAIN_EXPERTS, FP8, MXFP4, NVFP4, WNA16 = "plain", "fp8", "mxfp4", "nvfp4", "wna16"
-"""Formats of experts, as the modules that choose their kernels are called."""
-NAMES = {
-    PLAIN_EXPERTS: "Unquantized",
-    FP8: "FP8",
-    MXFP4: "MXFP4",
-    NVFP4: "NvFp4",
-    WNA16: "WNA16",
-}
 FP8_SINCE = (8, 9)
 """Compute capability: Marlin, which computes fp8 before it, is not invariant."""
 WNA16_METHODS = frozenset({"compressed-tensors", "gptq", "awq"})
-
-
-def no_backend(kind: str) -> str:
-    """Return the beginning of what vLLM says where no kernel suits."""
-    return f"No {NAMES[kind]} MoE backend supports the deployment configuration."
 
 
 def invariant_experts(run: WorkingPlan) -> None:
@@ -54,7 +41,7 @@ def experts_of(run: WorkingPlan) -> Part | None:
 
 
 def format_of_experts(run: WorkingPlan) -> str | None:
-    """Return the format of the experts as a key of NAMES; None for one that always has a kernel."""
+    """Return the format of the experts, of `expert_formats`; None for one with a kernel always."""
     part = experts_of(run)
     return None if part is None else _kind(run, part.stored)
 

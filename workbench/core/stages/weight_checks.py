@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from math import gcd
 
+from workbench.core import expert_formats
 from workbench.core.described import AWQ, COMPRESSED, GPTQ, QUARK
 from workbench.core.groups.built_layers import unquantized_layers
 from workbench.core.missing_kernels import (
@@ -15,7 +16,6 @@ from workbench.core.model import SSM
 from workbench.core.online import MXFP8, NVFP4, loading_method
 from workbench.core.ranks import Split, split_of
 from workbench.core.rule_set import RULE_SETS
-from workbench.core.stages import invariant_experts
 from workbench.core.stages.other_splits import other_splits, written
 from workbench.core.weights import COLUMN, ROW, Part
 from workbench.core.working_plan import WorkingPlan
@@ -167,9 +167,8 @@ def weight_kernels(run: WorkingPlan) -> None:
         if small.experts == 1:
             _no_kernel(run, small, "in NVFP4", NO_NVFP4_LINEAR)
         elif platform == "cpu":  # XPU emulates experts
-            _no_kernel(
-                run, small, "in NVFP4", invariant_experts.no_backend(invariant_experts.NVFP4)
-            )
+            text = expert_formats.no_backend(expert_formats.NVFP4)
+            _no_kernel(run, small, "in NVFP4", text)
     ungated = (part for part in parts if part.experts > 1 and part.shard == COLUMN)
     first = next((part for part in ungated if len(part.outputs) == 1), None)
     if first is not None and platform == "cpu":

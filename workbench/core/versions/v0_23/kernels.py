@@ -4,6 +4,7 @@ Source: `TritonExperts._supports_quant_scheme`, and the lists of
 `model_executor/kernels/linear/__init__.py`.
 """
 
+from workbench.core import expert_formats
 from workbench.core.described import (
     COMPRESSED,
     EARLIER_AUTO_ROUND,
@@ -20,7 +21,6 @@ from workbench.core.missing_kernels import (
     BYTES_ON_XPU,
     EVERYWHERE,
     FP4_WITHOUT_INPUTS,
-    NO_INT8_EXPERTS,
     NO_SCALED_LINEAR,
     QUARK_CHANNELS,
     QUARK_FP8,
@@ -120,7 +120,7 @@ MISSING_KERNELS = (
         platforms=("rocm", "xpu", "cpu"),
         what="in int8",
         devices="CUDA",
-        vllm_text=NO_INT8_EXPERTS,
+        vllm_text=expert_formats.no_backend(expert_formats.INT8),
         is_missing=lambda _place, stored: stored.is_int8_experts,
     ),
     # CompressedTensorsW8A16Fp8 has them on XPU, and its one kernel takes tensors and channels
@@ -164,7 +164,7 @@ MISSING_KERNELS = (
         platforms=("cuda", "rocm"),
         what="in MXFP4 of Quark",
         devices="vLLM 0.33",
-        vllm_text="No MXFP4 MoE backend supports the deployment configuration.",
+        vllm_text=expert_formats.no_backend(expert_formats.MXFP4),
         is_missing=of_quark(_lacks_experts, experts=True),
         candidates=({"rules": "0.33"},),
     ),

@@ -3,6 +3,7 @@
 Source: `_ONLINE_SHORTHANDS` of config/quantization.py, and `get_quant_config`.
 """
 
+from workbench.core import expert_formats
 from workbench.core.online import (
     FP8_BLOCK,
     FP8_TENSOR,
@@ -22,18 +23,16 @@ NOT_ON_ROCM = Need(
     met=lambda place: place.platform != "rocm",
     of_experts=True,
 )
-NO_MXFP4 = NOT_ON_ROCM._replace(
-    vllm_text="No MXFP4 MoE backend supports the deployment configuration."
-)
+NO_MXFP4 = NOT_ON_ROCM._replace(vllm_text=expert_formats.no_backend(expert_formats.MXFP4))
 FP8_EXPERTS = Need(
     device="an AMD device of gfx9* or gfx12*, or another platform, for experts",
-    vllm_text="No FP8 MoE backend supports the deployment configuration.",
+    vllm_text=expert_formats.no_backend(expert_formats.FP8),
     met=lambda place: place.is_gfx(*FP8_ON_GFX),
     of_experts=True,
 )
 GPU_OF_INT8 = Need(
     device="CUDA or ROCm for experts",
-    vllm_text="No Int8 MoE backend supports the deployment configuration.",
+    vllm_text=expert_formats.no_backend(expert_formats.INT8),
     met=lambda place: place.platform in {"cuda", "rocm"},
     of_experts=True,
 )

@@ -1,8 +1,8 @@
 """What 0.23 reads of quantized checkpoints."""
 
+from workbench.core.expert_formats import MXFP4, PLAIN_EXPERTS, WNA16, no_backend
 from workbench.core.quantization_rules import QuantizationRules
 from workbench.core.stages.adapters import NO_ADAPTERS, XPU_UNADAPTED
-from workbench.core.stages.invariant_experts import MXFP4, PLAIN_EXPERTS, WNA16, no_backend
 from workbench.core.versions.v0_23 import kernels
 from workbench.core.versions.v0_23.online import FP8_ON_GFX, ONLINE_METHODS
 

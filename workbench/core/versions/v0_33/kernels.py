@@ -5,12 +5,12 @@ Source: the lists of `model_executor/kernels/linear/__init__.py` and what their 
 """
 
 from workbench.core import described, missing_kernels
+from workbench.core.expert_formats import WNA16, no_backend
 from workbench.core.formats import MX_BLOCK
 from workbench.core.model import Model
 from workbench.core.online import MXFP4, OF_GPT_OSS, Place
 from workbench.core.platforms import HOPPER
 from workbench.core.ranks import Padding
-from workbench.core.stages.invariant_experts import WNA16, no_backend
 from workbench.core.versions.v0_23.kernels import FP4_ON_HOPPER
 from workbench.core.versions.v0_33.online import SCALED_FP8_ON_GFX
 

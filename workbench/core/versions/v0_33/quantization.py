@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from workbench.core.stages.adapters import XPU_UNADAPTED
-from workbench.core.stages.invariant_experts import (
+from workbench.core.expert_formats import (
     FP8,
     MXFP4,
     NVFP4,
@@ -11,6 +10,7 @@ from workbench.core.stages.invariant_experts import (
     WNA16,
     no_backend,
 )
+from workbench.core.stages.adapters import XPU_UNADAPTED
 from workbench.core.versions.v0_23 import V0_23
 from workbench.core.versions.v0_33 import kernels
 from workbench.core.versions.v0_33.online import ONLINE_METHODS
