@@ -192,6 +192,7 @@ def test_words_for_several_models_are_a_choice_between_them(text, phrase, name):
         ("gemma-3-27b 2x24GB", "24GB", "24 GB does not name a device"),
         ("kimi-k2 8xH200 int4", "int4", "does not say how the weights .*: int4_per_token_head KV"),
         ("llama-3.3-70b w4a16 2xA100", "w4a16", "does not say how the weights are .*quantized.$"),
+        ("deepseek v3.2 on 8xB200 nvfp4 weights", "nvfp4", "does not say .*: nvfp4 KV"),
         ("qwen3 32b 4bit", "4bit", "does not say how the weights are quantized"),
     ],
 )
@@ -419,3 +420,50 @@ def test_flags_after_a_model_are_checked_as_in_a_command():
 def test_a_dtype_without_its_place_says_how_it_is_read(text, note):
     notes = understand(text, Scenario()).notes
     assert (re.search(note, *notes) is not None) if note else notes == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "requests", "length"),
+    [
+        ("bamba-9b 128k context, 2 users", 2, 128_000),
+        ("128K context, two users", 2, 131_072),
+        ("bamba-9b for 16 users at 32k", 16, 32_000),
+        ("bamba-9b on H100, 50 concurrent users 8k each", 50, 8000),
+        ("bamba-9b 4 requests of 8K", 4, 8192),
+        ("bamba-9b 4 requests at a time", 4, None),
+        ("bamba-9b with 32K requests", None, 32_768),
+        ("does bamba-9b hold 16 users at 32K on H100?", 16, 32_768),
+        ("can two H100 hold 16 requests of 32K?", 16, 32_768),
+        ("how many 32K requests fit?", None, 32_768),
+        ("TP 2 vs TP 4 for 64 users", 64, None),
+    ],
+)
+def test_requests_at_a_time_are_a_number_of_their_own(text, requests, length):
+    found = understand(text, Scenario(model="bamba-9b"))
+    assert (found.requests, found.length_tokens) == (requests, length)
+    assert requests is None or f"{requests} requests" in found.message
+
+
+@pytest.mark.parametrize(
+    ("text", "method", "tokens"),
+    [
+        ("qwen3.5-27b with mtp 2 tokens on H200", "mtp", 2),
+        ("qwen3.5-27b mtp with 3 draft tokens", "mtp", 3),
+        ("qwen3.5-27b 2 mtp tokens", "mtp", 2),
+        ("qwen3.5-27b eagle3 with 4 tokens on 2 H100", "eagle3", 4),
+        ("qwen3.5-27b 3 speculative tokens", None, 3),
+    ],
+)
+def test_tokens_of_a_drafter_are_not_a_length(text, method, tokens):
+    found = understand(text, Scenario())
+    assert (found.scenario.speculative_method, found.scenario.num_speculative_tokens) == (
+        method,
+        tokens,
+    )
+    assert found.length_tokens is None
+
+
+def test_an_answer_says_what_it_omits():
+    found = understand("gemma 3 27b 4-bit on 4090", Scenario())
+    assert found.kind == "question"
+    assert "4-bit" in " ".join(found.notes)

@@ -562,3 +562,17 @@ def test_another_platform_has_another_device(text):
 )
 def test_what_only_the_hub_knows_is_fetched_before_a_text_is_read(text, named):
     assert hub_ids(text) == named
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("TP 4, 4 users of 8K", r"4 at a time: yes, \d+ requests of 8,192 tokens fit"),
+        ("do 500 users with 256K fit?", r"500 at a time: no, \d+ requests of 262,144 tokens fit"),
+    ],
+)
+def test_requests_at_a_time_fit_or_wait(text, answer):
+    door = wb.explore(model="qwen3-next-80b-a3b", device="H200", tensor_parallel=4)
+    door.set("kv_cache_memory_bytes", "20 GiB")
+    door.submit(text)
+    assert re.search(answer, re.sub("<[^>]+>", "", region(door, "understood")))

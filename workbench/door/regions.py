@@ -26,7 +26,7 @@ from workbench.views.door.buttons import button, toolbar
 from workbench.views.door.inspector import inspector
 from workbench.views.door.next_cards import all_link, next_cards
 from workbench.views.door.scenario_bar import Bar, requests_text, scenario_bar
-from workbench.views.door.tiles import capacity, tiles
+from workbench.views.door.tiles import capacity, room_for, tiles
 from workbench.views.door.trial import tried_html
 from workbench.views.door.visits import HISTORY, Line, history
 from workbench.views.html import Html, join, tag
@@ -176,6 +176,8 @@ def _understood(shown: Shown) -> Html:
     parts = [tag("b", found.message)]
     if shown.answers is not None and shown.outcome.plan is not None:
         parts.append(answered(found, shown.outcome.plan, shown.answers))
+        if found.requests and (room := room_for(found.requests, shown.answers)):
+            parts.append(tag("p", room))
     if found.log is not None:
         parts = [explained(found.log, shown.outcome.scenario)]
         if found.log.failure is not None and found.scenario is not None:

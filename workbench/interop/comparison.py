@@ -70,6 +70,7 @@ def _are_releases(first: Description, second: Description) -> bool:
 
 def _shared_out(first: Description, second: Description) -> Compared:
     length = first.length_tokens or second.length_tokens
+    requests = first.requests or second.requests
     of_both, kept = {*SHARED}, {*SHARED}
     if first.fields.keys().isdisjoint(MACHINE):  # 0.23 vs 0.33 on 8 H100: all 8 are of both
         of_both |= RANKS
@@ -78,8 +79,8 @@ def _shared_out(first: Description, second: Description) -> Compared:
     if not second.fields.keys().isdisjoint(RANKS):  # all ranks are said: TP 4 is not TP 4 x PP 2
         kept -= RANKS
     return Compared(
-        Description(_only(second.fields, of_both) | first.fields, length),
-        Description(_only(first.fields, kept) | second.fields, length),
+        Description(_only(second.fields, of_both) | first.fields, length, requests),
+        Description(_only(first.fields, kept) | second.fields, length, requests),
     )
 
 

@@ -28,6 +28,7 @@ from workbench.interop.words_of_fields import (
     MEMORY,
     NAMED,
     RANKS,
+    REQUESTS,
     Fields,
     fields_said,
 )
@@ -35,9 +36,11 @@ from workbench.models.spoken import letters_of
 from workbench.scenario import Scenario
 
 PART = re.compile(
-    r",(?!\d{3}\b)|(?<!\s)\s+(?:on|with|and|at|using|for)\s+(?:(?:an?|the)\s+)?", re.IGNORECASE
+    r",(?!\d{3}\b)|(?<!\s)\s+(?:on|with|and|at(?! once| a time)|using|for)"
+    r"(?!\s+\d{1,3} (?:\w+ )?tokens?\b)\s+(?:(?:an?|the)\s+)?",
+    re.IGNORECASE,
 )
-"""Between two parts; the comma of 32,768 is inside of one."""
+"""Between two parts; the comma of 32,768 is inside of one, as "with 2 tokens" is after a method."""
 CONTINUED = "\\"
 """The end of a line of a command that goes on in the next one."""
 MOST_WORDS, LONGEST_SPAN = 40, 6
@@ -62,6 +65,8 @@ class Description:
     fields: dict[str, Any] = field(default_factory=dict)
     length_tokens: int | None = None
     """Of the requests to count."""
+    requests: int | None = None
+    """At a time."""
 
     def instead_of(self, present: Scenario, names: Iterable[str]) -> dict[str, Any]:
         """Return these fields of the present scenario, and what is said instead.
@@ -111,8 +116,8 @@ def read_description(text: str) -> Description | None:
             raise error(words)
         if words is not None and not (vague == MEMORY and _has(merged["device"], words)):
             raise not_understood(words)
-    length = merged.pop(LENGTH, None)
-    return Description(_shared_out(merged), length) if said else None
+    length, requests = merged.pop(LENGTH, None), merged.pop(REQUESTS, None)
+    return Description(_shared_out(merged), length, requests) if said else None
 
 
 def _has(device: str, size: str) -> bool:

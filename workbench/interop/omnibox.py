@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from workbench.access.json_text import json_or_word
@@ -135,6 +136,7 @@ def _compared(found: Compared, present: Scenario) -> Understood:
         message=f"Compared: A is {before}; now is {now}.",
         said=found.second.fields,
         length_tokens=found.second.length_tokens,
+        requests=found.second.requests,
         compared_with=first,
     )
 
@@ -158,6 +160,7 @@ def _question(text: str, present: Scenario, *, loosely: bool = False) -> Underst
         message=found.title or about,
         said=found.said.fields,
         length_tokens=found.said.length_tokens,
+        requests=found.said.requests,
         question=found,
         scenes=_with_block(found, scenario),
     )
@@ -195,11 +198,11 @@ def _word(text: str, present: Scenario) -> Understood | None:
 def _description(text: str, present: Scenario) -> Understood | None:
     try:
         described = None if "\n" in text else read_description(text)
-    except ScenarioError:
+    except ScenarioError as error:
         if has_messages(text):
             return None
         if "," not in text and (question := _question(text, present, loosely=True)):
-            return question
+            return replace(question, notes=(error.message,))
         raise
     if described is None:
         return None
@@ -217,6 +220,7 @@ def _described(
         said=said.fields,
         notes=notes,
         length_tokens=said.length_tokens,
+        requests=said.requests,
     )
 
 
@@ -253,6 +257,7 @@ def _of_command(text: str, present: Scenario, said: Description) -> Understood:
         said=fields,
         notes=found.notes,
         length_tokens=said.length_tokens,
+        requests=said.requests,
     )
 
 

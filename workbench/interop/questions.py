@@ -22,7 +22,7 @@ from workbench.interop.sentences import alternatives, said_in
 from workbench.interop.settings import settings_in
 from workbench.interop.topics import Topic
 from workbench.interop.unknown_words import not_known, one_of_family
-from workbench.interop.words_of_fields import FAMILY
+from workbench.interop.words_of_fields import AT_A_TIME, FAMILY, number_of
 from workbench.scenario.sizes import integer_value
 
 ASKS = re.compile(
@@ -175,16 +175,14 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
     if unknown:
         raise not_known(unknown)
     if other:
-        return Question(
-            topic, said=Description(fields, _number(topics.LENGTH, text)), other=Description(other)
-        )
+        return Question(topic, said=_described(fields, topic, text), other=Description(other))
     known = {*topics.WEIGHED} if topic.view == "what_if" else set()
     known = fields.keys() - topics.OF_BOTH if special == "supporting" else known
     weighed = {name: value for name, value in fields.items() if name in known} | named
     fields = {name: value for name, value in fields.items() if name not in weighed}
     if topic == topics.VERSIONS:
         fields.pop("rules", None)
-    said = Description(fields, None if topic == topics.WHY else _number(topics.LENGTH, text))
+    said = _described(fields, topic, text)
     numbers = [
         int(one.replace(",", "")) for one in re.findall(topics.NUMBER, text) if topic == topics.WHY
     ]
@@ -219,6 +217,15 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
         concurrency=_decimal(topics.CONCURRENCY, text),
         views=tuple(dict.fromkeys(one.view for one in about if one.view)),
     )
+
+
+def _described(fields: Mapping[str, Any], topic: Topic, text: str) -> Description:
+    """Return the fields with the requests that a question counts; one about a block has none."""
+    if topic == topics.WHY:
+        return Description(dict(fields))
+    requests = re.search(rf"(?<![\w.,]){AT_A_TIME}(?!\w)", text, re.IGNORECASE)
+    count = number_of(requests[1]) if requests else None
+    return Description(dict(fields), _number(topics.LENGTH, text), count)
 
 
 def is_question(text: str) -> bool:

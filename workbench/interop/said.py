@@ -40,10 +40,16 @@ def said_words(
     new = {one: getattr(scenario, one) for one in FIELDS if one in said and one != MODEL_FIELD}
     if len(said) == len(FIELDS):  # a scenario has all of them; most are the default
         new = set_fields(scenario)
-    length = also.length_tokens if also else None
-    lengths = [] if length is None else [f"requests of {tokens_text(length)}"]
+    load = _load_text(also.requests, also.length_tokens) if also else ""
     model = scenario.model if isinstance(scenario.model, str) else "the inline config"
-    return ", ".join((name or model, *filter(None, [changes_text(new)]), *lengths))
+    return ", ".join((name or model, *filter(None, [changes_text(new), load])))
+
+
+def _load_text(requests: int | None, tokens: int | None) -> str:
+    """Return how many requests of which length, as far as a text says it."""
+    count = f"{requests:,} request{'s' if requests > 1 else ''}" if requests else "requests"
+    length = f" of {tokens_text(tokens)}" if tokens is not None else ""
+    return f"{count}{length}{' at a time' if requests else ''}" if requests or length else ""
 
 
 def set_fields(scenario: Scenario) -> dict[str, Any]:

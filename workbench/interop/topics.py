@@ -13,6 +13,7 @@ from workbench.interop.model_words import (
     SUPPORTING,
     WITH_LAYERS,
 )
+from workbench.interop.words_of_fields import USERS
 from workbench.sweeps.language import LABELS
 
 
@@ -93,7 +94,6 @@ VERSIONS = Topic(
     "Versions",
 )
 NAMES = (words for words, name in LABELS.items() if not words.isalpha() and name != "block_size")
-USERS = r"users?|people|persons?|clients?|sessions?|conversations?"
 OF_REQUESTS = (
     rf"footprint|(?:requests?|prompts?|{USERS}) (?:(?:of|with) (?:\S+ ){{1,2}}(?:tokens? )?)?"
     r"(?:costs?|takes?|uses?|needs?)|costs? (?:of )?(?:a|one|each) (?:\S+ ){0,3}(?:request|prompt)"

@@ -27,6 +27,8 @@ class Understood:
     log: LogReport | None = None
     length_tokens: int | None = None
     """Of the requests to count, where the text says so."""
+    requests: int | None = None
+    """How many of them at a time, where the text says so."""
     question: Question | None = None
     """What is answered."""
     compared_with: Scenario | None = None

@@ -22,11 +22,13 @@ HUB_ID = re.compile(r"[A-Za-z][\w.-]*/(?=[\w.]*-)(?=.*\d)[\w.-]+")
 PATH = re.compile(r"(?:~|\.{1,2})?/\S+|\S+\.json")
 """A model in a file or a folder of this machine."""
 RANKS = {word: name for name, word in SHORT.items()}
-LENGTH, COUNT, FAMILY, MEMORY, BITS = "length", "count", "family", "memory", "bits"
-"""Of requests, of devices, and words for several models, devices or methods: they are not fields of
-a scenario."""
+LENGTH, REQUESTS, COUNT = "length", "requests", "count"
+"""Tokens of a request, requests at a time, and devices: they are not fields of a scenario."""
+FAMILY, MEMORY, BITS = "family", "memory", "bits"
+"""Words for several models, devices or methods."""
 CACHE_MEMORY = "kv_cache_memory_bytes"
-OF_THE_CACHE = ("kv_cache_dtype", "quantization", "num_speculative_tokens", "speculative_method")
+DRAFTED = "num_speculative_tokens"
+OF_THE_CACHE = ("kv_cache_dtype", "quantization", DRAFTED, "speculative_method")
 NAMED = frozenset(
     {"model", FAMILY, "device", "platform", "rules", COUNT, *RANKS.values(), *OF_THE_CACHE}
     | {CACHE_MEMORY, "enable_prefix_caching"}
@@ -46,7 +48,7 @@ def _is_of(name: str, device: str) -> bool:
 
 
 def _count(text: str | None) -> Fields:
-    return {COUNT: NUMBERS.get(text.casefold()) or int(text)} if text else {}
+    return {COUNT: number_of(text)} if text else {}
 
 
 def _dtype(name: str, field: str = "kv_cache_dtype") -> Fields | None:
@@ -58,6 +60,14 @@ def _dtype(name: str, field: str = "kv_cache_dtype") -> Fields | None:
     if DTYPE_LIKE.fullmatch(found) and field == "kv_cache_dtype":
         FIELDS[field].kind.check(field, found, RULE_SETS.newest)
     return None
+
+
+def _weights(name: str) -> Fields | None:
+    """Read the method of weights: a dtype that only a cache has does not name one."""
+    found = _dtype(name, "quantization")
+    if found is None and (_dtype(name) or {}).get("kv_cache_dtype") in SMALL_DTYPES:
+        raise bits_alone(name)
+    return found
 
 
 def _dtype_alone(name: str) -> Fields | None:
@@ -74,7 +84,7 @@ def _platform(name: str) -> Fields:
 
 
 def _drafts(method: str, count: str | None) -> Fields:
-    return {"num_speculative_tokens": int(count or 1), "speculative_method": method.casefold()}
+    return {DRAFTED: int(count or 1), "speculative_method": method.casefold()}
 
 
 def _cache_memory(size: str) -> Fields:
@@ -82,12 +92,21 @@ def _cache_memory(size: str) -> Fields:
 
 
 def _no_drafter() -> Fields:
-    return {"num_speculative_tokens": 0, "speculative_method": None, "draft_model": None}
+    return {DRAFTED: 0, "speculative_method": None, "draft_model": None}
 
 
 def _length(text: str) -> Fields | None:
     tokens = integer_value(text.replace(",", ""))
     return {LENGTH: tokens} if isinstance(tokens, int) else None
+
+
+def _requests(text: str) -> Fields:
+    return {REQUESTS: number_of(text)}
+
+
+def number_of(text: str) -> int:
+    """Return the number that digits or a word say."""
+    return NUMBERS.get(text.casefold()) or int(text)
 
 
 def _version(name: str) -> Fields | None:
@@ -110,13 +129,25 @@ NUMBERS = {"one": 1, "single": 1, "two": 2, "dual": 2, "four": 4, "eight": 8, "s
 PLATFORMS = {"nvidia": "cuda", "amd": "rocm", "intel": "xpu"}
 PLATFORM_NAMES = "|".join((*PLATFORMS, *FIELDS["platform"].kind.candidates(RULE_SETS.newest)))
 METHODS = FIELDS["speculative_method"].kind.candidates(RULE_SETS.newest)
-DRAFTS = rf"({'|'.join(sorted(METHODS, key=len, reverse=True))})[ =]?(\d{{1,3}})?"
+METHOD = "|".join(sorted(METHODS, key=len, reverse=True))
+DRAFT_TOKENS = r"(?:drafts?|(?:(?:draft|spec(?:ulative)?) ?)?tokens?)"
+DRAFTS = rf"({METHOD})(?:(?:[ =]| with )?(\d{{1,3}})(?: {DRAFT_TOKENS})?)?"
 DTYPE_LIKE = re.compile(r"(?:u?int|nf|q)\d\w*")
+SMALL_DTYPES = {*FIELDS["kv_cache_dtype"].kind.candidates(RULE_SETS.newest)} - {
+    *("auto", "float16", "bfloat16")
+}
+EACH = "(?: each)?"
 ONLY_BITS = re.compile(r"u?int\d|w\d{1,2}a\d{1,2}|q\d\w*|\d-?bits?", re.IGNORECASE)
 SHORT_WORDS = {"bf16": "bfloat16", "fp16": "float16", "bnb": "bitsandbytes"}
 CACHING = r"(no |without )?prefix caching(?: (?:on|enabled)| (off|disabled))?"
 HOW_MANY = rf"\d{{1,4}}|{'|'.join(NUMBERS)}"
 QUANTIZED_WITH = rf"(bitsandbytes|{QUANTIZED.pattern})(?: quanti[sz]\w+)?"
+USERS = r"users?|people|persons?|clients?|sessions?|conversations?"
+AT_A_TIME = (
+    rf"({HOW_MANY}) (?:(?:concurrent|parallel|simultaneous) )?(?:requests?|prompts?|{USERS})"
+    r"(?: (?:at (?:a time|once)|in parallel|concurrently|simultaneously))?"
+)
+"""How many requests at a time; a length has its unit, or the K of 32K."""
 ALONE = r"(?!bf16|fp16)(\w+)"
 KV = r"kv(?:[ -]?cache)?(?: d?type)?"
 CONTEXT = r"(?:max )?(?:context|ctx|seq|sequence)?[ -]?(?:len|length|window|size)|context|ctx"
@@ -131,19 +162,22 @@ SAID: tuple[tuple[str, Read], ...] = (
     (rf"({'|'.join(RANKS)})[ =]?(\d{{1,4}})", lambda word, n: {RANKS[word.upper()]: int(n)}),
     (r"ep|expert parallel", lambda: {"enable_expert_parallel": True}),
     (rf"{KV}[ =](\w+)|(\w+) {KV}", lambda first, last: _dtype(first or last)),
-    (
-        r"(?:(?:with|using) )?([\w-]+) (?:weights|checkpoint)",
-        lambda name: _dtype(name, "quantization"),
-    ),
+    (r"(?:(?:with|using) )?([\w-]+) (?:weights|checkpoint)", _weights),
     (ALONE, _dtype_alone),
     (QUANTIZED_WITH, lambda name: _dtype(name, "quantization")),
     (DRAFTS, _drafts),
+    (rf"(\d{{1,3}}) ({METHOD})(?: {DRAFT_TOKENS})?", lambda count, method: _drafts(method, count)),
+    (r"(\d{1,3}) (?:drafts?|(?:draft|spec(?:ulative)?) ?tokens?)", lambda n: {DRAFTED: int(n)}),
     (r"(?:no|without) (?:speculat\w+(?: decoding)?|mtp|drafter|drafts?)", _no_drafter),
     (CACHING, lambda no, off: {"enable_prefix_caching": not (no or off)}),
     (r"(\d[\d.]* ?[gt]i?b)(?: of| for)?(?: the)? (?:kv[ -]?)?cache", _cache_memory),
     (OF_DEVICES, lambda size: {MEMORY: size}),
     (r"vllm ?v?(\S+)", _version),
-    (rf"([\d,.]+[km]?)(?:[ -](?:tokens?|requests?|prompts?|{CONTEXT}))?", _length),
+    (AT_A_TIME, _requests),
+    (
+        rf"(?:(?:of|with) )?([\d,.]+[km]?)(?:[ -](?:tokens?|requests?|prompts?|{CONTEXT}))?{EACH}",
+        _length,
+    ),
     (rf"(?:{CONTEXT}) ([\d,.]+[km]?)", _length),
     (r"([\w./~-]+(?: [\w.-]+){0,4})", _model),
 )

@@ -218,6 +218,19 @@ def capacity(now: Answers, *, has_states: bool) -> Html:
     return tag("p", tag("b", fit), f"{words}{held} of the KV cache{where}.")
 
 
+def room_for(wanted: int, now: Answers) -> str:
+    """Return whether so many requests fit at a time; nothing where it is not known."""
+    if now.is_uncached or now.requests is None:
+        return ""
+    least, most = now.requests
+    fit = f"{_requests(now)} {_requests_words(now)}"
+    if wanted <= least:
+        return f"{wanted:,} at a time: yes, {fit}."
+    if wanted <= most:
+        return f"{wanted:,} at a time: perhaps, {fit}; the memory is estimated."
+    return f"{wanted:,} at a time: no, {fit}; the others wait."
+
+
 def answer_to(view: str, now: Answers) -> str:
     """Return the answer that a view explains; nothing for the other views."""
     return "; ".join(_phrase(one, now, ": ") for one in TILES if one.view == view)
