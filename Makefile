@@ -61,10 +61,11 @@ part = $(LIMIT) $(PYTEST) -n $(1) --dist $(2) -m "$(3)" $(PYTEST_ARGS)
 # A part in which PYTEST_ARGS selects no test is not a failure, but none in both is (pytest's 5).
 KEEP = keep() { case $$1 in 5) ;; 0) [ $$status -ne 5 ] || status=0 ;; *) status=$$1 ;; esac; }
 
+# Lint needs one core. The other compiles the tests meanwhile: else each worker does it for itself.
 # The browser tests of a file share a server, a page and a kernel: one worker runs them all.
 test: $(STAMP) ## Lint, type-check and test every part once (PYTEST_ARGS="..." WORKERS=2)
 	@tools/ensure_chromium.sh
-	@$(MAKE) --no-print-directory lint
+	@$(PYTEST) --collect-only >/dev/null 2>&1 & $(MAKE) --no-print-directory lint; wait
 	@status=5; $(KEEP); \
 	$(call part,$(BUSY_WORKERS),worksteal,not browser and not matrix and not thorough) && keep 0 || keep $$?; \
 	$(call part,$(BUSY_WORKERS),loadfile,browser and not soak and not thorough) $(ELSEWHERE) && keep 0 || keep $$?; \

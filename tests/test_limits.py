@@ -6,6 +6,8 @@ import ast
 from pathlib import Path
 from statistics import median
 
+from tests.source_trees import nodes_of
+
 ROOT = Path(__file__).parents[1]
 MODULES = sorted([*(ROOT / "workbench").rglob("*.py"), *(ROOT / "kernels").rglob("*.py")])
 LINES = {
@@ -22,7 +24,7 @@ ALONE = {
 def functions():
     """Yield the lines of every function, with its decorators."""
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield node.end_lineno - node.lineno + 1
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.source_trees import nodes_of
+
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("workbench", "kernels", "tests", "tools", "benchmarks", "notebooks", "docs")
 CODE = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
@@ -20,6 +22,8 @@ PAGES = [
 ]
 DOTTED = re.compile(r"(?<![\w./-])(?:workbench|kernels|core)(?:\.[A-Za-z_]\w*)+(?![\w/-])")
 FILE = re.compile(rf"(?<![\w./~-])(?:{'|'.join(FOLDERS)})/[\w./-]*\w")
+MARKED = re.compile(rf"#.*(?:{DOTTED.pattern}|{FILE.pattern})")
+"""What a comment has that names a place."""
 FILE_ENDS = {"py", "md", "json", "jsonl", "toml", "ipynb", "html", "yml", "txt"}
 NOT_OURS = {"workbench.db"}
 TO_BE_MADE = ("v0_NN", "VERSION")
@@ -32,19 +36,21 @@ def words(path):
         return text
     explained = [
         node.value.value
-        for node in ast.walk(ast.parse(text))
+        for node in nodes_of(path)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if isinstance(node.value.value, str)
     ]
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    return "\n".join(explained + [one.string for one in tokens if one.type == tokenize.COMMENT])
+    if MARKED.search(text):  # tokens take most of the time
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+        explained += [one.string for one in tokens if one.type == tokenize.COMMENT]
+    return "\n".join(explained)
 
 
 @cache
 def parts_of(path):
     """{name: node} of what a module or package makes or imports at its top."""
     found = {}
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             found.setdefault(node.name, node)
         elif isinstance(node, ast.Import | ast.ImportFrom):

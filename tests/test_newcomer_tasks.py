@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.source_trees import nodes_of
 from workbench.core.versions import RULE_SETS
 
 ROOT = Path(__file__).parents[1]
@@ -22,17 +23,18 @@ PROBES = ROOT / "workbench" / "verify" / "vllm_probe"
 """What runs inside an installed vLLM, whose modules differ between releases."""
 
 
-def tree_of(path):
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
 def declares(path, backend):
     """Whether a module makes the record of a backend, or changes it for a release."""
     return any(
-        (isinstance(node, ast.Call) and ast.unparse(node).startswith(f"Backend('{backend}'"))
+        (is_record(node) and is_word(node.args[0], backend))
         or (isinstance(node, ast.Dict) and any(is_word(key, backend) for key in node.keys))
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
     )
+
+
+def is_record(node):
+    is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    return is_call and node.func.id == "Backend" and node.args
 
 
 def is_word(node, word):
@@ -54,7 +56,7 @@ def test_only_its_own_folder_knows_a_release():
     imports = [
         f"{path.relative_to(ROOT)}: {node.module}"
         for path in outside
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.ImportFrom) and re.search(r"\bv0_\d+\b", node.module or "")
     ]
     assert imports == []
@@ -65,7 +67,7 @@ def test_no_rule_asks_for_the_name_of_a_release():
         f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"
         for path in MODULES
         if PROBES not in path.parents
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Compare)
         if any(is_word(side, name) for side in ast.walk(node) for name in RULE_SETS.releases)
     ]

@@ -7,6 +7,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from tests.source_trees import nodes_of, parsed
+
 ROOT = Path(__file__).parents[1]
 LIMIT = 5
 BY_POSITION = 1
@@ -25,7 +27,7 @@ def modules():
     for path in sorted([*(ROOT / "workbench").rglob("*.py"), *(ROOT / "kernels").rglob("*.py")]):
         folder = package_of(path)
         parts = folder if path.stem == "__init__" else (*folder, path.stem)
-        found[".".join(parts)] = (folder, ast.parse(path.read_text(encoding="utf-8")), path)
+        found[".".join(parts)] = (folder, parsed(path), path)
     return found
 
 
@@ -75,6 +77,7 @@ class Records:
             dotted = self.names.get(module, {}).get(name)
         return dotted
 
+    @cache  # noqa: B019  (there is one, as long as the tests run)
     def fields(self, dotted):
         """The fields of a record in the order of its signature; none of other classes."""
         module, node = self.classes[dotted]
@@ -96,15 +99,27 @@ class Records:
     def built(self):
         """Yield (path, call, fields) of every construction of a record, `cls(...)` too."""
         for name, (_, tree, path) in self.modules.items():
-            owners = {id(inner): node for node in tree.body for inner in ast.walk(node)}
-            for node in ast.walk(tree):
+            owners = {
+                id(inner): node
+                for node in tree.body
+                if isinstance(node, ast.ClassDef)
+                for inner in ast.walk(node)
+            }
+            for node in nodes_of(path):
                 if isinstance(node, ast.Call):
-                    owner = owners.get(id(node))
                     dotted = self.referred(name, node.func)
-                    if ast.unparse(node.func) in {"cls", "type(self)"}:
-                        dotted = f"{name}.{owner.name}"
+                    if is_own_class(node.func):
+                        dotted = f"{name}.{owners[id(node)].name}"
                     if dotted in self.classes and (fields := self.fields(dotted)):
                         yield path, node, fields
+
+
+def is_own_class(node):
+    """Whether an expression is `cls` or `type(self)`."""
+    called = node.func if isinstance(node, ast.Call) else None
+    is_type = isinstance(called, ast.Name) and called.id == "type"
+    name = node.args[0] if is_type and len(node.args) == 1 else node
+    return isinstance(name, ast.Name) and name.id == ("self" if is_type else "cls")
 
 
 all_records = cache(Records)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+from tests.source_trees import nodes_of, parsed
 
 ROOT = Path(__file__).parents[2]
 ROOMS = {
@@ -114,12 +115,6 @@ KERNEL_PACKAGES = {"torch", "triton", "numpy"}
 HEAVY = ("torch", "triton", "plotly", "ipywidgets", "anywidget", "pydantic", "numpy", "IPython")
 
 
-@cache
-def parsed(path):
-    """The syntax tree of a module, which several tests look at."""
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
 def sources(room):
     """[(path, dotted name)] of a folder's modules."""
     folder = ROOT / "kernels" if room == "kernels" else ROOT / "workbench" / room
@@ -128,9 +123,11 @@ def sources(room):
 
 
 def nodes(tree, *, types):
-    """The nodes of a module; without those that only a type checker reads if not `types`."""
+    """The statements of a module; without those that only a type checker reads if not `types`."""
     yield tree
     for child in ast.iter_child_nodes(tree):
+        if not isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
+            continue
         is_check = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
         if types or not is_check:
             yield from nodes(child, types=types)
@@ -378,13 +375,15 @@ WRITERS = {
 
 def openings(path, names=OPENING):
     """Source lines of calls that open a file: by one of the names, unless it is a panel's."""
-    for node in ast.walk(parsed(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Call):
-            called = ast.unparse(node.func)
-            owner, _, name = called.rpartition(".")
+            owner = isinstance(node.func, ast.Attribute)
+            name = node.func.attr if owner else getattr(node.func, "id", "")
             # Bare names other than `open` are the functions of the reader.
-            if name in (names if owner else {"open"} & names) and called not in NO_FILES:
-                yield node.lineno, called
+            if name in (names if owner else {"open"} & names):
+                called = ast.unparse(node.func)
+                if called not in NO_FILES:
+                    yield node.lineno, called
 
 
 @pytest.mark.parametrize(("names", "allowed"), [(OPENING, OPENERS), (WRITING, WRITERS)])

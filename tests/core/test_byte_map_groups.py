@@ -13,6 +13,7 @@ from tests.core.byte_map_cases import (
     small_group,
     state_group,
 )
+from tests.groups import in_groups
 from tests.labs.small_views import hybrid
 from workbench.core.byte_map.cuts import Part
 from workbench.core.byte_map.groups import GroupBytes
@@ -94,6 +95,7 @@ def test_a_guess_that_makes_blocks_meet_is_refused():
         small_group("FLEX_ATTENTION", 2, rule=GUESSED_UNCHECKED)
 
 
+@in_groups
 @pytest.mark.parametrize("backend", ATTENTION_BACKENDS)
 @pytest.mark.parametrize("blocks", BLOCKS)
 @pytest.mark.parametrize("ratio", RATIOS)

@@ -13,6 +13,7 @@ import workbench as wb
 from tests.catalog import distinct_models, short_length
 from tests.core.conformance import scenario_values
 from tests.core.strategies import scenarios
+from tests.groups import in_groups
 from tests.models.configs import gemma3
 from workbench.core.capacity.blocks import blocks_in_group, tokens_in_flight
 from workbench.core.capacity.occupancy import request_blocks, requests_that_fit, waste
@@ -39,6 +40,7 @@ def resolved(**fields):
     return wb.resolve(wb.Scenario(**fields))
 
 
+@in_groups
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_groups_and_tensors_are_vllms(number):
     case = CASES[number]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.groups import in_groups
 from tests.views.plans import all_plans, plan_of
 from workbench.core.chunks.connectors import (
     CONNECTORS,
@@ -96,6 +97,7 @@ def test_the_server_keeps_one_state_per_chunk():
     assert two.chunk_bytes - one.chunk_bytes == attention.bytes_on_rank
 
 
+@in_groups
 @pytest.mark.parametrize("plan", all_plans(), ids=lambda plan: f"{plan.model.name}")
 def test_bytes_add_up_with_the_layers_of_a_block(plan):
     """The server keeps data of attention and whole pages of states; others whole block ids."""
@@ -112,6 +114,7 @@ def test_bytes_add_up_with_the_layers_of_a_block(plan):
     assert {piece.bytes_on_rank for piece in whole} == {plan.cache.grouping.bytes_per_block}
 
 
+@in_groups
 @pytest.mark.parametrize("plan", all_plans()[::3], ids=lambda plan: f"{plan.model.name}")
 @pytest.mark.parametrize("connector", STORES)
 def test_whatever_is_listed_is_legal_for_every_engine(plan, connector):

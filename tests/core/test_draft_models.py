@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.core.test_drafter_groups import recorded
+from tests.groups import in_groups
 from tests.models.configs import gpt_oss, granitemoehybrid, llama, qwen3_next
 from workbench import from_vllm_command
 from workbench.core.errors import Refused
@@ -79,6 +80,7 @@ def label(answer):
     return "-".join((answer["rules"], answer["name"], str(answer["capability"][0]), *rest))
 
 
+@in_groups
 @pytest.mark.parametrize("answer", BUILT, ids=label)
 def test_groups_blocks_and_concurrency_are_vllms(answer):
     plan = planned(answer)
@@ -105,6 +107,7 @@ def test_groups_blocks_and_concurrency_are_vllms(answer):
     assert cache.max_concurrency == pytest.approx(answer["max_concurrency"], rel=1e-12)
 
 
+@in_groups
 @pytest.mark.parametrize("answer", REFUSED, ids=label)
 def test_what_vllm_refuses_is_refused(answer):
     message = answer["refused"]["message"]

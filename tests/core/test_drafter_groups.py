@@ -12,6 +12,7 @@ import pytest
 
 import workbench as wb
 from tests.core.conformance import DATA
+from tests.groups import in_groups
 from workbench.core.errors import Refused
 from workbench.core.groups.layer_backend import is_drafted
 from workbench.core.resolve import resolve
@@ -89,6 +90,7 @@ def expect_vllms_cache(plan, answer):
     assert cache.max_concurrency == pytest.approx(answer["max_concurrency"], rel=1e-12)
 
 
+@in_groups
 @pytest.mark.parametrize("answer", BUILT, ids=label)
 def test_groups_blocks_and_concurrency_are_vllms(answer):
     plan = planned(answer)
@@ -96,6 +98,7 @@ def test_groups_blocks_and_concurrency_are_vllms(answer):
     expect_vllms_cache(plan, answer)
 
 
+@in_groups
 @pytest.mark.parametrize("answer", BUILT, ids=label)
 def test_every_kind_of_layer_is_in_the_groups_as_often_as_vllm_builds_it(answer):
     cache = planned(answer).built_cache()
@@ -111,6 +114,7 @@ def test_every_kind_of_layer_is_in_the_groups_as_often_as_vllm_builds_it(answer)
     assert found == wanted
 
 
+@in_groups
 @pytest.mark.parametrize("answer", BUILT, ids=label)
 def test_hashes_look_as_far_ahead_as_the_drafter_reads(answer):
     from workbench.core.prefix.hits import caching_of
@@ -132,6 +136,7 @@ def refusals_of(answer):
         return (refusal,)
 
 
+@in_groups
 @pytest.mark.parametrize("answer", REFUSED, ids=label)
 def test_what_vllm_refuses_is_refused(answer):
     message, found = answer["refused"]["message"], refusals_of(answer)

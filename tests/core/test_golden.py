@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.groups import in_groups
 from tests.models.configs import (
     bamba,
     deepseek_v3,
@@ -306,6 +307,7 @@ KERNEL_BLOCKS = {
 """Manager block -> kernel block of each column; None: no common block size."""
 
 
+@in_groups
 @pytest.mark.parametrize(
     ("block_size", "column", "kernel_block"),
     [

@@ -17,6 +17,7 @@ from tests.core.layout_cases import (
     disagrees,
     published_views,
 )
+from tests.groups import in_groups
 from workbench.core.groups.of_plan import possible_layouts
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.layer_views import stored_dtype
@@ -200,6 +201,7 @@ def test_what_the_cache_stores():
     assert {dtype: stored_dtype(dtype, "float16") for dtype in DTYPES} == DTYPES
 
 
+@in_groups
 @pytest.mark.parametrize("model", distinct_models())
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_every_catalog_model_has_a_safe_layout(model, runner):

@@ -8,6 +8,7 @@ import pytest
 
 import workbench as wb
 from tests.core.conformance import DATA
+from tests.groups import in_groups
 from tests.models.configs import llama
 from workbench.core.capacity import memory_estimate
 from workbench.core.capacity.memory_answer import YES, memory_answer
@@ -155,6 +156,7 @@ def test_ranges_hold_what_was_printed(group, count):
     assert sum(is_held for _, is_held in errors(group)) == count
 
 
+@in_groups
 @pytest.mark.parametrize("start", STARTS, ids=lambda start: f"{start['vllm']} {start['name']}")
 def test_loaded_weights_are_those_of_the_config(start):
     if start["weights_gib"] is None:

@@ -15,17 +15,20 @@ from tests.core.test_drafter_groups import (
     recorded,
     refusals_of,
 )
+from tests.groups import in_groups
 
 RECORDED = recorded("mixed_groups.jsonl.gz")
 BUILT = [answer for answer in RECORDED if "refused" not in answer]
 REFUSED = [answer for answer in RECORDED if "refused" in answer]
 
 
+@in_groups
 @pytest.mark.parametrize("answer", BUILT, ids=label)
 def test_groups_blocks_and_concurrency_are_vllms(answer):
     expect_vllms_cache(planned(answer), answer)
 
 
+@in_groups
 @pytest.mark.parametrize("answer", REFUSED, ids=label)
 def test_what_vllm_refuses_is_refused(answer):
     found = refusals_of(answer)

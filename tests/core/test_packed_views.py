@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.catalog import distinct_models
 from tests.core.strategies import scenarios
+from tests.groups import in_groups
 from workbench.core.byte_map.of_plan import byte_map
 from workbench.core.errors import WorkbenchError
 from workbench.core.groups.of_plan import possible_layouts
@@ -76,6 +77,7 @@ def answer(case):
     return where.layer_stride, where.block_stride, shown
 
 
+@in_groups
 @pytest.mark.parametrize("number", range(260))
 def test_views_and_errors_as_0_33_gives_them(number):
     case = cases()[number]
@@ -221,6 +223,7 @@ def hybrids_and_backends():
     return found
 
 
+@in_groups
 @pytest.mark.parametrize(("model", "backend", "dtype"), hybrids_and_backends())
 def test_places_are_those_that_the_backends_own_shape_gives(model, backend, dtype):
     """Every order: the published addresses are those of vLLM's shape of the backend's pages."""

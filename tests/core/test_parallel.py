@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
+from tests.groups import in_groups
 from tests.models.configs import llama
 from workbench.core.errors import Refused
 from workbench.core.what_if.comparison import compare
@@ -23,6 +24,7 @@ FILE = Path(__file__).parents[1] / "data" / "parallel.jsonl.gz"
 ROWS = [json.loads(line) for line in gzip.decompress(FILE.read_bytes()).splitlines()]
 
 
+@in_groups
 @pytest.mark.parametrize("number", range(len(ROWS)))
 def test_the_plan_is_what_vllm_decided(number):
     row = ROWS[number]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import workbench.core
 from tests.core.conformance import config
+from tests.groups import in_groups
 from tests.models.configs import (
     bailing_hybrid,
     bamba,
@@ -2256,6 +2257,7 @@ def changes_of(remedies):
     return [dict(remedy.changes) for remedy in remedies]
 
 
+@in_groups
 @pytest.mark.parametrize(("values", "code", "vllm_text", "remedy"), PROBLEMS)
 def test_a_problem_says_what_clashes_and_what_removes_it(values, code, vllm_text, remedy):
     plan = resolve(Scenario(**values))
@@ -2277,6 +2279,7 @@ def test_a_problem_says_what_clashes_and_what_removes_it(values, code, vllm_text
     assert [entry["changes"] for entry in published["remedies"]] == tried
 
 
+@in_groups
 @pytest.mark.parametrize(("values", "code", "vllm_text", "remedy"), REFUSALS)
 def test_a_refusal_says_what_clashes_and_what_lifts_it(values, code, vllm_text, remedy):
     scenario = Scenario(**values)

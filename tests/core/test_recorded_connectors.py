@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
+from tests.groups import in_groups
 from workbench.core.chunks.connectors import LMCACHE, MOONCAKE, OFFLOADING
 from workbench.core.offload.plan import OffloadRequest, offload
 from workbench.core.problems import ERROR
@@ -37,6 +38,7 @@ def name_of(line):
     return f"{line['model']}-{line['connector']}-{line['vllm']}"
 
 
+@in_groups
 @pytest.mark.parametrize("line", RECORDED, ids=name_of)
 def test_the_answer_is_that_of_the_installed_packages(line):
     found = plan_of(line).chunks(connector=line["connector"], chunk_tokens=2**20 - 1)

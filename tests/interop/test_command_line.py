@@ -10,6 +10,7 @@ from hypothesis import assume, given, settings
 import workbench as wb
 from tests.catalog import distinct_models
 from tests.core.strategies import scenarios
+from tests.groups import in_groups
 from tests.models.configs import nemotron_h
 from workbench.core.errors import ConfigError, Refused, ScenarioError, nearest_names
 from workbench.interop.commands import flags as flags_module
@@ -60,6 +61,7 @@ def with_its_method(plan):
     return plan.scenario.replace(speculative_method=explicit)
 
 
+@in_groups
 @pytest.mark.parametrize("name", distinct_models())
 @pytest.mark.parametrize("corner", CORNERS, ids=lambda corner: "-".join(corner) or "defaults")
 def test_a_command_leads_back_to_the_same_plan(name, corner):

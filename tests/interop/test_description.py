@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 import workbench as wb
+from tests.groups import in_groups
 from tests.interop.test_log_explain import LOGS
 from workbench.core.errors import NEAREST, PHRASE, ScenarioError
 from workbench.interop.description import read_description
@@ -256,6 +257,7 @@ def test_the_example_is_understood():
     assert understand(EXAMPLE, Scenario()).scenario.enable_prefix_caching
 
 
+@in_groups
 @pytest.mark.parametrize("model", catalog_names())
 def test_every_model_is_known_by_its_name(model):
     assert read_description(f"{model}, H100").fields["model"] == model

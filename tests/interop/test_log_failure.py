@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import workbench as wb
+from tests.groups import in_groups
 from tests.interop.test_log_explain import LOGS
 from tests.interop.test_log_messages import LINES
 from workbench.interop.exchange import explain_log
@@ -48,6 +49,7 @@ def check_plain(report):
         assert all(f"missing: {what}" in text for what in failure.missing)
 
 
+@in_groups
 @pytest.mark.parametrize("version", ["0.23.0", "0.33.0"])
 @pytest.mark.parametrize("name", FATAL)
 def test_every_fatal_message_is_reproduced_or_said_not_to_be(name, version):

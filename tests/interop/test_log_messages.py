@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.groups import in_groups
 from workbench.interop.logs.find import find_messages
 from workbench.interop.logs.messages import MESSAGES
 from workbench.interop.logs.text import bare, lines_of
@@ -192,6 +193,7 @@ def test_every_message_has_a_line_here():
     assert LINES.keys() == MESSAGES.keys()
 
 
+@in_groups
 @pytest.mark.parametrize("head", HEADS, ids=range(len(HEADS)))
 @pytest.mark.parametrize("name", LINES)
 def test_a_line_matches_only_its_message_with_any_prefix(name, head):
@@ -221,6 +223,7 @@ DUMPS = {
 """Messages that end in a printed object or a command: of one that is cut, what is left is read."""
 
 
+@in_groups
 @pytest.mark.parametrize("name", sorted(LINES.keys() - DUMPS))
 def test_a_line_that_is_wrapped_anywhere_is_still_read(name):
     """In the middle of a word, or with an indent at a space; but not within its last number."""
@@ -262,6 +265,7 @@ def test_equal_lines_of_several_ranks_count_once_with_their_number():
     assert found.line.number == 1
 
 
+@in_groups
 @pytest.mark.parametrize("entry", MESSAGES.values(), ids=lambda entry: entry.name)
 def test_a_message_says_what_it_means(entry):
     assert entry.means.endswith((".", ")."))

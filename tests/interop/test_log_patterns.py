@@ -8,6 +8,7 @@ from re import _parser as parser
 
 import pytest
 
+from tests.groups import in_groups
 from workbench.interop import quoted
 from workbench.interop.logs import explain, failure, text
 from workbench.interop.logs.find import MESSAGES
@@ -145,6 +146,7 @@ def first(one):
     return first(value[3][0]) if kind is op.SUBPATTERN else one
 
 
+@in_groups
 @pytest.mark.parametrize("name", PATTERNS)
 def test_a_pattern_is_searched_in_a_time_that_grows_with_the_text(name):
     pattern = PATTERNS[name]

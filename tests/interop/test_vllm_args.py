@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 
 from tests.core.strategies import scenarios
+from tests.groups import in_groups
 from workbench.core.errors import Refused
 from workbench.interop.commands.vllm_args import (
     vllm_args,
@@ -136,6 +137,7 @@ def test_every_field_has_a_flag_or_a_reason_to_have_none():
     assert without == {name for name, field in FIELDS.items() if not field.flag.startswith("--")}
 
 
+@in_groups
 @pytest.mark.parametrize(("field", "value", "expected"), FLAGS)
 def test_one_field_gives_one_flag(field, value, expected):
     assert args_of(**{field: value}) == (HUB_ID, *expected)
@@ -181,6 +183,7 @@ def test_the_plan_gives_the_same_arguments():
     assert plan.to_vllm_command() == vllm_command(plan.scenario, plan.model)
 
 
+@in_groups
 @pytest.mark.parametrize("name", catalog_names())
 def test_a_catalog_name_becomes_the_hub_id_that_it_came_from(name):
     hub_id = catalog_config(name)["_source"]["repo"]

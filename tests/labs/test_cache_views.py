@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.core.layout_cases import cases, hybrid_views, published, published_views
+from tests.groups import in_groups
 from tests.labs.small_views import ATTENTION_BACKENDS, hybrid, torch_view, torch_views
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.hybrid_rewrite import GUESSED, GUESSED_UNCHECKED, NEVER
@@ -26,6 +27,7 @@ BLOCKS = (1, 2, 3, 7)
 RATIOS = (1, 2, 33)
 
 
+@in_groups
 @pytest.mark.parametrize("backend", ATTENTION_BACKENDS)
 @pytest.mark.parametrize("name", ["NHD", "HND"])
 @pytest.mark.parametrize("blocks", BLOCKS)

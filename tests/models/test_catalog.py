@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalog import is_served
+from tests.groups import in_groups
 from workbench.core.errors import ConfigError, Refused
 from workbench.core.ranks import Split
 from workbench.core.versions import RULE_SETS
@@ -73,6 +74,7 @@ def weighed(weights, copies, omitted=()):
     return size, number
 
 
+@in_groups
 @pytest.mark.parametrize("rules", RELEASES)
 @pytest.mark.parametrize("hub_id", LINES)
 def test_a_checkpoint_has_the_bytes_per_parameter_that_its_name_promises(hub_id, rules):
@@ -87,6 +89,7 @@ def test_a_checkpoint_has_the_bytes_per_parameter_that_its_name_promises(hub_id,
         assert number / 1e9 == pytest.approx(float(stated[1]), rel=0.2)
 
 
+@in_groups
 @pytest.mark.parametrize("hub_id", LINES)
 def test_a_line_is_a_model_that_says_where_it_was_read(hub_id):
     assert set(LINES[hub_id]) <= {"name", "origin", "note", "like", "config"}

@@ -7,6 +7,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from tests.groups import in_groups
 from tests.models.configs import llama
 from tests.models.recorded_coverage import differs, outcome, recorded
 from workbench.cli import app
@@ -24,6 +25,7 @@ def label(answer):
     return f"{answer['rules']}-{answer['architecture']}"
 
 
+@in_groups
 @pytest.mark.parametrize("answer", BUILT, ids=label)
 def test_an_architecture_that_vllm_built_is_exact_or_refused(answer):
     planned, row = outcome(answer), coverage(answer["rules"]).find(answer["architecture"])

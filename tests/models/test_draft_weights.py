@@ -10,6 +10,7 @@ import pytest
 
 import workbench as wb
 from tests.core.conformance import DATA
+from tests.groups import in_groups
 from tests.models.configs import llama
 from workbench.core.capacity.draft_weights import draft_bytes, draft_weights
 from workbench.core.capacity.memory_estimate import weights_of
@@ -51,6 +52,7 @@ def drafted(**more):
     )
 
 
+@in_groups
 @pytest.mark.parametrize("line", RECORDED, ids=lambda line: line["name"])
 def test_bytes_of_a_drafter_are_vllms(line):
     for answer in line["answers"]:

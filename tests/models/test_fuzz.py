@@ -16,6 +16,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from tests.groups import in_groups
 from tests.models.configs import FAMILIES, bamba, llama, nemotron_h
 from workbench.core.errors import ConfigError, Refused
 from workbench.core.platforms import PLATFORMS
@@ -375,6 +376,7 @@ def test_reading_a_file_opens_that_file_only(tmp_path):
     assert sorted(tmp_path.iterdir()) == before
 
 
+@in_groups
 @pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_resolves_on_every_platform(name, platform):

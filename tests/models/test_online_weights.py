@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.groups import in_groups
 from tests.models.configs import llama
 from tests.models.test_weights import model_of, recorded
 from workbench.core.capacity.draft_weights import copies_of
@@ -43,6 +44,7 @@ def size_of(model, rules="0.33", ranks=1):
     return model.weights.size(Split(ranks), "bfloat16", RULE_SETS[rules].weight_copies)
 
 
+@in_groups
 @pytest.mark.parametrize("name", sorted({row["name"] for row in RECORDED}))
 def test_what_becomes_smaller_is_what_vllm_quantizes(name):
     for row in (row for row in RECORDED if row["name"] == name):

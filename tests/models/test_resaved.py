@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.groups import in_groups
 from tests.models.configs import deepseek_v3, granitemoehybrid, kimi_linear, llama, nemotron_h
 from tests.models.resaved import RELEASES, changes, saved_again
 from workbench.core.errors import ConfigError, Refused
@@ -59,6 +60,7 @@ def test_all_types_that_transformers_knows_are_here():
     assert set(catalog_names()) - set(changes()) == OWN_CLASSES | OF_TIMM
 
 
+@in_groups
 @pytest.mark.parametrize(
     ("release", "name"), [(one, name) for one in RELEASES for name in changes(one)]
 )

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.groups import in_groups
 from tests.models.configs import (
     FAMILIES,
     bailing_hybrid,
@@ -96,6 +97,7 @@ def test_an_architecture_of_another_family_is_never_read(family, architecture):
     assert caught.value.code == "unknown_architecture"
 
 
+@in_groups
 @pytest.mark.parametrize("model_type", REGISTERED)
 def test_a_family_declares_architectures_that_a_version_serves(model_type):
     declared = REGISTERED[model_type].architectures_of(model_type)
@@ -258,6 +260,7 @@ def test_a_version_that_lacks_an_architecture_names_one_that_has_it(config, rule
     assert resolve(Scenario(model=config, rules=other)).block_size > 0
 
 
+@in_groups
 @pytest.mark.parametrize("builder", list(FAMILIES.values()), ids=list(FAMILIES))
 @pytest.mark.parametrize("rules", list(RULE_SETS))
 def test_a_version_serves_exactly_what_its_registry_has(builder, rules):

@@ -6,6 +6,7 @@
 import pytest
 
 import workbench as wb
+from tests.groups import in_groups
 from tests.models.test_weights import (
     OF_STEPS,
     RECORDED,
@@ -37,6 +38,7 @@ PROJECTORS = {
 """Classes that keep a part of their towers, which is not modelled -> in which release."""
 
 
+@in_groups
 @pytest.mark.parametrize("line", recorded("text_only_weights"), ids=lambda one: one["name"])
 def test_bytes_without_towers_are_vllms(line):
     model, rules = model_of(LINES[line["name"]]), RULE_SETS[line["vllm"]]

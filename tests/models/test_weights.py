@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.conformance import DATA
+from tests.groups import in_groups
 from tests.models.configs import FAMILIES, llama
 from workbench.core.formats import Format
 from workbench.core.groups.pipeline import ALL, layers_of_stages
@@ -65,6 +66,7 @@ def paddings_of(answer, model):
     )
 
 
+@in_groups
 @pytest.mark.parametrize("line", RECORDED, ids=lambda line: line["name"])
 def test_bytes_of_every_rank_are_vllms(line):
     model = model_of(line)
@@ -81,6 +83,7 @@ def test_bytes_of_every_rank_are_vllms(line):
         assert size == recorded, answer
 
 
+@in_groups
 @pytest.mark.parametrize("line", OF_STAGES, ids=lambda line: f"{line['name']}-{line['vllm']}")
 def test_bytes_of_every_pipeline_stage_are_vllms(line):
     known = [one for one in RECORDED if one["name"] == line["name"]]
@@ -93,6 +96,7 @@ def test_bytes_of_every_pipeline_stage_are_vllms(line):
         assert size - theirs in SHARED_TABLES.get(line["name"], {0})
 
 
+@in_groups
 @pytest.mark.parametrize("line", OF_ENGINES, ids=lambda line: f"{line['name']}-{line['vllm']}")
 def test_bytes_of_every_engine_are_vllms(line):
     known = [one for one in RECORDED if one["name"] == line["name"]]
@@ -120,6 +124,7 @@ def test_both_versions_and_several_ranks_are_recorded():
     assert {answer["tensor_parallel"] for answer in answers} == {1, 2, 4, 8, 16}
 
 
+@in_groups
 @pytest.mark.parametrize("name", catalog_names())
 def test_weights_of_the_catalog_are_known(name):
     weights = load_model(name).weights

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.groups import in_groups
 from workbench.scenario import Scenario
 from workbench.verify import check
 from workbench.verify.process import Outcome
@@ -24,6 +25,7 @@ def label(row):
     return f"{rules}-{model if isinstance(model, str) else model['architectures'][0]}"
 
 
+@in_groups
 @pytest.mark.parametrize("row", ROWS, ids=label)
 def test_the_plan_is_what_vllm_decided(row):
     scenario = Scenario(**row["scenario"])

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 import workbench as wb
+from tests.groups import in_groups
 from tests.views.plans import EVIL, all_plans, evil_plan, large, plan_of, stateless
 from tests.views.test_log_table import Balance
 from workbench.views.pages.drawing import MAX_RULES, WIDTH, page_drawing
@@ -39,6 +40,7 @@ class Drawing(HTMLParser):
         self.words += data
 
 
+@in_groups
 @pytest.mark.parametrize("plan", all_plans(), ids=repr)
 def test_bars_are_to_scale_and_end_where_the_next_begins(plan):
     source = page_drawing(plan)
@@ -59,6 +61,7 @@ def test_bars_are_to_scale_and_end_where_the_next_begins(plan):
             end = start + width
 
 
+@in_groups
 @pytest.mark.parametrize("plan", all_plans(), ids=repr)
 def test_a_step_is_that_of_the_trace_and_names_parts_that_are_drawn_or_absent(plan):
     steps = number_steps(plan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.groups import in_groups
 from tests.views.plans import EVIL, evil_plan, plan_of
 from workbench.core.byte_map.of_plan import byte_map
 from workbench.core.layouts.error import LayoutError
@@ -79,6 +80,7 @@ def test_a_byte_names_the_layers_that_overlap_it():
     assert words[-1].startswith("State layer 6 overlaps it: there it is recurrent of block 0")
 
 
+@in_groups
 @pytest.mark.parametrize("fields", PLANS, ids=lambda fields: "-".join(fields.values()))
 @pytest.mark.parametrize("level", LEVELS)
 def test_rows_fill_the_window_without_a_gap(fields, level):

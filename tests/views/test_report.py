@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests.groups import in_groups
 from tests.views.plans import all_plans, evil_plan, plan_of
 from tests.views.test_log_table import Balance
 from workbench.core.capacity.occupancy import waste
@@ -17,6 +18,7 @@ SMALL = 300_000
 OUTSIDE = re.compile(r"""(?:src|href)=["'](?!#)|@import|url\((?!["']?data:|#)""")
 
 
+@in_groups
 @pytest.mark.parametrize("plan", all_plans(), ids=repr)
 def test_every_plan_has_a_whole_page(plan):
     text = report_html(plan, BARE)
