@@ -144,6 +144,27 @@ def test_parts_are_read(text, fields, length):
             },
             65_536,
         ),
+        (
+            "2 nodes of 8 H100 bamba 9b",
+            {"model": "bamba-9b", "device": "H100", "tensor_parallel": 16},
+            None,
+        ),
+        (
+            "bamba 9b on 2 nodes of 8xH100, pp 2",
+            {"model": "bamba-9b", "device": "H100", "tensor_parallel": 8, "pipeline_parallel": 2},
+            None,
+        ),
+        ("bamba 9b 8-bit kv cache", {"model": "bamba-9b", "kv_cache_dtype": "fp8"}, None),
+        (
+            "bamba 9b mamba state fp32",
+            {"model": "bamba-9b", "mamba_ssm_cache_dtype": "float32"},
+            None,
+        ),
+        (
+            "gpu memory utilization 0.95 bamba 9b",
+            {"model": "bamba-9b", "gpu_memory_utilization": 0.95},
+            None,
+        ),
         ("jamba mini 8k", {"model": "jamba-1.5-mini"}, 8000),
     ],
 )
@@ -454,6 +475,11 @@ def test_requests_at_a_time_are_a_number_of_their_own(text, requests, length):
         ("qwen3.5-27b 2 mtp tokens", "mtp", 2),
         ("qwen3.5-27b eagle3 with 4 tokens on 2 H100", "eagle3", 4),
         ("qwen3.5-27b 3 speculative tokens", None, 3),
+        ("qwen3.5-27b with speculative decoding", None, 1),
+        ("qwen3.5-27b with speculative decoding mtp 3", "mtp", 3),
+        ("speculative decoding with eagle3 for gpt-oss-120b", "eagle3", 1),
+        ("draft model qwen3-0.6b for qwen3-32b with 5 tokens", None, 5),
+        ("qwen3-32b with draft model qwen3-0.6b and 5 tokens", None, 5),
     ],
 )
 def test_tokens_of_a_drafter_are_not_a_length(text, method, tokens):

@@ -22,6 +22,8 @@ from workbench.interop.words_of_fields import (
     BITS,
     COUNT,
     DESCRIBED,
+    DRAFTED,
+    DRAFTING,
     FAMILY,
     IN_A_SENTENCE,
     LENGTH,
@@ -46,6 +48,8 @@ CONTINUED = "\\"
 MOST_WORDS, LONGEST_SPAN = 40, 6
 UNKNOWN = 100
 """Cost of a word in no span, next to 1 for a span."""
+DRAFTER, MOST_DRAFTS = {DRAFTING, "speculative_method", "draft_model"}, 32
+"""What says that there is a drafter; fewer tokens next to it are its own, not a request's."""
 SHORTEST_NAME = 5
 """Letters of a name without a digit that are not an English word by chance."""
 VAGUE = {
@@ -116,8 +120,17 @@ def read_description(text: str) -> Description | None:
             raise error(words)
         if words is not None and not (vague == MEMORY and _has(merged["device"], words)):
             raise not_understood(words)
-    length, requests = merged.pop(LENGTH, None), merged.pop(REQUESTS, None)
-    return Description(_shared_out(merged), length, requests) if said else None
+    return _described(merged) if said else None
+
+
+def _described(said: dict[str, Any]) -> Description:
+    """Return what words say, with what of it is of the requests, of the drafter, of the ranks."""
+    length, requests = said.pop(LENGTH, None), said.pop(REQUESTS, None)
+    if said.keys() & DRAFTER and length is not None and length <= MOST_DRAFTS:
+        said[DRAFTED], length = length, None
+    if said.pop(DRAFTING, False):
+        said.setdefault(DRAFTED, 1)
+    return Description(_shared_out(said), length, requests)
 
 
 def _has(device: str, size: str) -> bool:

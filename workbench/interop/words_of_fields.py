@@ -7,7 +7,7 @@ from typing import Any
 from workbench.core.devices import DEVICES, device_named
 from workbench.core.ranks import SHORT
 from workbench.core.versions import RULE_SETS
-from workbench.interop.named_fields import NAMED_FIELD, named_field
+from workbench.interop.named_fields import LABELLED, NAMED_FIELD, labelled_field, named_field
 from workbench.interop.unknown_words import bits_alone
 from workbench.models.catalog import catalog_hub_id
 from workbench.models.names import QUANTIZED
@@ -22,8 +22,9 @@ HUB_ID = re.compile(r"[A-Za-z][\w.-]*/(?=[\w.]*-)(?=.*\d)[\w.-]+")
 PATH = re.compile(r"(?:~|\.{1,2})?/\S+|\S+\.json")
 """A model in a file or a folder of this machine."""
 RANKS = {word: name for name, word in SHORT.items()}
-LENGTH, REQUESTS, COUNT = "length", "requests", "count"
-"""Tokens of a request, requests at a time, and devices: they are not fields of a scenario."""
+LENGTH, REQUESTS, COUNT, DRAFTING = "length", "requests", "count", "drafting"
+"""Tokens of a request, requests at a time, devices, and whether there are drafts of a number that
+is not said: they are not fields of a scenario."""
 FAMILY, MEMORY, BITS = "family", "memory", "bits"
 """Words for several models, devices or methods."""
 CACHE_MEMORY = "kv_cache_memory_bytes"
@@ -95,6 +96,10 @@ def _no_drafter() -> Fields:
     return {DRAFTED: 0, "speculative_method": None, "draft_model": None}
 
 
+def _on_nodes(nodes: str, count: str, name: str) -> Fields | None:
+    return _devices(f"{number_of(nodes) * number_of(count)}", name)
+
+
 def _length(text: str) -> Fields | None:
     tokens = integer_value(text.replace(",", ""))
     return {LENGTH: tokens} if isinstance(tokens, int) else None
@@ -136,9 +141,8 @@ DTYPE_LIKE = re.compile(r"(?:u?int|nf|q)\d\w*")
 SMALL_DTYPES = {*FIELDS["kv_cache_dtype"].kind.candidates(RULE_SETS.newest)} - {
     *("auto", "float16", "bfloat16")
 }
-EACH = "(?: each)?"
 ONLY_BITS = re.compile(r"u?int\d|w\d{1,2}a\d{1,2}|q\d\w*|\d-?bits?", re.IGNORECASE)
-SHORT_WORDS = {"bf16": "bfloat16", "fp16": "float16", "bnb": "bitsandbytes"}
+SHORT_WORDS = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "bnb": "bitsandbytes"}
 CACHING = r"(no |without )?prefix caching(?: (?:on|enabled)| (off|disabled))?"
 HOW_MANY = rf"\d{{1,4}}|{'|'.join(NUMBERS)}"
 QUANTIZED_WITH = rf"(bitsandbytes|{QUANTIZED.pattern})(?: quanti[sz]\w+)?"
@@ -150,34 +154,44 @@ AT_A_TIME = (
 """How many requests at a time; a length has its unit, or the K of 32K."""
 ALONE = r"(?!bf16|fp16)(\w+)"
 KV = r"kv(?:[ -]?cache)?(?: d?type)?"
+STATES = r"(?:mamba|ssm|gdn|recurrent)[ -](?:ssm[ -])?(?:states?|cache)"
 CONTEXT = r"(?:max )?(?:context|ctx|seq|sequence)?[ -]?(?:len|length|window|size)|context|ctx"
+OF_LENGTH = rf"tokens?|requests?|prompts?|{CONTEXT}"
 DEVICE = r"(?:[a-z]\w*|(?<!\d)\d{4})(?:[ -]\w+)*"
 OF_DEVICES = rf"(?:(?:{HOW_MANY})(?: ?[x*\u00d7] ?| ))?(\d{{1,3}} ?(?:gb|gib))(?: gpus?| cards?)?"
 SAID: tuple[tuple[str, Read], ...] = (
     (NAMED_FIELD, named_field),
+    (LABELLED, labelled_field),
     (rf"(?:({HOW_MANY}) ?[x*\u00d7]? ?)?({DEVICE}?)(?: gpus?)?", _devices),
     (rf"({DEVICE}?) ?[x*\u00d7] ?(\d{{1,4}})", lambda name, count: _devices(count, name)),
+    (
+        rf"({HOW_MANY}) nodes?(?: of| x)? ({HOW_MANY}) ?[x*\u00d7]? ?({DEVICE}?)(?: gpus?)?",
+        _on_nodes,
+    ),
     (rf"({HOW_MANY}) gpus?", _count),
     (rf"({PLATFORM_NAMES})(?: gpus?)?", _platform),
     (rf"({'|'.join(RANKS)})[ =]?(\d{{1,4}})", lambda word, n: {RANKS[word.upper()]: int(n)}),
     (r"ep|expert parallel", lambda: {"enable_expert_parallel": True}),
     (rf"{KV}[ =](\w+)|(\w+) {KV}", lambda first, last: _dtype(first or last)),
+    (rf"8-?bits? {KV}|{KV} 8-?bits?", lambda: _dtype("fp8")),
+    (
+        rf"{STATES}(?: d?type)? (\w+)|(\w+) {STATES}",
+        lambda first, last: _dtype(first or last, "mamba_ssm_cache_dtype"),
+    ),
     (r"(?:(?:with|using) )?([\w-]+) (?:weights|checkpoint)", _weights),
     (ALONE, _dtype_alone),
     (QUANTIZED_WITH, lambda name: _dtype(name, "quantization")),
     (DRAFTS, _drafts),
     (rf"(\d{{1,3}}) ({METHOD})(?: {DRAFT_TOKENS})?", lambda count, method: _drafts(method, count)),
     (r"(\d{1,3}) (?:drafts?|(?:draft|spec(?:ulative)?) ?tokens?)", lambda n: {DRAFTED: int(n)}),
+    (r"speculative decod\w+|speculation|drafts?", lambda: {DRAFTING: True}),
     (r"(?:no|without) (?:speculat\w+(?: decoding)?|mtp|drafter|drafts?)", _no_drafter),
     (CACHING, lambda no, off: {"enable_prefix_caching": not (no or off)}),
     (r"(\d[\d.]* ?[gt]i?b)(?: of| for)?(?: the)? (?:kv[ -]?)?cache", _cache_memory),
     (OF_DEVICES, lambda size: {MEMORY: size}),
     (r"vllm ?v?(\S+)", _version),
     (AT_A_TIME, _requests),
-    (
-        rf"(?:(?:of|with) )?([\d,.]+[km]?)(?:[ -](?:tokens?|requests?|prompts?|{CONTEXT}))?{EACH}",
-        _length,
-    ),
+    (rf"(?:(?:of|with|and) )?([\d,.]+[km]?)(?:[ -](?:{OF_LENGTH}))?(?: each)?", _length),
     (rf"(?:{CONTEXT}) ([\d,.]+[km]?)", _length),
     (r"([\w./~-]+(?: [\w.-]+){0,4})", _model),
 )
