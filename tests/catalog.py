@@ -30,8 +30,9 @@ def distinct_models(rules: str = DEFAULT) -> tuple[str, ...]:
     """
     found: dict[object, str] = {}
     for name in catalog_names():
-        if _starts(name, rules):
-            found.setdefault(_kind(load_model(name)), name)
+        kind = _kind(load_model(name))
+        if kind not in found and _starts(name, rules):
+            found[kind] = name
     return tuple(found.values())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 from math import prod
 
 import plotly.graph_objects as go
@@ -30,13 +31,18 @@ KINDS = ["bar"] * 5 + ["scatter"] * 3
 BEFORE_BAR, ATTENTION_BAR, CONV_BAR, RECURRENT_BAR, PADDING_BAR, RULES, STATE_END, _ = range(8)
 
 
+@cache
+def drawn():
+    """(plan, traces, layout) of every plan."""
+    return [(plan, page_traces(plan), page_layout(plan)) for plan in all_plans()]
+
+
 def test_there_are_as_many_plans_as_the_catalog_promises():
     assert len(all_plans()) > 100
 
 
 def test_number_order_and_kind_of_traces_never_change():
-    for plan in all_plans():
-        traces = page_traces(plan)
+    for plan, traces, _ in drawn():
         assert [trace.type for trace in traces] == KINDS, plan
         rows = [trace.y[0] for trace in traces[:5]]
         assert rows == [BEFORE, ATTENTION_ROW, MAMBA_ROW, MAMBA_ROW, MAMBA_ROW], plan
@@ -49,8 +55,8 @@ def test_a_trace_never_lacks_a_property_that_another_plan_sets():
         return set().union(*(properties(item, (*path, key)) for key, item in value.items()))
 
     shapes = {
-        tuple(frozenset(properties(trace.to_plotly_json())) for trace in page_traces(plan))
-        for plan in all_plans()
+        tuple(frozenset(properties(trace.to_plotly_json())) for trace in traces)
+        for _, traces, _ in drawn()
     }
     assert len(shapes) == 1
 
@@ -67,21 +73,20 @@ def test_only_title_and_ranges_depend_on_the_plan(theme):
 
 
 def test_bars_add_up_to_the_bytes_of_the_pages():
-    for plan in all_plans():
-        traces = page_traces(plan)
+    for plan, traces, _ in drawn():
         mamba = sum(trace.x[0] or 0 for trace in traces[CONV_BAR : PADDING_BAR + 1])
         assert mamba == (plan.final_mamba_page_size_bytes or 0), plan
         assert traces[ATTENTION_BAR].x[0] == plan.attention_page_size_bytes, plan
         assert (traces[PADDING_BAR].x[0] or 0) == plan.padding_bytes, plan
         states = zip(plan.mamba_state_shapes, plan.mamba_state_dtypes, strict=True)
         sizes = [prod(shape) * FLOAT_BYTES[dtype] for shape, dtype in states]
-        drawn = [traces[number].x[0] for number in (CONV_BAR, RECURRENT_BAR)]
-        assert [size for size in drawn if size is not None] == sizes, plan
+        shown = [traces[number].x[0] for number in (CONV_BAR, RECURRENT_BAR)]
+        assert [size for size in shown if size is not None] == sizes, plan
 
 
 def test_the_multiplication_in_the_hover_text_is_right():
-    for plan in all_plans():
-        text = page_traces(plan)[ATTENTION_BAR].hovertemplate
+    for plan, traces, _ in drawn():
+        text = traces[ATTENTION_BAR].hovertemplate
         if plan.attention_page_size_bytes is None:
             continue
         per_token = page_token_bytes(plan)
@@ -103,8 +108,7 @@ def test_an_aligned_entry_of_several_tokens_does_not_move_the_end_of_the_axis():
 
 
 def test_everything_drawn_is_inside_the_axes():
-    for plan in all_plans():
-        traces, layout = page_traces(plan), page_layout(plan)
+    for plan, traces, layout in drawn():
         low, high = layout.xaxis.range
         assert low == 0
         assert high > 0
@@ -115,8 +119,7 @@ def test_everything_drawn_is_inside_the_axes():
 
 
 def test_the_token_axis_counts_the_tokens_of_the_byte_axis():
-    for plan in all_plans():
-        layout = page_layout(plan)
+    for plan, _, layout in drawn():
         per_token = page_token_bytes(plan)
         assert layout.xaxis2.visible == (per_token is not None)
         if per_token is not None:
@@ -125,8 +128,8 @@ def test_the_token_axis_counts_the_tokens_of_the_byte_axis():
 
 def test_kernel_blocks_are_ruled_one_by_one():
     ruled = 0
-    for plan in all_plans():
-        lines = page_traces(plan)[RULES]
+    for plan, traces, _ in drawn():
+        lines = traces[RULES]
         blocks = plan.kernel_blocks_per_block or 1
         expected = blocks - 1 if blocks <= MAX_RULES else 0
         assert len(lines.x) == len(lines.y) == 3 * expected, plan
@@ -213,8 +216,8 @@ def test_the_figure_is_a_plain_figure():
 
 
 def test_no_row_without_a_part_is_drawn():
-    for plan in all_plans():
-        low, high = page_layout(plan).yaxis.range
-        bars = [trace for trace in page_traces(plan) if trace.type == "bar" and trace.x[0]]
+    for plan, traces, layout in drawn():
+        low, high = layout.yaxis.range
+        bars = [trace for trace in traces if trace.type == "bar" and trace.x[0]]
         assert {low + 0.5, high - 0.5} <= {bar.y[0] for bar in bars}, plan
         assert all(low < bar.y[0] < high for bar in bars), plan
