@@ -103,7 +103,10 @@ class Decoder:
     bias: str | bool | tuple[str, ...] = "attention_bias"
     out_bias: str | bool = False
     norm: str = ""
-    """Norm of queries and keys, as `attention` has it; "?field" is "head" if the field is set."""
+    """Norm of queries and keys, as `attention` has it; "?field" is "head" if the field is set.
+
+    "?field:kind" is another kind.
+    """
     norms: int = 2
     norm_bias: bool = False
     gate: int = 1
@@ -130,7 +133,8 @@ class Decoder:
         """Return the attention of one layer."""
         norm = self.norm
         if norm.startswith("?"):
-            norm = "head" if config.flag(norm[1:]) else ""
+            field, _, kind = norm[1:].partition(":")
+            norm = (kind or "head") * config.flag(field)
         options = {"bias": self.bias, "out_bias": self.out_bias, "norm": norm, "gate": self.gate}
         found, own = config.attention, self.gate_apart
         heads = (found.num_heads, found.head_size)
@@ -222,7 +226,8 @@ DECODERS: dict[str, Decoder] = {
         norm="cut",
         moe=Moe("block_sparse_moe", correction="use_routing_bias", router_dtype="float32"),
     ),
-    **dict.fromkeys(("cohere", "cohere2"), Decoder(bias=False, norms=1, norm="?use_qk_norm")),
+    # Their norms have values of their own for each head (CohereAttention, param_shape).
+    **dict.fromkeys(("cohere", "cohere2"), Decoder(bias=False, norms=1, norm="?use_qk_norm:cut")),
     "cohere_compass_text": Decoder(out_bias="attention_bias", norms=1),
     "stablelm": Decoder(bias="use_qkv_bias", norm_bias=True),
     "nemotron": Decoder(

@@ -66,7 +66,7 @@ ALWAYS_TIED = frozenset(
     }
 )
 """model_types whose class has no head of its own."""
-APART_EARLIER = frozenset({"dots1", "flex_olmo", "persimmon"})
+APART_EARLIER = frozenset({"bamba", "dots1", "flex_olmo", "persimmon"})
 """Those whose class in 0.23 does not either; the library, which runs them in 0.33, does."""
 WHOLE_EMBEDDING = frozenset({"inkling_model", "whisper"})
 """model_types of which every rank has the whole vocabulary."""

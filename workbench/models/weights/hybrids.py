@@ -125,7 +125,7 @@ def _granite(config: Config, number: int) -> list[Part]:
 def _falcon(config: Config, _number: int) -> list[Part]:
     """Return attention and state space side by side, and the multipliers of the latter."""
     return [
-        *attention(config, bias="attention_bias"),
+        *attention(config),  # its class ignores `attention_bias`
         *mamba2(config, MIXER, "mamba_rms_norm"),
         cut("mamba.mup_vector", *projected(config)),
         *mlp(config, "feed_forward", config.size("intermediate_size")),
@@ -204,8 +204,6 @@ def _zamba(config: Config, number: int) -> list[Part]:
     parts = [*mamba2(config, MIXER), *norms(config, 1)]
     if not config.attends(number):
         return parts
-    if config.flag("use_shared_attention_adapter"):
-        raise Unknown("adapters of Zamba 2's shared attention are not described")
     inner, rank = config.size("intermediate_size"), config.size("adapter_rank")
     parts += [
         whole("linear", config.hidden, inputs=config.hidden, is_linear=True),
@@ -213,6 +211,10 @@ def _zamba(config: Config, number: int) -> list[Part]:
         column("adapter.B", inner, inner, inputs=rank),
         cache_scales("attention"),
     ]
+    if config.flag("use_shared_attention_adapter"):  # Zamba2Attention: of q, k and v
+        size = config.size("attention_hidden_size")
+        one = (column("adapter.q_A", rank, inputs=size), column("adapter.q_B", size, inputs=rank))
+        parts += 3 * one
     earlier = sum(config.attends(other) for other in range(number))
     if earlier >= config.size("num_mem_blocks", default=1):
         return parts
@@ -248,7 +250,8 @@ def _minimax(config: Config, number: int) -> list[Part]:
     listed = config.raw("shared_intermediate_size", 0)
     shared = listed[number] if isinstance(listed, list) else listed
     if shared:
-        feed += [*mlp(config, "shared_mlp", shared), whole("coefficient", 1, inputs=hidden)]
+        coefficient = whole("coefficient", 1, inputs=hidden, dtype="float32")
+        feed += [*mlp(config, "shared_mlp", shared), coefficient]
     return [*mixer, *feed, *norms(config, 2)]
 
 

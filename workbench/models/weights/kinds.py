@@ -10,7 +10,7 @@ SAME_CLASS: Mapping[str, str] = {
     "hunyuan_vl_text": "hunyuan_v1_dense",
     **dict.fromkeys(("diffusion_gemma_text", "gemma4_unified_text"), "gemma4_text"),
     "granite4_vision_text": "granite",
-    "glm4v_moe_text": "glm4_moe",
+    **dict.fromkeys(("glm4v_moe_text", "Glm4vMoe_text"), "glm4_moe"),
     "qwen3_asr_text": "qwen3",
     "qwen3_omni_moe_text": "qwen3_moe",
     **dict.fromkeys(("dots_ocr", "kimi_audio"), "qwen2"),

@@ -9,7 +9,7 @@ from workbench.core.weights import EARLIER, LATER, Part
 from workbench.models.weights.compressed import compressed_layer, joined_streams, target_streams
 from workbench.models.weights.decoders import Decoder, Moe
 from workbench.models.weights.gemma4 import gemma3n_layer, gemma3n_rest, gemma4_layer, gemma4_rest
-from workbench.models.weights.kinds import unscaled
+from workbench.models.weights.kinds import by_release, unscaled
 from workbench.models.weights.listed_experts import LISTED_EXPERTS, ListedMoe
 from workbench.models.weights.minimax_m3 import M3, minimax_m3_layer
 from workbench.models.weights.moondream import moondream_layer
@@ -170,6 +170,8 @@ def _kimi_latent(config: Config, number: int) -> list[Part]:
         gate = (config.attention.num_heads, config.size("v_head_dim"))
         first = column(first.name, *units, gate, inputs=first.inputs)
         rest = unscaled(rest, LATENT)
+    else:  # 0.33 builds it with Kimi K3's class, which no quantization method gives scales
+        rest = by_release(rest, unscaled(rest, LATENT))
     return [first, *rest, whole("self_attn.one_scale", 1, dtype="float32", kind=LATER)]
 
 

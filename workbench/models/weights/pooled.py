@@ -12,7 +12,7 @@ from workbench.core.pooling import LATE_INTERACTION, OWN, SCORES_STEPS, VOYAGE
 from workbench.core.weights import Part
 from workbench.models.weights.decoders import TIED
 from workbench.models.weights.older import BERTS, MODERN_BERT
-from workbench.models.weights.parts import Config, column, row, whole
+from workbench.models.weights.parts import Config, column, row, vocabulary, whole
 
 SCORES = ("ForSequenceClassification", "ForTokenClassification")
 EMBEDS = "Model"
@@ -83,6 +83,15 @@ def _ranking(config: Config) -> tuple[Part, ...]:
     )
 
 
+def _jamba(config: Config) -> tuple[Part, ...]:
+    """Return the scores of Jamba's class, which inherits the head of the vocabulary."""
+    bias = config.flag("score_bias")
+    return (
+        vocabulary("lm_head", config.size("vocab_size"), config.hidden),
+        whole(SCORE, _rows(config), inputs=config.hidden, bias=bias, dtype="float32"),
+    )
+
+
 def _voyage(config: Config) -> tuple[Part, ...]:
     return (whole("linear", _labels(config.fields.top), inputs=config.hidden),)
 
@@ -102,6 +111,7 @@ OWN_ENDS: Mapping[str, Callable[[Config], tuple[Part, ...] | None]] = {
     "Qwen2ForRewardModel": lambda config: _rewards(config, 1),
     SCORES_STEPS: lambda config: _rewards(config, 2),
     "JinaEmbeddingsV5Model": lambda _config: (),
+    "JambaForSequenceClassification": _jamba,
     "JinaForRanking": _ranking,
     VOYAGE: _voyage,
     **dict.fromkeys(LATE_INTERACTION, _late_interaction),
