@@ -41,7 +41,11 @@ EXPERTS = ".experts."
 """In names of modules: one expert says how all of its layer are stored."""
 NO_MATRIX = re.compile(r"norm\d*$|\.(A_log|dt_bias)$")
 """Names of modules that are never quantized, listed or not."""
-REQUIRED = {"eos_token_id": "ple_layer_ids", "dspark_noise_token_id": "dspark_block_size"}
+REQUIRED = {
+    "eos_token_id": "ple_layer_ids",
+    "dspark_noise_token_id": "dspark_block_size",
+    "embedding_dropout": "moe_shared_expert_intermediate_size",
+}
 """Field -> another with which transformers or vLLM refuses a file without it."""
 
 

@@ -28,19 +28,35 @@ SCENARIOS = (
 )
 OWN_CLASSES = {
     *(
+        "internlm3-8b",
+        "internvl3-78b",
+        "internvl3-8b",
+        "internvl3.5-38b",
+        "internvl3.5-8b",
         "kimi-k2",
         "kimi-k2-thinking",
         "kimi-k3",
+        "ling-flash-2.0",
+        "ling-mini-2.0",
         "llama-3.3-nemotron-super-49b",
         "mimo-7b",
+        "minimax-m1-40k",
+        "minimax-m1-80k",
         "minimax-m3",
         "minimax-text-01",
+        "nemotron-super-49b-v1.5",
+        "ring-flash-2.0",
+        "ring-mini-2.0",
     ),
     "plamo-2-1b",
 }
 OF_TIMM = {"gemma-3n-e2b", "gemma-3n-e4b"}
 """The class of their configuration needs timm, which needs torchvision."""
-RENAMED = {("5.20.2", "kimi-k2.5"): "deepseek_v3", ("4.57.6", "lfm2.5-vl-1.6b"): "lfm2-vl"}
+RENAMED = {
+    ("4.57.6", "glm-4.5v"): "Glm4vMoe_text",
+    ("4.57.6", "lfm2.5-vl-1.6b"): "lfm2-vl",
+    ("5.20.2", "kimi-k2.5"): "deepseek_v3",
+}
 """Types that a release writes under the name of its own class."""
 NOT_COMPARED = {"origins", "notes", "unread_weights", "model_type", "whole_model_type"}
 COMPARED = {field.name for field in fields(Model)} - NOT_COMPARED

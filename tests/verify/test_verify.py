@@ -247,9 +247,9 @@ def test_the_text_of_many_counts_how_often_each_field_agrees():
 
 @pytest.mark.parametrize("rules", ["0.23", "0.33"])
 def test_random_scenarios_are_the_same_for_a_seed_and_reach_everything(rules):
-    some = random_scenarios(1_500, 1, rules)
-    assert some == random_scenarios(1_500, 1, rules)
-    assert some != random_scenarios(1_500, 2, rules)
+    some = random_scenarios(3_000, 1, rules)
+    assert some == random_scenarios(3_000, 1, rules)
+    assert some != random_scenarios(3_000, 2, rules)
     assert {one.model for one in some} == set(catalog_names())
     assert {one.gdn_flashinfer_prefill for one in some} == {None, True, False}
     assert None in {one.max_num_batched_tokens for one in some}

@@ -189,7 +189,9 @@ def _word(text: str, present: Scenario) -> Understood | None:
         if described is None or described.fields == {MODEL_FIELD: text}:
             if question := _question(text, present, loosely=True):
                 return question
-            if error.code != "unknown_model" or error.operands.get(NEAREST):
+            near = [str(one)[:1] for one in error.operands.get(NEAREST, ())]
+            # a misspelled name begins as the model's does, unlike a greeting
+            if error.code != "unknown_model" or text[:1].casefold() in near:
                 raise
             raise ConfigError(error.code, f"{error.message} {ANSWERED}", field="model") from None
     return _described(with_said(present, described), described, "Taken for")

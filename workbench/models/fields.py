@@ -27,7 +27,7 @@ NESTED: Final = (
 
 OTHER_NAMES: Final = {
     "vocab_size": ("padded_vocab_size",),
-    "num_hidden_layers": ("n_layer", "n_layers", "num_layers"),
+    "num_hidden_layers": ("n_layer", "n_layers", "num_layers", "encoder_layers"),
     "num_attention_heads": ("n_head", "n_heads", "num_heads", "decoder_attention_heads"),
     "hidden_size": ("n_embd", "n_embed", "d_model", "dim"),
     "num_key_value_heads": ("n_kv_heads", "num_attention_groups"),
