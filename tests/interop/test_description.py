@@ -215,6 +215,7 @@ def test_words_for_several_models_are_a_choice_between_them(text, phrase, name):
         ("kimi-k2 8xH200 int4", "int4", "does not say how the weights .*: int4_per_token_head KV"),
         ("llama-3.3-70b w4a16 2xA100", "w4a16", "does not say how the weights are .*quantized.$"),
         ("deepseek v3.2 on 8xB200 nvfp4 weights", "nvfp4", "does not say .*: nvfp4 KV"),
+        ("gemma 3 27b 4-bit on 4090", "4-bit", "does not say how the weights are quantized"),
         ("qwen3 32b 4bit", "4bit", "does not say how the weights are quantized"),
     ],
 )
@@ -495,3 +496,19 @@ def test_an_answer_says_what_it_omits():
     found = understand("gemma 3 27b 4-bit on 4090", Scenario())
     assert found.kind == "question"
     assert "4-bit" in " ".join(found.notes)
+    assert understand("max context for qwen3-8b on 4090", Scenario()).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "ranks"),
+    [
+        ("does gemma-3-27b fit on a 4090?", 1),
+        ("does gemma-3-27b fit on two 4090?", 2),
+        ("does qwen3-8b fit on a 4090?", 1),
+        ("does gemma-3-27b fit?", 16),
+        ("does it fit on a 4090?", 16),
+    ],
+)
+def test_ranks_stay_unless_a_question_names_a_model_and_its_device(text, ranks):
+    found = understand(text, Scenario(model="qwen3-8b", device="H100", tensor_parallel=16))
+    assert (found.kind, found.scenario.tensor_parallel) == ("question", ranks)

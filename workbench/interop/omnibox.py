@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from workbench.access.json_text import json_or_word
-from workbench.core.errors import NEAREST, ConfigError, ScenarioError
+from workbench.core.errors import NEAREST, PHRASE, ConfigError, ScenarioError
 from workbench.interop.commands.command_line import read_command
 from workbench.interop.comparison import Compared, read_comparison
 from workbench.interop.description import Description, read_description
@@ -17,11 +17,12 @@ from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.logs.explain import has_messages
 from workbench.interop.model_and_flags import described_in, is_command, model_and_flags
 from workbench.interop.orders import read_order
-from workbench.interop.questions import ANSWERED, Question, is_question, read_question
+from workbench.interop.questions import ANSWERED, Question, is_question, read_question, topics_of
 from workbench.interop.said import (
     MODEL_FIELD,
     machine_of,
     notes_of,
+    one_rank,
     said_words,
     with_model,
     with_said,
@@ -147,8 +148,10 @@ def _question(text: str, present: Scenario, *, loosely: bool = False) -> Underst
         return None
     if found.other is not None:
         return _compared(Compared(found.said, found.other), present)
-    scenario = with_said(present, found.said)
     said = found.said.fields
+    if said.keys() >= {MODEL_FIELD, "device"}:
+        present = one_rank(present)
+    scenario = with_said(present, found.said)
     # of another model or machine, what stays is easily overlooked
     words = (
         words_of(scenario, said, found.said) if said else f"{said_words(scenario, (), found.said)}."
@@ -204,7 +207,8 @@ def _description(text: str, present: Scenario) -> Understood | None:
         if has_messages(text):
             return None
         if "," not in text and (question := _question(text, present, loosely=True)):
-            return replace(question, notes=(error.message,))
+            omitted = not topics_of(str(error.operands.get(PHRASE, "")))
+            return replace(question, notes=(error.message,) * omitted)
         raise
     if described is None:
         return None

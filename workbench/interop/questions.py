@@ -123,7 +123,7 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
     default_of = default_named(text)
     text = FLAG.sub(lambda flag: flag[1].replace("-", " "), text)
     rest = text.replace(_found(topics.ADVICE, text) or "\n", "")
-    about = _topics_of(rest) or _topics_of(rest.replace("_", " "))  # block_size, also for fields
+    about = topics_of(rest) or topics_of(rest.replace("_", " "))  # block_size, also for fields
     about += [topics.WHAT_TO_CHANGE] if rest != text else []
     topic = next(iter(about), None)
     named = metric_named(text) or change_of_vllm(text) or ignored(text)
@@ -140,7 +140,8 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
     return _of_topics(text, about, default_of, value) if about else None
 
 
-def _topics_of(text: str) -> list[Topic]:
+def topics_of(text: str) -> list[Topic]:
+    """Return what a text has words of."""
     return [one for one in topics.TOPICS if _has(one.words, text)]
 
 

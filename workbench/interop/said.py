@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
+from workbench.core.ranks import SHORT
 from workbench.core.versions import RULE_SETS
 from workbench.interop.description import Description
 from workbench.scenario import FIELDS, Scenario
@@ -69,6 +70,11 @@ def notes_of(text: str, said: Description) -> tuple[str, ...]:
     methods = FIELDS["quantization"].kind.candidates(RULE_SETS.newest)
     weights = f", or write: {dtype} weights" if dtype in methods else ""
     return (f"{dtype} is read as the KV cache's. For weights, name their checkpoint{weights}.",)
+
+
+def one_rank(present: Scenario) -> Scenario:
+    """Return the present scenario on one rank: those of its machine are not of another one."""
+    return present.replace(**{name: FIELDS[name].default for name in SHORT})
 
 
 def with_said(present: Scenario, said: Description) -> Scenario:

@@ -152,7 +152,7 @@ AT_A_TIME = (
     r"(?: (?:at (?:a time|once)|in parallel|concurrently|simultaneously))?"
 )
 """How many requests at a time; a length has its unit, or the K of 32K."""
-ALONE = r"(?!bf16|fp16)(\w+)"
+ALONE = r"(?!bf16|fp16)(\w+|\d-bits?)"
 KV = r"kv(?:[ -]?cache)?(?: d?type)?"
 STATES = r"(?:mamba|ssm|gdn|recurrent)[ -](?:ssm[ -])?(?:states?|cache)"
 CONTEXT = r"(?:max )?(?:context|ctx|seq|sequence)?[ -]?(?:len|length|window|size)|context|ctx"
