@@ -123,6 +123,17 @@ MISSING_KERNELS = (
         vllm_text=expert_formats.no_backend(expert_formats.INT8),
         is_missing=lambda _place, stored: stored.is_int8_experts,
     ),
+    MissingKernel(
+        platforms=("rocm",),
+        what="in MXFP4 of compressed-tensors",
+        devices="CUDA or XPU, or vLLM 0.33",
+        # _POSSIBLE_MXFP4_KERNELS
+        vllm_text="Failed to find a kernel that can implement the MXFP4 linear layer.",
+        is_missing=lambda _place, stored: (
+            stored.method == COMPRESSED and stored.part.experts == 1 and stored.part.stored == MXFP4
+        ),
+        candidates=({"rules": "0.33"}, {"platform": "cuda"}),
+    ),
     # CompressedTensorsW8A16Fp8 has them on XPU, and its one kernel takes tensors and channels
     MissingKernel(
         platforms=("xpu",),
