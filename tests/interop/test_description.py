@@ -179,6 +179,7 @@ def test_no_comma_and_no_order_is_needed(text, fields, length):
         ("gemma 3 27b, a1000", "a1000", "A10"),
         ("gemma 3 27b a1000", "gemma 3 27b a1000", "gemma-3-27b"),
         ("H100 mamba9", "mamba9", "bamba-9b"),
+        ("step 9.5 flash on 8xH100", "step 9.5 flash", "glm-5.3-flash"),
         ("jamba 1.7 on 2 H100", "jamba 1.7", "jamba-1.5-mini"),
         ("bge-m3 on H100", "bge-m3", "gemma-3-4b"),
     ],

@@ -52,6 +52,8 @@ DRAFTER, MOST_DRAFTS = {DRAFTING, "speculative_method", "draft_model"}, 32
 """What says that there is a drafter; fewer tokens next to it are its own, not a request's."""
 SHORTEST_NAME = 5
 """Letters of a name without a digit that are not an English word by chance."""
+COMMAND = "command"
+"""The beginning of Cohere's names, which a question has in another meaning."""
 VAGUE = {
     FAMILY: ("model", one_of_family),
     MEMORY: ("device", memory_alone),
@@ -168,7 +170,8 @@ def _is_prose(found: Iterable[_Spans], said: Iterable[Fields]) -> bool:
 
 def read_words(phrase: str) -> dict[str, Any]:
     """Return what words inside a sentence name: devices, ranks, a version, a model, MTP, KV."""
-    if len(letters_of(phrase)) < SHORTEST_NAME and not re.search(r"\d", phrase):
+    is_short = len(letters_of(phrase)) < SHORTEST_NAME or phrase.casefold() == COMMAND
+    if is_short and not re.search(r"\d", phrase):
         return {}
     found = fields_said(phrase, IN_A_SENTENCE) or {}
     return _shared_out({name: one for name, one in found.items() if name in NAMED})

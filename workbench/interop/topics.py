@@ -114,7 +114,7 @@ SIZE_OF_CACHE = (
     r"tokens? (?:\w+ ){0,2}(?:fits?|in|into) (?:[\w-]+ ){0,3}cache"
 )
 """Words for how large the cache is, rather than for what it holds again."""
-STEPS = Topic(r"(?:all|which|show|the|explain) (?:the )?steps?|step \d+", "why")
+STEPS = Topic(r"(?:all|which|show|the|explain) (?:the )?steps?|step \d+(?!\.\d)", "why")
 STEP = r"\bstep (\d{1,3})\b"
 STATES = (
     r"(?:conv|recurrent|ssm|mamba\d?|gdn|kda|delta|layer) states?|states? (?:size|dtype|bytes)|"
@@ -162,7 +162,9 @@ TOPICS = (
         "Model fields",
     ),
     Topic(
-        r"backends?|kernels?|flash\w*|triton|flex\w*|\w+_(?:attn|mla)\w*", "start", "Backends by TP"
+        r"backends?|kernels?|flash\w+|flash[ -]att\w+|triton|flex\w*|\w+_(?:attn|mla)\w*",
+        "start",
+        "Backends by TP",
     ),
     Topic(r"lmcache\w*|chunks?", "fits", "Chunks"),
     VERSIONS,
