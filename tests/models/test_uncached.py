@@ -13,9 +13,11 @@ from workbench.core.errors import ConfigError, Refused
 from workbench.core.layouts.error import LayoutError
 from workbench.core.offload.request import OffloadRequest
 from workbench.core.plan import Plan
+from workbench.core.what_if.alternatives import capacity_on, fp8_gain
 from workbench.models import read_model
 from workbench.sweeps.row import row_of
 from workbench.views.capacity.html import pool_html
+from workbench.views.capacity.memory_parts import pool_parts
 from workbench.views.offload.html import offload_html, offload_text
 from workbench.views.report import Page, report_html
 
@@ -93,6 +95,15 @@ def test_no_view_shows_a_cache(plan):
     assert WHY in offload_text(plan, OffloadRequest())
     assert "Groups and capacity" not in report_html(plan, Page())
     assert row_of(plan, 100)["waste_share"] is None
+
+
+def test_no_figure_counts_requests_in_it(plan):
+    assert pool_parts(plan, 100) == {}
+    figure = wb.figures.memory_bar(plan)
+    assert WHY in figure.layout.title.text
+    assert {bar.x for bar in figure.data} == {(0.0,)}
+    assert fp8_gain(plan, (100,)) is None
+    assert capacity_on(plan, 1, "auto", 100) == (None, None)
 
 
 def test_the_front_door_answers_for_a_model_without_a_cache(tmp_path):

@@ -36,9 +36,11 @@ def fp8_gain(plan: Plan, prompts: tuple[int, ...]) -> tuple[Gain, ...] | None:
     if plan.kv_cache_dtype == FP8 or plan.model.attention is None:
         return None
     other = outcome_of(plan.model, plan.settings, kv_cache_dtype=FP8).plan
-    if other is None or other.backend is None or plan.cache is None or other.cache is None:
+    if other is None or other.backend is None:
         return None
-    now, fp8 = plan.cache, other.cache
+    now, fp8 = plan.kept_cache, other.kept_cache
+    if now is None or fp8 is None:
+        return None
     return tuple(
         Gain(n, waste(plan, now, n).reserved_bytes, waste(other, fp8, n).reserved_bytes)
         for n in prompts
@@ -60,7 +62,8 @@ def capacity_on(
     settings = on_ranks(plan.settings, tensor_parallel)
     outcome = outcome_of(plan.model, settings, kv_cache_dtype=kv_cache_dtype)
     other = outcome.plan
-    if other is None or other.cache is None or not outcome.starts:
+    cache = other.kept_cache if other else None
+    if other is None or cache is None or not outcome.starts:
         return None, None
-    fits = requests_that_fit(other, other.cache, prompt_tokens)
-    return fits, waste(other, other.cache, prompt_tokens).reserved_bytes
+    fits = requests_that_fit(other, cache, prompt_tokens)
+    return fits, waste(other, cache, prompt_tokens).reserved_bytes

@@ -51,7 +51,7 @@ def workload_steps(plan: Plan, workload: Workload) -> tuple[WorkloadStep, ...]:
 def _tried(plan: Plan, workload: Workload, changes: Mapping[str, Any]) -> WorkloadStep | None:
     new = {name: one for name, one in changes.items() if one != getattr(plan.settings, name)}
     other = outcome_of(plan.model, plan.settings, trace=False, **new).plan if new else None
-    if other is None or other.cache is None or workload.prompt_tokens > other.max_model_len:
+    if other is None or other.kept_cache is None or workload.prompt_tokens > other.max_model_len:
         return None
     if {one.code for one in other.errors} - {one.code for one in plan.errors}:
         return None

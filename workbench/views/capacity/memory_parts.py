@@ -53,7 +53,8 @@ def device_parts(plan: Plan) -> dict[str, int]:
 
 def pool_parts(plan: Plan, prompt_tokens: int) -> dict[str, int]:
     """Return part of the pool -> bytes, empty while its size is unknown."""
-    use = None if plan.cache is None else pool_use(plan, plan.cache, prompt_tokens)
+    cache = plan.kept_cache
+    use = None if cache is None else pool_use(plan, cache, prompt_tokens)
     return {} if use is None else use.parts
 
 
