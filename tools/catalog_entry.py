@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from workbench.models import read_model
-from workbench.models.catalog import FILE, merged, whole_config
+from workbench.models.catalog import NAMED, UNNAMED, catalog_entries, merged, whole_config
 from workbench.models.json_file import read_config
 
-PATH = Path(__file__).parents[1] / "workbench" / "models" / FILE
+FOLDER = Path(__file__).parents[1] / "workbench" / "models"
 LONG = 300
 """Characters of a table in quantization_config that is shortened if the model is read the same."""
 TABLES = ("ignore", "exclude_modules", "modules_to_not_convert", "quantized_layers", "targets")
@@ -64,7 +64,7 @@ def main() -> None:
         config.setdefault("quantization_config", read_config(options.merge))
     facts = {"name": options.name, "origin": options.origin, "note": options.note}
     entry = {key: value for key, value in facts.items() if value is not None}
-    entries = json.loads(PATH.read_text(encoding="utf-8"))
+    entries = catalog_entries()
     place(options.hub_id, entry, config, entries)
     write(entries)
 
@@ -175,8 +175,13 @@ def difference(base: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
 def write(entries: dict[str, Any]) -> None:
     """Write one line per hub id, sorted."""
     pairs = sorted(entries.items(), key=lambda pair: pair[0].casefold())
-    lines = ",\n".join(f"{json.dumps(hub_id)}: {json.dumps(entry)}" for hub_id, entry in pairs)
-    PATH.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+    for file, is_named in ((NAMED, True), (UNNAMED, False)):
+        lines = ",\n".join(
+            f"{json.dumps(hub_id)}: {json.dumps(entry)}"
+            for hub_id, entry in pairs
+            if ("name" in entry) == is_named
+        )
+        (FOLDER / file).write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

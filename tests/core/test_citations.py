@@ -45,6 +45,7 @@ SELDOM = (
     {"model": "jamba-1.5-mini", "kv_cache_dtype_skip_layers": ("0", "1"), **PACKED},
     {"model": deepseek_v3(), "platform": "cpu", "backend": "CPU_MLA"},
     {"model": "deepseek-v3.2", "kv_cache_dtype": "fp8"},
+    {"model": deepseek_v3(), "tensor_parallel": 2, "decode_context_parallel": 2},
     {"model": llama(), "max_model_len": -1, "kv_cache_memory_bytes": 2**25},
 )
 """Scenarios with steps that random ones hardly ever have."""

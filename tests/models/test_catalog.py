@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 import string
-from importlib import resources
 
 import pytest
 from hypothesis import given
@@ -18,11 +16,11 @@ from workbench.core.ranks import Split
 from workbench.core.versions import RULE_SETS
 from workbench.core.weights import LENGTH, STEP, TABLE
 from workbench.models import catalog_config, catalog_names, load_model, repository
-from workbench.models.catalog import FILE, catalog_name, merged
+from workbench.models.catalog import catalog_entries, catalog_name, merged
 from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 
-LINES = json.loads((resources.files("workbench.models") / FILE).read_text(encoding="utf-8"))
+LINES = catalog_entries()
 RELEASES = ("0.23", "0.33")
 MANY = 5e9
 """Parameters from which on a name counts them closely."""

@@ -1,8 +1,8 @@
 """The catalog: published models by their hub ids, as data.
 
-`catalog.json` has one line per hub id: the `name` in the catalog (a checkpoint without one is found
-by its id only), the `origin` (where its config.json was read), a `note`, and `config`. A line that
-is `like` another one states only what differs, as a JSON Merge Patch (RFC 7396).
+`catalog.json` has one line per hub id with a `name` in the catalog, `checkpoints.json` one per hub
+id without: the `origin` (where its config.json was read), a `note`, and `config`. A line that is
+`like` another one, of either file, states only what differs, as a JSON Merge Patch (RFC 7396).
 `tools/catalog_entry.py` writes a line from a config.json.
 """
 
@@ -15,22 +15,24 @@ from typing import Any
 from workbench.core.errors import NEAREST, ConfigError, nearest_names, unknown_name_message
 from workbench.models.shell_variables import not_set
 
-FILE = "catalog.json"
+NAMED, UNNAMED = "catalog.json", "checkpoints.json"
 OF_WORDS = " A command is read by `wb.from_vllm_command`, any other text by `wb.explore`."
 
 
 @lru_cache(maxsize=1)
-def _entries() -> dict[str, dict[str, Any]]:
+def catalog_entries() -> dict[str, dict[str, Any]]:
     """Return the lines of the catalog by hub id."""
-    text = (resources.files("workbench.models") / FILE).read_text(encoding="utf-8")
-    entries: dict[str, dict[str, Any]] = json.loads(text)
-    return entries
+    entries: dict[str, dict[str, Any]] = {}
+    for file in (NAMED, UNNAMED):
+        text = (resources.files("workbench.models") / file).read_text(encoding="utf-8")
+        entries |= json.loads(text)
+    return dict(sorted(entries.items(), key=lambda one: one[0].casefold()))
 
 
 @lru_cache(maxsize=1)
 def _hub_ids() -> dict[str, str]:
     """Return the hub id of every name and of every hub id, both in lower case."""
-    entries = _entries()
+    entries = catalog_entries()
     named = {entry["name"]: hub_id for hub_id, entry in entries.items() if "name" in entry}
     return {hub_id.casefold(): hub_id for hub_id in entries} | named
 
@@ -39,15 +41,15 @@ def _hub_ids() -> dict[str, str]:
 def catalog_names() -> tuple[str, ...]:
     """Return the names of the catalog, sorted.
 
-    >>> wb.catalog_names()[:2]
-    ('bamba-9b', 'deepseek-r1')
+    >>> "bamba-9b" in wb.catalog_names()
+    True
     """
-    return tuple(sorted(entry["name"] for entry in _entries().values() if "name" in entry))
+    return tuple(sorted(entry["name"] for entry in catalog_entries().values() if "name" in entry))
 
 
 def catalog_hub_ids() -> tuple[str, ...]:
     """Return the hub ids of the catalog, also of checkpoints without a name of their own."""
-    return tuple(_entries())
+    return tuple(catalog_entries())
 
 
 def search_catalog(words: Iterable[str]) -> tuple[str, ...]:
@@ -58,7 +60,7 @@ def search_catalog(words: Iterable[str]) -> tuple[str, ...]:
     wanted = [word.casefold() for word in words]
     found = {
         entry.get("name", hub_id)
-        for hub_id, entry in _entries().items()
+        for hub_id, entry in catalog_entries().items()
         if all(word in f"{entry.get('name', '')} {hub_id}".casefold() for word in wanted)
     }
     return tuple(sorted(found, key=str.casefold)) if wanted else catalog_names()
@@ -70,7 +72,7 @@ def catalog_name(reference: str) -> str | None:
     That is the name, and the hub id of a checkpoint without one.
     """
     hub_id = catalog_hub_id(reference)
-    return None if hub_id is None else _entries()[hub_id].get("name", hub_id)
+    return None if hub_id is None else catalog_entries()[hub_id].get("name", hub_id)
 
 
 def catalog_hub_id(reference: str) -> str | None:
@@ -95,9 +97,9 @@ def catalog_config(reference: str) -> dict[str, Any]:
             field="model",
             operands={NEAREST: nearest_names(reference, catalog_names())},
         )
-    entry = _entries()[hub_id]
+    entry = catalog_entries()[hub_id]
     source = {key: entry[key] for key in ("origin", "note") if key in entry}
-    return {"_source": {"repo": hub_id, **source}, **whole_config(_entries(), hub_id)}
+    return {"_source": {"repo": hub_id, **source}, **whole_config(catalog_entries(), hub_id)}
 
 
 def whole_config(entries: Mapping[str, Mapping[str, Any]], hub_id: str) -> dict[str, Any]:
