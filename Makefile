@@ -42,7 +42,7 @@ SUPPORTED := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_in
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	if "$$python" -c '$(SUPPORTED)' >/dev/null 2>&1; then echo "$$python"; break; fi; done)
 
-.PHONY: help lab app test quick thorough soak fuzz mutants matrix lint bench gpu lock site release clean
+.PHONY: help lab app test quick thorough soak fuzz mutants matrix lint types style bench gpu lock site release clean
 
 help: ## List targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
@@ -61,11 +61,11 @@ part = $(LIMIT) $(PYTEST) -n $(1) --dist $(2) -m "$(3)" $(PYTEST_ARGS)
 # A part in which PYTEST_ARGS selects no test is not a failure, but none in both is (pytest's 5).
 KEEP = keep() { case $$1 in 5) ;; 0) [ $$status -ne 5 ] || status=0 ;; *) status=$$1 ;; esac; }
 
-# Lint needs one core. The other compiles the tests meanwhile: else each worker does it for itself.
+# The tests are compiled while the types are checked: else each worker does it for itself.
 # The browser tests of a file share a server, a page and a kernel: one worker runs them all.
 test: $(STAMP) ## Lint, type-check and test every part once (PYTEST_ARGS="..." WORKERS=2)
 	@tools/ensure_chromium.sh
-	@$(PYTEST) --collect-only >/dev/null 2>&1 & $(MAKE) --no-print-directory lint; wait
+	@$(PYTEST) --collect-only >/dev/null 2>&1 & $(MAKE) --no-print-directory -j 2 -O lint; wait
 	@status=5; $(KEEP); \
 	$(call part,$(BUSY_WORKERS),worksteal,not browser and not matrix and not thorough) && keep 0 || keep $$?; \
 	$(call part,$(BUSY_WORKERS),loadfile,browser and not soak and not thorough) $(ELSEWHERE) && keep 0 || keep $$?; \
@@ -100,10 +100,14 @@ matrix: $(STAMP) ## Run every notebook of the whole matrix (MATRIX_ARGS="--only 
 	$(BIN)/workbench notebook run --matrix notebooks/matrix.toml --workers $(BUSY_WORKERS) \
 		--output test-output/notebooks --junit test-output/notebooks/junit.xml $(MATRIX_ARGS)
 
-lint: $(STAMP) ## Check style, format, types and words
+lint: types style ## Check style, format, types and words
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/python tools/check_words.py
 	$(BIN)/nbstripout --verify --keep-id --extra-keys "$(STRIPPED)" notebooks/*.ipynb notebooks/*/*.ipynb
 	$(BIN)/workbench notebook check --house-rules notebooks
