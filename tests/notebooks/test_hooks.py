@@ -26,9 +26,9 @@ def recipe(target):
 def test_ci_makes_every_check_of_the_hooks():
     keys = re.search(r"^STRIPPED := (.*)$", MAKEFILE, re.MULTILINE)[1]
     assert f'--keep-id --extra-keys "{keys}"' in HOOKS["nbstripout"]["entry"]
-    assert '--keep-id --extra-keys "$(STRIPPED)"' in recipe("lint")
+    assert '--keep-id --extra-keys "$(STRIPPED)"' in recipe("style")
     source = HOOKS["notebook-source"]["entry"].partition("workbench")[2]
-    assert f"workbench{source} notebooks" in recipe("lint")
+    assert f"workbench{source} notebooks" in recipe("style")
     assert "lint" in recipe("test")
     assert "not matrix" in recipe("test")
     assert recipe("test").count("not thorough") == 2
