@@ -23,6 +23,7 @@ LENGTH = "max_position_embeddings"
 OWN_LENGTH = {
     **dict.fromkeys(("gpt2", "gptj", "gpt_bigcode"), "n_positions"),
     "dbrx": "max_seq_len",
+    "bailing_hybrid": "model_max_length",
 }
 """Types whose class has the length under another name, which a change of it sets as well
 (`attribute_map`)."""
