@@ -65,7 +65,7 @@ KEEP = keep() { case $$1 in 5) ;; 0) [ $$status -ne 5 ] || status=0 ;; *) status
 # The browser tests of a file share a server, a page and a kernel: one worker runs them all.
 test: $(STAMP) ## Lint, type-check and test every part once (PYTEST_ARGS="..." WORKERS=2)
 	@tools/ensure_chromium.sh
-	@$(PYTEST) --collect-only >/dev/null 2>&1 & $(MAKE) --no-print-directory -j 2 -O lint; wait
+	@$(PYTEST) --collect-only >/dev/null 2>&1 & $(MAKE) --no-print-directory -j 2 lint; wait
 	@status=5; $(KEEP); \
 	$(call part,$(BUSY_WORKERS),worksteal,not browser and not matrix and not thorough) && keep 0 || keep $$?; \
 	$(call part,$(BUSY_WORKERS),loadfile,browser and not soak and not thorough) $(ELSEWHERE) && keep 0 || keep $$?; \
