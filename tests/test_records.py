@@ -108,8 +108,8 @@ class Records:
             for node in nodes_of(path):
                 if isinstance(node, ast.Call):
                     dotted = self.referred(name, node.func)
-                    if is_own_class(node.func):
-                        dotted = f"{name}.{owners[id(node)].name}"
+                    if is_own_class(node.func) and (owner := owners.get(id(node))):
+                        dotted = f"{name}.{owner.name}"
                     if dotted in self.classes and (fields := self.fields(dotted)):
                         yield path, node, fields
 

@@ -9,7 +9,16 @@ from workbench.core.model import Model
 from workbench.core.online import Place
 from workbench.core.weights import ROW, Copies, Part, Weights
 
-NO_SCALED_LINEAR = "Failed to find a kernel that can implement the ScaledMM linear layer."
+
+def no_linear_kernel(kind: str) -> str:
+    """Return what vLLM says where no kernel suits a linear layer of a kind.
+
+    Source: `model_executor/kernels/linear/__init__.py`, 0.23 and 0.33.
+    """
+    return f"Failed to find a kernel that can implement the {kind} linear layer."
+
+
+NO_SCALED_LINEAR = no_linear_kernel("ScaledMM")
 
 
 class Stored(NamedTuple):
@@ -101,7 +110,7 @@ def tower_parts(model: Model, stored: Format, *, is_online: bool) -> Iterator[Pa
                 yield Part(name=name, outputs=outputs, inputs=size, shard=ROW, stored=stored)
 
 
-NO_GROUPS_LINEAR = "Failed to find a kernel that can implement the WNA16 linear layer."
+NO_GROUPS_LINEAR = no_linear_kernel("WNA16")
 
 
 VALUES_OF_WORD = 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -16,16 +17,30 @@ NAMED_FIELD = r"([a-z]\w*(?:[-_]\w+)+)(?: ?= ?| )([^\s=]\S*)"
 """A name of several words, and what follows it; names of one word have other meanings, too."""
 
 
-READ_ELSEWHERE = {"block_size"} | {
-    name for name, field in FIELDS.items() if isinstance(field.kind, Switch)
+SPACE = "[ _-]"
+"""Between the words of a name: mamba_cache_mode, mamba-cache-mode, mamba cache mode."""
+NAMED_FIELDS = {
+    re.sub(SPACE, " ", words): name
+    for words, name in LABELS.items()
+    if not words.isalpha() and name != "block_size"
 }
-"""A block size is mostly one to explain: "block size 528"; what follows a switch is not its value:
-"prefix caching 32K"."""
-SPACED = sorted(
-    (one for one in LABELS if " " in one and LABELS[one] not in READ_ELSEWHERE), key=len
+"""Label or name of several words -> field: single ones are in other sentences, too, and a block
+size is mostly one to explain."""
+
+
+def any_name(names: Iterable[str]) -> str:
+    """Return the pattern of some names of several words, the longest first."""
+    longest = sorted(names, key=len, reverse=True)
+    return "|".join(re.escape(one).replace(r"\ ", SPACE) for one in longest)
+
+
+FIELD_NAMES = any_name(NAMED_FIELDS)
+WITH_VALUE = any_name(
+    one for one, name in NAMED_FIELDS.items() if not isinstance(FIELDS[name].kind, Switch)
 )
-LABELLED = rf"({'|'.join(map(re.escape, reversed(SPACED)))})(?: ?= ?| (?:of |to )?)([^\s=]*\d\S*)"
-"""The label of a field, or its name with spaces, and a number or a name with one after it."""
+"""What follows a switch is not its value: "prefix caching 32K"."""
+LABELLED = rf"({WITH_VALUE})(?: ?= ?| (?:of |to )?)([^\s=]*\d\S*)"
+"""Such a name, and a number or a name with one after it."""
 
 
 class Named(dict[str, Any]):
@@ -41,7 +56,12 @@ def named_field(name: str, value: str) -> Named | None:
 
 def labelled_field(label: str, value: str) -> Named | None:
     """Return the field of a label with its value; None for a value that it does not take."""
-    return named_field(LABELS[label.casefold()], value)
+    return named_field(field_called(label), value)
+
+
+def field_called(words: str) -> str:
+    """Return the field that has this name in a sentence; "" for none."""
+    return NAMED_FIELDS.get(re.sub(SPACE, " ", words.casefold()), "")
 
 
 def check_values(words: str) -> None:

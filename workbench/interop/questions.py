@@ -16,6 +16,7 @@ from workbench.interop.defaults import default_named
 from workbench.interop.description import Description
 from workbench.interop.glossary import Term, defined, metric_named
 from workbench.interop.model_words import ANY_MEMORY, MEMORY, SUPPORTING
+from workbench.interop.named_fields import FIELD_NAMES, field_called
 from workbench.interop.plan_values import named_value
 from workbench.interop.quoted import change_of_vllm, ignored, part_of_message, quoted
 from workbench.interop.sentences import alternatives, said_in
@@ -164,7 +165,7 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
     if _has(SUPPORTING, text):
         special = "supporting"
     special = topic.special or special
-    named = {} if _has(topics.SEVERAL, text) else settings_in(text, topics.FIELD_NAMES)
+    named = {} if _has(topics.SEVERAL, text) else settings_in(text, FIELD_NAMES)
     is_tried = any(one.view == "what_if" for one in about)
     choices = _choices(text) if is_tried else ()
     listed = {*choices, *(("rules",) if topic == topics.VERSIONS else ())}
@@ -251,21 +252,16 @@ def _found(words: str, text: str) -> str:
 
 def _choices(text: str) -> tuple[str, ...]:
     """Return the field that the words name in full, and those that the other words are about."""
-    name = _found(topics.FIELD_NAMES, text)
+    name = _found(FIELD_NAMES, text)
     others = text.replace(name, "")
-    named = [_field(name)] if name else []
+    named = [field_called(name)] if name else []
     said = (field for field, words in topics.CHOICES.items() if _has(words, others))
     return tuple(dict.fromkeys((*named, *said)))
 
 
 def _limits(text: str) -> str:
     """Return the field of which a sentence wants to know what vLLM requires or refuses."""
-    return _field(_found(topics.FIELD_NAMES, text)) if topics.LIMITS.fullmatch(text) else ""
-
-
-def _field(name: str) -> str:
-    """Return the field that has this name in a sentence; "" for none."""
-    return topics.NAMED_FIELDS.get(re.sub(topics.SPACE, " ", name.casefold()), "")
+    return field_called(_found(FIELD_NAMES, text)) if topics.LIMITS.fullmatch(text) else ""
 
 
 def _releases(text: str) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from functools import cache
 from workbench.core.problems import problem_texts
 from workbench.interop.glossary import Term, defined
 from workbench.interop.logs.messages import MESSAGES
-from workbench.interop.topics import FIELD_NAMES, IGNORED, SPACE
+from workbench.interop.named_fields import FIELD_NAMES, SPACE
+from workbench.interop.topics import IGNORED
 
 SHORTEST = 16
 """Characters by which a message is known in a sentence."""

@@ -13,8 +13,8 @@ from workbench.interop.model_words import (
     SUPPORTING,
     WITH_LAYERS,
 )
+from workbench.interop.named_fields import FIELD_NAMES
 from workbench.interop.words_of_fields import USERS
-from workbench.sweeps.language import LABELS
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,6 @@ VERSIONS = Topic(
     "versions",
     "Versions",
 )
-NAMES = (words for words, name in LABELS.items() if not words.isalpha() and name != "block_size")
 OF_REQUESTS = (
     rf"footprint|(?:requests?|prompts?|{USERS}) (?:(?:of|with) (?:\S+ ){{1,2}}(?:tokens? )?)?"
     r"(?:costs?|takes?|uses?|needs?)|costs? (?:of )?(?:a|one|each) (?:\S+ ){0,3}(?:request|prompt)"
@@ -101,13 +100,6 @@ OF_REQUESTS = (
 """Words for what one request takes."""
 OF_TOKENS = r"per (?:one |single )?token|(?:one|a|each|every|single) (?:more |new )?token"
 """Words for what one token takes."""
-SPACE = "[ _-]"
-"""Between the words of a name: mamba_cache_mode, mamba-cache-mode, mamba cache mode."""
-NAMED_FIELDS = {re.sub(SPACE, " ", words): LABELS[words] for words in NAMES}
-FIELD_NAMES = "|".join(
-    re.escape(words).replace(r"\ ", SPACE) for words in sorted(NAMED_FIELDS, key=len, reverse=True)
-)
-"""Names of several words: single ones are in other sentences, too, and blocks have a topic."""
 TRANSFER = r"transfer\w*|disaggregat\w*|prefill\w*\W.*\bdecod\w*|decod\w*\W.*\bprefill\w*"
 SIZE_OF_CACHE = (
     r"(?:size|left|leave\w*|remain\w*|room|space|memory) (?:[\w']+ ){0,3}cache|cache size|"

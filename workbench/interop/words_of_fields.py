@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from workbench.core.backends import UNQUANTIZED
 from workbench.core.devices import DEVICES, device_named
 from workbench.core.ranks import SHORT
 from workbench.core.versions import RULE_SETS
@@ -135,12 +136,10 @@ PLATFORMS = {"nvidia": "cuda", "amd": "rocm", "intel": "xpu"}
 PLATFORM_NAMES = "|".join((*PLATFORMS, *FIELDS["platform"].kind.candidates(RULE_SETS.newest)))
 METHODS = FIELDS["speculative_method"].kind.candidates(RULE_SETS.newest)
 METHOD = "|".join(sorted(METHODS, key=len, reverse=True))
-DRAFT_TOKENS = r"(?:drafts?|(?:(?:draft|spec(?:ulative)?) ?)?tokens?)"
-DRAFTS = rf"({METHOD})(?:(?:[ =]| with )?(\d{{1,3}})(?: {DRAFT_TOKENS})?)?"
+DRAFT_TOKENS = r"(?:drafts?|(?:draft|spec(?:ulative)?) ?tokens?)"
+DRAFTS = rf"({METHOD})(?:(?:[ =]| with )?(\d{{1,3}})(?: {DRAFT_TOKENS}| tokens?)?)?"
 DTYPE_LIKE = re.compile(r"(?:u?int|nf|q)\d\w*")
-SMALL_DTYPES = {*FIELDS["kv_cache_dtype"].kind.candidates(RULE_SETS.newest)} - {
-    *("auto", "float16", "bfloat16")
-}
+SMALL_DTYPES = {*FIELDS["kv_cache_dtype"].kind.candidates(RULE_SETS.newest)} - {*UNQUANTIZED}
 ONLY_BITS = re.compile(r"u?int\d|w\d{1,2}a\d{1,2}|q\d\w*|\d-?bits?", re.IGNORECASE)
 SHORT_WORDS = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "bnb": "bitsandbytes"}
 CACHING = r"(no |without )?prefix caching(?: (?:on|enabled)| (off|disabled))?"
@@ -182,8 +181,11 @@ SAID: tuple[tuple[str, Read], ...] = (
     (ALONE, _dtype_alone),
     (QUANTIZED_WITH, lambda name: _dtype(name, "quantization")),
     (DRAFTS, _drafts),
-    (rf"(\d{{1,3}}) ({METHOD})(?: {DRAFT_TOKENS})?", lambda count, method: _drafts(method, count)),
-    (r"(\d{1,3}) (?:drafts?|(?:draft|spec(?:ulative)?) ?tokens?)", lambda n: {DRAFTED: int(n)}),
+    (
+        rf"(\d{{1,3}}) ({METHOD})(?: {DRAFT_TOKENS}| tokens?)?",
+        lambda count, method: _drafts(method, count),
+    ),
+    (rf"(\d{{1,3}}) {DRAFT_TOKENS}", lambda n: {DRAFTED: int(n)}),
     (r"speculative decod\w+|speculation|drafts?", lambda: {DRAFTING: True}),
     (r"(?:no|without) (?:speculat\w+(?: decoding)?|mtp|drafter|drafts?)", _no_drafter),
     (CACHING, lambda no, off: {"enable_prefix_caching": not (no or off)}),

@@ -9,6 +9,7 @@ from workbench.core.groups.built_layers import unquantized_layers
 from workbench.core.missing_kernels import (
     NO_GROUPS_LINEAR,
     NO_SCALED_LINEAR,
+    no_linear_kernel,
     quantized_parts,
     tower_parts,
 )
@@ -34,8 +35,8 @@ WITHOUT_NVFP4 = frozenset({"cpu", "xpu"})
 """Platforms that lack some kernels."""
 UNGATED = frozenset({"nemotron_h"})
 """Families that may have experts without a gate."""
-NO_NVFP4_LINEAR = "Failed to find a kernel that can implement the NVFP4 linear layer."
-NO_MXFP8_LINEAR = "Failed to find a kernel that can implement the MXFP8 linear layer."
+NO_NVFP4_LINEAR = no_linear_kernel("NVFP4")
+NO_MXFP8_LINEAR = no_linear_kernel("MXFP8")
 NO_UNGATED = "is_act_and_mul=False is supported only for CUDA"
 CUT_GROUP = "The input size is not aligned with the quantized weight shape."
 INPUTS, OUTPUTS = "Weight input_size_per_partition", "Weight output_partition_size"

@@ -220,7 +220,7 @@ def capacity(now: Answers, *, has_states: bool) -> Html:
 
 def room_for(wanted: int, now: Answers) -> str:
     """Return whether so many requests fit at a time; nothing where it is not known."""
-    if now.is_uncached or now.requests is None:
+    if now.requests is None:
         return ""
     least, most = now.requests
     fit = f"{_requests(now)} {_requests_words(now)}"

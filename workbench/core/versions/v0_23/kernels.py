@@ -28,6 +28,7 @@ from workbench.core.missing_kernels import (
     MissingKernel,
     Stored,
     bytes_on_rocm,
+    no_linear_kernel,
     of_quark,
     unpackable_on_rocm,
 )
@@ -128,7 +129,7 @@ MISSING_KERNELS = (
         what="in MXFP4 of compressed-tensors",
         devices="CUDA or XPU, or vLLM 0.33",
         # _POSSIBLE_MXFP4_KERNELS
-        vllm_text="Failed to find a kernel that can implement the MXFP4 linear layer.",
+        vllm_text=no_linear_kernel("MXFP4"),
         is_missing=lambda _place, stored: (
             stored.method == COMPRESSED and stored.part.experts == 1 and stored.part.stored == MXFP4
         ),

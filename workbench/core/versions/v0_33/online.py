@@ -3,7 +3,7 @@
 Source: `_ONLINE_SHORTHANDS` of config/quantization.py, and `get_quant_config`.
 """
 
-from workbench.core.missing_kernels import NO_SCALED_LINEAR
+from workbench.core.missing_kernels import NO_SCALED_LINEAR, no_linear_kernel
 from workbench.core.online import (
     FP8,
     FP8_BLOCK,
@@ -31,7 +31,7 @@ FP8_PRODUCTS = Need(
 )
 NOT_A_CPU = Need(
     device="a GPU",
-    vllm_text="Failed to find a kernel that can implement the MXFP4 linear layer.",
+    vllm_text=no_linear_kernel("MXFP4"),
     met=lambda place: place.platform != "cpu",
 )
 SCALED_FP8_ON_GFX = ("gfx94", "gfx95", "gfx12")
