@@ -90,7 +90,7 @@ def test_other_words_with_a_slash_name_no_path():
 )
 def test_parts_are_read(text, fields, length):
     found = read_description(text)
-    assert (found.fields, found.length_tokens) == (fields, length)
+    assert (found.fields, found.load.length_tokens) == (fields, length)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_parts_are_read(text, fields, length):
 )
 def test_no_comma_and_no_order_is_needed(text, fields, length):
     found = read_description(text)
-    assert (found.fields, found.length_tokens) == (fields, length)
+    assert (found.fields, found.load.length_tokens) == (fields, length)
 
 
 @pytest.mark.parametrize(
@@ -465,7 +465,7 @@ def test_a_dtype_without_its_place_says_how_it_is_read(text, note):
 )
 def test_requests_at_a_time_are_a_number_of_their_own(text, requests, length):
     found = understand(text, Scenario(model="bamba-9b"))
-    assert (found.requests, found.length_tokens) == (requests, length)
+    assert found.load == (requests, length)
     assert requests is None or f"{requests} requests" in found.message
 
 
@@ -490,7 +490,7 @@ def test_tokens_of_a_drafter_are_not_a_length(text, method, tokens):
         method,
         tokens,
     )
-    assert found.length_tokens is None
+    assert found.load.length_tokens is None
 
 
 def test_an_answer_says_what_it_omits():

@@ -140,8 +140,8 @@ class Door:
         is_fatal = found.log is not None and found.log.failure is not None
         view = (found.question.topic.view if found.question else "") or self._shows.view
         shows: dict[str, Any] = {"understood": found, "view": "start" if is_fatal else view}
-        if found.length_tokens is not None:
-            shows["length"] = found.length_tokens
+        if found.load.length_tokens is not None:
+            shows["length"] = found.load.length_tokens
         if found.scenario is None:
             self._look(**shows)
         else:

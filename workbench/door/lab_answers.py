@@ -228,7 +228,7 @@ def _chunks(_question: Question, plan: Plan, _length: int) -> str:
 def _hits(question: Question, plan: Plan, length: int) -> str:
     """Return what a prompt of the length in question finds again."""
     caching = plan.hits().caching
-    if question.said.length_tokens is None or reason_without_hits(caching) is not None:
+    if question.said.load.length_tokens is None or reason_without_hits(caching) is not None:
         return ""
     found = plan.hits().hit(length, length).cached_tokens
     shortest = tokens_text(shortest_prompt_with_hit(caching))

@@ -88,7 +88,7 @@ def _sentences(question: Question, plan: Plan, answers: Answers) -> Iterator[Htm
 
 def _too_long(question: Question, plan: Plan) -> str:
     """Return that no request has the length in question; nothing where one may."""
-    length, most = question.said.length_tokens or 0, plan.max_model_len
+    length, most = question.said.load.length_tokens or 0, plan.max_model_len
     if length <= most:
         return ""
     return f"{tokens_text(length)} are more than the max model length allows: {tokens_text(most)}."

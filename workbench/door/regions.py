@@ -176,7 +176,7 @@ def _understood(shown: Shown) -> Html:
     parts = [tag("b", found.message)]
     if shown.answers is not None and shown.outcome.plan is not None:
         parts.append(answered(found, shown.outcome.plan, shown.answers))
-        if found.requests and (room := room_for(found.requests, shown.answers)):
+        if found.load.requests and (room := room_for(found.load.requests, shown.answers)):
             parts.append(tag("p", room))
     if found.log is not None:
         parts = [explained(found.log, shown.outcome.scenario)]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from workbench.core.errors import ScenarioError
 from workbench.core.ranks import SHORT
-from workbench.interop.description import Description, read_description
+from workbench.interop.description import Description, Load, read_description
 
 LEAD = (
     r"(?:(?:please )?compare|(?:what is )?the difference between|which is better[:,]?|"
@@ -69,8 +69,7 @@ def _are_releases(first: Description, second: Description) -> bool:
 
 
 def _shared_out(first: Description, second: Description) -> Compared:
-    length = first.length_tokens or second.length_tokens
-    requests = first.requests or second.requests
+    load = Load(*(one or other for one, other in zip(first.load, second.load, strict=True)))
     of_both, kept = {*SHARED}, {*SHARED}
     if first.fields.keys().isdisjoint(MACHINE):  # 0.23 vs 0.33 on 8 H100: all 8 are of both
         of_both |= RANKS
@@ -79,8 +78,8 @@ def _shared_out(first: Description, second: Description) -> Compared:
     if not second.fields.keys().isdisjoint(RANKS):  # all ranks are said: TP 4 is not TP 4 x PP 2
         kept -= RANKS
     return Compared(
-        Description(_only(second.fields, of_both) | first.fields, length, requests),
-        Description(_only(first.fields, kept) | second.fields, length, requests),
+        Description(_only(second.fields, of_both) | first.fields, load),
+        Description(_only(first.fields, kept) | second.fields, load),
     )
 
 

@@ -64,15 +64,21 @@ PRODUCT = re.compile(rf"(?<=\d) ?[x*\u00d7] ?(?=(?:{'|'.join(RANKS)})[ =]?\d)", 
 """Between two ranks: TP 2 x PP 2."""
 
 
+class Load(NamedTuple):
+    """The requests that a text speaks of."""
+
+    requests: int | None = None
+    """At a time."""
+    length_tokens: int | None = None
+    """Of each."""
+
+
 @dataclass(frozen=True)
 class Description:
     """What a few words say."""
 
     fields: dict[str, Any] = field(default_factory=dict)
-    length_tokens: int | None = None
-    """Of the requests to count."""
-    requests: int | None = None
-    """At a time."""
+    load: Load = field(default=Load())
 
     def instead_of(self, present: Scenario, names: Iterable[str]) -> dict[str, Any]:
         """Return these fields of the present scenario, and what is said instead.
@@ -132,7 +138,7 @@ def _described(said: dict[str, Any]) -> Description:
         said[DRAFTED], length = length, None
     if said.pop(DRAFTING, False):
         said.setdefault(DRAFTED, 1)
-    return Description(_shared_out(said), length, requests)
+    return Description(_shared_out(said), Load(requests, length))
 
 
 def _has(device: str, size: str) -> bool:

@@ -136,8 +136,7 @@ def _compared(found: Compared, present: Scenario) -> Understood:
         scenario=second,
         message=f"Compared: A is {before}; now is {now}.",
         said=found.second.fields,
-        length_tokens=found.second.length_tokens,
-        requests=found.second.requests,
+        load=found.second.load,
         compared_with=first,
     )
 
@@ -162,8 +161,7 @@ def _question(text: str, present: Scenario, *, loosely: bool = False) -> Underst
         scenario=scenario,
         message=found.title or about,
         said=found.said.fields,
-        length_tokens=found.said.length_tokens,
-        requests=found.said.requests,
+        load=found.said.load,
         question=found,
         scenes=_with_block(found, scenario),
     )
@@ -225,8 +223,7 @@ def _described(
         message=f"{lead} {words_of(scenario, said.fields, said)}",
         said=said.fields,
         notes=notes,
-        length_tokens=said.length_tokens,
-        requests=said.requests,
+        load=said.load,
     )
 
 
@@ -262,8 +259,7 @@ def _of_command(text: str, present: Scenario, said: Description) -> Understood:
         message=f"A command{lead or ':'} {words}",
         said=fields,
         notes=found.notes,
-        length_tokens=said.length_tokens,
-        requests=said.requests,
+        load=said.load,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from workbench.core.versions import RULE_SETS
 from workbench.interop import topics
 from workbench.interop.defaults import default_named
-from workbench.interop.description import Description
+from workbench.interop.description import Description, Load
 from workbench.interop.glossary import Term, defined, metric_named
 from workbench.interop.model_words import ANY_MEMORY, MEMORY, SUPPORTING
 from workbench.interop.named_fields import FIELD_NAMES, field_called
@@ -227,7 +227,7 @@ def _described(fields: Mapping[str, Any], topic: Topic, text: str) -> Descriptio
         return Description(dict(fields))
     requests = re.search(rf"(?<![\w.,]){AT_A_TIME}(?!\w)", text, re.IGNORECASE)
     count = number_of(requests[1]) if requests else None
-    return Description(dict(fields), _number(topics.LENGTH, text), count)
+    return Description(dict(fields), Load(count, _number(topics.LENGTH, text)))
 
 
 def is_question(text: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.core.ranks import SHORT
 from workbench.core.versions import RULE_SETS
-from workbench.interop.description import Description
+from workbench.interop.description import Description, Load
 from workbench.scenario import FIELDS, Scenario
 from workbench.views.settings import changes_text
 from workbench.views.units import tokens_text
@@ -41,13 +41,14 @@ def said_words(
     new = {one: getattr(scenario, one) for one in FIELDS if one in said and one != MODEL_FIELD}
     if len(said) == len(FIELDS):  # a scenario has all of them; most are the default
         new = set_fields(scenario)
-    load = _load_text(also.requests, also.length_tokens) if also else ""
+    load = _load_text(also.load) if also else ""
     model = scenario.model if isinstance(scenario.model, str) else "the inline config"
     return ", ".join((name or model, *filter(None, [changes_text(new), load])))
 
 
-def _load_text(requests: int | None, tokens: int | None) -> str:
+def _load_text(load: Load) -> str:
     """Return how many requests of which length, as far as a text says it."""
+    requests, tokens = load
     count = f"{requests:,} request{'s' if requests > 1 else ''}" if requests else "requests"
     length = f" of {tokens_text(tokens)}" if tokens is not None else ""
     return f"{count}{length}{' at a time' if requests else ''}" if requests or length else ""

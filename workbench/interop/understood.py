@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from workbench.interop.description import Load
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.logs.report import LogReport
 from workbench.interop.questions import Question
@@ -25,10 +26,8 @@ class Understood:
     notes: tuple[str, ...] = ()
     """About what the scenario has no field for."""
     log: LogReport | None = None
-    length_tokens: int | None = None
-    """Of the requests to count, where the text says so."""
-    requests: int | None = None
-    """How many of them at a time, where the text says so."""
+    load: Load = field(default=Load())
+    """The requests to count."""
     question: Question | None = None
     """What is answered."""
     compared_with: Scenario | None = None
