@@ -38,6 +38,30 @@ PAIRS = {
         {"device": "H200", "tensor_parallel": 2},
     ),
     "fp8 KV or bf16 KV": ({"kv_cache_dtype": "fp8"}, {"kv_cache_dtype": "bfloat16"}),
+    "TP 4 vs 8": (TP4, {"tensor_parallel": 8}),
+    "TP2 or 4?": ({"tensor_parallel": 2}, TP4),
+    "TP 4 instead of 2": ({"tensor_parallel": 2}, TP4),
+    "2 vs 4 H100": (
+        {"device": "H100", "tensor_parallel": 2},
+        {"device": "H100", "tensor_parallel": 4},
+    ),
+    "4 rather than 2 gpus": ({"tensor_parallel": 2}, TP4),
+    "bamba-9b on H200 instead of H100": (
+        {"model": "bamba-9b", "device": "H100"},
+        {"model": "bamba-9b", "device": "H200"},
+    ),
+    "block size 16 vs 32": ({"block_size": 16}, {"block_size": 32}),
+    "gpu memory utilization 0.9 vs 0.95": tuple(
+        {"gpu_memory_utilization": share} for share in (0.9, 0.95)
+    ),
+    "max num seqs 64 vs 256": ({"max_num_seqs": 64}, {"max_num_seqs": 256}),
+    "max model len 8K vs 32K": ({"max_model_len": 8192}, {"max_model_len": 32_768}),
+    "8k vs 32k context": ({"max_model_len": 8000}, {"max_model_len": 32_000}),
+    "bamba-9b 32K requests or 8K requests": (
+        {"model": "bamba-9b", "max_model_len": 32_768},
+        {"model": "bamba-9b", "max_model_len": 8192},
+    ),
+    "MTP 1 vs 3": tuple({"num_speculative_tokens": n, "speculative_method": "mtp"} for n in (1, 3)),
     "MTP 1 vs MTP 3": tuple(
         {"num_speculative_tokens": n, "speculative_method": "mtp"} for n in (1, 3)
     ),
@@ -60,6 +84,9 @@ def test_both_sides_are_read_and_what_is_said_once_is_of_both(text):
         "compare 0.23 and 0.33",
         "Qwen3-Next-80B, 4 x H100 and fp8 KV",
         "why 528 or 1056?",
+        "528 or 1056",
+        "64 users vs 128 users",
+        "TP 2 vs 64 users",
         "compare this with that",
     ],
 )

@@ -493,6 +493,20 @@ def test_tokens_of_a_drafter_are_not_a_length(text, method, tokens):
     assert found.load.length_tokens is None
 
 
+@pytest.mark.parametrize("words", ["{}", "bamba-9b on {}", "will bamba-9b fit on a {}?", "2x {}"])
+@pytest.mark.parametrize("name", ["rtx 2060", "GTX 1080 Ti", "v100", "mi100", "quadro 8000"])
+def test_no_answer_is_for_another_device_than_the_one_that_is_said(words, name):
+    """In lower case, too: an answer for the present device would look like one for this."""
+    with pytest.raises(ScenarioError, match=f"'{name}' is not known"):
+        understand(words.format(name), Scenario(device="H100"))
+
+
+@pytest.mark.parametrize("name", ["TPU v5e", "gaudi 3", "m3 max", "MacBook"])
+def test_a_device_of_no_known_platform_is_said_to_be_one(name):
+    with pytest.raises(ScenarioError, match="none of the platforms"):
+        understand(f"bamba-9b on {name}", Scenario())
+
+
 def test_an_answer_says_what_it_omits():
     found = understand("gemma 3 27b 4-bit on 4090", Scenario())
     assert found.kind == "question"

@@ -29,7 +29,7 @@ SAID = {
     "what is vllm#37467": ("The meaning of #37467.", "then aligns hybrid models"),
     "what does PR 38831 do?": ("The meaning of #38831.", "kernel blocks"),
     "explain #36697": ("rounded down to whole blocks",),
-    "qwen3.5-397b-a17b on a RTX 3060 or a T4?": ("The device 'RTX 3060' is not known",),
+    "qwen3.5-397b-a17b on a RTX 2060 or a T4?": ("The device 'RTX 2060' is not known",),
     "what is mamba_cache_mode": ("which states prefix caching keeps", "Values: none, align, all."),
     "what is max_num_seqs": ("--max-num-seqs",),
     "does prefix caching work with mamba_cache_mode none": ("Mamba cache mode none Gain:",),

@@ -9,19 +9,28 @@ from typing import Any, NamedTuple
 from workbench.core.errors import ScenarioError
 from workbench.core.ranks import SHORT
 from workbench.interop.description import Description, Load, read_description
+from workbench.interop.words_of_fields import OF_LENGTH
 
 LEAD = (
     r"(?:(?:please )?compare|(?:what is )?the difference between|which is better[:,]?|"
     r"what is better[:,]?|(?:should|would|can) (?:i|we) (?:use|take|run|choose)|is)"
 )
-BETWEEN = r"vs\.?|versus|against|or|instead of|compared (?:to|with)"
-PAIR = re.compile(rf"(?:{LEAD} )?(.+?),? (?:{BETWEEN}) (.+)", re.IGNORECASE)
+BETWEEN, FROM = r"vs\.?|versus|against|or", r"instead of|rather than|compared (?:to|with)"
+PAIR = re.compile(rf"(?:{LEAD} )?(?P<a>.+?),? (?:{BETWEEN}) (?P<now>.+)", re.IGNORECASE)
+REVERSED_PAIR = re.compile(rf"(?:{LEAD} )?(?P<now>.+?),? (?:{FROM}) (?P<a>.+)", re.IGNORECASE)
 NAMED_PAIR = re.compile(
-    r"(?:compare|(?:what is )?the difference between) (.+?) (?:and|with|to) (.+)", re.IGNORECASE
+    r"(?:compare|(?:what is )?the difference between) (?P<a>.+?) (?:and|with|to) (?P<now>.+)",
+    re.IGNORECASE,
 )
 """Pairs with words that have other meanings, too, where nothing is compared."""
-CHANGED = re.compile(r".+ from (?=[a-z])(.+?) to (.+)", re.IGNORECASE)
+CHANGED = re.compile(r".+ from (?=[a-z])(?P<a>.+?) to (?P<now>.+)", re.IGNORECASE)
 """What was changed; from a number it is of a release or a length: "from 0.23 to 0.33"."""
+NUMBER = r"\d[\d,.]*[km]?"
+VALUE = re.compile(rf"(?:(?<=\s)|^){NUMBER}(?=\s|$)|(?<=\b[a-z]p){NUMBER}(?=\s|$)", re.IGNORECASE)
+"""A number that is a word, or the one of TP4."""
+BLOCK_SIZE = re.compile(r"\bblock[ -]size (?=\d)", re.IGNORECASE)
+"""Elsewhere mostly a number to explain."""
+OF_LENGTHS = re.compile(rf"\d[km]\b|\b(?:{OF_LENGTH})\b", re.IGNORECASE)
 WORD = re.compile(r"\w")
 SHARED = ("model", "device", "rules", "platform")
 """Fields that are said once for both: "TP 4 vs TP 8 on H100"."""
@@ -41,12 +50,43 @@ def read_comparison(text: str) -> Compared | None:
     text = _without_end(text.strip())
     if "\n" in text:
         return None
-    for pattern in (PAIR, NAMED_PAIR, CHANGED):
+    text = BLOCK_SIZE.sub("block_size ", text)
+    for pattern in (REVERSED_PAIR, PAIR, NAMED_PAIR, CHANGED):
         if found := pattern.fullmatch(text):
-            first, second = map(_description, found.groups())
+            first, second = map(_description, _both_whole(found["a"], found["now"]))
             if first and second and not _are_releases(first, second):
-                return _shared_out(first, second)
+                return _of_loads(first, second, text)
     return None
+
+
+def _both_whole(first: str, second: str) -> tuple[str, str]:
+    """Return two sides; one that is a number alone is the other with this number: "TP 4 vs 8"."""
+    return _whole(first, second, 0), _whole(second, first, -1)
+
+
+def _whole(side: str, other: str, which: int) -> str:
+    values = [*VALUE.finditer(other)]
+    if not VALUE.fullmatch(side) or VALUE.fullmatch(other) or not values:
+        return side
+    return f"{other[: values[which].start()]}{side}{other[values[which].end() :]}"
+
+
+def _of_loads(first: Description, second: Description, text: str) -> Compared | None:
+    """Return a comparison; lengths that differ are those of the model: requests have no field.
+
+    None where the numbers of requests differ, or a side says nothing but a number.
+    """
+    requests, lengths = ({*values} - {None} for values in zip(first.load, second.load, strict=True))
+    differ = len(lengths) > 1 and bool(OF_LENGTHS.search(text))
+    says = differ or (first.fields and second.fields)
+    if len(requests) > 1 or not says:
+        return None
+    return _shared_out(*map(_of_model, (first, second)) if differ else (first, second))
+
+
+def _of_model(side: Description) -> Description:
+    fields = {**side.fields, "max_model_len": side.load.length_tokens}
+    return Description(fields, side.load._replace(length_tokens=None))
 
 
 def _without_end(text: str) -> str:

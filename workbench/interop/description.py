@@ -10,6 +10,7 @@ from workbench.core.devices import SET_BY_DEVICE, device_named, devices_with
 from workbench.core.errors import ScenarioError
 from workbench.interop.named_fields import Named, check_values
 from workbench.interop.unknown_words import (
+    DEVICE_LIKE,
     bits_alone,
     gigabytes_of,
     memory_alone,
@@ -116,7 +117,9 @@ def read_description(text: str) -> Description | None:
     merged = {name: value for fields in said for name, value in fields.items()}
     for part, spans in zip(parts, found, strict=True):
         if spans.unknown:
-            if _is_prose(found, said):
+            if _is_prose(found, said) and not (
+                len(part) <= LONGEST_SPAN and _device_in(part, spans)
+            ):
                 return None
             raise _unknown(part, spans, merged)
     for name, value in ((name, value) for fields in said for name, value in fields.items()):
@@ -194,10 +197,23 @@ def _shared_out(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {"tensor_parallel": size, **found}
 
 
+def _device_in(part: Sequence[str], spans: _Spans) -> str:
+    """Return unknown words that look like the name of a device; "" for none.
+
+    Its number can have been taken for tokens: rtx 2060.
+    """
+    found = DEVICE_LIKE.search(" ".join(part))
+    name = "" if found is None or device_named(found[0]) else found[0]
+    begins = name.partition(" ")[0]
+    return name if begins in spans.unknown or begins.isdigit() else ""
+
+
 def _unknown(part: Sequence[str], spans: _Spans, said: Fields) -> ScenarioError:
     """Return the error for words that say nothing: of a model's name where no other is complete."""
     words = " ".join(spans.unknown)
     check_values(words)
+    if device := _device_in(part, spans):
+        return not_known(device)
     if any(fields.keys() & {"model", FAMILY} for fields in spans.fields):
         return not_known(" ".join(part) if len(part) <= LONGEST_SPAN else words)
     return not_understood(words) if "model" in said else not_known(words)

@@ -8,13 +8,8 @@ from typing import Any
 
 from workbench.core.ranks import SHORT
 from workbench.interop.description import read_words
-from workbench.interop.unknown_words import said_twice
+from workbench.interop.unknown_words import DEVICE_LIKE, said_twice
 
-DEVICE = re.compile(
-    r"(?:[RG]TX|TPU|Gaudi|Radeon|Quadro|Arc)[ -]?(?:[A-Z]{1,3}[ -]?)?\w*\d\w*|MI\d{2,3}\w?|"
-    r"\b[A-Z]\d{3}\b|\bT4\b"
-)
-"""Words that look like the name of a device."""
 NAME = re.compile(r"[a-z]\w*-[\w.-]*\d[\w.-]*", re.IGNORECASE)
 """A word that looks like the name of a model, such as whisper-large-v3."""
 JOINING = {"and", "x"}
@@ -36,7 +31,7 @@ def said_in(text: str) -> tuple[list[dict[str, Any]], str]:
                 words[start : start + count] = [""] * count
     named = {name for fields in found.values() for name in fields}
     unknown = [] if "model" in named else [one for one in words if NAME.fullmatch(one)]
-    if device := DEVICE.search(" ".join(filter(None, words))):
+    if device := DEVICE_LIKE.search(" ".join(filter(None, words))):
         unknown.append(device[0])
     said: list[dict[str, Any]] = []
     before = -1

@@ -1,5 +1,6 @@
 """Errors for words that name nothing, several models or two values: what they can have meant."""
 
+import re
 from collections.abc import Sequence
 
 from workbench.core.devices import DEVICES, devices_with
@@ -13,6 +14,15 @@ from workbench.scenario import FIELDS
 EXAMPLE = "Qwen3-Next-80B, 4 x H100, fp8 KV, MTP 1, prefix caching, 32K"
 METHODS = ("awq", "gptq", "bitsandbytes")
 """Methods with 4 bits that most checkpoints have."""
+DEVICE_LIKE = re.compile(
+    r"\b(?:(?:[RG]TX|TPU|Gaudi|Radeon|Quadro|Arc)[ -]?(?:[A-Z]{1,3}[ -]?)?\w*\d\w*"
+    r"(?: (?:Ti|XTX?))?|MI\d{2,3}\w?|[A-Z]\d{3}|T4|M\d (?:Max|Pro|Ultra)|"
+    r"MacBook|Mac (?:Mini|Pro|Studio))\b|"
+    r"(?:(?<=\bon )|(?<=\ba )|(?<=\bmany )|(?<=\bx ))(?:10|16|20|30|40|50)[5-9]0(?: ?Ti)?\b",
+    re.IGNORECASE,
+)
+"""Words that look like the name of a device."""
+ELSEWHERE = re.compile(r"TPU|Gaudi|Mac|M\d ", re.IGNORECASE)
 LISTED, MOST_DEVICES = 4, 8
 """Models and devices that a message names."""
 
@@ -29,7 +39,11 @@ def one_of_family(phrase: str) -> ScenarioError:
 def not_known(name: str) -> ScenarioError:
     """Return the error for what looks like the name of a model or a device."""
     near = _nearest(name)
-    is_device = bool(near) and near[0] in DEVICES
+    is_device = bool(DEVICE_LIKE.fullmatch(name)) or (bool(near) and near[0] in DEVICES)
+    if ELSEWHERE.match(name):
+        return _no_platform(name)
+    if is_device:
+        near = nearest_names(f"rtx {name}" if name[0].isdigit() else name.casefold(), DEVICES)
     what, other = (
         ("device", "For another device, set its compute capability and its memory.")
         if is_device
@@ -37,6 +51,16 @@ def not_known(name: str) -> ScenarioError:
     )
     message = f"The {what} {shown(name)} is not known here.{_listed(near)} {other}"
     return ScenarioError("unknown_name", message, operands={PHRASE: name, NEAREST: near})
+
+
+def _no_platform(name: str) -> ScenarioError:
+    """Return the error for a device that only a plugin of vLLM runs on."""
+    known = FIELDS["platform"].kind.candidates(RULE_SETS.newest)
+    message = (
+        f"{shown(name)} is of none of the platforms that are known here: {', '.join(known)}. "
+        "Expected a device of one of them, for example H100 or MI300X, or the platform cpu."
+    )
+    return ScenarioError("unknown_name", message, operands={PHRASE: name})
 
 
 def not_understood(words: str) -> ScenarioError:
