@@ -69,6 +69,10 @@ def test_no_name_means_two_devices():
         ("AMD_Instinct_MI300X", "MI300X"),
         ("AMD Instinct MI355X", "MI355X"),
         ("Intel(R) Arc(TM) Pro B60 Graphics", "Arc Pro B60"),
+        ("NVIDIA GeForce RTX 5070 Ti", "RTX 5070 Ti"),
+        ("5060 ti 16gb", "RTX 5060 Ti"),
+        ("NVIDIA RTX 4000 Ada Generation", "RTX 4000 Ada"),
+        ("mi250", "MI250X"),
     ],
 )
 def test_case_punctuation_and_vendor_do_not_matter(text, name):

@@ -103,8 +103,8 @@ def test_what_a_request_takes_is_answered_without_a_device():
         ("batch size for llama 3.3 70b on 4 H100 at 8k", "requests of 8,000 tokens fit on 4 GPUs"),
         ("why does vllm set the attention block size to 528?", "A block of 528 tokens has:"),
         (
-            "does qwen3.5-9b run on an RTX 4070?",
-            "The device 'RTX 4070' is not known here. Nearest: RTX 40",
+            "does qwen3.5-9b run on an RTX 2070?",
+            "The device 'RTX 2070' is not known here. Nearest: RTX 50",
         ),
         ("will qwen3.5-9b start on a V100?", "The device 'V100' is not known here"),
     ],
