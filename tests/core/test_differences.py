@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
+import workbench as wb
 from tests.catalog import distinct_models
 from tests.core.strategies import scenarios
 from workbench.core.errors import Refused, ScenarioError
 from workbench.core.resolve import resolve
 from workbench.core.versions import RULE_SETS, V0_23, V0_33
-from workbench.core.what_if.differences import compare, outcomes
+from workbench.core.what_if.differences import compare, outcomes, plan_differences
 from workbench.core.what_if.facts import FACTS, TRAITS, traits_of
 from workbench.models import load_model
 from workbench.scenario import Scenario
@@ -53,6 +54,30 @@ def test_hybrids_cache_prefixes_by_default_now():
     assert "enable_prefix_caching" not in found(compared("llama-3.1-8b"))
     explicit = compared("qwen3.5-4b", enable_prefix_caching=True)
     assert "enable_prefix_caching" not in found(explicit)
+
+
+def test_hashes_differ_only_where_something_reads_them():
+    """Without prefix caching and connectors both sizes are there, and unused."""
+    names = {"scheduler_block_size", "hash_block_size"}
+    off, other, on, sent = (
+        wb.resolve("qwen3.5-4b", rules="0.23", **fields)
+        for fields in (
+            {},
+            {"block_size": 32},
+            {"enable_prefix_caching": True},
+            {"block_size": 32, "kv_connector": "NixlConnector"},
+        )
+    )
+    assert off.cache.hash_block_size != other.cache.hash_block_size
+    plain, first, of_transfers = (
+        {one.fact.name: one.means for one in plan_differences(off, plan) if one.fact.name in names}
+        for plan in (other, on, sent)
+    )
+    assert plain == {}
+    assert "Nothing was hashed before" in first["hash_block_size"]
+    assert first.keys() == of_transfers.keys() == names
+    last = {one.fact.name: one.means for one in plan_differences(on, off)}
+    assert last["hash_block_size"] == "Nothing is hashed any more."
 
 
 def test_before_37467_no_backend_gave_the_granularity():

@@ -130,7 +130,7 @@ def plan_differences(old: Plan, new: Plan) -> Iterable[Difference]:
                 new=other,
                 before=before,
                 after=after,
-                means=fact.meaning(one, other, old.enable_prefix_caching),
+                means=fact.meaning(one, other),
             )
 
 

@@ -38,11 +38,10 @@ class Fact:
             return READERS[self.name](plan)
         return getattr(plan if hasattr(plan, self.name) else plan.cache, self.name, None)
 
-    def meaning(self, old: Any, new: Any, caching: bool = True) -> str:
+    def meaning(self, old: Any, new: Any) -> str:
         """Return what it means for an upgrade that the number goes from `old` to `new`."""
-        # Hashes that did not exist cannot become useless.
-        means = self.means if caching or self.name != "hash_block_size" else FIRST_HASHES
-        means = (self.appears if old is None else self.vanishes if new is None else "") or means
+        means = self.appears if old is None else self.vanishes if new is None else ""
+        means = means or self.means
         on = "on" if new else "off"
         return means.format(old=_text(old), new=_text(new), on=on, percent=_percent(old, new))
 
@@ -54,12 +53,23 @@ def _smallest_prefix(plan: Plan) -> int | None:
     return smallest_prefix(caching_of(plan))
 
 
+def _of_hashes(name: str) -> Callable[[Plan], Any]:
+    """Return the reader of a size that only prefix caching and connectors have a use for."""
+
+    # resolve_kv_cache_block_sizes, 0.23 and 0.33
+    def read(plan: Plan) -> Any:
+        is_hashed = plan.enable_prefix_caching or plan.settings.kv_connector is not None
+        return getattr(plan.cache, name, None) if is_hashed else None
+
+    return read
+
+
 READERS: dict[str, Callable[[Plan], Any]] = {
     "page_size_bytes": attrgetter("attention_page_size_bytes"),
     "smallest_prefix": _smallest_prefix,
+    **{name: _of_hashes(name) for name in ("scheduler_block_size", "hash_block_size")},
 }
 PREFIX = "smallest cacheable prefix"
-FIRST_HASHES = "Nothing was hashed before; hashes cover {new} tokens now."
 _DATA = package_data("workbench.core.what_if", "facts.json")
 FACTS = tuple(Fact(**{**one, "steps": tuple(one.get("steps", ()))}) for one in _DATA["facts"])
 
