@@ -548,7 +548,7 @@ PROBLEMS = [
         },
         "drafter_over_stages",
         " does not support eagle3 with pipeline parallelism",
-        {"speculative_method": "ngram", "draft_model": None, "hidden_state_layers": 0},
+        {"speculative_method": "ngram", "draft_model": None},
         id="stages-keep-their-hidden-states",
     ),
     pytest.param(
@@ -652,7 +652,7 @@ PROBLEMS = [
         },
         "target_gives_no_hidden_states",
         "Model does not support EAGLE3 interface",
-        {"speculative_method": "ngram", "draft_model": None, "hidden_state_layers": 0},
+        {"speculative_method": "ngram", "hidden_state_layers": 0},
         id="target-without-hidden-states",
     ),
     pytest.param(
@@ -673,7 +673,7 @@ PROBLEMS = [
         {"model": llama(), "speculative_method": "eagle3", "num_speculative_tokens": 3},
         "draft_model_missing",
         "num_speculative_tokens was provided but without speculative model.",
-        {"speculative_method": "ngram", "draft_model": None},
+        {"speculative_method": "ngram"},
         id="head-without-its-file",
     ),
     pytest.param(
@@ -1111,7 +1111,7 @@ PROBLEMS = [
         {"model": deepseek_v3(), "platform": "cpu"},
         "no_valid_backend",
         "MLA is not supported on CPU.",
-        {"platform": "cuda", "compute_capability": None},
+        {"platform": "cuda"},
         id="no-mla-on-cpu",
     ),
     pytest.param(
@@ -1417,7 +1417,7 @@ PROBLEMS = [
         {"model": qwen3_5(), "platform": "cpu", "enable_prefix_caching": True},
         "cpu_prefix_caching_off",
         "--mamba-block-size can only be set with --enable-prefix-caching",
-        {"enable_prefix_caching": False, "mamba_cache_mode": None},
+        {"enable_prefix_caching": False},
         id="cpu-prefix-caching-off",
     ),
     pytest.param(

@@ -104,13 +104,13 @@ def try_changes(
     """
     found: list[Remedy] = []
     warned: list[Remedy] = []
-    tried: list[Mapping[str, Any]] = []
-    for changes in candidates:
+    tried: list[Mapping[str, Any]] = [{}]
+    for candidate in candidates:
+        present = {name: getattr(settings, name) for name in candidate}
+        changes = {name: value for name, value in candidate.items() if value != present[name]}
         if changes in tried:
             continue
         tried.append(changes)
-        if all(getattr(settings, name) == value for name, value in changes.items()):
-            continue
         try:
             plan = resolved(changes)
         except WorkbenchError:
