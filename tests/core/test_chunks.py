@@ -352,3 +352,12 @@ def test_a_rank_holds_the_chunk_of_the_stage_with_most_layers():
     cost = member.cost(256, 4096)
     assert [stage.layers.start for stage in plan.stages] == [0, 9, 19]  # 9, 10 and 9 of 28 layers
     assert cost.chunk_bytes_on_rank == cost.chunk_bytes * 10 // 28
+
+
+def test_a_pair_is_compared_in_words():
+    plans = [plan_of(model="llama-3.1-8b", tensor_parallel=ranks) for ranks in (1, 2)]
+    there, _here = chunks(plans).pairs()
+    found = {one.what: (one.prefill, one.decode, one.relation) for one in there.compared}
+    assert found["tensor parallel"] == ("1", "2", "divisible")
+    assert found["bytes of a token, all heads"] == ("4,096", "4,096", "equal")
+    assert found["layout"][0] == found["state dtypes"][0] == found["state block"][1] == "none"

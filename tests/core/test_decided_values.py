@@ -23,6 +23,18 @@ from workbench.models import load_model
 from workbench.scenario.schema import published_schema
 
 ROOT = Path(__file__).parents[2]
+PUBLISHED = """
+model rules is_hybrid use_mla backend plain_backend draft_backend mamba_backend block_size
+mamba_block_size mamba_cache_mode mamba_cache_dtype mamba_ssm_cache_dtype enable_prefix_caching
+speculative_method model_dtype kv_cache_dtype draft_kv_cache_dtype max_model_len
+max_num_batched_tokens max_num_seqs num_kv_heads_per_rank head_size attention_bytes_per_token
+attention_page_size_bytes mamba_page_size_bytes layer_state_bytes mamba_page_size_padded
+padding_percent kernel_block_size kernel_blocks_per_block mamba_state_shapes layer_state_shapes
+mamba_state_dtypes supported_kernel_block_sizes groups tensors num_blocks blocks_per_request
+max_concurrency scheduler_block_size hash_block_size cache_layout placements stages log_lines
+problems trace
+"""
+"""Names in a published plan, in order: programs read them, so that none may go or get others."""
 FIELD = '    toy_size_bytes: int | None = decided("what a toy takes", "bytes")\n'
 PROGRAM = f"""
 import json, sys
@@ -55,6 +67,11 @@ published = resolve(load_model(scenario.model), scenario).to_dict()
 schema = published_schema()["$defs"]["plan"]
 print(json.dumps([list(published), published, schema]))
 """
+
+
+def test_a_plan_publishes_these_names_and_no_others():
+    assert list(published_schema()["$defs"]["plan"]["properties"]) == PUBLISHED.split()
+    assert set(wb.resolve("qwen3.5-4b", num_speculative_tokens=1).to_dict()) <= {*PUBLISHED.split()}
 
 
 def test_a_new_decided_value_is_one_field():

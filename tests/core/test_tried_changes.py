@@ -62,6 +62,13 @@ def test_sensitivity_tries_the_ranks_of_one_machine():
     assert tried == [2, 4, 8]  # 1 is its own
 
 
+def test_sensitivity_tries_prefix_caching_where_states_are_cached_and_its_modes_with_it():
+    caching = {"enable_prefix_caching", "mamba_cache_mode"}
+    plans = [plan_of(), plan_of(enable_prefix_caching=True), plan_of("llama-3.1-8b")]
+    found = [caching & {field for field, _ in single_changes(plan)} for plan in plans]
+    assert found == [{"enable_prefix_caching"}, caching, set()]
+
+
 def test_sensitivity_tries_block_sizes_that_a_backend_takes():
     plan = plan_of("llama-3.1-8b", device="H100")
     tried = [value for field, value in single_changes(plan) if field == "block_size"]

@@ -119,7 +119,7 @@ def _as_target_reads(draft: Model, own: Attention | None) -> Attention:
     # DeepseekV2DecoderLayer asks the configuration of the target; EAGLE-3 has a layer of its own.
     found = draft.attention
     assert found is not None
-    parts = (found.qk_nope_head_dim or 0) + (found.qk_rope_head_dim or 0)
+    parts = sum(filter(None, (found.qk_nope_head_dim, found.qk_rope_head_dim)))
     is_plain = own is None or not own.use_mla
     if not (found.use_mla and is_plain and parts) or draft.architecture.startswith("Eagle3"):
         return found
