@@ -39,6 +39,10 @@ PAIRS = {
     ),
     "fp8 KV or bf16 KV": ({"kv_cache_dtype": "fp8"}, {"kv_cache_dtype": "bfloat16"}),
     "TP 4 vs 8": (TP4, {"tensor_parallel": 8}),
+    "bamba-9b fp8 KV TP 2 vs 4 on L40S": tuple(
+        {"model": "bamba-9b", "kv_cache_dtype": "fp8", "device": "L40S", "tensor_parallel": ranks}
+        for ranks in (2, 4)
+    ),
     "TP2 or 4?": ({"tensor_parallel": 2}, TP4),
     "TP 4 instead of 2": ({"tensor_parallel": 2}, TP4),
     "2 vs 4 H100": (

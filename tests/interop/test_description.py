@@ -507,6 +507,21 @@ def test_a_device_of_no_known_platform_is_said_to_be_one(name):
         understand(f"bamba-9b on {name}", Scenario())
 
 
+@pytest.mark.parametrize(
+    ("text", "lab", "view"),
+    [
+        ("which tp has no padding for qwen3-next", "Sweeps", "what_if"),
+        ("does NIXL work between TP 2 and TP 4", "Offload and transfer", "fits"),
+        ("max batch for 8k prompts", "", "fits"),
+        ("vram needed for nemotron nano 9b v2", "", "fits"),
+    ],
+)
+def test_words_lead_to_their_topic_and_name_no_device(text, lab, view):
+    found = understand(text, Scenario())
+    assert (found.question.topic.lab, found.question.topic.view) == (lab, view)
+    assert found.notes == ()
+
+
 def test_an_answer_says_what_it_omits():
     found = understand("gemma 3 27b 4-bit on 4090", Scenario())
     assert found.kind == "question"

@@ -444,6 +444,37 @@ def test_what_is_said_after_a_switch_is_not_its_value():
     assert door.scenario.enable_chunked_prefill is False
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "how much memory does {} need on one H100?",
+        "vram needed for {} on 1 H100",
+        "memory requirements of {} on a single H100",
+    ],
+)
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [("qwen3.5-9b", "max_num_seqs_above_blocks"), ("llama-3.1-8b", "not_enough_memory")],
+)
+def test_vllm_starts_on_the_memory_that_a_gpu_is_said_to_need(text, name, problem):
+    door, said = answer(text.format(name))
+    found = re.search(r"a GPU of ([\d.]+) GiB to ([\d.]+) GiB is enough", said)
+    perhaps, surely = (float(one) * 2**30 for one in found.groups())
+    assert "The fewest that start" in said
+    fields = {
+        "model": name,
+        "device": "H100",
+        "max_num_batched_tokens": door.plan.max_num_batched_tokens,
+        "max_num_seqs": door.plan.max_num_seqs,
+    }
+    little, some, enough = (
+        wb.resolve(**fields, device_memory_bytes=int(size))
+        for size in (0.995 * perhaps, 1.005 * perhaps, 1.002 * surely)
+    )
+    assert [one.code for one in little.errors] == [problem]
+    assert [plan.memory().starts for plan in (some, enough)] == ["perhaps", "yes"]
+
+
 def test_weights_are_known_without_a_device_and_all_of_the_memory_with_one():
     door, said = answer("how big are the weights?")
     weights = weights_of(door.plan) / 2**30

@@ -7,7 +7,8 @@ from math import ceil
 
 from workbench.core.capacity.blocks import blocks_by_group
 from workbench.core.capacity.memory_answer import memory_answer
-from workbench.core.capacity.memory_estimate import weights_of
+from workbench.core.capacity.memory_budget import DEFAULT_GPU_MEMORY_UTILIZATION
+from workbench.core.capacity.memory_estimate import estimate_margin, weights_of
 from workbench.core.groups.cache_spec import RING_SPEC
 from workbench.core.plan import Plan
 from workbench.core.what_if.answers import answers
@@ -15,6 +16,8 @@ from workbench.core.what_if.reach import longest_fit
 from workbench.views.door.tiles import answer_to
 from workbench.views.units import bytes_text, counted, range_text, short_bytes_text, tokens_text
 
+OF_THE_REST = {"the rest", "gpu_memory_utilization"}
+"""Sources of the terms that are not needed."""
 LARGE_SHARE = 10
 """What one token takes is worth a word from a tenth of the request's bytes on."""
 
@@ -156,6 +159,47 @@ def _terms(plan: Plan, _length: int) -> str:
     return f"The weights take {short_bytes_text(weights)} on each GPU. The rest needs a device."
 
 
+def _needs(plan: Plan, length: int) -> str:
+    """Return what a GPU must have: what vLLM takes before the cache, and the longest request."""
+    settings = plan.settings
+    taken = [one for one in memory_answer(plan).terms if one.source not in OF_THE_REST]
+    if not taken:
+        return _terms(plan, length)
+    ranks = settings.tensor_parallel * settings.pipeline_parallel
+    usual, longest = (
+        (answers(plan, tokens).request_bytes or 0) // ranks
+        for tokens in (length, plan.max_model_len)
+    )
+    before = sum(one.size_bytes for one in taken)
+    parts = ", ".join(f"{one.name} {short_bytes_text(one.size_bytes)}" for one in taken)
+    share = settings.gpu_memory_utilization or DEFAULT_GPU_MEMORY_UTILIZATION
+    states = _states_of_all(plan)
+    starts = (
+        f"one of {tokens_text(plan.max_model_len)}, {short_bytes_text(longest)}"
+        if longest >= states
+        else f"the states of {plan.max_num_seqs:,} (--max-num-seqs), {short_bytes_text(states)}"
+    )
+    of_requests = (
+        f"A request of {tokens_text(length)} adds {short_bytes_text(usual)}; vLLM starts with room "
+        f"for {starts}. "
+    )
+    margin, needed = estimate_margin(plan) or 0, before + max(longest, states)
+    sizes = (short_bytes_text(ceil((needed + off) / share)) for off in (-margin, margin))
+    return (
+        f"{'The GPU' if ranks == 1 else f'Each of the {ranks} GPUs'} needs "
+        f"{short_bytes_text(before)} before the cache ({parts}). {of_requests if longest else ''}"
+        f"vLLM takes {share:g} of the memory, so a GPU of {range_text(*sizes)} is enough."
+    )
+
+
+def _states_of_all(plan: Plan) -> int:
+    """Return the bytes of the blocks that graph capture wants, one of states for each sequence."""
+    cache = plan.kept_cache
+    if cache is None or not any(group.spec.is_mamba for group in cache.groups):
+        return 0
+    return plan.max_num_seqs * cache.grouping.bytes_per_block
+
+
 def _cache(plan: Plan, length: int) -> str:
     found, cache = memory_answer(plan), plan.cache
     if cache is None or found.cache_bytes is None or found.tokens is None:
@@ -210,6 +254,7 @@ CAPACITY_ANSWERS: dict[str, Callable[[Plan, int], str]] = {
     "longest": _longest,
     "request": _request,
     "terms": _terms,
+    "needs": _needs,
     "token": _token,
     "cache": _cache,
     "full": _full,

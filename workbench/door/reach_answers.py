@@ -48,7 +48,7 @@ def reach_html(question: Question, plan: Plan, length_tokens: int) -> Html:
         return _models(question, plan, length_tokens)
     if question.special == "supporting":
         return _supporting(question, plan)
-    if question.special == "devices" or question.memory_gb is not None:
+    if question.special in {"devices", "needs"} or question.memory_gb is not None:
         return _machines(question, plan, length_tokens)
     return Html()
 

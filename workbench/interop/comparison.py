@@ -28,6 +28,8 @@ CHANGED = re.compile(r".+ from (?=[a-z])(?P<a>.+?) to (?P<now>.+)", re.IGNORECAS
 NUMBER = r"\d[\d,.]*[km]?"
 VALUE = re.compile(rf"(?:(?<=\s)|^){NUMBER}(?=\s|$)|(?<=\b[a-z]p){NUMBER}(?=\s|$)", re.IGNORECASE)
 """A number that is a word, or the one of TP4."""
+NUMBER_FIRST = re.compile(rf"({NUMBER})((?:,? (?:on|for|with|in|at|under) .+)?)", re.IGNORECASE)
+"""A number alone, and what may be said of both after it: "TP 4 vs 8 on H100"."""
 BLOCK_SIZE = re.compile(r"\bblock[ -]size (?=\d)", re.IGNORECASE)
 """Elsewhere mostly a number to explain."""
 OF_LENGTHS = re.compile(rf"\d[km]\b|\b(?:{OF_LENGTH})\b", re.IGNORECASE)
@@ -65,10 +67,10 @@ def _both_whole(first: str, second: str) -> tuple[str, str]:
 
 
 def _whole(side: str, other: str, which: int) -> str:
-    values = [*VALUE.finditer(other)]
-    if not VALUE.fullmatch(side) or VALUE.fullmatch(other) or not values:
+    values, found = [*VALUE.finditer(other)], NUMBER_FIRST.fullmatch(side)
+    if not found or not values or VALUE.fullmatch(other):
         return side
-    return f"{other[: values[which].start()]}{side}{other[values[which].end() :]}"
+    return f"{other[: values[which].start()]}{found[1]}{other[values[which].end() :]} {found[2]}"
 
 
 def _of_loads(first: Description, second: Description, text: str) -> Compared | None:

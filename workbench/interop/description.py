@@ -216,4 +216,5 @@ def _unknown(part: Sequence[str], spans: _Spans, said: Fields) -> ScenarioError:
         return not_known(device)
     if any(fields.keys() & {"model", FAMILY} for fields in spans.fields):
         return not_known(" ".join(part) if len(part) <= LONGEST_SPAN else words)
-    return not_understood(words) if "model" in said else not_known(words)
+    is_name = "model" not in said and re.search(r"\d", words)
+    return not_known(words) if is_name else not_understood(words)

@@ -100,7 +100,9 @@ OF_REQUESTS = (
 """Words for what one request takes."""
 OF_TOKENS = r"per (?:one |single )?token|(?:one|a|each|every|single) (?:more |new )?token"
 """Words for what one token takes."""
-TRANSFER = r"transfer\w*|disaggregat\w*|prefill\w*\W.*\bdecod\w*|decod\w*\W.*\bprefill\w*"
+TRANSFER = (
+    r"transfer\w*|disaggregat\w*|prefill\w*\W.*\bdecod\w*|decod\w*\W.*\bprefill\w*|nixl(?!.*chunk)"
+)
 SIZE_OF_CACHE = (
     r"(?:size|left|leave\w*|remain\w*|room|space|memory) (?:[\w']+ ){0,3}cache|cache size|"
     r"tokens? (?:\w+ ){0,2}(?:fits?|in|into) (?:[\w-]+ ){0,3}cache"
@@ -189,7 +191,7 @@ TOPICS = (
         r"or|vs|versus|better|best|improve|instead|faster|cheaper|worth|costs?|eats?|hurts?|"
         r"affects?|impacts?|benefits?|brings?|doubl\w+|halv\w+|"
         r"needs? (?:more|extra|additional)|"
-        r"gains?|saves?|helps?|"
+        r"gains?|saves?|helps?|(?:which|what) (?:tp|tensor[ -]parallel\w*) .*(?:padd\w+|blocks?)|"
         r"difference between|(?:do|does|will|would|can|could) .*(?:chang|influenc|enlarg|rais)\w+|"
         r"^(?:does|will|would) (?!i |we |vllm ).*(?:reduc|lower|shrink|increas|cut)\w*",
         "what_if",
@@ -201,8 +203,9 @@ TOPICS = (
         "start",
     ),
     Topic(
-        rf"{TERMS}|fits?|memory|concurren\w+|requests?|prompts?|{USERS}|capacity|gpus?|cards?|cheapest|"
-        r"(?:full|small|out of) kv[ -]?cache|kv[ -]?cache (?:is |too )*(?:full|small)|batch size|"
+        rf"{TERMS}|fits?|memory|vram|concurren\w+|requests?|prompts?|{USERS}|capacity|gpus?|cards?|cheapest|"
+        r"(?:full|small|out of) kv[ -]?cache|kv[ -]?cache (?:is |too )*(?:full|small)|"
+        r"batch size|max\w* batch|"
         r"(?:which|what) (?:tp|tensor[ -]parallel\w*)|context|(?:max\w*|longest) length|"
         r"max\w*[-_ ]model[-_ ]len\w*",
         "fits",
@@ -247,8 +250,9 @@ SPECIAL = {
     "devices": r"cheapest|(?:how many|fewest|minimum|smallest|cheapest|least|which|what) "
     r"(?:number of |\w+ )?"
     r"(?:gpus?(?! memory)|devices?|cards?|hardware)|(?:which|what) (?:tp|tensor[ -]parallel\w*)|"
-    rf"how many (?!(?:\w+ ){{0,2}}(?:{NOT_DEVICES}))(?:\w+ ){{1,3}}(?:for|do|to|are)|"
-    r"(?:memory|vram) (?:do|does|is|i|we|to) .*(?:need|run|serve)",
+    rf"how many (?!(?:\w+ ){{0,2}}(?:{NOT_DEVICES}))(?:\w+ ){{1,3}}(?:for|do|to|are)",
+    "needs": rf"(?!.*(?:{OF_REQUESTS}|{OF_TOKENS}|cache|states?))(?:memory|vram) "
+    r"(?:(?:is |are )?(?:need|requir)\w*|for|(?:do|does|i|we|to) .*(?:need|requir|run|serv)\w*)",
     "request": r"(?:memory|bytes|gib|gb|vram|size|cache|blocks) .*"
     r"(?:requests?|prompts?|users?|context)|" + OF_REQUESTS,
 }

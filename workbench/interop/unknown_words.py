@@ -39,7 +39,9 @@ def one_of_family(phrase: str) -> ScenarioError:
 def not_known(name: str) -> ScenarioError:
     """Return the error for what looks like the name of a model or a device."""
     near = _nearest(name)
-    is_device = bool(DEVICE_LIKE.fullmatch(name)) or (bool(near) and near[0] in DEVICES)
+    is_device = bool(DEVICE_LIKE.fullmatch(name)) or (
+        any(map(str.isdigit, name)) and bool(near) and near[0] in DEVICES
+    )
     if ELSEWHERE.match(name):
         return _no_platform(name)
     if is_device:
