@@ -137,6 +137,26 @@ def test_the_size_of_a_unit_is_defined_with_the_unit():
     assert defined("what is a hash block size?") == defined("what is a hash block?")
 
 
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("difference between block and page", "manager block, block, KV block and page"),
+        ("the difference between mamba_block_size and block_size", "Mamba block and Block size"),
+        ("retention interval", "Checkpoint interval"),
+        ("what is trtllm?", "TRT-LLM kernels"),
+    ],
+)
+def test_two_words_and_parts_of_a_name_have_a_meaning(text, word):
+    assert defined(text).word == word
+    assert defined(text).meaning.count(":") >= text.count(" and ")
+
+
+@pytest.mark.parametrize("text", ["kernels", "block", "difference between TP 2 and TP 4", "cache"])
+def test_a_part_of_several_names_is_none_of_them(text):
+    found = defined(text)
+    assert found is None or text in found.word.split(", ")
+
+
 def test_a_memory_share_does_not_ask_for_devices():
     assert read_question("which gpu memory utilization for qwen3-32b?").special == ""
 

@@ -14,10 +14,12 @@ from workbench.scenario import FIELDS
 from workbench.scenario.field import Field
 
 DEFINES = re.compile(
-    r"(?:what(?:'s| is| are| does| do)|define|explain|(?:the )?(?:meaning|definition) of)\s+"
-    r"(?:the difference between )?(?P<word>.+?)(?:\s+(?:means?|do|for))?[\s?.!]*",
+    r"(?:(?:what(?:'s| is| are| does| do)|define|explain|(?:the )?(?:meaning|definition) of)\s+"
+    r"(?:the difference between )?|(?:the )?difference between (?!.*\bmode))"
+    r"(?P<word>.+?)(?:\s+(?:means?|do|for))?[\s?.!]*",
     re.IGNORECASE,
 )
+"""Of modes the difference that they make is shown, with a change to each."""
 SAME = re.compile(r"(?:is|are) (.+) (?:the same|equal) (?:as|to) (.+?)[\s?.!]*", re.IGNORECASE)
 """Two words, whose meanings answer."""
 LONGER = (" size", " mode", " layer", " total")
@@ -55,12 +57,12 @@ def defined(text: str) -> Term | None:
     text = SAME.sub(r"what are \1 and \2", text.strip())
     found = DEFINES.fullmatch(text)
     if found is None:
-        return _by_name().get(_name(text))
+        return _by_name().get(_name(text)) or _part_of_one(_name(text))
     terms = [_known(name) for name in re.split(r" and | v | versu ", _name(found["word"]))]
     every = [term for term in terms if term is not None]
     if len(every) < len(terms) or len(every) == 1:
         return every[0] if len(every) == len(terms) else None
-    meanings = (f"{term.word}: {term.meaning}" for term in every)
+    meanings = (f"{term.word}: {term.meaning.rstrip('.')}." for term in every)
     return Term(" and ".join(term.word for term in every), " ".join(meanings), every[0].lab)
 
 
@@ -74,7 +76,13 @@ def metric_named(text: str) -> Term | None:
 def _known(name: str) -> Term | None:
     terms = _by_name()
     shorter = next((name.removesuffix(end) for end in LONGER if name.endswith(end)), name)
-    return terms.get(name) or terms.get(shorter) or _of_value(name, terms)
+    return terms.get(name) or terms.get(shorter) or _of_value(name, terms) or _part_of_one(name)
+
+
+def _part_of_one(name: str) -> Term | None:
+    """Return the only word or field that has these words in its name: a retention interval."""
+    found = {term for known, term in _by_name().items() if f" {name} " in f" {known} "}
+    return found.pop() if len(found) == 1 else None
 
 
 def _of_value(name: str, terms: Mapping[str, Term]) -> Term | None:

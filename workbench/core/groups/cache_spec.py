@@ -206,7 +206,7 @@ def _check_windows(
         raise NoSingleTypeError(
             "MLAAttentionSpec.__init__() got an unexpected keyword argument 'bounded_replay'"
         )
-    if not {spec.kind for spec in changed.values()} <= FULL_KINDS - MLA_KINDS:
+    if {spec.kind for spec in changed.values()} - (FULL_KINDS - MLA_KINDS):
         return
     # Its ValueError is not caught where vLLM tries the merge (is_kv_cache_spec_uniform).
     for kind in PROMOTED:
