@@ -14,7 +14,7 @@ from tests.kernels.compiling import printed_there
 from tests.kernels.direct_starts import STARTER
 from tests.kernels.paged_flex.cases import DEVICE, Case, requests
 from workbench.kernels.c_module import c_module
-from workbench.kernels.direct_launch import SOURCE
+from workbench.kernels.direct_launch import POINTER_BYTES, SIZES, SOURCE
 from workbench.kernels.paged_flex.api import plan_attention
 
 
@@ -43,6 +43,18 @@ def prepared(start, parameters=(1, 2, 3), changing=2):
     address = ctypes.cast(callback, ctypes.c_void_p).value
     packed = struct.pack(f"<{len(parameters)}Q", *parameters)
     return callback, c_module(SOURCE).prepare(address, 77, 128, 4096, packed, changing)
+
+
+def test_parameters_have_the_bytes_of_their_types():
+    types = {
+        **dict.fromkeys(("i1", "u1", "i8", "u8"), ctypes.c_int8),
+        **dict.fromkeys(("i16", "u16"), ctypes.c_int16),
+        **dict.fromkeys(("i32", "u32"), ctypes.c_int32),
+        **dict.fromkeys(("i64", "u64"), ctypes.c_int64),
+        "fp32": ctypes.c_float,
+    }
+    assert {name: ctypes.sizeof(kind) for name, kind in types.items()} == SIZES
+    assert ctypes.sizeof(ctypes.c_void_p) == POINTER_BYTES
 
 
 def test_a_start_replaces_the_first_parameters():

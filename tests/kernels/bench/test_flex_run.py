@@ -101,6 +101,13 @@ def test_queries_of_peers_without_pages_are_the_last_ones_of_their_request(name)
     assert [verdict.ok for verdict in run.result.verdicts] == [True, True]
 
 
+@pytest.mark.parametrize(("name", "ways"), [("D1", []), ("D2", ["alone"]), ("P3", ["chunk"])])
+def test_bits_are_compared_with_what_a_request_can_be_cut_out_of(name, ways):
+    rows = flex.bits_rows(flex_input(CASES[name].reduced(), DEVICE))
+    assert [row.way for row in rows] == ways * 2  # of both modes
+    assert not any(row.differing for row in rows if row.promised)
+
+
 @pytest.mark.thorough
 def test_metadata_of_ours_does_not_grow_with_the_pool_and_the_engines_does():
     run = run_of(D2, OWN)

@@ -19,7 +19,7 @@ from tests.kernels.block_table.cases import (
 from tests.kernels.compiling import printed_there
 from workbench.kernels.block_table.api import BlockTables
 from workbench.kernels.block_table.path import DeviceBatch
-from workbench.kernels.block_table.traffic import counted_traffic
+from workbench.kernels.block_table.traffic import Access, counted_traffic
 from workbench.kernels.mode import triton_mode
 
 interpreted = pytest.mark.skipif(
@@ -46,6 +46,22 @@ def test_the_grid_follows_the_live_rows_and_not_the_tables():
     assert programs_of(1, [65_536, 1]) == slots + 512 + 1
     # rows of zeros reach as far as rows ever did
     assert programs_of(1, [300, 1], padded=17) == slots + 2 * 3 + 2
+
+
+@interpreted
+def test_a_program_after_every_row_of_its_tile_touches_nothing():
+    """Sixteen rows of 128 entries, one tile of columns, next to a row that has two of them."""
+    tables = BlockTables([LONG], max_requests=32, max_tokens=32, num_blocks=70_000, path="fast")
+    tables.append_many([*range(17)], [[[*range(128)]]] * 16 + [[[*range(256)]]])
+    tables.upload([*range(17)], [*range(18)], [0] * 17)
+    tables.launch()
+    accesses: list[Access] = []
+    with counted_traffic(watch=accesses) as traffic:
+        tables.launch_gather()
+    assert traffic.programs == 2 * 2  # tiles of rows and of columns
+    stores = [len(one.addresses) for one in accesses if one.kind == "store"]
+    assert len(stores) == 3
+    assert all(stores)
 
 
 def test_slots_and_tables_together_take_the_programs_of_both():
