@@ -14,7 +14,7 @@ from tests.kernels.compiling import printed_there
 from tests.kernels.direct_starts import STARTER
 from tests.kernels.paged_flex.cases import DEVICE, Case, requests
 from workbench.kernels.c_module import c_module
-from workbench.kernels.direct_launch import POINTER_BYTES, SIZES, SOURCE
+from workbench.kernels.direct_launch import POINTER_BYTES, SIZES, SOURCE, _packed
 from workbench.kernels.paged_flex.api import plan_attention
 
 
@@ -55,6 +55,13 @@ def test_parameters_have_the_bytes_of_their_types():
     }
     assert {name: ctypes.sizeof(kind) for name, kind in types.items()} == SIZES
     assert ctypes.sizeof(ctypes.c_void_p) == POINTER_BYTES
+
+
+def test_a_negative_parameter_is_given_as_the_driver_reads_it():
+    assert _packed("i32", -2)[:4] == struct.pack("<i", -2)
+    assert _packed("i64", -(2**63)) == struct.pack("<q", -(2**63))
+    assert _packed("fp32", -0.5)[:4] == struct.pack("<f", -0.5)
+    assert _packed("i64", None) == bytes(8)
 
 
 def test_a_start_replaces_the_first_parameters():

@@ -106,6 +106,8 @@ def test_what_a_request_takes_is_answered_without_a_device():
             "does qwen3.5-9b run on an RTX 2070?",
             "The device 'RTX 2070' is not known here. Nearest: RTX 50",
         ),
+        ("can a 5070 ti run qwen3.5-9b?", "Device RTX 5070 Ti"),
+        ("how many 4060 ti for gpt-oss-20b", "Device RTX 4060 Ti"),
         ("will qwen3.5-9b start on a V100?", "The device 'V100' is not known here"),
     ],
 )
@@ -119,6 +121,11 @@ def test_words_of_every_day_lead_to_the_answer(text, words):
         ("qwen3.6 27b 2 x 5090", {"device": "5090", "tensor_parallel": 2}),
         ("qwen3.6-27b, 4090, 16k", {"device": "4090"}),
         ("granite 4 h small, 14090 tokens", {"model": "granite-4.0-h-small"}),
+        ("qwen3-8b on a 5070 ti", {"device": "5070 ti"}),
+        ("two 4070 ti super for qwen3-8b", {"device": "4070 ti super", "tensor_parallel": 2}),
+        ("2x5060ti qwen3-8b", {"device": "5060ti", "tensor_parallel": 2}),
+        ("3060 12gb qwen3-4b", {"device": "3060"}),
+        ("qwen3-8b, 16 H100 over 2 nodes", {"device": "H100", "tensor_parallel": 16}),
     ],
 )
 def test_numbers_that_people_say_are_understood(text, fields):

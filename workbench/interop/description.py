@@ -10,7 +10,6 @@ from workbench.core.devices import SET_BY_DEVICE, device_named, devices_with
 from workbench.core.errors import ScenarioError
 from workbench.interop.named_fields import Named, check_values
 from workbench.interop.unknown_words import (
-    DEVICE_LIKE,
     bits_alone,
     gigabytes_of,
     memory_alone,
@@ -18,6 +17,7 @@ from workbench.interop.unknown_words import (
     not_understood,
     one_of_family,
     said_twice,
+    unknown_device,
 )
 from workbench.interop.words_of_fields import (
     BITS,
@@ -202,8 +202,7 @@ def _device_in(part: Sequence[str], spans: _Spans) -> str:
 
     Its number can have been taken for tokens: rtx 2060.
     """
-    found = DEVICE_LIKE.search(" ".join(part))
-    name = "" if found is None or device_named(found[0]) else found[0]
+    name = unknown_device(" ".join(part))
     begins = name.partition(" ")[0]
     return name if begins in spans.unknown or begins.isdigit() else ""
 

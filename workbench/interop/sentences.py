@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.core.ranks import SHORT
 from workbench.interop.description import read_words
-from workbench.interop.unknown_words import DEVICE_LIKE, said_twice
+from workbench.interop.unknown_words import said_twice, unknown_device
 
 NAME = re.compile(r"[a-z]\w*-[\w.-]*\d[\w.-]*", re.IGNORECASE)
 """A word that looks like the name of a model, such as whisper-large-v3."""
@@ -31,8 +31,8 @@ def said_in(text: str) -> tuple[list[dict[str, Any]], str]:
                 words[start : start + count] = [""] * count
     named = {name for fields in found.values() for name in fields}
     unknown = [] if "model" in named else [one for one in words if NAME.fullmatch(one)]
-    if device := DEVICE_LIKE.search(" ".join(filter(None, words))):
-        unknown.append(device[0])
+    if device := unknown_device(" ".join(filter(None, words))):
+        unknown.append(device)
     said: list[dict[str, Any]] = []
     before = -1
     for start in sorted(found):

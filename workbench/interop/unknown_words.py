@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from workbench.core.devices import DEVICES, devices_with
+from workbench.core.devices import DEVICES, device_named, devices_with
 from workbench.core.errors import NEAREST, PHRASE, ScenarioError, nearest_names, shown
 from workbench.core.ranks import SHORT
 from workbench.core.versions import RULE_SETS
@@ -25,6 +25,12 @@ DEVICE_LIKE = re.compile(
 ELSEWHERE = re.compile(r"TPU|Gaudi|Mac|M\d ", re.IGNORECASE)
 LISTED, MOST_DEVICES = 4, 8
 """Models and devices that a message names."""
+
+
+def unknown_device(text: str) -> str:
+    """Return the first words that look like the name of a device and are none; "" for nothing."""
+    found = DEVICE_LIKE.search(text)
+    return "" if found is None or device_named(found[0]) else found[0]
 
 
 def one_of_family(phrase: str) -> ScenarioError:

@@ -144,6 +144,8 @@ ONLY_BITS = re.compile(r"u?int\d|w\d{1,2}a\d{1,2}|q\d\w*|\d-?bits?", re.IGNORECA
 SHORT_WORDS = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "bnb": "bitsandbytes"}
 CACHING = r"(no |without )?prefix caching(?: (?:on|enabled)| (off|disabled))?"
 HOW_MANY = rf"\d{{1,4}}|{'|'.join(NUMBERS)}"
+GPUS = rf"\d{{1,3}}|{'|'.join(NUMBERS)}"
+"""How many devices: four digits are the name of one, 5070 Ti."""
 QUANTIZED_WITH = rf"(bitsandbytes|{QUANTIZED.pattern})(?: quanti[sz]\w+)?"
 USERS = r"users?|people|persons?|clients?|sessions?|conversations?"
 AT_A_TIME = (
@@ -155,19 +157,21 @@ ALONE = r"(?!bf16|fp16)(\w+|\d-bits?)"
 KV = r"kv(?:[ -]?cache)?(?: d?type)?"
 STATES = r"(?:mamba|ssm|gdn|recurrent)[ -](?:ssm[ -])?(?:states?|cache)"
 CONTEXT = r"(?:max )?(?:context|ctx|seq|sequence)?[ -]?(?:len|length|window|size)|context|ctx"
+OVER_NODES = rf"(?: (?:on|over|across|in) (?:{GPUS}) nodes?)?"
+"""Which node a device is in changes no rank."""
 OF_LENGTH = rf"tokens?|requests?|prompts?|{CONTEXT}"
-DEVICE = r"(?:[a-z]\w*|(?<!\d)\d{4})(?:[ -]\w+)*"
-OF_DEVICES = rf"(?:(?:{HOW_MANY})(?: ?[x*\u00d7] ?| ))?(\d{{1,3}} ?(?:gb|gib))(?: gpus?| cards?)?"
+DEVICE = r"(?:[a-z]\w*|(?<!\d)\d{4}(?:ti)?)(?:[ -]\w+)*"
+OF_DEVICES = rf"(?:(?:{GPUS})(?: ?[x*\u00d7] ?| ))?(\d{{1,3}} ?(?:gb|gib))(?: gpus?| cards?)?"
 SAID: tuple[tuple[str, Read], ...] = (
     (NAMED_FIELD, named_field),
     (LABELLED, labelled_field),
-    (rf"(?:({HOW_MANY}) ?[x*\u00d7]? ?)?({DEVICE}?)(?: gpus?)?", _devices),
+    (rf"(?:({GPUS}) ?[x*\u00d7]? ?)?({DEVICE}?)(?: gpus?)?{OVER_NODES}", _devices),
     (rf"({DEVICE}?) ?[x*\u00d7] ?(\d{{1,4}})", lambda name, count: _devices(count, name)),
     (
-        rf"({HOW_MANY}) nodes?(?: of| x)? ({HOW_MANY}) ?[x*\u00d7]? ?({DEVICE}?)(?: gpus?)?",
+        rf"({GPUS}) nodes?(?: of| x)? ({GPUS}) ?[x*\u00d7]? ?({DEVICE}?)(?: gpus?)?",
         _on_nodes,
     ),
-    (rf"({HOW_MANY}) gpus?", _count),
+    (rf"({GPUS}) gpus?{OVER_NODES}", _count),
     (rf"({PLATFORM_NAMES})(?: gpus?)?", _platform),
     (rf"({'|'.join(RANKS)})[ =]?(\d{{1,4}})", lambda word, n: {RANKS[word.upper()]: int(n)}),
     (r"ep|expert parallel", lambda: {"enable_expert_parallel": True}),
