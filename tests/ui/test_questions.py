@@ -458,7 +458,7 @@ def test_what_is_said_after_a_switch_is_not_its_value():
 )
 def test_vllm_starts_on_the_memory_that_a_gpu_is_said_to_need(text, name, problem):
     door, said = answer(text.format(name))
-    found = re.search(r"a GPU of ([\d.]+) GiB to ([\d.]+) GiB is enough", said)
+    found = re.search(r"that is a GPU of ([\d.]+) GiB to ([\d.]+) GiB", said)
     perhaps, surely = (float(one) * 2**30 for one in found.groups())
     assert "The fewest that start" in said
     fields = {

@@ -188,7 +188,7 @@ def _needs(plan: Plan, length: int) -> str:
     return (
         f"{'The GPU' if ranks == 1 else f'Each of the {ranks} GPUs'} needs "
         f"{short_bytes_text(before)} before the cache ({parts}). {of_requests if longest else ''}"
-        f"vLLM takes {share:g} of the memory, so a GPU of {range_text(*sizes)} is enough."
+        f"As vLLM takes {share:g} of the memory, that is a GPU of {range_text(*sizes)}."
     )
 
 
