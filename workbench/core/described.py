@@ -49,6 +49,8 @@ class Description(NamedTuple):
     """Marlin's kernels take the groups of a file of AWQ, under the keys of AutoAWQ."""
     packing: str = ""
     """Of AutoRound: how a file packs its integers."""
+    layers: tuple[tuple[int, bool], ...] = ()
+    """Of AutoRound: bits of the layers that a file excepts, and whether they are symmetric."""
     algorithm: str = ""
     """Of ModelOpt, where a file names its method; what ModelOpt wrote alone is read elsewhere."""
     missing: str = ""
@@ -59,8 +61,23 @@ class Description(NamedTuple):
     @property
     def integers(self) -> str:
         """Return the kind of its integers in words."""
-        bits = "an unknown number of" if self.bits is None else self.bits
-        return f"{'' if self.is_symmetric else 'a'}symmetric integers of {bits} bits"
+        return _integers(self.bits, is_symmetric=self.is_symmetric)
+
+    @property
+    def every(self) -> tuple[tuple[int | None, bool], ...]:
+        """Return bits of its integers and whether they are symmetric, of excepted layers too."""
+        return ((self.bits, self.is_symmetric), *self.layers)
+
+    @property
+    def every_integer(self) -> str:
+        """Return the kinds of its integers in words."""
+        kinds = dict.fromkeys(_integers(bits, is_symmetric=one) for bits, one in self.every)
+        return " and ".join(kinds)
+
+
+def _integers(bits: int | None, *, is_symmetric: bool) -> str:
+    known = "an unknown number of" if bits is None else bits
+    return f"{'' if is_symmetric else 'a'}symmetric integers of {known} bits"
 
 
 class SplitLayer(NamedTuple):
@@ -69,6 +86,10 @@ class SplitLayer(NamedTuple):
     path: str
     is_named: bool
     """The list excludes the layer itself, too."""
+    is_experts: bool = False
+    """It is routed experts, of which names of the first one are looked up."""
+    kind: str = ""
+    """A key of `RuleSet.weight_copies`, where releases look up other names."""
 
 
 class UnreadDescription(NamedTuple):
@@ -98,16 +119,18 @@ GPTQ_INTEGERS = UnreadDescription(
 )
 AUTO_ROUND_INTEGERS = UnreadDescription(
     methods=frozenset({AUTO_ROUND}),
-    what=lambda given: f"in {given.integers} packed as by GPTQ, only in symmetric ones",
+    what=lambda given: f"in {given.every_integer} packed as by GPTQ, only in symmetric ones",
     # INCConfig.apply_gptq_quant_layer, 0.23, and INCWNA16LinearScheme, 0.33; XPU says more
-    refuses=lambda given: given.packing.endswith("gptq") and not given.is_symmetric,
+    refuses=lambda given: (
+        given.packing.endswith("gptq") and not all(symmetric for _bits, symmetric in given.every)
+    ),
     vllm_text=lambda _given: "INC ",
 )
 EARLIER_AUTO_ROUND = AUTO_ROUND_INTEGERS._replace(
     what=lambda given: f"{AUTO_ROUND_INTEGERS.what(given)} of 4 or 8 bits",
     # INCConfig.apply_gptq_quant_layer; Humming has the others in 0.33, on CUDA
     refuses=lambda given: (
-        given.packing.endswith("gptq") and (given.bits not in {4, 8} or not given.is_symmetric)
+        given.packing.endswith("gptq") and not {*given.every} <= {(4, True), (8, True)}
     ),
 )
 MODELOPT_ALGORITHMS = frozenset(
@@ -125,14 +148,26 @@ UNREAD_ALGORITHM = UnreadDescription(
 )
 
 
-def awq_integers(words: str) -> UnreadDescription:
-    """Return the refusal of AWQ with a number of bits other than 4."""
-    return UnreadDescription(
+def awq_integers(words: str, *taken: tuple[int, bool]) -> tuple[UnreadDescription, ...]:
+    """Return the refusals of AWQ with a number of bits other than 4, of AutoRound packed so, too.
+
+    taken: bits of AutoRound that have a kernel as well, and whether they are symmetric.
+    """
+    own = UnreadDescription(
         methods=frozenset({AWQ}),
         what=lambda given: f"in {given.integers}, only in those of 4 bits",
         refuses=lambda given: given.bits != 4,
         vllm_text=lambda _given: words,
     )
+    packed = own._replace(
+        methods=frozenset({AUTO_ROUND}),
+        what=lambda given: f"in {given.every_integer} packed as by AWQ, only in those of 4 bits",
+        refuses=lambda given: (
+            given.packing.endswith("awq")
+            and any(one[0] != 4 and one not in taken for one in given.every)
+        ),
+    )
+    return own, packed
 
 
 def ordered_groups(method: str, words: str) -> UnreadDescription:

@@ -13,6 +13,8 @@ FLOAT, HALF = 4, 2
 MARLIN_MULTIPLE = 64
 """Of a share of an expert that Marlin's kernel takes (`check_moe_marlin_supports_layer`)."""
 MX_BLOCK = 32
+WORD_BITS, WORD = 32, 4
+"""Integers of less are packed into words of so many bits and bytes, as many as fill one."""
 """Inputs that share a scale in MXFP8 and MXFP4."""
 
 
@@ -58,6 +60,11 @@ class Format(NamedTuple):
         return self.block == (1, MX_BLOCK) and self.scale_bytes == 1
 
     @property
+    def is_packed(self) -> bool:
+        """Return whether words hold several integers; those of W8A8 are bytes."""
+        return self.is_integer and self.scale_bytes == HALF
+
+    @property
     def is_fp8(self) -> bool:
         """Return whether weights are floats of 8 bits, with a scale of more than a few inputs."""
         is_micro = self.block is not None and self.block[0] == 1 and self.block[1] > 0
@@ -70,13 +77,16 @@ class Format(NamedTuple):
         """
         rows = sum(outputs)
         found = rows * inputs * self.bits // 8
+        if self.is_packed:  # the rest of an odd share has no word
+            found = rows * (inputs * self.bits // WORD_BITS) * WORD
         found += len(outputs) * (self.scalars * FLOAT + self.halves * HALF)
         if self.block is not None:
             high, wide = self.block[0] or rows, self.block[1] or scaled
             # Groups of inputs are counted whole; squares at the edges are scales of their own.
             across = scaled // wide if self.block[0] == 1 else ceil(scaled / wide)
             blocks = ceil(rows / high) * across
-            found += blocks * self.scale_bytes + blocks * self.zero_bits // 8
+            zeros = across * (rows * self.zero_bits // WORD_BITS) * WORD
+            found += blocks * self.scale_bytes + zeros
         return found + rows * self.row_bytes
 
     def of_experts(self, share: int) -> Format:

@@ -6,7 +6,7 @@ Source: `_EMBEDDING_MODELS`, `_REWARD_MODELS` and `_normalize_arch` of models/re
 
 from typing import NamedTuple
 
-from workbench.core.architectures import is_encoder, versions_with
+from workbench.core.architectures import MODEL_REGISTRIES, is_encoder, versions_with
 
 GENERATES = {
     "Gemma2Model": "Gemma2ForCausalLM",
@@ -28,6 +28,8 @@ OWN = {
     SCORES_STEPS: "Qwen2ForCausalLM",
     "InternLM2ForRewardModel": "InternLM2ForCausalLM",
     "Gemma3TextModel": "Gemma3ForCausalLM",
+    # the Transformers library has this one, and vLLM its layers
+    "Gemma3TextForSequenceClassification": "Gemma3ForCausalLM",
     "JambaForSequenceClassification": "JambaForCausalLM",
     "Qwen2ForRewardModel": "Qwen2ForCausalLM",
     "JinaEmbeddingsV5Model": "Qwen3ForCausalLM",
@@ -90,9 +92,18 @@ def pooling_of(architecture: str) -> Pooling | None:
         return Pooling(architecture, base, sees_later=later)
     if versions_with(architecture):
         return None
-    ending = next((one for one in ENDINGS if architecture.endswith(one)), None)
-    if ending is None:
-        return None
-    named = (architecture.removesuffix(ending) + base for base in BASES)
-    base = next((name for name in named if versions_with(name)), None)
+    base = next((name for name in _bases(architecture) if versions_with(name)), None)
     return None if base is None else Pooling(architecture, base)
+
+
+def newest_base(architecture: str) -> str | None:
+    """Return what the newest version builds of a class without layers of its own."""
+    served = [*MODEL_REGISTRIES.values()][-1].served
+    return next((name for name in _bases(architecture) if name in served), None)
+
+
+def _bases(architecture: str) -> list[str]:
+    """Return the names under which a class without its own is looked up, in their order."""
+    ending = next((one for one in ENDINGS if architecture.endswith(one)), None)
+    stem = None if ending is None else architecture.removesuffix(ending)
+    return [] if stem is None else [stem + base for base in BASES]

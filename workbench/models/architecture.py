@@ -16,7 +16,7 @@ from workbench.core.architectures import (
     wrapper_builds,
 )
 from workbench.core.errors import ConfigError, shown, unknown_name_message
-from workbench.core.pooling import COLPALI, Pooling, pooling_of
+from workbench.core.pooling import BASES, COLPALI, Pooling, pooling_of
 from workbench.core.pooling import SEES_LATER as BIDIRECTIONAL
 from workbench.models.family import FAMILIES, Family
 from workbench.models.fields import Fields
@@ -116,10 +116,22 @@ def as_generating(
         return config, None
     if pooling.name.startswith(BIDIRECTIONAL):
         _check_pooling(config.get(POOLING), pooling.name)
+    pooling = pooling._replace(base=_read_base(config, pooling.base))
     later = pooling.sees_later or sees_later(config, pooling.base)
     wrapped = config.get(WRAPPED) if pooling.name == COLPALI else None
     config = {**(wrapped if isinstance(wrapped, Mapping) else {}), **config, KEY: [pooling.base]}
     return config, pooling._replace(is_assumed=is_assumed, sees_later=later)
+
+
+def _read_base(config: Mapping[str, Any], base: str) -> str:
+    """Return what pools with, or the class of a whole file where its family reads that alone."""
+    # `_normalize_arch`: the text class in 0.33, whose layers are the same; 0.23 has no other
+    kind = config.get("model_type")
+    family = FAMILIES.get(kind) if isinstance(kind, str) else None
+    declared = () if family is None else family.architectures_of(str(kind))
+    stems = (base.removesuffix(end) for end in BASES if base.endswith(end))
+    whole = (stem + end for stem in stems for end in BASES if stem + end in declared)
+    return base if not declared or base in declared else next(whole, base)
 
 
 def _check_pooling(value: object, name: str) -> None:

@@ -22,6 +22,8 @@ MODELOPT_METHODS = {
     "MIXED_PRECISION": "modelopt_mixed",
 }
 """Part of quant_algo -> method; everything else is plain."""
+PLAIN_BITS = 16
+"""From so many on, AutoRound leaves a layer as it is."""
 KIMI_K3, PACKED_MXFP4 = "kimi_k3", "mxfp4-pack-quantized"
 """A model whose experts in this format of compressed-tensors run as mxfp4
 (`KimiK3ForConditionalGenerationConfig`, 0.33)."""
@@ -154,9 +156,21 @@ def read_description(fields: Fields) -> Description:
         follows_activations="desc_act" if _is_ordered(config) else "",
         is_for_marlin=_is_for_marlin(config),
         packing=str(config.get("packing_format", "gptq")) if method == AUTO_ROUND else "",
+        layers=tuple(_excepted_integers(config)) if method == AUTO_ROUND else (),
         algorithm=_named_algorithm(config),
         missing=", ".join(map(repr, missing)),
     )
+
+
+def _excepted_integers(config: Mapping[str, Any]) -> Iterator[tuple[int, bool]]:
+    """Yield bits of the layers that a file of AutoRound excepts, and whether they are symmetric."""
+    # INCConfig.get_layer_config, 0.23 and 0.33
+    extra = config.get("extra_config")
+    for one in extra.values() if isinstance(extra, Mapping) else ():
+        found = {**config, **one} if isinstance(one, Mapping) else config
+        bits = found.get("bits")
+        if isinstance(bits, int) and bits < PLAIN_BITS:
+            yield bits, found.get("sym") is not False
 
 
 def _is_ordered(config: Mapping[str, Any]) -> bool:

@@ -17,6 +17,8 @@ class Collected:
         self.scheme = scheme
         self.split_layers: list[SplitLayer] = []
         """See `Weights.split_layers`."""
+        self.split_experts: dict[str, SplitLayer] = {}
+        """The same of routed experts, the first of each kind."""
         self.places: dict[Part, list[tuple[Place, ...]]] = defaultdict(list)
         """Where each was added, once for every time."""
 
@@ -68,6 +70,11 @@ class Collected:
         if not part.is_linear:
             return part.stored
         is_expert = part.experts > 1
+        for kind, splits in self.scheme.excludes_experts.items() if is_expert else ():
+            inside = path.rpartition(".")[0]
+            if kind not in self.split_experts and splits(inside):
+                found = SplitLayer(inside, is_named=False, is_experts=True, kind=kind)
+                self.split_experts[kind] = found
         if part.name.rpartition(".")[2] in FUSED:
             self._note_split(path)
         return self.scheme.format_of(

@@ -11,6 +11,7 @@ from typing import Any
 from workbench.core.pooling import LATE_INTERACTION, OWN, SCORES_STEPS, VOYAGE
 from workbench.core.weights import Part
 from workbench.models.weights.decoders import TIED
+from workbench.models.weights.kinds import by_release
 from workbench.models.weights.older import BERTS, MODERN_BERT
 from workbench.models.weights.parts import Config, column, row, vocabulary, whole
 
@@ -35,13 +36,19 @@ def scores(config: Config) -> tuple[Part, ...] | None:
         return _of_encoder(config, name)
     if name in OWN_ENDS:
         return OWN_ENDS[name](config)
-    if pooling is None or name.endswith(OTHERS) or (name in OWN and not pooling.sees_later):
+    is_own = name in OWN and not name.endswith(SCORES)
+    if pooling is None or name.endswith(OTHERS) or (is_own and not pooling.sees_later):
         return None
     if name.endswith(EMBEDS):
         return ()
     if not name.endswith(SCORES):
         return None
-    return (whole(SCORE, _rows(config), inputs=config.hidden, dtype="float32", is_linear=True),)
+    # 0.23 counts the labels of the text alone, 0.33 those of the whole first
+    earlier, later = (
+        whole(SCORE, rows, inputs=config.hidden, dtype="float32", is_linear=True)
+        for rows in (_labels(config.fields.text), _rows(config))
+    )
+    return tuple(by_release([earlier], [later]))
 
 
 def _rows(config: Config) -> int:

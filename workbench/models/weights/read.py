@@ -6,7 +6,7 @@ from pathlib import Path
 
 from workbench.core.errors import Refused
 from workbench.core.model import Model
-from workbench.core.pooling import pools
+from workbench.core.pooling import newest_base, pools
 from workbench.core.weights import (
     EARLIER,
     EMBEDDING,
@@ -81,8 +81,9 @@ def read_weights(
     try:
         config, found = Config(fields, model), Collected(read_scheme(fields))
         weights = _drafted(config, found, part) if part else _whole(config, found)
-        if config.kind not in UNMAPPED and not any(of_library(config)):
-            weights = weights._replace(split_layers=tuple(found.split_layers))
+        is_mapped = config.kind not in UNMAPPED and not any(of_library(config))
+        split = [*found.split_layers * is_mapped, *found.split_experts.values()]
+        weights = weights._replace(split_layers=tuple(split))
     except UNREADABLE as error:
         unknown = str(error) or type(error).__name__
         rows, sketch = model.vocab_size or 0, _sketch(fields, model)
@@ -175,7 +176,10 @@ def _embed(config: Config, found: Collected, embedding: Part, tied: tuple[bool, 
 
 def _see(config: Config, found: Collected, tower: Iterable[Part]) -> None:
     """Count a tower on the first stage; the library has it on all, as 0.23 has any."""
-    is_whole = of_library(config, config.model.architecture)[1]
+    is_whole, pooling = of_library(config, config.model.architecture)[1], config.model.pooling
+    newest = newest_base(pooling.name) if pools(pooling) and pooling else None
+    if newest not in {None, config.model.architecture}:  # it builds the text alone
+        tower = [one._replace(kind=EARLIER) for one in tower if one.kind != LATER]
     for one in tower:
         is_everywhere = is_whole or one.name.startswith(OUTSIDE)
         found.add("", [one], EVERY_TOWER if is_everywhere else TOWER)

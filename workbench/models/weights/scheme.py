@@ -1,20 +1,20 @@
 """Which layers a checkpoint stores quantized, and in which format: one reader per method."""
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from workbench.core.formats import MX_BLOCK, Format
+from workbench.core.described import COMPRESSED
+from workbench.core.formats import Format
 from workbench.core.online import FP8_BLOCK, MXFP4, MXFP4_MULTIPLE, MXFP8, PER_CHANNEL
 from workbench.models.fields import Fields
 from workbench.models.quantization import (
-    config_groups,
     modelopt_place,
     quantization_method,
     stated_quantization,
 )
-from workbench.models.weights.integers import SORTED, integers
+from workbench.models.weights.integers import integers
 from workbench.models.weights.quark import quark
+from workbench.models.weights.rounded import auto_round
 from workbench.models.weights.stored import (
     EXPERTS,
     EXPERTS_STATIC,
@@ -25,22 +25,16 @@ from workbench.models.weights.stored import (
     MAX_LISTED,
     NVFP4,
     PLAIN,
-    Excludes,
     Formats,
     Scheme,
     Unknown,
     exact,
-    expressions,
     renamed,
     texts,
     wildcards,
 )
+from workbench.models.weights.tensors import compressed_tensors
 
-FOUR_BITS_IN_FP8 = Format(
-    4, block=(1, 128), scale_bytes=8, row_bytes=4, fixed_bytes=16, is_integer=True
-)
-"""Integers whose inputs are in fp8: CompressedTensorsW4A8Fp8 makes scales of fp8 of those of the
-file, eight times, and one in float32 per output."""
 MIXED_FORMATS: dict[str, Formats] = {
     "FP8": (FP8_STATIC, EXPERTS_STATIC),
     "NVFP4": (NVFP4, NVFP4),
@@ -56,13 +50,6 @@ MODELOPT_FORMATS: dict[str, Formats] = {
 """The same of a whole file: ModelOptFp8MoEMethod gives every kind of FP8 a scale per tensor."""
 EARLIER_FORMATS: dict[Format | None, Format | None] = {FP4_ALONE: FP4_ALONE._replace(halves=2)}
 """The place for the scale of inputs has 32 bits in 0.23."""
-PACKINGS = {"auto_round:auto_gptq": "gptq", "auto_round:auto_awq": "awq"}
-"""How AutoRound packs integers -> the method that has the same format."""
-PLAIN_BITS = 16
-SPECIAL = re.compile(r"[*+?^$()\[\]{}|\\]")
-"""What makes a name of AutoRound's an expression."""
-LINEAR = "Linear"
-"""Target of compressed-tensors: the class of every linear layer."""
 DEEPSEEK_V4 = "deepseek_v4"
 FOUR = ((4, None),)
 MODELOPT_TOWERS = ("vision_tower", "vision_model", "vit_large_projector")
@@ -75,6 +62,8 @@ def read_scheme(fields: Fields) -> Scheme:
     config, method = stated_quantization(fields), quantization_method(fields)
     if not config or method is None:
         return Scheme()
+    if method == COMPRESSED:
+        return compressed_tensors(config, fields)
     reader = METHODS.get(method)
     if reader is None:
         raise Unknown(f"the format of quant_method {method[:40]!r} is not described")
@@ -163,94 +152,6 @@ def _mxfp4(_config: Mapping[str, Any]) -> Scheme:
     return Scheme(experts=MXFP4, multiple=MXFP4_MULTIPLE, gates_experts=True)
 
 
-def _auto_round(config: Mapping[str, Any]) -> Scheme:
-    """Return the formats of AutoRound: GPTQ or AWQ, but for the layers that the file excepts."""
-    # INCConfig.get_layer_config, 0.23 and 0.33
-    packing = config.get("packing_format", "auto_round:auto_gptq")
-    if packing not in PACKINGS:
-        raise Unknown(f"AutoRound's packing_format {str(packing)[:40]!r} is not described")
-    extra = config.get("extra_config") or {}
-    differ = {
-        name: one for name, one in extra.items() if one.get("bits", config["bits"]) < PLAIN_BITS
-    }
-    if any(config.get(key) != value for one in differ.values() for key, value in one.items()):
-        raise Unknown("AutoRound's formats of single layers are not described")
-    plain = [f"re:.*{one}" if SPECIAL.search(one) else one for one in extra.keys() - differ.keys()]
-    blocks = config.get("block_name_to_quantize") or config.get("to_quant_block_names") or []
-    within = tuple(texts(blocks.split(",") if isinstance(blocks, str) else blocks))
-    is_plain = expressions(texts(plain))
-    experts = exact(texts([one for one in plain if "experts" in one]))
-    return integers({**config, "quant_method": PACKINGS[packing]})._replace(
-        excludes=lambda path: is_plain(path) or experts(path) or not path.startswith(within or "")
-    )
-
-
-def _compressed(config: Mapping[str, Any]) -> Scheme:
-    found = config_groups(config)
-    # find_matched_target, 0.23 and 0.33: what a layer is called comes before its class, and a layer
-    # with neither is plain
-    named = [one for one in found if LINEAR not in one.get("targets", LINEAR)]
-    rest = [one for one in found if one not in named]
-    if len(rest) > 1 or not found:
-        raise Unknown("these config_groups of compressed-tensors are not described")
-    others = [_compressed_formats(one) for one in named]
-    linear, experts = next(map(_compressed_formats, rest), (None, None))
-    all_experts = [one for _, one in others] + ([experts] if experts else [])
-    tests = (_of_group(expressions(texts(one["targets"]))) for one in named)
-    ignored = expressions(texts(config.get("ignore")))
-    return Scheme(
-        linear=linear,
-        experts=experts,
-        chosen=tuple(zip(tests, others, strict=True)),
-        # CompressedTensorsWNA16MarlinMoEMethod
-        earlier={one: one._replace(input_bytes=SORTED) for one in all_experts if one.fixed_bytes},
-        excludes=ignored,
-        excludes_part=ignored,
-        cache_scales={PLAIN: ((3, "float32"), (3, None))},
-        gates_experts=MXFP4 in all_experts,
-        # only the methods of integers make a bias, 0.23 and 0.33
-        biases_experts=any(one.is_integer for one in all_experts),
-    )
-
-
-def _of_group(test: Excludes) -> Excludes:
-    """Return a test for layers of a group: of routed experts, the first of the first one counts."""
-    # CompressedTensorsMoEMethod.get_moe_method, which refuses experts of several groups
-    firsts = tuple(f".0.{name}" for name in ("gate_proj", "w1"))
-    return lambda path: (
-        test(path)
-        or (path.endswith(EXPERTS.rstrip(".")) and any(test(path + one) for one in firsts))
-    )
-
-
-def _compressed_formats(group: Mapping[str, Any]) -> tuple[Format, Format]:
-    stored = _compressed_format(group.get("weights") or {}, group.get("input_activations") or {})
-    return stored, stored._replace(fixed_bytes=stored.fixed_bytes // 4)
-
-
-def _compressed_format(weights: Mapping[str, Any], inputs: Mapping[str, Any]) -> Format:
-    bits, kind, strategy = (weights.get(key) for key in ("num_bits", "type", "strategy"))
-    group, block = weights.get("group_size") or 0, weights.get("block_structure")
-    if kind == "int" and bits in {4, 8} and not inputs:
-        # the original shape is stored as two 64-bit integers
-        zeros = 0 if weights.get("symmetric", True) else bits
-        grouped = Format(bits, block=(1, group), scale_bytes=2, zero_bits=zeros, is_integer=True)
-        return grouped._replace(fixed_bytes=16)
-    if kind == "int" and bits == 4 and inputs.get("type") == "float":
-        return FOUR_BITS_IN_FP8
-    if kind == "float" and bits == 4:
-        small = NVFP4 if inputs else NVFP4._replace(scalars=1)
-        return MXFP4 if group == MX_BLOCK else small
-    if bits == 8 and strategy == "channel":
-        stored = Format(8, block=(1, 0), scale_bytes=4, is_integer=kind == "int")
-        return stored._replace(scalars=int(inputs.get("dynamic") is False))
-    if bits == 8 and kind == "float" and strategy == "block" and block:
-        return Format(8, block=(block[0], block[1]), scale_bytes=4)
-    if bits == 8 and kind == "float" and strategy == "tensor":
-        return FP8 if inputs.get("dynamic", True) else FP8_STATIC
-    raise Unknown(f"compressed-tensors with {bits} bits by {strategy} is not described")
-
-
 METHODS: dict[str, Callable[[Mapping[str, Any]], Scheme]] = {
     "fp8": _fp8,
     "modelopt": _modelopt,
@@ -260,8 +161,7 @@ METHODS: dict[str, Callable[[Mapping[str, Any]], Scheme]] = {
     "mxfp4": _mxfp4,
     "awq": integers,
     "gptq": integers,
-    "auto-round": _auto_round,
-    "compressed-tensors": _compressed,
+    "auto-round": auto_round,
     "quark": quark,
 }
-"""quant_method -> its reader."""
+"""quant_method -> its reader, but for compressed-tensors."""

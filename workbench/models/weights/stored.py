@@ -71,8 +71,12 @@ class Scheme(NamedTuple):
     """Experts without a gate have the room of one in 0.23."""
     excludes_part: Excludes = lambda _path: False
     """Whether a part of a merged layer is excluded, which all or none of its parts may be."""
+    excludes_experts: Mapping[str, Excludes] = MappingProxyType({})
+    """Kinds of parts -> whether experts are plain in some of their projections, and not in all."""
     biases_experts: bool = True
     """Its routed experts may have a bias."""
+    biases_later: bool = False
+    """They have none in 0.23."""
     quantizes_head: bool = False
     """The head of the vocabulary may be quantized like any linear layer."""
 
@@ -81,6 +85,8 @@ class Scheme(NamedTuple):
         stored = part.stored
         if stored and self.gates_experts and part.has_one_output:
             part = part._replace(outputs=2 * part.outputs)
+        if stored and self.biases_later and part.experts > 1:
+            part = part._replace(bias=False)
         return part._replace(stored=self.earlier[stored]) if stored in self.earlier else part
 
     def format_of(self, path: str, *, is_expert: bool) -> Format | None:
@@ -162,11 +168,14 @@ def wildcards(ignored: list[str]) -> Excludes:
     return lambda path: found.match(path) is not None
 
 
-def expressions(ignored: list[str]) -> Excludes:
-    """Return a test for listed paths, and for regular expressions, which begin with "re:"."""
+def expressions(ignored: list[str], built: Callable[[str], str] = str) -> Excludes:
+    """Return a test for listed paths, and for regular expressions, which begin with "re:".
+
+    built: the path of a module in vLLM, which expressions are tested with.
+    """
     known = frozenset(ignored)
     patterns = [one.removeprefix("re:") for one in ignored if one.startswith("re:")]
     if any(not SIMPLE.fullmatch(one) or sum(map(one.count, "*+")) > MAX_STARS for one in patterns):
         raise Unknown("an expression that excludes modules is not a simple one")
     found = [re.compile(one) for one in patterns]
-    return lambda path: path in known or any(one.match(path) for one in found)
+    return lambda path: path in known or any(one.match(built(path)) for one in found)

@@ -59,6 +59,8 @@ DFLASH = SpeculativeMethod(
     mask_tokens=(NULL_MASK, MASK, *DRAFTERS_MASKS),
     without_mask="For parallel drafting, the draft model config must have",
 )
+MODERN_BERT = ("Model", "ForSequenceClassification", "ForTokenClassification")
+"""Ends of the names of its classes."""
 HEADS = SpeculativeMethod(needs_model=True)
 """Drafters without attention: Medusa's heads and the MLP speculator keep no cache."""
 
@@ -181,6 +183,7 @@ V0_23 = RuleSet(
         {
             *(f"MiMoV2{name}ForCausalLM" for name in ("", "Flash", "Omni")),
             *("FalconForCausalLM", "RWForCausalLM"),
+            *(f"ModernBert{name}" for name in MODERN_BERT),
         }
     ),
     # `BaiChuanAttention` with ALiBi, which `BaichuanForCausalLM` takes for all but 7B

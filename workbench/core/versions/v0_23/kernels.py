@@ -195,5 +195,8 @@ UNREAD_DESCRIPTIONS = (
     UNREAD_ALGORITHM,
     GPTQ_INTEGERS,
     EARLIER_AUTO_ROUND,
-    awq_integers("Currently, only 4-bit weight quantization is supported for AWQ, but got"),
+    # INCConfig.apply_awq_quant_layer: Marlin has bytes with zero points
+    *awq_integers(
+        "Currently, only 4-bit weight quantization is supported for AWQ, but got", (8, False)
+    ),
 )

@@ -15,7 +15,7 @@ from workbench.core.packing import NVFP4_DS
 from workbench.core.prefix.sparse import PrefillRules
 from workbench.core.ranks import ONE_STAGE, SHARED_EXPERT
 from workbench.core.versions.citations import citations_of
-from workbench.core.versions.v0_23 import V0_23
+from workbench.core.versions.v0_23 import MODERN_BERT, V0_23
 from workbench.core.versions.v0_33 import kernels
 from workbench.core.versions.v0_33.backends import BACKENDS, noticed
 from workbench.core.versions.v0_33.bytes import gathered_keys, layer_token_bytes, token_bytes
@@ -140,7 +140,12 @@ V0_33 = V0_23.successor(
     noticed=noticed,
     backends_of_narrow_values=flash_or_triton,
     # `FalconAttention` passes no configuration of the cache on
-    models_without_cache_settings=frozenset({"FalconForCausalLM", "RWForCausalLM"}),
+    models_without_cache_settings=frozenset(
+        {
+            *("FalconForCausalLM", "RWForCausalLM", "ColUltraVBertForRetrieval"),
+            *(f"ModernBert{name}" for name in MODERN_BERT),
+        }
+    ),
     imposed_backend=imposed_backend,
     gathered_keys=gathered_keys,
     batch_tiers=(

@@ -121,5 +121,5 @@ UNREAD_DESCRIPTIONS = (
     described.GPTQ_INTEGERS,
     described.AUTO_ROUND_INTEGERS,
     described.COMPRESSED_ORDER,
-    described.awq_integers("Unsupported num_bits = "),
+    *described.awq_integers("Unsupported num_bits = "),
 )
