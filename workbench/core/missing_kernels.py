@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from workbench.core.described import COMPRESSED, QUARK, Numbers
 from workbench.core.formats import Format
 from workbench.core.model import Model
-from workbench.core.online import Place
+from workbench.core.online import MXFP4, Place
 from workbench.core.weights import ROW, Copies, Part, Weights
 
 
@@ -175,6 +175,16 @@ BYTES_ON_XPU = MissingKernel(
         and stored.is_integer_linear
         and stored.part.stored is not None
         and stored.part.stored.bits == 8
+    ),
+)
+MXFP4_LINEAR = MissingKernel(
+    platforms=("cpu",),
+    what="in MXFP4 of compressed-tensors",
+    devices="CUDA, ROCm or XPU",
+    # _POSSIBLE_MXFP4_KERNELS, 0.23 and 0.33
+    vllm_text=no_linear_kernel("MXFP4"),
+    is_missing=lambda _place, stored: (
+        stored.method == COMPRESSED and stored.part.experts == 1 and stored.part.stored == MXFP4
     ),
 )
 EVERYWHERE = ("cuda", "rocm", "xpu", "cpu")

@@ -171,10 +171,13 @@ class SpeculationRules:
         return found or (MTP if self.predicts(draft) else method)
 
     @lru_cache(maxsize=256)  # noqa: B019  (there are as many rules as versions)
-    def drafter(self, model: Model, method: str, stages: int = 1) -> Drafter | None:
+    def drafter(
+        self, model: Model, method: str, stages: int = 1, given: tuple[int, ...] | None = None
+    ) -> Drafter | None:
         """Return what drafts for `model` with layers of its own; one object for equal arguments.
 
         stages: of the pipeline. A head is whole on the last one, a model of its own is cut.
+        given: how many layers each has, of both models.
         """
         draft, source = model.drafter, self.methods[method]
         if method == DRAFT_MODEL and draft is not None and draft.architecture in self.heads:
@@ -182,7 +185,9 @@ class SpeculationRules:
         found = None if source.layers is None else source.layers(model)
         if found is None or stages == 1 or method != DRAFT_MODEL or model.drafter is None:
             return found
-        last = layers_of_stages(model.drafter.num_hidden_layers, stages)[-1]
+        count = model.drafter.num_hidden_layers
+        is_used = given is not None and (len(given), sum(given)) == (stages, count)
+        last = layers_of_stages(count, stages, (given or ()) if is_used else ())[-1]
         first = model.num_hidden_layers
         kept = tuple(layer for layer in found.layers if layer.number - first in last)
         return replace(found, layers=kept)

@@ -53,7 +53,7 @@ def _kind(run: WorkingPlan, stored: Format | None) -> str | None:
     if method == MXFP4:
         return MXFP4
     # Whole rows of int8 have inputs in int8, those of other integers are in the model's dtype.
-    takes_dtype = stored.is_integer and stored.block != (1, 0)
-    if method in WNA16_METHODS and (stored.bits == 4 or takes_dtype):
+    takes_dtype = stored.bits == 4 or stored.block != (1, 0)
+    if method in WNA16_METHODS and stored.is_integer and takes_dtype:
         return WNA16
     return FP8 if stored.bits == 8 and stored.is_square else None

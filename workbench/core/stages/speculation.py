@@ -59,7 +59,10 @@ def speculative_method(run: WorkingPlan) -> None:
         return
     method = method_for(run.model, settings, rules)
     assert method is not None
-    run.drafter = rules.drafter(run.model, method, settings.pipeline_parallel)
+    given = settings.pipeline_layers
+    run.drafter = rules.drafter(
+        run.model, method, settings.pipeline_parallel, None if given is None else tuple(given)
+    )
     if method == MTP and run.model.mtp is not None and run.model.mtp.is_cut:
         run.drafter = rules.cut_drafter(run.model, tokens)
     run.speculative_method = method

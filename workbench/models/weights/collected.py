@@ -1,21 +1,23 @@
 """What a model has of every part, and where: parts of layers in the formats of its checkpoint."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from workbench.core.described import SplitLayer
 from workbench.core.formats import FLOAT, HALF, Format
 from workbench.core.weights import EARLIER, LATER, Part, Place
+from workbench.models.weights.merged import Merged
 from workbench.models.weights.parts import whole
-from workbench.models.weights.stored import FUSED, Scheme
+from workbench.models.weights.stored import Scheme
 
 
 class Collected:
     """Parts of a model, in the formats of its checkpoint."""
 
-    def __init__(self, scheme: Scheme) -> None:
-        self.scheme = scheme
-        self.split_layers: list[SplitLayer] = []
+    def __init__(self, scheme: Scheme, merged: Mapping[str, Merged] = MappingProxyType({})) -> None:
+        self.scheme, self.merged = scheme, merged
+        self.split_layers: dict[str, list[SplitLayer]] = {kind: [] for kind in merged}
         """See `Weights.split_layers`."""
         self.split_experts: dict[str, SplitLayer] = {}
         """The same of routed experts, the first of each kind."""
@@ -60,11 +62,12 @@ class Collected:
         return part.experts == 1 or stored is None or self.scheme.biases_experts
 
     def _note_split(self, path: str) -> None:
-        known = self.split_layers
-        if (not known or known[-1].is_named) and self.scheme.splits(path):
-            found = SplitLayer(path, is_named=self.scheme.excludes_part(path))
-            if not known or not found.is_named:
-                known.append(found)
+        for kind, merged in self.merged.items():
+            known, parts = self.split_layers[kind], merged.get(path.rpartition(".")[2])
+            if parts and (not known or known[-1].is_named) and self.scheme.splits(path, parts):
+                found = SplitLayer(path, is_named=self.scheme.excludes_part(path), kind=kind)
+                if not known or not found.is_named:
+                    known.append(found)
 
     def _format(self, path: str, part: Part) -> Format | None:
         if not part.is_linear:
@@ -75,7 +78,7 @@ class Collected:
             if kind not in self.split_experts and splits(inside):
                 found = SplitLayer(inside, is_named=False, is_experts=True, kind=kind)
                 self.split_experts[kind] = found
-        if part.name.rpartition(".")[2] in FUSED:
+        if not is_expert:
             self._note_split(path)
         return self.scheme.format_of(
             path.rpartition(".")[0] if is_expert else path, is_expert=is_expert

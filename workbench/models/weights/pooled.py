@@ -61,14 +61,28 @@ def _of_encoder(config: Config, name: str) -> tuple[Part, ...] | None:
     of_tokens, two_vectors = name.endswith(SCORES[1]), name == TWO_VECTORS
     if name.endswith((EMBEDS, "ForMaskedLM")) and not two_vectors:
         return ()
-    is_known = not of_tokens or config.kind in BERTS
-    if not ((name.endswith(SCORES) and is_known) or two_vectors):
+    if not (name.endswith(SCORES) or two_vectors):
         return None
+    if of_tokens and config.kind == MODERN_BERT:
+        return _of_modern_tokens(config)
     sizes = [*([] if of_tokens else [config.hidden]), 1 if two_vectors else _rows(config)]
     return tuple(
         whole(SCORE, size, inputs=inputs, dtype="float32")
         for size in sizes
         for inputs in (config.hidden, 1)
+    )
+
+
+def _of_modern_tokens(config: Config) -> tuple[Part, ...]:
+    """Return the layers after ModernBERT's for tokens: a dense one, its norm, and the scores."""
+    # ModernBertPredictionHead and ModernBertForTokenClassification, 0.23 and 0.33
+    hidden, rows = config.hidden, _rows(config)
+    dense = [hidden, *[1] * config.flag("classifier_bias")]
+    norm = [1] * (1 + config.flag("norm_bias"))
+    return (
+        *(whole("head.dense", hidden, inputs=inputs) for inputs in dense),
+        *(whole("head.norm", hidden, inputs=one) for one in norm),
+        *(whole(SCORE, rows, inputs=inputs, dtype="float32") for inputs in (hidden, 1)),
     )
 
 

@@ -30,6 +30,7 @@ from workbench.models.weights.drafters import drafted
 from workbench.models.weights.hybrids import HYBRIDS
 from workbench.models.weights.images import largest_image
 from workbench.models.weights.kinds import SAME_CLASS
+from workbench.models.weights.merged import merged_parts
 from workbench.models.weights.newer import ENDS, NEWER, REST, STARTS
 from workbench.models.weights.parts import (
     Config,
@@ -55,8 +56,6 @@ EXPERTS_PER_TOKEN = (
     *("num_experts_per_tok", "experts_per_token", "moe_k", "moe_topk", "top_k_experts"),
 )
 SCALES = ".attn"
-UNMAPPED = frozenset({"gptj", "kimi_linear", "orion", "stablelm", "starcoder2", "step3_text"})
-"""model_types whose classes, of 0.23 or 0.33, do not say what their layers are merged of."""
 OUTSIDE = ("image_newline", "own_projector", "time_embedding", "vision_embedder")
 """Beginnings of the names of what classes build outside of the tower, on every pipeline stage."""
 PADDED_ROWS = "padded_vocab_size"
@@ -79,10 +78,11 @@ def read_weights(
     checkpoint = None if part in OF_TARGET else read_checkpoint(folder)
     held = 0 if checkpoint is None else checkpoint.total_bytes
     try:
-        config, found = Config(fields, model), Collected(read_scheme(fields))
+        config = Config(fields, model)
+        found = Collected(read_scheme(fields), merged_parts(config))
         weights = _drafted(config, found, part) if part else _whole(config, found)
-        is_mapped = config.kind not in UNMAPPED and not any(of_library(config))
-        split = [*found.split_layers * is_mapped, *found.split_experts.values()]
+        split = [one for known in found.split_layers.values() for one in known]
+        split += found.split_experts.values()
         weights = weights._replace(split_layers=tuple(split))
     except UNREADABLE as error:
         unknown = str(error) or type(error).__name__

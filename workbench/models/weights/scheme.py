@@ -13,6 +13,7 @@ from workbench.models.quantization import (
     stated_quantization,
 )
 from workbench.models.weights.integers import integers
+from workbench.models.weights.merged import OWN
 from workbench.models.weights.quark import quark
 from workbench.models.weights.rounded import auto_round
 from workbench.models.weights.stored import (
@@ -59,6 +60,12 @@ MODELOPT_SCALES = {PLAIN: FOUR, LATENT: FOUR}
 
 def read_scheme(fields: Fields) -> Scheme:
     """Return the formats of a checkpoint's layers. Errors: Unknown for a method without them."""
+    scheme = _read(fields)
+    own = OWN.get(fields.model_type, {})
+    return scheme._replace(merged={**scheme.merged, **own}) if own else scheme
+
+
+def _read(fields: Fields) -> Scheme:
     config, method = stated_quantization(fields), quantization_method(fields)
     if not config or method is None:
         return Scheme()

@@ -23,8 +23,6 @@ MERGED = {
     "w13": ("w1", "w3"),
 }
 """Last name of vLLM's layer -> names in a checkpoint."""
-FUSED = frozenset({"qkv_proj", "gate_up_proj"})
-"""Those of which `packed_modules_mapping` of most classes says what they are merged of."""
 RENAMED = (
     ("language_model.", ""),
     ("model.visual", "visual"),
@@ -77,6 +75,8 @@ class Scheme(NamedTuple):
     """Its routed experts may have a bias."""
     biases_later: bool = False
     """They have none in 0.23."""
+    merged: Mapping[str, tuple[str, ...]] = MappingProxyType(MERGED)
+    """Last name of a layer -> what it is merged of (`packed_modules_mapping`)."""
     quantizes_head: bool = False
     """The head of the vocabulary may be quantized like any linear layer."""
 
@@ -91,7 +91,7 @@ class Scheme(NamedTuple):
 
     def format_of(self, path: str, *, is_expert: bool) -> Format | None:
         """Return the format of a linear layer of vLLM, or of its routed experts; None for plain."""
-        both = (path, *paths(path))
+        both = (path, *paths(path, self.merged.get(path.rpartition(".")[2])))
         others = (formats for test, formats in self.chosen if any(map(test, both)))
         stored = next(others, (self.linear, self.experts or self.linear))
         stored = next((formats for test, formats in self.overrides if test(path)), stored)
@@ -100,9 +100,9 @@ class Scheme(NamedTuple):
         found = stored[is_expert]
         return None if found is None or any(map(self.excludes, both)) else found
 
-    def splits(self, path: str) -> bool:
+    def splits(self, path: str, parts: tuple[str, ...]) -> bool:
         """Return whether some parts of a merged layer are excluded, and not all."""
-        return len({self.excludes_part(one) for one in paths(path)}) > 1
+        return len({self.excludes_part(one) for one in paths(path, parts)}) > 1
 
     def format_of_head(self, path: str) -> Format | None:
         """Return the format of the head of the vocabulary; None for plain."""
@@ -122,10 +122,13 @@ class Unknown(Exception):  # noqa: N818  (an answer, not a failure)
     """What keeps the parameters of a checkpoint from being known."""
 
 
-def paths(name: str) -> Iterable[str]:
-    """Return the paths in a checkpoint of one of vLLM's layers, which may be merged of several."""
+def paths(name: str, parts: tuple[str, ...] | None = None) -> Iterable[str]:
+    """Return the paths in a checkpoint of one of vLLM's layers, which may be merged of several.
+
+    parts: of what, where not as in most models.
+    """
     stem, _, last = name.rpartition(".")
-    return [f"{stem}.{one}" for one in MERGED.get(last, (last,))]
+    return [f"{stem}.{one}" for one in parts or MERGED.get(last, (last,))]
 
 
 def texts(listed: object) -> list[str]:

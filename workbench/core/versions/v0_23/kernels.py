@@ -21,6 +21,7 @@ from workbench.core.missing_kernels import (
     BYTES_ON_XPU,
     EVERYWHERE,
     FP4_WITHOUT_INPUTS,
+    MXFP4_LINEAR,
     NO_SCALED_LINEAR,
     QUARK_CHANNELS,
     QUARK_FP8,
@@ -28,7 +29,6 @@ from workbench.core.missing_kernels import (
     MissingKernel,
     Stored,
     bytes_on_rocm,
-    no_linear_kernel,
     of_quark,
     unpackable_on_rocm,
 )
@@ -124,16 +124,10 @@ MISSING_KERNELS = (
         vllm_text=expert_formats.no_backend(expert_formats.INT8),
         is_missing=lambda _place, stored: stored.is_int8_experts,
     ),
-    MissingKernel(
-        platforms=("rocm",),
-        what="in MXFP4 of compressed-tensors",
-        devices="CUDA or XPU, or vLLM 0.33",
-        # _POSSIBLE_MXFP4_KERNELS
-        vllm_text=no_linear_kernel("MXFP4"),
-        is_missing=lambda _place, stored: (
-            stored.method == COMPRESSED and stored.part.experts == 1 and stored.part.stored == MXFP4
-        ),
-        candidates=({"rules": "0.33"}, {"platform": "cuda"}),
+    MXFP4_LINEAR._replace(
+        platforms=("rocm", "cpu"),
+        devices="CUDA or XPU",
+        candidates=({"platform": "cuda"},),
     ),
     # CompressedTensorsW8A16Fp8 has them on XPU, and its one kernel takes tensors and channels
     MissingKernel(

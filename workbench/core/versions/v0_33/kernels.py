@@ -73,6 +73,7 @@ PADDINGS = (
 MISSING_KERNELS = (
     missing_kernels.FP4_WITHOUT_INPUTS,
     missing_kernels.BYTES_ON_XPU,
+    missing_kernels.MXFP4_LINEAR,
     missing_kernels.bytes_on_rocm(described.COMPRESSED, described.GPTQ),
     missing_kernels.unpackable_on_rocm(described.COMPRESSED, described.GPTQ, "auto-round"),
     missing_kernels.MissingKernel(
