@@ -175,3 +175,15 @@ def test_a_cuda_target_is_a_multiprocessor_as_they_are_built(name):
         programs_per_sm(target, registers=1, shared_bytes=target.shared_memory_bytes, num_warps=1)
         == 1
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "registers", "warps", "programs"),
+    [("sm_86", 16, 8, 6), ("sm_90", 16, 8, 8), ("sm_90", 64, 8, 4), ("sm_90", 65, 8, 3)],
+)
+def test_warps_and_registers_limit_the_programs_of_a_multiprocessor(
+    name, registers, warps, programs
+):
+    target = TARGETS[name]
+    found = programs_per_sm(target, registers=registers, shared_bytes=0, num_warps=warps)
+    assert found == programs
