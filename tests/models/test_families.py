@@ -257,7 +257,7 @@ def test_a_default_says_that_it_is_one():
             jamba(attn_layer_period=None, attn_layer_offset=None), "mmmmAmmm", id="jamba-8-4"
         ),
         pytest.param(lfm2(layer_types=None, full_attn_idxs=[2]), "mmA", id="lfm2-indexes"),
-        pytest.param(qwen3_next(full_attention_interval=2), "mmmAmmmA", id="qwen3_next-interval"),
+        pytest.param(qwen3_next(full_attention_interval=2), "mAmAmAmA", id="qwen3_next-interval"),
         pytest.param(
             qwen3_next(layer_types=["full_attention", "linear_attention"] * 4),
             "AmAmAmAm",

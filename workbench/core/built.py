@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 CLEARS_WINDOW = frozenset({"laguna", "mimo_v2", "rnj1", "step3p5"})
 """Modules that keep the window of a file from layers whose kind no list names (0.23 and 0.33), or
 whose list has words of their own."""
+INTERVAL = "full_attention_interval"
+"""Origin of the layers of a hybrid whose file lists no kinds."""
 PLAIN_DECODER = "decoder"
 """The family of everything without a reader of its own."""
 TRANSFORMERS = "transformers"
@@ -31,6 +33,8 @@ def as_built(model: Model, settings: Settings, rules: RuleSet) -> Model:
         drafter = _with_own_heads(model.drafter, rules) if settings.draft_model else None
         model = model if drafter is model.drafter else replace(model, drafter=drafter)
     model = _with_own_heads(model, rules)
+    if model.family in rules.ignores_interval and INTERVAL in model.origins:
+        model = _every_fourth(model, model.unread_weights)
     if rules.keeps_window:
         model = _with_window(model, model.unread_weights, rules)
     if model.stated is not None and not (model.stated.head_size or rules.counts_empty_heads):
@@ -81,6 +85,13 @@ def _with_heads(model: Model, _weights: UnreadWeights, size: int, rules: RuleSet
         return model
     own = (one if one.kind == SSM else one._replace(head_size=size) for one in model.layers)
     return replace(model, layers=tuple(own))
+
+
+@lru_cache(maxsize=64)
+def _every_fourth(model: Model, _weights: UnreadWeights) -> Model:
+    """Return the model with full attention in every fourth layer."""
+    layers = (one._replace(kind=SSM if (one.number + 1) % 4 else FULL) for one in model.layers)
+    return replace(model, layers=tuple(layers))
 
 
 @lru_cache(maxsize=256)

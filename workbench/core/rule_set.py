@@ -63,6 +63,7 @@ class RuleSet:
     stages: tuple[Stage, ...]
     version: str
     """The version that sources name."""
+    ignores_interval: frozenset[str]  # families whose every fourth layer is full without a list
     keeps_window: bool  # a list of one kind of layers does not undo the window of a file
     counts_empty_heads: bool
     """A head_dim of 0 is what it says, not one that the class lacks."""

@@ -30,7 +30,9 @@ def runs_mtp(model: Model, rules: SpeculationRules) -> bool:
     mtp = model.mtp
     if mtp is None or (mtp.predictions is None and mtp.model_type in rules.declared_only):
         return False
-    return rules.predicts(model) and (bool(mtp.layers) or mtp.reads_target)
+    # a version that does not look where the number is builds none, too
+    is_unread = mtp.is_nested and mtp.predictions == 0 and not rules.reads_nested_predictions
+    return rules.predicts(model) and (bool(mtp.layers) or mtp.reads_target or is_unread)
 
 
 def check_own_drafts(run: WorkingPlan, method: str) -> None:

@@ -23,7 +23,7 @@ KIMI_FLAT_KEYS = ("layer_types", "linear_num_heads")
 
 
 def _every(fields: Fields, interval: int = 4) -> list[str]:
-    """Return full attention in every fourth layer, as vLLM 0.23 has it whatever is declared."""
+    """Return full attention in every fourth layer, or at another interval."""
     return [SSM if (index + 1) % interval else FULL for index in range(fields.layer_count())]
 
 
@@ -203,9 +203,10 @@ def delta_state_dtype(fields: Fields) -> str | None:
     return fields.word("mamba_ssm_dtype", tuple(FLOAT_BYTES), name="mamba_ssm_cache_dtype")
 
 
-register(
-    "qwen3_next", {"qwen3_next": ("Qwen3NextForCausalLM",)}, listed(LISTED, _every), delta_state
+_at_interval = listed(
+    LISTED, lambda fields: _every(fields, fields.integer("full_attention_interval", 4))
 )
+register("qwen3_next", {"qwen3_next": ("Qwen3NextForCausalLM",)}, _at_interval, delta_state)
 register(
     "qwen3_5",
     {
@@ -214,7 +215,7 @@ register(
         "qwen3_5_text": ("Qwen3_5ForCausalLM", *MINICPM),
         "qwen3_5_moe_text": ("Qwen3_5MoeForCausalLM", *INTERN),
     },
-    listed(LISTED, lambda fields: _every(fields, fields.integer("full_attention_interval", 4))),
+    _at_interval,
     delta_state,
     ssm_cache_dtype=delta_state_dtype,
 )

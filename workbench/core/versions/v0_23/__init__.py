@@ -222,6 +222,7 @@ V0_23 = RuleSet(
     without_config_class=frozenset({"minicpm3"}),
     # get_head_size of ModelArchConfigConvertorBase
     counts_empty_heads=True,
+    ignores_interval=frozenset({"qwen3_next"}),  # Qwen3NextConfig of vLLM
     keeps_window=True,
     # Step3p5Config
     completes_lengths=frozenset({"step3p5"}),

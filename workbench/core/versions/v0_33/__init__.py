@@ -234,6 +234,7 @@ V0_33 = V0_23.successor(
     # transformers 5.16.1, which it requires, has MiniCPM3Config
     without_config_class=frozenset(),
     counts_empty_heads=False,
+    ignores_interval=frozenset(),
     keeps_window=False,
     # KimiLinearConfig, which KimiK3Config builds, too
     completes_lengths=frozenset({"kimi_linear", "kimi_k3"}),
