@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import lcm
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import assume, event, given, settings
@@ -476,7 +477,9 @@ NEEDS = {
         batch_sizes.token_budget,
         batch_sizes.cpu_mla_token_budget,
     },
-    memory.capacity: {memory.requests},
+    memory.estimates: {memory.requests, batch_sizes.graph_sizes},
+    memory.capacity: {memory.requests, memory.estimates},
+    memory.budget: {memory.estimates, memory.auto_fit},
     memory.auto_fit: {
         memory.capacity,
         layer_checks.mamba_block_advice,
@@ -514,7 +517,19 @@ def run_stages(model, scenario, stages: Iterable):
 
 @given(any_scenario, st.randoms(use_true_random=False))
 def test_only_the_declared_dependencies_order_the_stages(scenario, random):
-    plan = plan_or_skip(scenario)
+    assert_any_order_gives(plan_or_skip(scenario), scenario, random)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("model", "rules"), [("qwen3.5-4b", "0.23"), ("deepseek-v3.2", "0.33")])
+def test_the_memory_of_a_device_has_declared_dependencies_too(model, rules, seed):
+    """Few random scenarios name a device, and its memory is read off most of a plan."""
+    fields = {"device": "GB300", "tensor_parallel": 8, "enable_prefix_caching": True}
+    scenario = Scenario(model=model, rules=rules, **fields)
+    assert_any_order_gives(resolve(scenario), scenario, Random(seed))
+
+
+def assert_any_order_gives(plan, scenario, random):
     stages = RULE_SETS[scenario.rules].stages
     waiting = [stage for stage in stages if stage not in REFUSING]
     order = []
