@@ -167,6 +167,6 @@ def test_the_public_face_names_the_extra(programs, tmp_path):
 
 def test_the_wheel_is_small(tmp_path_factory):
     path = built_wheel.wheel(tmp_path_factory)
-    assert path.stat().st_size < 1.85e6
+    assert path.stat().st_size < 1.95e6  # README says 1.9 MB
     with zipfile.ZipFile(path) as archive:
         assert sum(one.file_size for one in archive.infolist()) < 6e6
