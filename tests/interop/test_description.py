@@ -181,7 +181,7 @@ def test_no_comma_and_no_order_is_needed(text, fields, length):
         ("H100 mamba9", "mamba9", "bamba-9b"),
         ("step 9.5 flash on 8xH100", "step 9.5 flash", "glm-5.3-flash"),
         ("jamba 1.7 on 2 H100", "jamba 1.7", "jamba-1.5-mini"),
-        ("bge-m3 on H100", "bge-m3", "gemma-3-4b"),
+        ("bge-m4 on H100", "bge-m4", "gemma-3-4b"),
     ],
 )
 def test_an_unknown_name_is_the_one_that_is_named(text, phrase, near):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -132,6 +133,15 @@ def test_a_name_and_a_hub_id_are_found_in_any_case():
             assert repository(reference) == hub_id
 
 
+def test_the_owner_may_be_omitted_where_only_one_has_the_name():
+    assert catalog_name("bge-m3") == "BAAI/bge-m3"
+    assert catalog_name("Qwen3-8B-FP8") == "Qwen/Qwen3-8B-FP8"
+    assert catalog_name("qwen3-8b") == "qwen3-8b"
+    last = Counter(one.rpartition("/")[2] for one in LINES)
+    several = [name for name, count in last.items() if count > 1]
+    assert not [one for one in several if catalog_name(one) and one not in catalog_names()]
+
+
 def test_a_quantized_checkpoint_has_the_cache_that_it_requests():
     assert load_model("Qwen/Qwen3-235B-A22B").kv_cache_dtype == "auto"
     assert load_model("nvidia/Qwen3-235B-A22B-NVFP4").kv_cache_dtype == "fp8_e4m3"
@@ -158,5 +168,7 @@ def test_an_unknown_name_lists_the_nearest():
 
 @given(st.text(string.ascii_letters + string.digits + "-./", max_size=40))
 def test_no_text_is_taken_for_a_model_by_accident(text):
-    known = {one.casefold() for one in (*LINES, *catalog_names())}
+    last = Counter(one.casefold().rpartition("/")[2] for one in LINES)
+    alone = {name for name, count in last.items() if count == 1}
+    known = {one.casefold() for one in (*LINES, *catalog_names())} | alone
     assert (catalog_name(text) is not None) == (text.rstrip("/").casefold() in known)

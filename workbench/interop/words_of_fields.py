@@ -10,7 +10,7 @@ from workbench.core.ranks import SHORT
 from workbench.core.versions import RULE_SETS
 from workbench.interop.named_fields import LABELLED, NAMED_FIELD, labelled_field, named_field
 from workbench.interop.unknown_words import bits_alone
-from workbench.models.catalog import catalog_hub_id
+from workbench.models.catalog import catalog_hub_id, catalog_name
 from workbench.models.names import QUANTIZED
 from workbench.models.spoken import models_called
 from workbench.scenario import FIELDS
@@ -125,7 +125,7 @@ def _model(text: str) -> Fields | None:
         return {"model": text}
     if "/" in text:
         return {"model": text} if catalog_hub_id(text) or HUB_ID.fullmatch(text) else None
-    found = models_called(text)
+    found = models_called(text) or tuple(filter(None, [catalog_name(text)]))
     if len(found) > 1:
         return {FAMILY: text}
     return {"model": found[0]} if found else None

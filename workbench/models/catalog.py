@@ -31,10 +31,15 @@ def catalog_entries() -> dict[str, dict[str, Any]]:
 
 @lru_cache(maxsize=1)
 def _hub_ids() -> dict[str, str]:
-    """Return the hub id of every name and of every hub id, both in lower case."""
+    """Return the hub id of every name and of every hub id, all in lower case.
+
+    Also of a hub id without its owner, where only one is called so.
+    """
     entries = catalog_entries()
     named = {entry["name"]: hub_id for hub_id, entry in entries.items() if "name" in entry}
-    return {hub_id.casefold(): hub_id for hub_id in entries} | named
+    last = [hub_id.casefold().rpartition("/")[2] for hub_id in entries]
+    alone = {name: one for name, one in zip(last, entries, strict=True) if last.count(name) == 1}
+    return alone | {hub_id.casefold(): hub_id for hub_id in entries} | named
 
 
 @lru_cache(maxsize=1)
@@ -68,6 +73,8 @@ def search_catalog(words: Iterable[str]) -> tuple[str, ...]:
 
 def catalog_name(reference: str) -> str | None:
     """Return what the catalog calls a name or a hub id, in any case; None for other models.
+
+    The owner of a hub id may be omitted.
 
     That is the name, and the hub id of a checkpoint without one.
     """
