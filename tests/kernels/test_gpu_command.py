@@ -20,6 +20,7 @@ from workbench.kernels.gpu.goals import GOALS, goals_table
 from workbench.kernels.gpu.pieces import (
     MATRIX,
     NO_OTHER_PLUGINS,
+    NO_TESTS,
     REPOSITORY,
     TAIL,
     Piece,
@@ -75,6 +76,10 @@ def with_few_packages(*command):
         text=True,
         check=False,
     )
+
+
+def test_no_tests_are_what_pytest_calls_so():
+    assert NO_TESTS == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 @pytest.mark.skipif(triton_mode().mode == "gpu", reason="there is a GPU")

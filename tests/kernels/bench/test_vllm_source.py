@@ -17,6 +17,7 @@ from workbench.kernels.bench.vllm_source import (
     VARIABLE,
     VllmSkipped,
     importable,
+    in_every_vllm,
     named_folders,
 )
 from workbench.kernels.bench.vllm_tables import VllmPeer, _device_view, find_vllm, load_vllm, vllm
@@ -196,6 +197,22 @@ def test_launches_can_be_skipped(tmp_path):
     memory = torch.zeros(1, dtype=torch.int32)
     load_vllm(source, "cpu", launches=False).buffers._apply_kernel[(1,)](memory, BLOCK=1)
     assert memory.item() == 0
+
+
+def test_what_is_not_found_is_said_and_the_rest_is_compared(monkeypatch):
+    reasons = []
+
+    def find(folder):
+        if folder != "here":
+            raise VllmSkipped(f"nothing in {folder}")
+        return folder
+
+    monkeypatch.setenv(VARIABLE, os.pathsep.join(("there", "here", "", "elsewhere")))
+    assert in_every_vllm(find, reasons.append) == ["here"]
+    assert [str(one) for one in reasons] == ["nothing in there", "nothing in elsewhere"]
+    monkeypatch.delenv(VARIABLE)
+    assert in_every_vllm(find, reasons.append) == in_every_vllm(find) == []
+    assert f"{VARIABLE} is not set" in str(reasons[-1])
 
 
 @pytest.mark.skipif(VARIABLE not in os.environ, reason="VLLM_SRC names no unpacked vLLM")

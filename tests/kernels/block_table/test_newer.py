@@ -55,8 +55,9 @@ def test_every_switch_gives_what_the_oracle_gives(parallel):
     ]
     tables = CheckedTables(groups, NEWER, max_requests=6, max_tokens=400, parallel=parallel)
     for row in range(3):
-        ids = [[*range(row * 60 + g, row * 60 + g + 29)] for g in range(2)]
-        tables.append(row, [*ids, [*range(row * 60, row * 60 + 59)]])
+        first = row * 60 + 1  # block 0 is the null block
+        ids = [[*range(first + g, first + g + 29)] for g in range(2)]
+        tables.append(row, [*ids, [*range(first, first + 59)]])
     tables.step([2, 0, 1], *packed([77, 150, 31], [60, 100, 0]), padded=5)
     tables.step([-1, 1], *packed([3, 31], [0, 20]), padded=3)
     tables.step([2], [0, 0], [], padded=1)

@@ -11,6 +11,7 @@ import torch
 from tests.kernels.compiling import printed_there
 from tests.kernels.paged_flex.cases import DEVICE, SPLIT, Case, requests
 from workbench.kernels.errors import PagedFlexError
+from workbench.kernels.launching import Launch
 from workbench.kernels.paged_flex.api import paged_attention, plan_attention
 from workbench.kernels.paged_flex.upload import uploaded
 
@@ -38,6 +39,31 @@ def test_one_kind_of_requests_takes_one_or_two_launches(observed):
     kernels = {name: [kernel for kernel, _ in run["first"]] for name, run in observed.items()}
     assert kernels["decodes x 50"] == ["attend_kernel", "combine_kernel"]
     assert kernels["prefill x 50"] == ["attend_kernel"]
+
+
+def moved(tensor):
+    """The same numbers and strides, four bytes further on than memory begins."""
+    shifted = torch.empty(tensor.numel() + 1, dtype=tensor.dtype, device=tensor.device)[1:]
+    return shifted.view(tensor.shape).copy_(tensor)
+
+
+@pytest.mark.parametrize("which", [None, "query", "cache", "out"])
+def test_what_was_compiled_for_aligned_tensors_is_kept_for_them_alone(which, monkeypatch):
+    case = Case(requests(*SIZES), 16)
+    prepared = case.prepared()
+    wanted = prepared.run().clone()
+    kept, first = [], Launch.first
+
+    def noted(launch, changing, *, remember):
+        kept.append(remember)
+        first(launch, changing, remember=remember)
+
+    monkeypatch.setattr(Launch, "first", noted)
+    monkeypatch.setattr(Launch, "place", lambda _launch: kept.append("placed"))
+    if which:
+        setattr(case, which, moved(getattr(case, which)))
+    torch.testing.assert_close(prepared.run(), wanted, rtol=0, atol=0)
+    assert set(kept) == ({False} if which else {True, "placed"})
 
 
 def test_layers_of_other_numbers_and_strides_have_a_plan_in_common():
