@@ -15,6 +15,7 @@ pytest.importorskip("triton")
 from tests.kernels.gpu_plugin import missing_package
 from workbench.kernels.bench.run import Plan
 from workbench.kernels.gpu import __main__ as gpu_command
+from workbench.kernels.gpu import pieces as gpu_pieces
 from workbench.kernels.gpu.__main__ import summary
 from workbench.kernels.gpu.goals import GOALS, goals_table
 from workbench.kernels.gpu.pieces import (
@@ -24,6 +25,7 @@ from workbench.kernels.gpu.pieces import (
     REPOSITORY,
     TAIL,
     Piece,
+    code_hash,
     pieces,
     pytest_command,
     run_pieces,
@@ -76,6 +78,19 @@ def with_few_packages(*command):
         text=True,
         check=False,
     )
+
+
+def test_what_is_run_again_depends_on_code_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(gpu_pieces, "REPOSITORY", tmp_path)
+    folder = tmp_path / "kernels"
+    (folder / "folder.py").mkdir(parents=True)
+    code, text = folder / "a.py", folder / "notes.txt"
+    code.write_text("1")
+    before = code_hash("kernels")
+    text.write_text("other words")
+    assert code_hash("kernels") == before
+    code.write_text("2")
+    assert code_hash("kernels") != before
 
 
 def test_no_tests_are_what_pytest_calls_so():

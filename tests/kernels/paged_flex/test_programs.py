@@ -49,6 +49,15 @@ def test_the_hosts_span_is_the_kernels(mask, seq_len, tile):
         assert tuple(int(part[i]) for part in found) == (min(max(near, 0), start), start, end)
 
 
+@pytest.mark.parametrize(
+    ("queries", "group", "is_decode"), [(16, 1, True), (17, 1, False), (8, 2, True)]
+)
+def test_queries_that_fill_a_decode_tile_take_one(queries, group, is_decode):
+    work = work_of(batch_of((64, queries)), SMALL, masks.causal(), group=group, kv_heads=1)
+    wanted = SMALL.decode if is_decode else SMALL.prefill
+    assert {launched.tile for launched in work.attend} == {wanted}
+
+
 def test_a_mask_without_a_span_on_the_host_is_visited_everywhere():
     mask = masks.Mask("own", masks.causal().mask_mod, masks.causal().torch_mask_mod)
     work = work_of(batch_of((40, 3)), SMALL, mask, group=1, kv_heads=1)
