@@ -507,6 +507,12 @@ def test_a_device_of_no_known_platform_is_said_to_be_one(name):
         understand(f"bamba-9b on {name}", Scenario())
 
 
+@pytest.mark.parametrize("name", ["machine-9b", "macaw-11b"])
+def test_a_model_that_begins_like_such_a_device_is_a_model(name):
+    with pytest.raises(ScenarioError, match=f"'{name}' is not (known|understood)"):
+        understand(f"{name} on H100", Scenario())
+
+
 @pytest.mark.parametrize(
     ("text", "lab", "view"),
     [

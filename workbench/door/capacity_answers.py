@@ -6,7 +6,7 @@ from fractions import Fraction
 from math import ceil
 
 from workbench.core.capacity.blocks import blocks_by_group
-from workbench.core.capacity.memory_answer import memory_answer
+from workbench.core.capacity.memory_answer import memory_answer, taken_terms
 from workbench.core.capacity.memory_budget import DEFAULT_GPU_MEMORY_UTILIZATION
 from workbench.core.capacity.memory_estimate import estimate_margin, weights_of
 from workbench.core.groups.cache_spec import RING_SPEC
@@ -16,8 +16,6 @@ from workbench.core.what_if.reach import longest_fit
 from workbench.views.door.tiles import answer_to
 from workbench.views.units import bytes_text, counted, range_text, short_bytes_text, tokens_text
 
-OF_THE_REST = {"the rest", "gpu_memory_utilization"}
-"""Sources of the terms that are not needed."""
 LARGE_SHARE = 10
 """What one token takes is worth a word from a tenth of the request's bytes on."""
 
@@ -162,7 +160,7 @@ def _terms(plan: Plan, _length: int) -> str:
 def _needs(plan: Plan, length: int) -> str:
     """Return what a GPU must have: what vLLM takes before the cache, and the longest request."""
     settings = plan.settings
-    taken = [one for one in memory_answer(plan).terms if one.source not in OF_THE_REST]
+    taken = taken_terms(memory_answer(plan))
     if not taken:
         return _terms(plan, length)
     ranks = settings.tensor_parallel * settings.pipeline_parallel

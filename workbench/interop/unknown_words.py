@@ -44,12 +44,11 @@ def one_of_family(phrase: str) -> ScenarioError:
 
 def not_known(name: str) -> ScenarioError:
     """Return the error for what looks like the name of a model or a device."""
-    near = _nearest(name)
-    is_device = bool(DEVICE_LIKE.fullmatch(name)) or (
-        any(map(str.isdigit, name)) and bool(near) and near[0] in DEVICES
-    )
-    if ELSEWHERE.match(name):
+    is_like_one = bool(DEVICE_LIKE.fullmatch(name))
+    if is_like_one and ELSEWHERE.match(name):
         return _no_platform(name)
+    near = _nearest(name)
+    is_device = is_like_one or (any(map(str.isdigit, name)) and bool(near) and near[0] in DEVICES)
     if is_device:
         near = nearest_names(f"rtx {name}" if name[0].isdigit() else name.casefold(), DEVICES)
     what, other = (

@@ -7,6 +7,7 @@ id without: the `origin` (where its config.json was read), a `note`, and `config
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib import resources
@@ -37,8 +38,9 @@ def _hub_ids() -> dict[str, str]:
     """
     entries = catalog_entries()
     named = {entry["name"]: hub_id for hub_id, entry in entries.items() if "name" in entry}
-    last = [hub_id.casefold().rpartition("/")[2] for hub_id in entries]
-    alone = {name: one for name, one in zip(last, entries, strict=True) if last.count(name) == 1}
+    last = {hub_id: hub_id.casefold().rpartition("/")[2] for hub_id in entries}
+    counts = Counter(last.values())
+    alone = {name: hub_id for hub_id, name in last.items() if counts[name] == 1}
     return alone | {hub_id.casefold(): hub_id for hub_id in entries} | named
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from workbench.core.plan import Plan
 
 YES, NO, PERHAPS, UNKNOWN = "yes", "no", "perhaps", "unknown"
+REST, UNUSED = "the rest", "gpu_memory_utilization"
+"""Sources of the terms that nothing takes: the cache, and what vLLM leaves alone."""
 
 
 class MemoryTerm(NamedTuple):
@@ -103,6 +105,11 @@ def memory_answer(plan: Plan) -> MemoryAnswer:
     )
 
 
+def taken_terms(answer: MemoryAnswer) -> tuple[MemoryTerm, ...]:
+    """Return what vLLM takes before the cache."""
+    return tuple(one for one in answer.terms if one.source not in {REST, UNUSED})
+
+
 def _stages(plan: Plan, cache: CachePlan) -> tuple[StageMemory, ...]:
     end = plan.model.num_hidden_layers
     return tuple(
@@ -157,9 +164,7 @@ def _terms(plan: Plan) -> tuple[MemoryTerm, ...]:
         MemoryTerm("activations", budget.activation_bytes, source(settings.activation_bytes)),
         MemoryTerm("CUDA graphs", budget.cuda_graph_bytes, source(settings.cuda_graph_bytes)),
         MemoryTerm("outside torch", budget.other_bytes, estimated),
-        MemoryTerm("left" if plan.is_uncached else "KV cache", budget.available_bytes, "the rest"),
-        MemoryTerm(
-            "unused", budget.device_bytes - budget.requested_bytes, "gpu_memory_utilization"
-        ),
+        MemoryTerm("left" if plan.is_uncached else "KV cache", budget.available_bytes, REST),
+        MemoryTerm("unused", budget.device_bytes - budget.requested_bytes, UNUSED),
     )
     return tuple(term for term in terms if term.size_bytes)
