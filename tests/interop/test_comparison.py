@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from time import process_time
 
 import pytest
@@ -10,9 +12,11 @@ import pytest
 import workbench as wb
 from tests.ui.panels import region
 from workbench.interop.comparison import read_comparison
+from workbench.interop.description import Load
 
 QWEN, H100 = {"model": "qwen3-next-80b-a3b"}, {"device": "H100"}
 TP4, PP2 = {"tensor_parallel": 4}, {"tensor_parallel": 2, "pipeline_parallel": 2}
+TP4_ALONE = {**TP4, "pipeline_parallel": 1}
 KIMI = "kimi-linear-48b-a3b"
 PAIRS = {
     "0.23 against 0.33 for kimi-linear on 8 H100": (
@@ -27,11 +31,14 @@ PAIRS = {
         {"device": "H100"},
         {"device": "L40S", "tensor_parallel": 2},
     ),
-    "compare TP4 and TP2xPP2": (TP4, PP2),
-    "TP 4 vs TP 2 x PP 2": (TP4, PP2),
-    "tp4 or tp2 pp2?": (TP4, PP2),
-    "should I use TP4 or TP2 x PP2 on H100?": ({**TP4, **H100}, {**PP2, **H100}),
-    "Qwen3-Next-80B TP 4 vs. TP 2 x PP 2, H100": ({**QWEN, **TP4, **H100}, {**QWEN, **PP2, **H100}),
+    "compare TP4 and TP2xPP2": (TP4_ALONE, PP2),
+    "TP 4 vs TP 2 x PP 2": (TP4_ALONE, PP2),
+    "tp4 or tp2 pp2?": (TP4_ALONE, PP2),
+    "should I use TP4 or TP2 x PP2 on H100?": ({**TP4_ALONE, **H100}, {**PP2, **H100}),
+    "Qwen3-Next-80B TP 4 vs. TP 2 x PP 2, H100": (
+        {**QWEN, **TP4_ALONE, **H100},
+        {**QWEN, **PP2, **H100},
+    ),
     "compare bamba-9b with qwen3.5-4b": ({"model": "bamba-9b"}, {"model": "qwen3.5-4b"}),
     "4 x H100 against 2 x H200": (
         {"device": "H100", "tensor_parallel": 4},
@@ -74,9 +81,50 @@ PAIRS = {
 
 @pytest.mark.parametrize("text", PAIRS)
 def test_both_sides_are_read_and_what_is_said_once_is_of_both(text):
-    found = read_comparison(text)
-    assert found is not None
-    assert (found.first.fields, found.second.fields) == PAIRS[text]
+    assert tuple(one.fields for one in read_comparison(text)) == PAIRS[text]
+
+
+SEVERAL = {
+    "qwen3-next-80b tp 2 vs tp 4 vs tp 8": tuple(
+        {**QWEN, "tensor_parallel": ranks} for ranks in (2, 4, 8)
+    ),
+    "2 vs 4 vs 8 H100": tuple({**H100, "tensor_parallel": ranks} for ranks in (2, 4, 8)),
+    "TP 2, 4 or 8": tuple({"tensor_parallel": ranks} for ranks in (2, 4, 8)),
+    "compare Qwen3-Next-80B on H100, H200 and B200": tuple(
+        {**QWEN, "device": device} for device in ("H100", "H200", "B200")
+    ),
+    "compare bamba-9b, qwen3.5-4b and qwen3.5-9b on L40S": tuple(
+        {"model": model, "device": "L40S"} for model in ("bamba-9b", "qwen3.5-4b", "qwen3.5-9b")
+    ),
+    "block size 16 vs 32 vs 64": tuple({"block_size": tokens} for tokens in (16, 32, 64)),
+    "8k vs 32k vs 128k context": tuple(
+        {"max_model_len": tokens} for tokens in (8000, 32_000, 128_000)
+    ),
+    "TP 2 or PP 2 or DP 2": tuple(
+        {"tensor_parallel": 1, "pipeline_parallel": 1, "data_parallel": 1, one: 2}
+        for one in ("tensor_parallel", "pipeline_parallel", "data_parallel")
+    ),
+    "fp8 KV vs MTP 1 vs TP 2": (
+        {"kv_cache_dtype": "fp8"},
+        {"num_speculative_tokens": 1, "speculative_method": "mtp"},
+        {"tensor_parallel": 2},
+    ),
+}
+
+
+@pytest.mark.parametrize("text", SEVERAL)
+def test_several_sides_are_read(text):
+    assert tuple(one.fields for one in read_comparison(text)) == SEVERAL[text]
+
+
+@pytest.mark.parametrize("text", ["qwen3-next, TP 2 vs TP 4", "TP 2, fp8 KV or bf16 KV on L40S"])
+def test_a_comma_between_different_things_is_not_another_side(text):
+    assert len(read_comparison(text)) in {0, 2}
+
+
+def test_numbers_of_requests_are_compared():
+    first, second = read_comparison("64 vs 128 users of 8k")
+    assert (first.load, second.load) == (Load(64, 8000), Load(128, 8000))
 
 
 @pytest.mark.parametrize(
@@ -89,13 +137,12 @@ def test_both_sides_are_read_and_what_is_said_once_is_of_both(text):
         "Qwen3-Next-80B, 4 x H100 and fp8 KV",
         "why 528 or 1056?",
         "528 or 1056",
-        "64 users vs 128 users",
         "TP 2 vs 64 users",
         "compare this with that",
     ],
 )
 def test_anything_else_is_not_a_comparison(text):
-    assert read_comparison(text) is None
+    assert read_comparison(text) == ()
 
 
 def test_the_first_side_is_pinned_and_the_second_is_shown():
@@ -112,6 +159,50 @@ def test_the_first_side_is_pinned_and_the_second_is_shown():
     assert door.scenario == wb.Scenario(**kept, tensor_parallel=4)
 
 
+THREE = "compare TP 4, TP 8 and TP 3"
+
+
+def test_three_scenarios_are_a_table_and_each_is_one_click_away():
+    door = wb.explore("qwen3-next-80b-a3b, 4 x H100")
+    door.submit(THREE)
+    said = region(door, "understood")
+    for ranks in (4, 8):
+        block = wb.resolve("qwen3-next-80b-a3b", device="H100", tensor_parallel=ranks).block_size
+        assert f"<b>{block:,} tokens</b>" in said
+    assert "does not divide" in said.partition("Tensor parallel 3")[2]  # why vLLM refuses it
+    for name in ("Tensor parallel 8", "Tensor parallel 4"):
+        [fields] = re.findall(rf'data-arg="([^"]*)"[^>]*>{name}<', region(door, "understood"))
+        door.receive({"do": "use", "arg": html.unescape(fields)})
+        assert f"<b>{name}</b>" in region(door, "understood")  # the shown one cannot be clicked
+    assert door.scenario.tensor_parallel == 4
+    door.apply(kv_cache_dtype="fp8")
+    assert "scenarios" not in region(door, "understood")
+
+
+def test_two_numbers_of_requests_are_a_table_of_one_scenario():
+    door = wb.explore("qwen3-next-80b-a3b, 4 x H100")
+    door.submit("2 users vs 5000 users of 32K")
+    said = region(door, "understood")
+    assert "A is" not in said
+    assert "2 at a time: yes" in said
+    assert "5,000 at a time: no" in said
+    assert "data-pinned" not in region(door, "answers")
+
+
+def test_models_and_devices_that_are_alternatives_are_all_compared():
+    door = wb.explore("qwen3-next-80b-a3b, 4 x H100")
+    door.submit("will qwen3-next-80b-a3b or kimi-linear-48b-a3b fit on h100 or h200?")
+    said = region(door, "understood")
+    assert said.count("<tr>") == 1 + 4
+    assert "Tensor parallel" not in said.partition("<table")[2]  # all on the present ranks
+
+
+def test_too_many_alternatives_are_refused():
+    door = wb.explore("qwen3-next-80b-a3b, 4 x H100")
+    door.submit("bamba-9b or qwen3.5-4b or qwen3.5-9b on h100, h200 or b200?")
+    assert "said twice" in region(door, "understood")
+
+
 def test_a_side_that_is_refused_is_said_and_nothing_is_pinned():
     door = wb.explore("bamba-9b, H100")
     door.submit("MTP 1 vs fp8 KV")
@@ -125,5 +216,5 @@ def test_a_side_that_is_refused_is_said_and_nothing_is_pinned():
 @pytest.mark.parametrize("text", ["a vs " + "!" * 30_000 + "b", "a or " * 20_000 + "\nb"])
 def test_a_long_line_is_answered_in_time(text):
     begun = process_time()
-    assert read_comparison(text) is None
+    assert read_comparison(text) == ()
     assert process_time() - begun < 1  # a pattern that tries every end takes many seconds

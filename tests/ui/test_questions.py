@@ -143,8 +143,8 @@ RANKS = ("tensor_parallel", "data_parallel")
 )
 def test_ranks_that_are_compared_belong_to_their_own_side(text, before, now):
     question = read_question(text)
-    sides = question.said.fields, question.other.fields
-    found = [tuple(side.get(name, 1) for name in RANKS) for side in sides]
+    sides = (question.said, *question.others)
+    found = [tuple(side.fields.get(name, 1) for name in RANKS) for side in sides]
     assert found == [before, now]
 
 

@@ -146,15 +146,15 @@ class Door:
             self._look(**shows)
         else:
             self._note_release(found.said, found.scenario)
-            if found.compared_with is not None:
-                shows |= self._pinned(found.compared_with)
-            scenario, notices = with_model(
-                self.scenario,
-                found.scenario,
-                found.said,
-                self.session.evaluate,
-                release_is_chosen=self._release_is_chosen,
-            )
+            evaluate, is_chosen = self.session.evaluate, self._release_is_chosen
+            known = [
+                with_model(self.scenario, one, found.said, evaluate, release_is_chosen=is_chosen)
+                for one in found.scenarios
+            ]
+            first, (scenario, notices) = known[0][0], known[-1]
+            shows["understood"] = found.of_scenarios([one for one, _notices in known])
+            if first != scenario:
+                shows |= self._pinned(first)
             shows["notices"] = (*shows.get("notices", ()), *notices)
             self._request(scenario, **shows)
 
@@ -238,7 +238,7 @@ class Door:
     def _show(self, outcome: Outcome) -> None:
         plan = outcome.plan
         shows, self._with_next = self._with_next, {}
-        self._shows = self._shows.of_next(shows)
+        self._shows = self._shows.of_next(shows, outcome.scenario)
         self._history.visit(
             Visit(
                 outcome.scenario,

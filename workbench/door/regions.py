@@ -15,14 +15,15 @@ from workbench.door.history import History, Visit, changed_fields
 from workbench.door.labs import LABS
 from workbench.door.logs import explained
 from workbench.door.questions import answered
-from workbench.door.session import Outcome
+from workbench.door.session import Outcome, evaluate
 from workbench.interop.exchange import commands_of
-from workbench.interop.understood import Understood
+from workbench.interop.understood import Side, Understood
 from workbench.models.load import hybrids_first
 from workbench.scenario import Scenario
 from workbench.scenario.links import link_of
 from workbench.views import html
 from workbench.views.door.buttons import button, toolbar
+from workbench.views.door.compared import Row, compared_table
 from workbench.views.door.inspector import inspector
 from workbench.views.door.next_cards import all_link, next_cards
 from workbench.views.door.scenario_bar import Bar, requests_text, scenario_bar
@@ -67,14 +68,16 @@ class View:
         """Return the same with these changes."""
         return replace(self, **changes)
 
-    def of_next(self, shows: Mapping[str, Any]) -> View:
+    def of_next(self, shows: Mapping[str, Any], scenario: Scenario) -> View:
         """Return how the next scenario is looked at: what was said of the last one goes.
 
-        shows: what was requested with the scenario. What a log says stays, for its other remedies.
+        shows: what was requested with the scenario. What a log says stays, for its other remedies,
+        and so does a comparison that the scenario is part of.
         """
-        is_log = self.understood is not None and self.understood.log is not None
+        found = self.understood
+        stays = found is not None and (found.log or found.has_row_of(scenario))
         gone = {"complaint": "", "notices": (), "everything": False, "tried": None}
-        kept = {"understood": self.understood if is_log else None}
+        kept = {"understood": found if stays else None}
         return replace(self, **{**gone, **kept, **shows})
 
 
@@ -176,8 +179,12 @@ def _understood(shown: Shown) -> Html:
     parts = [tag("b", found.message)]
     if shown.answers is not None and shown.outcome.plan is not None:
         parts.append(answered(found, shown.outcome.plan, shown.answers))
-        if found.load.requests and (room := room_for(found.load.requests, shown.answers)):
+        counted = None if found.is_table else found.load.requests
+        if counted and (room := room_for(counted, shown.answers)):
             parts.append(tag("p", room))
+    if found.is_table:
+        rows = [_row(side, shown.looks) for side in found.compared]
+        parts.append(compared_table(rows, shown.outcome.scenario))
     if found.log is not None:
         parts = [explained(found.log, shown.outcome.scenario)]
         if found.log.failure is not None and found.scenario is not None:
@@ -185,6 +192,12 @@ def _understood(shown: Shown) -> Html:
     else:
         parts.append(html.bullets(map(in_labels, found.notes)))
     return tag("div", *parts, class_="wb-understood")
+
+
+def _row(side: Side, looks: View) -> Row:
+    found = evaluate(side.scenario)
+    counted = None if found.plan is None else answers(found.plan, looks.length_of(found.plan))
+    return Row(side.scenario, counted, str(found.error or ""), side.load.requests)
 
 
 def _actions(shown: Shown) -> Html:

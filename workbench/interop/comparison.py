@@ -1,30 +1,34 @@
-"""Read which two scenarios a line compares: "TP 4 vs TP 2 x PP 2"."""
+"""Read which scenarios a line compares: "TP 4 vs TP 2 x PP 2", "compare H100, H200 and B200"."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
 
 from workbench.core.errors import ScenarioError
 from workbench.core.ranks import SHORT
 from workbench.interop.description import Description, Load, read_description
+from workbench.interop.sentences import MOST_SIDES
 from workbench.interop.words_of_fields import OF_LENGTH
 
+NAMED = r"(?:please )?compare|(?:what is )?the difference between"
 LEAD = (
-    r"(?:(?:please )?compare|(?:what is )?the difference between|which is better[:,]?|"
-    r"what is better[:,]?|(?:should|would|can) (?:i|we) (?:use|take|run|choose)|is)"
+    rf"(?:{NAMED}|(?:which|what) is better[:,]?|"
+    r"(?:should|would|can) (?:i|we) (?:use|take|run|choose)|is)"
 )
-BETWEEN, FROM = r"vs\.?|versus|against|or", r"instead of|rather than|compared (?:to|with)"
+AGAINST = r"vs\.?|versus|against"
+BETWEEN, FROM = rf"{AGAINST}|or", r"instead of|rather than|compared (?:to|with)"
 PAIR = re.compile(rf"(?:{LEAD} )?(?P<a>.+?),? (?:{BETWEEN}) (?P<now>.+)", re.IGNORECASE)
 REVERSED_PAIR = re.compile(rf"(?:{LEAD} )?(?P<now>.+?),? (?:{FROM}) (?P<a>.+)", re.IGNORECASE)
-NAMED_PAIR = re.compile(
-    r"(?:compare|(?:what is )?the difference between) (?P<a>.+?) (?:and|with|to) (?P<now>.+)",
-    re.IGNORECASE,
-)
+NAMED_PAIR = re.compile(rf"(?:{NAMED}) (?P<a>.+?) (?:and|with|to) (?P<now>.+)", re.IGNORECASE)
 """Pairs with words that have other meanings, too, where nothing is compared."""
 CHANGED = re.compile(r".+ from (?=[a-z])(?P<a>.+?) to (?P<now>.+)", re.IGNORECASE)
 """What was changed; from a number it is of a release or a length: "from 0.23 to 0.33"."""
+LIST_LEAD = re.compile(rf"(?:(?P<named>{NAMED})|{LEAD}) ", re.IGNORECASE)
+SEPARATOR = re.compile(rf",? (?:{BETWEEN}) |, (?:and )?", re.IGNORECASE)
+"""Between two of several sides."""
 NUMBER = r"\d[\d,.]*[km]?"
 VALUE = re.compile(rf"(?:(?<=\s)|^){NUMBER}(?=\s|$)|(?<=\b[a-z]p){NUMBER}(?=\s|$)", re.IGNORECASE)
 """A number that is a word, or the one of TP4."""
@@ -40,50 +44,91 @@ RANKS = frozenset(SHORT)
 MACHINE = RANKS | {"device", "platform"}
 
 
-class Compared(NamedTuple):
-    """Two descriptions, each with what is said of both."""
-
-    first: Description
-    second: Description
-
-
-def read_comparison(text: str) -> Compared | None:
-    """Return what a line compares; None if it is not two descriptions with something between."""
+def read_comparison(text: str) -> tuple[Description, ...]:
+    """Return what a line compares, each with what is said of all; nothing for any other line."""
     text = _without_end(text.strip())
     if "\n" in text:
-        return None
+        return ()
     text = BLOCK_SIZE.sub("block_size ", text)
+    has_lengths = bool(OF_LENGTHS.search(text))
+    found = (_of_loads(one, has_lengths=has_lengths) for one in (_several(text), *_pairs(text)))
+    return next(filter(None, found), ())
+
+
+def _pairs(text: str) -> Iterator[list[Description]]:
     for pattern in (REVERSED_PAIR, PAIR, NAMED_PAIR, CHANGED):
         if found := pattern.fullmatch(text):
-            first, second = map(_description, _both_whole(found["a"], found["now"]))
-            if first and second and not _are_releases(first, second):
-                return _of_loads(first, second, text)
-    return None
+            yield _descriptions([found["a"], found["now"]])
 
 
-def _both_whole(first: str, second: str) -> tuple[str, str]:
-    """Return two sides; one that is a number alone is the other with this number: "TP 4 vs 8"."""
-    return _whole(first, second, 0), _whole(second, first, -1)
+def _several(text: str) -> list[Description]:
+    """Return three and more sides; lists with commas or "or" all say something of the same."""
+    lead = LIST_LEAD.match(text)
+    rest = text[lead.end() :] if lead else text
+    texts = SEPARATOR.split(rest, MOST_SIDES)
+    if lead and lead["named"]:
+        texts[-1:] = re.split(r",? and ", texts[-1], maxsplit=1)
+    if not 3 <= len(texts) <= MOST_SIDES:
+        return []
+    sides = _descriptions(texts)
+    against = re.findall(rf" (?:{AGAINST}) ", rest, re.IGNORECASE)
+    is_clear = len(against) == len(texts) - 1 or (
+        sides and set[str].intersection(*map(_says, sides))
+    )
+    return sides if is_clear else []
 
 
-def _whole(side: str, other: str, which: int) -> str:
-    values, found = [*VALUE.finditer(other)], NUMBER_FIRST.fullmatch(side)
-    if not found or not values or VALUE.fullmatch(other):
-        return side
-    return f"{other[: values[which].start()]}{found[1]}{other[values[which].end() :]} {found[2]}"
+def _says(side: Description) -> set[str]:
+    """Return what a side says something of; all ranks are one thing."""
+    load = (name for name, one in side.load._asdict().items() if one)
+    return {"ranks" if name in RANKS else name for name in (*side.fields, *load)}
 
 
-def _of_loads(first: Description, second: Description, text: str) -> Compared | None:
+def _descriptions(texts: Sequence[str]) -> list[Description]:
+    """Return what each side says; nothing where one of them cannot be read."""
+    found: list[Description] = []
+    for text in _whole(texts):
+        try:
+            side = read_description(text)
+        except ScenarioError:
+            side = None
+        if side is None:
+            return []
+        found.append(side)
+    return found
+
+
+def _whole(sides: Sequence[str]) -> list[str]:
+    """Return the sides; a number alone is the nearest other side with this number: "TP 4 vs 8"."""
+    found = list(sides)
+    for at, side in enumerate(sides):
+        number = NUMBER_FIRST.fullmatch(side)
+        nearest = [(one, -1) for one in reversed(sides[:at])] + [
+            (one, 0) for one in sides[at + 1 :]
+        ]
+        others = ((one, which) for one, which in nearest if not NUMBER_FIRST.fullmatch(one))
+        pattern, which = next(others, next(iter(nearest)))
+        values = [*VALUE.finditer(pattern)]
+        if number and values and not VALUE.fullmatch(pattern):
+            value = values[which]
+            whole = f"{pattern[: value.start()]}{number[1]}{pattern[value.end() :]}"
+            found[at] = f"{whole} {number[2]}"
+    return found
+
+
+def _of_loads(sides: Sequence[Description], *, has_lengths: bool) -> tuple[Description, ...]:
     """Return a comparison; lengths that differ are those of the model: requests have no field.
 
-    None where the numbers of requests differ, or a side says nothing but a number.
+    Nothing where only releases are compared, which has a view of its own, or a side says nothing.
     """
-    requests, lengths = ({*values} - {None} for values in zip(first.load, second.load, strict=True))
-    differ = len(lengths) > 1 and bool(OF_LENGTHS.search(text))
-    says = differ or (first.fields and second.fields)
-    if len(requests) > 1 or not says:
-        return None
-    return _shared_out(*map(_of_model, (first, second)) if differ else (first, second))
+    if not sides or set[str]().union(*(one.fields for one in sides)) == {"rules"}:
+        return ()
+    requests, lengths = ({*values} for values in zip(*(one.load for one in sides), strict=True))
+    if len(lengths - {None}) > 1 and has_lengths:
+        sides = [_of_model(one) for one in sides]
+    elif not all(one.fields for one in sides) and (len(requests) < 2 or None in requests):
+        return ()
+    return _shared_out(sides)
 
 
 def _of_model(side: Description) -> Description:
@@ -98,31 +143,32 @@ def _without_end(text: str) -> str:
     return text[:last]
 
 
-def _description(text: str) -> Description | None:
-    try:
-        return read_description(text)
-    except ScenarioError:
-        return None
-
-
-def _are_releases(first: Description, second: Description) -> bool:
-    """Return whether only releases are compared, which has a view of its own."""
-    return first.fields.keys() | second.fields.keys() == {"rules"}
-
-
-def _shared_out(first: Description, second: Description) -> Compared:
-    load = Load(*(one or other for one, other in zip(first.load, second.load, strict=True)))
-    of_both, kept = {*SHARED}, {*SHARED}
-    if first.fields.keys().isdisjoint(MACHINE):  # 0.23 vs 0.33 on 8 H100: all 8 are of both
-        of_both |= RANKS
-    if second.fields.keys() <= first.fields.keys():  # other values of the same fields
-        kept |= first.fields.keys()
-    if not second.fields.keys().isdisjoint(RANKS):  # all ranks are said: TP 4 is not TP 4 x PP 2
+def _shared_out(sides: Sequence[Description]) -> tuple[Description, ...]:
+    """Return the sides, each with what is said once for all of them."""
+    first, *others = (one.fields for one in sides)
+    of_all, kept = {*SHARED}, {*SHARED}
+    last = others[-1]
+    # 0.23 vs 0.33 on 8 H100: all 8 are of both; those of TP 2 in "fp8 vs TP 2" are not
+    if first.keys().isdisjoint(MACHINE) and first.keys() & last.keys():
+        of_all |= RANKS
+    if all(one.keys() <= first.keys() for one in others):  # other values of the same fields
+        kept |= first.keys()
+    if any(one.keys() & RANKS for one in others):  # all ranks are said: TP 4 is not TP 4 x PP 2
         kept -= RANKS
-    return Compared(
-        Description(_only(second.fields, of_both) | first.fields, load),
-        Description(_only(first.fields, kept) | second.fields, load),
+    said_last = _only(last, of_all)
+    fields = [said_last | first, *(said_last | _only(first, kept) | one for one in others)]
+    ranks = RANKS.intersection(chain.from_iterable(fields))
+    # TP 2 or PP 2: of the ranks that another side names, this one has none
+    fields = [dict.fromkeys(ranks, 1) | one if one.keys() & RANKS else one for one in fields]
+    load = Load(*(_first(values) for values in zip(*(one.load for one in sides), strict=True)))
+    return tuple(
+        Description(of_side, Load(side.load.requests or load.requests, load.length_tokens))
+        for of_side, side in zip(fields, sides, strict=True)
     )
+
+
+def _first(values: Iterable[int | None]) -> int | None:
+    return next(filter(None, values), None)
 
 
 def _only(fields: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:

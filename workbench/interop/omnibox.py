@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from workbench.access.json_text import json_or_word
 from workbench.core.errors import NEAREST, PHRASE, ConfigError, ScenarioError
 from workbench.interop.commands.command_line import read_command
-from workbench.interop.comparison import Compared, read_comparison
+from workbench.interop.comparison import read_comparison
 from workbench.interop.description import Description, read_description
 from workbench.interop.exchange import explain_log, from_vllm_command, scenes_with_block
 from workbench.interop.logs.candidates import CandidateScenario
@@ -29,7 +29,7 @@ from workbench.interop.said import (
     words_of,
 )
 from workbench.interop.settings import read_settings
-from workbench.interop.understood import Understood
+from workbench.interop.understood import Side, Understood
 from workbench.interop.unknown_words import not_understood
 from workbench.models import load_model
 from workbench.models.json_file import parse_config
@@ -121,23 +121,27 @@ def _order(text: str, present: Scenario) -> Understood | None:
 
 def _comparison(text: str, present: Scenario) -> Understood | None:
     found = read_comparison(text)
-    if found is None:
-        return None
-    return _compared(found, present)
+    return _compared(found, present) if found else None
 
 
-def _compared(found: Compared, present: Scenario) -> Understood:
-    first, second = (with_model(present, one) for one in found)
-    before, now = (
-        said_words(one, said.fields, said) for one, said in zip((first, second), found, strict=True)
-    )
+def _compared(found: Sequence[Description], present: Scenario) -> Understood:
+    # next to the present model, another one has the same settings; two others have only its machine
+    is_of_present = any(one.fields.get(MODEL_FIELD) == present.model for one in found)
+    scenarios = [(with_said if is_of_present else with_model)(present, one) for one in found]
+    both = [*zip(scenarios, found, strict=True)]
+    first, *between, now = (said_words(scenario, one.fields, one) for scenario, one in both)
+    words = f"A is {first}; now is {now}"
+    if between:
+        words = f"{len(both)} scenarios; A is {first}"
+    elif scenarios[0] == scenarios[1]:
+        words = f"{first}; {now}"  # only their requests differ: nothing is pinned
     return Understood(
         kind="comparison",
-        scenario=second,
-        message=f"Compared: A is {before}; now is {now}.",
-        said=found.second.fields,
-        load=found.second.load,
-        compared_with=first,
+        scenario=scenarios[-1],
+        message=f"Compared: {words}.",
+        said=found[-1].fields,
+        load=found[-1].load,
+        compared=tuple(Side(scenario, one.load) for scenario, one in both),
     )
 
 
@@ -145,8 +149,8 @@ def _question(text: str, present: Scenario, *, loosely: bool = False) -> Underst
     found = read_question(text, loosely=loosely)
     if found is None:
         return None
-    if found.other is not None:
-        return _compared(Compared(found.said, found.other), present)
+    if found.others:
+        return _compared((found.said, *found.others), present)
     said = found.said.fields
     if said.keys() >= {MODEL_FIELD, "device"}:
         present = one_rank(present)

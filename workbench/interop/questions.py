@@ -61,8 +61,8 @@ class Question:
 
     topic: Topic
     said: Description = field(default_factory=Description)
-    other: Description | None = None
-    """What is said instead, where two values of one field are: both are compared."""
+    others: tuple[Description, ...] = ()
+    """What is said instead, where several values of one field are: all are compared."""
     choices: tuple[str, ...] = ()
     """Fields whose changes are weighed against each other."""
     weighed: Mapping[str, Any] = field(default_factory=dict)
@@ -168,16 +168,18 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
     named = {} if _has(topics.SEVERAL, text) else settings_in(text, FIELD_NAMES)
     is_tried = any(one.view == "what_if" for one in about)
     choices = _choices(text) if is_tried else ()
-    listed = {*choices, *(("rules",) if topic == topics.VERSIONS else ())}
-    fields, other = alternatives(phrases, listed)
+    fields, others = alternatives(phrases)
     if special == "transfer" or (topic == topics.VERSIONS and "rules" in fields):
-        other = {}  # of both engines; both versions
+        others = []  # of both engines; both versions
     if (family := fields.pop(FAMILY, None)) is not None and "model" not in fields:
         raise one_of_family(family)
     if unknown:
         raise not_known(unknown)
-    if other:
-        return Question(topic, said=_described(fields, topic, text), other=Description(other))
+    if others:
+        said = _described(fields, topic, text)
+        return Question(
+            topic, said=said, others=tuple(Description(one, said.load) for one in others)
+        )
     known = {*topics.WEIGHED} if topic.view == "what_if" else set()
     known = fields.keys() - topics.OF_BOTH if special == "supporting" else known
     weighed = {name: value for name, value in fields.items() if name in known} | named

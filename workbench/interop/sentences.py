@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
+from math import prod
 from typing import Any
 
 from workbench.core.ranks import SHORT
@@ -14,6 +16,8 @@ NAME = re.compile(r"[a-z]\w*-[\w.-]*\d[\w.-]*", re.IGNORECASE)
 """A word that looks like the name of a model, such as whisper-large-v3."""
 JOINING = {"and", "x"}
 """Words between two ranks of one engine."""
+MOST_SIDES = 8
+"""Scenarios that a text compares."""
 LONGEST_PHRASE = 5
 """Words of a device or a model."""
 
@@ -51,33 +55,38 @@ def _is_of_one(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
 
 
 def alternatives(
-    phrases: Sequence[dict[str, Any]], listed: Collection[str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the fields that are said first, and those that are said instead; none of one only.
+    phrases: Sequence[Mapping[str, Any]],
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the fields that are said first, and those that are said instead of them.
 
-    listed: fields of which more values may be said. Errors: ScenarioError for others.
+    Two models on two devices are four scenarios. Errors: ScenarioError for too many.
     """
     fields = {name: value for one in reversed(phrases) for name, value in one.items()}
-    others: list[dict[str, Any]] = []
+    others: list[Mapping[str, Any]] = []
     for one in phrases:
         if any(fields[name] != value for name, value in one.items()) and one not in others:
             others.append(one)
-    if not others:
-        return fields, {}
-    if len(others) == 1:
-        return _of_both(phrases, others[0])
-    for name, value in ((name, value) for one in others for name, value in one.items()):
-        if value != fields[name] and name not in listed:
-            raise said_twice(name, fields[name], value)
-    return fields, {}
-
-
-def _of_both(
-    phrases: Sequence[dict[str, Any]], other: dict[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the fields with what is said first, and with the other: its ranks are all of its."""
-    rest = [one for one in phrases if one != other]
+    rest = [one for one in phrases if one not in others]
     fields = {name: value for one in reversed(rest) for name, value in one.items()}
+    groups: list[list[Mapping[str, Any]]] = []
+    for one in others:
+        group = next((group for group in groups if one.keys() & group[-1].keys()), None)
+        if group is None:
+            group = [{}]
+            groups.append(group)
+        group.append(one)
+    if prod(map(len, groups)) > MOST_SIDES:
+        name = next(name for name, value in others[-1].items() if fields[name] != value)
+        raise said_twice(name, fields[name], others[-1][name])
+    _first, *sides = product(*groups)
+    return fields, [_instead(rest, fields, side) for side in sides]
+
+
+def _instead(
+    rest: Sequence[Mapping[str, Any]], fields: Mapping[str, Any], side: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return the fields with others: their ranks are all ranks, as TP 4 is not TP 4 x PP 2."""
+    other = {name: value for one in side for name, value in one.items()}
     replaced = (one for one in rest if one.keys() & other.keys() & SHORT.keys())
     gone = {name for one in replaced for name in one.keys() & SHORT.keys()}
-    return fields, fields | dict.fromkeys(gone, 1) | other
+    return {**fields, **dict.fromkeys(gone, 1), **other}

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
 
 from workbench.interop.description import Load
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.logs.report import LogReport
 from workbench.interop.questions import Question
 from workbench.scenario import Scenario
+
+
+class Side(NamedTuple):
+    """One of the scenarios that a text compares."""
+
+    scenario: Scenario
+    load: Load
+    """The requests to count."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +39,26 @@ class Understood:
     """The requests to count."""
     question: Question | None = None
     """What is answered."""
-    compared_with: Scenario | None = None
-    """A, where the text compares two scenarios."""
+    compared: tuple[Side, ...] = ()
+    """What the text compares: A first, the scenario that is shown last."""
     scenes: tuple[CandidateScenario, ...] = ()
     """Scenarios with the block size in question, where the present one has another."""
+
+    @property
+    def scenarios(self) -> Sequence[Scenario]:
+        """Return what is compared, or the one scenario."""
+        return [one.scenario for one in self.compared] or [*filter(None, [self.scenario])]
+
+    @property
+    def is_table(self) -> bool:
+        """Return whether more is compared than the present scenario and A."""
+        return len(self.compared) > 2 or len({one.load for one in self.compared}) > 1
+
+    def has_row_of(self, scenario: Scenario) -> bool:
+        """Return whether a scenario is one of several that are compared."""
+        return self.is_table and scenario in self.scenarios
+
+    def of_scenarios(self, scenarios: Sequence[Scenario]) -> Self:
+        """Return the same with other scenarios, in the same order."""
+        sides = map(Side, scenarios, (one.load for one in self.compared))
+        return replace(self, scenario=scenarios[-1], compared=tuple(sides))

@@ -222,13 +222,15 @@ def room_for(wanted: int, now: Answers) -> str:
     """Return whether so many requests fit at a time; nothing where it is not known."""
     if now.requests is None:
         return ""
-    least, most = now.requests
-    fit = f"{_requests(now)} {_requests_words(now)}"
-    if wanted <= least:
-        return f"{wanted:,} at a time: yes, {fit}."
-    if wanted <= most:
-        return f"{wanted:,} at a time: perhaps, {fit}; the memory is estimated."
-    return f"{wanted:,} at a time: no, {fit}; the others wait."
+    word = room_word(wanted, now)
+    more = {"perhaps": "; the memory is estimated", "no": "; the others wait"}.get(word, "")
+    return f"{wanted:,} at a time: {word}, {_requests(now)} {_requests_words(now)}{more}."
+
+
+def room_word(wanted: int, now: Answers) -> str:
+    """Return whether so many requests fit at a time: yes, perhaps or no."""
+    least, most = now.requests or (0, 0)
+    return "yes" if wanted <= least else "perhaps" if wanted <= most else "no"
 
 
 def answer_to(view: str, now: Answers) -> str:
