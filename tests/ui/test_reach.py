@@ -25,6 +25,10 @@ from workbench.interop.questions import read_question
 from workbench.models import catalog_names
 
 
+def sent(html):
+    return re.findall(r'data-arg="([^"]+)"', html)
+
+
 @given(
     st.sampled_from(catalog_names()), st.sampled_from(["0.23", "0.33"]), st.integers(1, 40 * 2**30)
 )
@@ -67,8 +71,9 @@ def test_the_fewest_devices_start_and_fewer_do_not(model):
 def test_the_number_of_devices_is_answered_with_a_button_that_sets_them():
     door, said = answer("how many H200 for kimi-k2?")
     assert "16 x H200 ✓ would start:" in said
-    sent = re.findall(r'data-arg="([^"]+)"', region(door, "understood"))
-    fields = json.loads(unescape(next(one for one in sent if "device" in one)))
+    fields = json.loads(
+        unescape(next(one for one in sent(region(door, "understood")) if "device" in one))
+    )
     door.apply(**fields)
     assert (door.plan.settings.device, door.plan.settings.tensor_parallel) == ("H200", 16)
 
@@ -76,6 +81,34 @@ def test_the_number_of_devices_is_answered_with_a_button_that_sets_them():
 def test_no_device_is_said_where_none_starts():
     _door, said = answer("how many RTX 3090 do I need for kimi-k2?")
     assert "No number of RTX 3090 up to 16 starts for requests of up to" in said
+
+
+def test_other_devices_are_offered_where_none_of_the_named_one_starts():
+    _door, said = answer("how many RTX 3090 do I need for kimi-k2?")
+    assert "The fewest of other kinds that start for requests of up to 131,072" in said
+    assert "8 x B200" in said
+
+
+def test_any_device_is_not_the_present_one():
+    door = wb.explore("qwen3.5-9b, 4 x H100")
+    door.submit("which gpu for qwen3.5-9b at 32k?")
+    offered = [json.loads(unescape(one)) for one in sent(region(door, "understood"))]
+    assert len({one["device"] for one in offered}) > 3
+    # it starts with requests of the length in question, and perhaps with no longer ones
+    assert {one["max_model_len"] for one in offered} == {32_000}
+    door.apply(**offered[0])
+    assert answers(door.plan).starts in {"yes", "perhaps"}
+
+
+def test_a_device_that_is_named_comes_first():
+    _door, said = answer("what number of L40S gpus for qwen3.5-9b?")
+    assert "The fewest that start" in said
+    assert "RTX" not in said
+
+
+def test_the_longest_context_is_not_a_question_about_the_start():
+    _door, said = answer("how long a context can I run with jamba-1.5-mini on 2 a100-80gb")
+    assert "A request may have all 262,144 tokens" in said
 
 
 def test_the_longest_context_is_answered():

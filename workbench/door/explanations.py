@@ -79,7 +79,7 @@ def refused(error: WorkbenchError, scenario: Scenario | None = None, text: str =
     """
     said = _with_questions(html.refusal_html(error))
     if (phrase := error.operands.get(PHRASE)) is not None:
-        return join(said, _instead(text, phrase, error.operands[NEAREST]))
+        return join(said, _instead(text, phrase, error.operands.get(NEAREST, ())))
     changes = [{error.field: one} for one in error.operands.get(NEAREST, ()) if error.field]
     if error.field in error.operands:
         changes.append({error.field: error.operands[error.field]})

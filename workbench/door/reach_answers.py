@@ -14,7 +14,7 @@ from workbench.core.ranks import gpus_of
 from workbench.core.what_if.answers import Answers, answers
 from workbench.core.what_if.next_steps import MOST_DEVICES
 from workbench.core.what_if.outcomes import outcome_of
-from workbench.core.what_if.reach import machines
+from workbench.core.what_if.reach import Machine, machines
 from workbench.door.changes import DRAFTS, needed_by
 from workbench.interop.questions import Question
 from workbench.models import catalog_names, load_model
@@ -48,7 +48,7 @@ def reach_html(question: Question, plan: Plan, length_tokens: int) -> Html:
         return _models(question, plan, length_tokens)
     if question.special == "supporting":
         return _supporting(question, plan)
-    if question.special in {"devices", "needs"} or question.memory_gb is not None:
+    if question.special in {"devices", "any device", "needs"} or question.memory_gb is not None:
         return _machines(question, plan, length_tokens)
     return Html()
 
@@ -84,27 +84,39 @@ def _keeps(name: str, plan: Plan, changes: Mapping[str, Any], wanted: Mapping[st
 
 
 def _machines(question: Question, plan: Plan, length: int) -> Html:
-    """Return the fewest devices on which it starts: of one that is named or set, else of all."""
-    memory, device = question.memory_gb, plan.settings.device
-    of = device if memory is None else f"device of {memory} GB"
-    found = machines(plan, _devices(memory, device), length)
-    longest = f"for requests of up to {tokens_text(plan.max_model_len)}"
-    if not found:
-        return tag("p", f"No number of {of or 'any device'} up to {MOST_DEVICES} starts {longest}.")
-    rows = [
-        join(
-            data_button(f"{one.answers.devices} x {one.changes['device']}", "apply", one.changes),
-            join(f" {STARTS[one.answers.starts]}: ", answer_to("fits", one.answers), "."),
-        )
-        for one in found[:LISTED]
-    ]
-    return join(tag("p", f"The fewest that start {longest}:"), bullets(rows))
+    """Return the fewest devices on which it starts: of one that is named or set, else of all.
+
+    The longest request is the one that is said; without one, the longest that the scenario allows.
+    """
+    said = question.said.load.length_tokens
+    limit = {"max_model_len": said} if said and said < plan.max_model_len else {}
+    limited = outcome_of(plan.model, plan.settings, trace=False, **limit).plan or plan
+    longest = f"for requests of up to {tokens_text(limited.max_model_len)}"
+    parts: list[Html] = []
+    for of, names in _devices(question, plan.settings.device):
+        if found := machines(limited, names, length):
+            kinds = " of other kinds" if parts else ""
+            parts.append(tag("p", f"The fewest{kinds} that start {longest}:"))
+            parts.append(bullets(_machine(one, limit) for one in found[:LISTED]))
+            break
+        parts.append(tag("p", f"No number of {of} up to {MOST_DEVICES} starts {longest}."))
+    return join(*parts)
 
 
-def _devices(memory_gb: int | None, present: str | None) -> Sequence[str]:
-    if memory_gb is not None:
-        return devices_with(memory_gb)
-    return tuple(DEVICES) if present is None else (present,)
+def _machine(one: Machine, limit: Mapping[str, Any]) -> Html:
+    named = f"{one.answers.devices} x {one.changes['device']}"
+    starts = f" {STARTS[one.answers.starts]}: "
+    button = data_button(named, "apply", {**one.changes, **limit})
+    return join(button, starts, answer_to("fits", one.answers), ".")
+
+
+def _devices(question: Question, present: str | None) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield the devices in question with a word for them, then the others."""
+    if (memory := question.memory_gb) is not None:
+        yield f"a device of {memory} GB", devices_with(memory)
+    elif present and (question.special != "any device" or "device" in question.said.fields):
+        yield present, (present,)
+    yield "any device", tuple(DEVICES)
 
 
 def _models(question: Question, plan: Plan, length: int) -> Html:

@@ -95,7 +95,8 @@ VERSIONS = Topic(
 )
 OF_REQUESTS = (
     rf"footprint|(?:requests?|prompts?|{USERS}) (?:(?:of|with) (?:\S+ ){{1,2}}(?:tokens? )?)?"
-    r"(?:costs?|takes?|uses?|needs?)|costs? (?:of )?(?:a|one|each) (?:\S+ ){0,3}(?:request|prompt)"
+    r"(?:costs?|takes?|uses?|needs?)|how (?:big|large) is (?:an?|one|each) (?:request|prompt)|"
+    r"costs? (?:of )?(?:a|one|each) (?:\S+ ){0,3}(?:request|prompt)"
 )
 """Words for what one request takes."""
 OF_TOKENS = r"per (?:one |single )?token|(?:one|a|each|every|single) (?:more |new )?token"
@@ -108,6 +109,9 @@ SIZE_OF_CACHE = (
     r"tokens? (?:\w+ ){0,2}(?:fits?|in|into) (?:[\w-]+ ){0,3}cache"
 )
 """Words for how large the cache is, rather than for what it holds again."""
+HOW_LONG = (
+    r"how (?:long|large|big) (?:an? |the )?(?:contexts?|prompts?|requests?)(?! (?:is|takes?)\b)"
+)
 STEPS = Topic(r"(?:all|which|show|the|explain) (?:the )?steps?|step \d+(?!\.\d)", "why")
 STEP = r"\bstep (\d{1,3})\b"
 STATES = (
@@ -126,7 +130,7 @@ TOPICS = (
         for kind, words in KINDS.items()
     ),
     Topic(MODELS, is_of_catalog=True),
-    Topic(OF_MACHINES, "fits"),
+    Topic(f"{OF_MACHINES}|{HOW_LONG}", "fits"),
     Topic(FULL, "fits", CAPACITY),
     Topic(MIXED, "fits", CAPACITY),
     Topic(SUPPORTING, "start"),
@@ -245,11 +249,13 @@ SPECIAL = {
     r"(?:how (?:much|big|large)|size of|tokens? of|little|small) .*cache|"
     rf"{SIZE_OF_CACHE}|cache (?:is )?(?:so |too |very )*(?:small|little)|cache (?:size|memory)|"
     r"how many tokens|num_gpu_blocks|(?:number of|how many) blocks(?! .*(?:request|prompt))",
-    "longest": rf"(?:max\w*|longest|largest|biggest|full) (?!concurr)(?:\w+ )?(?:{OF_LENGTH})|"
-    rf"max\w*[-_]model[-_]len\w*|how (?:long|large|big) (?:can|may|could) .*(?:{OF_LENGTH})",
-    "devices": r"cheapest|(?:how many|fewest|minimum|smallest|cheapest|least|which|what) "
-    r"(?:number of |\w+ )?"
-    r"(?:gpus?(?! memory)|devices?|cards?|hardware)|(?:which|what) (?:tp|tensor[ -]parallel\w*)|"
+    "longest": rf"{HOW_LONG}|max\w*[-_]model[-_]len\w*|"
+    rf"how (?:long|large|big) (?:can|may|could) .*(?:{OF_LENGTH})|"
+    rf"(?:max\w*|longest|largest|biggest|full) (?!concurr)(?:\w+ )?(?:{OF_LENGTH})",
+    "any device": r"cheapest|(?:smallest|which|what) (?:kind of |type of |(?!number)\w+ )?"
+    r"(?:gpus?(?! memory)|devices?|cards?|hardware)",
+    "devices": r"(?:how many|fewest|minimum|least|what number of) (?:number of |\w+ )?"
+    r"(?:gpus?(?! memory)|devices?|cards?)|(?:which|what) (?:tp|tensor[ -]parallel\w*)|"
     rf"how many (?!(?:\w+ ){{0,2}}(?:{NOT_DEVICES}))(?:\w+ ){{1,3}}(?:for|do|to|are)",
     "needs": rf"(?!.*(?:{OF_REQUESTS}|{OF_TOKENS}|cache|states?))(?:memory|vram) "
     r"(?:(?:is |are )?(?:need|requir)\w*|for|(?:do|does|i|we|to) .*(?:need|requir|run|serv)\w*)",
