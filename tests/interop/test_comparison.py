@@ -159,6 +159,24 @@ def test_the_first_side_is_pinned_and_the_second_is_shown():
     assert door.scenario == wb.Scenario(**kept, tensor_parallel=4)
 
 
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        ("compare with 0.33", {"rules": "0.33"}),
+        ("vs 2 x H200", {"device": "H200", "tensor_parallel": 2}),
+        ("compared to fp8 KV", {"kv_cache_dtype": "fp8"}),
+        ("compare it with kimi-linear-48b-a3b", {"model": "kimi-linear-48b-a3b"}),
+    ],
+)
+def test_one_side_alone_is_compared_with_the_present_scenario(text, changes):
+    door = wb.explore("qwen3-next-80b-a3b, 4 x H100")
+    before = door.scenario
+    door.submit(text)
+    assert door.scenario == before.replace(**changes)
+    door.receive({"do": "swap"})
+    assert door.scenario == before
+
+
 THREE = "compare TP 4, TP 8 and TP 3"
 
 

@@ -67,6 +67,46 @@ def test_a_default_has_its_value_and_what_it_means_here(text, words):
     assert words in answer(text)[1]
 
 
+@pytest.mark.parametrize(
+    ("text", "quantization", "named"),
+    [
+        ("qwen3-32b-awq on 4090", "awq", "qwen3-32b-awq"),
+        ("Qwen3-32B-GPTQ-Int4", "gptq", "Qwen3-32B-GPTQ-Int4"),
+        ("qwen3-32b-fp8-dynamic on 2 x H100", "fp8", "qwen3-32b-fp8-dynamic"),
+    ],
+)
+def test_a_checkpoint_that_the_catalog_lacks_is_its_model_with_such_weights(
+    text, quantization, named
+):
+    door = wb.explore("llama-3.1-8b, H100")
+    door.submit(text)
+    assert (door.scenario.model, door.scenario.quantization) == ("qwen3-32b", quantization)
+    said = plain_text(region(door, "understood"))
+    assert f"{named} is not in the catalog" in said
+
+
+def test_a_checkpoint_of_the_catalog_is_that_one():
+    door = wb.explore("llama-3.1-8b, H100")
+    door.submit("qwen3-8b-fp8 on L4")
+    assert door.scenario.model == "Qwen/Qwen3-8B-FP8"
+    assert door.scenario.quantization is None
+
+
+@pytest.mark.parametrize(
+    ("text", "block_size"),
+    [
+        ("qwen3-next-80b-a3b with block size 1024", 1024),
+        ("TP 4, block size 64", 64),
+        ("block size 1024", None),
+    ],
+)
+def test_a_block_size_next_to_other_settings_is_set_and_alone_it_is_explained(text, block_size):
+    door = wb.explore("qwen3-next-80b-a3b, 4 x H100")
+    door.submit(text)
+    assert door.scenario.block_size == block_size
+    assert "sequences" not in region(door, "understood")
+
+
 def test_what_is_set_now_is_said_with_the_default():
     door = wb.explore("qwen3-8b, H100")
     door.apply(max_num_seqs=64)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.ui.panels import region
 from workbench.core.devices import DEVICES
+from workbench.interop.change_words import CHOICES
 from workbench.interop.glossary import glossary
 from workbench.interop.questions import QUESTIONS
-from workbench.interop.topics import CHOICES
 from workbench.models import catalog_names
 from workbench.scenario import FIELDS
 
@@ -55,6 +55,7 @@ WORDS = st.one_of(
 
 @given(st.lists(WORDS, min_size=1, max_size=9).map(" ".join))
 @example("qwen3-8b on mac studio")
+@example("deepseek-v4-flash prefixes")
 @example("compare TP 3, TP 4 and TP 5")
 def test_every_phrase_is_answered(text):
     door = wb.explore(model="qwen3-next-80b-a3b", device="H100", tensor_parallel=4)

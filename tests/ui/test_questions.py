@@ -423,6 +423,12 @@ def test_a_question_about_another_model_says_what_stays_as_it_was():
         ("what command should I run", "vllm serve nvidia/NVIDIA-Nemotron"),
         ("which models have mamba layers", "models of the catalog have SSM layers:"),
         ("what does TP mean", "The meaning of Tensor parallel"),
+        ("does kimi k2 use mla", "The attention is MLA."),
+        ("weights of deepseek-v3 on h100 with TP 4", "KV cache nothing, 91.84 GiB are missing"),
+        ("mamba2 state size of codestral mamba", "Each mamba2 layer keeps of a request"),
+        ("what is a kv_cache_spec", "What vLLM knows of the cache of one layer"),
+        ("how large is one request", "One request of 32,768 tokens takes"),
+        ("prefixes of deepseek-v4-flash with TP 4 on H100", "No cache: the pages cannot be made"),
         ("will my chatbot reuse the conversation so far?", "Apply Prefix caching on Gain: prefix"),
     ],
 )

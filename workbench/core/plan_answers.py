@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from workbench.core.errors import ScenarioError
 from workbench.core.model import ENCODER_ONLY
 
 if TYPE_CHECKING:
@@ -82,13 +83,13 @@ class PlanAnswers:
         return "" if self.kept_cache else "no layer keeps keys and values, as tokens see later ones"
 
     def built_cache(self) -> CachePlan:
-        """Return the cache where there has to be one. Errors: ValueError when there is none.
+        """Return the cache where there has to be one. Errors: ScenarioError when there is none.
 
         >>> len(plan.built_cache().groups)
         5
         """
         if self.kept_cache is None:
-            raise ValueError(f"No cache: {self.no_cache_text}.")
+            raise ScenarioError("no_cache", f"No cache: {self.no_cache_text}.")
         return self.kept_cache
 
     def remedies(self, problem: Problem) -> tuple[Remedy, ...]:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from math import ceil
 
 from workbench.core.capacity.blocks import blocks_by_group
-from workbench.core.capacity.memory_answer import memory_answer, taken_terms
+from workbench.core.capacity.memory_answer import MemoryTerm, memory_answer, taken_terms
 from workbench.core.capacity.memory_budget import DEFAULT_GPU_MEMORY_UTILIZATION
 from workbench.core.capacity.memory_estimate import estimate_margin, weights_of
 from workbench.core.groups.cache_spec import RING_SPEC
@@ -147,14 +147,17 @@ def _terms(plan: Plan, _length: int) -> str:
     """Return what takes the memory of a GPU; without a device the weights, where they are known."""
     found = memory_answer(plan)
     if found.terms:
-        parts = (
-            f"{one.name} {short_bytes_text(one.size_bytes)} ({one.source})" for one in found.terms
-        )
-        return f"On each GPU: {', '.join(parts)}."
+        return f"On each GPU: {', '.join(map(_term, found.terms))}."
     weights = weights_of(plan)
     if weights is None:
         return ""
     return f"The weights take {short_bytes_text(weights)} on each GPU. The rest needs a device."
+
+
+def _term(one: MemoryTerm) -> str:
+    if one.size_bytes < 0:
+        return f"{one.name} nothing, {short_bytes_text(-one.size_bytes)} are missing"
+    return f"{one.name} {short_bytes_text(one.size_bytes)} ({one.source})"
 
 
 def _needs(plan: Plan, length: int) -> str:

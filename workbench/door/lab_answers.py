@@ -4,14 +4,13 @@ from collections.abc import Callable, Collection
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
-from workbench.core.prefix.hits import reason_without_hits, shortest_prompt_with_hit
 from workbench.core.rule_set import RuleSet
 from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.choices import tensor_parallel_sizes
 from workbench.core.what_if.outcomes import outcome_of
 from workbench.door.capacity_answers import CAPACITY_ANSWERS, concurrency_answer
-from workbench.door.changes import CACHING
 from workbench.door.default_answers import default_answer
+from workbench.door.hits_answers import hits_answer, multiples_answer
 from workbench.interop.glossary import METRICS, glossary
 from workbench.interop.plan_values import declared_sizes
 from workbench.interop.questions import Question
@@ -97,8 +96,13 @@ def step_of(question: Question, plan: Plan) -> int | None:
         return question.step - 1 if 0 < question.step <= len(plan.steps) else None
     if question.block_tokens is None or question.is_wanted:
         return None
-    results = [step.result for step in plan.steps]
-    return results.index(question.block_tokens) if question.block_tokens in results else None
+    made = (
+        at
+        for at, step in enumerate(plan.steps)
+        if step.result == question.block_tokens
+        and (step.rule.unit == "tokens" or not question.names_block)
+    )
+    return next(made, None)
 
 
 def _byte(question: Question, plan: Plan, _length: int) -> str:
@@ -195,7 +199,7 @@ def _transfer(_question: Question, plan: Plan, _length: int) -> str:
         other = outcome_of(plan.model, plan.settings, trace=False, tensor_parallel=size).plan
         if other is not None:
             problems = plan.transfer(other).problems
-            verdict = problems[0].message if problems else "it can"
+            verdict = problems[0].message.rstrip(".") if problems else "it can"
             verdicts.setdefault(verdict, []).append(f"TP {size}")
     found = "; ".join(f"{', '.join(ranks)}: {why}" for why, ranks in verdicts.items())
     rank = plan.settings.tensor_parallel
@@ -223,35 +227,6 @@ def _chunks(_question: Question, plan: Plan, _length: int) -> str:
         f"{found.connector.name}: chunks are multiples of {tokens_text(found.unit_tokens)} here; "
         f"its default of {tokens_text(found.chunk_tokens)} {verdict}. {problem}"
     ).strip()
-
-
-def _hits(question: Question, plan: Plan, length: int) -> str:
-    """Return what a prompt of the length in question finds again."""
-    caching = plan.hits().caching
-    if question.said.load.length_tokens is None or reason_without_hits(caching) is not None:
-        return ""
-    found = plan.hits().hit(length, length).cached_tokens
-    shortest = tokens_text(shortest_prompt_with_hit(caching))
-    again = f"finds {tokens_text(found) if found else 'nothing'} again"
-    unit = tokens_text(caching.alignment_tokens)
-    return (
-        f"A prompt of {tokens_text(length)} that comes a second time {again}: hits are multiples "
-        f"of {unit}, and the shortest prompt that can hit has {shortest}."
-    )
-
-
-def _multiples(_question: Question, plan: Plan, _length: int) -> str:
-    """Return of what hits are multiples, if need be with prefix caching on."""
-    caching, when = plan.hits().caching, "Hits"
-    if not caching.is_on:
-        on = outcome_of(plan.model, plan.settings, trace=False, **CACHING).plan
-        caching, when = (on or plan).hits().caching, "With prefix caching on, hits"
-    unit, shortest = caching.alignment_tokens, shortest_prompt_with_hit(caching)
-    return (
-        f"{when} are multiples of {tokens_text(unit)}, the least common multiple of the blocks of "
-        f"all groups: a block is found again as a whole. The shortest prompt that can hit has "
-        f"{tokens_text(shortest)}."
-    )
 
 
 def _state(_question: Question, plan: Plan, _length: int) -> str:
@@ -282,7 +257,7 @@ LESSONS = (
 )
 ANSWERS: dict[str, Callable[[Question, Plan, int], str]] = {
     "Page bytes": _byte,
-    "Prefix hits": _hits,
+    "Prefix hits": hits_answer,
     "Model fields": lambda _question, plan, _length: layers_text(plan),
     "Backends by TP": _backends,
     "Chunks": _chunks,
@@ -290,7 +265,7 @@ ANSWERS: dict[str, Callable[[Question, Plan, int], str]] = {
     "Kernel sweeps": lambda *_given: SPEED,
     "Export": lambda _question, plan, _length: plan.to_vllm_command(),
     "transfer": _transfer,
-    "multiples": _multiples,
+    "multiples": multiples_answer,
     "state": _state,
     "metrics": _metrics,
     "lessons": lambda *_given: LESSONS,

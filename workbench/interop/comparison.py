@@ -10,8 +10,11 @@ from typing import Any
 from workbench.core.errors import ScenarioError
 from workbench.core.ranks import SHORT
 from workbench.interop.description import Description, Load, read_description
+from workbench.interop.said import MODEL_FIELD, said_words, with_model, with_said
 from workbench.interop.sentences import MOST_SIDES
+from workbench.interop.understood import Side, Understood
 from workbench.interop.words_of_fields import OF_LENGTH
+from workbench.scenario import Scenario
 
 NAMED = r"(?:please )?compare|(?:what is )?the difference between"
 LEAD = (
@@ -24,6 +27,12 @@ PAIR = re.compile(rf"(?:{LEAD} )?(?P<a>.+?),? (?:{BETWEEN}) (?P<now>.+)", re.IGN
 REVERSED_PAIR = re.compile(rf"(?:{LEAD} )?(?P<now>.+?),? (?:{FROM}) (?P<a>.+)", re.IGNORECASE)
 NAMED_PAIR = re.compile(rf"(?:{NAMED}) (?P<a>.+?) (?:and|with|to) (?P<now>.+)", re.IGNORECASE)
 """Pairs with words that have other meanings, too, where nothing is compared."""
+WITH_PRESENT = re.compile(
+    r"(?:compare (?:(?:it|this|that) )?(?:with|to|against)|compared (?:to|with)|"
+    rf"{AGAINST}) (?P<now>.+)",
+    re.IGNORECASE,
+)
+"""What the present scenario is compared with."""
 CHANGED = re.compile(r".+ from (?=[a-z])(?P<a>.+?) to (?P<now>.+)", re.IGNORECASE)
 """What was changed; from a number it is of a release or a length: "from 0.23 to 0.33"."""
 LIST_LEAD = re.compile(rf"(?:(?P<named>{NAMED})|{LEAD}) ", re.IGNORECASE)
@@ -34,8 +43,6 @@ VALUE = re.compile(rf"(?:(?<=\s)|^){NUMBER}(?=\s|$)|(?<=\b[a-z]p){NUMBER}(?=\s|$
 """A number that is a word, or the one of TP4."""
 NUMBER_FIRST = re.compile(rf"({NUMBER})((?:,? (?:on|for|with|in|at|under) .+)?)", re.IGNORECASE)
 """A number alone, and what may be said of both after it: "TP 4 vs 8 on H100"."""
-BLOCK_SIZE = re.compile(r"\bblock[ -]size (?=\d)", re.IGNORECASE)
-"""Elsewhere mostly a number to explain."""
 OF_LENGTHS = re.compile(rf"\d[km]\b|\b(?:{OF_LENGTH})\b", re.IGNORECASE)
 WORD = re.compile(r"\w")
 SHARED = ("model", "device", "rules", "platform")
@@ -49,10 +56,36 @@ def read_comparison(text: str) -> tuple[Description, ...]:
     text = _without_end(text.strip())
     if "\n" in text:
         return ()
-    text = BLOCK_SIZE.sub("block_size ", text)
+    if found := WITH_PRESENT.fullmatch(text):
+        now = _descriptions([found["now"]])
+        return (Description(), *now) if now and now[0].fields else ()
     has_lengths = bool(OF_LENGTHS.search(text))
-    found = (_of_loads(one, has_lengths=has_lengths) for one in (_several(text), *_pairs(text)))
-    return next(filter(None, found), ())
+    sides = (_of_loads(one, has_lengths=has_lengths) for one in (_several(text), *_pairs(text)))
+    return next(filter(None, sides), ())
+
+
+def compared(found: Sequence[Description], present: Scenario) -> Understood:
+    """Return what a text with these sides is taken for: A is the first, the last one is shown."""
+    # next to the present model, another one has the same settings; two others have only its machine
+    is_of_present = any(
+        one.fields.get(MODEL_FIELD, present.model) == present.model for one in found
+    )
+    scenarios = [(with_said if is_of_present else with_model)(present, one) for one in found]
+    both = [*zip(scenarios, found, strict=True)]
+    first, *between, now = (said_words(scenario, one.fields, one) for scenario, one in both)
+    words = f"A is {first}; now is {now}"
+    if between:
+        words = f"{len(both)} scenarios; A is {first}"
+    elif scenarios[0] == scenarios[1]:
+        words = f"{first}; {now}"  # only their requests differ: nothing is pinned
+    return Understood(
+        kind="comparison",
+        scenario=scenarios[-1],
+        message=f"Compared: {words}.",
+        said=found[-1].fields,
+        load=found[-1].load,
+        compared=tuple(Side(scenario, one.load) for scenario, one in both),
+    )
 
 
 def _pairs(text: str) -> Iterator[list[Description]]:
@@ -103,13 +136,12 @@ def _whole(sides: Sequence[str]) -> list[str]:
     found = list(sides)
     for at, side in enumerate(sides):
         number = NUMBER_FIRST.fullmatch(side)
-        nearest = [(one, -1) for one in reversed(sides[:at])] + [
-            (one, 0) for one in sides[at + 1 :]
-        ]
-        others = ((one, which) for one, which in nearest if not NUMBER_FIRST.fullmatch(one))
-        pattern, which = next(others, next(iter(nearest)))
+        before, after = reversed(sides[:at]), sides[at + 1 :]
+        nearest = [*((one, -1) for one in before), *((one, 0) for one in after)]
+        others = (one for one in nearest if not NUMBER_FIRST.fullmatch(one[0]))
+        pattern, which = next(others, ("", 0))
         values = [*VALUE.finditer(pattern)]
-        if number and values and not VALUE.fullmatch(pattern):
+        if number and values:
             value = values[which]
             whole = f"{pattern[: value.start()]}{number[1]}{pattern[value.end() :]}"
             found[at] = f"{whole} {number[2]}"

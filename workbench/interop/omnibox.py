@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from workbench.access.json_text import json_or_word
 from workbench.core.errors import NEAREST, PHRASE, ConfigError, ScenarioError
 from workbench.interop.commands.command_line import read_command
-from workbench.interop.comparison import read_comparison
+from workbench.interop.comparison import compared, read_comparison
 from workbench.interop.description import Description, read_description
 from workbench.interop.exchange import explain_log, from_vllm_command, scenes_with_block
 from workbench.interop.logs.candidates import CandidateScenario
@@ -29,7 +29,7 @@ from workbench.interop.said import (
     words_of,
 )
 from workbench.interop.settings import read_settings
-from workbench.interop.understood import Side, Understood
+from workbench.interop.understood import Understood
 from workbench.interop.unknown_words import not_understood
 from workbench.models import load_model
 from workbench.models.json_file import parse_config
@@ -121,28 +121,7 @@ def _order(text: str, present: Scenario) -> Understood | None:
 
 def _comparison(text: str, present: Scenario) -> Understood | None:
     found = read_comparison(text)
-    return _compared(found, present) if found else None
-
-
-def _compared(found: Sequence[Description], present: Scenario) -> Understood:
-    # next to the present model, another one has the same settings; two others have only its machine
-    is_of_present = any(one.fields.get(MODEL_FIELD) == present.model for one in found)
-    scenarios = [(with_said if is_of_present else with_model)(present, one) for one in found]
-    both = [*zip(scenarios, found, strict=True)]
-    first, *between, now = (said_words(scenario, one.fields, one) for scenario, one in both)
-    words = f"A is {first}; now is {now}"
-    if between:
-        words = f"{len(both)} scenarios; A is {first}"
-    elif scenarios[0] == scenarios[1]:
-        words = f"{first}; {now}"  # only their requests differ: nothing is pinned
-    return Understood(
-        kind="comparison",
-        scenario=scenarios[-1],
-        message=f"Compared: {words}.",
-        said=found[-1].fields,
-        load=found[-1].load,
-        compared=tuple(Side(scenario, one.load) for scenario, one in both),
-    )
+    return compared(found, present) if found else None
 
 
 def _question(text: str, present: Scenario, *, loosely: bool = False) -> Understood | None:
@@ -150,7 +129,7 @@ def _question(text: str, present: Scenario, *, loosely: bool = False) -> Underst
     if found is None:
         return None
     if found.others:
-        return _compared((found.said, *found.others), present)
+        return compared((found.said, *found.others), present)
     said = found.said.fields
     if said.keys() >= {MODEL_FIELD, "device"}:
         present = one_rank(present)
@@ -199,7 +178,8 @@ def _word(text: str, present: Scenario) -> Understood | None:
             if error.code != "unknown_model" or text[:1].casefold() in near:
                 raise
             raise ConfigError(error.code, f"{error.message} {ANSWERED}", field="model") from None
-    return _described(with_said(present, described), described, "Taken for")
+    notes = notes_of(text, described)
+    return _described(with_said(present, described), described, "Taken for", notes)
 
 
 def _description(text: str, present: Scenario) -> Understood | None:
@@ -212,7 +192,7 @@ def _description(text: str, present: Scenario) -> Understood | None:
             omitted = not topics_of(str(error.operands.get(PHRASE, "")))
             return replace(question, notes=(error.message,) * omitted)
         raise
-    if described is None:
+    if described is None or described.fields.keys() == {"block_size"}:  # it is one to explain
         return None
     notes = notes_of(text, described)
     return _described(with_model(present, described), described, "A description of", notes)

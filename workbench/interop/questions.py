@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.core.versions import RULE_SETS
-from workbench.interop import topics
+from workbench.interop import change_words, topics
 from workbench.interop.defaults import default_named
 from workbench.interop.description import Description, Load
 from workbench.interop.glossary import Term, defined, metric_named
@@ -69,6 +69,8 @@ class Question:
     """Their values that the question names, to be compared with the present ones."""
     block_tokens: int | None = None
     """The block size in question."""
+    names_block: bool = False
+    """Whether the number is said to be of a block."""
     padding: float | None = None
     """The percentage of padding that is said with it."""
     is_wanted: bool = False
@@ -123,7 +125,7 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
         return None
     default_of = default_named(text)
     text = FLAG.sub(lambda flag: flag[1].replace("-", " "), text)
-    rest = text.replace(_found(topics.ADVICE, text) or "\n", "")
+    rest = text.replace(_found(change_words.ADVICE, text) or "\n", "")
     about = topics_of(rest) or topics_of(rest.replace("_", " "))  # block_size, also for fields
     about += [topics.WHAT_TO_CHANGE] if rest != text else []
     topic = next(iter(about), None)
@@ -180,8 +182,8 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
         return Question(
             topic, said=said, others=tuple(Description(one, said.load) for one in others)
         )
-    known = {*topics.WEIGHED} if topic.view == "what_if" else set()
-    known = fields.keys() - topics.OF_BOTH if special == "supporting" else known
+    known = {*change_words.WEIGHED} if topic.view == "what_if" else set()
+    known = fields.keys() - change_words.OF_BOTH if special == "supporting" else known
     weighed = {name: value for name, value in fields.items() if name in known} | named
     fields = {name: value for name, value in fields.items() if name not in weighed}
     if topic == topics.VERSIONS:
@@ -194,8 +196,8 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
     tokens = sizes[0] if sizes else None
     is_wanted = (
         tokens is not None
-        and _has(topics.SETS, text)
-        and not _has(f"{topics.OF_MODELS}|{topics.OF_VLLM}", text)
+        and _has(change_words.SETS, text)
+        and not _has(f"{change_words.OF_MODELS}|{change_words.OF_VLLM}", text)
     )
     return Question(
         topic,
@@ -203,6 +205,7 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
         choices=choices,
         weighed=weighed,
         block_tokens=tokens,
+        names_block=_has(r"blocks?", text),
         padding=_decimal(topics.PADDING, text),
         is_wanted=is_wanted,
         backend=_backend(text),
@@ -238,9 +241,9 @@ def is_question(text: str) -> bool:
 
 
 def _goal(topic: Topic, text: str) -> str:
-    if topic == topics.WHY and _has(topics.SMALLER, text) and not _has("padding", text):
+    if topic == topics.WHY and _has(change_words.SMALLER, text) and not _has("padding", text):
         return "block"
-    return topics.GOALS.get(topic.view, "") if _has(topics.IMPROVES, text) else ""
+    return change_words.GOALS.get(topic.view, "") if _has(change_words.IMPROVES, text) else ""
 
 
 def _has(words: str, text: str) -> bool:
@@ -257,7 +260,7 @@ def _choices(text: str) -> tuple[str, ...]:
     name = _found(FIELD_NAMES, text)
     others = text.replace(name, "")
     named = [field_called(name)] if name else []
-    said = (field for field, words in topics.CHOICES.items() if _has(words, others))
+    said = (field for field, words in change_words.CHOICES.items() if _has(words, others))
     return tuple(dict.fromkeys((*named, *said)))
 
 

@@ -64,7 +64,10 @@ def set_fields(scenario: Scenario) -> dict[str, Any]:
 
 
 def notes_of(text: str, said: Description) -> tuple[str, ...]:
-    """Return how a dtype was read that a text names without its place: fp8 may be the weights'."""
+    """Return how a checkpoint or a dtype was read: fp8 without its place may be the weights'."""
+    method, model = (said.fields.get(name) for name in ("quantization", MODEL_FIELD))
+    if method and (named := re.search(rf"[\w./-]+-{method}(?![a-z])[\w-]*", text, re.IGNORECASE)):
+        return (f"{named[0]} is not in the catalog: {model} with {method} weights is shown.",)
     dtype = said.fields.get("kv_cache_dtype")
     if dtype is None or re.search(r"kv|cache", text, re.IGNORECASE):
         return ()

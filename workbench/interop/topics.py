@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from workbench.interop import change_words
 from workbench.interop.model_words import (
     ANY_KIND,
     KINDS,
@@ -155,7 +156,8 @@ TOPICS = (
     ),
     Topic(
         r"fields?|config(?:\.json)?|layers|heads?|windows?|sliding\w*|"
-        rf"^(?:is|are|does|do|has|have) \S+ (?:(?:an?|use|have|keep|any) )*(?:hybrids?|{ANY_KIND})",
+        rf"^(?:is|are|does|do|has|have) (?:\S+ ){{1,4}}"
+        rf"(?:(?:an?|use|have|keep|any) )*(?:hybrids?|{ANY_KIND})",
         "why",
         "Model fields",
     ),
@@ -239,7 +241,8 @@ SPECIAL = {
     "mixed": MIXED,
     "states": OF_STATES,
     "terms": r"(?:size|memory|bytes|gib|gb|(?:how|what) (?:is|are|big|large|much|many)) .*"
-    rf"(?:{TERMS})|(?:{TERMS}) (?:takes?|uses?|needs?|size|memory|bytes|per (?:gpu|rank|device))|"
+    rf"(?:{TERMS})|(?:{TERMS}) (?:of|takes?|uses?|needs?|size|memory|bytes)|"
+    rf"(?:{TERMS}) per (?:gpu|rank|device)|"
     rf"^(?:{TERMS})\W*$",
     "transfer": TRANSFER,
     "concurrency": r"concurren\w+ .*(?:times|x|\*|length|len).*cache|cache .*concurren\w+",
@@ -263,38 +266,5 @@ SPECIAL = {
     r"(?:requests?|prompts?|users?|context)|" + OF_REQUESTS,
 }
 """Kind of question -> words for it; each has an answer of its own."""
-SMALLER = r"(?:smaller|shrink|reduce|lower|shorten) .*blocks?|blocks? .*(?:smaller|shorter)"
-"""Words for a smaller block, which other padding does not need."""
-ADVICE = r"what (?:can|could|should|must|to|do)(?: i| we)? (?:chang|tun|improv)e(?=\W*$|,)"
-WHAT_TO_CHANGE = Topic(ADVICE, "fits")
+WHAT_TO_CHANGE = Topic(change_words.ADVICE, "fits")
 """Words for changes of any kind, next to whatever else is in question."""
-IMPROVES = (
-    r"reduc\w+|lower|remove|get rid|eliminate|minimi[sz]e|less|smaller|avoid|shrink|more|"
-    r"increas\w+|improv\w+|raise|higher|shorten|make it|won't|doesn't|why not|prevent|stop|"
-    r"what (?:can|could|should|do) (?:i|we) do|" + ADVICE
-)
-"""Words for a goal: what changes serve it?"""
-GOALS = {"fits": "requests", "hits": "hits", "why": "padding", "start": "starts"}
-"""Answer -> the goal by which it gets better."""
-CHOICES = {
-    "tensor_parallel": r"tp|tensor|gpus?",
-    "kv_cache_dtype": r"fp8|dtype|quanti\w+|8.?bit",
-    "mamba_ssm_cache_dtype": r"ssm|states?|float32|bfloat16",
-    "num_speculative_tokens": r"mtp|specul\w+|draft\w*|eagle",
-    "enable_prefix_caching": r"caching|prefix",
-    "mamba_cache_mode": r"align|modes?",
-    "max_num_batched_tokens": r"budget|batch\w*",
-    "disable_hybrid_kv_cache_manager": r"hybrid (?:kv[ -]?cache[ -]?)?manager|hma",
-}
-"""Field -> words for a change of it, in a question about what is better."""
-WEIGHED = frozenset({"kv_cache_dtype", "num_speculative_tokens", "speculative_method"})
-"""Fields that a question names to compare their values."""
-OF_BOTH = frozenset({"model", "device", "platform", "rules"})
-"""Fields of which no values are weighed: they say where."""
-SETS = r"set|use|force|choose|pick|try|get|have|make|take|lower|reduce|--block-size"
-"""Words for a block size that is wanted, in a question about blocks."""
-
-OF_VLLM = r"^why (?:does|did|has|is)"
-"""Words for a block size that vLLM has chosen."""
-OF_MODELS = r"(?:which|what) models?"
-"""Words for models with a block size: it is then not wanted of the present one."""

@@ -28,6 +28,7 @@ LENGTH, REQUESTS, COUNT, DRAFTING = "length", "requests", "count", "drafting"
 is not said: they are not fields of a scenario."""
 FAMILY, MEMORY, BITS = "family", "memory", "bits"
 """Words for several models, devices or methods."""
+BLOCK_SIZE = "block_size"
 CACHE_MEMORY = "kv_cache_memory_bytes"
 DRAFTED = "num_speculative_tokens"
 OF_THE_CACHE = ("kv_cache_dtype", "quantization", DRAFTED, "speculative_method")
@@ -77,6 +78,7 @@ def _dtype_alone(name: str) -> Fields | None:
 
 
 def _quantized(model: str, name: str) -> Fields | None:
+    """Read a checkpoint that the catalog does not have: its model, with weights of a method."""
     found, how = _model(model), _dtype(name, "quantization")
     return {**found, **how} if found and how else None
 
@@ -91,6 +93,10 @@ def _drafts(method: str, count: str | None) -> Fields:
 
 def _cache_memory(size: str) -> Fields:
     return {CACHE_MEMORY: FIELDS[CACHE_MEMORY].kind.parse(CACHE_MEMORY, size)}
+
+
+def _block_size(tokens: str) -> Fields:
+    return {BLOCK_SIZE: FIELDS[BLOCK_SIZE].kind.parse(BLOCK_SIZE, tokens)}
 
 
 def _no_drafter() -> Fields:
@@ -153,6 +159,8 @@ AT_A_TIME = (
     r"(?: (?:at (?:a time|once)|in parallel|concurrently|simultaneously))?"
 )
 """How many requests at a time; a length has its unit, or the K of 32K."""
+WEIGHTS = "awq|gptq|fp8|bnb|autoround"
+"""Methods that the names of checkpoints end with."""
 ALONE = r"(?!bf16|fp16)(\w+|\d-bits?)"
 KV = r"kv(?:[ -]?cache)?(?: d?type)?"
 STATES = r"(?:mamba|ssm|gdn|recurrent)[ -](?:ssm[ -])?(?:states?|cache)"
@@ -174,6 +182,7 @@ SAID: tuple[tuple[str, Read], ...] = (
     (rf"({GPUS}) gpus?{OVER_NODES}", _count),
     (rf"({PLATFORM_NAMES})(?: gpus?)?", _platform),
     (rf"({'|'.join(RANKS)})[ =]?(\d{{1,4}})", lambda word, n: {RANKS[word.upper()]: int(n)}),
+    (r"block[ -]size(?: of)? (\d[\d,]*)", _block_size),
     (r"ep|expert parallel", lambda: {"enable_expert_parallel": True}),
     (rf"{KV}[ =](\w+)|(\w+) {KV}", lambda first, last: _dtype(first or last)),
     (rf"8-?bits? {KV}|{KV} 8-?bits?", lambda: _dtype("fp8")),
@@ -200,6 +209,7 @@ SAID: tuple[tuple[str, Read], ...] = (
     (rf"(?:(?:of|with|and) )?([\d,.]+[km]?)(?:[ -](?:{OF_LENGTH}))?(?: each)?", _length),
     (rf"(?:{CONTEXT}) ([\d,.]+[km]?)", _length),
     (r"([\w./~-]+(?: [\w.-]+){0,4})", _model),
+    (rf"([\w.-]+?)-({WEIGHTS})(?:-(?:u?int\d|\dbit|w\da\d+|dynamic|block))*", _quantized),
 )
 """Pattern of words -> the fields that they set, None if the words inside are something else."""
 WORDS_ALONE = (ALONE, QUANTIZED_WITH, DRAFTS, CACHING, OF_DEVICES)
@@ -209,7 +219,7 @@ IN_A_SENTENCE: tuple[tuple[str, Read], ...] = (
     (DRAFTS.removesuffix("?"), _drafts),
     (r"(?:with|using) (\w+)|(\w+_e\dm\d)", lambda *names: _dtype(next(filter(None, names)))),
     (r"with(out)? prefix caching", lambda out: {"enable_prefix_caching": not out}),
-    (r"(.+) (awq|gptq|autoround|bnb)", _quantized),
+    (rf"(.+) ({WEIGHTS.replace('fp8|', '')})", _quantized),
     (rf"(?:on|for|with) ({PLATFORM_NAMES})", _platform),
     (r"(?:in|on|under|with) v?(\d+\.\d+)", _version),
 )

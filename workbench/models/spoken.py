@@ -9,7 +9,7 @@ from typing import NamedTuple
 from workbench.models.catalog import catalog_names
 from workbench.models.names import TUNED
 
-OTHER_THINGS = frozenset({"mamba"})
+OTHER_THINGS = frozenset({"mamba", "mamba1", "mamba2"})
 """First words of names that mean a kind of layer where they stand alone."""
 
 
@@ -33,11 +33,12 @@ def _named(words: Sequence[str]) -> tuple[str, ...]:
     begins = [one.name for one in _known() if one.letters.startswith(letters)]
     is_long = len(words) > 1
     ordered = [one.name for one in _known() if is_long and _has_in_order(one.words, words)]
-    for found in (exact, begins, ordered):
-        if len(found) == 1:
-            return tuple(found)
+    in_any_order = [one.name for one in _known() if is_long and {*one.words} >= {*words}]
     if letters in OTHER_THINGS:
         return ()
+    for found in (exact, begins, ordered, in_any_order):
+        if len(found) == 1:
+            return tuple(found)
     return tuple(one.name for one in _known() if letters in one.beginnings or one.name in ordered)
 
 

@@ -1,0 +1,37 @@
+"""Questions about prefix hits, answered in sentences of their own."""
+
+from workbench.core.plan import Plan
+from workbench.core.prefix.hits import reason_without_hits, shortest_prompt_with_hit
+from workbench.core.what_if.outcomes import outcome_of
+from workbench.door.changes import CACHING
+from workbench.interop.questions import Question
+from workbench.views.units import tokens_text
+
+
+def hits_answer(question: Question, plan: Plan, length: int) -> str:
+    """Return what a prompt of the length in question finds again."""
+    caching = plan.hits().caching
+    if question.said.load.length_tokens is None or reason_without_hits(caching) is not None:
+        return ""
+    found = plan.hits().hit(length, length).cached_tokens
+    shortest = tokens_text(shortest_prompt_with_hit(caching))
+    again = f"finds {tokens_text(found) if found else 'nothing'} again"
+    unit = tokens_text(caching.alignment_tokens)
+    return (
+        f"A prompt of {tokens_text(length)} that comes a second time {again}: hits are multiples "
+        f"of {unit}, and the shortest prompt that can hit has {shortest}."
+    )
+
+
+def multiples_answer(_question: Question, plan: Plan, _length: int) -> str:
+    """Return of what hits are multiples, if need be with prefix caching on."""
+    caching, when = plan.hits().caching, "Hits"
+    if not caching.is_on:
+        on = outcome_of(plan.model, plan.settings, trace=False, **CACHING).plan
+        caching, when = (on or plan).hits().caching, "With prefix caching on, hits"
+    unit, shortest = caching.alignment_tokens, shortest_prompt_with_hit(caching)
+    return (
+        f"{when} are multiples of {tokens_text(unit)}, the least common multiple of the blocks of "
+        f"all groups: a block is found again as a whole. The shortest prompt that can hit has "
+        f"{tokens_text(shortest)}."
+    )
