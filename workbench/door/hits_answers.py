@@ -4,7 +4,7 @@ from workbench.core.plan import Plan
 from workbench.core.prefix.hits import reason_without_hits, shortest_prompt_with_hit
 from workbench.core.what_if.outcomes import outcome_of
 from workbench.door.changes import CACHING
-from workbench.interop.questions import Question
+from workbench.interop.question import Question
 from workbench.views.units import tokens_text
 
 

@@ -13,7 +13,7 @@ from workbench.door.default_answers import default_answer
 from workbench.door.hits_answers import hits_answer, multiples_answer
 from workbench.interop.glossary import METRICS, glossary
 from workbench.interop.plan_values import declared_sizes
-from workbench.interop.questions import Question
+from workbench.interop.question import Question
 from workbench.interop.quoted import limits_of
 from workbench.scenario import FIELDS
 from workbench.views.backends import backend_record

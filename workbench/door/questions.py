@@ -17,7 +17,7 @@ from workbench.door.lab_answers import lab_answer, step_of
 from workbench.door.labs import LABS
 from workbench.door.reach_answers import LISTED, reach_html
 from workbench.interop.logs.candidates import CandidateScenario
-from workbench.interop.questions import Question
+from workbench.interop.question import Question
 from workbench.interop.understood import Understood
 from workbench.models import load_model
 from workbench.models.load import hybrids_first, is_of_hybrids

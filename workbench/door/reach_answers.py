@@ -16,7 +16,7 @@ from workbench.core.what_if.next_steps import MOST_DEVICES
 from workbench.core.what_if.outcomes import outcome_of
 from workbench.core.what_if.reach import Machine, machines
 from workbench.door.changes import DRAFTS, needed_by
-from workbench.interop.questions import Question
+from workbench.interop.question import Question
 from workbench.models import catalog_names, load_model
 from workbench.models.load import hybrids_first
 from workbench.scenario import FIELDS

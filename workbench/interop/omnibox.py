@@ -17,7 +17,8 @@ from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.logs.explain import has_messages
 from workbench.interop.model_and_flags import described_in, is_command, model_and_flags
 from workbench.interop.orders import read_order
-from workbench.interop.questions import ANSWERED, Question, is_question, read_question, topics_of
+from workbench.interop.question import Question
+from workbench.interop.questions import ANSWERED, is_question, read_question, topics_of
 from workbench.interop.said import (
     MODEL_FIELD,
     machine_of,
@@ -144,6 +145,7 @@ def _question(text: str, present: Scenario, *, loosely: bool = False) -> Underst
         scenario=scenario,
         message=found.title or about,
         said=found.said.fields,
+        notes=notes_of(text, found.said),
         load=found.said.load,
         question=found,
         scenes=_with_block(found, scenario),

@@ -29,6 +29,18 @@ def read_order(text: str) -> Description | None:
 
     A block size is none of it: vLLM may change it, so it is tried and answered as a question.
     """
+    if whole := _order(text):
+        return whole
+    parts = [_order(part) for part in re.split(r",? and |, ", text)]
+    fields: dict[str, Any] = {}
+    for part in parts:
+        if part is None or part.fields.keys() & fields.keys():
+            return None
+        fields |= part.fields
+    return Description(fields)
+
+
+def _order(text: str) -> Description | None:
     found = ORDER.fullmatch(text)
     if found is None or "block" in text or (found["asks"] and not FOLLOWS.match(text)):
         return None

@@ -7,23 +7,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.core.versions import RULE_SETS
 from workbench.interop import change_words, topics
 from workbench.interop.defaults import default_named
 from workbench.interop.description import Description, Load
-from workbench.interop.glossary import Term, defined, metric_named
+from workbench.interop.glossary import defined, metric_named
 from workbench.interop.model_words import ANY_MEMORY, MEMORY, SUPPORTING
 from workbench.interop.named_fields import FIELD_NAMES, field_called
 from workbench.interop.plan_values import named_value
+from workbench.interop.question import Question
 from workbench.interop.quoted import change_of_vllm, ignored, part_of_message, quoted
 from workbench.interop.sentences import alternatives, said_in
 from workbench.interop.settings import settings_in
 from workbench.interop.topics import Topic
-from workbench.interop.unknown_words import not_known, one_of_family
-from workbench.interop.words_of_fields import AT_A_TIME, FAMILY, number_of
+from workbench.interop.unknown_words import bits_alone, not_known, one_of_family
+from workbench.interop.words_of_fields import AT_A_TIME, BITS, FAMILY, number_of
 from workbench.scenario.sizes import integer_value
 
 ASKS = re.compile(
@@ -53,65 +53,6 @@ QUESTIONS = (
 BEFORE = "before-"
 """The beginning of a rule set that is named by the change that ended it."""
 ANSWERED = f"Questions that are answered: {', '.join(f'{one!r}' for one in QUESTIONS)}."
-
-
-@dataclass(frozen=True)
-class Question:
-    """What a question is about."""
-
-    topic: Topic
-    said: Description = field(default_factory=Description)
-    others: tuple[Description, ...] = ()
-    """What is said instead, where several values of one field are: all are compared."""
-    choices: tuple[str, ...] = ()
-    """Fields whose changes are weighed against each other."""
-    weighed: Mapping[str, Any] = field(default_factory=dict)
-    """Their values that the question names, to be compared with the present ones."""
-    block_tokens: int | None = None
-    """The block size in question."""
-    names_block: bool = False
-    """Whether the number is said to be of a block."""
-    padding: float | None = None
-    """The percentage of padding that is said with it."""
-    is_wanted: bool = False
-    """Whether that block size is to be set, rather than explained."""
-    term: Term | None = None
-    """The word whose meaning is in question."""
-    backend: str = ""
-    """The backend that is named."""
-    releases: tuple[str, ...] = ()
-    """The versions of vLLM in question: those that it names, else the newest."""
-    default_of: str = ""
-    """The field or the flag whose default is in question."""
-    value: str = ""
-    """The value of the plan that is in question, by its published name."""
-    special: str = ""
-    """The kind of a question that has an answer of its own; empty: the tiles answer it."""
-    memory_gb: int | None = None
-    """Of a device that is named by its memory alone."""
-    goal: str = ""
-    """What is to become better: one of `next_steps`, or `block`."""
-    step: int | None = None
-    """The number of the step that is in question."""
-    concurrency: float | None = None
-    """What vLLM printed as the maximum concurrency, such as 1.9 for "1.9x"."""
-    byte: int | None = None
-    """The byte of a tensor that is in question."""
-    limits: str = ""
-    """The field of which the checks of vLLM are in question."""
-    is_why: bool = False
-    """Whether the reason for a value is in question."""
-    views: tuple[str, ...] = ()
-    """Explanations of all topics that the words name, the one of `topic` first."""
-
-    @property
-    def title(self) -> str:
-        """Return what it is about, where that is not the scenario; else nothing."""
-        if self.term is not None:
-            return f"The meaning of {self.term.word}."
-        if self.special == "models":
-            return "Models of the catalog that a machine has room for."
-        return "The models that can be chosen by name." if self.topic.is_of_catalog else ""
 
 
 def read_question(text: str, *, loosely: bool = False) -> Question | None:
@@ -151,11 +92,10 @@ def topics_of(text: str) -> list[Topic]:
 def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -> Question:
     """Return the question about the first of some topics. Errors: ScenarioError."""
     topic = about[0]
-    whole = (
-        topics.DTYPES.sub(r"\1 KV", topics.DRAFTS.sub("MTP 1", text))
-        if _has(SUPPORTING, text)
-        else text
-    )
+    changes = [one for one in about if one.view == "what_if"]
+    is_of_one = {*changes} <= {topics.ANY_CHANGE}
+    is_set = _has(SUPPORTING, text) or (topic.view == "fits" and is_of_one)
+    whole = topics.DTYPES.sub(r"\1 KV", topics.DRAFTS.sub("MTP 1", text)) if is_set else text
     phrases, unknown = said_in("" if topic.is_of_catalog and topic.special else whole)
     special = _special(text) if topic.view == "fits" or topic.lab == topics.CAPACITY else ""
     if special != "transfer" and topic.lab not in {"", topics.CAPACITY}:
@@ -168,15 +108,11 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
         special = "supporting"
     special = topic.special or special
     named = {} if _has(topics.SEVERAL, text) else settings_in(text, FIELD_NAMES)
-    is_tried = any(one.view == "what_if" for one in about)
-    choices = _choices(text) if is_tried else ()
+    choices = _choices(text) if changes else ()
     fields, others = alternatives(phrases)
     if special == "transfer" or (topic == topics.VERSIONS and "rules" in fields):
         others = []  # of both engines; both versions
-    if (family := fields.pop(FAMILY, None)) is not None and "model" not in fields:
-        raise one_of_family(family)
-    if unknown:
-        raise not_known(unknown)
+    _check_names(fields, unknown, refuse_bits=is_of_one and topic.view in {"fits", "start"})
     if others:
         said = _described(fields, topic, text)
         return Question(
@@ -224,6 +160,17 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
         concurrency=_decimal(topics.CONCURRENCY, text),
         views=tuple(dict.fromkeys(one.view for one in about if one.view)),
     )
+
+
+def _check_names(fields: dict[str, Any], unknown: str, *, refuse_bits: bool) -> None:
+    """Remove words for several things. Errors: ScenarioError where one of them is meant."""
+    family, bits = fields.pop(FAMILY, None), fields.pop(BITS, None)
+    if family is not None and "model" not in fields:
+        raise one_of_family(family)
+    if unknown:
+        raise not_known(unknown)
+    if bits is not None and refuse_bits and "quantization" not in fields:
+        raise bits_alone(bits)
 
 
 def _described(fields: Mapping[str, Any], topic: Topic, text: str) -> Description:

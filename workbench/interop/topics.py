@@ -125,6 +125,11 @@ METRICS = (
     r"(?:see|check|measure|watch|observe) .*(?:rate|usage|used|utili[sz]ation)"
 )
 """Words for what a running server reports."""
+ANY_CHANGE = Topic(
+    rf"what if|can (?:i|we|you)|enabl\w+|disabl\w+|turn|us(?:e|ing)|{FIELD_NAMES}",
+    "what_if",
+    "Sweeps",
+)
 TOPICS = (
     *(
         Topic(rf"{WITH_LAYERS} (?:[\w-]+ )*(?:{words})", is_of_catalog=True, special=kind)
@@ -194,7 +199,8 @@ TOPICS = (
         CAPACITY,
     ),
     Topic(
-        r"or|vs|versus|better|best|improve|instead|faster|cheaper|worth|costs?|eats?|hurts?|"
+        r"or|vs|versus|better|best|optimal|efficient|improve|instead|faster|cheaper|worth|"
+        r"costs?|eats?|hurts?|"
         r"affects?|impacts?|benefits?|brings?|doubl\w+|halv\w+|"
         r"needs? (?:more|extra|additional)|"
         r"gains?|saves?|helps?|(?:which|what) (?:tp|tensor[ -]parallel\w*) .*(?:padd\w+|blocks?)|"
@@ -218,11 +224,7 @@ TOPICS = (
     ),
     Topic(STATES, "why", "Page bytes", special="state"),
     WHY,
-    Topic(
-        rf"what if|can (?:i|we|you)|enabl\w+|disabl\w+|turn|us(?:e|ing)|{FIELD_NAMES}",
-        "what_if",
-        "Sweeps",
-    ),
+    ANY_CHANGE,
     Topic(r"kv[ -]?cache", "fits", CAPACITY),
 )
 """The first that fits is taken: the special ones, the four answers, then any other change."""

@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 from workbench.interop.description import Load
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.logs.report import LogReport
-from workbench.interop.questions import Question
+from workbench.interop.question import Question
 from workbench.scenario import Scenario
 
 

@@ -33,7 +33,7 @@ CACHE_MEMORY = "kv_cache_memory_bytes"
 DRAFTED = "num_speculative_tokens"
 OF_THE_CACHE = ("kv_cache_dtype", "quantization", DRAFTED, "speculative_method")
 NAMED = frozenset(
-    {"model", FAMILY, "device", "platform", "rules", COUNT, *RANKS.values(), *OF_THE_CACHE}
+    {"model", FAMILY, BITS, "device", "platform", "rules", COUNT, *RANKS.values(), *OF_THE_CACHE}
     | {CACHE_MEMORY, "enable_prefix_caching"}
 )
 
@@ -146,7 +146,7 @@ DRAFT_TOKENS = r"(?:drafts?|(?:draft|spec(?:ulative)?) ?tokens?)"
 DRAFTS = rf"({METHOD})(?:(?:[ =]| with )?(\d{{1,3}})(?: {DRAFT_TOKENS}| tokens?)?)?"
 DTYPE_LIKE = re.compile(r"(?:u?int|nf|q)\d\w*")
 SMALL_DTYPES = {*FIELDS["kv_cache_dtype"].kind.candidates(RULE_SETS.newest)} - {*UNQUANTIZED}
-ONLY_BITS = re.compile(r"u?int\d|w\d{1,2}a\d{1,2}|q\d\w*|\d-?bits?", re.IGNORECASE)
+ONLY_BITS = re.compile(r"u?int\d|w\d{1,2}a\d{1,2}|q\d\w*|\d[ -]?bits?", re.IGNORECASE)
 SHORT_WORDS = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "bnb": "bitsandbytes"}
 CACHING = r"(no |without )?prefix caching(?: (?:on|enabled)| (off|disabled))?"
 HOW_MANY = rf"\d{{1,4}}|{'|'.join(NUMBERS)}"
@@ -217,6 +217,7 @@ WORDS_ALONE = (ALONE, QUANTIZED_WITH, DRAFTS, CACHING, OF_DEVICES)
 IN_A_SENTENCE: tuple[tuple[str, Read], ...] = (
     *((pattern, read) for pattern, read in SAID if pattern not in WORDS_ALONE),
     (DRAFTS.removesuffix("?"), _drafts),
+    (rf"({ONLY_BITS.pattern})(?: quanti[sz]\w+| weights)?", lambda bits: {BITS: bits}),
     (r"(?:with|using) (\w+)|(\w+_e\dm\d)", lambda *names: _dtype(next(filter(None, names)))),
     (r"with(out)? prefix caching", lambda out: {"enable_prefix_caching": not out}),
     (rf"(.+) ({WEIGHTS.replace('fp8|', '')})", _quantized),
