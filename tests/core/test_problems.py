@@ -1157,6 +1157,13 @@ PROBLEMS = [
         id="a-head-tied-on-a-stage-without-one",
     ),
     pytest.param(
+        {"model": "glm-4.5-air", "pipeline_parallel": 2, "pipeline_layers": (1, 45)},
+        "stage_without_experts",
+        "No Glm4MoE layer found in model.layers.",
+        {"pipeline_layers": None},
+        id="a-stage-of-dense-layers-alone",
+    ),
+    pytest.param(
         {"model": "qwen3-vl-4b", "rules": "0.33", "pipeline_parallel": 16},
         "tower_levels_over_stages",
         "start_layer should be greater than or equal to len(deepstack_visual_indexes)",

@@ -2,12 +2,13 @@
 
 PLAIN_EXPERTS, FP8, MXFP4, NVFP4, WNA16 = "plain", "fp8", "mxfp4", "nvfp4", "wna16"
 INT8 = "int8"
+NVFP4_ALONE = "nvfp4 with plain inputs"
 NAMES = {
     PLAIN_EXPERTS: "Unquantized",
     FP8: "FP8",
     INT8: "Int8",
     MXFP4: "MXFP4",
-    NVFP4: "NvFp4",
+    **dict.fromkeys((NVFP4, NVFP4_ALONE), "NvFp4"),
     WNA16: "WNA16",
 }
 

@@ -44,6 +44,8 @@ class LayerQuery(NamedTuple):
     """AITER's kernels are tried without a request."""
     slides: bool
     """The layer reads a window, which `of` leaves to the caller."""
+    turboquant: bool
+    """The cache's dtype is one of TurboQuant's, whichever this layer has."""
 
     @classmethod
     def of(cls, plan: Plan, attention: Attention | None = None) -> LayerQuery:
@@ -83,6 +85,7 @@ class LayerQuery(NamedTuple):
             kv_connector=settings.kv_connector is not None,
             aiter=settings.rocm_aiter,
             slides=False,
+            turboquant=plan.kv_cache_dtype.startswith("turboquant_"),
         )
 
     @property

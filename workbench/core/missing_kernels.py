@@ -89,8 +89,13 @@ class MissingKernel(NamedTuple):
     """Scenarios with a device that has one."""
 
 
-def lacks_none(_place: Place, _numbers: Numbers) -> bool:
+def lacks_none(_place: Place, _numbers: Numbers, *, is_left: bool) -> bool:  # noqa: ARG001
     """Return False: every kind of experts has a method."""
+    return False
+
+
+def lacks_no_kernel(_stored: Stored) -> bool:
+    """Return False: every kind of experts asks for a kernel."""
     return False
 
 
@@ -111,8 +116,17 @@ def tower_parts(model: Model, stored: Format, *, is_online: bool) -> Iterator[Pa
 
 
 NO_GROUPS_LINEAR = no_linear_kernel("WNA16")
-
-
+FLOAT32_INTEGERS = MissingKernel(
+    platforms=("rocm", "xpu"),
+    what="in integers of compressed-tensors, with dtype float32,",
+    devices="bfloat16 or float16",
+    # can_implement of TritonW4A16LinearKernel, XPUW4A8IntLinearKernel and XPUwNa16LinearKernel
+    vllm_text=NO_GROUPS_LINEAR,
+    is_missing=lambda _place, stored: (
+        stored.method == COMPRESSED and stored.is_integer_linear and stored.dtype == "float32"
+    ),
+    candidates=({"dtype": "bfloat16"},),
+)
 VALUES_OF_WORD = 8
 """Integers of 4 bits in one of 32."""
 
@@ -162,13 +176,14 @@ FP4_WITHOUT_INPUTS = MissingKernel(
     devices="CUDA",
     # CompressedTensorsW4A16Fp4 and ModelOptLinearMethod take this one alone
     vllm_text="Forced NVFP4 kernel MarlinNvFp4LinearKernel is not supported",
-    is_missing=lambda _place, stored: stored.is_fp4_linear,
+    # init_nvfp4_linear_kernel: batch invariance forces another one before it
+    is_missing=lambda place, stored: stored.is_fp4_linear and not place.invariant,
 )
-BYTES_ON_XPU = MissingKernel(
-    platforms=("xpu",),
+BYTES_OF_COMPRESSED = MissingKernel(
+    platforms=("xpu", "cpu"),
     what="in integers of 8 bits of compressed-tensors",
     devices="CUDA",
-    # _XPUWNA16_SUPPORTED_QUANT_TYPES
+    # _XPUWNA16_SUPPORTED_QUANT_TYPES and _CPUWNA16_SUPPORTED_QUANT_TYPES
     vllm_text=NO_GROUPS_LINEAR,
     is_missing=lambda _place, stored: (
         stored.method == COMPRESSED
@@ -177,6 +192,28 @@ BYTES_ON_XPU = MissingKernel(
         and stored.part.stored.bits == 8
     ),
 )
+EDGE = 32
+"""Of which the shares of linear layers in integers are a multiple on XPU and on a CPU."""
+
+
+def cut_integers(*methods: str) -> MissingKernel:
+    """Return that XPU and CPU have no kernel for integers of odd shares of these methods."""
+
+    # can_implement of XPUwNa16LinearKernel and CPUWNA16LinearKernel
+    def is_missing(place: Place, stored: Stored) -> bool:
+        sizes = (stored.inputs, stored.outputs if place.platform == "cpu" else 0)
+        is_of_these = stored.method in methods and stored.is_integer_linear
+        return is_of_these and any(size % EDGE for size in sizes)
+
+    return MissingKernel(
+        platforms=("xpu", "cpu"),
+        what=f"in integers, of which the share of a rank is not a multiple of {EDGE},",
+        devices="fewer ranks, or CUDA",
+        vllm_text=NO_GROUPS_LINEAR,
+        is_missing=is_missing,
+    )
+
+
 MXFP4_LINEAR = MissingKernel(
     platforms=("cpu",),
     what="in MXFP4 of compressed-tensors",

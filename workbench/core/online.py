@@ -56,6 +56,8 @@ class Place(NamedTuple):
     """Architecture of an AMD device; empty for all others."""
     has_aiter: bool = False
     """AITER's kernels are on."""
+    invariant: bool = False
+    """Results may not depend on what else is in the batch."""
 
     def is_gfx(self, *known: str) -> bool:
         """Return whether an AMD device has an architecture like these; True for all others."""

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from workbench.core.described import Numbers, UnreadDescription
-from workbench.core.missing_kernels import MissingKernel, lacks_none
-from workbench.core.online import OnlineMethod, Place
+from workbench.core.described import UnreadDescription
+from workbench.core.missing_kernels import MissingKernel, Stored, lacks_no_kernel, lacks_none
+from workbench.core.online import OnlineMethod
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,10 @@ class QuantizationRules:
     """What compressed-tensors says to a share that cuts a group of integers; no words in 0.23."""
     words_of_cut_experts: str | None = None
     """The same of experts, None where such a share is not refused."""
-    lacks_packed_experts: Callable[[Place, Numbers], bool] = lacks_none
+    lacks_packed_experts: Callable[..., bool] = lacks_none
     """Whether an assertion stops experts of compressed-tensors whose inputs stay as they are."""
+    asks_no_kernel: Callable[[Stored], bool] = lacks_no_kernel
+    """Whether the method of experts in packed integers takes no kernel from the list of them."""
     smallest_refined_block: int | None = None
     """To what blocks of fp8 experts are cut at least where no rank has whole ones; None: not."""
     fp8_on_gfx: tuple[str, ...] = ("gfx",)

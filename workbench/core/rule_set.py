@@ -104,6 +104,8 @@ class RuleSet:
     """Modules whose routers weigh experts by the function that config.json names."""
     tied_on_every_stage: Mapping[str, str] = field(default_factory=dict)
     """Classes that tie the vocabularies on every pipeline stage -> what a missing one lacks."""
+    wants_experts: Mapping[str, str] = field(default_factory=dict)
+    """Classes that stop without routed experts in the layers of a stage -> with which text."""
     derived_heads: frozenset[str] = frozenset()
     """Modules whose layers have heads of hidden_size // num_attention_heads, not of head_dim."""
     built_kv_heads: Mapping[str, int] = field(default_factory=dict)

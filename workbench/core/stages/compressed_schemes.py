@@ -8,6 +8,7 @@ from workbench.core.described import Compressed
 from workbench.core.missing_kernels import quantized_parts
 from workbench.core.online import is_online
 from workbench.core.platforms import HOPPER
+from workbench.core.stages.invariant_experts import asks_no_kernel
 from workbench.core.stages.quantization import place_of
 from workbench.core.weights import Part
 from workbench.core.working_plan import WorkingPlan
@@ -83,4 +84,5 @@ def _plain_inputs_text(run: WorkingPlan, given: Compressed) -> str | None:
         return None
     if given.format != PACKED:
         return NOT_PACKED
-    return "" if run.rules.quantization.lacks_packed_experts(place_of(run), weights) else None
+    lacks, is_left = run.rules.quantization.lacks_packed_experts, asks_no_kernel(run)
+    return "" if lacks(place_of(run), weights, is_left=is_left) else None

@@ -5,7 +5,11 @@ Source: `_get_priority_backends` of `oracle/int_wna16.py`, and `CPUExpertsInt4` 
 
 from workbench.core.described import COMPRESSED
 from workbench.core.expert_formats import WNA16, no_backend
-from workbench.core.stages.invariant_experts import experts_of, format_of_experts
+from workbench.core.stages.invariant_experts import (
+    asks_no_kernel,
+    experts_of,
+    format_of_experts,
+)
 from workbench.core.weights import Part
 from workbench.core.working_plan import WorkingPlan
 
@@ -20,7 +24,7 @@ def cpu_experts(run: WorkingPlan) -> None:
         return
     part, kind = experts_of(run), format_of_experts(run)
     known = run.rules.quantization.amx_experts
-    if part is None or kind not in {WNA16, *known}:
+    if part is None or kind not in {WNA16, *known} or (kind == WNA16 and asks_no_kernel(run)):
         return
     why = _against_integers(run, part) if kind == WNA16 else None
     is_taken = why is None

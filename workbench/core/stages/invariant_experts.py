@@ -4,13 +4,24 @@ Source: `FusedMoEExperts.is_supported_config` and the selection in `layers/fused
 and 0.33.
 """
 
-from workbench.core.expert_formats import FP8, MXFP4, PLAIN_EXPERTS, WNA16, no_backend
+from workbench.core.described import Description
+from workbench.core.expert_formats import (
+    FP8,
+    MXFP4,
+    NVFP4_ALONE,
+    PLAIN_EXPERTS,
+    WNA16,
+    no_backend,
+)
 from workbench.core.formats import Format
+from workbench.core.stages.missing_kernels import stored_shares
 from workbench.core.weights import Part
 from workbench.core.working_plan import WorkingPlan
 
 FP8_SINCE = (8, 9)
 """Compute capability: Marlin, which computes fp8 before it, is not invariant."""
+FP4, FP4_ALGORITHM = (4, (1, 16)), "W4A16_NVFP4"
+"""Bits and block of NVFP4, and what ModelOpt calls it with plain inputs."""
 WNA16_METHODS = frozenset({"compressed-tensors", "gptq", "awq"})
 
 
@@ -20,7 +31,7 @@ def invariant_experts(run: WorkingPlan) -> None:
         return
     part = experts_of(run)
     kind = format_of_experts(run)
-    if part is None or kind is None:
+    if part is None or kind is None or (kind == WNA16 and asks_no_kernel(run)):
         return
     platform, capability = run.platform.name, run.capability
     text = run.rules.quantization.no_invariant_experts.get(kind, {}).get(platform)
@@ -46,14 +57,29 @@ def format_of_experts(run: WorkingPlan) -> str | None:
     return None if part is None else _kind(run, part.stored)
 
 
+def asks_no_kernel(run: WorkingPlan) -> bool:
+    """Return whether experts have a method that takes them without a look at the kernels."""
+    asks, method = run.rules.quantization.asks_no_kernel, run.model.quantization
+    return method is not None and any(map(asks, stored_shares(run, method)))
+
+
 def _kind(run: WorkingPlan, stored: Format | None) -> str | None:
     method = run.model.quantization
     if stored is None:
         return PLAIN_EXPERTS
     if method == MXFP4:
         return MXFP4
+    if stored[:2] == FP4 and _leaves_inputs(run.model.described):
+        return NVFP4_ALONE
     # Whole rows of int8 have inputs in int8, those of other integers are in the model's dtype.
     takes_dtype = stored.bits == 4 or stored.block != (1, 0)
     if method in WNA16_METHODS and stored.is_integer and takes_dtype:
         return WNA16
     return FP8 if stored.bits == 8 and stored.is_square else None
+
+
+def _leaves_inputs(given: Description) -> bool:
+    """Return whether a checkpoint in NVFP4 keeps inputs as they are."""
+    if (compressed := given.compressed) is not None:
+        return compressed.inputs is None
+    return given.algorithm.upper() == FP4_ALGORITHM

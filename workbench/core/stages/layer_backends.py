@@ -208,7 +208,7 @@ def layers_built(run: WorkingPlan) -> None:
     if run.kv_cache_dtype not in TURBOQUANT_BITS:
         return
     unquantized, layers = _own_unquantized(run), run.model.layers
-    if any(layer.kind == CHUNKED and layer.number in unquantized for layer in layers):
+    if any(layer.kind in AS_CACHED and layer.number in unquantized for layer in layers):
         # They keep the backend of the others; TurboQuantConfig.from_cache_dtype stops.
         text = f"Unknown TurboQuant cache dtype: '{AS_THE_MODEL}'."
         _unbuilt(run, main, query._replace(kv_cache_dtype=AS_THE_MODEL), text)

@@ -14,13 +14,7 @@ def missing_kernels(run: WorkingPlan) -> None:
     known = [one for one in listed if place.platform in one.platforms]
     if not known or method is None or is_online(run.model):
         return
-    split = split_of(run)
-    shares = [
-        Stored(part, method, sum(outputs), inputs, run.model_dtype)
-        for part in quantized_parts(run.model.weights, run.rules.weight_copies)
-        if part.fits(split)
-        for outputs, inputs in (part.share(split),)
-    ]
+    shares = stored_shares(run, method)
     for one in known:
         part = next((found.part for found in shares if one.is_missing(place, found)), None)
         if part is None:
@@ -35,3 +29,14 @@ def missing_kernels(run: WorkingPlan) -> None:
             one=one,
         )
         return
+
+
+def stored_shares(run: WorkingPlan, method: str) -> list[Stored]:
+    """Return what a rank has of the quantized parts, which a method stored."""
+    split = split_of(run)
+    return [
+        Stored(part, method, sum(outputs), inputs, run.model_dtype)
+        for part in quantized_parts(run.model.weights, run.rules.weight_copies)
+        if part.fits(split)
+        for outputs, inputs in (part.share(split),)
+    ]

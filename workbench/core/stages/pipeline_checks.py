@@ -67,6 +67,28 @@ def tied_vocabulary(run: WorkingPlan) -> None:
     )
 
 
+def stage_experts(run: WorkingPlan) -> None:
+    """Refuse a stage without routed experts of classes that look for them among its layers."""
+    # __init__ and set_moe_parameters of these classes, which serve balanced experts
+    wants, weights = run.rules.wants_experts, run.model.weights
+    name, stages = run.model.layer_class, run.settings.pipeline_parallel
+    if name not in wants or weights.unknown or not weights.places:
+        return
+    for at, part in enumerate(cuts_of(run)):
+        held = weights.counts(part, 0)
+        if not any(count and one.experts > 1 for one, count in held):
+            run.problem(
+                "stage_without_experts",
+                operands={"pipeline_parallel": stages, "layers": [part.start, part.stop - 1]},
+                candidates=[{"pipeline_layers": None}, {**ONE_STAGE, "pipeline_layers": None}]
+                * (stages > 1),
+                vllm_text=wants[name],
+                number=at + 1,
+                architecture=name,
+            )
+            return
+
+
 def part_not_cut(run: WorkingPlan) -> None:
     """Refuse stages of wrappers that have a part which is not cut. Errors: Refused."""
     # VllmConfig.with_hf_config, 0.23: the copy is verified again with the configuration of the

@@ -207,7 +207,13 @@ def _unmet(run: WorkingPlan, word: str) -> Need | None:
 def place_of(run: WorkingPlan) -> Place:
     """Return where the weights are loaded."""
     settings, capability = run.settings, run.capability or (0, 0)
-    return Place(run.platform.name, capability, gfx_of(settings), settings.rocm_aiter)
+    return Place(
+        run.platform.name,
+        capability,
+        gfx_of(settings),
+        settings.rocm_aiter,
+        settings.batch_invariant,
+    )
 
 
 def _inputs_cut(run: WorkingPlan, linear: Format | None) -> None:

@@ -143,7 +143,9 @@ def expert_split(run: WorkingPlan) -> None:
 
 def _first_layer_stops(run: WorkingPlan) -> bool:
     """Return whether the first layer is attention that takes the backend of the rest, invalid."""
-    first = run.model.layers[0]
+    first = next(iter(run.model.layers), None)
+    if first is None:
+        return False  # encoders keep no cache
     takes_it = first.kind != SSM and first.number not in unquantized_layers(run)
     return takes_it and any(problem.code in WITHOUT_BACKEND for problem in run.problems)
 
@@ -162,7 +164,7 @@ def weight_kernels(run: WorkingPlan) -> None:
     if platform == "cpu":
         _linear_on_cpu(run, parts)
     weighed = ((part, part.stored) for part in parts if part.stored is not None)
-    stored = (pair for pair in weighed if not pair[1].is_fp4_alone)
+    stored = (one for one in weighed if not (one[1].is_fp4_alone or one[1].is_integer))
     small, of_it = next((pair for pair in stored if pair[1].bits == 4), (None, None))
     if small is not None and of_it is not None and of_it.block == NVFP4.block:
         if small.experts == 1:
@@ -265,7 +267,7 @@ def _halves_too_often(run: WorkingPlan, part: Part, split: Split) -> bool:
     (outputs, inputs), group = part.share(split), stored.block[1]
     while any(size % group for size in (*outputs, inputs) if group):
         group //= 2
-    return 0 < group < SMALLEST_HALF
+    return 0 < group < min(SMALLEST_HALF, stored.block[1])
 
 
 def can_refine(run: WorkingPlan, *sizes: int) -> bool:

@@ -6,6 +6,7 @@ from workbench.models.weights.minimax_m3 import M3
 from workbench.models.weights.older import BERTS
 from workbench.models.weights.parts import Config
 from workbench.models.weights.positions import of_library
+from workbench.models.weights.rotated_encoders import ROTATED
 
 FLOAT_HEAD = frozenset({"minimax_text_01"})
 """model_types whose head is in float32."""
@@ -75,6 +76,7 @@ NORM_BIAS = frozenset(
         *("nemotron", "stablelm", "starcoder2", "whisper"),
         *("bloom", "falcon", "gpt2", "gpt_neox", "opt", "orion", "phi", "phimoe"),
         *("gpt_bigcode", "gptj", "jais2", "moondream3", "persimmon", *BERTS),
+        *ROTATED,
     }
 )
 """model_types whose last norm has a bias."""

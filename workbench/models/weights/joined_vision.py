@@ -11,6 +11,7 @@ from workbench.core.formats import Format
 from workbench.core.weights import WHOLE, Part
 from workbench.models.towers import are_even
 from workbench.models.weights.parts import Config, Sizes, column, row, whole
+from workbench.models.weights.taken import taken_layers, used_layers
 
 CLIP, SIGLIP = "clip_vision_model", "siglip_vision_model"
 PROJECTOR = "multi_modal_projector"
@@ -138,18 +139,6 @@ def as_siglip(layers: list[Part], width: int, inner: int) -> list[Part]:
     ]
 
 
-def used_layers(config: Config, layers: int, read: str = "vision_feature_layer") -> int:
-    """Return the layers up to the last whose output is taken; vLLM builds no others.
-
-    read: the field that says which are.
-    """
-    taken = config.fields.top.get(read, -1)
-    places: list[Any] = taken if isinstance(taken, list) else [taken]
-    if not places or any(isinstance(one, bool) or not isinstance(one, int) for one in places):
-        raise config.fields.wrong(read, taken, "an integer")
-    return int(max(layers + one + 1 if one < 0 else one for one in places))
-
-
 def encoder(
     config: Config, size: Sizes, *, has_ids: bool = True, has_norm: bool = True, **more: str
 ) -> list[Part]:
@@ -186,7 +175,7 @@ def clip(tower: Vit, place: str, *, has_ids: bool = False) -> list[Part]:
 def _llava(config: Config, size: Sizes) -> list[Part]:
     """Return the tower and the two layers of LLaVA."""
     top, hidden = config.fields.top, config.hidden
-    taken = top.get("vision_feature_layer", -1)
+    taken = taken_layers(config)
     inputs = size("hidden_size", 768) * (len(taken) if isinstance(taken, list) else 1)
     bias = bool(top.get("multimodal_projector_bias", True))
     return [

@@ -17,6 +17,7 @@ SAME_CLASS: Mapping[str, str] = {
     "paddleocr_vl_text": "ernie4_5",
     **dict.fromkeys(("phi3_v", "phi4-siglip"), "phi3"),
     **dict.fromkeys(("aquila", "internlm", "internlm3", "phi4mm", "teleflm"), "llama"),
+    "llama_bidirec": "llama",
     **dict.fromkeys(("minicpmv 2.5", "minicpmv 4.0"), "llama"),
     **dict.fromkeys(("minicpmv 2.6", "minicpmo 2.6"), "qwen2"),
     **dict.fromkeys(("Keye", "KeyeVL1_5"), "qwen3"),

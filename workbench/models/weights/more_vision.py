@@ -15,10 +15,10 @@ from workbench.models.weights.joined_vision import (
     QWEN3,
     blocks,
     inside,
-    used_layers,
     vit,
 )
 from workbench.models.weights.parts import Config, Sizes, column, cut, row, whole
+from workbench.models.weights.taken import used_layers
 
 PIXTRAL = (
     *("attention.qkv_proj", "attention.o_proj"),

@@ -30,6 +30,12 @@ from workbench.models.weights.parts import (
     whole,
 )
 from workbench.models.weights.rarer import RARER, RARER_REST, mpt_end
+from workbench.models.weights.rotated_encoders import (
+    ROTATED,
+    ROTATED_BY_FILE,
+    rotated_layer,
+    rotated_rest,
+)
 from workbench.models.weights.routed import ROUTED
 from workbench.models.weights.speech import whisper_layer, whisper_rest
 from workbench.models.weights.states import kimi_delta
@@ -240,6 +246,7 @@ def _searched(config: Config, number: int) -> list[Part]:
 NEWER: dict[str, Block] = {
     **LISTED_EXPERTS,
     **OLDER,
+    **dict.fromkeys((*ROTATED, *ROTATED_BY_FILE), rotated_layer),
     **RARER,
     "moondream3": moondream_layer,
     **ROUTED,
@@ -267,6 +274,7 @@ REST: dict[str, Callable[[Config], list[Part]]] = {
     **dict.fromkeys(("gemma4", "gemma4_text"), gemma4_rest),
     "gemma3n_text": gemma3n_rest,
     **OLDER_REST,
+    **dict.fromkeys((*ROTATED, *ROTATED_BY_FILE), rotated_rest),
     "deepseek_v4": target_streams,
     **RARER_REST,
     "qwen4_exp_text": connected_rest,

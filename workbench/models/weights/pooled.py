@@ -8,12 +8,13 @@ Source: `_create_pooling_model_cls` and `as_seq_cls_model` of model_executor/mod
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from workbench.core.pooling import LATE_INTERACTION, OWN, SCORES_STEPS, VOYAGE
+from workbench.core.pooling import GRIT, LATE_INTERACTION, OWN, SCORES_STEPS, VOYAGE
 from workbench.core.weights import Part
 from workbench.models.weights.decoders import TIED
 from workbench.models.weights.kinds import by_release
 from workbench.models.weights.older import BERTS, MODERN_BERT
 from workbench.models.weights.parts import Config, column, row, vocabulary, whole
+from workbench.models.weights.rotated_encoders import ROTATED
 
 SCORES = ("ForSequenceClassification", "ForTokenClassification")
 EMBEDS = "Model"
@@ -32,7 +33,7 @@ def scores(config: Config) -> tuple[Part, ...] | None:
     """Return the last layer; None where it is not described."""
     pooling = config.model.pooling
     name = "" if pooling is None else pooling.name
-    if config.kind in {*BERTS, MODERN_BERT}:
+    if config.kind in {*BERTS, *ROTATED, MODERN_BERT}:
         return _of_encoder(config, name)
     if name in OWN_ENDS:
         return OWN_ENDS[name](config)
@@ -113,6 +114,12 @@ def _jamba(config: Config) -> tuple[Part, ...]:
     )
 
 
+def _grit(config: Config) -> tuple[Part, ...]:
+    """Return the head of the vocabulary, which GritLM's class inherits."""
+    is_tied = config.flag("tie_word_embeddings")
+    return (vocabulary("lm_head", config.size("vocab_size"), config.hidden),) * (not is_tied)
+
+
 def _voyage(config: Config) -> tuple[Part, ...]:
     return (whole("linear", _labels(config.fields.top), inputs=config.hidden),)
 
@@ -134,6 +141,7 @@ OWN_ENDS: Mapping[str, Callable[[Config], tuple[Part, ...] | None]] = {
     "JinaEmbeddingsV5Model": lambda _config: (),
     "JambaForSequenceClassification": _jamba,
     "JinaForRanking": _ranking,
+    GRIT: _grit,
     VOYAGE: _voyage,
     **dict.fromkeys(LATE_INTERACTION, _late_interaction),
 }

@@ -16,6 +16,7 @@ from workbench.models.weights.listed_experts import ling_heads
 from workbench.models.weights.minimax_m3 import M3
 from workbench.models.weights.older import BERTS, MODERN_BERT
 from workbench.models.weights.parts import Config, whole
+from workbench.models.weights.rotated_encoders import NOMIC, is_rotated
 from workbench.models.weights.step5 import full_layers, sparse_indexer
 
 LOCAL = frozenset({"gemma3", "gemma3_text", "gemma3n_text", "olmo3"})
@@ -24,7 +25,7 @@ LOCAL = frozenset({"gemma3", "gemma3_text", "gemma3n_text", "olmo3"})
 
 ONLY_LONGER = frozenset({"default", "linear", "llama3", "ntk", "proportional", "mrope"})
 """Kinds of scaling whose angles do not depend on the longest position."""
-AS_SERVED = {"minimax_text_01": "float32", "plamo2": None, "plamo3": None}
+AS_SERVED = {"minimax_text_01": "float32", "plamo2": None, "plamo3": None, NOMIC: None}
 """model_types whose table is as long as the longest request -> its dtype, None for the model's."""
 PRECISE = frozenset({"beam", "domyn_edge", "pangu_ultra_moe"})
 """model_types whose table is in float32."""
@@ -225,9 +226,9 @@ def _rotates(config: Config) -> bool:
         return config.hidden == ROTATED_BAICHUAN
     if kind == "cohere_compass_text" and not config.mapping("rope_parameters"):
         return False
-    return kind not in {*WITHOUT_POSITIONS, *BERTS} and (
-        kind != "zamba2" or config.flag("use_mem_rope")
-    )
+    if kind in BERTS:
+        return is_rotated(config)
+    return kind not in WITHOUT_POSITIONS and (kind != "zamba2" or config.flag("use_mem_rope"))
 
 
 def _table(config: Config, size: int, rope: Mapping[str, Any]) -> Part:

@@ -47,7 +47,7 @@ from workbench.models.weights.pooled import scores
 from workbench.models.weights.positions import of_library, placed, positions
 from workbench.models.weights.scheme import read_scheme
 from workbench.models.weights.stored import Unknown
-from workbench.models.weights.tied import TIE, TIED_BY_WRAPPER, says_tied
+from workbench.models.weights.tied import OF_TEXT, TIE, TIED_BY_WRAPPER, says_tied
 from workbench.models.weights.vision import vision
 
 UNREADABLE = (Unknown, Refused, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -153,6 +153,7 @@ def _tied(config: Config) -> tuple[bool, bool]:
     # VllmConfig.with_hf_config gives the text the wrapper's value; 0.33 takes it back where the
     # checkpoint, of those that are published, has a head (maybe_untie_word_embeddings).
     by_wrapper = top.get("model_type") in TIED_BY_WRAPPER and top.get(TIE) is None
+    by_wrapper &= config.kind not in ends.HEAD_APART | OF_TEXT
     return by_wrapper or (earlier and config.kind not in ends.APART_EARLIER), later
 
 

@@ -18,11 +18,14 @@ TIED_BY_WRAPPER = frozenset(
 """model_types of whole files whose class ties the vocabularies, which that of the text does not."""
 TIED_BY_TEXT = frozenset(
     {
-        *("diffusion_gemma", "idefics3", "smolvlm"),
+        "diffusion_gemma",
         *("intern_s2_preview", "minicpmv4_6", "minicpmv4_7", "qwen3_5", "qwen3_5_moe"),
     }
 )
 """model_types of whole files whose class of vLLM asks the text's part alone."""
+OF_TEXT = frozenset({"qwen3_moe"})
+"""Text model_types whose class reads `hf_text_config`, which `VllmConfig.with_hf_config` does not
+give the value of the whole file."""
 EITHER = frozenset({"fast_vlm", "llava", "llava_next_video", "llava_onevision", "video_llama_3"})
 """model_types of whole files whose configuration class is tied where the text's part is."""
 EITHER_LATER = frozenset(
@@ -31,7 +34,8 @@ EITHER_LATER = frozenset(
 """Those whose class does so in the transformers of 0.33, but not in that of 0.23."""
 BY_CLASS = {
     **dict.fromkeys(("alpamayo2_super", "cosmos3_edge", "exaone4_5"), (False, False)),
-    **dict.fromkeys(("isaac", "llama4", "llava_next", "qwen3_vl", "qwen3_vl_moe"), (False, False)),
+    **dict.fromkeys(("idefics3", "isaac", "llama4", "llava_next", "qwen3_vl"), (False, False)),
+    **dict.fromkeys(("qwen3_vl_moe", "smolvlm"), (False, False)),
     **dict.fromkeys(("granite_speech", "granite_speech_plus"), (True, True)),
     "granite4_vision": (None, False),
 }
@@ -50,8 +54,10 @@ def says_tied(fields: Fields, model: Model) -> tuple[bool, bool]:
     # VllmConfig.with_hf_config gives the text the value of the whole file, or of its class: parts
     # have that of their own class, which transformers 5 writes.
     whole_kind, inner = fields.top.get("model_type"), fields.raw(TIE)
-    whole = None if whole_kind in TIED_BY_TEXT else fields.top.get(TIE)
-    classes = BY_CLASS.get(str(whole_kind), (None, None)) if whole is None else (whole, whole)
+    asks_text = whole_kind in TIED_BY_TEXT or kind in OF_TEXT
+    whole = None if asks_text else fields.top.get(TIE)
+    by_class = None if kind in OF_TEXT else BY_CLASS.get(str(whole_kind))
+    classes = (by_class or (None, None)) if whole is None else (whole, whole)
     earlier, later = (
         bool(next(one for one in (of_class, inner, kind in TIED) if one is not None))
         for of_class in classes

@@ -33,7 +33,11 @@ from workbench.core.versions.citations import citations_of
 from workbench.core.versions.v0_23 import kernels
 from workbench.core.versions.v0_23.backends import BACKENDS, noticed
 from workbench.core.versions.v0_23.bytes import layer_token_bytes, token_bytes
-from workbench.core.versions.v0_23.conditions import imposed_backend, step_cuts_mtp_layers
+from workbench.core.versions.v0_23.conditions import (
+    WANTS_EXPERTS,
+    imposed_backend,
+    step_cuts_mtp_layers,
+)
 from workbench.core.versions.v0_23.connectors import OFFLOAD
 from workbench.core.versions.v0_23.heads import BUILT_KV_HEADS, DERIVED_HEADS, WHOLE_HEADS
 from workbench.core.versions.v0_23.mla import companions
@@ -216,6 +220,7 @@ V0_23 = RuleSet(
     },
     scored_by_config=frozenset({"AXK1", "deepseek_v2", "dots1", "minimax_m2"}),
     tied_on_every_stage=dict.fromkeys(ERNIE_MOE, "weight"),
+    wants_experts=WANTS_EXPERTS,
     derived_heads=DERIVED_HEADS,
     built_kv_heads=BUILT_KV_HEADS,
     whole_heads=WHOLE_HEADS,

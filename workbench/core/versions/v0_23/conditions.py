@@ -7,6 +7,30 @@ with AITER as `LayerQuery.aiter` says.
 from workbench.core.backends import LayerQuery
 from workbench.core.model import Model
 
+WANTS_EXPERTS = {
+    "AfmoeForCausalLM": "No AfmoeMoE layer found in model.layers.",
+    **dict.fromkeys(
+        ("Glm4MoeForCausalLM", "Glm4vMoeForConditionalGeneration"),
+        "No Glm4MoE layer found in model.layers.",
+    ),
+    "HunYuanMoEV1ForCausalLM": "No HunYuanMoE layer found in model.layers.",
+    "HYV3ForCausalLM": "No MoE layer found in model.layers.",
+    "Lfm2MoeForCausalLM": "No Lfm2MoeSparseMoeBlock layer found in the model.layers.",
+    "MellumForCausalLM": "No MoE layer found in the model.layers.",
+    **dict.fromkeys(
+        ("PanguProMoEV2ForCausalLM", "PanguUltraMoEForCausalLM"),
+        "No MOE layer found in model.layers.",
+    ),
+    "Qwen3MoeForCausalLM": "No Qwen3MoE layer found in the model.layers.",
+    **dict.fromkeys(
+        ("Qwen3NextForCausalLM", "Qwen3_5MoeForCausalLM"),
+        "No Qwen3Next layer found in the model.layers.",
+    ),
+    "Qwen3VLMoeForConditionalGeneration": "No Qwen3Moe layer found in the language_model.",
+    "SarvamMLAForCausalLM": "No SarvamMLAMoE layer found in model.layers.",
+}
+"""Class -> what `__init__`, `set_moe_parameters` or `extract_moe_parameters` raises on a pipeline
+stage without routed experts."""
 FEW_HEADS = 16
 AITER = frozenset({"gfx942", "gfx950"})
 

@@ -18,8 +18,9 @@ from workbench.core.described import (
 )
 from workbench.core.formats import Format
 from workbench.core.missing_kernels import (
-    BYTES_ON_XPU,
+    BYTES_OF_COMPRESSED,
     EVERYWHERE,
+    FLOAT32_INTEGERS,
     FP4_WITHOUT_INPUTS,
     MXFP4_LINEAR,
     NO_SCALED_LINEAR,
@@ -29,6 +30,7 @@ from workbench.core.missing_kernels import (
     MissingKernel,
     Stored,
     bytes_on_rocm,
+    cut_integers,
     of_quark,
     unpackable_on_rocm,
 )
@@ -39,6 +41,7 @@ from workbench.core.weights import ROW
 
 MARLIN_INPUTS = 64
 """What the inputs of a rank's share are a multiple of for Marlin, or of the group."""
+MARLIN_OUTPUTS = 128
 FOUR_BITS = 4
 
 
@@ -48,26 +51,37 @@ def _is_linear_in_blocks(stored: Stored) -> bool:
     return is_linear and found is not None and found.is_square
 
 
-def _without_marlin(place: Place, stored: Stored) -> bool:
+def without_marlin(stored: Stored) -> bool:
+    """Return whether experts of compressed-tensors have a shape that Marlin does not take."""
+    # check_moe_marlin_supports_layer, by the inputs and the outputs of the second matrix
+    found = stored.part.stored
+    if stored.method != COMPRESSED or stored.part.shard != ROW or stored.part.experts == 1:
+        return False
+    if found is None or not found.is_packed or found.block is None:
+        return False
+    fits = stored.inputs % max(MARLIN_INPUTS, found.block[1]) == 0
+    return not fits or stored.outputs % MARLIN_OUTPUTS != 0
+
+
+def _asymmetric_without_marlin(place: Place, stored: Stored) -> bool:
     """Return whether experts with zero points are left to a kernel that takes none."""
-    # check_moe_marlin_supports_layer
-    block = stored.part.stored.block if stored.part.stored is not None else None
-    fits = block is not None and stored.inputs % max(MARLIN_INPUTS, block[1]) == 0
-    is_cut = stored.part.shard == ROW and not fits
-    return stored.is_asymmetric_experts and (place.platform == "rocm" or is_cut)
+    is_left = place.platform == "rocm" or without_marlin(stored)
+    return stored.is_asymmetric_experts and is_left
 
 
-def lacks_packed_experts(place: Place, numbers: Numbers) -> bool:
+def lacks_packed_experts(place: Place, numbers: Numbers, *, is_left: bool) -> bool:
     """Return whether experts in packed integers are of a kind that their class asserts away."""
-    # CompressedTensorsWNA16MoEMethod on ROCm, CompressedTensorsWNA16MarlinMoEMethod elsewhere
-    if place.platform == "rocm":
+    # CompressedTensorsWNA16MoEMethod on ROCm and for what Marlin leaves, that of Marlin elsewhere
+    if place.platform == "rocm" or is_left:
         return numbers.strategy == "channel"
     return numbers.bits == 8 and numbers.group != -1
 
 
 def _fp4_alone(vllm_text: str, *, of_modelopt: bool) -> MissingKernel:
-    def is_missing(_place: Place, stored: Stored) -> bool:
-        return stored.is_fp4_linear and stored.method.startswith(MODELOPT) == of_modelopt
+    def is_missing(place: Place, stored: Stored) -> bool:
+        if stored.method.startswith(MODELOPT) != of_modelopt:
+            return False
+        return stored.is_fp4_linear and (of_modelopt or not place.invariant)
 
     return FP4_WITHOUT_INPUTS._replace(vllm_text=vllm_text, is_missing=is_missing)
 
@@ -114,7 +128,9 @@ MISSING_KERNELS = (
     _fp4_alone(FP4_WITHOUT_INPUTS.vllm_text, of_modelopt=False),
     # ModelOptNvFp4W4A16LinearMethod makes Marlin's kernel without the question: a bare assertion
     _fp4_alone("", of_modelopt=True),
-    BYTES_ON_XPU,
+    FLOAT32_INTEGERS,
+    BYTES_OF_COMPRESSED,
+    cut_integers(COMPRESSED),
     bytes_on_rocm(COMPRESSED),
     unpackable_on_rocm(COMPRESSED),
     MissingKernel(
@@ -180,7 +196,7 @@ MISSING_KERNELS = (
         what="in integers with zero points of compressed-tensors",
         devices="vLLM 0.33",
         vllm_text="Only symmetric quantization is supported for MoE",
-        is_missing=_without_marlin,
+        is_missing=_asymmetric_without_marlin,
         candidates=({"rules": "0.33"},),
     ),
 )

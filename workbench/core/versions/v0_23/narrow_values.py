@@ -4,7 +4,7 @@ Sources: `MiMoV2Attention` and the constructor of `FlashAttentionImpl`.
 """
 
 from workbench.core.backends import LayerQuery
-from workbench.core.versions.v0_23.conditions import newer_flash_attention, packed_by_turboquant
+from workbench.core.versions.v0_23.conditions import newer_flash_attention
 
 FLASH = "FLASH_ATTN_DIFFKV"
 
@@ -16,8 +16,8 @@ def flash_alone(query: LayerQuery) -> tuple[str, ...]:
 
 def needs_newer_flash(query: LayerQuery) -> str | None:
     """Return why layers with sinks cannot be built: FlashAttention 2 and that of ROCm have none."""
-    newer = newer_flash_attention(query) and not packed_by_turboquant(query)
-    newer = newer and query.platform != "rocm"
+    # EngineArgs.create_engine_config sets version 2 for all layers with TurboQuant
+    newer = newer_flash_attention(query) and not query.turboquant and query.platform != "rocm"
     if newer or not query.attention.has_sinks:
         return None
     return "Sinks are only supported in FlashAttention 3"

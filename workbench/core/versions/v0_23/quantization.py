@@ -1,6 +1,13 @@
 """What 0.23 reads of quantized checkpoints."""
 
-from workbench.core.expert_formats import MXFP4, PLAIN_EXPERTS, WNA16, no_backend
+from workbench.core.expert_formats import (
+    MXFP4,
+    NVFP4_ALONE,
+    PLAIN_EXPERTS,
+    WNA16,
+    no_backend,
+)
+from workbench.core.missing_kernels import EVERYWHERE
 from workbench.core.quantization_rules import QuantizationRules
 from workbench.core.stages.adapters import NO_ADAPTERS, XPU_UNADAPTED
 from workbench.core.versions.v0_23 import kernels
@@ -52,6 +59,8 @@ QUANTIZATION = QuantizationRules(
     ),
     missing_kernels=kernels.MISSING_KERNELS,
     lacks_packed_experts=kernels.lacks_packed_experts,
+    # CompressedTensorsWNA16MoEMethod
+    asks_no_kernel=kernels.without_marlin,
     fp8_on_gfx=FP8_ON_GFX,
     clamped_nvfp4=frozenset({"DeepseekV4ForCausalLM"}),
     no_invariant_experts={
@@ -61,6 +70,8 @@ QUANTIZATION = QuantizationRules(
             **{name: f"Mxfp4 MoE backend '{name.upper()}' does not" for name in ("cpu", "xpu")},
         },
         WNA16: {"cuda": no_backend(WNA16)},
+        # Marlin alone leaves inputs plain (select_nvfp4_moe_backend)
+        NVFP4_ALONE: dict.fromkeys(EVERYWHERE, no_backend(NVFP4_ALONE)),
     },
     # CPUExpertsMxfp4, and those of ROCm
     unadapted_experts={

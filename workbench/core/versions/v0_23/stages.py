@@ -129,6 +129,7 @@ LOAD_WEIGHTS = (
     fp8_experts.refined_experts,
     cpu_experts.cpu_experts,
     invariant_experts.invariant_experts,
+    pipeline_checks.stage_experts,
     pipeline_checks.tied_vocabulary,
     class_checks.tied_head,
     class_checks.expert_scores,

@@ -223,6 +223,11 @@ V0_33 = V0_23.successor(
     ),
     lists_blocks=frozenset(),
     tied_on_every_stage=dict.fromkeys(V0_23.tied_on_every_stage, "tie_weights"),
+    # the Transformers library runs the others
+    wants_experts={
+        name: V0_23.wants_experts[name]
+        for name in V0_23.wants_experts.keys() - {"HunYuanMoEV1ForCausalLM", "MellumForCausalLM"}
+    },
     derived_heads=V0_23.derived_heads - {"commandr"},
     whole_heads=V0_23.whole_heads
     | {

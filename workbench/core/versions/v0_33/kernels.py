@@ -20,6 +20,20 @@ def _in_bytes(stored: missing_kernels.Stored) -> bool:
     return stored.method == described.GPTQ and found is not None and found.bits == 8
 
 
+GROUPS = (32, 64, 128)
+
+
+def _in_other_groups(_place: Place, stored: missing_kernels.Stored) -> bool:
+    found = stored.part.stored
+    is_gptq = stored.method == described.GPTQ and stored.is_integer_linear
+    return (
+        is_gptq
+        and found is not None
+        and found.block is not None
+        and (found.block[1] not in {0, *GROUPS})
+    )
+
+
 def _as_gpt_oss(model: Model) -> bool:
     """Return whether vLLM tries for experts what it tries for those of gpt-oss."""
     # Mxfp4MoEMethod of other checkpoints has a list of its own (select_mxfp4_moe_backend)
@@ -39,10 +53,11 @@ HUMMING_FIRST = frozenset({HOPPER})
 """_HUMMING_PREFERRED_CAPABILITIES"""
 
 
-def lacks_packed_experts(place: Place, numbers: described.Numbers) -> bool:
+def lacks_packed_experts(place: Place, numbers: described.Numbers, *, is_left: bool) -> bool:
     """Return whether experts with a scale per row are left to another kernel than Marlin's."""
     # CompressedTensorsWNA16MoEMethod.__init__, and the order of int_wna16.py
     by_marlin = place.platform == "cuda" and place.capability not in HUMMING_FIRST
+    by_marlin &= not is_left
     return numbers.strategy == "channel" and not by_marlin
 
 
@@ -70,9 +85,35 @@ PADDINGS = (
     EMULATED._replace(has_aiter=False, tried=lambda model: _quark_bits(model) == 0),
     ON_ROCM,
 )
+
+
+def _in_other_bits(_place: Place, stored: missing_kernels.Stored) -> bool:
+    found = stored.part.stored
+    return stored.method == described.AUTO_ROUND and found is not None and found.bits not in {4, 8}
+
+
 MISSING_KERNELS = (
+    # init_nvfp4_linear_kernel takes CUTLASS's kernel, or emulation: neither leaves inputs plain
+    missing_kernels.FP4_WITHOUT_INPUTS._replace(
+        platforms=missing_kernels.EVERYWHERE,
+        what="in NVFP4 without quantized inputs that is batch-invariant",
+        devices="batch_invariant = false",
+        vllm_text="NvFp4LinearKernel does not support W4A16",
+        is_missing=lambda place, stored: stored.is_fp4_linear and place.invariant,
+        candidates=({"batch_invariant": False},),
+    ),
     missing_kernels.FP4_WITHOUT_INPUTS,
-    missing_kernels.BYTES_ON_XPU,
+    # INCWNA16LinearScheme on ROCm, and its classes of XPU and CPU; Humming has them on CUDA
+    missing_kernels.MissingKernel(
+        platforms=("rocm", "xpu", "cpu"),
+        what="in integers of AutoRound other than those of 4 or 8 bits",
+        devices="CUDA",
+        vllm_text="INC ",
+        is_missing=_in_other_bits,
+    ),
+    missing_kernels.FLOAT32_INTEGERS,
+    missing_kernels.BYTES_OF_COMPRESSED,
+    missing_kernels.cut_integers(described.COMPRESSED, described.AWQ),
     missing_kernels.MXFP4_LINEAR,
     missing_kernels.bytes_on_rocm(described.COMPRESSED, described.GPTQ),
     missing_kernels.unpackable_on_rocm(described.COMPRESSED, described.GPTQ, "auto-round"),
@@ -87,7 +128,16 @@ MISSING_KERNELS = (
         candidates=({"device": "MI300X"},),
     ),
     missing_kernels.MissingKernel(
-        platforms=("xpu",),
+        platforms=missing_kernels.EVERYWHERE,
+        what=f"in integers of GPTQ in groups other than of {GROUPS}",
+        devices="vLLM 0.23",
+        # verify_marlin_supported, MARLIN_SUPPORTED_GROUP_SIZES
+        vllm_text="Marlin does not support group_size = ",
+        is_missing=_in_other_groups,
+        candidates=({"rules": "0.23"},),
+    ),
+    missing_kernels.MissingKernel(
+        platforms=("xpu", "cpu"),
         what="in integers of 8 bits of GPTQ",
         devices="CUDA or ROCm",
         vllm_text="Marlin does not support weight_bits = uint8b128.",

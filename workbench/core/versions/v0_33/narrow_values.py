@@ -5,7 +5,6 @@ and `TritonAttentionDiffKVImpl`, 0.33.
 """
 
 from workbench.core.backends import FP8_E4M3, UNQUANTIZED, LayerQuery
-from workbench.core.versions.v0_23.conditions import packed_by_turboquant
 from workbench.core.versions.v0_23.narrow_values import FLASH, needs_newer_flash
 from workbench.core.versions.v0_33.conditions import triton_reads_no_fp8
 
@@ -25,7 +24,7 @@ def flash_or_triton(query: LayerQuery) -> tuple[str, ...]:
 def _flash_reads(query: LayerQuery) -> bool:
     """Return whether version 3 or 4 reads these heads on the device; sinks make it version 4."""
     attention, invariant = query.attention, query.batch_invariant
-    if packed_by_turboquant(query):  # it sets version 2 for all layers
+    if query.turboquant:  # it sets version 2 for all layers
         return False
     if query.major == 9:
         return not (attention.has_sinks and invariant)

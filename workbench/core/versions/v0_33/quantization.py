@@ -10,6 +10,7 @@ from workbench.core.expert_formats import (
     WNA16,
     no_backend,
 )
+from workbench.core.missing_kernels import lacks_no_kernel
 from workbench.core.stages.adapters import XPU_UNADAPTED
 from workbench.core.versions.v0_23 import V0_23
 from workbench.core.versions.v0_33 import kernels
@@ -50,6 +51,7 @@ QUANTIZATION = replace(
     words_of_cut_experts="CompressedTensors WNA16 MoE with static group scales requires the MoE "
     "intermediate size per tensor-parallel partition",
     lacks_packed_experts=kernels.lacks_packed_experts,
+    asks_no_kernel=lacks_no_kernel,
     smallest_refined_block=32,
     fp8_on_gfx=("gfx",),
     clamped_nvfp4=frozenset(),
