@@ -322,6 +322,14 @@ def test_a_start_is_sure_up_to_one_block_of_states_per_sequence():
     assert found[2] != YES
 
 
+def test_a_start_without_full_graphs_needs_no_block_of_states_per_sequence():
+    """Nothing is captured then, so vLLM never asks for more blocks than sequences."""
+    eager = {"device": "H100", "max_model_len": 4096, "enforce_eager": True}
+    plan = resolve(Scenario(model="bamba-9b", **eager, max_num_seqs=8000))
+    assert plan.cache.num_blocks < plan.max_num_seqs
+    assert memory_answer(plan).starts == "yes"
+
+
 def test_the_keys_that_a_sparse_indexer_gathers_are_part_of_a_step():
     """A start of GLM-5.2 printed 6.31 GiB; requests of 32 K take the workspace of the experts."""
     start = next(one for one in STARTS if one["name"] == "GLM-5.2-NVFP4")

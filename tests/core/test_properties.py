@@ -54,7 +54,7 @@ from workbench.core.stages import (
 )
 from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.outcomes import outcome_of
-from workbench.core.what_if.sensitivity import single_changes, sizes_of
+from workbench.core.what_if.sensitivity import sizes_of, tried_changes
 from workbench.core.working_plan import WorkingPlan
 from workbench.models import load_model
 from workbench.scenario import FIELDS, Scenario
@@ -584,7 +584,7 @@ def test_sensitivity_lists_exactly_the_changes_that_matter(scenario):
     for change in listed.values():
         again = resolve(scenario.replace(**{change.field: change.value}))
         assert sizes_of(again) == sizes_of(change.plan) != sizes_of(plan)
-    for field, value in single_changes(plan):
+    for field, value in tried_changes(plan):
         tried = outcome_of(plan.model, plan.settings, **{field: value})
         if tried.plan is not None and (field, value) not in listed:
             assert sizes_of(tried.plan) == sizes_of(plan)

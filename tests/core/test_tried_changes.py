@@ -9,7 +9,7 @@ from workbench.core.errors import Refused
 from workbench.core.prefix.hits import caching_of
 from workbench.core.prefix.workload import Workload, workload_hits
 from workbench.core.what_if.choices import LegalValues, tensor_parallel_sizes
-from workbench.core.what_if.sensitivity import single_changes
+from workbench.core.what_if.sensitivity import tried_changes
 from workbench.core.what_if.workload_steps import workload_steps
 from workbench.models import load_model
 
@@ -58,20 +58,20 @@ def test_of_two_ranks_as_near_the_larger_is_the_nearest(ranks, nearest):
 
 
 def test_sensitivity_tries_the_ranks_of_one_machine():
-    tried = [value for field, value in single_changes(plan_of()) if field == "tensor_parallel"]
+    tried = [value for field, value in tried_changes(plan_of()) if field == "tensor_parallel"]
     assert tried == [2, 4, 8]  # 1 is its own
 
 
 def test_sensitivity_tries_prefix_caching_where_states_are_cached_and_its_modes_with_it():
     caching = {"enable_prefix_caching", "mamba_cache_mode"}
     plans = [plan_of(), plan_of(enable_prefix_caching=True), plan_of("llama-3.1-8b")]
-    found = [caching & {field for field, _ in single_changes(plan)} for plan in plans]
+    found = [caching & {field for field, _ in tried_changes(plan)} for plan in plans]
     assert found == [{"enable_prefix_caching"}, caching, set()]
 
 
 def test_sensitivity_tries_block_sizes_that_a_backend_takes():
     plan = plan_of("llama-3.1-8b", device="H100")
-    tried = [value for field, value in single_changes(plan) if field == "block_size"]
+    tried = [value for field, value in tried_changes(plan) if field == "block_size"]
     legal = LegalValues(plan.model).of(plan.settings, "block_size", tried)
     assert list(legal) == tried
     assert len(set(tried)) == len(tried) > 3

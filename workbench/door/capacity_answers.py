@@ -10,6 +10,7 @@ from workbench.core.capacity.memory_answer import MemoryTerm, memory_answer, tak
 from workbench.core.capacity.memory_budget import DEFAULT_GPU_MEMORY_UTILIZATION
 from workbench.core.capacity.memory_estimate import estimate_margin, weights_of
 from workbench.core.groups.cache_spec import RING_SPEC
+from workbench.core.groups.graph_support import captures_states
 from workbench.core.plan import Plan
 from workbench.core.what_if.answers import answers
 from workbench.core.what_if.reach import longest_fit
@@ -196,7 +197,7 @@ def _needs(plan: Plan, length: int) -> str:
 def _states_of_all(plan: Plan) -> int:
     """Return the bytes of the blocks that graph capture wants, one of states for each sequence."""
     cache = plan.kept_cache
-    if cache is None or not any(group.spec.is_mamba for group in cache.groups):
+    if cache is None or not captures_states(plan, cache):
         return 0
     return plan.max_num_seqs * cache.grouping.bytes_per_block
 

@@ -14,15 +14,18 @@ from workbench.scenario import FIELDS
 EXAMPLE = "Qwen3-Next-80B, 4 x H100, fp8 KV, MTP 1, prefix caching, 32K"
 METHODS = ("awq", "gptq", "bitsandbytes")
 """Methods with 4 bits that most checkpoints have."""
+ELSEWHERE = (
+    r"TPU(?:[ -]?v?\d\w*)?|Gaudi[ -]?\d|"
+    r"M\d (?:Max|Pro|Ultra)|MacBook|Mac (?:Mini|Pro|Studio)"
+)
+"""Devices of platforms that vLLM has as plugins."""
 DEVICE_LIKE = re.compile(
-    r"\b(?:(?:[RG]TX|TPU|Gaudi|Radeon|Quadro|Arc)[ -]?(?:[A-Z]{1,3}[ -]?)?\w*\d\w*"
-    r"(?: (?:Ti|XTX?))?|MI\d{2,3}\w?|[A-Z]\d{3}|T4|M\d (?:Max|Pro|Ultra)|"
-    r"MacBook|Mac (?:Mini|Pro|Studio))\b|"
+    rf"\b(?:{ELSEWHERE}|(?:[RG]TX|Radeon|Quadro|Arc)[ -]?(?:[A-Z]{{1,3}}[ -]?)?\w*\d\w*"
+    r"(?: (?:Ti|XTX?))?|MI\d{2,3}\w?|[A-Z]\d{3}|T4)\b|"
     r"(?:(?<=\bon )|(?<=\ba )|(?<=\bmany )|(?<=\bx ))(?:10|16|20|30|40|50)[5-9]0(?: ?Ti)?\b",
     re.IGNORECASE,
 )
 """Words that look like the name of a device."""
-ELSEWHERE = re.compile(r"TPU|Gaudi|Mac|M\d ", re.IGNORECASE)
 LISTED, MOST_DEVICES = 4, 8
 """Models and devices that a message names."""
 
@@ -44,9 +47,9 @@ def one_of_family(phrase: str) -> ScenarioError:
 
 def not_known(name: str) -> ScenarioError:
     """Return the error for what looks like the name of a model or a device."""
-    is_like_one = bool(DEVICE_LIKE.fullmatch(name))
-    if is_like_one and ELSEWHERE.match(name):
+    if re.fullmatch(ELSEWHERE, name, re.IGNORECASE):
         return _no_platform(name)
+    is_like_one = bool(DEVICE_LIKE.fullmatch(name))
     near = _nearest(name)
     is_device = is_like_one or (any(map(str.isdigit, name)) and bool(near) and near[0] in DEVICES)
     if is_device:

@@ -18,6 +18,7 @@ from workbench.core.capacity.memory_estimate import (
     missing,
     weights_of,
 )
+from workbench.core.groups.graph_support import captures_states
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
@@ -133,9 +134,9 @@ def _starts(plan: Plan, cache: CachePlan, least: int, most: int) -> str:
 
 
 def _holds_states(plan: Plan, least: int) -> bool:
-    """Return whether every sequence gets its block of states, which graph capture asks for."""
+    """Return whether every sequence gets its block of states, where graph capture asks for it."""
     cache = plan.cache
-    if cache is None or not any(group.spec.is_mamba for group in cache.groups):
+    if cache is None or not captures_states(plan, cache):
         return True
     change = least - (cache.available_bytes or 0)
     return plan.max_num_seqs <= (cache.with_more(change).num_blocks or 0)

@@ -90,6 +90,12 @@ def graph_support(plan: Plan, cache: CachePlan | None) -> GraphSupport:
     return GraphSupport(level, weakest, _mode(plan, level))
 
 
+def captures_states(plan: Plan, cache: CachePlan) -> bool:
+    """Return whether graph capture asks for one block of states for each sequence."""
+    has_states = any(group.spec.is_mamba for group in cache.groups)
+    return has_states and graph_support(plan, cache).has_full_graphs
+
+
 def _mode(plan: Plan, level: str) -> str:
     if plan.platform.name not in WITH_GRAPHS:
         return NONE

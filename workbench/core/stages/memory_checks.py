@@ -14,7 +14,7 @@ from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.memory_budget import explicit_bytes
 from workbench.core.capacity.memory_estimate import budget_of
 from workbench.core.graph_modes import FULL, NEVER, PIECEWISE, requested_mode
-from workbench.core.groups.graph_support import WITH_GRAPHS, graph_support
+from workbench.core.groups.graph_support import WITH_GRAPHS, captures_states, graph_support
 from workbench.core.problems import ERROR, WARNING, Problem
 from workbench.core.ranks import ranks_of
 from workbench.core.working_plan import WorkingPlan
@@ -158,15 +158,13 @@ def too_many_sequences(run: WorkingPlan, cache: CachePlan) -> None:
     # A warning where that holds only for the defaults of some devices, and the device is not known.
     largest = run.rules.batch_tiers[0].defaults(run).max_num_seqs
     blocks, most = cache.num_blocks, max(run.max_num_seqs, largest)
-    if blocks is None or most <= blocks or run.platform.name not in WITH_GRAPHS:
+    if blocks is None or most <= blocks:
         return
     # the default depends on the device: with an unknown one the largest default decides
     wanted, certain = sequences_wanted(run)
     if wanted <= blocks:
         return
-    if not any(group.spec.is_mamba for group in cache.groups):
-        return
-    if not graph_support(run, cache).has_full_graphs:
+    if not captures_states(run, cache):
         return
     run.problem(
         "max_num_seqs_above_blocks",

@@ -52,7 +52,7 @@ def sizes_of(plan: Plan) -> tuple[Any, ...]:
     return plan.block_size, plan.padding_bytes, plan.kernel_block_size
 
 
-def single_changes(plan: Plan) -> Iterator[tuple[str, Any]]:
+def tried_changes(plan: Plan) -> Iterator[tuple[str, Any]]:
     """Yield the single changes that are tried, field by field; the present values are omitted."""
     settings, model = plan.settings, plan.model
     axes: dict[str, tuple[Any, ...]] = {"tensor_parallel": TENSOR_PARALLEL}
@@ -77,7 +77,7 @@ def sensitivity(plan: Plan) -> Sensitivity:
     """Return every single change after which a size differs, smallest block size first."""
     tried = (
         (field, value, outcome_of(plan.model, plan.settings, **{field: value}).plan)
-        for field, value in single_changes(plan)
+        for field, value in tried_changes(plan)
     )
     found = [
         Change(field, value, other)
