@@ -152,3 +152,12 @@ def test_every_library_is_a_peer_or_says_why_it_is_absent():
     for one in LIBRARIES:
         if find_spec(one.module) is None:
             assert any(line.startswith(f"No {one.title} ") and one.hint in line for line in absent)
+
+
+@pytest.mark.parametrize("number", [91_002, None])
+def test_cudnn_is_a_peer_where_torch_is_built_with_it(monkeypatch, number):
+    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: number)
+    absent = []
+    named = [kind.name for kind in library_kinds(absent.append)]
+    assert ("cudnn dense" in named) == (number is not None)
+    assert any("No cuDNN" in line for line in absent) == (number is None)

@@ -64,6 +64,24 @@ def test_a_program_after_every_row_of_its_tile_touches_nothing():
     assert all(stores)
 
 
+@interpreted
+def test_slots_and_tables_alone_store_nothing_of_the_other():
+    tables = BlockTables([LONG], max_requests=4, max_tokens=4, num_blocks=70_000, path="fast")
+    tables.append_many([0], [[[*range(3)]]])
+    tables.upload([0], [0, 1], [0])
+    tables.launch()
+    path = tables._path
+    for launch, filled in ((path.launch_slots, path._slots), (path.launch_gather, path._tables)):
+        accesses: list[Access] = []
+        with counted_traffic(watch=accesses):
+            launch()
+        first = filled.data_ptr()
+        last = first + filled.numel() * filled.element_size()
+        stored = [place for one in accesses if one.kind == "store" for place in one.addresses]
+        assert stored
+        assert all(first <= place < last for place in stored)
+
+
 def test_slots_and_tables_together_take_the_programs_of_both():
     tables = BlockTables([LONG] * 2, max_requests=32, max_tokens=32, num_blocks=70_000, path="fast")
     tables.append_many([0], [[[*range(300)], [1]]])
