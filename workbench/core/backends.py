@@ -105,7 +105,8 @@ class Backend:
     """More KV-cache dtypes where a condition holds."""
     capabilities: Capabilities = ANY_DEVICE
     tests_device: bool = True
-    """vLLM tests the compute capability; False: it starts elsewhere, and the kernels fail later."""
+    """vLLM tests compute capability and batch invariance; False: it starts without, and the kernels
+    fail or vary later."""
     supports_sinks: Condition = never
     supports_mm_prefix: Condition = never
     own_reason: Callable[[LayerQuery], str | None] | None = None
@@ -251,7 +252,10 @@ class Backend:
             (attention.is_sparse or not self.is_sparse, "non-sparse not supported"),
             (self.compression == attention.compression, "compressed attention, or only that"),
             (not self.tests_device or self.runs_on(query), "compute capability not supported"),
-            (self.batch_invariant or not query.batch_invariant, "batch invariance not supported"),
+            (
+                self.batch_invariant or not (query.batch_invariant and self.tests_device),
+                "batch invariance not supported",
+            ),
             (self.non_causal or not query.non_causal, "non-causal attention not supported"),
             (self.suits_connectors or not query.kv_connector, "KV connector not supported"),
             (self.returns_lse or not query.tests_context, "DCP not supported"),

@@ -32,7 +32,7 @@ from workbench.core.groups.layer_classes import (
     layer_classes,
 )
 from workbench.core.groups.strides import fixed_kernel_block, stride_bytes
-from workbench.core.layouts.shapes import CacheGeometry
+from workbench.core.layouts.shapes import KV, CacheGeometry
 from workbench.core.model import FULL, SLIDING, SSM, Attention, Layer
 from workbench.core.packing import RECORD_DTYPES
 from workbench.core.plan import Plan
@@ -246,7 +246,9 @@ def _with_slots(plan: Plan, name: str | None, spec: CacheSpec) -> CacheSpec:
     if cache is None or not plan.rules.layouts.one_view:
         return spec
     slots = cache.head_slots(cache_geometry(plan, spec, spec.stored))
-    return spec if slots == spec.num_heads else spec._replace(num_head_slots=slots)
+    # RocmAttentionBackend sets two also where there are two heads: specs differ by that alone
+    is_usual = slots == spec.num_heads and KV not in cache.axes
+    return spec if is_usual else spec._replace(num_head_slots=slots)
 
 
 def cache_geometry(plan: Plan, spec: CacheSpec, kept: str) -> CacheGeometry:

@@ -105,5 +105,5 @@ def _of_layer(run: WorkingPlan, layer: Layer, *, is_plain: bool) -> tuple[str | 
     if cache.stored in companions:
         return (companions[cache.stored],)
     # Each layer of compressed attention is one, also where it keeps the last tokens alone.
-    both = (companions[SLIDING], main) if layer.kind == SLIDING else (main,)
+    both = (companions.get(SLIDING, main), main) if layer.kind == SLIDING else (main,)
     return both if attention.compression == V4 else both[::-1]

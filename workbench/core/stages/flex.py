@@ -196,14 +196,16 @@ _OTHERS: tuple[Mapping[str, Any], ...] = (
 
 def batch_invariance(run: WorkingPlan) -> None:
     """Refuse batch invariance with SSM layers or other backends (vllm#42960, #48613)."""
-    # CUDA and ROCm refuse the others when backends are chosen; XPU and CPU say nothing. An SSM
-    # layer stops the start, when its backend is looked up.
+    # CUDA and ROCm refuse the others when backends are chosen, but not those of compressed
+    # attention; XPU and CPU say nothing. An SSM layer stops the start, when its backend is sought.
     if not run.settings.batch_invariant:
         return
     backend, state = run.backend_record, run.model.state
     if state is not None:
         run.problem("ssm_not_batch_invariant", operands={"not_covered": [run.mamba_backend]})
-    if backend is None or backend.batch_invariant or run.platform.checks_backend:
+    if backend is None or backend.batch_invariant:
+        return
+    if run.platform.checks_backend and backend.tests_device:
         return
     invariant = [
         name

@@ -22,6 +22,7 @@ FP8_SINCE = (8, 9)
 """Compute capability: Marlin, which computes fp8 before it, is not invariant."""
 FP4, FP4_ALGORITHM = (4, (1, 16)), "W4A16_NVFP4"
 """Bits and block of NVFP4, and what ModelOpt calls it with plain inputs."""
+LLAMA4 = "Llama4For"
 WNA16_METHODS = frozenset({"compressed-tensors", "gptq", "awq"})
 
 
@@ -60,14 +61,18 @@ def format_of_experts(run: WorkingPlan) -> str | None:
 def asks_no_kernel(run: WorkingPlan) -> bool:
     """Return whether experts have a method that takes them without a look at the kernels."""
     asks, method = run.rules.quantization.asks_no_kernel, run.model.quantization
-    return method is not None and any(map(asks, stored_shares(run, method)))
+    shares = [] if method is None else stored_shares(run, method)
+    # Llama4MoE applies the router's weights to inputs, which Marlin does not
+    is_left = run.model.layer_class.startswith(LLAMA4)
+    return any(asks(one._replace(outputs=1) if is_left else one) for one in shares)
 
 
 def _kind(run: WorkingPlan, stored: Format | None) -> str | None:
     method = run.model.quantization
     if stored is None:
         return PLAIN_EXPERTS
-    if method == MXFP4:
+    of_v4 = method == FP8 and stored.is_micro and stored.bits == FP4[0]  # DeepSeek-V4's experts
+    if method == MXFP4 or of_v4:
         return MXFP4
     if stored[:2] == FP4 and _leaves_inputs(run.model.described):
         return NVFP4_ALONE

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 
+from workbench.core.architectures import is_run_by_transformers
 from workbench.core.errors import Refused
 from workbench.core.model import Model
 from workbench.core.pooling import newest_base, pools
@@ -63,6 +64,7 @@ PADDED_ROWS = "padded_vocab_size"
 INNER = "intermediate_size"
 EXPERTS = Moe(shared=("n_shared_experts", "num_shared_experts"))
 """As most models have them."""
+SHARED = "shared_experts"
 HALVED = frozenset({"molmo", "qwen"})
 """model_types whose `intermediate_size` counts the gate as well."""
 
@@ -119,10 +121,16 @@ def _sketch(fields: Fields, model: Model) -> tuple[Part, ...]:
             elif isinstance(fields.raw(INNER), int):
                 parts += mlp(config, "mlp", config.size(INNER) // (1 + (config.kind in HALVED)))
             parts += _streams(config) if fields.has("altup_num_inputs") else []
+            if is_run_by_transformers(model.layer_class):  # its plan of 0.23 keeps them whole
+                parts = [_later(one) if SHARED in one.name else one for one in parts]
             found.add(f"model.layers.{number}.", parts, number)
     except UNREADABLE:
         return ()
     return tuple(found.places)
+
+
+def _later(part: Part) -> Part:
+    return part._replace(kind=LATER)
 
 
 def _streams(config: Config) -> list[Part]:

@@ -217,6 +217,7 @@ V0_23 = RuleSet(
             for name in ("Cosmos3", "Qwen3VL", "Qwen3VLMoe")
         },
         **dict.fromkeys(("MoonshotKimiaForCausalLM", "VoxtralForConditionalGeneration"), "encoder"),
+        "VoxtralRealtimeGeneration": "encoder",
     },
     scored_by_config=frozenset({"AXK1", "deepseek_v2", "dots1", "minimax_m2"}),
     tied_on_every_stage=dict.fromkeys(ERNIE_MOE, "weight"),

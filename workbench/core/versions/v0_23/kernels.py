@@ -43,6 +43,8 @@ MARLIN_INPUTS = 64
 """What the inputs of a rank's share are a multiple of for Marlin, or of the group."""
 MARLIN_OUTPUTS = 128
 FOUR_BITS = 4
+FP8_SINCE = (8, 9)
+"""Compute capability that multiplies in fp8."""
 
 
 def _is_linear_in_blocks(stored: Stored) -> bool:
@@ -163,6 +165,17 @@ MISSING_KERNELS = (
             stored.method == COMPRESSED and (stored.is_fp8_linear or _is_linear_in_blocks(stored))
         ),
         candidates=({"rules": "0.33"}, {"platform": "cuda"}),
+    ),
+    MissingKernel(
+        platforms=("cuda",),
+        what="in fp8 without blocks that is batch-invariant",
+        devices="compute capability 8.9 or later, or vLLM 0.33",
+        # MarlinFP8ScaledMMLinearKernel.is_supported; Humming has them in 0.33
+        vllm_text=NO_SCALED_LINEAR,
+        is_missing=lambda place, stored: (
+            stored.is_fp8_linear and place.invariant and place.capability < FP8_SINCE
+        ),
+        candidates=({"batch_invariant": False}, {"rules": "0.33"}),
     ),
     # QuarkConfig._is_fp8_w8a8
     QUARK_FP8._replace(

@@ -69,7 +69,7 @@ QUANTIZATION = QuantizationRules(
             **dict.fromkeys(("cuda", "rocm"), no_backend(MXFP4)),
             **{name: f"Mxfp4 MoE backend '{name.upper()}' does not" for name in ("cpu", "xpu")},
         },
-        WNA16: {"cuda": no_backend(WNA16)},
+        WNA16: dict.fromkeys(("cuda", "xpu"), no_backend(WNA16)),
         # Marlin alone leaves inputs plain (select_nvfp4_moe_backend)
         NVFP4_ALONE: dict.fromkeys(EVERYWHERE, no_backend(NVFP4_ALONE)),
     },

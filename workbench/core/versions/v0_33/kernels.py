@@ -87,6 +87,12 @@ PADDINGS = (
 )
 
 
+def _cuts_block(_place: Place, stored: missing_kernels.Stored) -> bool:
+    found = stored.part.stored
+    is_linear = stored.method == described.QUARK and stored.part.experts == 1
+    return is_linear and found is not None and found.is_micro and stored.inputs % MX_BLOCK != 0
+
+
 def _in_other_bits(_place: Place, stored: missing_kernels.Stored) -> bool:
     found = stored.part.stored
     return stored.method == described.AUTO_ROUND and found is not None and found.bits not in {4, 8}
@@ -152,6 +158,15 @@ MISSING_KERNELS = (
     ),
     missing_kernels.QUARK_FP8._replace(
         platforms=("cuda",), vllm_text="Quantization scheme is not supported for the current GPU."
+    ),
+    missing_kernels.MissingKernel(
+        platforms=missing_kernels.EVERYWHERE,
+        what=f"in small floats of Quark, of which the share of a rank cuts {MX_BLOCK} inputs,",
+        devices="fewer ranks",
+        # create_weights of QuarkOCP_MX
+        vllm_text="OCP MX linear layer ",
+        is_missing=_cuts_block,
+        candidates=({"tensor_parallel": 1},),
     ),
     missing_kernels.QUARK_CHANNELS,
     missing_kernels.QUARK_INT4,
