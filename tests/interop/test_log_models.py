@@ -188,6 +188,22 @@ def test_what_the_log_prints_wins_over_the_command():
     assert (fields["model"], fields["tensor_parallel"]) == ("qwen3.5-4b", 4)
 
 
+@pytest.mark.parametrize(
+    ("tag", "rules", "noted"),
+    [
+        (":v0.33.0", "0.33", False),
+        (":v0.23.0-cu130", "0.23", False),
+        (":v0.11.2", None, True),
+        (":latest", None, False),
+        ("", None, False),
+    ],
+)
+def test_the_tag_of_an_image_names_the_version(tag, rules, noted):
+    found = read_command(f"docker run vllm/vllm-openai{tag} --model Qwen/Qwen3.5-4B")
+    assert found.fields.get("rules") == rules
+    assert any("not among the versions here" in note for note in found.notes) == noted
+
+
 def test_an_image_that_runs_the_command_itself_is_not_its_model():
     fields = read_command("docker run vllm/vllm-openai vllm serve Qwen/Qwen3.5-4B").fields
     assert fields == {"model": "qwen3.5-4b"}

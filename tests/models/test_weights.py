@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import workbench as wb
 from tests.core.conformance import DATA
 from tests.groups import in_groups
 from tests.models.configs import FAMILIES, llama
+from workbench.core.capacity.memory_estimate import weights_of
 from workbench.core.formats import Format
 from workbench.core.groups.pipeline import ALL, layers_of_stages
 from workbench.core.model import DEFAULT_MAX_MODEL_LEN
@@ -160,6 +162,17 @@ def test_a_plan_has_the_same_fingerprint_whatever_its_weights():
     other = replace(model, unread_weights=NO_WEIGHTS)
     assert other == model
     assert digest(other) == digest(model)
+
+
+def test_omitted_experts_are_those_of_the_class_and_not_none():
+    """Qwen3NextConfig has 512 of them: a file without the field is not of a dense model."""
+    whole = catalog_config("qwen3-next-80b-a3b")
+    plain = {key: value for key, value in whole.items() if key != "num_experts"}
+    assert plain != whole
+    assert weights_of(wb.resolve(plain)) == weights_of(wb.resolve(whole))
+    plan = wb.resolve({key: value for key, value in plain.items() if "moe_inter" not in key})
+    assert "moe_intermediate_size" in plan.model.weights.unknown
+    assert plan.problems == ()
 
 
 def test_a_family_without_a_description_says_so():

@@ -53,6 +53,16 @@ WORDS = st.one_of(
 )
 
 
+def test_a_comparison_that_cannot_be_shown_is_not_the_open_view():
+    door = wb.explore(model="qwen3-next-80b-a3b", device="H100", tensor_parallel=4)
+    door.submit("compare TP 4 and TP 8")
+    assert "A against now" in region(door, "views")
+    door.submit("TP 3 vs TP 4")
+    assert "A cannot be shown" in region(door, "understood")
+    assert door.session.errors == []
+    assert "A against now" not in region(door, "views")
+
+
 @given(st.lists(WORDS, min_size=1, max_size=9).map(" ".join))
 @example("qwen3-8b on mac studio")
 @example("deepseek-v4-flash prefixes")

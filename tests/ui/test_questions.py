@@ -389,7 +389,7 @@ def test_a_question_about_another_model_says_what_stays_as_it_was():
         ("how fast is it?", "Tokens per second are not predicted"),
         (
             "does enforce eager help on H100?",
-            "Apply Enforce eager on Gain: no blockers known, 43 r",
+            "Apply Enforce eager on Gain: starts, 43 requests",
         ),
         ("how many 32k requests fit for qwen3-8b on 4 x H100?", "requests of 32,000 tokens fit on"),
         ("chunked prefill budget", "The largest number of tokens that one step computes"),

@@ -106,6 +106,39 @@ def test_a_device_that_is_named_comes_first():
     assert "RTX" not in said
 
 
+def test_devices_hold_as_many_requests_as_are_said():
+    door, said = answer("how many H200 for qwen3-next-80b-a3b with 64 users of 32k?")
+    assert "The fewest that start and hold 64 requests of 32,000 tokens at a time: 2 x H200" in said
+    assert "64 at a time" not in said  # of the ranks that the scenario has now
+    offered = [one for one in sent(region(door, "understood")) if "device" in one]
+    for fields in map(json.loads, map(unescape, offered)):
+        door.apply(**fields)
+        assert answers(door.plan, 32_000).requests[0] >= 64
+
+
+def test_no_device_is_said_where_none_holds_the_requests():
+    _door, said = answer("how many RTX 4090 for qwen3-32b and 500 users of 32k?")
+    assert "No number of RTX 4090 up to 16 starts and holds 500 requests of 32,000 tokens" in said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "how many requests of 32K fit for {} on 4 H100 with prefix caching on",
+        "32K on 4 H100, prefix caching on: how many {} users?",
+    ],
+)
+def test_prefix_caching_next_to_a_question_is_a_setting(text):
+    door, said = answer(text.format("qwen3-next-80b-a3b"))
+    assert door.scenario.enable_prefix_caching is True
+    assert "requests of 32,768 tokens fit on 4 GPUs" in said
+
+
+def test_where_no_request_fits_the_reason_is_the_answer():
+    _door, said = answer("longest context on one H100 for qwen3-next-80b-a3b")
+    assert "No request fits. \u2715 would not start: No memory left" in said
+
+
 def test_the_longest_context_is_not_a_question_about_the_start():
     _door, said = answer("how long a context can I run with jamba-1.5-mini on 2 a100-80gb")
     assert "A request may have all 262,144 tokens" in said

@@ -41,7 +41,9 @@ def _concurrency(plan: Plan, _length: int) -> str:
 
 def _longest(plan: Plan, _length: int) -> str:
     found, most = longest_fit(plan), tokens_text(plan.max_model_len)
-    if found is None or not found[1]:
+    if found is not None and not found[1]:
+        return f"No request fits. {answer_to('start', answers(plan))}."
+    if found is None:
         return ""
     if found[0] == plan.max_model_len:
         return f"A request may have all {most} of the max model length: the cache holds it."

@@ -48,7 +48,7 @@ def reach_html(question: Question, plan: Plan, length_tokens: int) -> Html:
         return _models(question, plan, length_tokens)
     if question.special == "supporting":
         return _supporting(question, plan)
-    if question.special in {"devices", "any device", "needs"} or question.memory_gb is not None:
+    if question.is_of_machines:
         return _machines(question, plan, length_tokens)
     return Html()
 
@@ -91,15 +91,19 @@ def _machines(question: Question, plan: Plan, length: int) -> Html:
     said = question.said.load.length_tokens
     limit = {"max_model_len": said} if said and said < plan.max_model_len else {}
     limited = outcome_of(plan.model, plan.settings, trace=False, **limit).plan or plan
-    longest = f"for requests of up to {tokens_text(limited.max_model_len)}"
+    wanted = question.said.load.requests or 0
+    for_requests = f"for requests of up to {tokens_text(limited.max_model_len)}"
+    held = f"{wanted:,} requests of {tokens_text(length)} at a time"
     parts: list[Html] = []
     for of, names in _devices(question, plan.settings.device):
-        if found := machines(limited, names, length):
+        if found := machines(limited, names, length, wanted):
             kinds = " of other kinds" if parts else ""
-            parts.append(tag("p", f"The fewest{kinds} that start {longest}:"))
+            start = f"start and hold {held}" if wanted > 1 else f"start {for_requests}"
+            parts.append(tag("p", f"The fewest{kinds} that {start}:"))
             parts.append(bullets(_machine(one, limit) for one in found[:LISTED]))
             break
-        parts.append(tag("p", f"No number of {of} up to {MOST_DEVICES} starts {longest}."))
+        starts = f"starts and holds {held}" if wanted > 1 else f"starts {for_requests}"
+        parts.append(tag("p", f"No number of {of} up to {MOST_DEVICES} {starts}."))
     return join(*parts)
 
 

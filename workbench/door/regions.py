@@ -65,8 +65,10 @@ class View:
         return min(self.length or usual_length(plan), plan.max_model_len)
 
     def replace(self, **changes: Any) -> View:
-        """Return the same with these changes."""
-        return replace(self, **changes)
+        """Return the same with these changes; without A, nothing is compared with it."""
+        found = replace(self, **changes)
+        is_of_none = found.view == PINNED and found.pinned is None
+        return replace(found, view="why") if is_of_none else found
 
     def of_next(self, shows: Mapping[str, Any], scenario: Scenario) -> View:
         """Return how the next scenario is looked at: what was said of the last one goes.
@@ -78,7 +80,7 @@ class View:
         stays = found is not None and (found.log or found.has_row_of(scenario))
         gone = {"complaint": "", "notices": (), "everything": False, "tried": None}
         kept = {"understood": found if stays else None}
-        return replace(self, **{**gone, **kept, **shows})
+        return self.replace(**{**gone, **kept, **shows})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +181,9 @@ def _understood(shown: Shown) -> Html:
     parts = [tag("b", found.message)]
     if shown.answers is not None and shown.outcome.plan is not None:
         parts.append(answered(found, shown.outcome.plan, shown.answers))
-        counted = None if found.is_table else found.load.requests
+        # a table has a word for each side, and machines that are offered hold as many
+        of_others = found.is_table or (found.question and found.question.is_of_machines)
+        counted = None if of_others else found.load.requests
         if counted and (room := room_for(counted, shown.answers)):
             parts.append(tag("p", room))
     if found.is_table:

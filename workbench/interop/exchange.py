@@ -50,7 +50,8 @@ def from_vllm_command(text: str, **machine: Any) -> Command:
 
     machine: fields that a command cannot hold, such as `platform="xpu"` or `rules`; a flag wins
     over them. Where it has neither a device nor another platform than the default, an image or a
-    variable of one platform (`vllm-openai-rocm`, `VLLM_ROCM_USE_AITER`) gives the platform.
+    variable of one platform (`vllm-openai-rocm`, `VLLM_ROCM_USE_AITER`) gives the platform, and
+    the tag of an image the version (`vllm-openai:v0.33.0`).
     Errors: ScenarioError for a text that is not such a command, or an invalid value, with the
     nearest valid one.
 

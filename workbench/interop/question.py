@@ -61,6 +61,13 @@ class Question:
     """Explanations of all topics that the words name, the one of `topic` first."""
 
     @property
+    def is_of_machines(self) -> bool:
+        """Return whether it is answered with devices, and not for the present ones."""
+        return self.special in {"devices", "any device", "needs"} or (
+            self.memory_gb is not None and self.special != "models"
+        )
+
+    @property
     def title(self) -> str:
         """Return what it is about, where that is not the scenario; else nothing."""
         if self.term is not None:

@@ -42,6 +42,7 @@ NO_QUESTION = re.compile(
 The id of a model has one slash, as P/D and tokens/s have."""
 FLAG = re.compile(r"(?<!\S)--(?!block-size)([a-z][a-z-]*)")
 """A flag of vLLM inside a sentence: its words are those of a question."""
+WITH_CACHING = re.compile(r" with(?:out)? prefix caching\b", re.IGNORECASE)
 
 
 QUESTIONS = (
@@ -66,8 +67,10 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
         return None
     default_of = default_named(text)
     text = FLAG.sub(lambda flag: flag[1].replace("-", " "), text)
+    text = topics.CACHING.sub(_with_caching, text)
     rest = text.replace(_found(change_words.ADVICE, text) or "\n", "")
-    about = topics_of(rest) or topics_of(rest.replace("_", " "))  # block_size, also for fields
+    plain = WITH_CACHING.sub("", rest)  # what a question says besides is what it is about
+    about = topics_of(plain) or topics_of(rest) or topics_of(rest.replace("_", " "))
     about += [topics.WHAT_TO_CHANGE] if rest != text else []
     topic = next(iter(about), None)
     named = metric_named(text) or change_of_vllm(text) or ignored(text)
@@ -82,6 +85,11 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
     if default_of or (value and not about):
         about = [Topic("")]
     return _of_topics(text, about, default_of, value) if about else None
+
+
+def _with_caching(said: re.Match[str]) -> str:
+    word = "with" if said[1].casefold() in {"on", "enabled"} else "without"
+    return f" {word} prefix caching"
 
 
 def topics_of(text: str) -> list[Topic]:

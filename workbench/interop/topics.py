@@ -56,6 +56,13 @@ DRAFTS = re.compile(r"\bmtp\b(?! ?\d)", re.IGNORECASE)
 """Drafts whose number is not said."""
 DTYPES = re.compile(r"\b(fp8|nvfp4)\b(?! ?(?:kv|weights|checkpoint))", re.IGNORECASE)
 """A dtype of which is not said that it is the cache's."""
+CACHING = re.compile(
+    r"(?<!\bis )(?<!\bturn )(?:(?:and |with |, ?)(?:the )?)?"
+    r"prefix caching (on|enabled|off|disabled)"
+    r"(?=\W*$|[,:;?]| (?:and|for|with|at|in)\b)",
+    re.IGNORECASE,
+)
+"""A setting, in a question about something else or about hits."""
 SEVERAL = r"or|vs|versus|and|between|compare[ds]?"
 """Words for more than one value."""
 MULTIPLES = r"multiples? of|granularit\w+"

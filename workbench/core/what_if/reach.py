@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.core.capacity.blocks import longest_request
-from workbench.core.capacity.memory_answer import PERHAPS, UNKNOWN, YES, memory_answer
+from workbench.core.capacity.memory_answer import NO, PERHAPS, UNKNOWN, YES, memory_answer
 from workbench.core.devices import DEVICES, SET_BY_DEVICE
 from workbench.core.what_if.answers import Answers, answers
 from workbench.core.what_if.choices import tensor_parallel_sizes
@@ -47,14 +47,19 @@ def _longest(plan: Plan, cache: CachePlan, more_bytes: int) -> int:
 
 
 def machines(
-    plan: Plan, names: Iterable[str] = DEVICES, length_tokens: int | None = None
+    plan: Plan,
+    names: Iterable[str] = DEVICES,
+    length_tokens: int | None = None,
+    requests: int = 0,
 ) -> tuple[Machine, ...]:
     """Return for each named device the fewest on which the scenario starts, the fewest first.
 
     Tensor-parallel sizes up to 16 are tried; devices on which none starts are omitted.
-    length_tokens: of a request, for the answers; see `answers`.
+    length_tokens: of a request, for the answers; see `answers`. requests: how many of them have to
+    fit at a time.
     """
-    found = [one for name in names if (one := _fewest(plan, name, length_tokens)) is not None]
+    each = (_fewest(plan, name, length_tokens, requests) for name in names)
+    found = [one for one in each if one is not None]
     return tuple(sorted(found, key=lambda one: (one.answers.devices, _memory(one))))
 
 
@@ -62,22 +67,33 @@ def _memory(machine: Machine) -> int:
     return DEVICES[str(machine.changes["device"])].memory_bytes
 
 
-def _fewest(plan: Plan, name: str, length: int | None) -> Machine | None:
-    """Return the fewest of a device: those that start for sure, else those that may."""
-    tried = list(_tried(plan, name, length))
+def _fewest(plan: Plan, name: str, length: int | None, requests: int) -> Machine | None:
+    """Return the fewest of a device: those that are enough for sure, else those that may be."""
+    tried = list(_tried(plan, name, length, requests))
     for wanted in (YES, PERHAPS):
-        if found := next((one for one in tried if one.answers.starts == wanted), None):
+        if found := next((one for one in tried if _is_enough(one, requests) == wanted), None):
             return found
     return None
 
 
-def _tried(plan: Plan, name: str, length: int | None) -> Iterator[Machine]:
+def _is_enough(machine: Machine, requests: int) -> str:
+    """Return whether the scenario starts there, and holds so many requests."""
+    least, most = machine.answers.requests or (0, 0)
+    starts = machine.answers.starts
+    if not requests or starts not in {YES, PERHAPS}:
+        return starts
+    if requests > most:
+        return NO
+    return starts if requests <= least else PERHAPS
+
+
+def _tried(plan: Plan, name: str, length: int | None, requests: int) -> Iterator[Machine]:
     machine = {"device": name, "platform": DEVICES[name].platform}
     for size in tensor_parallel_sizes(plan.model, MOST_DEVICES):
         changes = {**dict.fromkeys(SET_BY_DEVICE), **machine, "tensor_parallel": size}
         other = outcome_of(plan.model, plan.settings, trace=False, **changes).plan
         if other is not None:
             found = answers(other, length and min(length, other.max_model_len))
-            yield Machine(changes, found)
-            if found.starts in {YES, UNKNOWN}:
+            yield (one := Machine(changes, found))
+            if _is_enough(one, requests) in {YES, UNKNOWN}:
                 return

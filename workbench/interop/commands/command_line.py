@@ -18,7 +18,12 @@ from workbench.interop.commands.command_words import (
 )
 from workbench.interop.commands.flags import Flags, flags_of
 from workbench.interop.commands.json_values import json_argument, json_object
-from workbench.interop.commands.machine import Machine, machine_of_command, notes_on_plugins
+from workbench.interop.commands.machine import (
+    Machine,
+    image_of_command,
+    machine_of_command,
+    notes_on_plugins,
+)
 from workbench.interop.commands.manifest import manifest_command
 from workbench.interop.commands.multi_connector import FLAG, MULTI, NAME, like_one_child
 from workbench.interop.commands.not_modelled import effect
@@ -77,7 +82,10 @@ def read_command(text: str, rules: str = DEFAULT) -> CommandFields:
             f"vllm.entrypoints.openai.api_server --model MODEL --flags`; got {text.strip()[:60]!r}",
             field="command",
         )
-    reader = CommandFields(flags_of(rules))
+    image = image_of_command(words[:start])
+    reader = CommandFields(flags_of(image.rules or rules), notes=[*image.notes])
+    if image.rules:
+        reader.give("rules", image.rules, image.name)
     values = set_before(words[:start])
     reader.variables(values)
     reader.machine = machine_of_command(words[:start], values)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from workbench.core.versions import RULE_SETS
 from workbench.interop.commands.not_modelled import ON
 
 PARTS = re.compile(r"[-_/:.=]")
@@ -11,6 +12,8 @@ OF_IMAGE = {"rocm": "rocm", "xpu": "xpu", "cpu": "cpu"}
 """Part of the name of an image with vLLM -> platform."""
 ELSEWHERE = frozenset({"tpu", "ascend", "npu", "neuron", "gaudi", "hpu"})
 """The same, of platforms that vLLM has as plugins."""
+TAG = re.compile(r":v?(\d+\.\d+)(?:\.\d+)?\b[^/]*$")
+"""A release of vLLM in the tag of an image."""
 OF_DEVICE = {"/dev/kfd": "rocm"}
 """File of a device that a container gets -> platform."""
 OF_VARIABLE = {"VLLM_ROCM_": "rocm", "HIP_VISIBLE_": "rocm", "VLLM_XPU_": "xpu", "VLLM_CPU_": "cpu"}
@@ -22,6 +25,15 @@ class Machine(NamedTuple):
 
     platform: str
     source: str
+
+
+class Image(NamedTuple):
+    """A container's image."""
+
+    rules: str
+    """The version of vLLM that its tag names, if its rules are known; else empty."""
+    name: str
+    notes: tuple[str, ...] = ()
 
 
 def machine_of_command(words: Iterable[str], values: Mapping[str, str]) -> Machine | None:
@@ -41,6 +53,16 @@ def notes_on_plugins(words: Iterable[str]) -> list[str]:
     """Return a note for an image of a platform that vLLM has as a plugin only."""
     images = [word for word in words if _is_image(word) and ELSEWHERE & _parts(word)]
     return [f"{one}: vLLM has this platform as a plugin, with rules of its own." for one in images]
+
+
+def image_of_command(words: Iterable[str]) -> Image:
+    """Return the image that a command runs, of the first word that is a tagged one with vLLM."""
+    tagged = ((TAG.search(word), word) for word in words if _is_image(word))
+    release, name = next(((tag[1], word) for tag, word in tagged if tag), ("", ""))
+    if not release or release in RULE_SETS:
+        return Image(release, name)
+    known = ", ".join(one for one in RULE_SETS if one[:1].isdigit())
+    return Image("", name, (f"{name}: vLLM {release} is not among the versions here: {known}.",))
 
 
 def _of_word(word: str) -> Machine | None:

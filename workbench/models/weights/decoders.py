@@ -5,6 +5,7 @@ from typing import Any
 
 from workbench.core.ranks import ONE_STAGE, SHARED_EXPERT
 from workbench.core.weights import Part
+from workbench.models.config_defaults import EXPERTS
 from workbench.models.weights.parts import (
     Block,
     Config,
@@ -19,7 +20,8 @@ from workbench.models.weights.parts import (
     whole,
 )
 
-COUNTS = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts")
+COUNTS = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts", EXPERTS)
+"""Numbers of routed experts, the last one of a configuration class, where a file has none."""
 ANY_BIAS = "attention_bias|bias"
 """Fields of which any is enough."""
 QKV_BIAS = ("qkv_bias", ANY_BIAS)
@@ -67,6 +69,9 @@ class Moe:
 
     def parts(self, config: Config, _number: int) -> list[Part]:
         """Return router, routed and shared experts."""
+        has = config.fields.has
+        if not any(map(has, (*COUNTS[:-1], *SIZES[:-1]))):  # their size is the class's as well
+            raise config.fields.missing(SIZES[0], "the size of the weights")
         count, inner, name = config.size(*COUNTS), config.size(*SIZES), self.name
         options = {"dtype": self.router_dtype, "is_linear": self.router_is_linear}
         gate = whole(f"{name}.gate", count, inputs=config.hidden, **options)
