@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.models.configs import llama
 from workbench.core.capacity.memory_budget import memory_budget
+from workbench.core.what_if.answers import answers
 from workbench.scenario.fields import Settings
 
 GIB = 2**30
@@ -55,7 +56,7 @@ def test_a_device_of_a_few_bytes_is_a_forgotten_unit(explicit):
 
 
 def test_a_cache_above_its_device_is_a_warning():
-    device = {"device_memory_bytes": "80 GiB"}
+    device = {"device_memory_bytes": "80 GiB", "weights_bytes": 0}
     assert codes(plan_of(**device, kv_cache_memory_bytes="80 GiB")) == []
     for too_much in (
         {"kv_cache_memory_bytes": 80 * GIB + 1},
@@ -64,8 +65,22 @@ def test_a_cache_above_its_device_is_a_warning():
         plan = plan_of(**device, **too_much)
         [problem] = plan.problems
         assert (problem.code, problem.severity) == ("cache_above_device_memory", "warning")
-        assert problem.operands == {"cache_bytes": 80 * GIB + 1, "device_memory_bytes": 80 * GIB}
+        sizes = {"cache_bytes": 80 * GIB + 1, "device_memory_bytes": 80 * GIB, "weights_bytes": 0}
+        assert problem.operands == sizes
         assert plan.remedies(problem)
+        assert plan.memory().starts == "no"
+
+
+def test_weights_take_their_part_of_the_device_next_to_an_explicit_cache():
+    """vLLM loads them first, and never compares the size of the cache with what is left."""
+    cache = {"kv_cache_memory_bytes": "20 GiB", "max_model_len": 32_768}
+    plan = wb.resolve("qwen3-next-80b-a3b", device="L40S", **cache)
+    assert codes(plan) == ["cache_above_device_memory"]
+    assert plan.memory().starts == "no"
+    assert "and the weights, 148.44 GiB" in answers(plan).blocker
+    many = wb.resolve("qwen3-next-80b-a3b", device="H100", tensor_parallel=4, **cache)
+    assert codes(many) == []
+    assert many.memory().starts == "yes"
 
 
 def test_too_few_explicit_blocks_are_answered_with_enough():

@@ -7,9 +7,10 @@ import json
 import plotly.graph_objects as go
 import pytest
 
+import workbench as wb
 from tests.catalog import distinct_models
 from workbench.core.versions import RULE_SETS
-from workbench.core.what_if.differences import compare, outcomes
+from workbench.core.what_if.differences import compare, outcomes, plan_differences
 from workbench.models import load_model
 from workbench.scenario import Scenario
 from workbench.views.versions.differences import (
@@ -19,6 +20,7 @@ from workbench.views.versions.differences import (
     matrix_html,
     matrix_rows,
     matrix_text,
+    why_text,
 )
 from workbench.views.versions.figure import upgrade_matrix, versions
 
@@ -31,6 +33,17 @@ def compared(model, **values):
 
 def of_catalog():
     return [compared(name) for name in MODELS]
+
+
+def test_fewer_blocks_of_a_smaller_device_are_not_those_of_a_larger_page():
+    old = wb.resolve("qwen3-next-80b-a3b", device="H200", tensor_parallel=4)
+    new = wb.resolve("qwen3-next-80b-a3b", device="H100", tensor_parallel=2)
+    why = {one.fact.name: why_text(one) for one in plan_differences(old, new)}
+    assert why["num_blocks"] == "the memory for the cache: 92,318,543,687 B (85.98 GiB) -> none"
+    assert why["block_size"].startswith("Mamba page")
+    other = wb.resolve("qwen3-next-80b-a3b", device="H200", tensor_parallel=4, rules="0.33")
+    why = {one.fact.name: why_text(one) for one in plan_differences(old, other)}
+    assert why["num_blocks"].startswith("Alignment granularity A")
 
 
 def test_text_has_numbers_step_and_meaning():

@@ -127,6 +127,7 @@ def _stages(plan: Plan, cache: CachePlan) -> tuple[StageMemory, ...]:
 def _starts(plan: Plan, cache: CachePlan, least: int, most: int) -> str:
     """Return whether one request of full length fits; other errors stop vLLM in any case."""
     others = [problem for problem in plan.errors if problem.code not in BY_MEMORY]
+    others += [problem for problem in plan.problems if problem.code == ABOVE_DEVICE]
     if others or cache.needed_bytes > most - cache.held_back_bytes:
         return NO
     is_sure = cache.needed_bytes <= least - cache.held_back_bytes and _holds_states(plan, least)
@@ -142,6 +143,8 @@ def _holds_states(plan: Plan, least: int) -> bool:
     return plan.max_num_seqs <= (cache.with_more(change).num_blocks or 0)
 
 
+ABOVE_DEVICE = "cache_above_device_memory"
+"""Code of the warning about what vLLM does not check, and runs out of."""
 BY_MEMORY = frozenset({"no_memory_for_blocks", "not_enough_memory", "cannot_auto_fit"})
 """Codes of problems that a larger cache resolves."""
 

@@ -12,7 +12,7 @@ from workbench.core.batch_defaults import batch_sizes, depends_on_device, is_cer
 from workbench.core.capacity.blocks import longest_request
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.memory_budget import explicit_bytes
-from workbench.core.capacity.memory_estimate import budget_of
+from workbench.core.capacity.memory_estimate import budget_of, loaded_weights
 from workbench.core.graph_modes import FULL, NEVER, PIECEWISE, requested_mode
 from workbench.core.groups.graph_support import WITH_GRAPHS, captures_states, graph_support
 from workbench.core.problems import ERROR, WARNING, Problem
@@ -122,21 +122,25 @@ def ranks_mismatch(run: WorkingPlan) -> None:
 
 
 def above_device(run: WorkingPlan) -> None:
-    """Warn about an explicit cache larger than the whole device."""
+    """Warn about an explicit cache that is, with the weights, larger than the whole device."""
     settings = run.settings
     device, ranks = run.device_memory_bytes, settings.kv_cache_memory_bytes_by_rank or ()
     field = "kv_cache_memory_bytes_by_rank" if ranks else "kv_cache_memory_bytes"
     cache = max(ranks) if ranks else settings.kv_cache_memory_bytes
-    if device is None or cache is None or cache <= device:
+    if device is None or cache is None:
+        return
+    weights = min(loaded_weights(run), default=0)
+    if cache + weights <= device:
         return
     run.problem(
         "cache_above_device_memory",
-        operands={"cache_bytes": cache, "device_memory_bytes": device},
+        operands={"cache_bytes": cache, "device_memory_bytes": device, "weights_bytes": weights},
         candidates=({"device_memory_bytes": None}, {field: None}),
         field=field,
         name=field,
         cache_gib=gib(cache),
         device_gib=gib(device),
+        besides=f" and the weights, {gib(weights)} GiB, are" if weights else " is",
     )
 
 

@@ -44,6 +44,8 @@ class Difference:
     """The steps where they diverge, as `before` (None: the side has no such step)."""
     means: str
     """What it means for an upgrade."""
+    memory: tuple[int, int] | None = None
+    """Bytes for the cache of both sides, where they are the larger cause."""
 
 
 class TraitDifference(NamedTuple):
@@ -124,6 +126,7 @@ def plan_differences(old: Plan, new: Plan) -> Iterable[Difference]:
         one, other = fact.read(old), fact.read(new)
         if one != other:
             before, after = parting(old, new, fact.steps or (fact.name,))
+            memory = _memory(old, new) if fact.is_of_memory else None
             yield Difference(
                 fact=fact,
                 old=one,
@@ -131,7 +134,20 @@ def plan_differences(old: Plan, new: Plan) -> Iterable[Difference]:
                 before=before,
                 after=after,
                 means=fact.meaning(one, other),
+                memory=memory,
             )
+
+
+def _memory(old: Plan, new: Plan) -> tuple[int, int] | None:
+    """Return the bytes for the cache where they differ by more than those of a block."""
+    one, other = old.cache, new.cache
+    if one is None or other is None or one.available_bytes is None or other.available_bytes is None:
+        return None
+    sizes = one.available_bytes, other.available_bytes
+    blocks = one.grouping.bytes_per_block, other.grouping.bytes_per_block
+    # as quotients: the number of blocks is one size over the other
+    is_larger = min(sizes) <= 0 or max(sizes) * min(blocks) > min(sizes) * max(blocks)
+    return sizes if sizes[0] != sizes[1] and is_larger else None
 
 
 def parting(old: Plan, new: Plan, names: tuple[str, ...]) -> tuple[Step | None, Step | None]:

@@ -26,6 +26,8 @@ class Fact:
     appears: str = ""
     """What it means that there was no such number before, if that is something else."""
     vanishes: str = ""
+    is_of_memory: bool = False
+    """Whether the memory for the cache decides it, besides the steps."""
 
     @property
     def label(self) -> str:

@@ -29,6 +29,9 @@ def value_text(value: Any, unit: str) -> str:
 
 def why_text(difference: Difference) -> str:
     """Return the step where the results diverge, on both sides, and the newer rule's source."""
+    if difference.memory is not None:
+        one, other = (bytes_text(size) if size > 0 else "none" for size in difference.memory)
+        return f"the memory for the cache: {one} -> {other}"
     step = difference.after or difference.before
     if step is None:
         return "how layers are grouped and blocks are counted"
