@@ -110,7 +110,7 @@ def test_resolve_as_json_is_the_published_plan():
 
 def test_resolve_takes_a_path(request):
     path = request.config.rootpath / "tests" / "data" / "models" / "bamba_9b.json"
-    assert ok("resolve", path).startswith("bamba_9b on cuda, FLASH_ATTN: block_size")
+    assert ok("resolve", path).startswith("bamba_9b on cuda, vLLM 0.23, FLASH_ATTN: block_size")
 
 
 def test_resolve_takes_a_command_and_says_what_has_no_size():
@@ -439,3 +439,15 @@ def test_the_module_is_the_same_command():
     done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
     assert codes(map(json.loads, done.stdout.splitlines())) == ["plan", "scenario_not_json"]
     assert done.stderr == ""
+
+
+def test_resolve_takes_the_version_and_says_it():
+    assert ok("resolve", "qwen3.5-4b").startswith("qwen3.5-4b on cuda, vLLM 0.23, ")
+    assert ok("resolve", "qwen3.5-4b", "--rules", "0.33") == ok(
+        "resolve", "qwen3.5-4b", "-s", "rules=0.33"
+    )
+
+
+def test_a_command_without_a_model_says_of_which_one_the_plan_is():
+    assert "note: A command without a model" in run("resolve", "vllm serve").stderr
+    assert "note" not in run("resolve", "vllm serve Qwen/Qwen3.5-4B").stderr

@@ -146,11 +146,12 @@ def test_the_trace_says_how_the_kernel_block_comes_about():
 
 def test_a_plan_prints_its_blocks_and_its_padding():
     assert repr(plan_of("qwen3-next-80b-a3b")) == (
-        "qwen3-next-80b-a3b on cuda, FLASH_ATTN: block_size 544, kernel block 544, "
+        "qwen3-next-80b-a3b on cuda, vLLM 0.23, FLASH_ATTN: block_size 544, kernel block 544, "
         "mamba page padded by 1.49 %"
     )
     assert (
-        repr(plan_of("qwen3-8b")) == "qwen3-8b on cuda, FLASH_ATTN: block_size 16, kernel block 16"
+        repr(plan_of("qwen3-8b"))
+        == "qwen3-8b on cuda, vLLM 0.23, FLASH_ATTN: block_size 16, kernel block 16"
     )
 
 

@@ -237,6 +237,7 @@ def _fields_of_text(text: str) -> dict[str, Any]:
         return {"model": text}
     if found.scenario is None or found.log is not None:
         fail("A log is read by `workbench explain-log FILE`.")
-    for note in found.notes:
+    of_default = found.kind not in {"model", "config"} and "model" not in found.said
+    for note in (*[found.message] * of_default, *found.notes):
         typer.echo(f"note: {note}", err=True)
     return found.scenario.stated()

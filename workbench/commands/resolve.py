@@ -53,6 +53,7 @@ def resolve(
     strict: bool = option("Exit 1 if any scenario is refused.", default=False),
     schema: bool = option("Print the JSON schema and exit.", default=False),
     as_json: AsJson = False,
+    rules: str | None = option("vLLM version, e.g. 0.33: short for -s rules=0.33.", "--rules"),
     what_if: bool = flag("--what-if", "Add single changes that would make a difference."),
 ) -> None:
     """Resolve one scenario, or a file of them.
@@ -66,11 +67,12 @@ def resolve(
     if schema:
         typer.echo(json.dumps(published_schema(), indent=2))
     elif batch is not None:
-        if model is not None or setting:
-            fail("--batch reads every field from its lines. Omit the model and --set.")
+        if model is not None or setting or rules:
+            fail("--batch reads every field from its lines. Omit the model, --set and --rules.")
         _resolve_batch(batch, strict)
     else:
-        plan = resolved(model, setting)
+        named = [f"rules={rules}"] if rules else []
+        plan = resolved(model, [*(setting or ()), *named])
         text = json.dumps(plan.to_dict(), indent=2) if as_json else plan_text(plan, plan.remedies)
         typer.echo(text)
         if what_if and not as_json:

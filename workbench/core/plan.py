@@ -256,7 +256,8 @@ class Plan(PlanAnswers, Published):
 
     def __repr__(self) -> str:
         nothing = "no attention" if self.model.attention is None else "no valid backend"
-        place = f"{self.platform.name}, {self.backend or nothing}"
+        version = f"vLLM {self.settings.rules}"
+        place = f"{self.platform.name}, {version}, {self.backend or nothing}"
         words = [f"{self.model.name} on {place}: block_size {self.block_size}"]
         if self.kernel_block_size:
             words.append(f"kernel block {self.kernel_block_size}")
