@@ -261,7 +261,7 @@ def test_unknown_flags_are_named_with_the_nearest_and_everything_else_is_kept():
     assert found.scenario == Scenario(model=MODEL, tensor_parallel=2)
     notes = "\n".join(found.notes)
     for words in (
-        "--block-sise 32: vLLM 0.23 does not have this flag. Nearest: --block-size",
+        "--block-sise 32: vLLM 0.23 does not have this flag, and stops. Nearest: --block-size",
         "No size depends on: --host 0.0.0.0",
         "tokens are spread over ranks",
         "stray",

@@ -9,9 +9,12 @@ import pytest
 
 import workbench as wb
 from tests.ui.panels import press, region
+from workbench.core.capacity.memory_answer import BY_MEMORY
 from workbench.core.capacity.memory_estimate import weights_of
 from workbench.core.what_if.answers import answers
+from workbench.interop.exchange import scenes_with_block
 from workbench.interop.questions import QUESTIONS, read_question
+from workbench.scenario import Scenario
 from workbench.views.door.scenario_bar import LENGTHS, length_text
 from workbench.views.units import bytes_text
 
@@ -376,7 +379,7 @@ def test_a_question_about_another_model_says_what_stays_as_it_was():
         ("kv cache full, how to get more", "Apply KV-cache dtype fp8 Gain: 146.81 MiB per request"),
         (
             "why is my block 1056 with 1.34% padding?",
-            "has: falcon-h1-34b, Tensor parallel 4 nemotron-3-nano-30b-a3b, Tensor parallel 4",
+            "has: nemotron-3-nano-30b-a3b, Tensor parallel 4",
         ),
         ("what does align mode cost?", "No hit: A step of 2,048 tokens holds no block of 2,096"),
         (
@@ -492,3 +495,12 @@ def test_weights_are_known_without_a_device_and_all_of_the_memory_with_one():
     assert f"The weights take {weights:.2f} GiB on each GPU. The rest needs a device." in said
     _door, said = answer("how much memory do the weights take on H100?")
     assert f"On each GPU: weights {weights:.2f} GiB (config.json), activations" in said
+
+
+@pytest.mark.parametrize("tokens", [528, 1056, 544])
+def test_scenarios_with_a_block_size_are_refused_by_no_later_check(tokens):
+    found = scenes_with_block(tokens, None, None)
+    assert found
+    for scene in found:
+        plan = wb.resolve(Scenario.from_dict(dict(scene.fields)))
+        assert {problem.code for problem in plan.errors} <= BY_MEMORY

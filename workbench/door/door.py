@@ -228,7 +228,7 @@ class Door:
 
     def _reset(self) -> None:
         self._release_is_chosen = False
-        self._request(Scenario(), length=None, understood=None)
+        self._request(Scenario(), length=None, understood=None, pinned=None)
 
     def _look(self, **changes: Any) -> None:
         """Look at the same scenario in another way."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import __version__
 from workbench.access.files import FileUse, read_bytes, read_text, write_file
+from workbench.core.capacity.memory_answer import BY_MEMORY
 from workbench.core.errors import ScenarioError, check_plan, cut, shown
 from workbench.core.plan import Plan
 from workbench.core.versions import DEFAULT
@@ -122,12 +123,19 @@ def scenes_with_block(
 ) -> tuple[CandidateScenario, ...]:
     """Return scenarios of a model, or of any, with a block size, and with its padding if any have.
 
-    They are those of a log in which vLLM says so.
+    They are those of a log in which vLLM says so, and goes on: its later checks pass as well.
     """
     block = BLOCK_LINE.format(tokens)
     padding = [] if padding_percent is None else [PADDING_LINE.format(padding_percent)]
     logs = ("\n".join((block, *more)) for more in (padding, ()))
-    return next(filter(None, (explain_log(log, model).scenes for log in logs)), ())
+    found = (filter(_has_no_errors, explain_log(log, model).scenes) for log in logs)
+    return next(filter(None, map(tuple, found)), ())
+
+
+def _has_no_errors(scene: CandidateScenario) -> bool:
+    """Return whether nothing but the memory can stop a start."""
+    plan = resolve(Scenario.from_dict(dict(scene.fields)))
+    return all(problem.code in BY_MEMORY for problem in plan.errors)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ class Flags:
             return f"vLLM {self.release} does not have this flag; vLLM {', '.join(others)} has it."
         near = _nearest(name[:SHOWN_CHARACTERS], self.release) if is_helped else ()
         hint = f" Nearest: {', '.join(near)}." if near else ""
-        return f"vLLM {self.release} does not have this flag.{hint}"
+        return f"vLLM {self.release} does not have this flag, and stops.{hint}"
 
 
 @lru_cache(maxsize=256)

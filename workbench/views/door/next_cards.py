@@ -79,7 +79,8 @@ def _text(one: Difference) -> str:
         case "requests":
             return f"{_count(new)} request{'s' * (new != 1)} per GPU instead of {_count(old)}"
         case "request_bytes":
-            return f"{short_bytes_text(int(new))} per request ({new / old - 1:+.0%})"
+            before = short_bytes_text(int(old))
+            return f"{short_bytes_text(int(new))} per request instead of {before}"
         case "hits":
             return _hits(old, new)
         case "padding":
