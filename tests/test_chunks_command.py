@@ -43,6 +43,20 @@ def test_one_model_on_one_host():
         assert said in done.stdout
 
 
+def test_without_prefix_caching_the_change_is_named_and_no_size():
+    for engines in (("qwen3.5-4b",), ("qwen3.5-4b", "gpt-oss-20b", "--chunk", "256")):
+        done = run(*engines)
+        assert done.exit_code == 0
+        title, _empty, verdict, first, *_more = done.stdout.splitlines()
+        assert title.startswith("LMCacheMPConnector")
+        assert verdict == "✕ LMCacheMPConnector does not serve qwen3.5-4b"
+        assert "[connector_state_mode]" in first
+        assert "turn prefix caching on" in first
+        assert "tested remedy for qwen3.5-4b: enable_prefix_caching = yes" in done.stdout
+        for wrong in ("8,650,752", "262,144", "Sizes to take", "Nearest legal", "Legal chunks"):
+            assert wrong not in done.stdout
+
+
 def test_prefill_on_four_ranks_and_decode_on_eight():
     engines = [f"qwen3-next-80b-a3b,tensor_parallel={ranks}" for ranks in (4, 8)]
     found = published(*engines, *CACHED, "-s", "rules=0.33", "--chunk", "1920")

@@ -29,7 +29,7 @@ from workbench.core.errors import ScenarioError
 from workbench.core.offload.plan import OffloadRequest, offload
 from workbench.core.offload.pool import layer_bytes
 from workbench.core.prefix.hits import caching_of
-from workbench.core.problems import WARNING
+from workbench.core.problems import ERROR, WARNING
 from workbench.scenario.resolution import resolve
 
 STORES = [name for name, one in CONNECTORS.items() if one.stores]
@@ -241,12 +241,62 @@ def test_lmcache_inside_the_engine_takes_one_group_only():
     assert windows.is_legal_size(257)
 
 
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+@pytest.mark.parametrize("connector", [LMCACHE, MOONCAKE, SIMPLE, OFFLOADING])
+def test_states_that_are_not_kept_are_the_first_problem_and_no_size_is_advised(connector, rules):
+    plan = plan_of(model="qwen3.5-4b", rules=rules, enable_prefix_caching=False)
+    decoder = plan_of(model="gpt-oss-20b", rules=rules)
+    for plans in ([plan], [plan, decoder]):
+        found = chunks(plans, connector=connector)
+        first = found.problems[0]
+        wanted = "offload_hash_block_size" if connector == OFFLOADING else "connector_state_mode"
+        assert (first.code, first.severity) == (wanted, ERROR)
+        assert codes(found) == [wanted]
+        assert "refix caching" in first.message
+        assert (found.unit_tokens, found.chunk_tokens) == (None, None)
+        assert found.legal_sizes == found.recommended == found.costs() == found.nearest(256) == ()
+        (remedy,) = member_remedies(found.members[0])
+        assert chunks([remedy.plan], connector=connector).legal_sizes
+
+
+@pytest.mark.parametrize("connector", [SIMPLE, OFFLOADING, LMCACHE_INSIDE])
+def test_states_alone_start_but_are_never_found_without_prefix_caching(connector):
+    found = chunks([plan_of(model="mamba-2.8b", enable_prefix_caching=False)], connector=connector)
+    assert [(one.code, one.severity) for one in found.problems] == [
+        ("connector_state_mode", WARNING)
+    ]
+    assert found.is_legal
+    assert found.legal_sizes == found.recommended == ()
+
+
+def test_engines_of_which_one_keeps_no_states_are_compared():
+    plans = [hybrid(tensor_parallel=1), plan_of(model="qwen3.5-27b", tensor_parallel=2)]
+    found = chunks(plans)
+    assert codes(found)[-1] == "chunks_not_shared"
+    assert "None" not in repr(found)
+
+
+@pytest.mark.parametrize("prompt", [100, 600, 32768])
+@pytest.mark.parametrize("model", ["qwen3.5-4b", "gpt-oss-20b", "llama-3.1-8b"])
+def test_no_size_is_advised_twice(model, prompt):
+    found = chunks([hybrid(model)], prompt_tokens=prompt).recommended
+    assert len({one.tokens for one in found}) == len(found) > 0
+    assert not any(" 0 % of the tokens back" in one.reason for one in found)
+
+
 @pytest.mark.parametrize("connector", [LMCACHE, MOONCAKE])
 def test_states_need_prefix_caching_and_the_remedy_works(connector):
     found = chunks([plan_of(model="qwen3.5-4b")], connector=connector)
     assert "connector_state_mode" in codes(found)
     (remedy,) = member_remedies(found.members[0])
     assert "connector_state_mode" not in codes(chunks([remedy.plan], connector=connector))
+
+
+def test_the_lesson_asks_for_a_block_size_that_has_an_effect():
+    """Blocks of qwen3.5-27b on four ranks are multiples of 64 in 0.33, whichever divisor is set."""
+    fields = {"tensor_parallel": 4, "rules": "0.33"}
+    sizes = [chunks([hybrid(block_size=size, **fields)]).unit_tokens for size in (16, 32, 64, 128)]
+    assert sizes == [832, 832, 832, 896]
 
 
 def test_a_step_below_the_block_is_refused():

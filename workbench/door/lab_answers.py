@@ -222,11 +222,12 @@ def _chunks(_question: Question, plan: Plan, _length: int) -> str:
     problem = found.problems[0].message if found.problems else ""
     if found.chunk_tokens is None:
         return problem
-    verdict = "is legal" if found.is_legal else "is not"
-    return (
-        f"{found.connector.name}: chunks are multiples of {tokens_text(found.unit_tokens)} here; "
-        f"its default of {tokens_text(found.chunk_tokens)} {verdict}. {problem}"
-    ).strip()
+    said = f"{found.connector.name}: chunks are multiples of {tokens_text(found.unit_tokens)} here"
+    if default := found.connector.default_tokens:
+        legal = found.is_legal_size(default)
+        verdict = "is legal" if legal else f"is not, {tokens_text(found.chunk_tokens)} are"
+        said = f"{said}; its default of {tokens_text(default)} {verdict}"
+    return f"{said}. {problem}".strip()
 
 
 def _state(_question: Question, plan: Plan, _length: int) -> str:

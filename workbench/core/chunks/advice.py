@@ -32,9 +32,12 @@ def recommended(found: "Chunks") -> tuple["Recommended", ...]:
     taken = [Recommended(near, "; ".join(first))]
     totals = {size: _total(found, size) for size in sizes}
     best = _cheapest(totals, near)
-    percent = 100 - 100 * totals[best].stored // max(1, totals[near].stored)
+    # Nothing to compare where a prompt gets nothing back, as one shorter than the chunk.
+    if best == near or not totals[near].loaded:
+        return tuple(taken)
+    percent = 100 - 100 * totals[best].stored // totals[near].stored
     if percent >= WORTH_PERCENT:
-        back = 100 * totals[best].loaded // max(1, totals[near].loaded)
+        back = 100 * totals[best].loaded // totals[near].loaded
         reason = (
             f"a prompt of {found.prompt_tokens:,} tokens stores {percent} % less and gets {back} % "
             f"of the tokens back, but a shared prefix below {best:,} tokens never hits"

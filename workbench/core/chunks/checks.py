@@ -91,14 +91,16 @@ def _pair_problem(connector: Connector, one: Member, other: Member) -> Problem |
     if differ := [name for name in first if first[name] != second[name]]:
         shown = ", ".join(f"{name} {first[name]} and {second[name]}" for name in differ)
         small, large = one.unit_tokens, other.unit_tokens
-        alone = f" With a server each, chunks of {small:,} and {large:,} tokens are legal."
+        advice = ""
+        if connector.one_size and small and large and small != large:
+            advice = f" With a server each, chunks of {small:,} and {large:,} tokens are legal."
         return stops(
             "chunks_not_shared",
             {
                 "one": one,
                 "other": other,
                 "shown": shown,
-                "advice": alone if connector.one_size and small != large else "",
+                "advice": advice,
             },
             first=first,
             second=second,

@@ -8,7 +8,7 @@ from math import lcm
 from typing import TYPE_CHECKING
 
 from workbench.core.chunks.connectors import ANY, OFFLOADING, OWN, Connector
-from workbench.core.chunks.pieces import Piece
+from workbench.core.chunks.pieces import UNKEPT, Piece
 from workbench.core.chunks.rules import ENOUGH_BYTES
 from workbench.core.offload.plan import OffloadRequest, offload
 from workbench.core.plan import Plan
@@ -57,13 +57,19 @@ class Member:
 
     @property
     def is_legal(self) -> bool:
-        """Return whether the engine starts with the connector, and some chunk is legal."""
+        """Return whether the engine starts with the connector."""
         return bool(self.pieces) and not has_error(self.problems)
+
+    @property
+    def keeps_states(self) -> bool:
+        """Return whether states are kept at the ends of blocks, as prefix caching does."""
+        has_states = any(piece.is_state for piece in self.pieces)
+        return not has_states or self.plan.mamba_cache_mode != UNKEPT
 
     @property
     def unit_tokens(self) -> int | None:
         """Return what every legal chunk is a multiple of; None where nothing can be kept."""
-        if not self.pieces:
+        if not self.pieces or (self.connector.stores and not self.keeps_states):
             return None
         return 1 if self.connector.sizes == ANY else lcm(*(one.tokens for one in self.pieces))
 

@@ -7,6 +7,10 @@ from workbench.core.groups.cache_spec import MLA_KINDS, SLIDING_KINDS, SLIDING_M
 from workbench.core.groups.grouping import Group
 from workbench.core.plan import Plan
 
+UNKEPT = "none"
+"""The mamba_cache_mode without prefix caching: a state is kept while its request runs, in one
+block as long as the longest request, so that nothing stored of it is ever found."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:

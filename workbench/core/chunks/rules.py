@@ -7,8 +7,8 @@ the same in 0.23 and 0.33.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from workbench.core.chunks.connectors import LMCACHE, MOONCAKE, OFFLOADING, Connector
-from workbench.core.chunks.pieces import same_heads
+from workbench.core.chunks.connectors import LMCACHE, MOONCAKE, OFFLOADING, SIMPLE, Connector
+from workbench.core.chunks.pieces import UNKEPT, same_heads
 from workbench.core.errors import WorkbenchError
 from workbench.core.offload.checks import ENABLE_PREFIX_CACHING, encoder_problem, stops
 from workbench.core.offload.plan import OffloadRequest, offload
@@ -54,7 +54,7 @@ def connector_problems(plan: Plan, connector: Connector) -> Iterator[Problem]:
     """Yield what the connector refuses, or keeps wrongly, of this plan, which has a cache."""
     if plan.model.is_encoder_decoder and connector.name != OFFLOADING:
         yield encoder_problem()
-    if connector.state_modes:
+    if connector.stores:
         yield from _state_problems(plan, connector)
     if connector.name == LMCACHE:
         yield from _step_problems(plan)
@@ -68,29 +68,45 @@ def connector_problems(plan: Plan, connector: Connector) -> Iterator[Problem]:
 
 def _state_problems(plan: Plan, connector: Connector) -> Iterator[Problem]:
     """Check that the states of a request are kept at the ends of blocks."""
-    groups = enumerate(plan.built_cache().groups)
-    states = [number for number, group in groups if group.spec.is_mamba]
-    if not states:
+    groups = plan.built_cache().groups
+    states = [number for number, group in enumerate(groups) if group.spec.is_mamba]
+    unkept = plan.mamba_cache_mode == UNKEPT
+    if not states or (connector.name == OFFLOADING and len(groups) > 1):
+        return  # vLLM's own offload looks at the blocks of several groups itself
+    text = _state_refusal(plan, connector, states[0])
+    if text is None and not unkept:
         return
-    modes = connector.state_modes
-    by_block = connector.name == MOONCAKE and not plan.rules.offload.store_wants_align
-    state_block = plan.built_cache().groups[states[0]].spec.block_size
-    fits = state_block == plan.block_size if by_block else plan.mamba_cache_mode in modes
-    if fits:
-        return
-    text = (
-        f"LMCache cannot serve this model's KV cache groups: group {states[0]}: MambaSpec with "
-        f"mamba_cache_mode='{plan.mamba_cache_mode}'"
-        if connector.name == LMCACHE
-        else f"MooncakeStoreConnector does not support: group {states[0]}:"
-    )
-    yield stops(
+    found = stops(
         "connector_state_mode",
-        {"vllm_text": text, "connector": connector, "kept_modes": " or ".join(modes)},
+        {"vllm_text": text, "connector": connector, "kept_modes": " or ".join(_modes(connector))},
         candidates=ENABLE_PREFIX_CACHING,
         mamba_cache_mode=plan.mamba_cache_mode,
         groups=tuple(states),
     )
+    # One group of states is not refused by every connector, but no prefix is found again.
+    yield found if text is not None else replace(found, severity=WARNING)
+
+
+def _modes(connector: Connector) -> tuple[str, ...]:
+    return connector.state_modes or (ALIGN, "all")
+
+
+def _state_refusal(plan: Plan, connector: Connector, first: int) -> str | None:
+    """Return what vLLM prints of the first group of states; None where the engine starts."""
+    mode, groups = plan.mamba_cache_mode, plan.built_cache().groups
+    if connector.name == LMCACHE and mode not in connector.state_modes:
+        text = f"LMCache cannot serve this model's KV cache groups: group {first}: MambaSpec with "
+        return f"{text}mamba_cache_mode='{mode}'"
+    if connector.name == MOONCAKE:
+        by_block = not plan.rules.offload.store_wants_align
+        fits = groups[first].spec.block_size == plan.block_size
+        if not (fits if by_block else mode in connector.state_modes):
+            return f"MooncakeStoreConnector does not support: group {first}:"
+    if connector.name == SIMPLE and mode == UNKEPT and len(groups) > 1:
+        # Hashes are then as long as all blocks together (resolve_kv_cache_block_sizes), which the
+        # coordinator of the host's pool refuses (HybridKVCacheCoordinator), in 0.23 and 0.33.
+        return "block_size must be divisible by hash_block_size"
+    return None
 
 
 def _step_problems(plan: Plan) -> Iterator[Problem]:

@@ -15,7 +15,7 @@ def chunks_html(found: Chunks) -> str:
     """Return the answer in full: legal sizes, problems, sizes to take, costs, pairs."""
     return document(
         _headline(found),
-        tag("p", chunk_rows.legal_text(found)),
+        tag("p", legal) if (legal := chunk_rows.legal_text(found)) else Html(),
         *map(html.problem_html, found.problems),
         html.remedies_html(
             f"{member.label}: {remedy_words(remedy)}"
@@ -76,12 +76,9 @@ def _pair(pair: Pair) -> Html:
 def chunks_text(found: Chunks) -> str:
     """Return the answer in full: legal sizes, problems, sizes to take, costs, pairs."""
     connector = found.connector
-    lines = [
-        f"{connector.name}: {connector.purpose}",
-        "",
-        chunk_rows.verdict(found),
-        chunk_rows.legal_text(found),
-    ]
+    lines = [f"{connector.name}: {connector.purpose}", "", chunk_rows.verdict(found)]
+    if legal := chunk_rows.legal_text(found):
+        lines.append(legal)
     lines += problem_lines(found.problems)
     for member in found.members:
         for remedy in member_remedies(member):

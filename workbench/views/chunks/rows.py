@@ -28,7 +28,9 @@ def verdict(found: Chunks) -> str:
         legal = sum(pair.is_legal for pair in found.pairs())
         return f"{legal} of {counted(len(found.pairs()), 'pair')} can exchange their caches"
     if not found.legal_sizes:
-        return "✕ no chunk size is legal for all engines"
+        kept = all(member.keeps_states for member in found.members)
+        unkept = "nothing that is stored is ever found: states are not kept"
+        return f"✕ {'no chunk size is legal for all engines' if kept else unkept}"
     if found.connector.sizes == OWN and found.requested_tokens is None:
         return f"✓ hits end on multiples of {tokens_text(found.unit_tokens)}"
     if size is None:
