@@ -23,6 +23,9 @@ BESIDES_OF_ANY = {
     "max_num_batched_tokens": "prefills of at most {:,} tokens per step",
     "max_model_len": "requests of more than {:,} tokens are refused",
     "gpu_memory_utilization": "less memory for anything else on the GPU",
+    "kv_cache_memory_bytes": "as much memory has to be free on each GPU",
+    "kv_cache_memory_bytes_by_rank": "as much memory has to be free on each GPU",
+    "device_memory_bytes": "another GPU",
 }
 """Field -> the same, for every value."""
 WHOLE = 100
