@@ -64,5 +64,5 @@ def test_no_common_kernel_block_is_reported():
 def test_no_backend_is_reported():
     plan = plan_of(model="nemotron-3-nano-30b-a3b", block_size=15)
     assert facts(plan)["kernel_block_size"] == "none: no backend supports this"
-    assert "cuda, no valid backend" in repr(plan)
-    assert "cuda, no attention" in repr(plan_of(model="mamba-2.8b"))
+    assert "cuda, vLLM 0.23, no valid backend" in repr(plan)
+    assert "cuda, vLLM 0.23, no attention" in repr(plan_of(model="mamba-2.8b"))
