@@ -40,6 +40,20 @@ def test_the_catalog_is_one_line_per_model():
     assert "bamba-9b" in done.stdout
 
 
+def test_the_newest_release_is_not_compared_with_itself():
+    done = run("--from", "0.33", "llama-3.1-8b")
+    assert done.exit_code == 2
+    assert "0.33 is the newest version" in done.stderr
+    assert "--from 0.23" in done.stderr
+    assert run("--from", "0.33", "--to", "0.33", "llama-3.1-8b").exit_code == 0
+
+
+def test_an_upgrade_to_a_version_starts_from_the_one_before():
+    for new, old in (("0.33", "0.23"), ("0.23", "before-37467")):
+        report = json.loads(run("--json", "--to", new, "llama-3.1-8b").stdout)
+        assert (report["from"]["rules"], report["to"]["rules"]) == (old, new)
+
+
 def test_invalid_input_is_reported():
     assert run().exit_code == 2
     assert run("--catalog", "llama-3.1-8b").exit_code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -57,6 +58,7 @@ def test_the_command_prints_the_numbers_and_every_architecture():
     text = runner.invoke(app, ["coverage", "--rules", "0.33"]).output
     found = coverage("0.33")
     assert f"{len(found.rows)} architectures, {found.count(EXACT)} exact" in text
+    assert "vLLM 0.33: 1 architecture, 1 " in str(replace(found, rows=found.rows[:1]))
     assert len(text.splitlines()) == 2 + len(found.rows)
     printed = json.loads(runner.invoke(app, ["coverage", "--json", "--status", READ]).output)
     assert {row["status"] for row in printed["rows"]} == {READ}

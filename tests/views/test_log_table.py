@@ -75,6 +75,8 @@ def test_the_headline_counts():
     )
     one = published(next(path for path in LOGS if path.stem == "align_budget"))
     assert headline(one).endswith("1 agrees with the rules, 0 not.")
+    alone = explain_log("Setting attention block size to 528 tokens to ensure x").to_dict()
+    assert "1 message known in 1 line;" in headline(alone)
 
 
 def test_what_was_pasted_is_escaped():

@@ -37,9 +37,7 @@ def backends(
 def diff(
     model: str | None = argument("Catalog name, path, or hub id; omit with --catalog."),
     setting: Settings = None,
-    old: str | None = option(
-        "vLLM version that you run; default: the one before the newest.", "--from"
-    ),
+    old: str | None = option("vLLM version that you run; default: the one before --to.", "--from"),
     new: str | None = option("vLLM version to upgrade to; default: the newest.", "--to"),
     catalog: bool = flag("--catalog", "Every model of the catalog, one line each."),
     as_json: AsJson = False,

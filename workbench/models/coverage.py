@@ -58,7 +58,8 @@ class Coverage:
 
     def __str__(self) -> str:
         counts = ", ".join(f"{self.count(status)} {status}" for status in STATUSES)
-        lines = [f"vLLM {self.rules}: {len(self.rows)} architectures, {counts}", self.origin]
+        noun = "architecture" if len(self.rows) == 1 else "architectures"
+        lines = [f"vLLM {self.rules}: {len(self.rows)} {noun}, {counts}", self.origin]
         return "\n".join([*lines, *(f"{row.status:8} {row[0]:42} {row.how}" for row in self.rows)])
 
     __repr__ = __str__

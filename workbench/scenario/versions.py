@@ -13,8 +13,9 @@ def compare(scenario: Start, old: str | None = None, new: str | None = None) -> 
     """Return what changes for `scenario` from the rule set `old` to `new`; ignores its own `rules`.
 
     scenario: also a plan, or a model alone. Without names: from the release before the newest one
-    to the newest. A version that refuses the scenario is an outcome, not an error. Errors:
-    ConfigError when the model cannot be read; ScenarioError for an unknown rule set.
+    to the newest; `new` alone is compared with the version before it. A version that refuses the
+    scenario is an outcome, not an error. Errors: ConfigError when the model cannot be read;
+    ScenarioError for an unknown rule set, and for the newest alone as `old`.
 
     >>> wb.compare(plan.scenario, "0.23", "0.33")
     nemotron-3-nano-30b-a3b: 0.23 -> 0.33 ...

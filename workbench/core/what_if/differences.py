@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from workbench.core.errors import ScenarioError
 from workbench.core.model import Model
 from workbench.core.plan import Plan
 from workbench.core.trace import Step
@@ -99,15 +101,30 @@ def compare(
 ) -> Comparison:
     """Return what changes for this scenario from the rule set `old` to `new`.
 
-    Without names: from the release before the newest one to the newest.
+    Without names: from the release before the newest one to the newest; `new` alone is compared
+    with the version before it. Errors: ScenarioError for an unknown one, and for the newest alone
+    as `old`.
     """
-    old, new = old or RULE_SETS.previous, new or RULE_SETS.newest
+    newest = RULE_SETS.newest
+    if new is None and old == newest:
+        message = f"{newest} is the newest version, so there is nothing to upgrade to. "
+        message += f"Expected an older one to start from, for example --from {RULE_SETS.previous}, "
+        message += "or --to, the version to compare with."
+        raise ScenarioError("nothing_newer", message, field="rules")
+    new = new or newest
+    old = old or _before(new)
     RULE_SETS[old], RULE_SETS[new]
     first, second = outcomes(model, settings, (old, new))
     found: tuple[Difference, ...] = ()
     if first.plan is not None and second.plan is not None:
         found = tuple(plan_differences(first.plan, second.plan))
     return Comparison(model, first, second, found, traits(old, new))
+
+
+def _before(new: str) -> str:
+    """Return the version before this one; without one, the release before the newest."""
+    after = dict(pairwise(RULE_SETS))
+    return next((old for old, each in after.items() if each == new), RULE_SETS.previous)
 
 
 def traits(old: str, new: str) -> tuple[TraitDifference, ...]:

@@ -68,7 +68,7 @@ def headline(report: Mapping[str, Any]) -> str:
     verdicts = [line["verdict"] for line in report["lines"]]
     agree, differ = verdicts.count("agrees"), verdicts.count("differs")
     version = f"vLLM {report['vllm_version']}" if report["vllm_version"] else "vLLM"
-    count = f"{counted(len(verdicts), 'message')} known in {report['total_lines']:,} lines"
+    count = f"{counted(len(verdicts), 'message')} known in {counted(report['total_lines'], 'line')}"
     compared = (
         f"{agree} agree{'s' * (agree == 1)} with the rules, {differ} not"
         if agree or differ
