@@ -16,6 +16,7 @@ from workbench.door.default_answers import default_answer
 from workbench.door.reach_answers import STARTING
 from workbench.interop.commands.flags import flags_of, releases
 from workbench.interop.defaults import default_named
+from workbench.interop.description import read_description
 from workbench.interop.glossary import glossary
 from workbench.interop.questions import QUESTIONS
 from workbench.scenario import FIELDS
@@ -105,6 +106,24 @@ def test_a_block_size_next_to_other_settings_is_set_and_alone_it_is_explained(te
     door.submit(text)
     assert door.scenario.block_size == block_size
     assert "sequences" not in region(door, "understood")
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "load"),
+    [
+        (
+            "qwen3-next-80b-a3b on 1 x L40S with 20 GiB for the KV cache",
+            {"device": "L40S", "kv_cache_memory_bytes": 20 * 2**30},
+            (None, None),
+        ),
+        ("64 x 32K requests of bamba-9b", {"model": "bamba-9b"}, (64, 32_768)),
+        ("bamba-9b, 2 x H100, 91 \u00d7 32k", {"tensor_parallel": 2}, (91, 32_000)),
+    ],
+)
+def test_what_is_said_of_the_memory_and_of_the_requests_is_read(text, fields, load):
+    found = read_description(text)
+    assert found.fields.items() >= fields.items()
+    assert found.load == load
 
 
 def test_what_is_set_now_is_said_with_the_default():

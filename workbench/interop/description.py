@@ -40,7 +40,7 @@ from workbench.scenario import Scenario
 
 PART = re.compile(
     r",(?!\d{3}\b)|(?<!\s)\s+(?:on|with|and|at(?! once| a time)|using|for)"
-    r"(?!\s+\d{1,3} (?:\w+ )?tokens?\b)\s+(?:(?:an?|the)\s+)?",
+    r"(?!\s+(?:\d{1,3} (?:\w+ )?tokens?|(?:the )?(?:kv[ -]?)?cache)\b)\s+(?:(?:an?|the)\s+)?",
     re.IGNORECASE,
 )
 """Between two parts; the comma of 32,768 is inside of one, as "with 2 tokens" is after a method."""

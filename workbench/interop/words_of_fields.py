@@ -116,6 +116,11 @@ def _requests(text: str) -> Fields:
     return {REQUESTS: number_of(text)}
 
 
+def _requests_of(count: str, tokens: str) -> Fields | None:
+    length = _length(tokens)
+    return {**length, **_requests(count)} if length else None
+
+
 def number_of(text: str) -> int:
     """Return the number that digits or a word say."""
     return NUMBERS.get(text.casefold()) or int(text)
@@ -206,6 +211,7 @@ SAID: tuple[tuple[str, Read], ...] = (
     (OF_DEVICES, lambda size: {MEMORY: size}),
     (r"vllm ?v?(\S+)", _version),
     (AT_A_TIME, _requests),
+    (rf"({HOW_MANY}) ?[x*\u00d7] ?([\d,.]+[km])(?:[ -](?:{OF_LENGTH}))?", _requests_of),
     (rf"(?:(?:of|with|and) )?([\d,.]+[km]?)(?:[ -](?:{OF_LENGTH}))?(?: each)?", _length),
     (rf"(?:{CONTEXT}) ([\d,.]+[km]?)", _length),
     (r"([\w./~-]+(?: [\w.-]+){0,4})", _model),
