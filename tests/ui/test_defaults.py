@@ -116,7 +116,7 @@ def test_a_block_size_next_to_other_settings_is_set_and_alone_it_is_explained(te
             {"device": "L40S", "kv_cache_memory_bytes": 20 * 2**30},
             (None, None),
         ),
-        ("64 x 32K requests of bamba-9b", {"model": "bamba-9b"}, (64, 32_768)),
+        ("64 x 32K requests, bamba-9b", {"model": "bamba-9b"}, (64, 32_768)),
         ("bamba-9b, 2 x H100, 91 \u00d7 32k", {"tensor_parallel": 2}, (91, 32_000)),
     ],
 )
