@@ -259,6 +259,18 @@ def test_states_that_are_not_kept_are_the_first_problem_and_no_size_is_advised(c
         assert chunks([remedy.plan], connector=connector).legal_sizes
 
 
+@pytest.mark.parametrize(
+    ("rules", "text"),
+    [
+        ("0.23", "block_size must be divisible by hash_block_size"),
+        ("0.33", "Mamba prefix caching requires mamba_cache_mode='align'"),
+    ],
+)
+def test_what_vllm_prints_where_the_simple_offload_finds_no_states(rules, text):
+    plan = plan_of(model="qwen3.5-4b", rules=rules, enable_prefix_caching=False)
+    assert chunks([plan], connector=SIMPLE).problems[0].vllm_text == text
+
+
 @pytest.mark.parametrize("connector", [SIMPLE, OFFLOADING, LMCACHE_INSIDE])
 def test_states_alone_start_but_are_never_found_without_prefix_caching(connector):
     found = chunks([plan_of(model="mamba-2.8b", enable_prefix_caching=False)], connector=connector)

@@ -103,8 +103,11 @@ def _state_refusal(plan: Plan, connector: Connector, first: int) -> str | None:
         if not (fits if by_block else mode in connector.state_modes):
             return f"MooncakeStoreConnector does not support: group {first}:"
     if connector.name == SIMPLE and mode == UNKEPT and len(groups) > 1:
-        # Hashes are then as long as all blocks together (resolve_kv_cache_block_sizes), which the
-        # coordinator of the host's pool refuses (HybridKVCacheCoordinator), in 0.23 and 0.33.
+        # The pool of the host always caches prefixes, which MambaManager refuses (0.33). In 0.23
+        # hashes are as long as all blocks together (resolve_kv_cache_block_sizes), which
+        # HybridKVCacheCoordinator refuses.
+        if "all" not in plan.rules.cache_modes:
+            return "Mamba prefix caching requires mamba_cache_mode='align'"
         return "block_size must be divisible by hash_block_size"
     return None
 
