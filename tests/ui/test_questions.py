@@ -497,6 +497,11 @@ def test_weights_are_known_without_a_device_and_all_of_the_memory_with_one():
     assert f"On each GPU: weights {weights:.2f} GiB (config.json), activations" in said
 
 
+def test_the_number_of_a_device_is_not_a_block():
+    assert read_question("why this block on an RTX PRO 5000").block_tokens is None
+    assert read_question("why 528 on an RTX PRO 5000").block_tokens == 528
+
+
 @pytest.mark.parametrize("tokens", [528, 1056, 544])
 def test_scenarios_with_a_block_size_are_refused_by_no_later_check(tokens):
     found = scenes_with_block(tokens, None, None)

@@ -136,7 +136,9 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
     numbers = [
         int(one.replace(",", "")) for one in re.findall(topics.NUMBER, text) if topic == topics.WHY
     ]
-    sizes = [one for one in numbers if one not in {*said.fields.values(), *weighed.values()}]
+    # a number of a device's name is not a block: RTX PRO 5000
+    values = " ".join(map(str, (*said.fields.values(), *weighed.values())))
+    sizes = [one for one in numbers if str(one) not in re.findall(r"\d+", values)]
     tokens = sizes[0] if sizes else None
     is_wanted = (
         tokens is not None
