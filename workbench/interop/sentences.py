@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -61,13 +61,13 @@ def alternatives(
 
     Two models on two devices are four scenarios. Errors: ScenarioError for too many.
     """
-    fields = {name: value for one in reversed(phrases) for name, value in one.items()}
+    fields = _merged(reversed(phrases))
     others: list[Mapping[str, Any]] = []
     for one in phrases:
         if any(fields[name] != value for name, value in one.items()) and one not in others:
             others.append(one)
     rest = [one for one in phrases if one not in others]
-    fields = {name: value for one in reversed(rest) for name, value in one.items()}
+    fields = _merged(reversed(rest))
     groups: list[list[Mapping[str, Any]]] = []
     for one in others:
         group = next((group for group in groups if one.keys() & group[-1].keys()), None)
@@ -82,11 +82,16 @@ def alternatives(
     return fields, [_instead(rest, fields, side) for side in sides]
 
 
+def _merged(phrases: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what some phrases say; of two values of a field the last one counts."""
+    return {name: value for one in phrases for name, value in one.items()}
+
+
 def _instead(
     rest: Sequence[Mapping[str, Any]], fields: Mapping[str, Any], side: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """Return the fields with others: their ranks are all ranks, as TP 4 is not TP 4 x PP 2."""
-    other = {name: value for one in side for name, value in one.items()}
+    other = _merged(side)
     replaced = (one for one in rest if one.keys() & other.keys() & SHORT.keys())
     gone = {name for one in replaced for name in one.keys() & SHORT.keys()}
     return {**fields, **dict.fromkeys(gone, 1), **other}

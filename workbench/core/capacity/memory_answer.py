@@ -22,6 +22,7 @@ from workbench.core.groups.graph_support import captures_states
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
+    from workbench.core.problems import Problem
 
 YES, NO, PERHAPS, UNKNOWN = "yes", "no", "perhaps", "unknown"
 REST, UNUSED = "the rest", "gpu_memory_utilization"
@@ -127,11 +128,15 @@ def _stages(plan: Plan, cache: CachePlan) -> tuple[StageMemory, ...]:
 def _starts(plan: Plan, cache: CachePlan, least: int, most: int) -> str:
     """Return whether one request of full length fits; other errors stop vLLM in any case."""
     others = [problem for problem in plan.errors if problem.code not in BY_MEMORY]
-    others += [problem for problem in plan.problems if problem.code == ABOVE_DEVICE]
-    if others or cache.needed_bytes > most - cache.held_back_bytes:
+    if others or above_device(plan) or cache.needed_bytes > most - cache.held_back_bytes:
         return NO
     is_sure = cache.needed_bytes <= least - cache.held_back_bytes and _holds_states(plan, least)
     return YES if is_sure else PERHAPS
+
+
+def above_device(plan: Plan) -> tuple[Problem, ...]:
+    """Return the warning about memory that vLLM does not check, and runs out of."""
+    return tuple(problem for problem in plan.problems if problem.code == ABOVE_DEVICE)
 
 
 def _holds_states(plan: Plan, least: int) -> bool:
@@ -144,7 +149,6 @@ def _holds_states(plan: Plan, least: int) -> bool:
 
 
 ABOVE_DEVICE = "cache_above_device_memory"
-"""Code of the warning about what vLLM does not check, and runs out of."""
 BY_MEMORY = frozenset({"no_memory_for_blocks", "not_enough_memory", "cannot_auto_fit"})
 """Codes of problems that a larger cache resolves."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.core.capacity.memory_answer import ABOVE_DEVICE, NO, YES, memory_answer
+from workbench.core.capacity.memory_answer import NO, YES, above_device, memory_answer
 from workbench.core.capacity.occupancy import requests_that_fit, waste
 from workbench.core.prefix.hits import caching_of, reason_without_hits, shortest_prompt_with_hit
 from workbench.core.ranks import gpus_of
@@ -89,7 +89,7 @@ def answers(plan: Plan, length_tokens: int | None = None) -> Answers:
     """Return the four answers. Errors: ScenarioError for a length that no request may have."""
     length = length_tokens or usual_length(plan)
     memory = memory_answer(plan)
-    stopping = plan.errors or [one for one in plan.problems if one.code == ABOVE_DEVICE]
+    stopping = plan.errors or above_device(plan)
     reason: str | None = f"No cache: {plan.no_cache_text}."
     hit = None
     if plan.kept_cache is not None:
