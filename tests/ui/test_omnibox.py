@@ -478,6 +478,38 @@ def test_a_way_to_speculate_has_its_cost_and_a_button():
     assert (door.scenario.speculative_method, door.scenario.num_speculative_tokens) == ("mtp", 1)
     door.submit("can I disable MTP?")
     assert "num_speculative_tokens&quot;: 0" in region(door, "understood")
+    door.submit("how do I enable MTP?")
+    assert "is what this scenario has" in region(door, "understood")
+
+
+def test_the_method_in_question_is_tried_and_why_it_fails_is_said():
+    door = wb.explore(model="qwen3-next-80b-a3b", device="H100", tensor_parallel=4)
+    for method in ("ngram", "eagle3"):
+        door.submit(f"what does {method} cost me")
+        [button] = applied(region(door, "understood"))
+        drafting = {"num_speculative_tokens": 1, "speculative_method": method}
+        assert json.loads(button) == drafting
+    assert "Method eagle3 needs a second checkpoint" in region(door, "understood")
+    door.submit("which speculative method is best")
+    buttons = [json.loads(one) for one in applied(region(door, "understood"))]
+    assert drafting in buttons
+    assert all(one["num_speculative_tokens"] == 1 for one in buttons)
+
+
+def test_what_a_drafter_costs_is_that_of_the_plan():
+    door = wb.explore(model="qwen3-next-80b-a3b", device="H100", tensor_parallel=4)
+    door.submit("how much memory does the drafter take")
+    assert "This scenario has no drafter." in region(door, "understood")
+    door.apply(num_speculative_tokens=2, speculative_method="mtp")
+    door.submit("what does the drafter cost?")
+    assert str(door.plan.drafter_cost()) in unescape(region(door, "understood"))
+
+
+def test_an_answer_about_a_plan_that_does_not_start_says_so():
+    door = wb.explore(model="kimi-k2", device="H100")
+    for text in ("how large is a request", "will prefixes hit?"):
+        door.submit(text)
+        assert "would not start: No memory left for the KV cache" in region(door, "understood")
 
 
 @pytest.mark.parametrize(

@@ -252,6 +252,15 @@ def _full(plan: Plan, length: int) -> str:
     )
 
 
+def _drafter(plan: Plan, _length: int) -> str:
+    found = plan.drafter_cost()
+    if found is not None:
+        return str(found)
+    if plan.settings.num_speculative_tokens:
+        return "The drafter keeps nothing in the cache."
+    return "This scenario has no drafter. Name one to see what it costs, such as MTP 1."
+
+
 CAPACITY_ANSWERS: dict[str, Callable[[Plan, int], str]] = {
     "concurrency": _concurrency,
     "groups": _groups,
@@ -263,6 +272,7 @@ CAPACITY_ANSWERS: dict[str, Callable[[Plan, int], str]] = {
     "cache": _cache,
     "full": _full,
     "states": _states,
+    "drafter": _drafter,
     "mixed": _mixed,
 }
 """Kind of a question -> its answer. Arguments: the plan, and the tokens of the counted requests."""

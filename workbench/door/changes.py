@@ -23,8 +23,10 @@ Evaluate = Callable[[Scenario], Outcome]
 
 
 def needed_by(fields: Collection[str], plan: Plan) -> Mapping[str, Any]:
-    """Return the caching that a cache mode is of, where it is off."""
-    return CACHING if "mamba_cache_mode" in fields and not plan.enable_prefix_caching else {}
+    """Return the caching that a cache mode is of, and the token that a method drafts."""
+    caching = CACHING if "mamba_cache_mode" in fields and not plan.enable_prefix_caching else {}
+    is_drafting = plan.settings.num_speculative_tokens or "speculative_method" not in fields
+    return caching if is_drafting else {**caching, "num_speculative_tokens": 1}
 
 
 def changed(

@@ -124,7 +124,7 @@ def _backends(question: Question, plan: Plan, _length: int) -> str:
         return "The model has no attention layer, so it has no attention backend."
     step = plan.trace.step("backend")
     refused = step.operands.get("refused") or {}
-    reasons = "".join(f" Not {name}: {why}." for name, why in refused.items())
+    reasons = "".join(f" Not {name}: {why.removesuffix('.')}." for name, why in refused.items())
     if plan.backend is None:
         return f"vLLM finds no backend for this configuration.{reasons}"
     if plan.settings.backend is not None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from workbench.core.capacity.memory_answer import NO
 from workbench.core.model import Model
 from workbench.core.plan import Plan
 from workbench.core.what_if.answers import Answers
@@ -78,10 +79,13 @@ def _sentences(question: Question, plan: Plan, answers: Answers) -> Iterator[Htm
     yield on_devices
     is_answered = own or on_devices or question.topic.is_of_catalog
     views = () if is_answered else question.views
+    is_of_start = question.topic.view == "start" and not question.topic.lab
+    is_stopped = answers.starts == NO and bool(question.views) and not on_devices
+    if is_stopped and "start" not in question.views and not question.topic.is_of_catalog:
+        views = ("start", *views)
     yield from (
         tag("p", prose(text)) for text in (own, *(answer_to(one, answers) for one in views)) if text
     )
-    is_of_start = question.topic.view == "start" and not question.topic.lab
     if is_of_start and not on_devices and not plan.errors:
         yield tag("p", PASTE)
 
@@ -128,6 +132,8 @@ def _choices(question: Question, plan: Plan, before: Answers) -> Iterator[Html]:
             yield _with_gains(step, before if "why" in question.views else None)
         elif refused := outcome_of(plan.model, plan.settings, trace=False, **changes).refused:
             yield join(tag("b", changes_text(changes)), ": ", in_labels(refused))
+        elif changes is weighed:
+            yield join(tag("b", changes_text(changes)), " is what this scenario has.")
 
 
 def _goal(question: Question, before: Answers) -> str:
@@ -166,7 +172,10 @@ def _with_gains(step: NextStep, before: Answers | None = None) -> Html:
     apply = data_button(f"Apply {changes_text(step.changes)}", "apply", dict(step.changes))
     reason = step.answers.no_hit_reason if CACHING.items() <= step.changes.items() else None
     block = f" Block: {_block(step):,} tokens, {before.block_tokens:,} before." if before else ""
-    return join(apply, block, *gains_and_costs(step), f" No hit: {reason}" if reason else "")
+    errors = step.plan.errors[:1] if step.answers.starts == NO else ()
+    problems = [prose(f" {one.message}") for one in errors]
+    hit = f" No hit: {reason}" if reason else ""
+    return join(apply, block, *gains_and_costs(step), *problems, hit)
 
 
 SHORT_NAMES = {"ssm", "mla", "gdn", "kda"}

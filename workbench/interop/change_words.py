@@ -22,7 +22,9 @@ CHOICES = {
     "disable_hybrid_kv_cache_manager": r"hybrid (?:kv[ -]?cache[ -]?)?manager|hma",
 }
 """Field -> words for a change of it, in a question about what is better."""
-WEIGHED = frozenset({"kv_cache_dtype", "num_speculative_tokens", "speculative_method"})
+WEIGHED = frozenset(
+    {"kv_cache_dtype", "num_speculative_tokens", "speculative_method", "draft_model"}
+)
 """Fields that a question names to compare their values."""
 OF_BOTH = frozenset({"model", "device", "platform", "rules"})
 """Fields of which no values are weighed: they say where."""

@@ -103,7 +103,8 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
     changes = [one for one in about if one.view == "what_if"]
     is_of_one = {*changes} <= {topics.ANY_CHANGE}
     is_set = _has(SUPPORTING, text) or (topic.view == "fits" and is_of_one)
-    whole = topics.DTYPES.sub(r"\1 KV", topics.DRAFTS.sub("MTP 1", text)) if is_set else text
+    whole = topics.DRAFTS.sub(r"\1 1", text) if is_set or changes else text
+    whole = topics.DTYPES.sub(r"\1 KV", whole) if is_set else whole
     phrases, unknown = said_in("" if topic.is_of_catalog and topic.special else whole)
     special = _special(text) if topic.view == "fits" or topic.lab == topics.CAPACITY else ""
     if special != "transfer" and topic.lab not in {"", topics.CAPACITY}:

@@ -15,7 +15,7 @@ from workbench.interop.model_words import (
     WITH_LAYERS,
 )
 from workbench.interop.named_fields import FIELD_NAMES
-from workbench.interop.words_of_fields import USERS
+from workbench.interop.words_of_fields import METHOD, USERS
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ OF_STATES = (
     r"(?:mamba|ssm|states?|gdn|linear) .*(?:per|of (?:a|one|each)) (?:request|sequence|user)"
 )
 """Words for what states take of the cache."""
-DRAFTS = re.compile(r"\bmtp\b(?! ?\d)", re.IGNORECASE)
+DRAFTS = re.compile(rf"\b({METHOD})\b(?! ?\d)", re.IGNORECASE)
 """Drafts whose number is not said."""
 DTYPES = re.compile(r"\b(fp8|nvfp4)\b(?! ?(?:kv|weights|checkpoint))", re.IGNORECASE)
 """A dtype of which is not said that it is the cache's."""
@@ -107,6 +107,11 @@ OF_REQUESTS = (
     r"costs? (?:of )?(?:a|one|each) (?:\S+ ){0,3}(?:request|prompt)"
 )
 """Words for what one request takes."""
+OF_DRAFTER = (
+    r"(?:drafters?|draft models?|drafting|speculative decoding|speculation) (?:costs?|takes?|uses?|"
+    r"needs?|eats?)|costs? of (?:the |my |a )?(?:drafter|draft model|drafting)"
+)
+"""Words for what the drafter takes, of whatever method it is."""
 OF_TOKENS = r"per (?:one |single )?token|(?:one|a|each|every|single) (?:more |new )?token"
 """Words for what one token takes."""
 TRANSFER = (
@@ -160,7 +165,7 @@ TOPICS = (
     Topic(r"(?:my|own|real|installed) vllm|live check|verif\w+", "", "Live check"),
     BYTES,
     Topic(rf"offload\w*|connectors?|{TRANSFER}", "fits", "Offload and transfer"),
-    Topic(OF_STATES, "fits", CAPACITY),
+    Topic(f"{OF_STATES}|{OF_DRAFTER}", "fits", CAPACITY),
     Topic(
         rf"groups?|padding layers?|{SHARED}|num_gpu_blocks|(?:number of|how many) blocks",
         "",
@@ -249,6 +254,7 @@ SPECIAL = {
     "full": FULL,
     "mixed": MIXED,
     "states": OF_STATES,
+    "drafter": OF_DRAFTER,
     "terms": r"(?:size|memory|bytes|gib|gb|(?:how|what) (?:is|are|big|large|much|many)) .*"
     rf"(?:{TERMS})|(?:{TERMS}) (?:of|takes?|uses?|needs?|size|memory|bytes)|"
     rf"(?:{TERMS}) per (?:gpu|rank|device)|"

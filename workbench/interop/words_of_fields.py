@@ -146,7 +146,10 @@ NUMBERS = {"one": 1, "single": 1, "two": 2, "dual": 2, "four": 4, "eight": 8, "s
 PLATFORMS = {"nvidia": "cuda", "amd": "rocm", "intel": "xpu"}
 PLATFORM_NAMES = "|".join((*PLATFORMS, *FIELDS["platform"].kind.candidates(RULE_SETS.newest)))
 METHODS = FIELDS["speculative_method"].kind.candidates(RULE_SETS.newest)
-METHOD = "|".join(sorted(METHODS, key=len, reverse=True))
+METHOD = rf"(?>{'|'.join(sorted(METHODS, key=len, reverse=True))})"
+"""Atomic: the 3 of eagle3 is not its number of tokens."""
+WITHOUT = r"no|without|disabl\w+|remov\w+|drop\w*|turn(?:ing)? off"
+DRAFTING_WORDS = rf"(?:speculat\w+(?: decoding)?|{METHOD}(?: 1)?|drafter|drafts?)"
 DRAFT_TOKENS = r"(?:drafts?|(?:draft|spec(?:ulative)?) ?tokens?)"
 DRAFTS = rf"({METHOD})(?:(?:[ =]| with )?(\d{{1,3}})(?: {DRAFT_TOKENS}| tokens?)?)?"
 DTYPE_LIKE = re.compile(r"(?:u?int|nf|q)\d\w*")
@@ -205,7 +208,7 @@ SAID: tuple[tuple[str, Read], ...] = (
     ),
     (rf"(\d{{1,3}}) {DRAFT_TOKENS}", lambda n: {DRAFTED: int(n)}),
     (r"speculative decod\w+|speculation|drafts?", lambda: {DRAFTING: True}),
-    (r"(?:no|without) (?:speculat\w+(?: decoding)?|mtp|drafter|drafts?)", _no_drafter),
+    (rf"(?:{WITHOUT}) (?:the )?{DRAFTING_WORDS}", _no_drafter),
     (CACHING, lambda no, off: {"enable_prefix_caching": not (no or off)}),
     (r"(\d[\d.]* ?[gt]i?b)(?: of| for)?(?: the)? (?:kv[ -]?)?cache", _cache_memory),
     (OF_DEVICES, lambda size: {MEMORY: size}),
