@@ -66,6 +66,40 @@ def test_a_long_value_is_answered_in_short(command):
         assert max(map(len, runs), default=0) <= SHOWN_CHARACTERS, name
 
 
+INTEGERS = (
+    "layout bamba-9b --num-blocks {}",
+    *(
+        f"offload bamba-9b -s tensor_parallel=2 --cpu-memory 8GiB {rules} {option} {{}}"
+        for rules in ("", "--set rules=0.33")
+        for option in (
+            *("--block-size", "--blocks-per-chunk", "--hash-block-size", "--world-size"),
+            "--prefill-context-parallel-size",
+        )
+    ),
+    "chunks bamba-9b --chunk {}",
+    "chunks bamba-9b --prompt {}",
+    "sweep bamba-9b -a tensor_parallel=1 --prompt-tokens {}",
+    "sweep bamba-9b -a tensor_parallel=1 --why {}",
+)
+
+
+@pytest.mark.parametrize("command", INTEGERS)
+def test_an_integer_that_no_float_holds_is_answered_in_short(command):
+    """Python reads 400 digits, and refuses the 10^5 digits above."""
+    for value in ("9" * 400, "-" + "9" * 400):
+        found = CliRunner().invoke(app, command.replace("{}", value).split())
+        assert found.exit_code in {0, 2}, found.output[:500]
+        message = found.output if found.exit_code else ""
+        runs = re.findall("9{2,}", message)
+        assert max(map(len, runs), default=0) <= SHOWN_CHARACTERS, message[:500]
+
+
+def test_a_long_name_of_a_model_is_short_in_its_chip():
+    door = wb.explore("bamba-9b", draft_model="q" * COUNT)
+    chip = re.search(r'data-chip="draft_model">.*?</button>', door.view.regions["bar"], re.DOTALL)
+    assert max(map(len, re.findall("q{2,}", chip[0]))) <= SHOWN_CHARACTERS
+
+
 @pytest.mark.parametrize("method", ["eagle", "eagle3", "draft_model", "dflash"])
 def test_a_long_class_of_a_drafter_is_answered_in_short(method):
     with pytest.raises(wb.WorkbenchError) as caught:

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from workbench.core.errors import shown
 from workbench.sweeps.row import Numbers, Resolver, Row, Verdict
 from workbench.sweeps.space import Space
 from workbench.sweeps.table import SweepTable, column, empty_table
@@ -69,7 +70,7 @@ def evaluate(
     Errors: ValueError for a prompt below one token, and for the table of another space.
     """
     if prompt_tokens < 1:
-        raise ValueError(f"prompt_tokens must be at least 1; got {prompt_tokens}.")
+        raise ValueError(f"prompt_tokens must be at least 1; got {shown(prompt_tokens)}.")
     if earlier is not None and earlier.space != space:
         raise ValueError("The earlier table is of another sweep: its models or axes differ.")
     table = empty_table(space) if earlier is None else earlier.copied()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
-from workbench.core.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError, shown
 from workbench.core.plan import Plan
 from workbench.models.drafter import load_with
 from workbench.scenario import Scenario
@@ -165,7 +165,7 @@ class SweepResult:
 
     def _checked(self, point: int) -> int:
         if not 0 <= point < len(self):
-            raise IndexError(f"Invalid point {point}. Expected 0 to {len(self) - 1:,}.")
+            raise IndexError(f"Invalid point {shown(point)}. Expected 0 to {len(self) - 1:,}.")
         return point
 
 

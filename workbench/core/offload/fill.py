@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import lcm
 
 from workbench.core.arithmetic import cdiv
+from workbench.core.errors import shown
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.offload.plan import Offload
 from workbench.core.offload.request import offloaded_groups
@@ -55,7 +56,7 @@ def stored_prompt(plan: Plan, found: Offload, prompt_tokens: int) -> StoredPromp
     if found.factor is None:
         raise ValueError("this offload does not start: see its problems")
     if prompt_tokens < 1:
-        raise ValueError(f"prompt_tokens must be at least 1; got {prompt_tokens}.")
+        raise ValueError(f"prompt_tokens must be at least 1; got {shown(prompt_tokens)}.")
     specs = [group.spec for group in offloaded_groups(plan)]
     sizes = [size * found.factor for size in found.gpu_block_sizes]
     unit, full = lcm(*sizes), _full_attention_block(specs, sizes)

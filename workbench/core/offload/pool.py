@@ -6,6 +6,7 @@ Source: `OffloadingConnectorWorker.register_kv_caches` of 0.23, since #38554;
 
 from dataclasses import dataclass
 
+from workbench.core.errors import shown
 from workbench.core.plan import Plan
 
 
@@ -86,7 +87,7 @@ def block_counts(num_blocks: int, kernel_blocks_per_block: int) -> BlockCounts:
     if num_blocks < 0 or kernel_blocks_per_block < 1:
         raise ValueError(
             "num_blocks must not be negative and kernel_blocks_per_block at least 1; got "
-            f"{num_blocks} and {kernel_blocks_per_block}."
+            f"{shown(num_blocks)} and {shown(kernel_blocks_per_block)}."
         )
     return BlockCounts(num_blocks, 2, num_blocks * kernel_blocks_per_block)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import gcd, lcm
 
 from workbench.core.capacity.blocks import hashes_may_be_finer, scheduler_block_size
-from workbench.core.errors import ScenarioError, shown
+from workbench.core.errors import check_integer
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.grouping import Group
 from workbench.core.offload.checks import stops
@@ -13,18 +13,22 @@ from workbench.core.offload.rules import OffloadRules
 from workbench.core.plan import Plan
 from workbench.core.problems import Problem
 
-LEAST = {
-    **dict.fromkeys(("block_size", "world_size", "hash_block_size"), 1),
-    "prefill_context_parallel": 1,
-    "cpu_bytes_to_use": 0,
+LARGEST = 2**31 - 1
+UNITS = ("block_size", "world_size", "hash_block_size", "prefill_context_parallel")
+RANGES = {
+    **dict.fromkeys(UNITS, (1, LARGEST, "the largest integer of vLLM")),
+    "blocks_per_chunk": (-LARGEST, LARGEST, "the largest integer of vLLM"),
+    "cpu_bytes_to_use": (0, 2**63 - 1, "the largest size"),
 }
+"""Input -> what `check_integer` accepts; vLLM itself refuses `blocks_per_chunk` below 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffloadRequest:
     """What a person types for the offload connector, and what no scenario has.
 
-    Errors: ValueError for sizes below 1 (0.23 takes them and fails later, or never).
+    Errors: ScenarioError for sizes below 1 (0.23 takes them and fails later, or never), and for
+    integers that vLLM cannot hold.
     """
 
     block_size: int | None = None
@@ -42,15 +46,9 @@ class OffloadRequest:
     explicitly instead of block_size."""
 
     def __post_init__(self) -> None:
-        for name, least in LEAST.items():
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, int):
-                message = f"Invalid {name} {shown(value)}. Expected an integer of at least {least}."
-                raise ScenarioError("wrong_type", message, field=name)
-            if value is not None and value < least:
-                raise ValueError(
-                    f"{name} must be at least {least}; got {value}. Nearest valid value: {least}."
-                )
+        for name, limits in RANGES.items():
+            if (value := getattr(self, name)) is not None:
+                check_integer(name, value, *limits)
 
 
 @dataclass(frozen=True, slots=True)

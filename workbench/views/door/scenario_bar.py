@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
+from workbench.core.errors import cut
 from workbench.core.model import Model
 from workbench.core.ranks import SHORT
 from workbench.scenario import FIELDS, Scenario
@@ -90,7 +91,7 @@ def scenario_bar(bar: Bar) -> Html:
 
 
 def _chip(name: str, text: str, bar: Bar) -> Html:
-    field = FIELDS[name]
+    field, text = FIELDS[name], cut(text)
     fields = [FIELDS[one] for one in (name, *SHARED.get(name, ()))]
     is_set = any(getattr(bar.scenario, one.name) != one.default for one in fields)
     label = f"{field.label}: {text}. Change it."
