@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from workbench.kernels.block_table.numbers import round_up
 from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.masks import Mask
 
@@ -124,7 +125,7 @@ class FlexCase:
     def needed_bytes(self) -> int:
         """Estimate the memory that a run holds at once, including that of every peer."""
         element = self.torch_dtype.itemsize
-        tokens = sum(part.requests * part.tokens for part in self.parts)
+        tokens = sum(round_up(tokens, self.block_size) for tokens, _ in self.sizes())
         kv = 2 * tokens * self.kv_heads * self.head_dim * element
         queries = self.query_tokens * self.heads * self.head_dim * (8 + 6 * element)
         # the engine's block lists are sorted as int64, SDPA's mask is whole

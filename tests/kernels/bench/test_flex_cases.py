@@ -10,6 +10,7 @@ import torch
 
 from workbench.kernels.bench.flex import CASES
 from workbench.kernels.bench.flex_cases import CasePart, FlexCase
+from workbench.kernels.bench.flex_inputs import flex_input, in_larger_pool
 from workbench.kernels.bench.run import chosen
 
 
@@ -78,6 +79,16 @@ def test_a_case_is_made_to_fit(name):
         assert small.visible(np.array([tokens - 1]))[0] <= tokens
     with pytest.raises(ValueError, match=f"{name} needs"):
         case.fitted(1)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_memory_of_a_case_holds_what_a_run_has_at_once(name):
+    case = CASES[name].reduced()
+    given = flex_input(case, "cpu")
+    pools = [given.paged.kv_cache, in_larger_pool(given).paged.kv_cache]
+    vectors = [one for own in given.requests for one in (own.keys, own.values, own.queries)]
+    held = sum(one.nbytes for one in (*pools, *vectors))
+    assert held < case.needed_bytes < 10 * held
 
 
 def test_an_unknown_case_is_refused_with_those_there_are():
