@@ -25,7 +25,7 @@ def test_every_picture_is_that_of_the_plan_and_follows_a_change(tab, name):
     panel, capacity = tab
     capacity.picture.value = name
     panel.apply(tensor_parallel=2)
-    fresh = PICTURES[name](panel.plan, 4096)
+    fresh = PICTURES[name](panel.plan, panel.answers.length_tokens)
     assert shown(capacity).layout.title.text == fresh.layout.title.text
     for live, new in zip(shown(capacity).data, fresh.data, strict=True):
         if new.x is not None:
@@ -44,9 +44,23 @@ def test_the_prompt_length_changes_the_picture(tab):
     assert list(shown(capacity).data[0].y) != before
 
 
+def test_the_prompt_length_is_that_of_the_front_door_while_none_is_entered(tab):
+    panel, capacity = tab
+    assert "<td>32,768</td>" in capacity._tables.value
+    for text in ("how many 48K requests fit?", "100000-token requests"):
+        panel.submit(text)
+        length = panel.answers.length_tokens
+        assert capacity.prompt.placeholder == str(length)
+        assert f"<td>{length:,}</td>" in capacity._tables.value
+    capacity.prompt.value = "20K"
+    assert "<td>20,480</td>" in capacity._tables.value
+    capacity.prompt.value = ""
+    assert "<td>100,000</td>" in capacity._tables.value
+
+
 @pytest.mark.parametrize(
     ("text", "nearest"),
-    [("", 4096), ("0", 1), ("-1", 1), ("ten", 4096), ("1.5", 4096), ("999,999", 262144)],
+    [("0", 1), ("-1", 1), ("ten", 32768), ("1.5", 32768), ("999,999", 262144), ("1M", 262144)],
 )
 def test_an_invalid_prompt_length_is_reported_and_loses_nothing(tab, text, nearest):
     panel, capacity = tab

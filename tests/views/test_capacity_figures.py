@@ -81,7 +81,7 @@ def test_without_a_device_size_its_row_is_not_drawn():
 
 
 def test_the_default_prompt_is_shown_without_an_explicit_one():
-    for length, usual in ((1000, 1000), (32768, 4096)):
+    for length, usual in ((1000, 1000), (65_536, 65_536), (None, 32_768)):
         plan = plan_of(kv_cache_memory_bytes="20 GiB", max_model_len=length)
         for figure in (memory_bar, capacity, shared_or_separate):
             assert figure(plan).to_json() == figure(plan, usual).to_json()

@@ -40,6 +40,7 @@ class Door:
         self.plan: Plan | None = None
         self.error: WorkbenchError | None = None
         self.session = Session(scenario, self._show)
+        self.session.length_of = self._length
         self._shows = View()
         self._release_is_chosen = scenario.rules != FIELDS["rules"].default
         self._history = History(Visit(scenario, release_is_chosen=self._release_is_chosen))
@@ -232,8 +233,11 @@ class Door:
 
     def _look(self, **changes: Any) -> None:
         """Look at the same scenario in another way."""
+        counted = self._shows.length
         self._shows = self._shows.replace(**{"complaint": "", **changes})
         self.redraw()
+        if self._shows.length != counted:
+            self.follow(self.session.evaluate(self.scenario))
 
     def _show(self, outcome: Outcome) -> None:
         plan = outcome.plan

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from workbench.core.capacity.occupancy import usual_length
 from workbench.core.plan import Plan
-from workbench.core.what_if.answers import Answers, answers, usual_length
+from workbench.core.what_if.answers import Answers, answers
 from workbench.core.what_if.next_steps import GOALS, NextStep
 from workbench.door.explanations import PINNED, VIEWS, compared_with, refused
 from workbench.door.history import History, Visit, changed_fields

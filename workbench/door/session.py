@@ -14,6 +14,7 @@ from html import escape
 from typing import Any, Concatenate, ParamSpec
 
 from workbench.access.app_mode import shows_tracebacks
+from workbench.core.capacity.occupancy import usual_length
 from workbench.core.errors import WorkbenchError
 from workbench.core.model import Model
 from workbench.core.plan import Plan
@@ -71,6 +72,8 @@ class Session:
         self._legal: LegalValues | None = None
         self._evaluated: Outcome | None = None
         self.errors: list[RecordedError] = []
+        self.length_of: Callable[[Plan], int] = usual_length
+        """Tokens of the requests that are counted; a front door knows which were said."""
 
     @property
     def scenario(self) -> Scenario:

@@ -10,6 +10,7 @@ import ipywidgets as widgets
 import traitlets
 
 from workbench.core.errors import ScenarioError
+from workbench.scenario.sizes import integer_value
 from workbench.views.html import code_block
 
 LABEL_PX, ARROW_PX, LETTER_PX, WIDEST_PX = 158, 36, 7, 400
@@ -94,14 +95,12 @@ def count_box(
 
 
 def integer_of(text: str, name: str, usual: int, low: int = 1, high: int = HUGE) -> int:
-    """Return the integer in a text, commas allowed.
+    """Return the integer in a text such as "4,096" or "32K"; see `integer_value`.
 
     Errors: ScenarioError with the nearest valid value, `usual` for what is not an integer.
     """
-    digits, nearest = text.strip().replace(",", ""), usual
-    number = digits.removeprefix("-")
-    if number.isascii() and number.isdecimal():
-        value = min(int(digits[:20]), HUGE)
+    value, nearest = integer_value(text.strip().replace(",", "")), usual
+    if isinstance(value, int):
         nearest = min(max(value, low), high)
         if value == nearest:
             return value

@@ -11,7 +11,8 @@ from workbench.core.groups.grouping import Group
 from workbench.core.plan import Plan
 
 NULL_BLOCKS = 1
-USUAL_PROMPT_TOKENS = 4096
+USUAL_LENGTH = 32_768
+"""Tokens of a request while `max_model_len` is not set, at most the model's longest."""
 PARTS = (
     *("used", "internal fragmentation", "mamba padding", "empty slots"),
     *("checkpoint", "speculative blocks", "attention padding"),
@@ -51,9 +52,10 @@ class PoolUse:
     ranks: int
 
 
-def usual_prompt(plan: Plan) -> int:
-    """Return the prompt length that is shown while none is set explicitly, in tokens."""
-    return min(USUAL_PROMPT_TOKENS, plan.max_model_len)
+def usual_length(plan: Plan) -> int:
+    """Return the length of the requests that are counted: the explicit one, or the usual one."""
+    explicit = plan.settings.max_model_len
+    return plan.max_model_len if explicit else min(USUAL_LENGTH, plan.max_model_len)
 
 
 def check_prompt(plan: Plan, prompt_tokens: int) -> None:

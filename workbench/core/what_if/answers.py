@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.core.capacity.memory_answer import NO, YES, above_device, memory_answer
-from workbench.core.capacity.occupancy import requests_that_fit, waste
+from workbench.core.capacity.occupancy import requests_that_fit, usual_length, waste
 from workbench.core.prefix.hits import caching_of, reason_without_hits, shortest_prompt_with_hit
 from workbench.core.ranks import gpus_of
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from workbench.core.plan import Plan
 
 CLAUSE = re.compile(r"[.:;] ")
-USUAL_LENGTH = 32_768
-"""Tokens of a request while `max_model_len` is not set, at most the model's longest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,12 +75,6 @@ MEASURES: Mapping[str, Measure] = {
     "devices": Measure(lambda one: one.devices, False),
 }
 """Name -> measure, the most important first."""
-
-
-def usual_length(plan: Plan) -> int:
-    """Return the length of the requests that are counted: the explicit one, or the usual one."""
-    explicit = plan.settings.max_model_len
-    return plan.max_model_len if explicit else min(USUAL_LENGTH, plan.max_model_len)
 
 
 def answers(plan: Plan, length_tokens: int | None = None) -> Answers:

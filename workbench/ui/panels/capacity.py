@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 import ipywidgets as widgets
 import plotly.graph_objects as go
 
-from workbench.core.capacity.occupancy import USUAL_PROMPT_TOKENS, usual_prompt
 from workbench.core.errors import ScenarioError
 from workbench.core.plan import Plan
 from workbench.door.session import Session
@@ -34,18 +33,19 @@ class CapacityPanel(Panel):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self.picture = dropdown("Picture", PICTURES)
-        self.prompt = text_box("Prompt length", str(USUAL_PROMPT_TOKENS))
+        self.prompt = text_box("Prompt length", tip="In tokens; empty: as above.")
         self._figure, self._tables = LiveFigure(), widgets.HTML()
         self.fill(grid([self.picture, self.prompt]), self._figure, self._tables)
         self.watch(self.picture, self.prompt)
 
     def _draw(self, plan: Plan) -> Shown:
-        prompt, text = usual_prompt(plan), self.prompt.value
+        prompt, text = self.session.length_of(plan), self.prompt.value.strip()
+        self.prompt.placeholder = str(prompt)
         if plan.kept_cache is None:
             yield self._tables, pool_html(plan)
             yield self._figure, None
             return
-        if text != str(USUAL_PROMPT_TOKENS):
+        if text:
             try:
                 prompt = integer_of(text, "prompt length", prompt, high=plan.max_model_len)
             except ScenarioError:

@@ -10,7 +10,6 @@ from workbench.core.errors import ScenarioError
 from workbench.core.offload.plan import OffloadRequest, offload
 from workbench.core.offload.remedies import request_remedies
 from workbench.core.plan import Plan
-from workbench.core.what_if.answers import usual_length
 from workbench.core.what_if.choices import tensor_parallel_sizes
 from workbench.door.session import Session, evaluate
 from workbench.scenario import Field
@@ -116,7 +115,7 @@ class OffloadPanel(Panel):
 
     def _pays(self, plan: Plan, request: OffloadRequest) -> str:
         rates = {name: entry.read(entry.widget.value) for name, entry in self._rates.items()}
-        found, length = offload(plan, request), usual_length(plan)
+        found, length = offload(plan, request), self.session.length_of(plan)
         return break_even_html(found, length, rates["prefill"], rates["link"])
 
     def _of_transfer(self, plan: Plan) -> str:

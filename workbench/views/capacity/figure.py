@@ -6,7 +6,7 @@ from typing import Final
 import plotly.graph_objects as go
 
 from workbench.core.arithmetic import GIB, MIB
-from workbench.core.capacity.occupancy import check_prompt, usual_prompt
+from workbench.core.capacity.occupancy import check_prompt, usual_length
 from workbench.core.capacity.separate_pools import separate_pools, shared_and_separate
 from workbench.core.plan import Plan
 from workbench.core.what_if.alternatives import FP8, capacity_on, fp8_gain
@@ -28,7 +28,7 @@ def capacity(plan: Plan, prompt_tokens: int | None = None, theme: str = "auto") 
     Without a memory size the bars show the bytes that one request takes on a rank. A cross: vLLM
     would not start there. Weights of a budget are split anew for every size.
     """
-    prompt_tokens = usual_prompt(plan) if prompt_tokens is None else prompt_tokens
+    prompt_tokens = usual_length(plan) if prompt_tokens is None else prompt_tokens
     check_prompt(plan, prompt_tokens)
     sizes = [size for size in tensor_parallel_sizes(plan.model) if size & (size - 1) == 0]
     sizes = [size for size in sizes if size <= LARGEST_TENSOR_PARALLEL]
@@ -89,7 +89,7 @@ def shared_or_separate(
     Separate pools need no padding and no inflated blocks, but are full at one length only.
     """
     if designed_for_tokens is None:
-        designed_for_tokens = usual_prompt(plan)
+        designed_for_tokens = usual_length(plan)
     check_prompt(plan, designed_for_tokens)
     pools, cache = separate_pools(plan, designed_for_tokens), plan.cache
     prompts: Sequence[int] = ()

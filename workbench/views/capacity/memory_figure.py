@@ -4,7 +4,7 @@ import plotly.graph_objects as go
 
 from workbench.core.arithmetic import GIB
 from workbench.core.capacity.memory_estimate import estimate_margin
-from workbench.core.capacity.occupancy import check_prompt, usual_prompt, waste
+from workbench.core.capacity.occupancy import check_prompt, usual_length, waste
 from workbench.core.plan import Plan
 from workbench.views.capacity.memory_parts import (
     DEVICE,
@@ -27,7 +27,7 @@ def memory_bar(plan: Plan, prompt_tokens: int | None = None, theme: str = "auto"
     The upper bar is empty without a memory budget, the lower one is empty without any memory
     size; the title says what is missing. Always the same traces, in the same order.
     """
-    prompt_tokens = usual_prompt(plan) if prompt_tokens is None else prompt_tokens
+    prompt_tokens = usual_length(plan) if prompt_tokens is None else prompt_tokens
     check_prompt(plan, prompt_tokens)
     device, pool = device_parts(plan), pool_parts(plan, prompt_tokens)
     row = DEVICE if device else POOL  # a row of its own would stay empty
