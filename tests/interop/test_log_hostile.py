@@ -12,6 +12,7 @@ from tests.interop.test_log_messages import LINES
 from workbench.core.errors import WorkbenchError
 from workbench.interop.logs.facts import entries, logged_fields
 from workbench.interop.logs.text import LONGEST_LINE, _carried, lines_of
+from workbench.models.names import models_named_in
 
 NUMBER = re.compile(r"\d+(\.\d+)?")
 HOSTILE = (
@@ -50,6 +51,14 @@ def test_a_long_line_is_searched_once(filler):
     for words in (*commands, "CUDA graph memory profiling is enabled"):
         explain(f"{words}{noise}")
         explain(f"docker run {noise} {words}")
+
+
+@pytest.mark.parametrize("filler", ["x", "x.", ".", "-", "a-.", "a/", "9b-"])
+def test_names_are_searched_once_in_a_long_line(filler):
+    """A log without a model: 100,000 letters in a row took two minutes."""
+    text = "GPU KV cache size: 315,039 tokens\nOOM with Qwen3.5-9B-FP8"
+    found = models_named_in(f"{text} {filler * (500_000 // len(filler))}")
+    assert found[0] == "qwen3.5-9b"
 
 
 @pytest.mark.parametrize("depth", [60, 100, 2000])

@@ -33,7 +33,8 @@ SIZE = re.compile(r"\d+(?:\.\d+)?b")
 """Billions of parameters."""
 
 
-NAME_IN_TEXT = re.compile(r"\w[\w.]*(?:[-/][\w.]*\w)+")
+NAME_IN_TEXT = re.compile(r"(?<![\w.])\.*+(\w[\w.]*+(?:[-/][\w.]*\w)+)")
+"""Begins where a word does, so a text without names is read once."""
 MOST_NAMES = 1_000
 """Words of a text that are looked up."""
 
@@ -92,7 +93,7 @@ def models_named_in(text: str) -> tuple[str, ...]:
     >>> models_named_in("OOM with Qwen3.5-9B-FP8, and not with gpt-oss-20b")
     ('qwen3.5-9b', 'gpt-oss-20b')
     """
-    words = dict.fromkeys(islice(map(re.Match.group, NAME_IN_TEXT.finditer(text)), MOST_NAMES))
+    words = dict.fromkeys(islice((found[1] for found in NAME_IN_TEXT.finditer(text)), MOST_NAMES))
     names = (catalog_name(word) or similar_model(word) for word in words)
     return tuple(dict.fromkeys(filter(None, names)))
 
