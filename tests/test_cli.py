@@ -451,3 +451,20 @@ def test_resolve_takes_the_version_and_says_it():
 def test_a_command_without_a_model_says_of_which_one_the_plan_is():
     assert "note: A command without a model" in run("resolve", "vllm serve").stderr
     assert "note" not in run("resolve", "vllm serve Qwen/Qwen3.5-4B").stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--tensor-parallel-size", "Set it with -s tensor_parallel=VALUE"),
+        ("--tensor_parallel=4", "Set it with -s tensor_parallel=VALUE"),
+        ("--frobnicate", "Fields are set with -s field=VALUE"),
+        ("-tp", "in a quoted command: 'vllm serve MODEL --flag'"),
+        ("--strct", "--strict"),
+    ],
+)
+def test_an_option_that_there_is_not_says_how_fields_are_set(option, words):
+    ended = CliRunner().invoke(app, ["resolve", "qwen3-8b", option])
+    assert ended.exit_code == 2
+    assert words in " ".join(ended.output.split())
+    assert ("Possible options" in ended.output) == (option == "--strct")

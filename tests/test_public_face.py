@@ -132,6 +132,12 @@ FLEX = wb.resolve(model="llama-3.1-8b", backend="FLEX_ATTENTION", kv_cache_memor
         PLAN.hits,
         lambda: PLAN.offload(cpu_bytes_to_use=2**36),
         lambda: PLAN.transfer(PLAN),
+        lambda: PLAN.layout(num_blocks=3),
+        lambda: PLAN.byte_map(num_blocks=3),
+        lambda: PLAN.cache,
+        lambda: FLEX.layout(num_blocks=3),
+        FLEX.byte_map,
+        lambda: wb.resolve(PLAN.scenario, kv_cache_memory_bytes=None).cache,
         lambda: FLEX.flex(227 * 1024),
         lambda: wb.flex(FLEX).picture(),
         wb.stale_picture,
@@ -143,6 +149,7 @@ def test_an_answer_shows_itself(answer):
     found = answer()
     assert found._repr_html_().strip().startswith("<")
     assert "object at 0x" not in repr(found)
+    assert f"{type(found).__name__}(" not in repr(found)
 
 
 @pytest.mark.parametrize(

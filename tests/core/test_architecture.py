@@ -56,7 +56,19 @@ SHOWS_ITSELF = {
         "figure": {"workbench.views.pages.figure"},
         "link": {"workbench.scenario.links"},
     },
-    "core/byte_map/tensors.py": {"describe": {"workbench.views.bytes.text"}},
+    "core/byte_map/tensors.py": {
+        "__repr__": {"workbench.views.bytes.text"},
+        "_repr_html_": {"workbench.views.bytes.text"},
+        "describe": {"workbench.views.bytes.text"},
+    },
+    "core/capacity/cache_plan.py": {
+        "__repr__": {"workbench.views.capacity.html"},
+        "_repr_html_": {"workbench.views.capacity.html"},
+    },
+    "core/layouts/shared_tensor.py": {
+        "__repr__": {"workbench.views.pages.layout_text"},
+        "_repr_html_": {"workbench.views.pages.layout_text"},
+    },
     "core/chunks/answer.py": {
         "__repr__": {"workbench.views.chunks.html"},
         "_repr_html_": {"workbench.views.chunks.html"},
@@ -68,14 +80,19 @@ SHOWS_ITSELF = {
         "order_figure": {"workbench.views.flex.mask_figure"},
     },
     "core/flex/plan.py": {
+        "__repr__": {"workbench.views.flex.text"},
         "_repr_html_": {"workbench.views.flex.text"},
         "figure": {"workbench.views.flex.figure"},
     },
     "core/offload/plan.py": {
+        "__repr__": {"workbench.views.offload.html"},
         "_repr_html_": {"workbench.views.offload.html"},
         "figure": {"workbench.views.offload.figure"},
     },
-    "core/offload/transfer.py": {"_repr_html_": {"workbench.views.offload.transfer"}},
+    "core/offload/transfer.py": {
+        "__repr__": {"workbench.views.offload.transfer"},
+        "_repr_html_": {"workbench.views.offload.transfer"},
+    },
     "core/capacity/memory_answer.py": {
         "_repr_html_": {"workbench.views.capacity.memory_answer"},
     },
@@ -84,6 +101,7 @@ SHOWS_ITSELF = {
         "figure": {"workbench.views.hits.figure"},
     },
     "core/tables/step.py": {
+        "__repr__": {"workbench.views.tables.text"},
         "_repr_html_": {"workbench.views.tables.text"},
         "figure": {"workbench.views.tables.figure"},
         "slot_figure": {"workbench.views.tables.figure"},

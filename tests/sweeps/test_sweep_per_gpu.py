@@ -135,6 +135,18 @@ def test_every_place_says_per_gpu_and_what_is_assumed_of_the_memory():
     assert "same KV-cache memory on every GPU" in " ".join(ended.output.split())
 
 
+def test_what_no_point_has_is_said_with_what_to_set():
+    arguments = ["sweep", "qwen3.5-4b", "-a", "tensor_parallel=1,2"]
+    ended = " ".join(CliRunner().invoke(app, arguments).output.split())
+    assert "set a device, or kv_cache_memory_bytes" in ended
+    assert "No prefix hits in any point" in ended
+    arguments += ["-s", "device=H100", "-s", "enable_prefix_caching=true"]
+    ended = " ".join(CliRunner().invoke(app, arguments).output.split())
+    assert "concurrency per GPU" in ended
+    assert "set a device" not in ended
+    assert "No prefix" not in ended
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [

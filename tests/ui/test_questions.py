@@ -405,7 +405,7 @@ def test_a_question_about_another_model_says_what_stays_as_it_was():
         ("does speculative decoding eat my kv cache", "mtp needs layers for multi-token predict"),
         ("is int8 kv cache supported", "Nearest: int8_per_token_head."),
         ("my GPU is an A100 40GB, why so little KV cache with gemma 3 27b", "weights 51.38 GiB"),
-        ("what does utilization 0.9 leave for the cache on an H100", "KV cache gets 7.92 GiB to"),
+        ("what does utilization 0.9 leave for the cache on an H100", "KV cache gets 6.34 GiB to"),
         ("I have 2x 3090, how many users can qwen3-8b serve at 16k", "requests of 16,000 tokens f"),
         ("what's the biggest context on 2x 3090 for qwen3.6-27b awq", "Quantization awq."),
         ("cheapest way to serve gpt-oss-120b at 32k", "The fewest that start for requests of up"),
@@ -509,3 +509,41 @@ def test_scenarios_with_a_block_size_are_refused_by_no_later_check(tokens):
     for scene in found:
         plan = wb.resolve(Scenario.from_dict(dict(scene.fields)))
         assert {problem.code for problem in plan.errors} <= BY_MEMORY
+
+
+def test_sizes_in_bytes_are_not_blocks():
+    for text in ("is 32 KB page ok", "why 272 KiB"):
+        question = read_question(text)
+        assert question.topic.view == "why"
+        assert question.block_tokens is None
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "value"),
+    [
+        ("how many requests fit at 95% utilization", "gpu_memory_utilization", 0.95),
+        ("with 0.9 gpu memory utilisation how many requests", "gpu_memory_utilization", 0.9),
+        ("how many requests fit with 16384 batched tokens", "max_num_batched_tokens", 16_384),
+        ("how many fit with eager mode", "enforce_eager", True),
+        ("qwen3-8b on H100, eager", "enforce_eager", True),
+        ("qwen3-8b on H100, 0.8 utilization", "gpu_memory_utilization", 0.8),
+    ],
+)
+def test_a_setting_next_to_other_words_is_set(text, field, value):
+    door, _said = answer(text)
+    assert getattr(door.scenario, field) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("with gpu memory utilization 0.95 how many requests", "requests of 32,768 tokens fit on"),
+        ("what happens with block size 64", "--block-size 64: vLLM raises it to 320 tokens"),
+        ("how much of the cache is mamba", "The states of a request take"),
+        ("does mamba state grow with context", "whatever its length"),
+    ],
+)
+def test_what_is_in_question_is_answered(text, words):
+    door = wb.explore(model="qwen3-next-80b-a3b", device="H100", tensor_parallel=4)
+    door.submit(text)
+    assert words in " ".join(plain_text(region(door, "understood")).split())

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
 from time import monotonic
@@ -32,6 +33,8 @@ INCOMPLETE = 1
 LONG_WORD = re.compile(r"'.{80,}'|\S{80,}|\s{80,}", re.DOTALL)
 PROGRESS_SECONDS = 2.0
 """Between two lines of progress, where stderr is not a screen."""
+SIMILAR = 0.75
+"""How similar an option is that a person may have meant: click's 0.6 takes --frob for --from."""
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as in shells."""
 
@@ -146,8 +149,25 @@ def _short_errors() -> Iterator[None]:
             # the name of an unknown option is neither in quotes nor one word
             option = getattr(error, "option_name", None) or ""
             message = usage.message.replace(option, errors.cut(option)) if option else usage.message
+            if option:
+                message += _how_to_set(option, usage.ctx)
+                known = usage.possibilities or ()  # of a short option there is no list
+                usage.possibilities = get_close_matches(option, known, cutoff=SIMILAR)
             usage.message = LONG_WORD.sub(lambda word: errors.cut(word[0]), message)[:300]
         raise
+
+
+def _how_to_set(option: str, context: Any) -> str:
+    """Return how a command sets what someone took for an option; nothing where it sets no field."""
+    if all("-s" not in parameter.opts for parameter in context.command.params):
+        return ""
+    from workbench.scenario import FIELDS
+
+    own = option.lstrip("-").replace("-", "_")
+    meant = (name for name, field in FIELDS.items() if own == name or option in field.flags)
+    name = next(meant, "")
+    field = f"Set it with -s {name}=VALUE" if name else "Fields are set with -s field=VALUE"
+    return f". {field}, vLLM's flags in a quoted command: 'vllm serve MODEL --flag'."
 
 
 def progress_line(what: str) -> Callable[[int, int], None]:

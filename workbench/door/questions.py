@@ -10,6 +10,7 @@ from typing import Any
 from workbench.core.capacity.memory_answer import NO
 from workbench.core.model import Model
 from workbench.core.plan import Plan
+from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.answers import Answers
 from workbench.core.what_if.next_steps import NextStep, next_step, next_steps, single_changes
 from workbench.core.what_if.outcomes import outcome_of
@@ -160,6 +161,8 @@ def _change(name: str, value: Any, plan: Plan) -> dict[str, Any]:
 def _values(name: str, plan: Plan) -> Sequence[Any]:
     """Return the values of a field that are worth a try; None leaves it to vLLM, as now."""
     tried = FIELDS[name].tried_values(plan.settings, plan.model)
+    if name == "mamba_cache_mode":  # none is the mode without prefix caching
+        tried = [one for one in tried if one != RULE_SETS[plan.settings.rules].cache_modes[0]]
     return [one for one in tried if one is not None][:LISTED]
 
 

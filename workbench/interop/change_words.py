@@ -28,7 +28,10 @@ WEIGHED = frozenset(
 """Fields that a question names to compare their values."""
 OF_BOTH = frozenset({"model", "device", "platform", "rules"})
 """Fields of which no values are weighed: they say where."""
-SETS = r"set|use|force|choose|pick|try|get|have|make|take|lower|reduce|--block-size"
+SETS = (
+    r"happens (?:with|if)|what if|set|use|force|choose|pick|try|get|have|make|take|lower|reduce|"
+    r"--block-size"
+)
 """Words for a block size that is wanted, in a question about blocks."""
 
 OF_VLLM = r"^why (?:does|did|has|is)"

@@ -106,7 +106,9 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
     whole = topics.DRAFTS.sub(r"\1 1", text) if is_set or changes else text
     whole = topics.DTYPES.sub(r"\1 KV", whole) if is_set else whole
     phrases, unknown = said_in("" if topic.is_of_catalog and topic.special else whole)
-    special = _special(text) if topic.view == "fits" or topic.lab == topics.CAPACITY else ""
+    named = {} if _has(topics.SEVERAL, text) else settings_in(text, FIELD_NAMES)
+    plain = text.replace(_found(FIELD_NAMES, text) or "\n", "") if named else text
+    special = _special(plain) if topic.view == "fits" or topic.lab == topics.CAPACITY else ""
     if special != "transfer" and topic.lab not in {"", topics.CAPACITY}:
         special = ""  # of the GPU's cache
     if special == "mixed":
@@ -116,7 +118,6 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
     if _has(SUPPORTING, text):
         special = "supporting"
     special = topic.special or special
-    named = {} if _has(topics.SEVERAL, text) else settings_in(text, FIELD_NAMES)
     choices = _choices(text) if changes else ()
     fields, others = alternatives(phrases)
     if special == "transfer" or (topic == topics.VERSIONS and "rules" in fields):

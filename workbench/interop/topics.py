@@ -49,7 +49,9 @@ SHARED = (
 )
 """Words for layers that share memory."""
 OF_STATES = (
-    r"(?:mamba|ssm|states?|gdn|linear) .*(?:per|of (?:a|one|each)) (?:request|sequence|user)"
+    r"(?:mamba|ssm|states?|gdn|linear) .*(?:per|of (?:a|one|each)) (?:request|sequence|user)|"
+    r"(?:how much|share|part|percent\w*) of (?:\w+ ){0,2}cache .*(?:mamba|ssm|states?)|"
+    r"(?:mamba|ssm|states?) .*(?:grows?|growing|depends?)"
 )
 """Words for what states take of the cache."""
 DRAFTS = re.compile(rf"\b({METHOD})\b(?! ?\d)", re.IGNORECASE)
@@ -76,7 +78,7 @@ LIMITS = re.compile(
 IGNORED = r"ignor\w+|no effect|does nothing|not (?:used|respected|applied|taken)"
 """Words for a field that does not do what is expected of it."""
 BYTE = r"bytes? (?:number |no\.? ?)?(\d[\d,]*)"
-NUMBER = r"(?<![\w.,])\d[\d,]{1,11}\b"
+NUMBER = r"(?<![\w.,])\d[\d,]{1,11}\b(?! ?(?:[kKmMgG]i?[bB]|bytes?)\b)"
 CONCURRENCY = re.compile(
     r"concurren\w+.*?(?<![\w.])(\d[\d,]*(?:\.\d+)?) ?(?:x|times)\b", re.IGNORECASE
 )
@@ -91,7 +93,8 @@ BARE_WHY = (
 )
 """A why about what is on the screen, and not about something else in the world."""
 WHY = Topic(
-    rf"{BARE_WHY}|blocks?|sizes?|padding|waste\w*|page\w*|align\w*|states?|--block-size|{NUMBER}",
+    rf"{BARE_WHY}|blocks?|sizes?|padding|waste\w*|page\w*|align\w*|states?|--block-size|{NUMBER}|"
+    r"\d[\d.]* ?[kmg]i?b",
     "why",
 )
 BYTES = Topic(r"bytes?(?! per )|address|offset", "why", "Page bytes")

@@ -30,11 +30,12 @@ FAMILY, MEMORY, BITS = "family", "memory", "bits"
 """Words for several models, devices or methods."""
 BLOCK_SIZE = "block_size"
 CACHE_MEMORY = "kv_cache_memory_bytes"
+SHARE, STEP_TOKENS, EAGER = "gpu_memory_utilization", "max_num_batched_tokens", "enforce_eager"
 DRAFTED = "num_speculative_tokens"
 OF_THE_CACHE = ("kv_cache_dtype", "quantization", DRAFTED, "speculative_method")
 NAMED = frozenset(
     {"model", FAMILY, BITS, "device", "platform", "rules", COUNT, *RANKS.values(), *OF_THE_CACHE}
-    | {CACHE_MEMORY, "enable_prefix_caching"}
+    | {CACHE_MEMORY, "enable_prefix_caching", SHARE, STEP_TOKENS, EAGER}
 )
 
 
@@ -97,6 +98,15 @@ def _cache_memory(size: str) -> Fields:
 
 def _block_size(tokens: str) -> Fields:
     return {BLOCK_SIZE: FIELDS[BLOCK_SIZE].kind.parse(BLOCK_SIZE, tokens)}
+
+
+def _share(first: str, last: str) -> Fields:
+    number = float(first or last)
+    return {SHARE: number if number <= 1 else number / 100}
+
+
+def _step_tokens(first: str, last: str) -> Fields:
+    return {STEP_TOKENS: FIELDS[STEP_TOKENS].kind.parse(STEP_TOKENS, first or last)}
 
 
 def _no_drafter() -> Fields:
@@ -178,6 +188,9 @@ OVER_NODES = rf"(?: (?:on|over|across|in) (?:{GPUS}) nodes?)?"
 OF_LENGTH = rf"tokens?|requests?|prompts?|{CONTEXT}"
 DEVICE = r"(?:[a-z]\w*|(?<!\d)\d{4}(?:ti)?)(?:[ -]\w+)*"
 OF_DEVICES = rf"(?:(?:{GPUS})(?: ?[x*\u00d7] ?| ))?(\d{{1,3}} ?(?:gb|gib))(?: gpus?| cards?)?"
+EAGERLY = r"(?:enforce[ -])?eager(?:[ -]mode)?"
+OF_ALL = r"0?\.\d+|[1-9]\d"
+UTILIZATION = r"(?:gpu )?(?:memory )?utili[sz]ation"
 SAID: tuple[tuple[str, Read], ...] = (
     (NAMED_FIELD, named_field),
     (LABELLED, labelled_field),
@@ -211,6 +224,9 @@ SAID: tuple[tuple[str, Read], ...] = (
     (rf"(?:{WITHOUT}) (?:the )?{DRAFTING_WORDS}", _no_drafter),
     (CACHING, lambda no, off: {"enable_prefix_caching": not (no or off)}),
     (r"(\d[\d.]* ?[gt]i?b)(?: of| for)?(?: the)? (?:kv[ -]?)?cache", _cache_memory),
+    (rf"({OF_ALL}) ?%? {UTILIZATION}|{UTILIZATION}(?: of|=)? ?({OF_ALL}) ?%?", _share),
+    (r"([\d,.]+k?) batched[ -]tokens|batched[ -]tokens(?: of|=)? ?([\d,.]+k?)", _step_tokens),
+    (EAGERLY, lambda: {EAGER: True}),
     (OF_DEVICES, lambda size: {MEMORY: size}),
     (r"vllm ?v?(\S+)", _version),
     (AT_A_TIME, _requests),
@@ -221,13 +237,14 @@ SAID: tuple[tuple[str, Read], ...] = (
     (rf"([\w.-]+?)-({WEIGHTS})(?:-(?:u?int\d|\dbit|w\da\d+|dynamic|block))*", _quantized),
 )
 """Pattern of words -> the fields that they set, None if the words inside are something else."""
-WORDS_ALONE = (ALONE, QUANTIZED_WITH, DRAFTS, CACHING, OF_DEVICES)
+WORDS_ALONE = (ALONE, QUANTIZED_WITH, DRAFTS, CACHING, OF_DEVICES, EAGERLY)
 """Patterns of words that a sentence has in another meaning, too: "does fp8 help?"."""
 IN_A_SENTENCE: tuple[tuple[str, Read], ...] = (
     *((pattern, read) for pattern, read in SAID if pattern not in WORDS_ALONE),
     (DRAFTS.removesuffix("?"), _drafts),
     (rf"({ONLY_BITS.pattern})(?: quanti[sz]\w+| weights)?", lambda bits: {BITS: bits}),
     (r"(?:with|using) (\w+)|(\w+_e\dm\d)", lambda *names: _dtype(next(filter(None, names)))),
+    (rf"(?:with|in|using) {EAGERLY}", lambda: {EAGER: True}),
     (r"with(out)? prefix caching", lambda out: {"enable_prefix_caching": not out}),
     (rf"(.+) ({WEIGHTS.replace('fp8|', '')})", _quantized),
     (rf"(?:on|for|with) ({PLATFORM_NAMES})", _platform),

@@ -141,9 +141,11 @@ class SweepResult:
     @property
     def notes(self) -> tuple[str, ...]:
         """Return what is compared per GPU, and what is assumed about the memory."""
-        from workbench.views.sweeps.rows import comparison_notes
+        from workbench.views.sweeps.rows import LACKING, comparison_notes
 
-        return comparison_notes(self.scenario, tuple(self.table.space.axes))
+        table, kept = self.table, self.table.is_kept
+        lacking = [name for name in LACKING if kept.any() and not (kept & table.has(name)).any()]
+        return comparison_notes(self.scenario, tuple(table.space.axes), lacking)
 
     def to_html(self) -> str:
         """Return counts, why points are skipped, what is compared, and the first rows."""

@@ -73,6 +73,16 @@ class ByteMap:
     views: CacheViews
     places: Mapping[str, LayerPlace] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        from workbench.views.bytes.text import map_text
+
+        return map_text(self)
+
+    def _repr_html_(self) -> str:
+        from workbench.views.bytes.text import map_html
+
+        return map_html(self)
+
     @property
     def misplaced_bytes(self) -> int:
         """Return the bytes of the blocks of all tensors that are in another block's page."""

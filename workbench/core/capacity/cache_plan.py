@@ -61,6 +61,16 @@ class CachePlan(Published):
     available_bytes: int | None = None
     """Memory for it on the rank that has least, None when unknown."""
 
+    def __repr__(self) -> str:
+        from workbench.views.capacity.html import cache_text
+
+        return cache_text(self)
+
+    def _repr_html_(self) -> str:
+        from workbench.views.capacity.html import cache_html
+
+        return cache_html(self)
+
     @property
     def groups(self) -> tuple[Group, ...]:
         """Return the groups."""

@@ -137,6 +137,11 @@ class FlexPlan:
 
         return nested_grids(self, theme)
 
+    def __repr__(self) -> str:
+        from workbench.views.flex.text import flex_text
+
+        return flex_text(self)
+
     def _repr_html_(self) -> str:
         from workbench.views.flex.text import flex_html
 

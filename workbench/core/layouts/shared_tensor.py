@@ -99,6 +99,16 @@ class CacheViews:
     """Where pages are in the one allocation, which the views are of then (0.33), like
     `attention_place`; None where the layers of a slot have a tensor."""
 
+    def __repr__(self) -> str:
+        from workbench.views.pages.layout_text import layout_text
+
+        return layout_text(self)
+
+    def _repr_html_(self) -> str:
+        from workbench.views.pages.layout_text import layout_html
+
+        return layout_html(self)
+
     @property
     def misplaced_attention_bytes(self) -> int:
         """Return the bytes of attention blocks that are in another block's page."""

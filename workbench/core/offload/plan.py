@@ -122,6 +122,11 @@ class Offload:
 
         return offload_figure(self.plan, self.request, theme=theme)
 
+    def __repr__(self) -> str:
+        from workbench.views.offload.html import offload_text
+
+        return offload_text(self.plan, self.request)
+
     def _repr_html_(self) -> str:
         from workbench.views.offload.html import offload_html
 

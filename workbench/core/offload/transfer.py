@@ -50,6 +50,11 @@ class Transfer:
         end = "transfer works" if self.is_legal else "transfer refused"
         return f"{kind} blocks of {there:,} (prefill) and {here:,} (decode) tokens; {end}"
 
+    def __repr__(self) -> str:
+        from workbench.views.offload.transfer import transfer_text
+
+        return transfer_text(self.prefill, self.decode)
+
     def _repr_html_(self) -> str:
         from workbench.views.offload.transfer import transfer_html
 

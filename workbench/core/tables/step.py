@@ -191,6 +191,11 @@ class TableStep:
 
         return slot_map(self, self.attention_group if group is None else group, theme)
 
+    def __repr__(self) -> str:
+        from workbench.views.tables.text import step_text
+
+        return step_text(self)
+
     def _repr_html_(self) -> str:
         from workbench.views.tables.text import step_html
 

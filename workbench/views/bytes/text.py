@@ -1,13 +1,14 @@
 """Descriptions of a byte, a segment and a place in the page map."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from workbench.core.byte_map import segments
 from workbench.core.byte_map.groups import GroupBytes, Meaning
 from workbench.core.byte_map.tensors import ByteMap
 from workbench.core.groups.layer_classes import layer_number
-from workbench.views.html import Html, join, note, table, tag
-from workbench.views.units import range_text
+from workbench.views.html import Html, document, join, note, table, tag, wide_table
+from workbench.views.units import counted, range_text
 
 HIDDEN = "hidden state"
 NAMED_LAYERS = 4
@@ -35,6 +36,45 @@ def byte_words(pool: ByteMap, tensor: int, byte: int) -> tuple[str, ...]:
         words = meaning_words(group.meaning(there))
         lines.append(f"{layers_text((group,)).capitalize()} overlaps it: there it is {words}.")
     return tuple(lines)
+
+
+PARTS_OF_PAGE = ("to", "part", "shape", "strides in elements", "first byte", "dtype")
+
+
+def map_text(pool: ByteMap) -> str:
+    """Return the tensors, and a line for every part that layers see of the first one."""
+    lines = (
+        f"  {to}: {part} {shape} {dtype}, byte {first:,}"
+        for to, part, shape, _strides, first, dtype in _parts_of(pool)
+    )
+    return "\n".join([_tensors_text(pool), *lines])
+
+
+def map_html(pool: ByteMap) -> Html:
+    """Return the same as a table."""
+    return document(note(_tensors_text(pool)), wide_table(PARTS_OF_PAGE, _parts_of(pool)))
+
+
+def _tensors_text(pool: ByteMap) -> str:
+    pages = sorted({one.page_bytes for one in pool.tensors}, reverse=True)
+    sizes = " and ".join(f"{one:,}" for one in pages)
+    tensors = counted(len(pool.tensors), "tensor")
+    return f"{tensors} of {pool.num_blocks:,} blocks, pages of {sizes} bytes. Tensor 0:"
+
+
+def _parts_of(pool: ByteMap) -> list[tuple[Any, ...]]:
+    return [
+        (
+            layers_text(groups),
+            part.name,
+            str(part.view.shape),
+            str(part.view.strides),
+            part.view.offset_bytes,
+            part.view.dtype,
+        )
+        for groups in sharing_groups(pool, 0)
+        for part in groups[0].parts
+    ]
 
 
 def meaning_words(meaning: Meaning) -> str:

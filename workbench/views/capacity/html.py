@@ -13,7 +13,17 @@ from workbench.core.groups.layer_classes import layer_number
 from workbench.core.layouts.runners import runner_verdicts
 from workbench.core.plan import Plan
 from workbench.core.what_if.outcomes import outcome_of
-from workbench.views.html import Html, code, document, faint, join, records, stacked, tag
+from workbench.views.html import (
+    Html,
+    code,
+    code_block,
+    document,
+    faint,
+    join,
+    records,
+    stacked,
+    tag,
+)
 from workbench.views.settings import in_labels
 from workbench.views.units import bytes_text, counted, tokens_text
 
@@ -52,6 +62,27 @@ def glossary(plan: Plan, cache: CachePlan) -> tuple[BlockSizeMeaning, ...]:
         ("hash block", cache.hash_block_size, "unit of prefix hashes"),
     )
     return tuple(BlockSizeMeaning(*entry) for entry in entries)
+
+
+def cache_text(cache: CachePlan) -> str:
+    """Return the size of the pool, and a line for the groups of every kind."""
+    size = bytes_text(cache.grouping.bytes_per_block)
+    blocks = "blocks" if cache.num_blocks is None else counted(cache.num_blocks, "block")
+    fits = ""
+    if cache.num_blocks is not None and cache.printed_tokens is not None:
+        fits = f", {cache.printed_tokens:,} tokens, {cache.max_concurrency:.2f}x"
+    groups = Counter(
+        f"{group.kind}, {counted(len(group.layers), 'layer')}: {group.spec.block_size:,} tokens, "
+        f"{group.page_size_bytes:,} bytes a layer"
+        for group in cache.groups
+    )
+    lines = (f"  {counted(count, 'group')} of {kind}" for kind, count in groups.items())
+    return "\n".join([f"{blocks} of {size} over all tensors{fits}", *lines])
+
+
+def cache_html(cache: CachePlan) -> Html:
+    """Return the same as HTML."""
+    return document(code_block(cache_text(cache)))
 
 
 def pool_html(plan: Plan, prompt_tokens: int | None = None) -> Html:

@@ -47,6 +47,16 @@ def flex_html(flex: FlexPlan) -> str:
     )
 
 
+def flex_text(flex: FlexPlan) -> str:
+    """Return the three sizes, the build, and what stops it, for a terminal."""
+    q, kv = flex.mask.q_block_size, flex.mask.kv_block_size
+    sizes = (
+        f"{flex.build} build: cache block {flex.cache_block_size:,}, mask block {q:,} x {kv:,}, "
+        f"tile {_tile(flex, 'none')} tokens"
+    )
+    return "\n".join([sizes, *(f"✕ {in_labels(one.message)}" for one in flex.refusals)])
+
+
 def _tile(flex: FlexPlan, otherwise: str) -> str:
     return otherwise if flex.tiles is None else f"{flex.tiles.block_m} x {flex.tiles.block_n}"
 

@@ -1,8 +1,9 @@
-"""Plain text of a layout, for terminals."""
+"""A layout as text for terminals, and as a table."""
 
 from workbench.core.layouts.placed import PagePlacement
 from workbench.core.layouts.shared_tensor import CacheViews
 from workbench.core.layouts.view import View
+from workbench.views.html import Html, code_block, document, fold, note, wide_table
 
 
 def layout_text(views: CacheViews) -> str:
@@ -22,6 +23,28 @@ def layout_text(views: CacheViews) -> str:
     if views.states:
         lines += ["", f"misplaced state bytes    {views.misplaced_state_bytes:,}"]
     return "\n".join(lines)
+
+
+def layout_html(views: CacheViews) -> Html:
+    """Return a row per view; the rest of the text is folded."""
+    attention = () if views.attention is None else (("attention", views.attention),)
+    rows = [
+        (
+            name,
+            ", ".join(view.axes),
+            str(view.shape),
+            str(view.strides),
+            view.offset_bytes,
+            view.dtype,
+        )
+        for name, view in (*attention, *views.named_states)
+    ]
+    header = ("view", "dimensions", "shape", "strides in elements", "first byte", "dtype")
+    return document(
+        note(f"{views.num_blocks:,} blocks in {views.raw_bytes:,} bytes"),
+        wide_table(header, rows),
+        fold("All of the layout", code_block(layout_text(views))),
+    )
 
 
 def _view_lines(view: View) -> list[str]:

@@ -62,6 +62,12 @@ PER_GPU_NOTE = (
     "tensor_parallel), smallest cacheable prefix and waste. The last two do not grow with the "
     "number of GPUs."
 )
+LACKING = {
+    "concurrency_per_gpu": "No concurrency is known without the memory for the KV cache: set a "
+    "device, or kv_cache_memory_bytes.",
+    "smallest_prefix_tokens": "No prefix hits in any point, so none is compared.",
+}
+"""What points are compared by -> what to say where none of them has it."""
 MORE_THERE = (
     "Each GPU holds fewer weights at a larger tensor_parallel, so a real server has more memory "
     "for its KV cache there"
@@ -117,14 +123,20 @@ def axes_of(rows: Sequence[Row], *, several: bool = False) -> tuple[str, ...]:
     return tuple(name for name in rows[0]["sets"] if name != "model" or several)
 
 
-def comparison_notes(scenario: Settings, axes: Collection[str]) -> tuple[str, ...]:
-    """Return what is compared per GPU, and what is assumed of the memory where the GPUs vary."""
+def comparison_notes(
+    scenario: Settings, axes: Collection[str], lacking: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Return what is compared per GPU, and what is assumed of the memory where the GPUs vary.
+
+    lacking: columns that no point has.
+    """
+    compared = (PER_GPU_NOTE, *(LACKING[name] for name in LACKING if name in lacking))
     if "tensor_parallel" not in axes:
-        return (PER_GPU_NOTE,)
+        return compared
     given = [name for name in MEMORY_NOTES if getattr(scenario, name) is not None or name in axes]
     if "num_gpu_blocks_override" in given:
         given = ["num_gpu_blocks_override"]
-    return (PER_GPU_NOTE, *(MEMORY_NOTES[name] for name in given[:1]))
+    return (*compared, *(MEMORY_NOTES[name] for name in given[:1]))
 
 
 def notes_html(notes: Iterable[str]) -> str:

@@ -32,17 +32,25 @@ def step_html(step: TableStep) -> str:
         }
         for group in step.groups
     )
-    sample = f" of {SAMPLE_POOL}" if step.is_sample_pool else ""
-    counts = (
-        f": {len(step.rows)} requests, {step.num_tokens:,} new tokens, "
-        f"{step.free_blocks:,} blocks free{sample}. "
-    )
     split_later = any(group.table_holds == MANAGER_BLOCKS for group in step.groups)
     return document(
-        tag("p", tag("b", step.title), counts, verdict(step)),
+        tag("p", tag("b", step.title), _counts(step), verdict(step)),
         tag("p", place(step)),
         groups,
         note(SPLIT_LATER) if split_later else "",
+    )
+
+
+def step_text(step: TableStep) -> str:
+    """Return the step's verdict, counts and place, for a terminal."""
+    return f"{step.title}{_counts(step)}{_agreement(step)}\n{place(step)}"
+
+
+def _counts(step: TableStep) -> str:
+    sample = f" of {SAMPLE_POOL}" if step.is_sample_pool else ""
+    return (
+        f": {len(step.rows)} requests, {step.num_tokens:,} new tokens, "
+        f"{step.free_blocks:,} blocks free{sample}. "
     )
 
 
@@ -55,9 +63,13 @@ SPLIT_LATER = (
 
 def verdict(step: TableStep) -> Html:
     """Return whether every entry agrees with the Python reference."""
+    return join(_agreement(step)) if step.agrees else tag("b", _agreement(step))
+
+
+def _agreement(step: TableStep) -> str:
     if step.mismatch is None:
-        return join("✓ agrees with the Python reference in every entry.")
-    return tag("b", f"✕ differs from the Python reference: {step.mismatch}")
+        return "✓ agrees with the Python reference in every entry."
+    return f"✕ differs from the Python reference: {step.mismatch}"
 
 
 def place(step: TableStep) -> str:
