@@ -14,6 +14,7 @@ from workbench.core.errors import NEAREST, PHRASE, ScenarioError
 from workbench.interop.description import read_description
 from workbench.interop.omnibox import hub_ids, understand
 from workbench.interop.unknown_words import EXAMPLE
+from workbench.interop.words_of_fields import DESCRIBED, IN_A_SENTENCE
 from workbench.models import catalog_names
 from workbench.scenario import Scenario
 
@@ -548,3 +549,20 @@ def test_an_answer_says_what_it_omits():
 def test_ranks_stay_unless_a_question_names_a_model_and_its_device(text, ranks):
     found = understand(text, Scenario(model="qwen3-8b", device="H100", tensor_parallel=16))
     assert (found.kind, found.scenario.tensor_parallel) == ("question", ranks)
+
+
+@pytest.mark.parametrize(
+    "unit", [*"x9_-./ ,=(", "x_", "x-", "x.", "9.", "a1", "1a", "x/", "-x", " x"]
+)
+def test_no_pattern_tries_a_row_of_characters_in_every_way(unit):
+    """Sixty underscores in a row took years: each was a letter of a word, or between two words."""
+    row = unit * (60 // len(unit))
+    for pattern, _ in (*IN_A_SENTENCE, *DESCRIBED):
+        for text in (row, f"a{row}", f"{row} x", f"max {row} x"):
+            re.fullmatch(pattern, text, re.IGNORECASE)
+            re.findall(pattern, text, re.IGNORECASE)
+
+
+def test_a_list_with_commas_alone_has_as_many_words_as_any_other():
+    assert read_description("tp2," * 10).fields == {"tensor_parallel": 2}
+    assert read_description("tp2," * 50) is None

@@ -110,8 +110,7 @@ def read_description(text: str) -> Description | None:
     """
     if len(text.split()) > MOST_WORDS or text.rstrip().endswith(CONTINUED):
         return None
-    text = PRODUCT.sub(" ", text.strip())
-    parts = [part for part in map(str.split, PART.split(text)) if part]
+    parts = _parts(text)
     found = [_cut(part) for part in parts]
     said = [fields for spans in found for fields in spans.fields]
     merged = {name: value for fields in said for name, value in fields.items()}
@@ -142,6 +141,13 @@ def _described(said: dict[str, Any]) -> Description:
     if said.pop(DRAFTING, False):
         said.setdefault(DRAFTED, 1)
     return Description(_shared_out(said), Load(requests, length))
+
+
+def _parts(text: str) -> list[list[str]]:
+    """Return the words of every part; no part where commas alone are between too many words."""
+    parts = map(str.split, PART.split(PRODUCT.sub(" ", text.strip())))
+    found = [part for part in parts if part]
+    return found if sum(map(len, found)) <= MOST_WORDS else []
 
 
 def _has(device: str, size: str) -> bool:

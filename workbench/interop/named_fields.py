@@ -13,8 +13,10 @@ from workbench.scenario.kinds import Switch
 from workbench.scenario.scenario import NAMES
 from workbench.sweeps.language import LABELS
 
-NAMED_FIELD = r"([a-z]\w*(?:[-_]\w+)+)(?: ?= ?| )([^\s=]\S*)"
-"""A name of several words, and what follows it; names of one word have other meanings, too."""
+NAMED_FIELD = r"([a-z](?=\w*[-_]\w)\w*+(?:-\w++)*+)(?: ?= ?| )([^\s=]\S*)"
+"""A name of several words, and what follows it; names of one word have other meanings, too.
+
+Nothing is tried twice: `_` is in `\\w`, and a row of them can be cut into words in 2^n ways."""
 
 
 SPACE = "[ _-]"
