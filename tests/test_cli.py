@@ -468,3 +468,9 @@ def test_an_option_that_there_is_not_says_how_fields_are_set(option, words):
     assert ended.exit_code == 2
     assert words in " ".join(ended.output.split())
     assert ("Possible options" in ended.output) == (option == "--strct")
+
+
+def test_an_option_without_its_value_is_named():
+    found = CliRunner().invoke(app, ["resolve", "bamba-9b", "-s"])
+    assert found.exit_code == 2
+    assert "Option '-s' requires an argument." in found.output

@@ -149,7 +149,7 @@ def _short_errors() -> Iterator[None]:
             # the name of an unknown option is neither in quotes nor one word
             option = getattr(error, "option_name", None) or ""
             message = usage.message.replace(option, errors.cut(option)) if option else usage.message
-            if option:
+            if hasattr(usage, "possibilities"):  # an option that is known can lack its value
                 message += _how_to_set(option, usage.ctx)
                 known = usage.possibilities or ()  # of a short option there is no list
                 usage.possibilities = get_close_matches(option, known, cutoff=SIMILAR)
