@@ -105,9 +105,9 @@ def test_minus_one_means_the_models_own_length():
 @pytest.mark.parametrize(
     ("field", "value", "nearest"),
     [
-        ("platform", "CUDA", "cuda"),
+        ("platform", "nvidia cuda", "cuda"),
         ("platform", "romc", "rocm"),
-        ("backend", "flash_attn", "FLASH_ATTN"),
+        ("backend", "flash_atn", "FLASH_ATTN"),
         ("backend", "FLASHINFR", "FLASHINFER"),
         ("dtype", "fp16", "float16"),
         ("kv_cache_dtype", "fp8_e4m4", "fp8_e4m3"),
@@ -258,3 +258,19 @@ def test_any_values_give_a_scenario_or_a_typed_error(values):
 def test_membership_in_a_registry_never_raises():
     assert PLATFORMS.get("tpu") is None
     assert PLATFORMS.get("cuda") is PLATFORMS["cuda"]
+
+
+@pytest.mark.parametrize(
+    ("field", "written", "stored"),
+    [
+        ("backend", "flashinfer", "FLASHINFER"),
+        ("backend", "Auto", None),
+        ("draft_attention_backend", "flash_attn", "FLASH_ATTN"),
+        ("platform", "CUDA", "cuda"),
+        ("dtype", "half", "float16"),
+    ],
+)
+def test_another_form_of_a_word_is_the_word(field, written, stored):
+    # validate_backend_before of vLLM 0.23 and 0.33 takes any case, and auto as None
+    assert getattr(Scenario(model="any", **{field: written}), field) == stored
+    assert getattr(Scenario.from_dict({"model": "any", field: written}), field) == stored

@@ -13,6 +13,7 @@ from workbench.core.capacity.memory_answer import BY_MEMORY
 from workbench.core.capacity.memory_estimate import weights_of
 from workbench.core.what_if.answers import answers
 from workbench.interop.exchange import scenes_with_block
+from workbench.interop.omnibox import understand
 from workbench.interop.questions import QUESTIONS, read_question
 from workbench.scenario import Scenario
 from workbench.views.door.scenario_bar import LENGTHS, length_text
@@ -547,3 +548,69 @@ def test_what_is_in_question_is_answered(text, words):
     door = wb.explore(model="qwen3-next-80b-a3b", device="H100", tensor_parallel=4)
     door.submit(text)
     assert words in " ".join(plain_text(region(door, "understood")).split())
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("tp 2 for qwen3-next-80b-a3b?", {"model": "qwen3-next-80b-a3b", "tensor_parallel": 2}),
+        ("qwen3-8b on H100 with flash infer", {"backend": "FLASHINFER"}),
+        ("set backend flashinfer", {"backend": "FLASHINFER"}),
+        ("compare FLASH_ATTN and FLASHINFER", {"backend": "FLASHINFER"}),
+        ("flash attention vs flex attention", {"backend": "FLEX_ATTENTION"}),
+        ("is TP 3 possible for qwen3-8b", {"tensor_parallel": 3}),
+        ("can I use PP 2", {"pipeline_parallel": 2}),
+        ("what if weights are fp8", {"quantization": "fp8"}),
+    ],
+)
+def test_what_is_said_is_set(text, fields):
+    door, _said = answer(text)
+    assert {name: getattr(door.scenario, name) for name in fields} == fields
+
+
+def test_dtypes_of_several_scenarios_are_all_the_cache_s():
+    found = understand("bf16 vs fp8 vs nvfp4 kv cache for llama-3.3-70b on 2 x b200", Scenario())
+    dtypes = [side.scenario.kv_cache_dtype for side in found.compared]
+    assert dtypes == ["bfloat16", "fp8", "nvfp4"]
+    assert {side.scenario.device for side in found.compared} == {"B200"}
+
+
+def test_the_longest_requests_of_several_are_those_that_fit():
+    door = wb.explore(model="qwen3-next-80b-a3b", device="H100", tensor_parallel=4)
+    door.submit("longest prompt with 64 users")
+    said = plain_text(region(door, "understood"))
+    [sizes] = re.findall(r"64 requests at a time fit up to ([\d,]+) to ([\d,]+) tokens", said)
+    for at, text in enumerate(sizes):
+        tokens = int(text.replace(",", ""))
+        assert answers(door.plan, tokens).requests[at] >= 64
+        assert answers(door.plan, tokens + 1).requests[at] < 64
+
+
+def test_a_shared_prefix_is_found_again_as_the_plan_has_it():
+    door = wb.explore(model="qwen3-next-80b-a3b", enable_prefix_caching=True)
+    door.submit("what is the hit rate if 10k of 12k tokens are shared?")
+    found = door.plan.hits().hit(12_000, 10_000).cached_tokens
+    assert f"{found:,} tokens are found again" in region(door, "understood")
+
+
+def test_a_quoted_part_of_a_message_is_explained():
+    _door, said = answer('what does "page_size_padded >= page_size" mean')
+    assert "A page is larger than what it was to be padded to" in said
+
+
+def test_more_ranks_of_any_kind_are_weighed():
+    for text in ("does PP help?", "does DP help?", "does expert parallel help?"):
+        _door, said = answer(text)
+        assert said.count("Apply") >= 1
+
+
+def test_an_offload_has_the_host_memory_that_is_said():
+    door = wb.explore(model="qwen3-next-80b-a3b", device="H100", tensor_parallel=4)
+    door.apply(enable_prefix_caching=True)
+    for text, size in (
+        ("offload 100 GiB", 100 * 2**30),
+        ("how much does offload hold?", 64 * 2**30),
+    ):
+        door.submit(text)
+        blocks = door.plan.offload(cpu_bytes_to_use=size).cpu_blocks
+        assert f"holds {blocks:,} blocks" in region(door, "understood")

@@ -13,7 +13,7 @@ from workbench.core.groups.cache_spec import RING_SPEC
 from workbench.core.groups.graph_support import captures_states
 from workbench.core.plan import Plan
 from workbench.core.what_if.answers import answers
-from workbench.core.what_if.reach import longest_fit
+from workbench.core.what_if.reach import longest_fit, longest_together
 from workbench.views.door.tiles import answer_to
 from workbench.views.units import bytes_text, counted, range_text, short_bytes_text, tokens_text
 
@@ -53,6 +53,17 @@ def _longest(plan: Plan, _length: int) -> str:
         f"The longest request that fits has {tokens} tokens, of {most} that are allowed. vLLM "
         f"certainly starts with {flag}."
     )
+
+
+def longest_together_text(plan: Plan, requests: int) -> str:
+    """Return the longest requests of which so many fit at a time."""
+    found = longest_together(plan, requests)
+    if found is None:
+        return ""
+    if not found[1]:
+        return f"{requests:,} requests do not fit at a time, however short they are."
+    tokens = range_text(*map("{:,}".format, found))
+    return f"{requests:,} requests at a time fit up to {tokens} tokens each."
 
 
 def _request(plan: Plan, length: int) -> str:

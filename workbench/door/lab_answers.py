@@ -8,7 +8,11 @@ from workbench.core.rule_set import RuleSet
 from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.choices import tensor_parallel_sizes
 from workbench.core.what_if.outcomes import outcome_of
-from workbench.door.capacity_answers import CAPACITY_ANSWERS, concurrency_answer
+from workbench.door.capacity_answers import (
+    CAPACITY_ANSWERS,
+    concurrency_answer,
+    longest_together_text,
+)
 from workbench.door.default_answers import default_answer
 from workbench.door.hits_answers import hits_answer, multiples_answer
 from workbench.interop.glossary import METRICS, glossary
@@ -83,7 +87,9 @@ def _step(plan: Plan, at: int) -> str:
 
 
 def _of_kind(question: Question, plan: Plan, length_tokens: int) -> str:
-    kind = question.special or question.topic.lab
+    kind, requests = question.special or question.topic.lab, question.said.load.requests
+    if kind == "longest" and requests:
+        return longest_together_text(plan, requests)
     if (of_cache := CAPACITY_ANSWERS.get(kind)) is not None:
         return of_cache(plan, length_tokens)
     answer = ANSWERS.get(kind)
@@ -173,14 +179,15 @@ def _block_sizes(rules: RuleSet, name: str) -> str:
     return f"{name} in {rules.title} has {kernels}. It runs on {platforms}."
 
 
-def _offload(_question: Question, plan: Plan, length: int) -> str:
-    found = plan.offload(cpu_bytes_to_use=HOST_BYTES)
+def _offload(question: Question, plan: Plan, length: int) -> str:
+    host_bytes = question.host_bytes or HOST_BYTES
+    found = plan.offload(cpu_bytes_to_use=host_bytes)
     if found.problems:
         remedies = [changes_text(one.changes) for one in found.remedies()[:1]]
         tried = f" It starts with this change: {remedies[0]}." if remedies else ""
         return f"vLLM does not start with offload: {found.problems[0].message}{tried}"
     stored, loaded = found.stored_prompt(length), found.loaded_prefix(length)
-    memory, tokens = short_bytes_text(HOST_BYTES), tokens_text(length)
+    memory, tokens = short_bytes_text(host_bytes), tokens_text(length)
     if not stored.requests or not stored.loadable_tokens:
         return f"{memory} of host memory cannot give back any part of a prompt of {tokens}."
     return (

@@ -13,6 +13,10 @@ GOALS = {"fits": "requests", "hits": "hits", "why": "padding", "start": "starts"
 """Answer -> the goal by which it gets better."""
 CHOICES = {
     "tensor_parallel": r"tp|tensor|gpus?",
+    "pipeline_parallel": r"pp|pipeline\w*",
+    "data_parallel": r"dp|data[ -]parallel\w*",
+    "decode_context_parallel": r"dcp",
+    "enable_expert_parallel": r"ep|expert[ -]parallel\w*",
     "kv_cache_dtype": r"fp8|dtype|quanti\w+|8.?bit",
     "mamba_ssm_cache_dtype": r"ssm|states?|float32|bfloat16",
     "num_speculative_tokens": r"mtp|specul\w+|draft\w*|eagle",

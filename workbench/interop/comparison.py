@@ -13,7 +13,7 @@ from workbench.interop.description import Description, Load, read_description
 from workbench.interop.said import MODEL_FIELD, said_words, with_model, with_said
 from workbench.interop.sentences import MOST_SIDES
 from workbench.interop.understood import Side, Understood
-from workbench.interop.words_of_fields import OF_LENGTH
+from workbench.interop.words_of_fields import DTYPES, KV, OF_LENGTH
 from workbench.scenario import Scenario
 
 NAMED = r"(?:please )?compare|(?:what is )?the difference between"
@@ -38,6 +38,9 @@ CHANGED = re.compile(r".+ from (?=[a-z])(?P<a>.+?) to (?P<now>.+)", re.IGNORECAS
 LIST_LEAD = re.compile(rf"(?:(?P<named>{NAMED})|{LEAD}) ", re.IGNORECASE)
 SEPARATOR = re.compile(rf",? (?:{BETWEEN}) |, (?:and )?", re.IGNORECASE)
 """Between two of several sides."""
+AND = rf"(?:,? (?:{BETWEEN}|and) |, )"
+OF_THE_CACHE = re.compile(rf"\b({DTYPES})(?=(?:{AND}(?:{DTYPES}))+ {KV}(?: |$))", re.IGNORECASE)
+"""A dtype of several, of which the last one says that they are the cache's: "bf16 vs fp8 KV"."""
 NUMBER = r"\d[\d,.]*[km]?"
 VALUE = re.compile(rf"(?:(?<=\s)|^){NUMBER}(?=\s|$)|(?<=\b[a-z]p){NUMBER}(?=\s|$)", re.IGNORECASE)
 """A number that is a word, or the one of TP4."""
@@ -53,7 +56,7 @@ MACHINE = RANKS | {"device", "platform"}
 
 def read_comparison(text: str) -> tuple[Description, ...]:
     """Return what a line compares, each with what is said of all; nothing for any other line."""
-    text = _without_end(text.strip())
+    text = OF_THE_CACHE.sub(r"\1 KV", _without_end(text.strip()))
     if "\n" in text:
         return ()
     if found := WITH_PRESENT.fullmatch(text):

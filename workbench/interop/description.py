@@ -145,7 +145,7 @@ def _described(said: dict[str, Any]) -> Description:
 
 def _parts(text: str) -> list[list[str]]:
     """Return the words of every part; no part where commas alone are between too many words."""
-    parts = map(str.split, PART.split(PRODUCT.sub(" ", text.strip())))
+    parts = map(str.split, PART.split(PRODUCT.sub(" ", text.strip().rstrip("?! "))))
     found = [part for part in parts if part]
     return found if sum(map(len, found)) <= MOST_WORDS else []
 

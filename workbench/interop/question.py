@@ -45,10 +45,14 @@ class Question:
     """The kind of a question that has an answer of its own; empty: the tiles answer it."""
     memory_gb: int | None = None
     """Of a device that is named by its memory alone."""
+    host_bytes: int | None = None
+    """Of the host's memory, in a question about offload."""
     goal: str = ""
     """What is to become better: one of `next_steps`, or `block`."""
     step: int | None = None
     """The number of the step that is in question."""
+    shared_tokens: int | None = None
+    """Tokens that the prompts in question have in common at their beginning."""
     concurrency: float | None = None
     """What vLLM printed as the maximum concurrency, such as 1.9 for "1.9x"."""
     byte: int | None = None

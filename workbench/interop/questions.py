@@ -24,7 +24,7 @@ from workbench.interop.settings import settings_in
 from workbench.interop.topics import Topic
 from workbench.interop.unknown_words import bits_alone, not_known, one_of_family
 from workbench.interop.words_of_fields import AT_A_TIME, BITS, FAMILY, number_of
-from workbench.scenario.sizes import integer_value
+from workbench.scenario.sizes import integer_value, parse_bytes
 
 ASKS = re.compile(
     r"(?:(?:and|but|so|ok|hi|hello|please)\b[ ,]*)?(?:why|what|which|how|where|when|who|will|would|"
@@ -42,6 +42,8 @@ NO_QUESTION = re.compile(
 The id of a model has one slash, as P/D and tokens/s have."""
 FLAG = re.compile(r"(?<!\S)--(?!block-size)([a-z][a-z-]*)")
 """A flag of vLLM inside a sentence: its words are those of a question."""
+IN_QUOTES = re.compile(r"[\"'`\u201c]([^\"'`\u201c\u201d]{8,})[\"'`\u201d]")
+"""What a sentence quotes, which may be a part of a message."""
 WITH_CACHING = re.compile(r" with(?:out)? prefix caching\b", re.IGNORECASE)
 
 
@@ -61,9 +63,10 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
 
     loosely: also without a question mark or a word that begins a question.
     """
-    if not loosely and (part := part_of_message(text)):
+    parts = () if loosely or "\n" in text else (text, *IN_QUOTES.findall(text))
+    if part := next(filter(None, map(part_of_message, parts)), None):
         return Question(Topic(""), term=part)
-    if NO_QUESTION.search(text) or not (loosely or ASKS.fullmatch(text)):
+    if NO_QUESTION.search(IN_QUOTES.sub("", text)) or not (loosely or ASKS.fullmatch(text)):
         return None
     default_of = default_named(text)
     text = FLAG.sub(lambda flag: flag[1].replace("-", " "), text)
@@ -120,6 +123,9 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
     special = topic.special or special
     choices = _choices(text) if changes else ()
     fields, others = alternatives(phrases)
+    views = [one.view for one in about if one.view]
+    if topic == topics.ANY_CHANGE and fields:  # "can I use PP 2": does it start?
+        choices, views = (), [*views, "start"]
     if special == "transfer" or (topic == topics.VERSIONS and "rules" in fields):
         others = []  # of both engines; both versions
     _check_names(fields, unknown, refuse_bits=is_of_one and topic.view in {"fits", "start"})
@@ -135,6 +141,9 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
     if topic == topics.VERSIONS:
         fields.pop("rules", None)
     said = _described(fields, topic, text)
+    shared, of_prompt = _shared_prefix(text)
+    if of_prompt is not None:
+        said = Description(said.fields, said.load._replace(length_tokens=of_prompt))
     numbers = [
         int(one.replace(",", "")) for one in re.findall(topics.NUMBER, text) if topic == topics.WHY
     ]
@@ -166,11 +175,13 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
         memory_gb=_number(ANY_MEMORY if special == "models" else MEMORY, text)
         if topic.view in {"fits", "start"} and "device" not in fields
         else None,
+        host_bytes=_size(text) if topic.lab == "Offload and transfer" else None,
         goal=_goal(topic, text),
         byte=_number(topics.BYTE, text) if topic == topics.BYTES else None,
         step=_number(topics.STEP, text) if topic == topics.STEPS else None,
+        shared_tokens=shared,
         concurrency=_decimal(topics.CONCURRENCY, text),
-        views=tuple(dict.fromkeys(one.view for one in about if one.view)),
+        views=tuple(dict.fromkeys(views)),
     )
 
 
@@ -192,6 +203,16 @@ def _described(fields: Mapping[str, Any], topic: Topic, text: str) -> Descriptio
     requests = re.search(rf"(?<![\w.,]){AT_A_TIME}(?!\w)", text, re.IGNORECASE)
     count = number_of(requests[1]) if requests else None
     return Description(dict(fields), Load(count, _number(topics.LENGTH, text)))
+
+
+def _shared_prefix(text: str) -> tuple[int | None, int | None]:
+    """Return the tokens that a prompt shares with an earlier one, and those of the whole prompt."""
+    found = topics.SHARED_PREFIX.search(text)
+    words = [one.replace(",", "") for one in found.groups() if one] if found else []
+    shared, whole = [integer_value(one) for one in words] or (None, None)
+    if isinstance(shared, int) and isinstance(whole, int) and shared <= whole:
+        return shared, whole
+    return None, None
 
 
 def is_question(text: str) -> bool:
@@ -250,6 +271,12 @@ def _number(words: str, text: str) -> int | None:
     found = re.search(words, text, re.IGNORECASE)
     number = integer_value("".join(found.groups("")).replace(",", "")) if found else None
     return number if isinstance(number, int) else None
+
+
+def _size(text: str) -> int | None:
+    """Return the first size in bytes that words name."""
+    found = re.search(r"(?<![\w.])\d[\d.,]* ?[gt]i?b\b", text, re.IGNORECASE)
+    return parse_bytes(found[0]) if found else None
 
 
 def _decimal(words: re.Pattern[str], text: str) -> float | None:

@@ -97,7 +97,8 @@ WHY = Topic(
     r"\d[\d.]* ?[kmg]i?b",
     "why",
 )
-BYTES = Topic(r"bytes?(?! per )|address|offset", "why", "Page bytes")
+OF_BYTES = r"bytes?(?! per )|address|offset|where is (?:a |the )?(?:\w+ )?(?:token|head|block)"
+BYTES = Topic(OF_BYTES, "why", "Page bytes")
 VERSIONS = Topic(
     r"0\.\d\d.*0\.\d\d|(?:chang|differ)\w+ .*0\.\d\d|versions?|releases?|upgrad\w+|update[sd]?|"
     r"#?37467.* chang\w+|chang\w+ .*#?37467|0\.\d\d (?:better|help|fix|solve|improve|chang)\w*",
@@ -194,7 +195,8 @@ TOPICS = (
         "Export",
     ),
     Topic(
-        r"tokens? per second|tok/s|tps|throughput|latency|ttft|tpot|speed|how (?:fast|quick|slow)",
+        r"tokens? per second|tok/s|tps|throughput|latency|ttft|tpot|speed|"
+        r"how (?:fast|quick|slow)|how long (?:is|are|does|do|will) .*(?:prefill|decode|takes?)",
         "",
         "Kernel sweeps",
     ),
@@ -225,8 +227,8 @@ TOPICS = (
         "Sweeps",
     ),
     Topic(
-        r"start\w*|support\w*|boot\w*|launch\w*|runs?|(?:i|we|you|it) serve|crash\w*|oom|"
-        r"fails?|errors?|work\w*",
+        r"start\w*|support\w*|possible|allowed|valid|legal|boot\w*|launch\w*|runs?|"
+        r"(?:i|we|you|it) serve|crash\w*|oom|fails?|errors?|work\w*",
         "start",
     ),
     Topic(
@@ -246,10 +248,18 @@ TOPICS = (
 
 LENGTH = (
     r"(?<![\w.,])(?:(\d[\d,.]*[km])\b|(\d[\d,]{2,})[ -]tokens?\b|"
-    r"(?:request|prompt)s? (?:of|with) (\d[\d,]*)\b(?! ?gi?b)|"
+    rf"(?:request|prompt)s? (?:of|with) (\d[\d,]*)\b(?! ?gi?b| (?:{USERS}|requests|at a time))|"
     r"(\d[\d,]*)[ -]tokens? (?:request|prompt))"
 )
 """A request length in a question that is not about a block; drafts are fewer tokens."""
+TOKENS = r"(\d[\d,.]*[km]?)(?: tokens)?"
+PART_OF_PROMPT = rf"\b{TOKENS} (?:out )?of (?:the |every |each )?{TOKENS}"
+SHARED_PREFIX = re.compile(
+    rf"{PART_OF_PROMPT}.* (?:shared?|same|common|equal|cached)\b|"
+    rf"\b(?:shared?|same|common) .*{PART_OF_PROMPT}",
+    re.IGNORECASE,
+)
+"""How much of a prompt is that of an earlier one: "10k of 12k tokens are shared"."""
 OF_LENGTH = r"context|length|model len\w*|prompts?|requests?"
 NOT_DEVICES = r"requests|prompts|tokens|users|blocks|bytes|layers"
 SPECIAL = {

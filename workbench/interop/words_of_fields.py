@@ -100,6 +100,11 @@ def _block_size(tokens: str) -> Fields:
     return {BLOCK_SIZE: FIELDS[BLOCK_SIZE].kind.parse(BLOCK_SIZE, tokens)}
 
 
+def _backend(written: str) -> Fields:
+    forms = (name for form, name in BACKENDS.items() if re.fullmatch(form, written, re.IGNORECASE))
+    return {"backend": next(forms)}
+
+
 def _share(first: str, last: str) -> Fields:
     number = float(first or last)
     return {SHARE: number if number <= 1 else number / 100}
@@ -152,6 +157,11 @@ def _model(text: str) -> Fields | None:
     return {"model": found[0]} if found else None
 
 
+def _words(field: str) -> set[str]:
+    """Return the words of a field in any version."""
+    return {word for rules in RULE_SETS for word in FIELDS[field].kind.candidates(rules)}
+
+
 NUMBERS = {"one": 1, "single": 1, "two": 2, "dual": 2, "four": 4, "eight": 8, "sixteen": 16}
 PLATFORMS = {"nvidia": "cuda", "amd": "rocm", "intel": "xpu"}
 PLATFORM_NAMES = "|".join((*PLATFORMS, *FIELDS["platform"].kind.candidates(RULE_SETS.newest)))
@@ -167,13 +177,23 @@ SMALL_DTYPES = {*FIELDS["kv_cache_dtype"].kind.candidates(RULE_SETS.newest)} - {
 ONLY_BITS = re.compile(r"u?int\d|w\d{1,2}a\d{1,2}|q\d\w*|\d[ -]?bits?", re.IGNORECASE)
 SHORT_WORDS = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "bnb": "bitsandbytes"}
 CACHING = r"(no |without )?prefix caching(?: (?:on|enabled)| (off|disabled))?"
+BACKENDS = {
+    re.sub("_ATTN|_ATTENTION", "_ATT(?:ENTIO)?N", name.replace("HINFER", "H_INFER")).replace(
+        "_", "[ _-]?"
+    ): name
+    for name in sorted(_words("backend"), key=len, reverse=True)
+}
+"""Pattern of the ways to write a backend -> its name, the longest first."""
+BACKEND = rf"(?:(?:with|using) )?({'|'.join(BACKENDS)})"
+DTYPES = "|".join(sorted({*_words("kv_cache_dtype"), *SHORT_WORDS}, key=len, reverse=True))
 HOW_MANY = rf"\d{{1,4}}|{'|'.join(NUMBERS)}"
 GPUS = rf"\d{{1,3}}|{'|'.join(NUMBERS)}"
 """How many devices: four digits are the name of one, 5070 Ti."""
 QUANTIZED_WITH = rf"(bitsandbytes|{QUANTIZED.pattern})(?: quanti[sz]\w+)?"
 USERS = r"users?|people|persons?|clients?|sessions?|conversations?"
 AT_A_TIME = (
-    rf"({HOW_MANY}) (?:(?:concurrent|parallel|simultaneous) )?(?:requests?|prompts?|{USERS})"
+    rf"({HOW_MANY}) (?:(?:concurrent|parallel|simultaneous)(?: (?:requests?|prompts?|{USERS}))?|"
+    rf"requests?|prompts?|{USERS})"
     r"(?: (?:at (?:a time|once)|in parallel|concurrently|simultaneously))?"
 )
 """How many requests at a time; a length has its unit, or the K of 32K."""
@@ -227,6 +247,7 @@ SAID: tuple[tuple[str, Read], ...] = (
     (rf"({OF_ALL}) ?%? {UTILIZATION}|{UTILIZATION}(?: of|=)? ?({OF_ALL}) ?%?", _share),
     (r"([\d,.]+k?) batched[ -]tokens|batched[ -]tokens(?: of|=)? ?([\d,.]+k?)", _step_tokens),
     (EAGERLY, lambda: {EAGER: True}),
+    (BACKEND, _backend),
     (OF_DEVICES, lambda size: {MEMORY: size}),
     (r"vllm ?v?(\S+)", _version),
     (AT_A_TIME, _requests),
@@ -237,7 +258,7 @@ SAID: tuple[tuple[str, Read], ...] = (
     (rf"([\w.-]+?)-({WEIGHTS})(?:-(?:u?int\d|\dbit|w\da\d+|dynamic|block))*", _quantized),
 )
 """Pattern of words -> the fields that they set, None if the words inside are something else."""
-WORDS_ALONE = (ALONE, QUANTIZED_WITH, DRAFTS, CACHING, OF_DEVICES, EAGERLY)
+WORDS_ALONE = (ALONE, QUANTIZED_WITH, DRAFTS, CACHING, OF_DEVICES, EAGERLY, BACKEND)
 """Patterns of words that a sentence has in another meaning, too: "does fp8 help?"."""
 IN_A_SENTENCE: tuple[tuple[str, Read], ...] = (
     *((pattern, read) for pattern, read in SAID if pattern not in WORDS_ALONE),
@@ -247,6 +268,7 @@ IN_A_SENTENCE: tuple[tuple[str, Read], ...] = (
     (rf"(?:with|in|using) {EAGERLY}", lambda: {EAGER: True}),
     (r"with(out)? prefix caching", lambda out: {"enable_prefix_caching": not out}),
     (rf"(.+) ({WEIGHTS.replace('fp8|', '')})", _quantized),
+    (r"(?:weights|checkpoint) (?:are|is|in|as) (\w+)", _weights),
     (rf"(?:on|for|with) ({PLATFORM_NAMES})", _platform),
     (r"(?:in|on|under|with) v?(\d+\.\d+)", _version),
 )

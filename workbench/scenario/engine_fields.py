@@ -34,7 +34,10 @@ class EngineFields:
 
     platform: str = declare(
         "cuda",
-        kinds.Words(tuple(PLATFORMS), normal=lambda text: text if text in PLATFORMS else None),
+        kinds.Words(
+            tuple(PLATFORMS),
+            normal=lambda text: text.casefold() if text.casefold() in PLATFORMS else None,
+        ),
         "Platform",
         "Platform that vLLM runs on",
         also=("device_config",),

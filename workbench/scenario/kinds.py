@@ -15,6 +15,7 @@ from workbench.models.overrides import MODELLED, modelled
 from workbench.scenario.sizes import invalid
 
 JsonSchema = dict[str, Any]
+AUTO = "auto"
 DTYPE_NAMES = {"half": "float16", "float": "float32"}
 """Other names of a dtype on vLLM's command line."""
 
@@ -135,6 +136,15 @@ class Words(Kind):
     normal: Callable[[str], str | None] = str
     """The word that vLLM means with another form of it; None if it says nothing about the field."""
     is_listed = True
+
+    def clean(self, name: str, value: Any) -> Any:
+        """See `Kind.clean`; another form of a word becomes the word, and auto is left to vLLM."""
+        if self.normal is str or not isinstance(value, str):
+            return value
+        known, word = self.all_words(), self.normal(value)
+        if value in known:
+            return value
+        return word if word in known or (word is None and value.casefold() == AUTO) else value
 
     def candidates(self, rules: str) -> tuple[str, ...]:
         """See `Kind.candidates`; the words that a rule set accepts."""
@@ -280,9 +290,11 @@ class Layers(Kind):
         return ", ".join(value or ())
 
 
-def enum_member(text: str) -> str:
+def enum_member(text: str) -> str | None:
     """Return the member of any printed enum: `a`, `Enum.A`, `<Enum.A: 'module.path'>`."""
-    return text.strip("<>").split(":")[0].rpartition(".")[2].strip().upper()
+    # vLLM's validate_backend_before of 0.23 and 0.33: any case, and auto is None
+    member = text.strip("<>").split(":")[0].rpartition(".")[2].strip()
+    return None if member.casefold() == AUTO else member.upper()
 
 
 def dtype_name(text: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.core.capacity.blocks import longest_request
@@ -44,6 +46,26 @@ def _longest(plan: Plan, cache: CachePlan, more_bytes: int) -> int:
     pool = cache.with_more(more_bytes)
     stages = pool.stages or (pool,)
     return min(longest_request(plan, one.grouping, one.available_bytes or 0) for one in stages)
+
+
+def longest_together(plan: Plan, requests: int) -> tuple[int, int] | None:
+    """Return the tokens of the longest requests of which so many fit at a time.
+
+    With the least and the most memory; 0 where none fit. None while the memory is not known.
+    """
+    if answers(plan).requests is None:
+        return None
+
+    def longest(at: int) -> int:
+        lengths = range(1, plan.max_model_len + 1)
+        fitting = partial(_fitting, plan, at)
+        return bisect_right(lengths, -requests, key=lambda length: -fitting(length))
+
+    return longest(0), longest(1)
+
+
+def _fitting(plan: Plan, at: int, length: int) -> int:
+    return (answers(plan, length).requests or (0, 0))[at]
 
 
 def machines(
