@@ -474,3 +474,23 @@ def test_an_option_without_its_value_is_named():
     found = CliRunner().invoke(app, ["resolve", "bamba-9b", "-s"])
     assert found.exit_code == 2
     assert "Option '-s' requires an argument." in found.output
+
+
+def test_a_kernel_that_is_not_known_is_refused_before_anything_is_compiled():
+    for name in ("UNKNOWN", "fast"):
+        ended = CliRunner().invoke(app, ["inspect", "--kernel", name])
+        assert ended.exit_code == 2
+        assert "Compiling" not in ended.output
+        assert "Allowed: faithful, context parallel; " in ended.output
+
+
+def test_only_the_kernels_that_are_named_are_compiled():
+    pytest.importorskip("triton")
+    from workbench.kernels.inspection import inspected_names
+
+    names = inspected_names("workbench.kernels.block_table.calls")
+    assert "fast, any size" in names
+    command = ["inspect", "--kernel", "fast, any size: gather_and_slots", "-t", "sm_90", "--json"]
+    ended = CliRunner().invoke(app, command)
+    [report] = json.loads(ended.stdout)
+    assert (report["kernel"], report["target"]) == (command[2], "sm_90")

@@ -9,6 +9,7 @@ from workbench.kernels.inspection.api import (
     PEER_MODULES,
     InspectionError,
     inspect_kernels,
+    inspected_names,
 )
 from workbench.kernels.inspection.report import KernelReport
 from workbench.kernels.inspection.targets import TARGETS, Target
@@ -21,4 +22,5 @@ __all__ = [
     "KernelReport",
     "Target",
     "inspect_kernels",
+    "inspected_names",
 ]

@@ -69,10 +69,20 @@ def inspect_kernels(
         "kernels": list(kernels),
         "configs": list(configs),
     }
+    return tuple(_report(entry) for entry in _answer(request))
+
+
+def inspected_names(module: str) -> tuple[str, ...]:
+    """Return the names of the kernels that `module` lists; nothing is compiled."""
+    return tuple(_answer({"module": module}))
+
+
+def _answer(request: Mapping[str, Any]) -> Any:
     done = compiling_process(WORKER, request)
     if done.returncode:
-        raise InspectionError(f"{module} did not compile for {', '.join(targets)}:\n{done.stderr}")
-    return tuple(_report(entry) for entry in json.loads(done.stdout))
+        targets = f" for {', '.join(request['targets'])}" if "targets" in request else ""
+        raise InspectionError(f"{request['module']} did not compile{targets}:\n{done.stderr}")
+    return json.loads(done.stdout)
 
 
 def _report(entry: dict[str, Any]) -> KernelReport:

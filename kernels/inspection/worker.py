@@ -91,9 +91,15 @@ def _report(
 
 
 def main() -> None:
-    """Compile the module's kernels, or only the named ones, for every requested target."""
+    """Compile the module's kernels, or only the named ones, for every requested target.
+
+    Without targets only the names are written.
+    """
     request = json.load(sys.stdin)
     module = importlib.import_module(request["module"])
+    if "targets" not in request:
+        json.dump([spec.name for spec in module.INSPECTED], sys.stdout)
+        return
     made = [spec for config in request["configs"] for spec in module.specs_of(config)]
     # equal ones have one name, however many configurations they are of
     specs = {spec.name: spec for spec in made}.values() if made else module.INSPECTED

@@ -84,8 +84,8 @@ def test_memory_is_read_with_its_unit():
         ("cpu_bytes_to_use", "64", "the unit is missing"),
         ("cpu_bytes_to_use", "much", "such as 20 GiB"),
         ("block_size", "many", "an integer"),
-        ("block_size", "-528", "at least 1"),
-        ("hash_block_size", "0", "at least 1"),
+        ("block_size", "-528", "from 1 to"),
+        ("hash_block_size", "0", "from 1 to"),
     ],
 )
 def test_bad_input_says_what_is_allowed_and_loses_nothing(name, value, said):

@@ -39,10 +39,10 @@ def inspect(
 
     if kernels not in INSPECTED_MODULES:
         fail(unknown_name_message("Kernels", kernels, INSPECTED_MODULES))
-    reports = _compiled(kernels, tuple(target or TARGETS))
+    reports = _compiled(kernels, tuple(target or TARGETS), tuple(kernel or ()))
     names = dict.fromkeys(report.kernel for report in reports)
     for name in kernel or ():
-        if name not in names:
+        if name not in names:  # a part of a call is known once that is compiled
             fail(unknown_name_message("Kernel", name, names))
     reports = [report for report in reports if report.kernel in (kernel or names)]
     if as_json:
@@ -57,22 +57,30 @@ def inspect(
         typer.echo(inspection_text(reports))
 
 
-def _compiled(kernels: str, targets: Sequence[str]) -> list[KernelReport]:
-    """Return the reports of all kernels; exit with 2 where one does not compile."""
+def _compiled(kernels: str, targets: Sequence[str], wanted: Sequence[str]) -> list[KernelReport]:
+    """Return the reports of the wanted kernels, or all; exit with 2 where one does not compile."""
     from workbench.kernels.inspection import (
         INSPECTED_MODULES,
         PEER_MODULES,
         TARGETS,
         InspectionError,
         inspect_kernels,
+        inspected_names,
     )
 
+    modules = (*INSPECTED_MODULES[kernels], *PEER_MODULES.get(kernels, ()))
+    known = [name for module in modules for name in inspected_names(module)] if wanted else []
+    calls = {name: [one for one in known if f"{name}: ".startswith(f"{one}: ")] for name in wanted}
+    for name in (name for name in wanted if not calls[name]):
+        fail(unknown_name_message("Kernel", name, known))
     if TARGETS.keys() >= {*targets}:
         typer.echo(f"Compiling {kernels} for {', '.join(targets)} ...", err=True)
     reports: list[KernelReport] = []
     try:
-        for module in (*INSPECTED_MODULES[kernels], *PEER_MODULES.get(kernels, ())):
-            reports += inspect_kernels(module, targets)
+        for module in modules:
+            reports += inspect_kernels(
+                module, targets, [one for found in calls.values() for one in found]
+            )
     except InspectionError as error:
         fail(str(error))
     return reports

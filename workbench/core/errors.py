@@ -216,10 +216,11 @@ def check_name(
 def unknown_name_message(what: str, given: object, allowed: Iterable[str]) -> str:
     """Return one sentence for a name that is not in a list: the nearest, and the first of all."""
     names = sorted(allowed)
+    between = "; " if any(", " in name for name in names) else ", "
     near = nearest_names(given, names)
-    hint = f" Nearest: {', '.join(near)}." if near else ""
+    hint = f" Nearest: {between.join(near)}." if near else ""
     is_long = len(names) > LISTED
     some = names[:FIRST] if is_long else names
     rest = f" and {len(names) - FIRST} more" if is_long else ""
-    listed = f" Allowed: {', '.join(some)}{rest}." if not (near and rest) else ""
+    listed = f" Allowed: {between.join(some)}{rest}." if not (near and rest) else ""
     return f"{what} {shown(given)} is not known.{hint}{listed}"

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from random import Random
 from typing import Any, Self
 
@@ -18,6 +19,8 @@ from workbench.scenario.fields import FIELDS, Settings
 from workbench.scenario.kinds import Kind
 from workbench.scenario.numbers import Integer
 
+LISTED = 18
+"""Fields in the error for a name that no field is like: those of the first section."""
 NAMES = {
     **{other: name for name, field in FIELDS.items() for other in field.other_names},
     **{re.sub(r"\W+", "_", field.label.casefold()): name for name, field in FIELDS.items()},
@@ -147,11 +150,11 @@ def unknown_field(given: str) -> ScenarioError:
     """Return the error for a name that no field has, with the nearest fields and flags."""
     name = given[:80]
     near = dict.fromkeys(NAMES[one] for one in nearest_names(name, NAMES))
-    hint = f" Nearest: {', '.join(near)}." if near else ""
+    hint = f"Nearest: {', '.join(near)}."
+    if not near:
+        hint = f"Fields: {', '.join(islice(FIELDS, LISTED))} and {len(FIELDS) - LISTED} more."
     return ScenarioError(
-        "unknown_field",
-        f"A scenario has no field {shown(given)}.{hint} Fields: {', '.join(FIELDS)}.",
-        field=name,
+        "unknown_field", f"A scenario has no field {shown(given)}. {hint}", field=name
     )
 
 
