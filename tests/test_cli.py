@@ -354,6 +354,34 @@ def test_strict_sets_the_exit_status():
     assert codes(map(json.loads, result.stdout.splitlines())) == ["heads_not_divisible", "plan"]
 
 
+def test_the_help_says_that_an_empty_line_is_an_error():
+    assert "an empty line, also" in " ".join(ok("resolve", "--help").split())
+
+
+def test_null_is_called_null():
+    [result] = batch("null\n")
+    assert result["error"]["message"].endswith("got null.")
+
+
+def test_a_file_that_is_not_a_model_is_called_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "b.jsonl").write_text('{"model": "bamba-9b"}\n', encoding="utf-8")
+    for command in ("report", "resolve"):
+        said = refused(command, "b.jsonl")
+        assert "'b.jsonl' is a file, and not a model" in said
+        assert "--batch" in said
+        assert "smolvlm" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("H100", "-t sm_90"), ("mi300x", "-t gfx942"), ("T4", "it has no target here")],
+)
+def test_a_device_is_answered_with_its_target(name, said):
+    pytest.importorskip("triton")
+    assert said in refused("inspect", "-t", name)
+
+
 def test_problems_are_not_refusals_for_strict():
     line = json.dumps(
         {

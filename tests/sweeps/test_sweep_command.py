@@ -137,6 +137,37 @@ def test_kernels_are_compared_only_on_request(file):
     assert "3 configurations on both sides" in done.output
 
 
+def test_a_comparison_that_is_refused_names_the_options(file):
+    refused = run("results", "compare", file, file)
+    assert refused.exit_code == 2
+    for name in ("--kernel", "--with-kernel", "--across-kernels"):
+        assert name in refused.stderr
+
+
+def test_a_filter_that_no_row_fits_is_said_with_what_there_is(file, tmp_path):
+    for option, value in (("--kernel", "zzz"), ("--device", "A100")):
+        listed = run("results", "list", file, option, value)
+        assert (listed.exit_code, listed.stdout) == (0, "")
+        assert f"no row for {option} {value}" in listed.stderr
+        assert "--device H100 --kernel new (4)" in listed.stderr
+        target = tmp_path / "out.jsonl"
+        exported = run("results", "export", file, target, option, value)
+        assert exported.exit_code == 2
+        assert "--kernel old (3)" in exported.stderr
+        assert not target.exists()
+
+
+def test_a_file_without_rows_is_said(tmp_path):
+    ResultStore(tmp_path / "empty.db").close()
+    listed = run("results", "list", tmp_path / "empty.db")
+    assert "empty.db has no rows" in listed.stderr
+
+
+def test_an_axis_without_values_shows_the_form_of_the_command():
+    refused = run("sweep", "qwen3.5-4b", "-a", "tensor_parallel=")
+    assert "`-a tensor_parallel=1,2,4`" in refused.stderr
+
+
 @pytest.mark.parametrize("ending", ["jsonl", "csv"])
 def test_results_are_exported_and_nothing_is_overwritten(file, tmp_path, ending):
     target = tmp_path / f"out.{ending}"

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import typer
 
 from workbench.commands.options import AsJson, argument, fail, flag, option
-from workbench.core.errors import unknown_name_message
+from workbench.core.devices import device_named
+from workbench.core.errors import cut, unknown_name_message
 from workbench.extras import require
 
 if TYPE_CHECKING:
+    from workbench.core.devices import Device
     from workbench.kernels.inspection import KernelReport
 
 
@@ -39,6 +41,12 @@ def inspect(
 
     if kernels not in INSPECTED_MODULES:
         fail(unknown_name_message("Kernels", kernels, INSPECTED_MODULES))
+    for name in target or ():
+        if name not in TARGETS and (device := device_named(name)) is not None:
+            own = _target_of(device)
+            what = f"its target is {own}: -t {own}" if own in TARGETS else "it has no target here"
+            known = ", ".join(TARGETS)
+            fail(f"{cut(repr(name))} is a device; {what}. Targets: {known}.")
     reports = _compiled(kernels, tuple(target or TARGETS), tuple(kernel or ()))
     names = dict.fromkeys(report.kernel for report in reports)
     for name in kernel or ():
@@ -55,6 +63,12 @@ def inspect(
             typer.echo(f"# {report.kernel}, {report.target}\n{report.assembly}")
     else:
         typer.echo(inspection_text(reports))
+
+
+def _target_of(device: Device) -> str:
+    """Return what a target of this device is called, whether or not it can be compiled for."""
+    number = device.architecture.replace(".", "")
+    return f"sm_{number}" if device.platform == "cuda" else number
 
 
 def _compiled(kernels: str, targets: Sequence[str], wanted: Sequence[str]) -> list[KernelReport]:

@@ -241,7 +241,21 @@ def _fields_of(model: str | None) -> dict[str, Any]:
             return {"model": model}
         if isinstance(held, dict) and "model" in held and "model_type" not in held:
             return dict(held)
+    elif _is_other_file(model):
+        fail(
+            f"{errors.shown(model)} is a file, and not a model. Expected a config.json or a design "
+            "or scenario file (.json), a catalog name or a hub id; a file with one scenario per "
+            "line is read by `workbench resolve --batch FILE`."
+        )
     return {"model": model}
+
+
+def _is_other_file(text: str) -> bool:
+    """Return whether a name that is not a model's is that of a file; a path is read as one."""
+    from workbench.models.catalog import catalog_name
+
+    is_path = text.startswith((".", "/", "~")) or text.endswith(".json")
+    return not is_path and catalog_name(text) is None and os.path.isfile(text)  # noqa: PTH113  (Path's raises for long names)
 
 
 def _fields_of_text(text: str) -> dict[str, Any]:

@@ -59,7 +59,8 @@ def resolve(
     """Resolve one scenario, or a file of them.
 
     Exit status: 0 for a plan (also for one that would not start), 2 for a refusal or an error;
-    with --batch always 0, unless --strict.
+    with --batch always 0, unless --strict. With --batch, each line has one result; an
+    empty line, also the last one, is an error.
     """
     from workbench.scenario.schema import published_schema
     from workbench.views.text import plan_text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 File = Annotated[Path, typer.Argument(help="A results file.")]
 Device = Annotated[str | None, typer.Option(help="Show only this device.")]
 Kernel = Annotated[str | None, typer.Option("--kernel", help="Show only this kernel hash.")]
+MOST_GROUPS = 5
 
 
 def list_results(
@@ -28,7 +30,7 @@ def list_results(
     """Show what a results file holds, best times first, and which kernel settings win.
 
     The file is only read; a GPU is not needed. --json: one object per row. Exit status: 0, also if
-    damaged rows were skipped (reported on stderr); 2 if the file does not exist.
+    damaged rows were skipped or no row fits (reported on stderr); 2 if the file does not exist.
     """
     from workbench.sweeps.kernels.kernel_session import KERNELS
 
@@ -64,10 +66,17 @@ def compare_results(
     Exit status: 0; 2 if the kernels differ without the option that allows it.
     """
     from workbench.sweeps.kernels.winners import compare
+    from workbench.sweeps.store import StoreError
 
     one = _rows(file, device, kernel)
     two = _rows(other or file, with_device or device, with_kernel or kernel)
-    pairs = compare(one, two, across_kernels=across_kernels)
+    try:
+        pairs = compare(one, two, across_kernels=across_kernels)
+    except StoreError as error:
+        fail(
+            f"{error} One kernel of both sides: --kernel HASH; another one of the other side: "
+            "--with-kernel HASH; times of different kernels: --across-kernels."
+        )
     for pair in pairs:
         ratio = "    -" if pair.ratio is None else f"{pair.ratio:5.2f}"
         typer.echo(
@@ -101,6 +110,8 @@ def export_results(
         return
     if target.suffix not in {".jsonl", ".csv"}:
         fail(f"Invalid file name {cut(target.name)}. Expected a name that ends in .jsonl or .csv.")
+    if not rows:
+        raise typer.Exit(2)  # said by what read them
     published = [row.to_dict() for row in rows]
     lines = (json.dumps(row) + "\n" for row in published)
     _write_new(target, csv_text(published) if target.suffix == ".csv" else "".join(lines))
@@ -142,6 +153,23 @@ def _rows(file: Path, device: str | None, kernel: str | None) -> tuple[Row, ...]
 
     with ResultStore(file, read_only=True) as store:
         rows = store.rows(device, kernel)
+        if not rows:
+            typer.echo(_no_row(file, store.rows(), device, kernel), err=True)
         for note in store.notes:
             typer.echo(note, err=True)
     return rows
+
+
+def _no_row(file: Path, there: tuple[Row, ...], device: str | None, kernel: str | None) -> str:
+    """Return that no row fits the filter, and which there are."""
+    if not there:
+        return f"{cut(file.name)} has no rows. Measure on a GPU: workbench sweep --kernel flex."
+    given = {"--device": device, "--kernel": kernel}
+    requested = " ".join(f"{name} {cut(text)}" for name, text in given.items() if text is not None)
+    groups = Counter((row.key.device, row.key.kernel_hash) for row in there)
+    some = [
+        f"--device {cut(shlex.quote(name))} --kernel {cut(version)} ({count:,})"
+        for (name, version), count in groups.most_common(MOST_GROUPS)
+    ]
+    more = f" and {len(groups) - MOST_GROUPS} more" if len(groups) > MOST_GROUPS else ""
+    return f"{cut(file.name)} has no row for {requested}. It has: {'; '.join(some)}{more}."

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 RESULTS = Path("results.db")
+EXAMPLE = "`-a tensor_parallel=1,2,4`"
 
 
 def sweep(
@@ -128,10 +129,10 @@ def _swept(
     prompt_tokens: int,
     executor: Executor | None,
 ) -> SweepResult:
-    from workbench.sweeps.language import EXAMPLE, parse_axes
+    from workbench.sweeps.language import parse_axes
     from workbench.sweeps.sweep import sweep as sweep_scenario
 
-    if empty := [text for text in axis if not parse_axes(text)]:
+    if empty := [text for text in axis if not parse_axes(text, EXAMPLE)]:
         fail(f"Invalid --axis {shown(empty[0])}. Expected a field and its values: {EXAMPLE}.")
     try:
         return sweep_scenario(

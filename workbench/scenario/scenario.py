@@ -93,8 +93,8 @@ class Scenario(_StrictFields):
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Return the scenario with these fields; ScenarioError if it is not an object."""
         if not isinstance(values, Mapping):
-            given = type(values).__name__
-            message = f"Invalid scenario. Expected an object with named fields; got a {given}."
+            given = "null" if values is None else f"a {type(values).__name__}"
+            message = f"Invalid scenario. Expected an object with named fields; got {given}."
             raise ScenarioError("scenario_not_object", message)
         scenario = cls(**{str(name): value for name, value in values.items()})
         if "model" not in values:

@@ -66,8 +66,11 @@ class Completion(NamedTuple):
     offers: tuple[Offer, ...]
 
 
-def parse_axes(text: str) -> dict[str, tuple[Any, ...]]:
-    """Return field -> values. Errors: ScenarioError names the word, and the nearest valid one."""
+def parse_axes(text: str, example: str = EXAMPLE) -> dict[str, tuple[Any, ...]]:
+    """Return field -> values. Errors: ScenarioError names the word, and the nearest valid one.
+
+    `example`: how an error shows a field with its values.
+    """
     found: dict[str, list[Any]] = {}
     field = ""
     for word in _words(text):
@@ -83,7 +86,7 @@ def parse_axes(text: str) -> dict[str, tuple[Any, ...]]:
     for name, values in found.items():
         if not values:
             text = f"Invalid axis {name!r} without values. Expected a field and its values, such as"
-            raise ScenarioError("wrong_type", f"{text} {EXAMPLE}.", field=name)
+            raise ScenarioError("wrong_type", f"{text} {example}.", field=name)
     return {name: tuple(values) for name, values in found.items()}
 
 
