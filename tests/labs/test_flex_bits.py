@@ -136,7 +136,7 @@ def test_the_number_of_trials_is_announced_rightly():
 
 
 def test_a_request_that_is_not_there():
-    with pytest.raises(ScenarioError, match="0 to 2; got 3"):
+    with pytest.raises(ScenarioError, match=r"from 0 to the last of the batch .2."):
         bit_lab(LLAMA, BATCH, subject=3)
 
 

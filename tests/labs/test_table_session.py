@@ -125,7 +125,7 @@ def test_a_broken_kernel_would_be_seen(monkeypatch):
 @pytest.mark.parametrize(
     ("act", "error", "said"),
     [
-        (lambda s: s.decode(0), TableSessionError, "at least 1"),
+        (lambda s: s.decode(0), ScenarioError, "from 1 to"),
         (lambda s: s.decode(5000), TableSessionError, "longer than max_model_len"),
         (lambda s: s.admit(BatchRequest(3000, 3000)), TableSessionError, "token budget"),
         (lambda s: s.finish(7), TableSessionError, r"live rows: \[0, 1\]"),
@@ -187,7 +187,7 @@ def test_blocks_before_a_sliding_window_are_dropped():
 
 def test_a_pool_without_blocks_is_refused():
     with pytest.raises(TableSessionError, match="nothing can be stored"):
-        TableSession(plan_of(num_gpu_blocks_override=None, kv_cache_memory_bytes=10), ())
+        TableSession(plan_of(num_gpu_blocks_override=None, kv_cache_memory_bytes=10), "q70")
 
 
 def test_a_move_without_a_free_row_is_refused():
@@ -202,7 +202,7 @@ def test_a_move_without_a_free_row_is_refused():
 def test_the_last_request_cannot_leave_an_empty_batch():
     session = TableSession(plan_of(), parse_batch("q70"))
     session.launch()
-    with pytest.raises(TableSessionError, match="no requests would remain"):
+    with pytest.raises(TableSessionError, match="No request would remain"):
         session.finish(0)
 
 

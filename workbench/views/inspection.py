@@ -49,7 +49,10 @@ def inspection_html(reports: Sequence[KernelReport]) -> str:
 def _loop(report: KernelReport, loop: Loop) -> str:
     """Return a text like "0.38 per score, 2 tiles in flight, LDGSTS.128 x 8"."""
     copies = ", ".join(f"{name} x {count}" for name, count in loop.copies.items())
-    parts = [f"{loop.tiles_in_flight:g} tiles in flight", copies or "no copies"]
+    parts = [
+        f"{loop.tiles_in_flight:g} tile{'s' * (loop.tiles_in_flight != 1)} in flight",
+        copies or "no copies",
+    ]
     if report.tile:
         parts.insert(0, f"{report.per_score(loop):.2f} per score")
     return ", ".join(parts)

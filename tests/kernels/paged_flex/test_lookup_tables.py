@@ -347,3 +347,11 @@ def test_a_score_that_reads_past_its_values_is_noticed():
     prepared = case.prepared(score=score)
     with pytest.raises(OutOfBounds), counted_traffic(allowed=live_memory(case, prepared.plan)):
         prepared.run()
+
+
+@pytest.mark.parametrize(
+    ("lengths", "width"), [([[3, 2]], 8), ([[4]], 4), ([[1], [9]], 16), ([], 1)]
+)
+def test_a_table_of_documents_is_as_wide_as_the_next_power_of_two(lengths, width):
+    # a constant of the compiled kernel: no kernel for every length
+    assert masks.document(lengths).host_aux.shape == (len(lengths), width)

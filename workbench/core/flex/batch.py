@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.core.arithmetic import cdiv
-from workbench.core.errors import ScenarioError
+from workbench.core.errors import ScenarioError, check_integer, check_name
 from workbench.core.flex.build import direct_build
 from workbench.core.flex.mask import MaskRule, PagedBatch, Range
-from workbench.core.tables.batch_grammar import BatchRequest
+from workbench.core.tables.batch_grammar import LONGEST, MAX_TOKENS, BatchRequest
 from workbench.core.tables.block_pool import NULL_BLOCK
 from workbench.core.trace import Citation, Rule, Step
 
@@ -36,12 +36,8 @@ TILE_ORDER = Rule(
 
 def mask_rule(kind: str, size: int) -> MaskRule:
     """Return the rule of a kind; `size`: of its window, prefix or chunk. Errors: ScenarioError."""
-    if size < 1:
-        raise ScenarioError(
-            "out_of_range",
-            f"Invalid mask size {size}. Expected an integer of at least 1 token. "
-            "Nearest valid value: 1.",
-        )
+    check_name("Mask", kind, KINDS, "mask")
+    check_integer("mask_tokens", size, 1, MAX_TOKENS - 1, LONGEST)
     return {
         CAUSAL: MaskRule(),
         WINDOW: MaskRule(window=size),

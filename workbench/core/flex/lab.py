@@ -98,7 +98,7 @@ class FlexSpeed:
         return 100 * max(self.floors_seconds.values()) / self.seconds
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FlexRun(LabResult):
     """One launch, checked."""
 
@@ -189,7 +189,7 @@ class BitRun:
         return sum(not trial.equal for trial in self.trials)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class BitLab(LabResult):
     """A request in many batches, under several ways to choose tiles, the same in every trial."""
 
@@ -240,7 +240,7 @@ class OrderRow:
     largest: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class OrderLab(LabResult):
     """The predicted orders of the batch with the stale column, and the bits computed with them.
 
@@ -256,7 +256,7 @@ class OrderLab(LabResult):
         return tuple(map(asdict, self.orders))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FlexMistake(LabResult):
     """A mistake made on purpose. tried: the wrong call or source; said: the answer; after: the
     launch that was done right afterwards.

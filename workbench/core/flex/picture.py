@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from workbench.core.errors import ScenarioError
+from workbench.core.errors import ScenarioError, check_name
 from workbench.core.flex.batch import (
     CAUSAL,
     STALE_GROUP,
@@ -103,6 +103,7 @@ def mask_picture(
     ScenarioError for a plan without flex attention or whose mask block is refused, and for a batch
     that is too large to draw.
     """
+    check_name("Build", build, BUILDS, "build")
     flex = required_flex_plan(plan)
     if flex.refusals:
         raise ScenarioError(

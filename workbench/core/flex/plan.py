@@ -175,7 +175,12 @@ def required_flex_plan(plan: Plan) -> FlexPlan:
     """Return the flex sizes of a plan. Errors: ScenarioError where it has none."""
     flex = flex_plan(plan)
     if flex is None:
-        raise ScenarioError("backend_is_not_flex", f"This needs backend {FLEX}.", field="backend")
+        raise ScenarioError(
+            "backend_is_not_flex",
+            f"This needs backend {FLEX}, and the plan has {plan.backend or 'none'}: "
+            f"wb.resolve(plan.scenario, backend={FLEX!r}).",
+            field="backend",
+        )
     return flex
 
 

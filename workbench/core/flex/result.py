@@ -30,6 +30,9 @@ class LabResult:
             for row in self.rows
         )
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
         from workbench.views.flex.lab import lab_html
 

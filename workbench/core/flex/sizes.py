@@ -110,13 +110,18 @@ def _refused(
     text = f"{size_name} must be a power of 2 and divisible by {tile_name}, got {size}, {tile}"
     if not is_power_of_2(size):
         near = nearest_power_of_2(size)
+        advice = f"Nearest valid {size_name}: {near}."
+        if not explicit:
+            advice = (
+                f"Nearest power of two: block_size {near}, with {tile_name} for a tile that fits; "
+                f"or set {size_name} to {SMALL_BLOCK}."
+            )
         whose = size_name if explicit else "the kernel block, which is the default mask block,"
         return FlexRefusal(
             "flex_block_not_power_of_2",
             field=size_name if explicit else "block_size",
             message=f"Flex attention needs a mask block that is a power of two, and {whose} is "
-            f"{size}. Nearest valid {size_name if explicit else 'block_size'}: {near}"
-            + ("." if explicit else f"; or set {size_name} to {SMALL_BLOCK}."),
+            f"{size}. {advice}",
             operands={**operands, "nearest_power_of_2": near},
             vllm_text=text,
         )

@@ -8,12 +8,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workbench.core.errors import ScenarioError
+from workbench.core.errors import ScenarioError, check_integer, shown
 
 SEGMENT = re.compile(r"(\d+)?q(\d+)(k?)(?:s(\d+)(k?))?", re.ASCII)
 K = 1024
 MAX_REQUESTS = 65536
 MAX_TOKENS = 2**31 - 1
+LONGEST = "the largest number of tokens"
 EXAMPLE = "2q2k_32q1s1k"
 
 
@@ -26,8 +27,30 @@ class BatchRequest:
 
 
 def as_batch(batch: str | Sequence[BatchRequest]) -> tuple[BatchRequest, ...]:
-    """Return the requests of a batch that is given in the grammar, or as requests."""
-    return parse_batch(batch) if isinstance(batch, str) else tuple(batch)
+    """Return the requests of a batch that is given in the grammar, or as requests.
+
+    Errors: ScenarioError for anything else, and for a batch without a request.
+    """
+    if isinstance(batch, str):
+        return parse_batch(batch)
+    given = tuple(batch) if isinstance(batch, list | tuple) else ()
+    if not given or not all(isinstance(one, BatchRequest) for one in given):
+        raise _error(
+            f"Invalid batch {shown(batch)}. Expected a text such as {EXAMPLE}, or at least one "
+            "BatchRequest(query_tokens, sequence_tokens)."
+        )
+    for one in given:
+        check_integer("sequence_tokens", one.sequence_tokens, 1, MAX_TOKENS, LONGEST)
+        check_integer("query_tokens", one.query_tokens, 1, one.sequence_tokens, "sequence_tokens")
+    return given
+
+
+def as_request(request: str | BatchRequest) -> BatchRequest:
+    """Return one request that is given in the grammar, or as such. Errors: ScenarioError."""
+    found = as_batch(request if isinstance(request, str) else (request,))
+    if len(found) > 1:
+        raise _error(f"{len(found)} requests are given where one is expected, for example q40s300.")
+    return found[0]
 
 
 def parse_batch(text: str) -> tuple[BatchRequest, ...]:

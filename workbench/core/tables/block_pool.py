@@ -16,7 +16,7 @@ class PoolIsEmptyError(WorkbenchError):
         super().__init__(
             "pool_is_empty",
             f"{needed:,} more block{'s' * (needed != 1)} needed, and {free:,} of the pool are "
-            "free. Finish a request, or give the pool more memory.",
+            "free. Finish a request, or give the pool more memory (kv_cache_memory_bytes).",
         )
         self.needed, self.free = needed, free
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from workbench.core.errors import ScenarioError
+from workbench.core.errors import check_integer
 from workbench.core.flex import lab
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest
@@ -37,6 +37,7 @@ ALONE_TILE, CROWD_TILE = Tile(16, 16), Tile(32, 32)
 """Of the control: two tiles that sum keys in different portions."""
 OTHER_PAGES = (16, 48, 64, 528)
 MOST_PLACES = 5
+MOST_BATCHES, LARGEST_SEED = 1000, 2**32 - 1
 Way = Callable[[int], Settings]
 """Number of requests -> how to launch the kernel."""
 CHUNK_MASKS = ("causal", "sliding window", "chunked")
@@ -135,12 +136,9 @@ def bit_lab(
     are independent. batches: random compositions. Errors: as `launch_flex`.
     """
     job = job or Job()
-    if not 0 <= subject < len(batch):
-        raise ScenarioError(
-            "no_such_request",
-            f"The batch has requests 0 to {len(batch) - 1}; got {subject}.",
-            field="request",
-        )
+    check_integer("request", subject, 0, len(batch) - 1, "the last of the batch")
+    check_integer("batches", batches, 1, MOST_BATCHES, "the most random batches")
+    check_integer("seed", seed, 0, LARGEST_SEED, "the largest seed")
     whole = inputs.shape_of(plan)
     machine = inputs.machine_for(whole.dtype, dtype)
     shape = whole if machine.is_gpu else replace(whole, heads=whole.group, kv_heads=1)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from workbench.core.arithmetic import cdiv
-from workbench.core.errors import ScenarioError, check_name
-from workbench.core.flex.batch import CAUSAL, CHUNKED, DOCUMENT, KINDS, PREFIX, WINDOW, mask_rule
+from workbench.core.errors import ScenarioError, check_name, shown
+from workbench.core.flex.batch import CAUSAL, CHUNKED, DOCUMENT, PREFIX, WINDOW, mask_rule
 from workbench.core.flex.lab import AS_PLANNED, DTYPES, FlexShape
 from workbench.core.flex.plan import FlexPlan, required_flex_plan
 from workbench.core.plan import Plan
@@ -111,7 +111,6 @@ def machine_for(planned: str, requested: str) -> Machine:
 
 def kernel_mask(kind: str, size: int, requests: int) -> Mask:
     """Return the device mask of a kind of `core.flex.batch`; all `requests` share its size."""
-    check_name("Mask", kind, KINDS, "mask")
     mask_rule(kind, size)  # refuses the same sizes as the mask's picture
     if kind == PREFIX:
         return masks.prefix_lm([[(0, size - 1)]] * requests)
@@ -134,13 +133,13 @@ def with_tile(settings: Settings, text: str) -> Settings:
 
 def tile_sizes(text: str) -> tuple[int, int] | None:
     """Return (queries, keys) of an explicit tile; None if it is empty."""
-    if not text.strip():
+    found = TILE.fullmatch(text) if isinstance(text, str) else None
+    if text == "" or (isinstance(text, str) and not text.strip()):
         return None
-    found = TILE.fullmatch(text)
     if found is None:
         raise ScenarioError(
             "tile_not_readable",
-            f"Invalid tile {text[:40]!r}. Expected queries x keys, e.g. 64 x 32, or empty for the "
+            f"Invalid tile {shown(text)}. Expected queries x keys, e.g. 64 x 32, or empty for the "
             "default.",
             field="tile",
         )

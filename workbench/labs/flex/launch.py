@@ -9,10 +9,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from workbench.core.errors import ScenarioError
+from workbench.core.errors import ScenarioError, check_name
 from workbench.core.flex import lab
 from workbench.core.flex.batch import CAUSAL
-from workbench.core.flex.plan import FlexPlan
+from workbench.core.flex.plan import FLEX, FlexPlan
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest
 from workbench.kernels.paged_flex.api import plan_attention
@@ -25,6 +25,10 @@ from workbench.kernels.paged_flex.settings import Settings
 from workbench.labs.flex import inputs
 from workbench.labs.jobs import Job
 
+OWN_TILE = (
+    "our kernel and its own tile, on the pages of the plan: vLLM's tile, and what vLLM refuses, "
+    f"are those of kernel = {lab.ENGINE!r}"
+)
 Attend = Callable[[PagedInputs], Tensor]
 
 
@@ -57,6 +61,7 @@ def launch_flex(
     kernel refuses, or if memory runs out; Stopped.
     """
     job = job or Job()
+    check_name("Kernel", kernel, lab.KERNELS, "kernel")
     shape = inputs.shape_of(plan)
     machine = inputs.machine_for(shape.dtype, dtype)
     with inputs.kernel_errors_as_scenario_errors(f"This launch ({shape})", custom_mask):
@@ -77,7 +82,7 @@ def launch_flex(
         speed = _speed(path.timed(clean), clean, seen) if machine.is_gpu else None
     return lab.FlexRun(
         shape=replace(shape, dtype=machine.dtype),  # as it ran, not as planned
-        place=_place(kernel, machine),
+        place=_place(plan, kernel, machine),
         tile=path.tile,
         mask=seen.name,
         requests=len(batch),
@@ -91,8 +96,10 @@ def launch_flex(
     )
 
 
-def _place(kernel: str, machine: inputs.Machine) -> lab.FlexPlace:
+def _place(plan: Plan, kernel: str, machine: inputs.Machine) -> lab.FlexPlace:
     path, mode, note = kernel, "gpu" if machine.is_gpu else "interpreter", machine.note
+    if kernel != lab.ENGINE and plan.backend == FLEX:
+        note = f"{OWN_TILE}; {note}".removesuffix("; ")
     if kernel == lab.ENGINE and machine.is_gpu:
         path = f"{kernel}, compiled by torch"
     elif kernel == lab.ENGINE:

@@ -113,7 +113,7 @@ def visited_by(block_mask: BlockMask) -> tuple[tuple[int, ...], ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class MaskComparison(LabResult):
     """torch against the plain model: pairs looked at, and the first difference (None: none)."""
 
@@ -203,7 +203,7 @@ class BuildCost:
     direct_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class BuildCosts(LabResult):
     """The cost over growing pools."""
 

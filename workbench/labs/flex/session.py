@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.core.errors import check_plan
-from workbench.core.flex.batch import CAUSAL, KINDS
+from workbench.core.flex.batch import CAUSAL, KINDS, mask_rule
 from workbench.core.flex.lab import BitLab, FlexMistake, FlexRun, OrderLab
 from workbench.core.flex.picture import MaskPicture, mask_picture
 from workbench.core.plan import Plan
@@ -45,10 +45,13 @@ class FlexSession:
         check_plan("wb.flex", plan, Plan)
         self.plan = plan
         self.batch = as_batch(batch)
+        mask_rule(mask, mask_tokens)  # refuses what none of the methods takes
         self.mask, self.mask_tokens = mask, mask_tokens
 
     def __repr__(self) -> str:
-        return f"flex attention of {len(self.batch)} requests, mask {self.mask}; {self.plan!r}"
+        count = len(self.batch)
+        requests = f"{count} request{'s' * (count > 1)}"
+        return f"flex attention of {requests}, mask {self.mask}; {self.plan!r}"
 
     @property
     def _mask(self) -> dict[str, Any]:

@@ -107,7 +107,7 @@ class HeldBlocks:
         if num_blocks <= 1:
             raise TableSessionError(
                 f"the pool has {num_blocks} blocks, and the first is the null block: nothing can "
-                "be stored. Give the cache more memory."
+                "be stored. Give the cache more memory (kv_cache_memory_bytes)."
             )
         self.pool = BlockPool(num_blocks)
         self.of: dict[int, list[list[int]]] = {}

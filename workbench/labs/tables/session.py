@@ -4,9 +4,15 @@ import statistics
 from collections.abc import Sequence
 from itertools import accumulate, chain
 
-from workbench.core.errors import check_plan
+from workbench.core.errors import check_integer, check_plan
 from workbench.core.plan import Plan
-from workbench.core.tables.batch_grammar import EXAMPLE, BatchRequest, as_batch
+from workbench.core.tables.batch_grammar import (
+    EXAMPLE,
+    MAX_TOKENS,
+    BatchRequest,
+    as_batch,
+    as_request,
+)
 from workbench.core.tables.step import AccessCounts, StepRow, TableStep
 from workbench.kernels.block_table.api import NEWER, BlockTables, PathName
 from workbench.kernels.block_table.reference import ReferenceTables
@@ -65,8 +71,11 @@ class TableSession:
         self._pending = tuple(batch)
 
     def __repr__(self) -> str:
-        path = f"{self.tables.path_name} path"
-        return f"block tables of {len(self.live_rows)} requests, {path}; {self.plan!r}"
+        path, live = f"{self.tables.path_name} path", self.live_rows
+        waits = "" if live else ", which launch() begins"
+        count = len(live or self._pending)
+        requests = f"{count} request{'s' * (count > 1)}"
+        return f"block tables of {requests}{waits}, {path}; {self.plan!r}"
 
     @property
     def requests(self) -> tuple[int, ...]:
@@ -97,15 +106,14 @@ class TableSession:
 
     def admit(self, request: BatchRequest | str) -> TableStep:
         """Add a request in the lowest free row; the others decode a token."""
-        request = as_batch(request)[0] if isinstance(request, str) else request
+        request = as_request(request)
         row = self._free()[0]
         wanted = [*self._decoding(1), Growth.first(row, request)]
         return self._step(f"admit a request in row {row}", wanted)
 
     def decode(self, tokens: int = 1) -> TableStep:
         """Add `tokens` tokens to every request; a new block where one is full."""
-        if tokens < 1:
-            raise TableSessionError(f"Invalid number of tokens {tokens}. Expected at least 1.")
+        check_integer("tokens", tokens, 1, MAX_TOKENS, "the largest number of tokens")
         return self._step(f"decode {tokens}", self._decoding(tokens))
 
     def finish(self, row: int) -> TableStep:
@@ -186,8 +194,12 @@ class TableSession:
 
     def _check(self, wanted: Sequence[Growth], ending: Request | None) -> None:
         """Refuse an impossible step before anything is changed."""
+        if not wanted and not self._held.of:
+            raise TableSessionError("The batch has not begun: call launch() first.")
         if not wanted:
-            raise TableSessionError("no requests would remain: start a new batch")
+            raise TableSessionError(
+                "No request would remain, and a step has at least one: admit one, or begin a batch."
+            )
         check_lengths(self.plan, wanted)
         new_tokens = sum(growth.new_tokens for growth in wanted)
         if new_tokens > self.tables.max_tokens:

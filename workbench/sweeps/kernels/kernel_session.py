@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self
 
-from workbench.core.errors import shown
+from workbench.core.errors import ScenarioError, check_integer, shown
 from workbench.sweeps.kernels import flex, tables
 from workbench.sweeps.kernels.execute import Progress, Sweep
 from workbench.sweeps.kernels.fitting import Candidates
@@ -17,6 +17,7 @@ from workbench.sweeps.kernels.place import Place, here
 from workbench.sweeps.kernels.winners import Winner, keys, winner, winners
 from workbench.sweeps.store import ResultStore, Row
 
+LARGEST = 2**31 - 1
 EVERY = "all batches together"
 """Bucket of the best single configuration, by geometric mean over all buckets."""
 
@@ -135,11 +136,15 @@ KERNELS: Mapping[str, SweptKernel] = {
 
 def kernel_named(name: str) -> SweptKernel:
     """Return the kernel of this name. Errors: ValueError with the names that there are."""
-    if name in KERNELS:
+    if isinstance(name, str) and name in KERNELS:
         return KERNELS[name]
-    near = get_close_matches(name, KERNELS, 1)
+    near = get_close_matches(str(name), KERNELS, 1)
     hint = f" Nearest: {near[0]}." if near else ""
     raise ValueError(f"No kernel {shown(name)} is swept.{hint} Kernels: {', '.join(KERNELS)}.")
+
+
+def _refused(message: str) -> ScenarioError:
+    return ScenarioError("not_measured", message)
 
 
 class Measurement:
@@ -148,7 +153,9 @@ class Measurement:
     kernel: "flex" or "block-table". results: path of a SQLite file. configurations: only the first
     so many. `run` here, or `start` in a thread and `stop`, as often as needed; `close` (or `with`)
     ends the processes that measure. Without a GPU the kernel is interpreted, checked, and not
-    timed. Errors: ValueError for an unknown kernel.
+    timed. Errors: ValueError for an unknown kernel, ScenarioError for other arguments and after
+    `close`. A script needs `if __name__ == "__main__":` around it, as around all that starts
+    processes.
 
     >>> with wb.measure("block-table", tmp_path / "results.db", configurations=1) as sweep:
     ...     sweep.chosen.configs[0]["num_warps"]
@@ -165,12 +172,22 @@ class Measurement:
         place: Place | None = None,
     ) -> None:
         self.kernel = kernel_named(kernel)
+        if configurations is not None:
+            check_integer("configurations", configurations, 1, LARGEST, "the largest number")
+        if bitwise and self.kernel.one_for_all:
+            raise _refused(f"bitwise is of flex alone: {kernel} always has one setting for all.")
+        if not isinstance(results, str | Path):
+            raise _refused(f"Invalid results file {shown(results)}. Expected a path.")
+        if place is not None and not isinstance(place, Place):
+            raise _refused(f"Invalid place {shown(place)}. Expected a Place, or None: here.")
         self.place = place or here()
         self.chosen = self.kernel.chosen(self.place, bitwise=bitwise, first=configurations)
         self._store = ResultStore(Path(results))
+        self._is_closed = False
         self._sweep = self._new_sweep()
 
     def _new_sweep(self) -> Sweep:
+        self._check_open()
         return self.kernel.sweep(self._store, self.chosen, place=self.place)
 
     @property
@@ -199,6 +216,7 @@ class Measurement:
     @property
     def rows(self) -> tuple[Row, ...]:
         """Return every row of this kernel in the file, also of other devices and versions."""
+        self._check_open()
         return self.kernel.rows(self._store)
 
     @property
@@ -208,8 +226,14 @@ class Measurement:
 
     def close(self) -> None:
         """End the processes that measure, and close the file."""
+        self._is_closed = True
         self.place.close()
         self._store.close()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            file = self._store.path
+            raise _refused(f"This measurement is closed. Its rows are in {file}: open it again.")
 
     def __enter__(self) -> Self:
         return self

@@ -55,7 +55,9 @@ def _card(number: int, step: NextStep) -> Html:
 def gains_and_costs(step: NextStep, without_gain: str = "nothing") -> tuple[Html, Html]:
     """Return what a change gains, and what it costs."""
     gains = ", ".join(_texts(step.gains)) or without_gain
-    costs = ", ".join([*_texts(step.costs), *_besides(step.changes)]) or "nothing known"
+    has_fewer = any(one.measure == "devices" for one in step.gains)
+    weights = ["more weights on each GPU"] * (has_fewer and "tensor_parallel" in step.changes)
+    costs = ", ".join([*_texts(step.costs), *weights, *_besides(step.changes)]) or "nothing known"
     return (
         tag("span", f" Gain: {gains}.", class_="wb-gain"),
         tag("span", f" Cost: {costs}.", class_="wb-cost"),

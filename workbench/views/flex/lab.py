@@ -13,6 +13,7 @@ from workbench.views.flex.bits_figure import bits_figure
 from workbench.views.flex.bits_text import bits_html, orders_html, prediction_html
 from workbench.views.flex.mask_figure import visit_order
 from workbench.views.html import Html, document, join, records, table, tag
+from workbench.views.units import counted
 
 
 def lab_html(result: LabResult) -> str:
@@ -43,7 +44,8 @@ def _order_figure(_lab: OrderLab, theme: str) -> go.Figure:
 
 def run_html(run: FlexRun) -> str:
     """Return where it ran, whether it is right, and how fast if it ran on a GPU."""
-    tokens = f"{run.requests:,} requests, {run.tokens:,} queries over {run.cached_tokens:,} keys"
+    requests = counted(run.requests, "request")
+    tokens = f"{requests}, {run.tokens:,} queries over {run.cached_tokens:,} keys"
     remark = [("how it was computed", run.place.note)] if run.place.note else []
     rows = [
         ("path", run.place.path),
@@ -127,7 +129,7 @@ def mistake_html(mistake: FlexMistake) -> str:
         tag(
             "p",
             alive,
-            f": {after.requests} requests, error {after.max_error:.1e}, tolerance "
+            f": {counted(after.requests, 'request')}, error {after.max_error:.1e}, tolerance "
             f"{after.tolerance:.1e}.",
         ),
     )

@@ -39,7 +39,7 @@ def flex_html(flex: FlexPlan) -> str:
         (
             "batch invariant",
             flex.batch_invariant,
-            "yes: tiles of 16, and no variant without edge masks",
+            "where it is on: tiles of 16, and no variant without edge masks",
         ),
     ]
     return document(

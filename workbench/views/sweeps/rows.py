@@ -178,8 +178,17 @@ def counts_html(counts: Mapping[str, int], reasons: Mapping[str, int]) -> str:
     why = bullets(join(code(name), f": {n:,}") for name, n in reasons.items())
     points, kept = (tag("b", counts[name]) for name in ("points", "kept"))
     return document(
-        tag("p", points, " points: ", kept, f" kept, {_omitted(counts)}"),
+        tag(
+            "p", points, " points: ", kept, f" kept, {_omitted(counts)}{_several(counts, reasons)}"
+        ),
         fold("why illegal", why) if why else "",
+    )
+
+
+def _several(counts: Mapping[str, int], reasons: Mapping[str, int]) -> str:
+    """Return that reasons are more than points, where they are."""
+    return (
+        " (a point may have several reasons)" if sum(reasons.values()) > counts["illegal"] else ""
     )
 
 
@@ -195,6 +204,7 @@ def _omitted(counts: Mapping[str, int]) -> str:
 def counts_text(counts: Mapping[str, int], reasons: Mapping[str, int]) -> str:
     """Return the same for a terminal."""
     first = f"{counts['points']:,} points: {counts['kept']:,} kept, {_omitted(counts)}"
+    first += _several(counts, reasons)
     return "\n".join([first, *(f"  illegal, {name}: {n:,}" for name, n in reasons.items())])
 
 

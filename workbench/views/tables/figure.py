@@ -10,6 +10,7 @@ from workbench.core.tables.step import GroupStep, TableStep
 from workbench.views import palette
 from workbench.views.frame import NAMED_ROWS, Cell, cells, cut_text, frame, panels
 from workbench.views.frame import figure as figure_of
+from workbench.views.units import counted
 
 COLOURS = (
     palette.PADDING,
@@ -103,7 +104,7 @@ def slot_map(step: TableStep, group: int = 0, theme: str = "auto") -> go.Figure:
     padding = len(shown.slots) - step.num_tokens
     return figure_of(
         _cells(labels, rows, written=False),
-        f"<b>{step.num_tokens:,} slots</b> in group {shown.name}{cut}; "
+        f"<b>{counted(step.num_tokens, 'slot')}</b> in group {shown.name}{cut}; "
         f"{padding:,} entries of padding are -1",
         theme,
         height=170 + 26 * len(labels),

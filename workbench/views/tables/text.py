@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from workbench.core.tables.rows import MANAGER_BLOCKS
 from workbench.core.tables.step import TableStep
 from workbench.views.html import Html, code, document, join, note, records, tag
+from workbench.views.units import counted
 
 if TYPE_CHECKING:
     from workbench.kernels.block_table.landings import Damage, Landing
@@ -49,8 +50,8 @@ def step_text(step: TableStep) -> str:
 def _counts(step: TableStep) -> str:
     sample = f" of {SAMPLE_POOL}" if step.is_sample_pool else ""
     return (
-        f": {len(step.rows)} requests, {step.num_tokens:,} new tokens, "
-        f"{step.free_blocks:,} blocks free{sample}. "
+        f": {counted(len(step.rows), 'request')}, {counted(step.num_tokens, 'new token')}, "
+        f"{counted(step.free_blocks, 'block')} free{sample}. "
     )
 
 
