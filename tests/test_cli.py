@@ -431,6 +431,14 @@ def test_notebook_run_with_a_parameter_without_a_value(tmp_path):
     assert "Invalid --parameter" in message
 
 
+def test_notebook_run_refuses_what_it_would_not_use(tmp_path):
+    twice = refused("notebook", "run", tmp_path / "a.ipynb", "-p", "count=1", "-p", "count=2")
+    assert "--parameter 'count' is given 2 times" in twice
+    for option in ("--workers", "--time-scale"):
+        assert option in refused("notebook", "run", tmp_path / "a.ipynb", option, "2")
+    assert "600 s" in ok("notebook", "run", "--help")
+
+
 def test_lab_on_a_missing_notebook(tmp_path):
     assert "does not exist here" in refused("lab", tmp_path / "missing.ipynb")
 

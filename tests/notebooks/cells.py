@@ -63,6 +63,12 @@ def fail():
 with ThreadPoolExecutor() as pool:
     future = pool.submit(fail)
 """,
+    "held_coroutine": """
+async def forgotten():
+    pass
+
+forgotten()
+""",
     "child_network": """
 import subprocess, sys
 code = "import socket; socket.create_connection(('192.0.2.7', 80), timeout=5)"

@@ -92,6 +92,12 @@ CONTROLS = {
         "collected_task_error", "hidden_errors", "asyncio_task", "hidden in a task"
     ),
     "task without end": Control("pending_task", "hidden_errors", "pending_task", "wait_for_ever"),
+    "coroutine that ends a cell": Control(
+        "held_coroutine",
+        "hidden_errors",
+        "never_awaited",
+        "coroutine 'forgotten' was never awaited",
+    ),
     "unread future": Control(
         "unread_future", "hidden_errors", "unread_future", "ValueError: hidden in a future"
     ),

@@ -154,6 +154,18 @@ def test_a_task_of_a_cell_that_goes_on_is_recorded_and_a_librarys_is_not(recorde
     ]
 
 
+def test_a_coroutine_of_a_cell_that_never_started_is_recorded_and_a_librarys_is_not(recorded):
+    source = "async def wait():\n    pass\n"
+    cell, library = {}, {}
+    exec(compile(source, "/tmp/ipykernel_7/1.py", "exec"), cell)
+    exec(compile(source, "library.py", "exec"), library)
+    held = [each["wait"]() for each in (cell, library)]
+    asyncio.run(guard.settle(0.1))
+    for coroutine in held:
+        coroutine.close()
+    assert recorded() == [("never_awaited", "RuntimeError: coroutine 'wait' was never awaited")]
+
+
 NETWORK = """
 import json, socket, sys, urllib.request
 from workbench.notebooks.guard import refuse_network

@@ -120,6 +120,14 @@ MISTAKES = {
         GOOD.replace("axes =", "axis ="),
         r"good.ipynb.axis is not a field; nearest: ax",
     ),
+    "limit of a case": (
+        GOOD + 'timeout_s = 5\n[notebook."good.ipynb".cases.late]\ntimeout_s = 5',
+        "cases.late.timeout_s is not a field here; timeout_s is a field of a notebook and defaults",
+    ),
+    "budget of a case": (
+        GOOD + '[notebook."good.ipynb".cases.late]\nmemory_limit_mib = 5',
+        "memory_limit_mib is a field of budgets (of a case, a notebook or defaults)",
+    ),
     "text for a number": (GOOD.replace("time_s = 60", 'time_s = "60"'), "time_s is '60'"),
     "no budget": (GOOD.replace("time_s = 60", "time_s = 0"), "greater than 0"),
     "no entry": (GOOD.replace("good.ipynb", "other.ipynb"), "no entry for good.ipynb: add"),

@@ -111,6 +111,38 @@ def test_a_wrong_type_names_what_is_allowed_and_the_nearest(declared, name, valu
     assert caught.value.message.endswith(nearest) or nearest in caught.value.message
 
 
+ITEMS = """
+sizes: list[int] = [1]
+names: "list[str] | None" = None
+shares: dict[str, float] = {}
+nested: list[list[int]] = []
+other: list[Path] = []
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("sizes", ["x"], "Expected list[int]"),
+        ("sizes", ["4"], "Nearest valid value: [4]."),
+        ("sizes", "x", "Expected list;"),
+        ("names", [1], "Nearest valid value: ['1']."),
+        ("shares", {"a": "x"}, "Expected dict[str, float]"),
+        ("nested", [[1], ["x"]], "Expected list[list[int]]"),
+    ],
+)
+def test_items_have_the_type_of_the_annotation(with_parameters, name, value, said):
+    with pytest.raises(NotebookParameterError) as caught:
+        check_parameters(inspect_parameters(with_parameters(ITEMS)), {name: value})
+    assert said in caught.value.message
+
+
+def test_fitting_items_are_taken(with_parameters):
+    given = {"sizes": [], "names": ["a"], "shares": {"a": 1}, "nested": [[1]], "other": ["/tmp"]}
+    declared = inspect_parameters(with_parameters(ITEMS))
+    assert check_parameters(declared, given) == given
+
+
 def test_an_unknown_name_lists_the_nearest_and_all(declared):
     with pytest.raises(NotebookParameterError) as caught:
         check_parameters(declared, {"modle": "x"})

@@ -113,6 +113,23 @@ def test_worker_and_kernel_stop_when_their_caller_is_killed(fixture_path, tmp_pa
     assert list(temporary.glob("wb-kernel-*")) == []
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to handle")
+def test_a_run_that_is_terminated_leaves_no_folder(fixture_path, tmp_path):
+    command = [sys.executable, "-m", "workbench", "notebook", "run", str(fixture_path("slow_cell"))]
+    process = psutil.Popen([*command, "--output", str(tmp_path)])
+    end = time.monotonic() + PATIENCE_S
+    while not (started := process.children(recursive=True)):
+        assert process.poll() is None, "it ended before its worker started"
+        assert time.monotonic() < end, "no worker was started"
+        time.sleep(0.1)
+    assert list(tmp_path.glob(".run-*"))
+    process.terminate()
+    assert process.wait(PATIENCE_S) == 143
+    _, alive = psutil.wait_procs(started, timeout=PATIENCE_S)
+    assert alive == []
+    assert list(tmp_path.glob(".run-*")) == []
+
+
 def is_kernel(process):
     try:
         return "ipykernel_launcher" in process.cmdline()

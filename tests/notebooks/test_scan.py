@@ -86,6 +86,17 @@ def test_a_stream_names_what_failed(make_notebook, make_cell, text, kind, last):
     assert "after" not in problem.excerpt
 
 
+def test_a_warning_names_the_coroutine(make_notebook, make_cell):
+    text = (
+        "/tmp/ipykernel_1/2.py:2: RuntimeWarning: coroutine 'f' was never awaited\n  f()\n"
+        "RuntimeWarning: Enable tracemalloc to get the object allocation traceback\n"
+    )
+    (problem,) = scan_notebook(make_notebook(make_cell("f(); x = 1", outputs=[stream(text)])))
+    assert problem.kind == "never_awaited"
+    assert problem.message.endswith(": coroutine 'f' was never awaited")
+    assert "tracemalloc" not in problem.excerpt
+
+
 def test_a_traceback_in_pieces_and_lines_is_found(make_notebook, make_cell):
     lines = THREAD.splitlines(keepends=True)
     pieces = [stream(lines[:2]), stream(["not this one"], "stdout"), stream(lines[2:])]

@@ -46,6 +46,15 @@ def test_a_run_that_stopped_is_still_blamed_for_a_wrong_result(kinds):
     ]
 
 
+@pytest.mark.parametrize(("source", "is_advised"), [("smoke: bool = True", 1), ("n: int = 1", 0)])
+def test_smoke_is_advised_where_the_notebook_has_it(tmp_path, with_parameters, source, is_advised):
+    execution = Execution(Outcome("over_memory"), 1.0, NO_NOTEBOOK, tmp_path, (), "")
+    evidence = Evidence(with_parameters(source), execution, NO_RESULTS, Expectations(), 60.0)
+    message = next(p.message for p in problems_of(evidence) if p.kind == "over_memory")
+    assert "make it smaller" in message
+    assert ("smoke=True" in message) == is_advised
+
+
 def test_a_finished_run_owes_its_results(kinds, make_notebook):
     assert kinds(("ok",), make_notebook("x = 1")) == ["no_results"]
 

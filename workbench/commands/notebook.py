@@ -1,6 +1,9 @@
 """The commands `workbench notebook run` and `workbench notebook check`."""
 
 import json
+import signal
+import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +11,11 @@ import typer
 
 from workbench.access.json_text import json_or_word
 from workbench.commands.options import argument, fail, flag, named_values, option
+from workbench.core.errors import shown
 from workbench.extras import require
+
+TERMINATED = 128 + signal.SIGTERM
+"""Exit status after SIGTERM, as in shells."""
 
 
 def run(
@@ -25,16 +32,17 @@ def run(
     matrix: Path | None = option("Run the cases of this matrix file (TOML or JSON) instead."),
     only: list[str] | None = option("Run only the matching cases, such as '00_start::*'."),
     quick: bool = flag("--quick", "Run only the quick cases."),
-    workers: int = option("Number of simultaneous runs.", default=1, min=1),
+    workers: int = option("With --matrix: number of simultaneous runs.", default=1, min=1),
     junit: Path | None = option("Write JUnit XML here."),
     update_goldens: bool = flag("--update-goldens", "Record the results as the new goldens."),
     time_scale: float = option(
-        "Factor for the time budgets on a slow machine.", default=1.0, min=0.01
+        "With --matrix: factor for the time budgets on a slow machine.", default=1.0, min=0.01
     ),
 ) -> None:
     """Execute a notebook, or a matrix of them; exit 1 for any failure, hidden errors included.
 
-    A matrix leaves executed notebooks, results and index.html in the output folder.
+    A notebook has 600 s for all its cells, in a matrix the timeout_s of the file. A matrix leaves
+    executed notebooks, results and index.html in the output folder.
     """
     require("papermill", "jsonschema", "psutil")
     if (notebook is None) == (matrix is None):
@@ -44,11 +52,15 @@ def run(
         names = "--parameter, --to-cell, --hash-seed and --memory-limit-mib"
         fail(f"{names} apply to one notebook, not to a matrix.")
     of_matrix = {"only": only, "quick": quick, "junit": junit, "update-goldens": update_goldens}
+    of_matrix |= {"workers": workers != 1, "time-scale": time_scale != 1.0}
     wrong = [name for name, given in of_matrix.items() if given]
     if matrix is None and wrong:
         fail(f"--{wrong[0]} requires --matrix FILE. Omit it to run one notebook.")
     if notebook is not None:
         texts = named_values(parameter, "--parameter")
+        for name, count in Counter(text.partition("=")[0] for text in parameter or ()).items():
+            if count > 1:
+                fail(f"--parameter {shown(name)} is given {count} times. Give it once.")
         given = {name: json_or_word(text) for name, text in texts.items()}
         ok = _run_one(
             notebook,
@@ -79,9 +91,14 @@ def _run_one(
     from workbench.notebooks.problems import UNWATCHED
 
     budgets = Budgets() if memory_limit_mib is None else Budgets(memory_limit_mib=memory_limit_mib)
-    result = run_notebook(
-        notebook, parameters, expectations=Expectations(budgets=budgets), **options
-    )
+    # As Ctrl-C, which ends the run in order and leaves no folder of it.
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    try:
+        result = run_notebook(
+            notebook, parameters, expectations=Expectations(budgets=budgets), **options
+        )
+    finally:
+        signal.signal(signal.SIGTERM, before)
     typer.echo(f"{notebook}: {'ok' if result.ok else 'FAILED'} in {result.duration_s:.1f} s")
     for reason in result.skipped:
         typer.echo(f"skipped: {reason}")
@@ -113,6 +130,14 @@ def _run_matrix(
     return report.ok
 
 
+def _is_copy(folder: Path, notebook: Path) -> bool:
+    """Return whether JupyterLab or a run that was killed has left it in a folder of its own."""
+    from workbench.notebooks.source_rules import RUN_FOLDER
+
+    parts = notebook.relative_to(folder).parts[:-1]
+    return any(part == ".ipynb_checkpoints" or part.startswith(RUN_FOLDER) for part in parts)
+
+
 def check(
     paths: list[Path] = argument("Notebooks, or folders of them.", default=...),
     house_rules: bool = flag(
@@ -126,7 +151,7 @@ def check(
     found = 0
     for path in paths:
         inside = sorted(path.rglob("*.ipynb")) if path.is_dir() else [path]
-        for notebook in (each for each in inside if ".ipynb_checkpoints" not in each.parts):
+        for notebook in (each for each in inside if not _is_copy(path, each)):
             problems = check_notebook_source(notebook, RULES if house_rules else COMMON_RULES)
             found += len(problems)
             for problem in problems:

@@ -11,6 +11,7 @@ from workbench.access.files import FileUse, read_start
 from workbench.notebooks.document import Notebook, code_cells, first_line, source_of
 from workbench.notebooks.execute import Execution
 from workbench.notebooks.expectations import Expectations
+from workbench.notebooks.parameters import inspect_parameters
 from workbench.notebooks.problems import CellTime, NotebookProblem
 from workbench.notebooks.scan import scan_notebook
 from workbench.notebooks.strict import Strict, read_strict
@@ -77,6 +78,12 @@ class Evidence:
         """Return whether the run ended early; such a run is not blamed for missing records."""
         failed = any(problem.kind == "cell_error" for problem in self.shown)
         return failed or not self.whole or self.execution.outcome.kind != "ok"
+
+    @cached_property
+    def smaller(self) -> str:
+        """Return how a run takes less; only a notebook with the parameter `smoke` can set it."""
+        names = [parameter.name for parameter in inspect_parameters(self.source)]
+        return "make it smaller" + " with smoke=True" * ("smoke" in names)
 
     @property
     def finished_results(self) -> dict[str, Any] | None:

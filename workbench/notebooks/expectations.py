@@ -26,6 +26,7 @@ class Budgets(Strict):
     machine: `scaled` fits them to a slower one.
     """
 
+    PLACE = "budgets (of a case, a notebook or defaults)"
     time_s: float | None = Field(default=None, gt=0)
     cell_time_s: float | None = Field(default=None, gt=0)
     memory_mib: float | None = Field(default=None, gt=0)

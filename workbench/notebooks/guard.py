@@ -11,6 +11,7 @@ imports this.
 
 import asyncio
 import gc
+import inspect
 import ipaddress
 import json
 import logging
@@ -23,6 +24,7 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import CoroutineType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -108,6 +110,8 @@ async def settle(grace_s: float = 1.0) -> None:
     for task in filter(_is_the_notebooks_own, asyncio.all_tasks()):
         name = getattr(task.get_coro(), "__qualname__", task.get_name())
         note_error("pending_task", RuntimeError(f"{name} was still running after the last cell"))
+    for name in _never_started():
+        note_error("never_awaited", RuntimeError(f"coroutine {name!r} was never awaited"))
 
 
 def _still_works(thread: threading.Thread) -> bool:
@@ -116,8 +120,28 @@ def _still_works(thread: threading.Thread) -> bool:
 
 def _is_the_notebooks_own(task: asyncio.Task[object]) -> bool:
     """Return whether a cell has defined the coroutine; tasks of libraries may keep running."""
-    code = getattr(task.get_coro(), "cr_code", None)
+    return _is_of_a_cell(task.get_coro())
+
+
+def _is_of_a_cell(coroutine: object) -> bool:
+    code = getattr(coroutine, "cr_code", None)
     return code is not None and any(part in code.co_filename for part in _CELL_FILES)
+
+
+def _never_started() -> list[str]:
+    """Return the names of coroutines that a cell has called and that something keeps.
+
+    Python warns of those that it collects; IPython keeps one that ends a cell, as its output.
+    """
+    shell = getattr(sys.modules.get("IPython.core.getipython"), "get_ipython", lambda: None)()
+    kept = {id(value) for value in getattr(shell, "user_ns", {}).values()}  # also of libraries
+    return [
+        item.__qualname__
+        for item in gc.get_objects()
+        if type(item) is CoroutineType
+        and inspect.getcoroutinestate(item) == inspect.CORO_CREATED
+        and (id(item) in kept or _is_of_a_cell(item))
+    ]
 
 
 def note_error(kind: str, error: BaseException) -> None:

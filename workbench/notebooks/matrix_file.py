@@ -57,6 +57,7 @@ class CaseTable(Strict):
     no cell, has no golden, and of the default budgets none, which are of a machine without a GPU.
     """
 
+    PLACE = "a case"
     parameters: Parameters = {}
     expect: dict[str, Any] = {}
     expect_null: list[str] = []
@@ -68,6 +69,7 @@ class CaseTable(Strict):
 class SkipTable(Strict):
     """Combinations of the axes that are excluded, with the reason, which every report shows."""
 
+    PLACE = "a skip"
     when: Parameters = Field(min_length=1)
     reason: str = Field(min_length=10)
 
@@ -80,6 +82,7 @@ class NotebookTable(Strict):
     that a golden does not keep; `gpu_cells`: how many cells need a GPU and say when they skip.
     """
 
+    PLACE = "a notebook"
     parameters: Parameters = {}
     expect: dict[str, Any] = {}
     axes: dict[str, list[Any]] = {}
@@ -133,6 +136,7 @@ class NotebookTable(Strict):
 class DefaultsTable(Strict):
     """Defaults for every notebook."""
 
+    PLACE = "defaults"
     parameters: Parameters = {}
     budgets: Budgets = Budgets()
     timeout_s: float = Field(default=600, gt=0)
@@ -144,6 +148,7 @@ class MatrixTable(Strict):
     `notebooks`: patterns, of which every match needs an entry in `notebook`; `goldens`: a folder.
     """
 
+    PLACE = "the top of the file"
     format: Literal[1]
     notebooks: list[str] = ["*.ipynb"]
     goldens: str = "goldens"

@@ -6,7 +6,7 @@ import io
 import json
 import re
 import tokenize
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -155,24 +155,55 @@ def known_name(declared: Declared, name: str, value: object) -> None:  # noqa: A
 def right_type(declared: Declared, name: str, value: object) -> None:
     """Check that the value has a type that the annotation, or else the default, accepts."""
     types = declared[name].types if name in declared else ()
-    if types and _converted(value, types, strict=True) is None:
-        near = _converted(value, types, strict=False)
+    kind = _kind_of(declared[name]) if types else Any
+    if types and _converted(value, kind, strict=True) is None:
+        near = _converted(value, kind, strict=False)
         if near is None and "None" in types:
             near = (None,)
         hint = "" if near is None else f" Nearest valid value: {near[0]!r}."
+        is_item = "[" in declared[name].annotation and type(value).__name__ in types
+        expected = declared[name].annotation if is_item else " or ".join(types)
         message = (
             f"Invalid parameter {name!r}: {value!r:.120} ({type(value).__name__}). Expected "
-            f"{' or '.join(types)}; its default is {declared[name].default}.{hint}"
+            f"{expected}; its default is {declared[name].default}.{hint}"
         )
         raise _error("parameter_type", message, name)
 
 
-def _converted(value: object, types: tuple[str, ...], *, strict: bool) -> tuple[object] | None:
-    """Return the value as one of the types in a 1-tuple (it may be None); None if it cannot be."""
+def _kind_of(parameter: NotebookParameter) -> Any:
+    """Return the type of the values that a parameter accepts, with that of items and values."""
+    if parameter.annotation:
+        return _kind(ast.parse(parameter.annotation, mode="eval").body)
+    return reduce(or_, (_TYPES[name] for name in parameter.types))
+
+
+def _kind(node: ast.expr) -> Any:
+    """Return the type that an annotation names; Any for what is not known."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return _kind(ast.parse(text, mode="eval").body)
+        case ast.BinOp(op=ast.BitOr()):
+            return _kind(node.left) | _kind(node.right)
+        case ast.Subscript():
+            parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            makers: dict[str, Callable[..., Any]] = {
+                "list": lambda *kinds: list[kinds[0]],  # type: ignore[valid-type]
+                # keys of JSON are text whatever they mean
+                "dict": lambda *kinds: dict[Any, kinds[-1]],  # type: ignore[valid-type]
+                "Union": lambda *kinds: reduce(or_, kinds),
+                "Optional": lambda *kinds: kinds[0] | None,
+            }
+            if (name := _annotated(node.value)[0]) in makers:
+                return makers[name](*map(_kind, parts))
+    names = _annotated(node)
+    return reduce(or_, (_TYPES[each] for each in names)) if {*names} <= _TYPES.keys() else Any
+
+
+def _converted(value: object, kind: Any, *, strict: bool) -> tuple[object] | None:
+    """Return the value as a type in a 1-tuple (it may be None); None if it cannot be."""
     from pydantic import ConfigDict, TypeAdapter, ValidationError
 
     config = ConfigDict(coerce_numbers_to_str=not strict)
-    kind: Any = reduce(or_, (_TYPES[name] for name in types))
     form: TypeAdapter[Any] = TypeAdapter(kind, config=config)
     try:
         return (form.validate_python(value, strict=strict),)

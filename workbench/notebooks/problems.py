@@ -35,11 +35,12 @@ class NotebookMatrixError(NotebookError):
 
 _OfRun = Literal["cell_error", "timeout", "kernel_died", "not_run", "unguarded"]
 _OfMisuse = Literal["notebook_missing", "not_a_notebook", "unknown_parameter", "parameter_type"]
-_Printed = Literal["never_awaited", "traceback_in_stream", "widget_error", "panel_error"]
+_Printed = Literal["traceback_in_stream", "widget_error", "panel_error"]
 HiddenKind = Literal[
     "background_thread",
     "asyncio_task",
     "pending_task",
+    "never_awaited",
     "unread_future",
     "network_use",
     "output_flood",

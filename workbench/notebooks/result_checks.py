@@ -11,7 +11,7 @@ from workbench.notebooks.problems import NotebookProblem
 
 Check = Callable[[Evidence], Iterator[NotebookProblem]]
 MIB = 2**20
-RAISE = "make it smaller with smoke=True, or raise the budget in the matrix file"
+RAISE = "or raise the budget in the matrix file"
 
 
 def recorded_results(evidence: Evidence) -> Iterator[NotebookProblem]:
@@ -132,24 +132,26 @@ def skipped_cells(evidence: Evidence) -> Iterator[NotebookProblem]:
 def over_time(evidence: Evidence) -> Iterator[NotebookProblem]:
     """Check the seconds of all cells together, without the start of the kernel, and of each."""
     budgets = evidence.expectations.budgets
+    fix = f"{evidence.smaller}, {RAISE}"
     taken = sum(cell.duration_s for cell in evidence.cells)
     if budgets.time_s is not None and taken > budgets.time_s:
         slow = max(evidence.cells, key=lambda cell: cell.duration_s)
         message = (
             f"the cells took {taken:.1f} s together, the budget is {budgets.time_s:g} s; the "
-            f"slowest is cell {slow.cell_index} with {slow.duration_s:.1f} s: {RAISE}"
+            f"slowest is cell {slow.cell_index} with {slow.duration_s:.1f} s: {fix}"
         )
         yield NotebookProblem("over_time", None, message, slow.first_line)
     most = budgets.cell_time_s
     for cell in evidence.cells:
         if most is not None and cell.duration_s > most:
-            message = f"took {cell.duration_s:.1f} s, the budget of a cell is {most:g} s: {RAISE}"
+            message = f"took {cell.duration_s:.1f} s, the budget of a cell is {most:g} s: {fix}"
             yield NotebookProblem("over_time", cell.cell_index, message, cell.first_line)
 
 
 def over_memory(evidence: Evidence) -> Iterator[NotebookProblem]:
     """Check the kernel's highest memory, and what each cell adds to the memory at its start."""
     budgets = evidence.expectations.budgets
+    fix = f"{evidence.smaller}, {RAISE}"
     if evidence.execution.outcome.kind == "over_memory":
         return  # the run was ended for it
     most, taken = budgets.memory_mib, evidence.record.get("peak_bytes", 0) / MIB
@@ -157,12 +159,12 @@ def over_memory(evidence: Evidence) -> Iterator[NotebookProblem]:
         large = max(evidence.cells, key=lambda cell: cell.added_bytes, default=None)
         added = f"{large.added_bytes / MIB:,.1f} MiB" if large else ""
         where = f"; cell {large.cell_index} added most, {added}" if large else ""
-        message = f"the kernel took {taken:,.1f} MiB, the budget is {most:,.1f} MiB{where}: {RAISE}"
+        message = f"the kernel took {taken:,.1f} MiB, the budget is {most:,.1f} MiB{where}: {fix}"
         yield NotebookProblem("over_memory", None, message)
     most = budgets.cell_memory_mib
     for cell in evidence.cells:
         if most is not None and (added_mib := cell.added_bytes / MIB) > most:
-            limit = f"the budget of a cell is {most:,.1f} MiB: {RAISE}"
+            limit = f"the budget of a cell is {most:,.1f} MiB: {fix}"
             message = f"added {added_mib:,.1f} MiB of memory, {limit}"
             yield NotebookProblem("over_memory", cell.cell_index, message, cell.first_line)
 

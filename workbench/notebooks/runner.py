@@ -17,6 +17,7 @@ from workbench.notebooks.page import notebook_page
 from workbench.notebooks.parameters import check_parameters, inspect_parameters
 from workbench.notebooks.problems import NotebookError, NotebookResult
 from workbench.notebooks.results import plain_values
+from workbench.notebooks.source_rules import RUN_FOLDER
 
 MOST_HASH_SEED = 2**32 - 1
 
@@ -63,7 +64,7 @@ def run_notebook(
     folder = Path(output_dir).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     stem = name or source.stem
-    with tempfile.TemporaryDirectory(prefix=".run-", dir=folder) as work:
+    with tempfile.TemporaryDirectory(prefix=RUN_FOLDER, dir=folder) as work:
         execution = execute(
             selected,
             given,

@@ -1,5 +1,6 @@
 """Find errors in an executed notebook: in its cells, streams and widget state."""
 
+import re
 from collections.abc import Iterable, Iterator
 
 from workbench.notebooks import document
@@ -10,6 +11,7 @@ ERROR_MARKER = "data-workbench-error"
 """The attribute of a panel's HTML that marks an error."""
 _RECORDS = ("_workbench_errors", "error_count")
 _TRACEBACK = "Traceback (most recent call last)"
+_NEVER_AWAITED = re.compile(r"coroutine .*' was never awaited")
 _STREAM_SIGNS: tuple[tuple[str, ProblemKind], ...] = (
     ("Exception in thread", "background_thread"),
     ("exception was never retrieved", "asyncio_task"),
@@ -53,7 +55,11 @@ def _scan_outputs(
         if found:
             sign, stream_kind = found
             trace = _from_sign_to_error(plain(text), sign)
-            message = f"{MEANINGS[stream_kind]}: {trace.splitlines()[-1].strip()}"
+            last = trace.splitlines()[-1].strip()
+            if stream_kind == "never_awaited" and (named := _NEVER_AWAITED.search(plain(text))):
+                # the last line of this warning is advice about tracemalloc
+                trace = last = named[0]
+            message = f"{MEANINGS[stream_kind]}: {last}"
             yield NotebookProblem(stream_kind, index, message, excerpt(source, trace))
 
 

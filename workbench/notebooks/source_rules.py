@@ -14,6 +14,8 @@ from workbench.notebooks.problems import NotebookParameterError, NotebookProblem
 
 Rule = Callable[[Notebook], Iterator[NotebookProblem]]
 KERNEL = "python3"
+RUN_FOLDER = ".run-"
+"""How the name of the folder begins in which a run keeps its files until it ends."""
 FEWEST_CELLS, MOST_CELLS = 10, 25
 LONGEST_BODY_LINES = 10
 LARGEST_SOURCE_BYTES = 100_000

@@ -2,7 +2,7 @@
 
 import tomllib
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -14,6 +14,8 @@ from workbench.core.errors import nearest_names
 class Strict(BaseModel):
     """Allows only declared fields, and no conversion from text to number."""
 
+    PLACE: ClassVar[str] = ""
+    """Where a file has this form, for messages; empty for a whole file."""
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
@@ -39,8 +41,12 @@ def _mistake(mistake: Any) -> str:
     where = ".".join(map(str, mistake["loc"])) or "the top"
     match mistake["type"]:
         case "extra_forbidden":
-            fields = {name for form in Strict.__subclasses__() for name in form.model_fields}
-            near = nearest_names(mistake["loc"][-1], fields, count=1)
+            forms = Strict.__subclasses__()
+            fields = {name for form in forms for name in form.model_fields}
+            name = mistake["loc"][-1]
+            if places := [form.PLACE for form in forms if name in form.model_fields and form.PLACE]:
+                return f"{where} is not a field here; {name} is a field of {' and '.join(places)}"
+            near = nearest_names(name, fields, count=1)
             return f"{where} is not a field" + (f"; nearest: {near[0]}" if near else "")
         case "missing":
             return f"{where} is missing"

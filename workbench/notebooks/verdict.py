@@ -32,7 +32,7 @@ def run_ended(evidence: Evidence) -> Iterator[NotebookProblem]:
         yield NotebookProblem("timeout", index, f"still running after {limit}{detail}", text)
     elif outcome.kind == "over_memory":
         taken, most = (f"{size / 2**20:,.0f} MiB" for size in _memory(evidence))
-        fix = "make it smaller with smoke=True, or raise memory_limit_mib"
+        fix = f"{evidence.smaller}, or raise memory_limit_mib"
         message = f"the kernel was ended with {taken} of memory, the limit is {most}: {fix}"
         yield NotebookProblem("over_memory", index, message, excerpt(source, ""))
     elif outcome.kind in {"kernel_died", "not_run"}:
