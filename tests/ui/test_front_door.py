@@ -664,3 +664,15 @@ def test_the_number_of_requests_says_what_it_lacks_and_leads_there(fields, words
     assert words in unescape(tile)
     sent = re.findall(r'data-do="(device|open)" data-arg="(\w+)"', tile)
     assert sent[:1] == ([link] if link else [])
+
+
+@pytest.mark.parametrize("goal", GOALS)
+@pytest.mark.parametrize("model", ["qwen3-next-80b-a3b", "llama-3.1-8b", "nemotron-h-8b"])
+def test_no_card_that_is_shown_at_first_harms_the_goal(goal, model):
+    door = wb.explore(model=model, device="H100", tensor_parallel=4)
+    door.receive({"do": "goal", "arg": goal})
+    steps = next_steps(door.plan, goal)
+    shown = region(door, "next").count('class="wb-card"')
+    assert not any(step.harms(goal) for step in steps[:shown])
+    assert shown == 3 or shown == len(steps) or steps[shown].harms(goal)
+    assert (f"all {len(steps)} changes" in region(door, "next")) == (shown < len(steps))

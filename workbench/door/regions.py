@@ -132,8 +132,8 @@ def regions(shown: Shown) -> dict[str, str]:
         found["body"] = tag("div", Html(shown.body), class_="wb")
         found["tried"] = tried_html(*looks.tried, plan) if looks.tried else Html()
         found["inspector"] = inspector(plan) if looks.view == "why" else Html()
-        cards = next_cards(shown.steps, everything=looks.everything)
-        every = all_link(shown.steps, everything=looks.everything)
+        cards = next_cards(shown.steps, looks.goal, everything=looks.everything)
+        every = all_link(shown.steps, looks.goal, everything=looks.everything)
         found["next"] = tag("div", _goals(looks.goal, every), cards, class_="wb-next")
     elif error is not None:
         found["answers"] = refused(error, scenario)

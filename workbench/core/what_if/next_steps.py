@@ -55,6 +55,10 @@ class NextStep:
         """Return whether it is better by what the goal is about."""
         return any(one.measure in {goal, PER_REQUEST.get(goal)} for one in self.gains)
 
+    def harms(self, goal: str) -> bool:
+        """Return whether it is worse by what the goal is about, as the last steps are."""
+        return any(one.measure in {goal, PER_REQUEST.get(goal)} for one in self.costs)
+
 
 def next_steps(
     plan: Plan, goal: str = GOALS[0], length_tokens: int | None = None

@@ -32,17 +32,21 @@ WHOLE = 100
 """From here on a number of requests is shown without decimals."""
 
 
-def next_cards(steps: Sequence[NextStep], *, everything: bool = False) -> Html:
-    """Return one card per change; the first ones, or all."""
-    shown = steps if everything else steps[:SHOWN]
+def next_cards(steps: Sequence[NextStep], goal: str, *, everything: bool = False) -> Html:
+    """Return one card per change; the first ones, of which none harms the goal, or all."""
+    shown = steps if everything else _first(steps, goal)
     if not shown:
-        return tag("p", "No single change gains anything here.", class_="wb-faint")
+        return tag("p", "No single change gains anything for this goal.", class_="wb-faint")
     return tag("div", *(_card(*one) for one in enumerate(shown)), class_="wb-cards")
 
 
-def all_link(steps: Sequence[NextStep], *, everything: bool = False) -> Html:
+def _first(steps: Sequence[NextStep], goal: str) -> Sequence[NextStep]:
+    return [one for one in steps[:SHOWN] if not one.harms(goal)]
+
+
+def all_link(steps: Sequence[NextStep], goal: str, *, everything: bool = False) -> Html:
     """Return the link that shows every change; nothing where all are shown."""
-    if everything or len(steps) <= SHOWN:
+    if everything or len(steps) == len(_first(steps, goal)):
         return Html()
     return button(f"all {len(steps)} changes", "all", key="all", class_="wb-link")
 
