@@ -154,6 +154,17 @@ def test_a_peer_that_is_wrong_on_a_later_set_is_caught(cases):
     assert wrong.startswith("set 1: 1 slots differ")
 
 
+@pytest.mark.parametrize("launches", [True, False])
+def test_a_step_begins_with_nothing_staged(launches, cases):
+    # else it would be timed with the writes of the rewind
+    given, _right = cases["W1"]
+    peer = OurPeer(Manner("fast", launches=launches), given)
+    assert not peer._ours.staged
+    peer.run()
+    peer.rewind()
+    assert not peer._ours.staged
+
+
 def test_a_missing_step_shows(cases):
     given, right = cases["W1"]
     peer = OurPeer(Manner("fast"), given)

@@ -25,8 +25,8 @@ from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.bitwise import promised
 from workbench.kernels.paged_flex.fitting import Limits
 from workbench.kernels.paged_flex.heads import cache_views
-from workbench.kernels.paged_flex.paths import with_paths
-from workbench.kernels.paged_flex.settings import FAST, Tile
+from workbench.kernels.paged_flex.paths import rows_of, with_paths
+from workbench.kernels.paged_flex.settings import FAST, Settings, Tile
 from workbench.kernels.paged_flex.shapes import empty_cache
 
 SIZES = ((150, 33), (300, 1), (17, 17))
@@ -188,3 +188,26 @@ def test_bits_depend_on_the_page_size_only_where_descriptors_have_a_tile_of_thei
     assert "page size" not in promised(BOXES)
     assert not SPLIT.depends_on_page_size
     assert replace(SPLIT, decode=None, one_path=True, described=Tile(64, 128)).depends_on_chunks
+
+
+@pytest.mark.parametrize("decode", [None, Tile(64, 64)])
+def test_bits_depend_on_chunks_where_decode_has_another_order_than_boxes(decode):
+    same = Settings(Tile(64, 64), decode=decode, described=Tile(64, 64), one_path=True)
+    assert same.depends_on_page_size
+    assert same.depends_on_chunks == (decode is not None)
+
+
+@pytest.mark.parametrize("blocks", [1, 7])
+@pytest.mark.parametrize("layout", ["NHD", "HND"])
+@pytest.mark.parametrize("in_rows", [False, True])
+def test_a_descriptor_ends_with_the_last_row_of_a_head(blocks, layout, in_rows):
+    row = 32 if in_rows else 16
+    cache = empty_cache(
+        blocks, 48, 3, row, dtype=torch.float16, layout=layout, device="cpu", in_rows=in_rows
+    )
+    views, _dims = cache_views(cache, 16, None)
+    found = rows_of(views)
+    last = views.values if found.to_value else views.keys
+    distance = last[-1, -1, 0].data_ptr() - views.keys.data_ptr()
+    row_bytes = views.keys.stride(1) * cache.element_size()
+    assert distance == (found.total - 1) * row_bytes
