@@ -89,7 +89,7 @@ def test_ranks_and_context_parallelism_are_read():
     [
         (("offload", "qwen3.5-4b", "--cpu-memory", "64"), "the unit is missing"),
         (("offload", "qwen3.5-4b", "--cpu-memory", "lots"), "such as 20 GiB"),
-        (("offload", "qwen3.5-4b", "--block-size", "0"), "at least 1"),
+        (("offload", "qwen3.5-4b", "--block-size", "0"), "from 1 to"),
         (("offload", "qwen3.5-4b", "--hash-block-size", "0"), "Nearest valid value: 1"),
         (
             ("offload", *CACHED, "-s", "tensor_parallel=4", "--world-size", "1"),

@@ -173,7 +173,7 @@ def test_the_newest_launch_wins(shown, monkeypatch):
     gate.opened.set()
     shown.wait(part)
     assert first.done()
-    assert "1 requests, 5 queries over 5 keys" in part.result.value
+    assert "1 request, 5 queries over 5 keys" in part.result.value
     assert part.jobs.status.value == ""
 
 

@@ -15,7 +15,7 @@ from workbench.models.overrides import MODELLED, modelled
 from workbench.scenario.sizes import invalid
 
 JsonSchema = dict[str, Any]
-AUTO = "auto"
+AUTO = "auto"  # None to vLLM, which takes any case (validate_backend_before, 0.23 and 0.33)
 DTYPE_NAMES = {"half": "float16", "float": "float32"}
 """Other names of a dtype on vLLM's command line."""
 
@@ -82,8 +82,7 @@ class ModelReference(Kind):
 
     def schema(self, *, nullable: bool) -> JsonSchema:
         """See `Kind.schema`."""
-        types = self.json["type"]
-        return {**self.json, "type": [*types, "null"]} if nullable else self.json
+        return {**self.json, "type": [*self.json["type"], "null"]} if nullable else self.json
 
 
 class Changes(Kind):
@@ -139,12 +138,11 @@ class Words(Kind):
 
     def clean(self, name: str, value: Any) -> Any:
         """See `Kind.clean`; another form of a word becomes the word, and auto is left to vLLM."""
-        if self.normal is str or not isinstance(value, str):
+        if self.normal is str or not isinstance(value, str) or value in self.all_words():
             return value
-        known, word = self.all_words(), self.normal(value)
-        if value in known:
-            return value
-        return word if word in known or (word is None and value.casefold() == AUTO) else value
+        word = self.normal(value)
+        is_form = word in self.all_words() or (word is None and value.casefold() == AUTO)
+        return word if is_form else value
 
     def candidates(self, rules: str) -> tuple[str, ...]:
         """See `Kind.candidates`; the words that a rule set accepts."""
@@ -292,7 +290,6 @@ class Layers(Kind):
 
 def enum_member(text: str) -> str | None:
     """Return the member of any printed enum: `a`, `Enum.A`, `<Enum.A: 'module.path'>`."""
-    # vLLM's validate_backend_before of 0.23 and 0.33: any case, and auto is None
     member = text.strip("<>").split(":")[0].rpartition(".")[2].strip()
     return None if member.casefold() == AUTO else member.upper()
 
