@@ -27,7 +27,7 @@ from workbench.views.door.inspector import MADE_BY
 from workbench.views.door.scenario_bar import ALL
 from workbench.views.door.tiles import COMMON_DEVICES, TILES
 from workbench.views.door.visits import HISTORY
-from workbench.views.settings import in_labels
+from workbench.views.settings import changes_text, in_labels
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 ENTERED = {
@@ -676,3 +676,19 @@ def test_no_card_that_is_shown_at_first_harms_the_goal(goal, model):
     assert not any(step.harms(goal) for step in steps[:shown])
     assert shown == 3 or shown == len(steps) or steps[shown].harms(goal)
     assert (f"all {len(steps)} changes" in region(door, "next")) == (shown < len(steps))
+
+
+@pytest.mark.parametrize("goal", GOALS)
+@pytest.mark.parametrize("device", [None, "H100"])
+@pytest.mark.parametrize("model", ["qwen3-next-80b-a3b", "nemotron-h-8b", "gemma-3-27b"])
+def test_a_card_that_is_shown_at_first_does_what_it_says(model, device, goal):
+    door = wb.explore(model=model, device=device, tensor_parallel=4)
+    door.receive({"do": "goal", "arg": goal})
+    cards = re.findall(r'data-do="next" data-arg="(\d+)".*?<b>(.*?)</b>', region(door, "next"))
+    for number, words in cards:
+        changed = wb.explore(door.scenario)
+        changed.receive({"do": "goal", "arg": goal})
+        step = next_steps(changed.plan, goal)[int(number)]
+        assert changes_text(step.changes) == unescape(words)
+        changed.receive({"do": "next", "arg": number})
+        assert changed.scenario == door.scenario.replace(**step.changes)

@@ -53,11 +53,15 @@ class NextStep:
 
     def serves(self, goal: str) -> bool:
         """Return whether it is better by what the goal is about."""
-        return any(one.measure in {goal, PER_REQUEST.get(goal)} for one in self.gains)
+        return _is_about(goal, self.gains)
 
     def harms(self, goal: str) -> bool:
         """Return whether it is worse by what the goal is about, as the last steps are."""
-        return any(one.measure in {goal, PER_REQUEST.get(goal)} for one in self.costs)
+        return _is_about(goal, self.costs)
+
+
+def _is_about(goal: str, found: Iterable[Difference]) -> bool:
+    return any(one.measure in {goal, PER_REQUEST.get(goal)} for one in found)
 
 
 def next_steps(

@@ -34,14 +34,15 @@ WHOLE = 100
 
 def next_cards(steps: Sequence[NextStep], goal: str, *, everything: bool = False) -> Html:
     """Return one card per change; the first ones, of which none harms the goal, or all."""
-    shown = steps if everything else _first(steps, goal)
+    shown = [*enumerate(steps)] if everything else _first(steps, goal)
     if not shown:
         return tag("p", "No single change gains anything for this goal.", class_="wb-faint")
-    return tag("div", *(_card(*one) for one in enumerate(shown)), class_="wb-cards")
+    return tag("div", *(_card(*one) for one in shown), class_="wb-cards")
 
 
-def _first(steps: Sequence[NextStep], goal: str) -> Sequence[NextStep]:
-    return [one for one in steps[:SHOWN] if not one.harms(goal)]
+def _first(steps: Sequence[NextStep], goal: str) -> list[tuple[int, NextStep]]:
+    """Return the first ones with their places among all, by which a click names them."""
+    return [(at, one) for at, one in enumerate(steps[:SHOWN]) if not one.harms(goal)]
 
 
 def all_link(steps: Sequence[NextStep], goal: str, *, everything: bool = False) -> Html:
