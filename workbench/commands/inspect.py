@@ -87,14 +87,13 @@ def _compiled(kernels: str, targets: Sequence[str], wanted: Sequence[str]) -> li
     calls = {name: [one for one in known if f"{name}: ".startswith(f"{one}: ")] for name in wanted}
     for name in (name for name in wanted if not calls[name]):
         fail(unknown_name_message("Kernel", name, known))
+    chosen = [one for found in calls.values() for one in found]
     if TARGETS.keys() >= {*targets}:
         typer.echo(f"Compiling {kernels} for {', '.join(targets)} ...", err=True)
     reports: list[KernelReport] = []
     try:
         for module in modules:
-            reports += inspect_kernels(
-                module, targets, [one for found in calls.values() for one in found]
-            )
+            reports += inspect_kernels(module, targets, chosen)
     except InspectionError as error:
         fail(str(error))
     return reports

@@ -13,18 +13,19 @@ def hits_answer(question: Question, plan: Plan, length: int) -> str:
     caching = plan.hits().caching
     if question.said.load.length_tokens is None or reason_without_hits(caching) is not None:
         return ""
-    shared, found = question.shared_tokens, plan.hits().hit(length, length).cached_tokens
+    shared, unit = question.shared_tokens, tokens_text(caching.alignment_tokens)
+    found = plan.hits().hit(length, length if shared is None else shared).cached_tokens
     if shared is not None:
-        step, found = caching.alignment_tokens, plan.hits().hit(length, shared).cached_tokens
-        kept = ", and of states and windows only some are kept: where steps and prompts end"
+        kept = ""
+        if found + caching.alignment_tokens <= shared:
+            kept = ", and of states and windows only some are kept: where steps and prompts end"
         return (
             f"Of a prompt of {tokens_text(length)} whose first {tokens_text(shared)} are those of "
             f"an earlier one, {tokens_text(found)} are found again ({found / length:.0%}): hits "
-            f"are multiples of {tokens_text(step)}{kept if found + step <= shared else ''}."
+            f"are multiples of {unit}{kept}."
         )
     shortest = tokens_text(shortest_prompt_with_hit(caching))
     again = f"finds {tokens_text(found) if found else 'nothing'} again"
-    unit = tokens_text(caching.alignment_tokens)
     return (
         f"A prompt of {tokens_text(length)} that comes a second time {again}: hits are multiples "
         f"of {unit}, and the shortest prompt that can hit has {shortest}."

@@ -57,7 +57,7 @@ def _count(text: str | None) -> Fields:
 
 def _dtype(name: str, field: str = "kv_cache_dtype") -> Fields | None:
     found = SHORT_WORDS.get(name.casefold(), name.casefold())
-    if any(found in FIELDS[field].kind.candidates(one) for one in RULE_SETS):
+    if found in FIELDS[field].kind.all_words():
         return {field: found}
     if field == "quantization" and ONLY_BITS.fullmatch(found):
         raise bits_alone(found)
@@ -157,11 +157,6 @@ def _model(text: str) -> Fields | None:
     return {"model": found[0]} if found else None
 
 
-def _words(field: str) -> set[str]:
-    """Return the words of a field in any version."""
-    return {word for rules in RULE_SETS for word in FIELDS[field].kind.candidates(rules)}
-
-
 NUMBERS = {"one": 1, "single": 1, "two": 2, "dual": 2, "four": 4, "eight": 8, "sixteen": 16}
 PLATFORMS = {"nvidia": "cuda", "amd": "rocm", "intel": "xpu"}
 PLATFORM_NAMES = "|".join((*PLATFORMS, *FIELDS["platform"].kind.candidates(RULE_SETS.newest)))
@@ -181,11 +176,12 @@ BACKENDS = {
     re.sub("_ATTN|_ATTENTION", "_ATT(?:ENTIO)?N", name.replace("HINFER", "H_INFER")).replace(
         "_", "[ _-]?"
     ): name
-    for name in sorted(_words("backend"), key=len, reverse=True)
+    for name in sorted(FIELDS["backend"].kind.all_words(), key=len, reverse=True)
 }
 """Pattern of the ways to write a backend -> its name, the longest first."""
 BACKEND = rf"(?:(?:with|using) )?({'|'.join(BACKENDS)})"
-DTYPES = "|".join(sorted({*_words("kv_cache_dtype"), *SHORT_WORDS}, key=len, reverse=True))
+CACHE_DTYPES = FIELDS["kv_cache_dtype"].kind.all_words()
+DTYPES = "|".join(sorted({*CACHE_DTYPES, *SHORT_WORDS}, key=len, reverse=True))
 HOW_MANY = rf"\d{{1,4}}|{'|'.join(NUMBERS)}"
 GPUS = rf"\d{{1,3}}|{'|'.join(NUMBERS)}"
 """How many devices: four digits are the name of one, 5070 Ti."""

@@ -51,6 +51,10 @@ class Kind:
         """Return the values that a picker lists, without None."""
         return ()
 
+    def all_words(self) -> tuple[Any, ...]:
+        """Return the candidates of every version."""
+        return tuple(dict.fromkeys(word for rules in RULE_SETS for word in self.candidates(rules)))
+
     def read(self, value: Any) -> Any:
         """Return the value that vLLM's command line or log gives, as a scenario has it.
 
@@ -147,10 +151,6 @@ class Words(Kind):
     def candidates(self, rules: str) -> tuple[str, ...]:
         """See `Kind.candidates`; the words that a rule set accepts."""
         return self.of(RULE_SETS[rules]) if callable(self.of) else self.of
-
-    def all_words(self) -> tuple[str, ...]:
-        """Return the words of every version."""
-        return tuple(dict.fromkeys(word for rules in RULE_SETS for word in self.candidates(rules)))
 
     def check(self, name: str, value: Any, rules: str) -> None:
         """See `Kind.check`."""

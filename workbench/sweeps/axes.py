@@ -6,7 +6,6 @@ from typing import Any
 
 from workbench.core.capacity.blocks import measured_bytes, rank_bytes
 from workbench.core.errors import ScenarioError, WorkbenchError, cut, shown
-from workbench.core.versions import RULE_SETS
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.kinds import Kind
 from workbench.scenario.resolution import resolve
@@ -79,9 +78,8 @@ def _places(start: Scenario, requested: Mapping[str, Sequence[Any]]) -> list[dic
     axes: dict[str, list[Any]] = {"rules": [start.rules]}
     for name in filter(requested.__contains__, PLACE):
         _check_field(start, name, requested[name])
-        kind, known = FIELDS[name].kind, {FIELDS[name].default}
-        for rules in RULE_SETS:
-            known.update(kind.candidates(rules))
+        kind = FIELDS[name].kind
+        known = {FIELDS[name].default, *kind.all_words()}
         axes[name] = []
         for value in requested[name]:
             word = kind.clean(name, value)

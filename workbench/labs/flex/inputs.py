@@ -133,9 +133,10 @@ def with_tile(settings: Settings, text: str) -> Settings:
 
 def tile_sizes(text: str) -> tuple[int, int] | None:
     """Return (queries, keys) of an explicit tile; None if it is empty."""
-    found = TILE.fullmatch(text) if isinstance(text, str) else None
-    if text == "" or (isinstance(text, str) and not text.strip()):
+    is_text = isinstance(text, str)
+    if is_text and not text.strip():
         return None
+    found = TILE.fullmatch(text) if is_text else None
     if found is None:
         raise ScenarioError(
             "tile_not_readable",

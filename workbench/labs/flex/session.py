@@ -49,8 +49,9 @@ class FlexSession:
         self.mask, self.mask_tokens = mask, mask_tokens
 
     def __repr__(self) -> str:
-        count = len(self.batch)
-        requests = f"{count} request{'s' * (count > 1)}"
+        from workbench.views.units import counted
+
+        requests = counted(len(self.batch), "request")
         return f"flex attention of {requests}, mask {self.mask}; {self.plan!r}"
 
     @property

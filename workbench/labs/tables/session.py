@@ -8,6 +8,7 @@ from workbench.core.errors import check_integer, check_plan
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import (
     EXAMPLE,
+    LONGEST,
     MAX_TOKENS,
     BatchRequest,
     as_batch,
@@ -71,10 +72,11 @@ class TableSession:
         self._pending = tuple(batch)
 
     def __repr__(self) -> str:
+        from workbench.views.units import counted
+
         path, live = f"{self.tables.path_name} path", self.live_rows
         waits = "" if live else ", which launch() begins"
-        count = len(live or self._pending)
-        requests = f"{count} request{'s' * (count > 1)}"
+        requests = counted(len(live or self._pending), "request")
         return f"block tables of {requests}{waits}, {path}; {self.plan!r}"
 
     @property
@@ -113,7 +115,7 @@ class TableSession:
 
     def decode(self, tokens: int = 1) -> TableStep:
         """Add `tokens` tokens to every request; a new block where one is full."""
-        check_integer("tokens", tokens, 1, MAX_TOKENS, "the largest number of tokens")
+        check_integer("tokens", tokens, 1, MAX_TOKENS, LONGEST)
         return self._step(f"decode {tokens}", self._decoding(tokens))
 
     def finish(self, row: int) -> TableStep:
