@@ -144,7 +144,7 @@ class DensePeer(_Stacked):
         requests = len(self._query) if self._given.mask.aux is not None else None
         shape = (requests, None, self._queries, self._tokens)
         self._mask = make(self._visible, *shape, device=str(device))
-        tensors = self._mask.as_tuple(flatten=True)
+        tensors = self._mask.as_tuple()
         self.metadata_bytes = sum(t.nbytes for t in tensors if isinstance(t, torch.Tensor))
 
     def launch(self, piece: Piece = "attention") -> None:

@@ -18,12 +18,11 @@ import torch
 from workbench.kernels.c_module import c_module
 from workbench.kernels.direct_launch import SOURCE, Starter
 from workbench.kernels.inspection.binary import cuda_resources
-from workbench.kernels.inspection.targets import REGISTER_STEP, Target
+from workbench.kernels.inspection.targets import REGISTER_STEP, REGISTERS_PER_SM, Target
 from workbench.kernels.language import triton
 
 LARGEST_GRID = (2**31 - 1, 65_535, 65_535)
 """Programs per axis of a launch (CUDA C++ guide, technical specifications; AMD takes no less)."""
-REGISTERS_OF_A_PROGRAM = 65_536
 MOST_THREADS = 1_024
 BINARY_LEVELS = ("cubin", "hsaco")
 
@@ -53,7 +52,7 @@ class Binary:
 
 def parameter_bytes(binary: Binary) -> list[int]:
     """Return the bytes of every parameter, as the compiler wrote them into the assembly text."""
-    head = binary["ptx"].split(".entry", 1)[1].split("{", 1)[0]
+    head = binary["ptx"].partition(".entry")[2].partition("{")[0]
     return [int(bits) // 8 for bits in re.findall(r"\.param \.[a-z](\d+)", head)]
 
 
@@ -92,7 +91,7 @@ class _Utils:
         if self.target.backend == "cuda" and self.limited:
             registers, spilled = cuda_resources(code)
             per_thread = -(-registers // REGISTER_STEP) * REGISTER_STEP
-            threads = min(threads, REGISTERS_OF_A_PROGRAM // per_thread)
+            threads = min(threads, REGISTERS_PER_SM // per_thread)
         binary = Binary(name, code)
         return binary, binary, registers, spilled, threads
 

@@ -28,9 +28,14 @@ class Instruction:
     name: str
     operands: str
 
+    @property
+    def base(self) -> str:
+        """Return its name without modifiers."""
+        return self.name.partition(".")[0]
+
     def starts(self, *names: str) -> bool:
         """Return whether it is one of these instructions, with any modifiers."""
-        return self.name.split(".", 1)[0] in names
+        return self.base in names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +108,7 @@ def _spans(lines: Sequence[Instruction], labels: dict[str, int]) -> Iterator[tup
         # BRA.U.ANY repeats one instruction until the address of every thread has had its turn
         is_loop = line.starts("BRA") and not line.name.endswith(".ANY")
         if is_loop and (target := _BRANCH.search(line.operands)):
-            begin = labels.get(target.group(1), i + 1)
+            begin = labels.get(target.group(1), i)
             if begin < i:
                 yield begin, i
 
@@ -122,7 +127,7 @@ def _loop(
         elif line.starts(DESCRIPTOR_COPY):
             copies[DESCRIPTOR_COPY] += 1
     shortest = [line for line in _without_skipped(body, labels) if not line.starts(*NOTHING)]
-    arithmetic = Counter(line.name.split(".", 1)[0] for line in body if _is_arithmetic(line))
+    arithmetic = Counter(line.base for line in body if _is_arithmetic(line))
     return Loop(
         instructions=sum(not line.starts(*NOTHING) for line in body),
         shortest=len(shortest),
@@ -147,7 +152,7 @@ def _without_skipped(
         yield line
         if line.starts("BRA") and (target := _BRANCH.search(line.operands)):
             # a label outside of the loop is unknown here: such a branch skips nothing
-            resume = max(labels.get(target.group(1), 0), i)
+            resume = labels.get(target.group(1), i)
 
 
 def _is_arithmetic(line: Instruction) -> bool:
@@ -155,12 +160,11 @@ def _is_arithmetic(line: Instruction) -> bool:
 
 
 def _with_shape(line: Instruction) -> str:
-    base = line.name.split(".", 1)[0]
     if shape := _SHAPE.search(line.name):
-        return f"{base}.{shape.group(0)[1:]}"
+        return f"{line.base}.{shape.group(0)[1:]}"
     if short := _SHORT_SHAPE.match(line.name):
-        return f"{base}.{'x'.join(short.groups())}"
-    return base
+        return f"{line.base}.{'x'.join(short.groups())}"
+    return line.base
 
 
 def _flying_by_tma(body: Sequence[Instruction], before: Sequence[Instruction]) -> int:
@@ -188,7 +192,7 @@ def _flying(body: Sequence[Instruction]) -> int:
             if line.starts("LDGDEPBAR"):
                 left += 1
             elif line.starts("DEPBAR") and "SB0" in line.operands:
-                left = min(left, int(line.operands.rsplit(",", 1)[1].strip(" )"), 16))
+                left = min(left, int(line.operands.rpartition(",")[2].strip(" )"), 16))
             elif turn and line.starts(*_MATRIX):
                 fewest = min(fewest, left)
     return fewest

@@ -50,8 +50,8 @@ class KernelReport:
     """Lines of the final assembly."""
     assembly: str
     """PTX or AMDGCN."""
-    num_warps: int = 4
-    num_stages: int = 0
+    num_warps: int
+    num_stages: int
     """Of the compiler's pipeline, 0 if the launcher leaves it to the compiler."""
     tile: tuple[int, int] | None = None
     """Rows and keys of an attention tile, None for other kernels."""

@@ -30,7 +30,8 @@ class Target:
 
 
 _KIB = 1024
-_REGISTERS_PER_SM = 65_536
+REGISTERS_PER_SM = 65_536
+"""Of a multiprocessor, and of one program on it."""
 _RESERVED_BYTES = _KIB
 """Shared memory that the system takes of every program."""
 REGISTER_STEP = 8
@@ -49,7 +50,7 @@ def programs_per_sm(target: Target, *, registers: int, shared_bytes: int, num_wa
         target.programs_per_sm,
         target.warps_per_sm // num_warps,
         # registers are given to whole warps
-        _REGISTERS_PER_SM // (per_thread * target.warp_size) // num_warps,
+        REGISTERS_PER_SM // (per_thread * target.warp_size) // num_warps,
         target.shared_per_sm_bytes // (shared_bytes + _RESERVED_BYTES),
     )
 

@@ -95,14 +95,18 @@ def test_the_texts_are_read_as_they_are_written():
     amd = """
     global_load_dwordx4 v[2:5], v1, s[2:3]
     buffer_load_dword v1, v2, s[0:3], 0 offen
+    flat_load_dwordx3 v[1:3], v[4:5]
+    global_load_b128 v[2:5], v1, s[2:3]
     global_load_ubyte v1, v2, s[0:1]
     global_store_dwordx2 v0, v[2:3], s[0:1]
     global_store_short v0, v2, s[0:1]
     ds_read_b128 v[0:3], v4
     """
-    assert amd_accesses(amd) == ({16: 1, 4: 1, 1: 1}, {8: 1, 2: 1})
+    assert amd_accesses(amd) == ({16: 2, 4: 1, 12: 1, 1: 1}, {8: 1, 2: 1})
     assert wide_divisions("%1 = sdiv i64 %2, %3\n%4 = urem i64 %5, 7\n%6 = sdiv i32 %7, %8") == 2
     assert cuda_resources("REG:40 STACK:16 SHARED:0 LOCAL:0 CONSTANT[0]:600") == (40, 16)
+    assert cuda_resources("REG:40 STACK:16 SHARED:0 LOCAL:24") == (40, 24)
+    assert cuda_resources("REG:40") == (40, 0)
     with pytest.raises(ValueError, match="no resource usage"):
         cuda_resources("nothing")
     with pytest.raises(ValueError, match="no registers"):
@@ -110,6 +114,7 @@ def test_the_texts_are_read_as_they_are_written():
     spilled = ".vgpr_count: 64\n.vgpr_spill_count: 3\n.private_segment_fixed_size: {}"
     assert amd_resources(spilled.format(8)) == (64, 12)
     assert amd_resources(spilled.format(16)) == (64, 16)
+    assert instructions("kernel:\n\n\ts_load_dword s0, s[2:3], 0x0\nBB0_1:\n; x\n") == 1
     assert instructions(".reg .b32 %r<3>;\n$L1:\nld.param.b32 %r1;\n@%p1 bra $L1;\n// x\n}") == 2
 
 
@@ -144,7 +149,7 @@ def test_a_loop_may_repeat_an_instruction_for_each_address():
 
 def report_with(**fields):
     of_code = {"loads": {}, "stores": {}, "wide_divisions": 0, "instructions": 1, "assembly": ""}
-    resources = {"registers": 32, "spill_bytes": 0, "shared_bytes": 0}
+    resources = {"registers": 32, "spill_bytes": 0, "shared_bytes": 0, "num_stages": 0}
     return KernelReport(kernel="k", target="sm_90", **of_code, **resources, **fields)
 
 
@@ -154,6 +159,8 @@ def test_instructions_per_score_are_those_of_all_warps_over_one_tile():
     assert report_with(num_warps=4).per_score(loop) == 0.0
     whole = report_with(num_warps=4, tile=(64, 128))
     assert whole.per_score(loop) == whole.per_score(by_descriptors) == 512 * 4 / (64 * 128)
+    assert whole.widest_load_bytes == whole.widest_store_bytes == 0
+    assert whole.shared_limit_bytes == TARGETS["sm_90"].shared_memory_bytes
     # the rest of a page is copied by pointers, in smaller tiles
     rest = report_with(num_warps=8, tile=(64, 128), rest_keys=16)
     assert rest.per_score(loop) == 512 * 8 / (64 * 16)
@@ -164,6 +171,7 @@ def test_instructions_per_score_are_those_of_all_warps_over_one_tile():
 def test_a_cuda_target_is_a_multiprocessor_as_they_are_built(name):
     """CUDA C++ programming guide, technical specifications per compute capability."""
     target = TARGETS[name]
+    assert target.registers == 255
     assert target.capability == tuple(map(int, (name[3:-1], name[-1])))
     # four schedulers share the warps, and 1,024 threads are the most of one program
     assert (target.warps_per_sm % 4, target.warp_size) == (0, 32)
@@ -179,7 +187,14 @@ def test_a_cuda_target_is_a_multiprocessor_as_they_are_built(name):
 
 @pytest.mark.parametrize(
     ("name", "registers", "warps", "programs"),
-    [("sm_86", 16, 8, 6), ("sm_90", 16, 8, 8), ("sm_90", 64, 8, 4), ("sm_90", 65, 8, 3)],
+    [
+        ("sm_86", 16, 8, 6),
+        ("sm_90", 16, 8, 8),
+        ("sm_90", 64, 8, 4),
+        ("sm_90", 65, 8, 3),
+        ("sm_86", 0, 1, 16),
+        ("gfx942", 16, 8, 0),
+    ],
 )
 def test_warps_and_registers_limit_the_programs_of_a_multiprocessor(
     name, registers, warps, programs
@@ -187,3 +202,19 @@ def test_warps_and_registers_limit_the_programs_of_a_multiprocessor(
     target = TARGETS[name]
     found = programs_per_sm(target, registers=registers, shared_bytes=0, num_warps=warps)
     assert found == programs
+
+
+def test_every_program_takes_a_kib_of_shared_memory_for_the_system():
+    for kib, programs in ((10, 20), (11, 19), (75, 3), (76, 2)):
+        found = programs_per_sm(TARGETS["sm_90"], registers=1, shared_bytes=kib * 1024, num_warps=1)
+        assert found == programs
+
+
+@pytest.mark.parametrize(("name", "kib"), [("gfx942", 64), ("gfx950", 160)])
+def test_an_amd_target_is_a_compute_unit_as_they_are_built(name, kib):
+    """AMD Instinct MI300 and CDNA4 instruction set architecture: LDS and vector registers."""
+    target = TARGETS[name]
+    assert (target.arch, target.capability, target.warp_size) == (name, None, 64)
+    assert (target.shared_memory_bytes, target.registers) == (kib * 1024, 512)
+    # its occupancy is not computed
+    assert (target.shared_per_sm_bytes, target.warps_per_sm, target.programs_per_sm) == (0, 0, 0)

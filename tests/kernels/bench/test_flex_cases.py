@@ -1,5 +1,7 @@
 """The cases of paged attention: their sizes, their work, and how they shrink."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ pytest.importorskip("triton")
 
 import torch
 
+from workbench.kernels.bench import flex_cases
 from workbench.kernels.bench.flex import CASES
 from workbench.kernels.bench.flex_cases import CasePart, FlexCase
 from workbench.kernels.bench.flex_inputs import flex_input, in_larger_pool
@@ -106,3 +109,34 @@ def test_as_many_requests_as_the_divisor_become_one_of_the_same_length():
     assert (half.window, half.lengths) == (100, (40, 20))
     assert quarter.parts == (CasePart(1, 512, 256), CasePart(2, 16, 2))
     assert (quarter.window, quarter.lengths) == (25, (10, 5))
+
+
+def test_shorter_requests_have_shorter_masks_and_never_none():
+    case = FlexCase("n", "t", (CasePart(1, 3, 1),), 16, window=3, lengths=(3,))
+    quarter = case.divided(4)
+    assert (quarter.parts, quarter.window, quarter.lengths) == ((CasePart(1, 1, 1),), 1, (1,))
+    ranged = FlexCase("n", "t", (CasePart(1, 64, 64),), 16, ranges=((8, 15), (20, 31)))
+    assert ranged.divided(4).ranges == ((2, 3), (5, 7))
+    assert ranged.divided(4).window == 0
+
+
+def test_the_least_division_is_taken_that_fits():
+    case = FlexCase("n", "t", (CasePart(8, 4, 2), CasePart(8, 2, 1)), 16)
+    assert case.fitted(case.needed_bytes) is case
+    for by in (2, 4, 8):
+        small = case.divided(by)
+        assert case.fitted(small.needed_bytes) == replace(small, title=f"t, divided by {by}")
+
+
+def test_the_memory_of_a_case_by_hand():
+    parts = (CasePart(2, 40, 3), CasePart(1, 20, 20))
+    sizes = {"heads": 4, "kv_heads": 2, "head_dim": 8, "dtype": "float16"}
+    case = FlexCase("n", "t", parts, 16, **sizes)
+    tokens, queries = 2 * 48 + 32, 2 * 3 + 20  # whole pages
+    keys_and_values = 2 * tokens * 2 * 8 * 2
+    vectors = queries * 4 * 8
+    lists = 6 * 8 * queries * 3  # pages of the longest request
+    mask = 3 * 20 * 20  # of the request with the most pairs
+    assert case.needed_bytes == (
+        flex_cases._COPIES * keys_and_values + vectors * (8 + 6 * 2) + lists + mask
+    )

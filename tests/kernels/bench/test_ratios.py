@@ -23,6 +23,7 @@ from workbench.kernels.bench.ratios import (
     spread,
 )
 from workbench.kernels.bench.results import Score, Spread, StepRow
+from workbench.kernels.bench.run import Plan
 
 RATIOS = st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=20)
 
@@ -79,6 +80,14 @@ def test_one_outlier_is_not_a_band(again, hiccup):
 
 def test_few_rounds_are_all_noise():
     assert noise_band([1.0, 3.0, 0.5]) == Spread(1.0, 0.5, 3.0, 3)
+    assert noise_band([1.0, 3.0, 0.5, 2.0]) == Spread(1.5, 0.5, 3.0, 4)
+    assert noise_band([1.0, 3.0, 0.5, 2.0, 9.0]) == Spread(2.0, 1.0, 3.0, 3)
+
+
+def test_the_median_of_all_rounds_is_one_of_them():
+    quick, full = (Plan((), quick, print).rounds for quick in (True, False))
+    assert quick % 2 == full % 2 == 1
+    assert 5 <= quick < full  # so that an outlier is not noise
 
 
 def test_no_garbage_is_collected_while_it_is_timed():
@@ -90,7 +99,7 @@ def test_no_garbage_is_collected_while_it_is_timed():
 
 def test_a_difference_within_the_noise_is_not_a_difference():
     noisy = iter([1.0, 1.2, 1.0, 1.2] * 50)
-    kinds = {name: PeerKind(name, None, "") for name in ("fast", "close", "far")}
+    kinds = {name: PeerKind(name, None, f"of {name}") for name in ("fast", "close", "far")}
     samples = {
         kinds["fast"]: lambda: next(noisy),
         kinds["close"]: lambda: 1.12,
@@ -99,6 +108,10 @@ def test_a_difference_within_the_noise_is_not_a_difference():
     rows = {row.peer: row for row in compared("W1", "step", "wall", samples, 5)}
     assert set(rows) == {"fast", "close", "far", AGAIN}
     assert rows["fast"].ratio.median == 1.0
+    assert rows["far"].us.median == pytest.approx(5e6)
+    assert rows["close"].us.median == pytest.approx(1.12e6)
+    assert rows["close"].ratio.median == pytest.approx(1.12 / 1.1)
+    assert [row.source for row in rows.values()] == ["of fast", "of close", "of far", "of fast"]
     assert rows["far"].reported == rows["far"].ratio.median > 4
     assert all(row.ratio.n == row.us.n == 5 for row in rows.values())
 

@@ -8,15 +8,19 @@ import pytest
 
 pytest.importorskip("torch")
 
+from workbench.kernels.bench import report as reports
 from workbench.kernels.bench.machine import this_machine
+from workbench.kernels.bench.ratios import QUICK_ROUNDS
 from workbench.kernels.bench.report import report, table
 from workbench.kernels.bench.results import (
     FLEX_GATE,
     TABLES_GATE,
+    BitsRow,
     CountRow,
     ExpansionRow,
     FlexResult,
     FloorRow,
+    MetadataRow,
     RateRow,
     Score,
     Spread,
@@ -84,6 +88,7 @@ def test_the_published_result_has_the_fields_of_todays():
     published = json.loads((PUBLISHED / "block_table_cpu.json").read_text(encoding="utf-8"))
     assert published.pop("benchmark") == TablesResult.benchmark
     assert published.keys() == names(TablesResult)
+    assert (published["quick"], published["rounds"]) == (True, QUICK_ROUNDS)
     assert published["machine"].keys() == this_machine("block_table").keys()
     assert all(row.keys() == set(TABLES_GATE) for row in published["gate"])
     for field, row in ROWS.items():
@@ -99,6 +104,7 @@ def test_a_result_is_written_as_it_is():
     written = json.loads(full_result().to_json())
     assert written.keys() == {"benchmark", *names(TablesResult)}
     assert written["machine"]["device"] == "NVIDIA H200"
+    assert full_result().to_json().startswith('{\n "benchmark": "block-table",\n')
     assert written["steps"][1]["ratio"] == {"median": 2.5, "low": 2.25, "high": 3.0, "n": 5}
 
 
@@ -153,3 +159,83 @@ def test_the_machine_lists_its_versions():
     assert len(machine["source_hash"]) == 12
     assert machine["numpy"]
     assert machine["torch"]
+
+
+def test_rates_and_floors_are_shares():
+    floor = FloorRow("W1", "step", 1_048_576, 0.25, 4.0, 10.0)
+    assert (floor.over_floor, floor.of_copy) == (2.5, 0.025)
+    rate = RateRow(
+        case="D1",
+        peer="fast",
+        us=16.0,
+        flop=5_000_000_040,
+        bytes=20_000_008,
+        matmul_flop_per_s=8e14,
+        copy_bytes_per_s=4e12,
+    )
+    assert rate.tflop_per_s == pytest.approx(312.5000025, rel=1e-12)
+    assert rate.tb_per_s == pytest.approx(1.2500005, rel=1e-12)
+    assert rate.of_matmul == pytest.approx(312.5000025 / 800, rel=1e-12)
+    assert rate.of_copy == pytest.approx(1.2500005 / 4, rel=1e-12)
+
+
+def test_a_ratio_is_marked_where_it_is_inside_the_noise():
+    close = Spread(1.02, 0.98, 1.04, 5)
+    far = Spread(250.0, 100.0, 400.0, 5)
+
+    def shown(ratio, reported):
+        return reports._ratio(StepRow("W1", "step", "wall", "torch", "", TWO, ratio, reported))
+
+    assert shown(close, 1.0) == "= 1.02x (0.98x-1.04x)"
+    assert shown(close, 1.02) == "1.02x (0.98x-1.04x)"
+    assert shown(ONE, 1.0) == "1.00x (1.00x-1.00x)"
+    assert shown(far, 250.0) == "250x (100x-400x)"
+    assert reports._times(99.99) == "99.99x"
+
+
+def test_values_are_written_by_their_kind():
+    texts = {(): "-", ("a", "b"): "a, b", 1234.5: "1,234.50", 1234: "1,234", "W1": "W1"}
+    assert {value: reports._text(value) for value in texts} == texts
+
+
+def test_what_is_right_with_a_remark_is_listed_once():
+    result = full_result()
+    result.machine["driver"] = None
+    result.verdicts = [Verdict(name, "flex", True, "needs zeros") for name in ("W1", "W2")]
+    result.verdicts += [Verdict("W1", "fast", True), Verdict("W1", "broken", False, "off")]
+    text = report(result)
+    assert text.startswith("NVIDIA H200; some CPU\n")
+    assert "Correct: 3 of 4\n  WRONG, not timed: W1 broken: off\n" in text
+    assert "  flex: needs zeros (W1, W2)\n" in text
+    assert "fast:" not in text
+    # nothing is said of what was not measured
+    result.verdicts, result.copy_bytes_per_s, result.expansions = [], None, []
+    text = report(result)
+    assert "Correct:" not in text
+    assert "copy bandwidth" not in text
+    assert "Host expansion" not in text
+
+
+def test_expansions_are_shown_next_to_the_list():
+    result = full_result()
+    result.expansions.append(ExpansionRow(8, 66, "numpy", TWO, TWO, 0.25))
+    lines = [" ".join(line.split()) for line in report(result).split("\n")]
+    assert "8 x 66 2.50 us 2.50x" in lines
+    assert "8 x 66 0.500 0.250" in lines
+
+
+def test_metadata_that_grows_with_the_pool_and_bits_without_a_promise_show():
+    result = FlexResult(full_result().machine, quick=True, rounds=5)
+    result.metadata = [
+        MetadataRow("D1", "fast", 2048, 2048),
+        MetadataRow("D1", "flex paged", 1024, 4096),
+        MetadataRow("D1", "flex dense", 0, None),
+    ]
+    result.bits = [
+        BitsRow("D1", "fast", "alone", 4096, 0, True),
+        BitsRow("D1", "fast", "chunk", 4096, 7, False),
+    ]
+    lines = [" ".join(line.split()) for line in report(result).split("\n")]
+    assert "D1 2.0 1.0 -> 4.1 0.0" in lines
+    assert "D1 alone 0 of 4,096" in lines
+    assert "D1 chunk 7 of 4,096 (not promised)" in lines

@@ -108,6 +108,8 @@ def test_reduced_keeps_what_makes_a_workload():
         pairs = zip(small.parts, workload.parts, strict=True)
         assert all(any(p.new) == any(q.new) for p, q in pairs)
         assert small.tokens < 200
+        # rows and slots of others, which stay as they are
+        assert small.requests < small.max_requests
         assert small.tokens < small.max_tokens
 
 
