@@ -57,7 +57,8 @@ right, kernel.gather_rows_kernel = kernel.gather_rows_kernel, Wrong()
 """
     result = selftest(swapped, TRITON_INTERPRET="1")
     assert not result["ok"]
-    assert "elements differ from numpy" in result["detail"]
+    # eight of nine rows, and none of the columns after a row
+    assert result["detail"].startswith("296 of 410 elements differ from numpy")
 
 
 def test_a_kernel_that_fails_is_reported_and_not_raised():

@@ -122,3 +122,10 @@ def test_two_layers_are_captured_in_a_cuda_graph_and_replayed():
         out.fill_(float("nan"))
     graph.replay()
     assert all(map(torch.equal, outs, expected))
+
+
+def test_split_tiles_alone_need_scratch():
+    assert Case(requests((40, 3)), 16).prepared().plan.partial_bytes == 0
+    plan = Case(requests((300, 1)), 16).prepared(settings=SPLIT).plan
+    held = (plan._planned.partial, plan._planned.state)
+    assert plan.partial_bytes == sum(one.nbytes for one in held) > 0

@@ -170,3 +170,15 @@ def test_a_weight_errs_by_what_its_score_errs(roundings, ok):
     exact = torch.linspace(-1, 1, 64, dtype=torch.float64)
     given = exact * (1 + roundings * torch.finfo(torch.float32).eps)
     assert agreement_of(given, exact, exact, torch.float32).ok is ok
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_result_may_differ_by_twice_what_another_computation_does(dtype):
+    exact, rough = torch.tensor([1.0, -4.0, 0.5]).double(), torch.tensor([1.25, -4.0, 0.5]).double()
+    scores = 16 * torch.finfo(torch.float32).eps  # roundings of a score
+    band = (torch.finfo(dtype).eps + scores) * 4.0 + torch.finfo(dtype).tiny
+    found = agreement_of(exact + 0.125, exact, rough, dtype)
+    assert found.max_error == 0.125
+    assert found.tolerance == pytest.approx(2 * (0.25 + band), rel=1e-12)
+    nothing = torch.zeros(0).double()
+    assert agreement_of(nothing, nothing, nothing, dtype).max_error == 0.0
