@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
+from workbench.kernels.bench import __main__ as bench_command
 from workbench.kernels.gpu import __main__ as gpu_command
 from workbench.kernels.gpu import pieces as gpu_pieces
 from workbench.kernels.gpu.__main__ import summary
@@ -233,3 +234,8 @@ def test_goals_are_means_over_their_own_cases(tmp_path):
 
 def test_a_piece_ends_within_nine_minutes():
     assert PIECE_S == 9 * 60
+
+
+@pytest.mark.parametrize("command", [gpu_command, bench_command])
+def test_a_line_is_shown_when_it_is_said_also_in_a_pipe(command):
+    assert command._say.keywords == {"flush": True}

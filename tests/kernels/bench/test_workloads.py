@@ -49,6 +49,11 @@ def test_a_workload_has_its_shape(name):
     ) == SHAPES[name]
 
 
+def test_tables_have_rows_for_more_requests_than_some_batches():
+    rows = {name: workload.max_requests for name, workload in WORKLOADS.items()}
+    assert rows == {**dict.fromkeys(WORKLOADS, 256), "W2": 1024, "W3": 8192}
+
+
 def test_the_hybrid_has_one_attention_group_and_eight_states():
     groups = WORKLOADS["W2"].groups
     assert [(group.ratio, group.max_blocks) for group in groups] == [(66, 125), *[(1, 1)] * 8]

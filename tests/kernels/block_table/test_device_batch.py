@@ -41,6 +41,22 @@ def test_a_batch_on_the_device(path, position_type):
     tables.memory.check()
 
 
+def test_a_dummy_is_zero_as_far_as_any_row_was_written():
+    """Unless it is promised that there is none, which saves programs."""
+    tables = CheckedTables([TableGroup(16, 16, 300)], "fast", max_requests=2, max_tokens=8)
+    tables.fill(0, 290 * 16)
+    tables.step([0], [0, 1], [290 * 16 - 1])
+    tables.clear(0)
+    tables.fill(1, 33)
+    batch = ([-1, 1], [0, 0, 1], [32])
+    tables.tables.upload_on_device(on_device(*batch))
+    tables.tables.launch()
+    tables.model.apply()
+    tables.assert_right(*batch)
+    assert not tables.tables.block_table[0][0].any()
+    tables.memory.check()
+
+
 def test_the_rows_of_tokens_end_where_the_batch_ends():
     """The fast path writes them itself, where a batch has none."""
     tables = CheckedTables([TableGroup(32, 16, 4)], "fast", max_requests=4, max_tokens=60)

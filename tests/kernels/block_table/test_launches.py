@@ -101,6 +101,85 @@ def test_programs_share_the_ids_of_a_long_write():
     assert path._apply_programs == 750
 
 
+@interpreted
+def test_a_first_launch_has_programs_for_its_writes_and_ids_as_far_as_there_is_room():
+    tables, launched = launching([TableGroup(16, 16, 9 * 512)], 513)
+    assert launched() == 1  # nothing is staged
+    for ids, programs in ((1, 1), (512, 1), (513, 2), (3 * 512 + 1, 4), (9 * 512, 8)):
+        tables.overwrite(0, [[*range(ids)]])
+        assert launched() == programs, ids
+    tables.append_many([*range(513)], [[[]]] * 513, overwrite=True)
+    assert launched() == 1  # one row had ids
+    tables.append_many([*range(513)], [[[1]]] * 513)
+    launched()
+    tables.append_many([*range(513)], [[[]]] * 513, overwrite=True)
+    assert launched() == 2  # so many counts change, and no id is written
+
+
+@interpreted
+def test_a_first_launch_that_finds_rows_of_tokens_has_a_program_for_each_request():
+    tables, launched = launching([TableGroup(16, 16, 4 * 512)], 20)
+    for requests, programs in ((1, 1), (3, 3), (20, 8)):
+        assert launched(batch_of(requests)) == programs
+    tables.overwrite(0, [[*range(3 * 512)]])
+    assert launched(batch_of(2)) == 3
+    # and slots alone need them
+    tables.upload_on_device(batch_of(5))
+    with counted_traffic() as traffic:
+        tables.launch_slots()
+    assert (traffic.launches, traffic.programs) == (2, 5 + 1)
+
+
+def launching(groups, requests):
+    """Tables, and a function that says how many programs the first launch of a step has."""
+    tables = BlockTables(groups, max_requests=requests, max_tokens=32, num_blocks=9999, path="fast")
+
+    def launched(batch=None):
+        if batch is None:
+            tables.upload([], [0], [], padded_requests=0)
+        else:
+            tables.upload_on_device(batch)
+        with counted_traffic() as traffic:
+            tables.launch()
+        assert traffic.launches == 2
+        return traffic.programs - tables._path.programs
+
+    return tables, launched
+
+
+def batch_of(requests):
+    """A batch on the device of dummy requests without tokens."""
+    rows, starts = (
+        torch.zeros(n, dtype=torch.int32, device=DEVICE) for n in (requests, requests + 1)
+    )
+    positions = torch.zeros(1, dtype=torch.int64, device=DEVICE)
+    return DeviceBatch(rows - 1, starts, positions, num_tokens=0, padded_requests=requests)
+
+
+def test_parts_of_the_arenas_begin_on_cache_lines_of_their_own():
+    """Of 128 bytes: 32 numbers of 32 bits, or, of slots, two lines."""
+    groups = [TableGroup(16, 16, 5)] * 3
+    for requests, steps in ((1, 2), (11, 6), (21, 6), (22, 7)):
+        tables = BlockTables(groups, max_requests=requests, max_tokens=45, num_blocks=99)
+        path = tables._path
+        assert path._slots.stride(0) == 64
+        assert path._head == 32
+        assert path._batch_starts == [32, 64, 128]
+        # of a binary search among all writes
+        assert path._write_steps == steps
+
+
+def test_without_a_dummy_only_live_entries_are_written():
+    tables = BlockTables([LONG], max_requests=32, max_tokens=32, num_blocks=70_000, path="fast")
+    tables.append_many([0, 1], [[[*range(1000)]], [[7]]])
+    tables.step([0, 1], [0, 1, 2], [0, 0])
+    tables.clear(0)
+    slots = 1
+    for rows, tiles in (([1], 1), ([1, -1], 8), ([1], 1)):
+        tables.upload(rows, [0, *[1] * len(rows)], [0], padded_requests=len(rows))
+        assert tables._path.programs == slots + tiles
+
+
 def test_rows_that_became_shorter_shrink_the_grid_and_leave_zero_rows_zero():
     tables = CheckedTables([TableGroup(16, 16, 700)], "fast", max_requests=20, max_tokens=8)
     tables.append(3, [[*range(700)]])

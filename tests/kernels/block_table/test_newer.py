@@ -63,6 +63,16 @@ def test_every_switch_gives_what_the_oracle_gives(parallel):
     tables.step([2], [0, 0], [], padded=1)
 
 
+def test_a_window_hides_no_block_before_it_is_full():
+    """Blocks of one token: the first token of all is in a block of its own."""
+    groups = [TableGroup(1, 1, 40, window_reach=5)]
+    tables = CheckedTables(groups, NEWER, max_requests=3, max_tokens=80)
+    for row in range(3):
+        tables.append(row, [[*range(row * 30 + 1, row * 30 + 31)]])
+    tables.step([1, 0, 2], *packed([30, 30, 30], [0, 5, 6]))
+    assert [int(table[0]) for table in tables.tables.block_table[0]] == [31, 1, 0]
+
+
 def test_a_write_may_be_longer_than_what_a_program_copies():
     blocks = BLOCK + 5
     tables = CheckedTables([TableGroup(16, 16, blocks)], NEWER, max_requests=2, max_tokens=8)

@@ -6,9 +6,15 @@ import pytest
 from hypothesis import example, given
 
 from workbench.kernels.block_table.arena import row_arena
-from workbench.kernels.block_table.groups import nearest_divisor
-from workbench.kernels.block_table.numbers import multiplier_and_shift
+from workbench.kernels.block_table.groups import (
+    ContextParallel,
+    TableGroup,
+    checked_groups,
+    nearest_divisor,
+)
+from workbench.kernels.block_table.numbers import integer_array, multiplier_and_shift
 from workbench.kernels.block_table.plan import cuts_of
+from workbench.kernels.errors import BlockTableError
 
 LARGEST = 2**31 - 1
 numbers = st.one_of(st.integers(0, LARGEST), st.integers(0, 10_000))
@@ -72,3 +78,34 @@ def test_rows_of_an_arena_are_aligned_and_disjoint(widths, rows):
             used[base + row * stride :][:width] += 1
     assert used.max() == 1
     assert used.sum() == sum(widths) * rows
+
+
+def test_numbers_of_64_bits_are_those_with_a_sign():
+    largest = np.array([2**63 - 1], dtype=np.uint64)
+    assert integer_array(largest, "ids").tolist() == [2**63 - 1]
+    with pytest.raises(BlockTableError, match="beyond 64 bits"):
+        integer_array(largest + np.uint64(1), "ids")
+
+
+@pytest.mark.parametrize("ratio", [1, 4])
+def test_kernel_blocks_are_numbers_of_32_bits(ratio):
+    most = LARGEST // ratio
+    groups = (TableGroup(16 * ratio, 16, 8),)
+    assert checked_groups(groups, most) == groups
+    with pytest.raises(BlockTableError, match=f"num_blocks must be in 1..{most},") as caught:
+        checked_groups(groups, most + 1)
+    assert caught.value.limit == most
+
+
+def test_positions_are_numbers_of_32_bits_on_all_ranks():
+    ranks = ContextParallel(2, 0, 1)
+    for size in (1, 3):
+        most = LARGEST // (2 * size)
+        ranks.check_groups([TableGroup(size, size, most)])
+        with pytest.raises(BlockTableError, match=f"at most {most} blocks do") as caught:
+            ranks.check_groups([TableGroup(1, 1, 1), TableGroup(size, size, most + 1)])
+        assert (caught.value.limit, caught.value.group) == (most, 1)
+    # 2**31 - 1 is odd: a rank alone reaches it
+    ContextParallel().check_groups([TableGroup(1, 1, LARGEST)])
+    with pytest.raises(BlockTableError):
+        ContextParallel().check_groups([TableGroup(1, 1, LARGEST + 1)])

@@ -16,7 +16,7 @@ from tests.kernels.block_table.cases import not_one_gpu
 from tests.kernels.paged_flex import mods
 from tests.kernels.paged_flex.cases import DEVICE, Case, requests
 from workbench.kernels.errors import PagedFlexError
-from workbench.kernels.paged_flex import masks
+from workbench.kernels.paged_flex import masks, plan
 from workbench.kernels.paged_flex.api import paged_attention, paged_batch
 from workbench.kernels.paged_flex.fitting import Limits, fitted
 from workbench.kernels.paged_flex.masks import Mask, Score
@@ -334,3 +334,36 @@ def test_a_mask_may_decide_on_its_parameter():
 def test_a_score_that_decides_in_python_is_shown_its_line():
     score = Score("python", mods.and_score, masks.soft_cap(1.0).torch_score_mod)
     refused("key < query and key > 3", attend, options={"score": score}, field="score")
+
+
+@pytest.mark.parametrize(
+    ("capability", "taken"), [((8, 0), False), ((8, 6), False), ((8, 9), True), ((9, 0), True)]
+)
+def test_8_bit_floats_need_a_device_that_converts_them(monkeypatch, capability, taken):
+    monkeypatch.setattr(plan, "limits_of", lambda _device: Limits(capability, 99 * 1024))
+    cache = CASE.cache.nan_to_num(0.0).to(torch.float8_e4m3fn)
+    query = CASE.query.to(torch.float16)
+    if taken:
+        assert plan.plan_attention(CASE.batch, query, cache, settings=FAST_ELSEWHERE)
+    else:
+        expected = {"field": "kv_cache", "given": capability, "limit": (8, 9)}
+        refused(
+            "float8_e4m3fn, which devices",
+            plan.plan_attention,
+            CASE.batch,
+            query,
+            cache,
+            **expected,
+        )
+
+
+def test_sizes_of_a_batch_are_numbers_of_32_bits():
+    most = 2**31 - 1
+    assert batch(num_blocks=most).num_blocks == most
+    refused("0..2147483647", batch, options={"num_blocks": most + 1}, limit=most)
+    assert batch(entry_tokens=most, lengths=(40, 16)).entry_tokens == most
+    refused("1..2147483647", batch, options={"entry_tokens": most + 1}, limit=most)
+    lengths = (most - 1, 16)
+    assert batch(entry_tokens=most, lengths=lengths).seq_lens.tolist() == [*lengths]
+    expected = {"field": "seq_lens", "limit": most}
+    refused("allowed", batch, options={"entry_tokens": most, "lengths": (most, 16)}, **expected)

@@ -159,7 +159,9 @@ def test_a_block_mask_has_the_lists_and_the_cache_as_its_keys():
     assert direct.full_kv_num_blocks is None
 
 
-@pytest.mark.parametrize(("block", "tile"), [(16, 16), (528, 16), (48, 16), (64, 64), (1056, 32)])
+@pytest.mark.parametrize(
+    ("block", "tile"), [(16, 16), (528, 16), (48, 16), (64, 64), (1056, 32), (128, 64)]
+)
 def test_a_tile_divides_its_mask_block(block, tile):
     assert tile_of(block) == tile
 

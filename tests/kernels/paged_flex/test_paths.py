@@ -24,8 +24,9 @@ from workbench.kernels.errors import PagedFlexError
 from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.bitwise import promised
 from workbench.kernels.paged_flex.fitting import Limits
-from workbench.kernels.paged_flex.heads import cache_views
-from workbench.kernels.paged_flex.paths import rows_of, with_paths
+from workbench.kernels.paged_flex.heads import Views, cache_views
+from workbench.kernels.paged_flex.launches import _is_narrow
+from workbench.kernels.paged_flex.paths import rows_of, unfit, with_paths
 from workbench.kernels.paged_flex.settings import FAST, Settings, Tile
 from workbench.kernels.paged_flex.shapes import empty_cache
 
@@ -211,3 +212,19 @@ def test_a_descriptor_ends_with_the_last_row_of_a_head(blocks, layout, in_rows):
     distance = last[-1, -1, 0].data_ptr() - views.keys.data_ptr()
     row_bytes = views.keys.stride(1) * cache.element_size()
     assert distance == (found.total - 1) * row_bytes
+
+
+@pytest.mark.parametrize(("blocks", "fits"), [(2**25 - 1, True), (2**25, False)])
+def test_descriptors_have_rows_of_31_bits(blocks, fits):
+    """A cache of that size, without its memory."""
+    shape, strides = (blocks, 64, 2, 128), (64 * 256, 256, 128, 1)
+    keys = torch.empty_strided(shape, strides, dtype=torch.float16, device="meta")
+    reason = unfit(Tile(128, 64), Views(keys, keys), HOPPER)
+    assert (reason is None) == fits
+    assert fits or "fewer than 2**31 rows" in reason
+
+
+def test_prefill_tiles_with_few_keys_take_every_maximum():
+    """As was measured on an H200."""
+    tiles = ((128, 64), (128, 32), (256, 64), (128, 128), (64, 64), (64, 32), (16, 64))
+    assert [sizes for sizes in tiles if _is_narrow(Tile(*sizes))] == [*tiles[:3]]
