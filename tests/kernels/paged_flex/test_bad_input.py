@@ -367,3 +367,21 @@ def test_sizes_of_a_batch_are_numbers_of_32_bits():
     assert batch(entry_tokens=most, lengths=lengths).seq_lens.tolist() == [*lengths]
     expected = {"field": "seq_lens", "limit": most}
     refused("allowed", batch, options={"entry_tokens": most, "lengths": (most, 16)}, **expected)
+
+
+def test_the_smallest_caches_are_taken():
+    """Blocks of one token, and a single block."""
+    Case(requests((5, 2), heads=2), 1).check()
+    one = Case(requests((5, 2), heads=2), 16)
+    block = int(one.paged.batch.block_table[one.paged.batch.rows[0], 0])
+    single = paged_batch([0, 2], [5], np.zeros((1, 1), int), num_blocks=1, entry_tokens=16)
+    found = paged_attention(one.query, one.cache[block : block + 1], single)
+    torch.testing.assert_close(found, one.attend())
+
+
+def test_an_axis_of_one_may_have_any_stride():
+    case = Case(requests((40, 3), heads=1), 16)
+    out = torch.zeros(3 * 16, device=DEVICE).as_strided((3, 1, 16), (16, 0, 1))
+    found = paged_attention(case.query, case.cache, case.batch, out=out)
+    assert found is out
+    torch.testing.assert_close(found, case.attend())

@@ -214,3 +214,18 @@ def test_partials_are_added_in_two_levels(tokens, monkeypatch):
     assert len(prepared.plan.work.combine) == 2
     case.check(masks.causal(), settings=how)
     case.check(masks.sink_window([40, 40], 100), settings=how)
+
+
+def test_a_split_by_batch_cuts_no_tile_of_either_kind():
+    how = Settings(Tile(32, 16), Tile(16, 64), split_tokens=64, fill_programs=64, by_batch=40)
+    work = work_of(batch_of((900, 1), (700, 33)), how, masks.causal(), group=1, kv_heads=1)
+    begins = {begin for one in work.attend for _, _, begin, _, _ in one.items.tolist()}
+    assert len(begins) > 10
+    assert all(begin % 64 == 0 for begin in begins)
+
+
+@pytest.mark.parametrize(("by_batch", "programs"), [(16, 2), (8, 1), (4, 1)])
+def test_a_split_by_batch_has_as_many_programs_as_there_are_for_a_head(by_batch, programs):
+    how = Settings(Tile(32, 16), Tile(16, 16), split_tokens=16, fill_programs=64, by_batch=by_batch)
+    work = work_of(batch_of((640, 1)), how, masks.causal(), group=1, kv_heads=8)
+    assert sum(len(launched.items) for launched in work.attend) == programs
