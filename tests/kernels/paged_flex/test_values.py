@@ -182,3 +182,17 @@ def test_a_result_may_differ_by_twice_what_another_computation_does(dtype):
     assert found.tolerance == pytest.approx(2 * (0.25 + band), rel=1e-12)
     nothing = torch.zeros(0).double()
     assert agreement_of(nothing, nothing, nothing, dtype).max_error == 0.0
+
+
+@pytest.mark.parametrize("settings", [SPLIT, ONE_PATH], ids=["split", "one path"])
+@pytest.mark.parametrize(
+    "mask",
+    [masks.sliding_window(1), masks.chunked(1), masks.window_around(1)],
+    ids=lambda m: m.name,
+)
+def test_a_token_that_sees_itself_alone_has_its_own_value(mask, settings):
+    case = Case(requests((40, 40), (70, 3)), 16)
+    found = case.check(mask, settings=settings)
+    own = case.paged.tokens_of(0)
+    values = requests((40, 40))[0].values.to(found.device)
+    torch.testing.assert_close(found[own][:, :1], values[:, :1])
