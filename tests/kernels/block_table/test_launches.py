@@ -1,5 +1,8 @@
 """What a step launches: the programs that live rows need, few loads, no binder the second time."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("torch")
@@ -17,8 +20,12 @@ from tests.kernels.block_table.cases import (
     random_blocks,
 )
 from tests.kernels.compiling import printed_there
+from workbench.kernels.block_table import fast_kernel
 from workbench.kernels.block_table.api import BlockTables
+from workbench.kernels.block_table.arena import ROW_ALIGNMENT, row_arena
 from workbench.kernels.block_table.path import DeviceBatch
+from workbench.kernels.block_table.plan import cuts_of
+from workbench.kernels.block_table.ring import StagingRing
 from workbench.kernels.block_table.traffic import Access, counted_traffic
 from workbench.kernels.mode import triton_mode
 
@@ -236,8 +243,12 @@ def test_any_grid_gives_what_the_oracle_gives(data):
 DRY = """
 import json, torch
 from workbench.kernels.block_table.calls import ANY_SIZE
+from workbench.kernels.block_table import fast_kernel
 from workbench.kernels.block_table.api import BlockTables
+from workbench.kernels.block_table.arena import ROW_ALIGNMENT, row_arena
 from workbench.kernels.block_table.path import DeviceBatch
+from workbench.kernels.block_table.plan import cuts_of
+from workbench.kernels.block_table.ring import StagingRing
 from workbench.kernels.inspection.dry_driver import dry_launches
 from workbench.kernels.inspection.targets import TARGETS
 from workbench.kernels.language import triton
@@ -296,3 +307,53 @@ def test_a_batch_from_the_device_may_bring_the_row_of_every_token():
     tables.model.apply()
     tables.assert_right([1, 0], [0, 3, 23], places.tolist())
     assert starts == [0, 20, 23]
+
+
+def test_kernels_are_promised_of_rows_what_an_arena_keeps():
+    """A wrong promise is a wrong kernel on a GPU, and nothing to the interpreter."""
+    text = Path(fast_kernel.__file__).read_text(encoding="utf-8")
+    promised = re.findall(r"multiple_of\(.+\), (\d+)\)", text)
+    assert set(promised) == {str(ROW_ALIGNMENT)}
+    assert len(promised) == text.count("multiple_of(")
+
+
+def test_many_tiles_of_two_groups_find_their_group():
+    groups = [TableGroup(16, 16, 9000), TableGroup(16, 16, 4)]
+    tables = CheckedTables(groups, "fast", max_requests=1, max_tokens=8, num_blocks=10_000)
+    tables.append(0, [[*range(70 * 128)], [7, 8]])
+    tables.step([0], [0, 1], [16])
+    assert tables.tables._path.programs > 70
+
+
+@pytest.mark.parametrize(
+    ("widths", "requests", "cuts"),
+    [
+        ([64], 100, (64, 32)),
+        ([65], 100, (16, 128)),
+        ([5, 65], 100, (16, 128)),
+        ([5, 64], 33, (64, 32)),
+        ([5], 32, (32, 32)),
+        ([500], 5, (8, 128)),
+        ([500], 1, (1, 128)),
+    ],
+)
+def test_tiles_are_narrow_where_all_rows_are_short(widths, requests, cuts):
+    """Of at most two cache lines; no tile has more rows than the batch can have."""
+    found = cuts_of(row_arena(widths, requests), max_requests=requests)
+    assert (found.rows, found.columns, found.tokens) == (*cuts, 512)
+
+
+def test_transfers_of_similar_sizes_are_one():
+    """The first four bits of a size count; what is copied beyond it is read by nothing."""
+    copied = []
+    ring = StagingRing(
+        torch.zeros(5000, dtype=torch.int32),
+        copy=lambda: lambda target, source: copied.append(len(source)) or (lambda: None),
+    )
+    sizes = {1: 1, 15: 15, 16: 17, 17: 17, 100: 103, 1000: 1023, 1024: 1151, 4999: 5000}
+    for end in sizes:
+        ring.buffer()
+        ring.send(end)
+    assert dict(zip(sizes, copied, strict=True)) == sizes
+    ring.send(100, 40)
+    assert copied[-1] == 63
