@@ -2,6 +2,7 @@
 
 import ctypes
 import struct
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,8 +14,17 @@ import torch
 from tests.kernels.compiling import printed_there
 from tests.kernels.direct_starts import STARTER
 from tests.kernels.paged_flex.cases import DEVICE, Case, requests
+from workbench.kernels import direct_launch
 from workbench.kernels.c_module import c_module
-from workbench.kernels.direct_launch import POINTER_BYTES, SIZES, SOURCE, _packed
+from workbench.kernels.direct_launch import (
+    POINTER_BYTES,
+    SIZES,
+    SOURCE,
+    Starter,
+    _packed,
+    cuda_starter,
+    direct_start,
+)
 from workbench.kernels.paged_flex.api import plan_attention
 
 
@@ -121,3 +131,89 @@ def test_the_second_run_on_a_gpu_starts_directly():
     for _ in range(3):
         plan.run(case.query, case.cache).fill_(float("nan"))
         assert torch.equal(plan.run(case.query, case.cache), expected)
+
+
+def test_cudas_driver_says_the_bytes_of_parameters(monkeypatch):
+    callback = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0)
+    found = [8, 4, 1]
+
+    def parameter(function, index, _offset, size):
+        assert function.value == 77
+        if index.value == len(found):
+            return 1
+        size._obj.value = found[index.value]
+        return 0
+
+    driver = SimpleNamespace(cuLaunchKernel=callback, cuFuncGetParamInfo=parameter)
+    monkeypatch.setattr(ctypes, "CDLL", {"libcuda.so.1": driver}.__getitem__)
+    starter = cuda_starter.__wrapped__()
+    assert starter.address == ctypes.cast(callback, ctypes.c_void_p).value
+    assert starter.sizes(77) == found
+    # before CUDA 12.4, and without a driver
+    del driver.cuFuncGetParamInfo
+    assert cuda_starter.__wrapped__() is None
+
+    def absent(_name):
+        raise OSError
+
+    monkeypatch.setattr(ctypes, "CDLL", absent)
+    assert cuda_starter.__wrapped__() is None
+
+
+MADE = {"num_ctas": 1, "launch_cooperative_grid": False, "launch_pdl": False, "num_warps": 4}
+MADE |= {"profile_scratch_size": 0, "shared": 1000, "target": SimpleNamespace(warp_size=32)}
+SIGNATURE = {"p_out": "*fp16", "p_mask": "constexpr", "n": "i32", "SIZE": "constexpr"}
+
+
+def started(seen, sizes=(8, 4, 8, 8), signature=SIGNATURE, changing=(64, None), **metadata):
+    """What starts a kernel of these parameters, without its driver."""
+
+    def start(function, *rest):
+        *numbers, parameters, _extra = rest
+        values = [ctypes.c_uint64.from_address(parameters[i]).value for i in range(4)]
+        seen.append((function, *numbers, values))
+        return 0
+
+    callback = STARTER(start)
+    starter = Starter(ctypes.cast(callback, ctypes.c_void_p).value, lambda _function: [*sizes])
+    made = SimpleNamespace(
+        function=77,
+        src=SimpleNamespace(signature=signature),
+        metadata=SimpleNamespace(**{**MADE, **metadata}),
+    )
+    return callback, direct_start(starter, made, changing, [5, 16], 123)
+
+
+def test_a_direct_start_has_memory_and_none_of_what_is_known_at_compile_time():
+    seen = []
+    callback, (start, kernel) = started(seen)
+    start(kernel, 2, 3, 4, 9, [128, None])
+    assert seen == [(77, 2, 3, 4, 4 * 32, 1, 1, 1000, 9, [128, 5, 123, 0])]
+    assert callback
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"num_ctas": 2},
+        {"launch_cooperative_grid": True},
+        {"launch_pdl": True},
+        {"profile_scratch_size": 4},
+        {"sizes": (8, 4, 8)},
+        {"sizes": (8, 8, 8, 8)},
+        {"changing": (64,)},
+        {"changing": (64, 64)},
+        {"signature": {**SIGNATURE, "p_out": "i64"}},
+        {"signature": {**SIGNATURE, "n": "fp64"}},
+    ],
+    ids=str,
+)
+def test_what_a_direct_start_cannot_give_is_left_to_triton(other):
+    _callback, found = started([], **other)
+    assert found is None
+
+
+def test_without_a_starter_or_a_compiler_of_c_triton_starts(monkeypatch):
+    assert direct_start(None, SimpleNamespace(metadata=SimpleNamespace(**MADE)), (), (), 0) is None
+    monkeypatch.setattr(direct_launch, "c_module", lambda _source: None)
+    assert started([])[1] is None

@@ -385,3 +385,10 @@ def test_an_axis_of_one_may_have_any_stride():
     found = paged_attention(case.query, case.cache, case.batch, out=out)
     assert found is out
     torch.testing.assert_close(found, case.attend())
+
+
+def test_a_cache_without_a_token_is_refused():
+    in_rows = torch.zeros(3, 16, 2, 32, device=DEVICE)
+    for cache in (CASE.cache[:0], CASE.cache[:, :, :0], in_rows[:0], in_rows[:, :0]):
+        expected = {"field": "kv_cache", "given": tuple(cache.shape), "limit": 1}
+        refused("at least one block of one token", attend, options={"kv_cache": cache}, **expected)
