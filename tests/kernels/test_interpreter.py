@@ -7,9 +7,11 @@ import inspect
 import pytest
 import torch
 
+from workbench.kernels.interpreter import replace_once
 from workbench.kernels.language import tl, triton
 from workbench.kernels.mode import triton_mode
 
+interpreter = pytest.importorskip("triton.runtime.interpreter")
 pytestmark = pytest.mark.skipif(triton_mode().mode != "interpreter", reason="needs the interpreter")
 
 
@@ -50,3 +52,9 @@ def test_the_language_is_put_back_at_the_end_of_a_launch():
     launched(2)
     assert (tl.load, tl.tensor.__add__, tl.range) == before
     assert launched(2) == [*range(8, 16)]
+
+
+def test_nothing_is_replaced_a_second_time():
+    before = interpreter._patch_lang, interpreter._patch_lang_tensor
+    replace_once()
+    assert (interpreter._patch_lang, interpreter._patch_lang_tensor) == before

@@ -12,7 +12,12 @@ from workbench.kernels.block_table.groups import (
     checked_groups,
     nearest_divisor,
 )
-from workbench.kernels.block_table.numbers import integer_array, multiplier_and_shift
+from workbench.kernels.block_table.numbers import (
+    first_outside,
+    integer_array,
+    is_power_of_two,
+    multiplier_and_shift,
+)
 from workbench.kernels.block_table.plan import cuts_of
 from workbench.kernels.errors import BlockTableError
 
@@ -109,3 +114,15 @@ def test_positions_are_numbers_of_32_bits_on_all_ranks():
     ContextParallel().check_groups([TableGroup(1, 1, LARGEST)])
     with pytest.raises(BlockTableError):
         ContextParallel().check_groups([TableGroup(1, 1, LARGEST + 1)])
+
+
+def test_powers_of_two_are_found():
+    assert [n for n in range(-4, 70) if is_power_of_two(n)] == [1, 2, 4, 8, 16, 32, 64]
+
+
+@pytest.mark.parametrize(
+    ("values", "place"),
+    [([], None), ([3], None), ([9], None), ([2], 0), ([10], 0), ([3, 9, 10, 2], 2), ([5, 2, 9], 1)],
+)
+def test_the_first_number_outside_is_found(values, place):
+    assert first_outside(np.array(values, dtype=np.int64), 3, 10) == place
