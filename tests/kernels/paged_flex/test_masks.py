@@ -69,6 +69,11 @@ def tiles_of(mask, seq_len, tile):
 @settings(max_examples=EXAMPLES // 2)
 @given(any_mask, st.integers(1, SIZE), st.sampled_from([1, 4, 16, 64]))
 @example(masks.prefix_lm([[(3, 9), (20, 60)]]), SIZE, 16)
+@example(masks.sliding_window(5), SIZE, 4)
+@example(masks.window_around(5), SIZE, 4)
+@example(masks.sink_window([3], 5), SIZE, 4)
+@example(masks.chunked(6), SIZE, 4)
+@example(masks.document([[10, 20, 34]]), SIZE, 4)
 def test_a_span_holds_what_is_seen_and_its_full_part_is_full(mask, seq_len, tile):
     keys = torch.arange(seq_len)
     for (near, low, full_low, full_high, high), rows in tiles_of(mask, seq_len, tile):
@@ -83,6 +88,8 @@ def test_a_span_holds_what_is_seen_and_its_full_part_is_full(mask, seq_len, tile
 @example(masks.sliding_window(5), SIZE, 16)
 @example(masks.window_around(5), SIZE, 16)
 @example(masks.chunked(5), SIZE, 16)
+@example(masks.causal(), SIZE, 16)
+@example(masks.full(), SIZE - 3, 16)
 def test_where_a_query_sees_one_interval_spans_waste_no_tile(mask, seq_len, tile):
     """No wider than what some query sees; full from the first to the last key that all see."""
     keys = torch.arange(seq_len)
@@ -94,6 +101,14 @@ def test_where_a_query_sees_one_interval_spans_waste_no_tile(mask, seq_len, tile
 
 @settings(max_examples=EXAMPLES // 4)
 @given(any_mask)
+@example(masks.causal())
+@example(masks.full())
+@example(masks.sliding_window(5))
+@example(masks.window_around(5))
+@example(masks.sink_window([3], 5))
+@example(masks.chunked(6))
+@example(masks.document([[10, 20, 34]]))
+@example(masks.prefix_lm([[(3, 9), (20, 60)]]))
 def test_the_device_function_is_torchs(mask):
     """M7: against create_mask, which maps the torch function element by element."""
     seen, _ = picture(mask, SIZE, 64)

@@ -37,6 +37,10 @@ def batch_of(*sizes):
 @given(any_mask, st.integers(1, SIZE), st.sampled_from([1, 4, 16, 64]))
 @example(masks.prefix_lm([[(3, 9), (20, 60)]]), SIZE, 16)
 @example(masks.window_around(5), SIZE, 16)
+@example(masks.sliding_window(5), SIZE, 4)
+@example(masks.sink_window([3], 5), SIZE, 4)
+@example(masks.chunked(6), SIZE, 4)
+@example(masks.document([[10, 20, 34]]), SIZE, 4)
 def test_the_hosts_span_is_the_kernels(mask, seq_len, tile):
     _, spans = picture(mask, seq_len, tile)
     first = np.arange(0, seq_len, tile)
