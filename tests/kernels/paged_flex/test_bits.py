@@ -1,6 +1,7 @@
 """The same bits alone and in a batch; and settings that break it, on purpose."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,7 +22,7 @@ from tests.kernels.paged_flex.cases import (
     requests,
 )
 from tests.kernels.paged_flex.trials import batch_trials
-from workbench.kernels.paged_flex import masks
+from workbench.kernels.paged_flex import bitwise, masks
 from workbench.kernels.paged_flex.bitwise import KINDS, compare_bits, promised
 from workbench.kernels.paged_flex.layout import random_request
 from workbench.kernels.paged_flex.settings import BITWISE, FAST, SPLIT_BY_BATCH, Tile
@@ -173,3 +174,37 @@ def test_random_compositions(tokens, queries, others, how, seed):
     kinds = ("batch", "padding", "page size")
     trials = batch_trials(subject, companions, settings=how, kinds=kinds, seed=seed)
     assert all(trial.equal for trial in trials), trials
+
+
+@pytest.mark.parametrize(
+    ("settings", "mode", "kinds"),
+    [
+        (BITWISE, "gpu", "batch, padding, pages, page size, chunks"),
+        (BITWISE, "interpreter", "batch, padding, pages, page size"),
+        (FAST, "gpu", "batch, padding, pages"),
+        (FAST, "interpreter", "batch, padding, pages, page size"),
+        (replace(FAST, path="descriptors"), "interpreter", "batch, padding, pages"),
+        (replace(FAST, path="pointers"), "gpu", "batch, padding, pages, page size"),
+        (SPLIT_BY_BATCH, "gpu", "pages"),
+        (SPLIT_BY_BATCH, "interpreter", "pages, page size"),
+    ],
+)
+def test_what_is_promised_depends_on_settings_and_where_kernels_run(
+    monkeypatch, settings, mode, kinds
+):
+    monkeypatch.setattr(bitwise, "triton_mode", lambda: SimpleNamespace(mode=mode))
+    assert promised(settings) == tuple(kinds.split(", "))
+
+
+def test_bits_are_compared_and_not_values():
+    alone = torch.tensor([[0.0, 1.0], [float("nan"), 2.0]], dtype=torch.float16)
+    same = compare_bits("batch", "alone", alone, alone.clone())
+    assert same.equal
+    assert (same.elements, same.differing, same.first, same.largest) == (4, 0, None, 0.0)
+    other = alone.clone()
+    other[0, 0], other[1, 1] = -0.0, -2.5
+    found = compare_bits("batch", "alone", alone, other.T.contiguous().T)
+    assert not found.equal
+    assert (found.differing, found.first, found.largest) == (2, (0, 0), 4.5)
+    wide = compare_bits("pages", "other", alone.float(), other.float())
+    assert (wide.differing, wide.kind, wide.detail) == (2, "pages", "other")
