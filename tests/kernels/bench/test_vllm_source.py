@@ -111,6 +111,7 @@ def test_the_layout_is_read_from_the_files_not_from_the_version(tmp_path):
     assert (fused.newer, fused.version, fused.name) == (True, "0.23.0", "vllm 0.23.0")
     assert (split.newer, split.version) == (False, "like 0.23")
     assert fused.file_hash != split.file_hash
+    assert len(fused.file_hash) == 12
     assert fused.file_hash in fused.label
     # the folder itself may be named too
     assert find_vllm(str(tmp_path / "a" / "vllm")) == fused

@@ -357,3 +357,15 @@ def test_transfers_of_similar_sizes_are_one():
     assert dict(zip(sizes, copied, strict=True)) == sizes
     ring.send(100, 40)
     assert copied[-1] == 63
+
+
+@pytest.mark.parametrize("group", [0, 1])
+def test_a_row_that_was_the_longest_of_one_group_shrinks_its_grid(group):
+    tables = BlockTables([LONG] * 2, max_requests=4, max_tokens=32, num_blocks=70_000, path="fast")
+    longer, shorter = [[1], [*range(1000)]], [[1, 2], [3, 4]]
+    tables.append_many([0, 1], [longer if group else longer[::-1], shorter])
+    tables.step([0, 1], [0, 1, 2], [0, 0])
+    tables.clear(0)
+    assert tables._host.widest == (2, 2)
+    tables.step([1], [0, 1], [0], padded_requests=1)
+    assert tables._path.programs == 2 + 2
