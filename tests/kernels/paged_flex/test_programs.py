@@ -180,6 +180,7 @@ def test_a_short_request_fills_the_device(how, queries):
 def test_a_request_with_enough_tiles_is_not_split():
     _, work = programs_of([(8192, 8192)], FAST, masks.causal())
     assert (len(work.attend), work.combine, work.partials) == (1, (), 0)
+    assert work.partial_tokens == 0
 
 
 def test_no_program_adds_more_than_a_level_of_partials():
@@ -233,3 +234,20 @@ def test_a_split_by_batch_has_as_many_programs_as_there_are_for_a_head(by_batch,
     how = Settings(Tile(32, 16), Tile(16, 16), split_tokens=16, fill_programs=64, by_batch=by_batch)
     work = work_of(batch_of((640, 1)), how, masks.causal(), group=1, kv_heads=8)
     assert sum(len(launched.items) for launched in work.attend) == programs
+
+
+@pytest.mark.parametrize("mask", [masks.causal(), masks.sliding_window(40)], ids=lambda m: m.name)
+@pytest.mark.parametrize("how", [SMALL, IN_ORDER], ids=["split", "in order"])
+def test_the_longest_programs_of_a_launch_come_first(mask, how):
+    sizes = [(30, 1), (700, 1), (90, 90), (200, 3), (64, 64), (900, 2)]
+    work = work_of(batch_of(*sizes), how, mask, group=1, kv_heads=4)
+    assert sum(len(launched.items) for launched in work.attend) > 12
+    for launched in work.attend:
+        keys = []
+        for row, first, begin, end, partial in launched.items.tolist():
+            tokens, queries = sizes[row]
+            last = min(first + launched.tile.block_m, queries)
+            at = torch.arange(tokens - queries + first, tokens - queries + last)[:, None]
+            seen = mask.torch_mask_mod(row, 0, at, torch.arange(tokens)[None, :])
+            keys.append(int(seen.any(0).sum()) if partial == NO_PARTIAL else end - begin)
+        assert keys == sorted(keys, reverse=True)
