@@ -99,6 +99,41 @@ def test_where_a_query_sees_one_interval_spans_waste_no_tile(mask, seq_len, tile
         assert torch.equal((keys >= full_low) & (keys < full_high), rows.all(0))
 
 
+def test_spans_of_several_parts_by_hand():
+    """(end of the near part, then of the far part: first key, full from, full until, end)."""
+
+    def spans(mask, length=SIZE):
+        return picture(mask, length, 16)[1]
+
+    assert spans(masks.prefix_lm([[(3, 9), (20, 60)]])) == [
+        [0, 0, 0, 1, 16],
+        [0, 0, 0, 17, 61],
+        [0, 0, 0, 33, 61],
+        [0, 0, 0, 49, 64],
+    ]
+    assert spans(masks.document([[10, 30, 24]])) == [
+        [0, 0, 10, 1, 16],
+        [0, 10, 10, 17, 32],
+        [0, 10, 40, 33, 48],
+        [0, 40, 40, 49, 64],
+    ]
+    assert [(near, low, high) for near, low, _, _, high in spans(masks.sink_window([3], 5))] == [
+        (3, -4, 16),
+        (3, 12, 32),
+        (3, 28, 48),
+        (3, 44, 64),
+    ]
+    # a tile from its last query's window to its first query sees all
+    assert [part[2:4] for part in spans(masks.sink_window([3], 20))] == [
+        [-4, 1],
+        [12, 17],
+        [28, 33],
+        [44, 49],
+    ]
+    own = masks.Mask("own", masks.causal().mask_mod, masks.causal().torch_mask_mod)
+    assert spans(own, 50) == [[0, 0, 0, 0, 50]] * 4
+
+
 @settings(max_examples=EXAMPLES // 4)
 @given(any_mask)
 @example(masks.causal())
