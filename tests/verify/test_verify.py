@@ -163,6 +163,15 @@ def test_groups_are_compared_in_any_order_and_layer_by_layer(model):
     assert [(row.field, row.same) for row in rows] == [("groups", True), ("layers", False)]
 
 
+def test_backends_of_groups_are_compared():
+    plan = resolve(Scenario(model="gemma-3-27b", kv_cache_memory_bytes=MEMORY))
+    groups = groups_of(plan)
+    readers = [[plan.backend, "GDN_ATTN", "a class without a name in the registry"]] * len(groups)
+    for others, same in ((readers, True), ([["FLASHINFER"], *readers[1:]], False)):
+        rows = compare(plan, {"groups": groups, "group_backends": others}, None)
+        assert [row.same for row in rows if row.field == "group_backends"] == [same]
+
+
 def test_sizes_of_the_pool_are_compared():
     plan = resolve(Scenario(kv_cache_memory_bytes=MEMORY))
     size = sum(tensor.size_bytes for tensor in plan.cache.tensors)

@@ -8,7 +8,7 @@ layers of a model may get the same one. Source: `Attention.__init__` of 0.23 and
 from workbench.core.backends import Backend, LayerQuery
 from workbench.core.block_sizes import BlockSize
 from workbench.core.dtypes import TURBOQUANT_BITS
-from workbench.core.groups.built_layers import cache_classes, quantizes_nothing, unquantized_layers
+from workbench.core.groups.built_layers import cache_classes, unquantized_layers
 from workbench.core.groups.layer_classes import AS_THE_MODEL, INDEXER, LayerVariant
 from workbench.core.model import CHUNKED, CROSS, ENCODER_DECODER, SLIDING, SSM, Attention
 from workbench.core.stages.backend_choice import not_valid_text, said
@@ -45,9 +45,10 @@ Chosen = tuple[str, tuple[BlockSize, ...]]
 
 def layer_backends(run: WorkingPlan) -> None:
     """Set the backends of the layers that are unquantized or have different heads from the rest."""
-    main, attention = run.backend_record, run.model.attention
-    if main is None or attention is None:
+    main = run.backend_record
+    if main is None or run.model.attention is None:
         return
+    attention = LayerQuery.of(run).attention
     unquantized = _own_unquantized(run)
     classes = cache_classes(run, unquantized).kinds
     kept = {SSM, INDEXER}
@@ -78,9 +79,9 @@ def layer_backends(run: WorkingPlan) -> None:
     plain_ones = [one for (_, is_plain, _), one in chosen.items() if is_plain]
     if plain_ones:
         run.plain_backend = chosen.get((attention, True, False), plain_ones[0])[0]
-        if quantizes_nothing(run):
-            run.backend = run.plain_backend
-            run.supported_kernel_block_sizes = dict(chosen.values())[run.plain_backend]
+    used = {chosen[key] for key in keys}
+    if usual not in keys and len(used) == 1:
+        ((run.backend, run.supported_kernel_block_sizes),) = used
     # Phase 1 reads the sizes for the largest heads of the model, not for those of the layer.
     companions = [name for name, _sizes in run.backends if name != main.name]
     names, query = [*companions, *(chosen[key][0] for key in keys)], LayerQuery.of(run)
@@ -136,14 +137,13 @@ def _own_unquantized(run: WorkingPlan) -> frozenset[int]:
 
 
 def _numbers(run: WorkingPlan, query: LayerQuery, is_plain: bool) -> list[int]:
-    assert run.model.attention is not None
-    unquantized = _own_unquantized(run)
+    unquantized, attention = _own_unquantized(run), LayerQuery.of(run).attention
     return sorted(
         layer.number
         for layer in run.model.layers
         if layer.kind != SSM
         and (layer.number in unquantized and layer.kind not in AS_CACHED) == is_plain
-        and run.model.attention.of_layer(layer) == query.attention
+        and attention.of_layer(layer) == query.attention
         and (layer.kind == SLIDING or not query.slides)
     )
 

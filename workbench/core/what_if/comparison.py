@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isclose
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.core.capacity.blocks import given_bytes
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.errors import ConfigError, Refused, WorkbenchError
+from workbench.core.groups.layer_backend import layer_backend
 from workbench.core.plan import Plan
 from workbench.core.problems import ERROR, Problem
 from workbench.core.runner import is_async, model_runner
@@ -28,6 +29,7 @@ COMPARED = (
     *("attention_bytes_per_token", "block_size", "mamba_block_size", "mamba_page_size_padded"),
     *("attention_page_size_bytes", "supported_kernel_block_sizes", "kernel_block_size"),
     *("validate_block_size_error", "log_lines", "groups", "layers", "stages", "cache_layout"),
+    "group_backends",
     *("scheduler_block_size", "hash_block_size", "num_blocks", "max_concurrency"),
     *("tensors", "tensor_bytes", "async_scheduling", "model_runner"),
 )
@@ -91,7 +93,7 @@ def compare(
         rows, reasons = [], (*_before(outcome), outcome)
     else:
         answers = _decided(outcome, answers, refusal)
-        ours, theirs = _ours(outcome), _theirs(answers)
+        ours, theirs = _ours(outcome), _theirs(outcome, answers)
         both = [name for name in COMPARED if name in theirs and name in ours]
         rows = [_row(name, ours[name], theirs[name]) for name in both]
         reasons = _errors(outcome, answers, None if refusal is None else refusal["message"])
@@ -166,7 +168,7 @@ def _ours(plan: Plan) -> dict[str, Any]:
     fields = Plan.to_dict(plan)
     return {
         **{name: fields[name] for name in fields if name not in own or _has_memory(plan.settings)},
-        **({} if plan.cache is None else _ours_of_cache(plan.cache)),
+        **({} if plan.cache is None else _ours_of_cache(plan, plan.cache)),
         "async_scheduling": is_async(plan),
         "model_runner": model_runner(plan),
         "validate_block_size_error": block.vllm_text if block else None,
@@ -174,46 +176,68 @@ def _ours(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _ours_of_cache(cache: CachePlan) -> dict[str, Any]:
+def _ours_of_cache(plan: Plan, cache: CachePlan) -> dict[str, Any]:
     """Return groups, layers and allocations in the words of the comparison: of the first stage."""
-    stages = cache.stages or (cache,)
-    return {**_ours_of_stage(stages[0]), "stages": [_ours_of_stage(one) for one in stages]}
+    stages = [_ours_of_stage(plan, one) for one in cache.stages or (cache,)]
+    return {**stages[0], "stages": stages}
 
 
-def _ours_of_stage(cache: CachePlan) -> dict[str, Any]:
+def _ours_of_stage(plan: Plan, cache: CachePlan) -> dict[str, Any]:
     layers = [spec for group in cache.groups for spec in group.layer_specs]
     tensors = cache.tensors or ()
+    groups = [
+        [group.kind, group.spec.block_size, group.page_size_bytes, len(group.layers)]
+        for group in cache.groups
+    ]
+    readers = (
+        {
+            layer_backend(plan, spec, name)
+            for name, spec in zip(one.layers, one.layer_specs, strict=True)
+        }
+        for one in cache.groups
+    )
     return {
-        "groups": sorted(
-            [group.kind, group.spec.block_size, group.page_size_bytes, len(group.layers)]
-            for group in cache.groups
-        ),
+        "groups": sorted(groups),
+        "group_backends": _read(plan, groups, readers),
         "layers": _counted((one.kind, one.block_size, one.page_size_bytes, 1) for one in layers),
         "tensors": None if cache.cache_layout else len(tensors) or None,
         "tensor_bytes": sum(tensor.size_bytes for tensor in tensors),
     }
 
 
-def _theirs(answers: Mapping[str, Any]) -> Mapping[str, Any]:
+def _read(
+    plan: Plan, groups: Iterable[list[Any]], readers: Iterable[Collection[str | None]]
+) -> list[list[Any]]:
+    """Return groups, each with the backends that read it, of those that a person can choose."""
+    known = plan.rules.backends
+    return sorted(
+        [*group, sorted(one for one in names if one and one in known and known[one].is_selectable)]
+        for group, names in zip(groups, readers, strict=True)
+    )
+
+
+def _theirs(plan: Plan, answers: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return vLLM's answers with its groups in the words of the comparison, in no order."""
     if "groups" not in answers:
         return answers
-    stages = [_theirs_of_stage(one) for one in answers.get("stages", (answers,))]
+    stages = [_theirs_of_stage(plan, one) for one in answers.get("stages", (answers,))]
     found = {**answers, **stages[0], "stages": stages}
     if len(stages) == 1:
         del found["stages"]
     return found
 
 
-def _theirs_of_stage(answers: Mapping[str, Any]) -> dict[str, Any]:
-    groups = answers["groups"]
+def _theirs_of_stage(plan: Plan, answers: Mapping[str, Any]) -> dict[str, Any]:
     size = ("kind", "block_size", "page_size_bytes")
-    layers = [layer for group in groups for layer in group["layers"]]
+    layers = [layer for group in answers["groups"] for layer in group["layers"]]
+    groups = [
+        [*(group[name] for name in size), sum(count for *_, count in group["layers"])]
+        for group in answers["groups"]
+    ]
+    readers = answers.get("group_backends")
     return {
-        "groups": sorted(
-            [*(group[name] for name in size), sum(count for *_, count in group["layers"])]
-            for group in groups
-        ),
+        "groups": sorted(groups),
+        **({} if readers is None else {"group_backends": _read(plan, groups, readers)}),
         "layers": _counted((kind, block, page, count) for kind, block, page, _, count in layers),
         **{name: answers[name] for name in ("tensors", "tensor_bytes") if name in answers},
     }

@@ -1,20 +1,18 @@
-"""Families with Mamba layers: Jamba, Bamba and its relatives, PLaMo2, Nemotron-H, Zamba2."""
+"""Families with Mamba layers: Jamba, Bamba and its relatives, PLaMo2, Nemotron-H."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 from workbench.core.dtypes import STATE_DTYPES
-from workbench.core.model import FULL, SSM, Attention, Layer
+from workbench.core.model import FULL, SSM, Layer
 from workbench.core.states import Mamba1, Mamba2, State
-from workbench.models.attention import read_attention
 from workbench.models.family import Part, nothing, read_state, register
 from workbench.models.fields import Fields
 from workbench.models.layer_lists import (
     BOTH,
     NEITHER,
     Words,
-    check_length,
     first_list,
     listed,
     to_layers,
@@ -28,13 +26,9 @@ WITH_STATE_DTYPE = (
 )
 """Architectures in vLLM's `MODELS_CONFIG_MAP`, which writes a dtype of their states."""
 NEMOTRON_PATTERN: Words = {"M": SSM, "*": FULL, "-": NEITHER, "E": NEITHER}
-ZAMBA_WORDS: Words = {"mamba": SSM, "hybrid": BOTH}
 UNFILLED_KEY = "mamba_d_head"
 UNFILLED = "The dimensions for the Mamba head state do not match the model intermediate_size"
 """What the classes of Bamba, Falcon-H1 and Granite 4 say of these heads, in transformers."""
-ZAMBA_LAYERS = 54
-ZAMBA_HYBRID = frozenset({6, 12, 18, 24, 30, 36, 42, 47, 51})
-"""Layers with attention when config.json has no list."""
 
 
 def _expanded(fields: Fields, key: str = "mamba_expand") -> int:
@@ -46,17 +40,16 @@ def _expanded(fields: Fields, key: str = "mamba_expand") -> int:
 
 def _check_filled(fields: Fields, key: str, inner: int, heads: int, head_dim: int) -> None:
     if heads * head_dim != inner:
-        origin = fields.origins["intermediate_size"]
+        origin, text = fields.origins["intermediate_size"], UNFILLED * (key == UNFILLED_KEY) or None
         raise fields.contradiction(
-            key,
-            f"{heads} heads of {head_dim} do not fill {inner} channels ({origin})",
-            UNFILLED if key == UNFILLED_KEY else None,
+            key, f"{heads} heads of {head_dim} do not fill {inner} channels ({origin})", text
         )
 
 
-def _mamba2(
+def mamba2_state(
     fields: Fields, inner: int, heads: int, head_dim: int, groups: Part, state: Part, conv: Part
 ) -> Mamba2:
+    """Return a state whose other sizes are in the named fields, or have a value without them."""
     return read_state(
         Mamba2,
         fields,
@@ -104,12 +97,11 @@ def _bamba_state(fields: Fields) -> Mamba2:
         head_dim = fields.integer("mamba_d_head")
     _check_filled(fields, UNFILLED_KEY, inner, heads, head_dim)
     rest = ("mamba_n_groups", 1), ("mamba_d_state", 256), ("mamba_d_conv", 4)
-    return _mamba2(fields, inner, heads, head_dim, *rest)
+    return mamba2_state(fields, inner, heads, head_dim, *rest)
 
 
 def _bamba_layers(fields: Fields) -> tuple[Layer, ...]:
-    count = fields.layer_count()
-    attention = fields.index_list("attn_layer_indices") or frozenset()
+    count, attention = fields.layer_count(), fields.index_list("attn_layer_indices") or ()
     return to_layers([FULL if index in attention else SSM for index in range(count)])
 
 
@@ -123,7 +115,9 @@ def _plamo_layers(fields: Fields) -> tuple[Layer, ...]:
 def _plamo_state(fields: Fields) -> Mamba2:
     heads = fields.integer("mamba_num_heads")
     head_dim = fields.integer("hidden_size_per_head", name="head_dim")
-    state = _mamba2(fields, heads * head_dim, heads, head_dim, 0, "mamba_d_state", "mamba_d_conv")
+    state = mamba2_state(
+        fields, heads * head_dim, heads, head_dim, 0, "mamba_d_state", "mamba_d_conv"
+    )
     return replace(state, checks_groups=False)
 
 
@@ -131,8 +125,10 @@ def _pure_state(fields: Fields) -> Mamba2:
     inner = _expanded(fields, "expand")
     heads, head_dim = fields.integer("num_heads", 128), fields.integer("head_dim", 64)
     _check_filled(fields, "num_heads", inner, heads, head_dim)
+    # Mamba2DecoderLayer.__init__ prefers the field, which Mamba2Config does not check.
+    inner = fields.integer("intermediate_size", inner)
     rest = ("n_groups", 8), ("state_size", 128), ("conv_kernel", 4)
-    return _mamba2(fields, inner, heads, head_dim, *rest)
+    return mamba2_state(fields, inner, heads, head_dim, *rest)
 
 
 _NEMOTRON_LISTS = listed(
@@ -160,7 +156,7 @@ def _nemotron_layers(fields: Fields) -> tuple[Layer, ...]:
 def _nemotron_state(fields: Fields) -> Mamba2:
     heads, head_dim = fields.integer("mamba_num_heads"), fields.integer("mamba_head_dim")
     rest = ("n_groups", 8), ("ssm_state_size", 128), ("conv_kernel", 4)
-    return _mamba2(fields, heads * head_dim, heads, head_dim, *rest)
+    return mamba2_state(fields, heads * head_dim, heads, head_dim, *rest)
 
 
 def _nemotron_state_dtype(fields: Fields) -> str | None:
@@ -171,40 +167,6 @@ def _nemotron_state_dtype(fields: Fields) -> str | None:
     if requested is None:
         fields.note("mamba_ssm_cache_dtype", "float32", "the family's default")
     return requested or "float32"
-
-
-def _zamba_kinds(fields: Fields) -> list[str]:
-    kinds = [BOTH if index in ZAMBA_HYBRID else SSM for index in range(ZAMBA_LAYERS)]
-    check_length(fields, "layers_block_type", kinds)
-    fields.note("layers", f"{ZAMBA_LAYERS} layers", "the family's default pattern")
-    return kinds
-
-
-def _zamba_attention(fields: Fields) -> Attention:
-    """Return the shared block's geometry: two hidden states, heads of 2 * hidden / heads."""
-    heads = fields.integer("num_attention_heads", name="num_heads")
-    size = 2 * fields.integer("hidden_size") // heads
-    if not size:
-        raise fields.contradiction("num_attention_heads", f"{heads} heads, and no element for each")
-    attention = read_attention(fields)
-    size = fields.integer("attention_head_dim", size, name="head_size")
-    if not fields.has("attention_head_dim"):
-        fields.note("head_size", size, "2 * hidden_size // num_attention_heads")
-    return Attention(num_heads=heads, num_kv_heads=attention.num_kv_heads, head_size=size)
-
-
-def _zamba_state(fields: Fields) -> Mamba2:
-    # Read in this order, on which the fingerprints of saved designs depend.
-    inner = int(fields.number("mamba_expand", 2) * fields.integer("hidden_size"))
-    heads = fields.integer("n_mamba_heads", 8)
-    fields.note("intermediate_size", inner, "mamba_expand * hidden_size")
-    head_dim = fields.integer("mamba_headdim", inner // heads, name="head_dim")
-    if fields.has("mamba_headdim"):
-        _check_filled(fields, "mamba_headdim", inner, heads, head_dim)
-    else:
-        fields.note("head_dim", head_dim, "intermediate size // n_mamba_heads")
-    rest = ("mamba_ngroups", 1), ("mamba_d_state", 64), ("mamba_d_conv", 4)
-    return _mamba2(fields, inner, heads, head_dim, *rest)
 
 
 def _register_pure(
@@ -278,13 +240,4 @@ register(
     slides=True,
     supports_all_mode=True,
     ssm_cache_dtype=_nemotron_state_dtype,
-)
-register(
-    "zamba2",
-    {"zamba2": ("Zamba2ForCausalLM",)},
-    listed({"layers_block_type": ZAMBA_WORDS, "layer_types": ZAMBA_WORDS}, _zamba_kinds),
-    _zamba_state,
-    attention=_zamba_attention,
-    supports_all_mode=True,
-    names_attention_layers=False,
 )

@@ -62,7 +62,8 @@ def _gemma3n_attention(fields: Fields) -> Attention:
     return replace(read_attention(fields), shares_caches=shares)
 
 
-def _gemma4_kinds(fields: Fields) -> list[str]:
+def gemma4_kinds(fields: Fields) -> list[str]:
+    """Return the kind of every layer, also of those that read the cache of another one."""
     kinds = _kinds(fields, 6)
     kinds[-1] = FULL  # the configuration class forces it
     return kinds
@@ -77,13 +78,13 @@ def _gemma4_layers(fields: Fields) -> tuple[Layer, ...]:
             num_kv_heads=None if heads[at][0] == plain.num_kv_heads else heads[at][0],
             head_size=None if heads[at][1] == plain.head_size else heads[at][1],
         )
-        for at, kind in enumerate(_own(fields, _gemma4_kinds(fields)))
+        for at, kind in enumerate(_own(fields, gemma4_kinds(fields)))
     )
 
 
 def _gemma4_heads(fields: Fields) -> list[tuple[int, int]]:
     """Return the KV heads of every layer, and the elements of a head."""
-    plain, kinds = read_attention(fields), _gemma4_kinds(fields)
+    plain, kinds = read_attention(fields), gemma4_kinds(fields)
     usual = plain.num_kv_heads, plain.head_size
     if fields.raw(PER_LAYER) is not None:
         own = _listed_heads(fields, usual)

@@ -36,6 +36,8 @@ class Moe:
     name: str = "mlp"
     every: str = "decoder_sparse_step"
     """Field: every n-th layer has experts, 1 without it."""
+    counts_from: int = 1
+    """Number of the first layer where those are counted."""
     first: str = "first_k_dense_replace"
     """Field: layers before this one have none."""
     dense: str = "mlp_only_layers"
@@ -60,7 +62,8 @@ class Moe:
         if not config.size(*COUNTS, default=0) or number < config.size(self.first, default=0):
             return False
         only = config.raw(self.dense, ())
-        return number not in only and (number + 1) % (config.size(self.every, default=1) or 1) == 0
+        period = config.size(self.every, default=1) or 1
+        return number not in only and (number + self.counts_from) % period == 0
 
     def routed(self, config: Config, name: str, count: int, inner: int) -> list[Part]:
         """Return the routed experts."""
@@ -95,6 +98,7 @@ class Moe:
 DEEPSEEK = Moe(
     shared=("n_shared_experts",),
     every="moe_layer_freq",
+    counts_from=0,
     correction="topk_method=noaux_tc",
     repeated=SHARED_EXPERT,
 )
@@ -215,13 +219,11 @@ DECODERS: dict[str, Decoder] = {
         norm="?use_qk_norm",
         moe=Moe(shared=("n_shared_experts",), correction=True, router_dtype="float32"),
     ),
-    "olmo2": Decoder(norm="whole", bias=False),
-    "olmo3": Decoder(norm="whole", bias=False),
     "exaone4": Decoder(norm="head", out_bias="attention_bias", mlp_bias="mlp_bias"),
     "starcoder2": Decoder(
         bias="use_bias", out_bias="use_bias", mlp_bias="use_bias", gated=False, norm_bias=True
     ),
-    "ernie4_5": Decoder(bias="use_bias", out_bias="use_bias", mlp_bias="use_bias"),
+    "ernie4_5": replace(OF_LLAMA, out_bias=False),
     "ernie4_5_moe": Decoder(
         bias="use_bias",
         mlp_bias="use_bias",

@@ -84,6 +84,8 @@ HEAD_BIAS = {"gptj": ("",), "moondream3": ("",), "phi": (EARLIER,), "phimoe": ("
 """model_type whose head always has a bias -> the kinds of it."""
 WITHOUT_NORM = frozenset({"hrm_text", "olmo", "qwen4_exp_text", "step5"})
 """model_types that have none, or one in another dtype."""
+NORM_OF_OPT = "do_layer_norm_before"
+"""Field of OPT, which has no last norm where its layers norm what they return."""
 
 
 def at_end(

@@ -3,6 +3,7 @@
 from workbench.core.formats import Format
 from workbench.core.model import Attention
 from workbench.core.weights import EARLIER, LATER, Part
+from workbench.models.families.shared_layers import gemma4_kinds
 from workbench.models.weights.parts import (
     Config,
     attention,
@@ -19,7 +20,7 @@ from workbench.models.weights.scheme import read_scheme
 
 def _gemma4_heads(config: Config, number: int) -> Attention:
     """Return the heads of one layer, also where it reads the cache of an earlier one."""
-    kinds = config.raw("layer_types", ())
+    kinds = gemma4_kinds(config.fields)
     known = (layer for layer in config.model.layers if layer.number == number)
     similar = (one for one in config.model.layers if kinds[one.number] == kinds[number])
     return config.attention.of_layer(next(known, None) or next(similar))

@@ -71,9 +71,10 @@ def _lfm2(config: Config, number: int) -> list[Part]:
         multiple = config.size("block_multiple_of", default=256)
         share = config.raw("block_ffn_dim_multiplier", 1)
         inner = multiple * ceil(int(share * int(2 * inner / 3)) / multiple)
+    width = config.size("block_dim", "hidden_size")
     parts = [
-        column("feed_forward.w13", inner, inner, inputs=config.hidden),
-        row("feed_forward.w2", inner, config.hidden),
+        column("feed_forward.w13", inner, inner, inputs=width),
+        row("feed_forward.w2", inner, width),
     ]
     return [*mixer, *parts, *norms(config, 2)]
 
@@ -185,7 +186,7 @@ def _nemotron_experts(config: Config) -> list[Part]:
         whole(f"{name}.correction", count, dtype="float32"),
     ]
     if shared:
-        more: Options = {"gated": False, "bias": bias, "repeated": SHARED_EXPERT}
+        more: Options = {"gated": False, "repeated": SHARED_EXPERT}
         parts += mlp(config, f"{name}.shared_experts", shared, **more)
     if small:
         ends = (("fc1", config.hidden, small), ("fc2", small, config.hidden))
@@ -200,13 +201,16 @@ def _nemotron_experts(config: Config) -> list[Part]:
 
 
 def _zamba(config: Config, number: int) -> list[Part]:
-    """Return a Mamba-2 layer; where attention is shared, an adapter and an output of its own."""
+    """Return a Mamba-2 layer; the first with attention hold the shared blocks and the adapters."""
     parts = [*mamba2(config, MIXER), *norms(config, 1)]
     if not config.attends(number):
         return parts
+    parts.append(whole("linear", config.hidden, inputs=config.hidden, is_linear=True))
+    earlier, blocks = sum(map(config.attends, range(number))), config.size("num_mem_blocks")
+    if earlier >= blocks:
+        return parts
     inner, rank = config.size("intermediate_size"), config.size("adapter_rank")
-    parts += [
-        whole("linear", config.hidden, inputs=config.hidden, is_linear=True),
+    adapter = [
         column("adapter.A", rank, inputs=config.hidden),
         column("adapter.B", inner, inner, inputs=rank),
         cache_scales("attention"),
@@ -214,16 +218,13 @@ def _zamba(config: Config, number: int) -> list[Part]:
     if config.flag("use_shared_attention_adapter"):  # Zamba2Attention: of q, k and v
         size = config.size("attention_hidden_size")
         one = (column("adapter.q_A", rank, inputs=size), column("adapter.q_B", size, inputs=rank))
-        parts += 3 * one
-    earlier = sum(config.attends(other) for other in range(number))
-    if earlier >= config.size("num_mem_blocks", default=1):
-        return parts
-    bias = config.flag("add_bias_linear")
-    wide = 2 * config.hidden
+        adapter += 3 * one
+    total = sum(map(config.attends, config.kinds))
     return [
         *parts,
-        *attention(config, inputs=wide)[:2],
-        *mlp(config, "feed_forward", inner, bias=bias),
+        *adapter * len(range(earlier, total, blocks)),
+        *attention(config, inputs=2 * config.hidden)[:2],
+        *mlp(config, "feed_forward", inner, bias=config.flag("add_bias_linear")),
         *norms(config, 3),
     ]
 

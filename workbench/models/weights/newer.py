@@ -7,7 +7,7 @@ from workbench.core.formats import Format
 from workbench.core.ranks import ONE_STAGE, SHARED_EXPERT
 from workbench.core.weights import EARLIER, LATER, Part
 from workbench.models.weights.compressed import compressed_layer, joined_streams, target_streams
-from workbench.models.weights.decoders import Decoder, Moe
+from workbench.models.weights.decoders import OF_LLAMA, Decoder, Moe
 from workbench.models.weights.gemma4 import gemma3n_layer, gemma3n_rest, gemma4_layer, gemma4_rest
 from workbench.models.weights.kinds import by_release, unscaled
 from workbench.models.weights.listed_experts import LISTED_EXPERTS, ListedMoe
@@ -76,12 +76,12 @@ class Llama4Moe(Moe):
 
 
 def _llama4(config: Config, number: int) -> list[Part]:
-    moe, bias = Llama4Moe("feed_forward"), "attention_bias"
+    moe = Llama4Moe("feed_forward")
     if moe.has(config, number):
         feed = moe.parts(config, number)
     else:
         feed = mlp(config, "feed_forward", config.size("intermediate_size_mlp"))
-    return [*attention(config, bias=bias, out_bias=bias), *feed, *norms(config, 2)]
+    return [*attention(config), *feed, *norms(config, 2)]
 
 
 def _mimo_v2(config: Config, number: int) -> list[Part]:
@@ -154,6 +154,7 @@ def _kimi(config: Config, number: int) -> list[Part]:
         moe=KimiMoe(
             "block_sparse_moe",
             every="moe_layer_freq",
+            counts_from=0,
             shared=("num_shared_experts",),
             correction=True,
             correction_kinds=((EARLIER, None), (LATER, "float32")),
@@ -229,11 +230,11 @@ def _n_grams(config: Config) -> list[Part]:
 def _searched(config: Config, number: int) -> list[Part]:
     """Return a block of Nemotron-NAS, which may lack attention or MLP."""
     block = config.raw("block_configs")[number]
-    feed, parts, bias = block["ffn"], [], "attention_bias"
+    feed, parts = block["ffn"], []
     if config.attends(number):
         found = next(one for one in config.model.layers if one.number == number)
         heads = config.attention.of_layer(found)
-        parts += [*attention(config, heads=heads, bias=bias, out_bias=bias), *norms(config, 1)]
+        parts += [*OF_LLAMA.attention(config, heads=heads), *norms(config, 1)]
     if feed.get("no_op"):
         return parts
     if (times := feed.get("ffn_mult")) is not None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from workbench.core.formats import Format
 from workbench.core.ranks import SHARED_EXPERT
 from workbench.core.weights import EARLIER, LATER, WHOLE, Part
-from workbench.models.weights.decoders import DECODERS, LLAMA, Decoder, Moe
+from workbench.models.weights.decoders import DECODERS, LLAMA, OF_LLAMA, Decoder, Moe
 from workbench.models.weights.kinds import by_release
 from workbench.models.weights.listed_experts import ListedMoe
 from workbench.models.weights.parts import (
@@ -25,7 +25,6 @@ from workbench.models.weights.parts import (
     vocabulary,
     whole,
 )
-from workbench.models.weights.stored import Unknown
 
 PLAIN = Decoder(bias=False)
 MODERN_BERT = "modernbert"
@@ -73,24 +72,11 @@ class Classic:
 
 
 def _phi(config: Config, number: int) -> list[Part]:
-    """Return a layer of Phi, whose class in 0.23 takes the size of its MLP from another field."""
-    return by_release(
-        *(Classic(inner=key, norms=1).layer(config, number) for key in ("n_inner", INNER))
-    )
-
-
-def _hunyuan(config: Config, number: int) -> list[Part]:
-    """Return a layer of Hunyuan, whose class of the Transformers library always has norms."""
-    norms = ("?use_qk_norm", "head")
-    return by_release(
-        *(Decoder(out_bias="attention_bias", norm=one).layer(config, number) for one in norms)
-    )
-
-
-def _flex_olmo(config: Config, number: int) -> list[Part]:
-    """Return a layer of FlexOlmo, whose own class, in 0.23, never quantizes its experts."""
-    layers = (replace(DECODERS["olmo2"], moe=Moe(is_plain=one)) for one in (True, False))
-    return by_release(*(one.layer(config, number) for one in layers))
+    """Return a layer of Phi: its class in 0.23 reads another size of the MLP, and no norms."""
+    own, library = (Classic(inner=key, norms=1).layer(config, number) for key in ("n_inner", INNER))
+    size, count = config.hidden // config.attention.num_heads, config.flag("qk_layernorm")
+    library += 2 * count * [whole("qk_layernorm", size, bias=True)]
+    return by_release(own, library)
 
 
 def _falcon(config: Config, number: int) -> list[Part]:
@@ -159,7 +145,6 @@ def _dbrx(config: Config, _number: int) -> list[Part]:
     ]
 
 
-OPT = Classic(True, "ffn_dim")
 AFMOE = Decoder(
     norm="head",
     norms=4,
@@ -179,10 +164,20 @@ def _afmoe(config: Config, number: int) -> list[Part]:
     return [*AFMOE.layer(config, number), gate]
 
 
-def _opt(config: Config, number: int) -> list[Part]:
-    if config.size("word_embed_proj_dim", default=config.hidden) != config.hidden:
-        raise Unknown("the projections of OPT's vocabularies are not described")
-    return OPT.layer(config, number)
+def embedding_width(config: Config) -> int:
+    """Return the elements of a row of the vocabularies, which OPT may have narrower."""
+    return config.size(*["word_embed_proj_dim"] * (config.kind == "opt"), default=config.hidden)
+
+
+def _opt_projections(config: Config) -> list[Part]:
+    """Return what is between OPT's vocabularies and layers of another width, on every rank."""
+    narrow, wide = embedding_width(config), config.hidden
+    if narrow == wide:
+        return []
+    return [
+        whole("project_in", wide, inputs=narrow, is_linear=True),
+        whole("project_out", narrow, inputs=wide, is_linear=True),
+    ]
 
 
 def _bigcode(config: Config, number: int) -> list[Part]:
@@ -203,7 +198,7 @@ def _granite_swa(config: Config, number: int) -> list[Part]:
 
 def _apertus(config: Config, number: int) -> list[Part]:
     """Return a layer of Apertus, whose activation has two parameters and two constants."""
-    layer = replace(LLAMA, norm="head", gated=False).layer(config, number)
+    layer = replace(OF_LLAMA, norm="head", gated=False).layer(config, number)
     return [*layer, whole("mlp.act_fn", 4)]
 
 
@@ -238,6 +233,7 @@ DESCRIBED: dict[str, Decoder | Classic] = {
     "exaone4_5_text": DECODERS["exaone4"],
     "gpt2": Classic(inner="n_inner"),
     "bloom": Classic(),
+    "opt": Classic(inner="ffn_dim"),
     "jais2": Classic("attention_bias", mlp_bias="mlp_bias"),
     "phimoe": Decoder(True, out_bias=True, norm_bias=True, moe=SPARSE),
     "gpt_neox": Classic("attention_bias", mlp_bias=True),
@@ -248,8 +244,6 @@ DESCRIBED: dict[str, Decoder | Classic] = {
 OLDER: Mapping[str, Block] = {name: one.layer for name, one in DESCRIBED.items()} | {
     "falcon": _falcon,
     "phi": _phi,
-    "flex_olmo": _flex_olmo,
-    "hunyuan_v1_dense": _hunyuan,
     "internlm2": _internlm2,
     "chatglm": _chatglm,
     "qwen": _qwen,
@@ -258,16 +252,16 @@ OLDER: Mapping[str, Block] = {name: one.layer for name, one in DESCRIBED.items()
     "apertus": _apertus,
     MODERN_BERT: _modernbert,
     "dbrx": _dbrx,
-    "opt": _opt,
     "gpt_bigcode": _bigcode,
     **dict.fromkeys(("granite_swa", "granitemoe_swa"), _granite_swa),
 }
 
 
 def _learned(config: Config) -> list[Part]:
-    """Return a vector for every position."""
+    """Return a vector for every position, and what OPT has on every rank besides."""
     count = config.size(*LENGTHS) + (config.kind == "opt") * OPT_OFFSET
-    return [whole("embed_positions", count, inputs=config.hidden)]
+    positions = whole("embed_positions", count, inputs=config.hidden)
+    return [positions, *_opt_projections(config)]
 
 
 def _masked(config: Config) -> list[Part]:

@@ -24,7 +24,7 @@ from workbench.core.weights import (
 )
 from workbench.models.checkpoint import read_checkpoint
 from workbench.models.fields import Fields
-from workbench.models.weights import ends
+from workbench.models.weights import ends, older
 from workbench.models.weights.collected import Collected
 from workbench.models.weights.decoders import LAYERS, Moe
 from workbench.models.weights.drafters import drafted
@@ -211,9 +211,10 @@ def _whole(config: Config, found: Collected) -> Weights:
         found.add(f"model.layers.{number}.", _as_counted(config, layer(config, number)), number)
     found.add("", REST[kind](config) if kind in REST else (), EVERY)
     rows = config.size(*[PADDED_ROWS] * (kind == "chatglm"), "vocab_size")
-    embedding = vocabulary(EMBEDDING, rows, config.hidden)
+    width = older.embedding_width(config)
+    embedding = vocabulary(EMBEDDING, rows, width)
     if kind in ends.WHOLE_EMBEDDING:
-        embedding = whole(EMBEDDING, rows, inputs=config.hidden)
+        embedding = whole(EMBEDDING, rows, inputs=width)
     tied = _tied(config)
     _embed(config, found, embedding, tied)
     if kind in ends.EMBEDS_FOR_HEADS and not all(tied):
@@ -223,7 +224,7 @@ def _whole(config: Config, found: Collected) -> Weights:
         pooled = scores(config)
         found.add("", pooled or (), EVERY)
     elif not all(tied):
-        head = vocabulary(ends.HEAD, rows, config.hidden)
+        head = vocabulary(ends.HEAD, rows, width)
         stored = (
             None
             if kind in ends.PLAIN_HEAD
@@ -244,7 +245,8 @@ def _whole(config: Config, found: Collected) -> Weights:
     elif pooled is None:
         name = model.pooling and model.pooling.name
         unknown = f"the last layer of {name} is not described"
-    last = norms(config, kind not in ends.WITHOUT_NORM, bias=kind in ends.NORM_BIAS)
+    has_norm = kind not in ends.WITHOUT_NORM and config.flag(ends.NORM_OF_OPT, default=True)
+    last = norms(config, has_norm, bias=kind in ends.NORM_BIAS)
     ends.at_end(config, found, last, kind in ends.EVERY_END, LAST)
     found.add("", STARTS[kind](config) if kind in STARTS else (), FIRST)
     found.add("", ENDS[kind](config) if kind in ENDS else (), LAST)

@@ -1,11 +1,11 @@
-"""Weights of decoders with experts that differ from others in one place.
+"""Weights of decoders that differ from others, or by release, in one place.
 
-Source: `step3_text.py`, `hunyuan_v1.py`, `param2moe.py` and `sarvam.py` in `model_executor/models`,
-0.23 and 0.33.
+Source: `step3_text.py`, `hunyuan_v1.py`, `olmo2.py`, `flex_olmo.py`, `param2moe.py` and `sarvam.py`
+in `model_executor/models`, 0.23 and 0.33.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workbench.core.weights import EARLIER, LATER, Part
 from workbench.models.weights.decoders import Decoder, Moe
@@ -74,15 +74,36 @@ class HunyuanMoe(Moe):
         given = config.raw("moe_intermediate_size") is not None
         inner = _of_layer(config, "moe_intermediate_size", number) if given else wide
         shared = config.flag("use_mixed_mlp_moe") and _of_layer(config, "num_shared_expert", number)
+        every = [mlp(config, "mlp.shared_mlp", wide * (times or 1)) for times in (shared, 1)]
         return [
             whole("mlp.gate", count, inputs=config.hidden, kind=EARLIER),
             whole("mlp.gate.wg", count, inputs=config.hidden, kind=LATER, is_linear=True),
-            *(mlp(config, "mlp.shared_mlp", wide * shared) if shared else ()),
+            *by_release(every[0] if shared else [], every[1]),  # the library always has one
             *experts(config, "mlp.experts", count, inner),
         ]
 
 
 HUNYUAN = HunyuanMoe()
+
+
+def _hunyuan(config: Config, number: int) -> list[Part]:
+    """Return a layer of Hunyuan, whose class of the Transformers library always has norms."""
+    normed = (Decoder(out_bias="attention_bias", norm=one) for one in NORMS)
+    return by_release(*(one.layer(config, number) for one in normed))
+
+
+def _olmo(config: Config, number: int) -> list[Part]:
+    """Return a layer of OLMo 2 or 3, or of FlexOlmo.
+
+    Their own classes, in 0.23, have no biases and never quantize experts.
+    """
+    own, library = (
+        Decoder(norm="whole", bias=False),
+        Decoder(norm="whole", out_bias="attention_bias"),
+    )
+    if config.kind == "flex_olmo":
+        own, library = replace(own, moe=Moe(is_plain=True)), replace(library, moe=Moe())
+    return by_release(own.layer(config, number), library.layer(config, number))
 
 
 def _hunyuan_moe(config: Config, number: int) -> list[Part]:
@@ -116,6 +137,8 @@ def _sarvam_latent(config: Config, number: int) -> list[Part]:
 
 ROUTED: Mapping[str, Block] = {
     "step3_text": _step3,
+    **dict.fromkeys(("flex_olmo", "olmo2", "olmo3"), _olmo),
+    "hunyuan_v1_dense": _hunyuan,
     "hunyuan_v1_moe": _hunyuan_moe,
     "param2moe": _param2,
     "sarvam_mla": _sarvam_latent,

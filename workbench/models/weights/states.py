@@ -4,12 +4,21 @@ from workbench.core.ranks import GATES
 from workbench.core.weights import DRAFTED, EARLIER, LATER, Part
 from workbench.models.weights.parts import Config, Unit, column, cut, row, whole
 
+PROJ_BIAS = {
+    **dict.fromkeys(("bamba", "falcon_h1", "granitemoehybrid", "jamba"), "mamba_proj_bias"),
+    "zamba2": "add_bias_linear",
+}
+"""model_type -> field of the bias of a mixer's projections, where it is not `use_bias`."""
+
+
+def _projections_have_bias(config: Config) -> bool:
+    return config.flag(PROJ_BIAS.get(config.kind, "use_bias"))
+
 
 def mamba1(config: Config, name: str, rank: int, *, norms: bool = False) -> list[Part]:
     """Return a Mamba mixer; rank: of the time steps."""
-    state, hidden = config.state, config.hidden
+    state, hidden, bias = config.state, config.hidden, _projections_have_bias(config)
     inner, size = state.intermediate_size, state.state_size
-    bias = config.flag("use_bias") or config.flag("mamba_proj_bias")
     parts = [
         # MambaMixer.__init__ passes no method of quantization on
         cut(f"{name}.in_proj", inner, inner, inputs=hidden, bias=bias),
@@ -30,8 +39,7 @@ def mamba2(config: Config, name: str, norm: str | bool = True) -> list[Part]:
     state, hidden = config.state, config.hidden
     inner, heads = state.intermediate_size, (state.num_heads, 1)
     shared: Unit = (state.n_groups, state.state_size)
-    bias = config.flag("use_bias") or config.flag("mamba_proj_bias")
-    bias = bias or config.flag("add_bias_linear")
+    bias = _projections_have_bias(config)
     parts = [
         column(
             f"{name}.in_proj",
@@ -165,11 +173,12 @@ def ling_delta(config: Config) -> list[Part]:
 
 def short_conv(config: Config) -> list[Part]:
     """Return a short convolution between two projections."""
-    state, hidden, bias = config.state, config.hidden, config.flag("conv_bias")
-    width = state.conv_dim
+    state, bias = config.state, config.flag("conv_bias")
+    # Lfm2VLForConditionalGeneration names another width to the platform than its layers have.
+    width = config.size(*["conv_dim"] * (config.kind == "lfm2"), default=state.conv_dim)
     linear = [
-        column("short_conv.in_proj", width, width, width, inputs=hidden, bias=bias),
-        row("short_conv.out_proj", width, hidden, bias=bias),
+        column("short_conv.in_proj", width, width, width, inputs=width, bias=bias),
+        row("short_conv.out_proj", width, width, bias=bias),
     ]
     return [
         cut("short_conv.conv", width, inputs=state.conv_kernel, bias=bias),

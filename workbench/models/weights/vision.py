@@ -146,14 +146,15 @@ def _llama4(config: Config, size: Sizes) -> list[Part]:
     width, places = tower.width, tower.places + 1
     after, out = size("projector_output_dim", 4096), size("vision_output_dim", 7680)
     hidden = size("projector_input_dim", 4096)
+    bias = bool(inside(config, "vision_config").get("multi_modal_projector_bias"))
     return [
         whole("class_embedding", width),
         whole("positional_embedding", places, inputs=width),
         cut("patch_embedding", width, inputs=3 * tower.patch**2),
         *2 * [whole("layernorm", width, bias=True)],
         *tower.layers("vision_model.model.layers", is_linear=False),
-        cut("adapter.fc1", hidden, inputs=tower.inner),
-        row("adapter.fc2", hidden, after, is_linear=False),
+        cut("adapter.fc1", hidden, inputs=tower.inner, bias=bias),
+        row("adapter.fc2", hidden, after, bias=bias, is_linear=False),
         cut("multi_modal_projector", config.hidden, inputs=out),
         # Angles as complex numbers.
         whole("rotary", places, inputs=2 * (width // tower.heads // 2), dtype="float32"),

@@ -1,0 +1,34 @@
+"""Zamba 2: the lists of layers that vLLM reads, and what it computes whatever the file says."""
+
+import pytest
+
+from tests.models.configs import zamba2
+from workbench.core.errors import ConfigError
+from workbench.core.model import FULL, SSM
+from workbench.models.read import read_model
+
+ONE_HYBRID = ["mamba", "hybrid", "mamba"]
+
+
+def read(**changes):
+    return read_model(zamba2(layers_block_type=ONE_HYBRID, **changes), "zamba")
+
+
+def test_attention_is_built_for_every_layer_that_is_listed_as_hybrid():
+    model = read(hybrid_layer_ids=[1, 7, 9])
+    assert model.num_hidden_layers == 3
+    assert [one.number for one in model.layers if one.kind == FULL] == [7, 9, 1]
+    assert [one.number for one in model.layers if one.kind == SSM] == [0, 1, 2]
+    assert read(hybrid_layer_ids=[1]) == read()
+
+
+@pytest.mark.parametrize("listed", [[], [0], [0, 1], [7]])
+def test_a_list_that_vllm_cannot_follow_is_refused(listed):
+    with pytest.raises(ConfigError, match="hybrid layers are") as refused:
+        read(hybrid_layer_ids=listed)
+    assert refused.value.field == "/hybrid_layer_ids"
+
+
+def test_heads_of_a_state_are_its_channels_by_their_number():
+    # 2 * 2560 channels for 80 heads
+    assert read(mamba_headdim=128).state.head_dim == 64
