@@ -251,3 +251,13 @@ def test_the_longest_programs_of_a_launch_come_first(mask, how):
             seen = mask.torch_mask_mod(row, 0, at, torch.arange(tokens)[None, :])
             keys.append(int(seen.any(0).sum()) if partial == NO_PARTIAL else end - begin)
         assert keys == sorted(keys, reverse=True)
+
+
+def test_tiles_of_one_token_are_as_long_as_it_sees():
+    work = work_of(
+        batch_of((8, 8)), Settings(Tile(16, 16)), masks.sliding_window(1), group=16, kv_heads=1
+    )
+    [launched] = work.attend
+    items = [tuple(item) for item in launched.items.tolist()]
+    # of one key each, so that their order stays
+    assert items == [(0, first, 0, first + 1, NO_PARTIAL) for first in range(8)]
