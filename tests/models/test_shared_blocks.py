@@ -1,4 +1,4 @@
-"""Zamba 2: the lists of layers that vLLM reads, and what it computes whatever the file says."""
+"""Zamba 2: the lists of layers that vLLM reads, and heads that it reads in two ways."""
 
 import pytest
 
@@ -29,6 +29,6 @@ def test_a_list_that_vllm_cannot_follow_is_refused(listed):
     assert refused.value.field == "/hybrid_layer_ids"
 
 
-def test_heads_of_a_state_are_its_channels_by_their_number():
-    # 2 * 2560 channels for 80 heads
-    assert read(mamba_headdim=128).state.head_dim == 64
+def test_heads_of_a_state_that_do_not_fill_its_channels_are_refused():
+    with pytest.raises(ConfigError, match="80 heads of 128 do not fill 5120 channels"):
+        read(mamba_headdim=128)

@@ -30,13 +30,13 @@ WORDS_OF: dict[str, Words] = {"Rnj1ForCausalLM": {FULL: FULL, SLIDING: FULL, CHU
 """Architectures that mean something else by the words (`rnj1.py`)."""
 LISTED_BY_CLASS = frozenset(
     {
-        *("dots1", "qwen2", "qwen2_5_omni_text", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_vl"),
-        *("qwen2_vl_text", "qwen3"),
+        *("dots1", "mimo", "qwen2", "qwen2_5_omni_text", "qwen2_5_vl", "qwen2_5_vl_text"),
+        *("qwen2_vl", "qwen2_vl_text", "qwen3"),
     }
 )
 """Types whose configuration class makes a list of kinds from `max_window_layers`; others have the
 field, and windows in all layers."""
-WITHOUT_MIXTURE = frozenset({"qwen2", "qwen3"})
+WITHOUT_MIXTURE = frozenset({"mimo", "qwen2", "qwen3"})
 """Modules of vLLM that refuse windows in some layers."""
 FIRST_WINDOW = "max_window_layers"
 KINDS = "layer_types"

@@ -38,7 +38,8 @@ def _expanded(fields: Fields, key: str = "mamba_expand") -> int:
     return inner
 
 
-def _check_filled(fields: Fields, key: str, inner: int, heads: int, head_dim: int) -> None:
+def check_filled(fields: Fields, key: str, inner: int, heads: int, head_dim: int) -> None:
+    """Check that the heads of a state have all its channels. Errors: ConfigError."""
     if heads * head_dim != inner:
         origin, text = fields.origins["intermediate_size"], UNFILLED * (key == UNFILLED_KEY) or None
         raise fields.contradiction(
@@ -95,7 +96,7 @@ def _bamba_state(fields: Fields) -> Mamba2:
         fields.note("head_dim", head_dim, "intermediate size // mamba_n_heads")
     else:
         head_dim = fields.integer("mamba_d_head")
-    _check_filled(fields, UNFILLED_KEY, inner, heads, head_dim)
+    check_filled(fields, UNFILLED_KEY, inner, heads, head_dim)
     rest = ("mamba_n_groups", 1), ("mamba_d_state", 256), ("mamba_d_conv", 4)
     return mamba2_state(fields, inner, heads, head_dim, *rest)
 
@@ -124,7 +125,7 @@ def _plamo_state(fields: Fields) -> Mamba2:
 def _pure_state(fields: Fields) -> Mamba2:
     inner = _expanded(fields, "expand")
     heads, head_dim = fields.integer("num_heads", 128), fields.integer("head_dim", 64)
-    _check_filled(fields, "num_heads", inner, heads, head_dim)
+    check_filled(fields, "num_heads", inner, heads, head_dim)
     # Mamba2DecoderLayer.__init__ prefers the field, which Mamba2Config does not check.
     inner = fields.integer("intermediate_size", inner)
     rest = ("n_groups", 8), ("state_size", 128), ("conv_kernel", 4)

@@ -6,7 +6,7 @@ Source: `zamba2.py` of 0.23 and 0.33, `Zamba2Config` of transformers.
 from workbench.core.model import FULL, SSM, Attention, Layer
 from workbench.core.states import Mamba2
 from workbench.models.attention import read_attention
-from workbench.models.families.mamba import mamba2_state
+from workbench.models.families.mamba import check_filled, mamba2_state
 from workbench.models.family import register
 from workbench.models.fields import Fields
 from workbench.models.layer_lists import BOTH, Words, check_length, listed
@@ -58,11 +58,12 @@ def _state(fields: Fields) -> Mamba2:
     inner = int(fields.number("mamba_expand", 2) * fields.integer("hidden_size"))
     heads = fields.integer("n_mamba_heads", 8)
     fields.note("intermediate_size", inner, "mamba_expand * hidden_size")
-    # Zamba2MambaDecoderLayer.__init__ and get_mamba_state_shape_from_config divide, and never read
-    # `mamba_headdim`.
-    head_dim = inner // heads
-    written = fields.integer("mamba_headdim", head_dim, name="head_dim")
-    if written != head_dim or not fields.has("mamba_headdim"):
+    # get_mamba_state_shape_from_config reads the field, and Zamba2MambaDecoderLayer divides: with
+    # others vLLM plans pages that its layers do not fill.
+    head_dim = fields.integer("mamba_headdim", inner // heads, name="head_dim")
+    if fields.has("mamba_headdim"):
+        check_filled(fields, "mamba_headdim", inner, heads, head_dim)
+    else:
         fields.note("head_dim", head_dim, "intermediate size // n_mamba_heads")
     rest = ("mamba_ngroups", 1), ("mamba_d_state", 64), ("mamba_d_conv", 4)
     return mamba2_state(fields, inner, heads, head_dim, *rest)

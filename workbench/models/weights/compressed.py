@@ -62,13 +62,14 @@ def _experts(config: Config, number: int) -> list[Part]:
     shared = inner * config.size("n_shared_experts", default=0)
     listed = config.raw("mlp_layer_types", ())  # by transformers 5
     if number < config.size("num_hash_layers", default=listed.count("hash_moe")):
-        each = config.size("num_experts_per_tok")
-        choice = whole("ffn.gate.tid2eid", config.size("vocab_size"), inputs=each, dtype="float32")
+        each, rows = config.size("num_experts_per_tok"), config.size("vocab_size")
+        choice = [whole("ffn.gate.tid2eid", rows, inputs=each, dtype="float32")]
     else:
-        choice = whole("ffn.gate.correction", count, dtype="float32")
+        corrected = config.flag("topk_method=noaux_tc")
+        choice = [whole("ffn.gate.correction", count, dtype="float32")] * corrected
     return [
         whole("ffn.gate", count, inputs=config.hidden),
-        choice,
+        *choice,
         *experts(config, "ffn.experts", count, inner),
         *(mlp(config, "ffn.shared_experts", shared, repeated=ONE_STAGE) if shared else ()),
     ]

@@ -246,12 +246,13 @@ DECODERS: dict[str, Decoder] = {
     "olmoe": Decoder(bias=False, norm="whole", moe=Moe()),
     "step1": Decoder(bias=False),
     **dict.fromkeys(("git", "grok-1"), Decoder(bias=False, norms=4, moe=Moe("moe_block"))),
-    "aria_text": Decoder(moe=Moe(shared=("moe_num_shared_experts",))),
-    "cosmos3_edge_text": Decoder(mlp_bias="mlp_bias", gated=False),
+    "aria_text": replace(OF_LLAMA, moe=Moe(shared=("moe_num_shared_experts",))),
+    "cosmos3_edge_text": Decoder(bias=False, mlp_bias="mlp_bias", gated=False),
 }
-DECODERS |= dict.fromkeys(("deepseek_v2", "deepseek_v3", "kimi_k2"), Decoder(moe=DEEPSEEK))
+DECODERS |= dict.fromkeys(
+    ("deepseek", "deepseek_v2", "deepseek_v3", "kimi_k2"), Decoder(bias=False, moe=DEEPSEEK)
+)
 DOTS = replace(DEEPSEEK, correction_kinds=(("", None),), repeated="")
-DECODERS["deepseek"] = Decoder(bias=False, moe=DEEPSEEK)
 DECODERS["dots1"] = Decoder(norm="head", moe=DOTS)
 SPARSE = Decoder(moe=DEEPSEEK, repeated=ONE_STAGE)
 DECODERS |= dict.fromkeys(("deepseek_v32", "glm_moe_dsa"), SPARSE)

@@ -51,7 +51,8 @@ EMBEDS_FOR_HEADS = frozenset(
 """model_types whose last stage has the embedding where heads draft (0.33)."""
 HEAD_APART = frozenset(
     {
-        *("afmoe", "aria_text", "AXK1", "bailing_hybrid", "deepseek", "deepseek_v2", "deepseek_v3"),
+        *("afmoe", "alice_ai", "aria_text", "AXK1", "bailing_hybrid", "deepseek", "deepseek_v2"),
+        *("deepseek_v3", "moondream3"),
         *("deepseek_v32", "deepseek_v4", "deepseek_vl_v2", "kimi_k2", "glm4_moe", "glm4_moe_lite"),
         *("glm5_next_text", "glm_moe_dsa", "gpt_oss", "inkling_model", "jamba", "kimi_linear"),
         *("longcat_flash", "mimo_v2_flash", "minimax_m2", "minimax_text_01", "molmo"),

@@ -34,16 +34,17 @@ from workbench.models.weights.stored import Unknown
 
 MIXER = "mixer"
 """What vLLM calls a Mamba-2 mixer of any class where it looks for its format."""
-QWEN_LAYER = Decoder(
-    bias="qkv_bias", norm="head", gate=2, moe=replace(QWEN, repeated=SHARED_EXPERT)
-)
+QWEN_MOE = replace(QWEN, repeated=SHARED_EXPERT)
+QWEN_LAYER = Decoder(bias="qkv_bias", norm="head", gate=2, moe=QWEN_MOE)
 
 
 def qwen_layer(config: Config, number: int, *, attends: bool = True) -> list[Part]:
     """Return a layer of full attention, or of a delta net."""
     gate = 2 if config.flag("attn_output_gate", default=True) else 1
     mixer = QWEN_LAYER.attention(config, gate=gate) if attends else delta_net(config)
-    return [*mixer, *QWEN_LAYER.feed_forward(config, number), *norms(config, 2)]
+    # Qwen3_5DecoderLayer.__init__ goes by the model_type alone
+    feed = QWEN_MOE.parts if config.kind == "qwen3_5_moe_text" else QWEN_LAYER.feed_forward
+    return [*mixer, *feed(config, number), *norms(config, 2)]
 
 
 def _qwen(config: Config, number: int) -> list[Part]:
@@ -59,9 +60,8 @@ def _olmo(config: Config, number: int) -> list[Part]:
 def _lfm2(config: Config, number: int) -> list[Part]:
     is_attention = config.attends(number)
     mixer = unscaled(attention(config, norm="head")) if is_attention else short_conv(config)
-    if config.size("num_experts", default=0) and number >= config.size(
-        "num_dense_layers", default=0
-    ):
+    has_experts = config.size("num_experts", default=0) > 0
+    if has_experts and number >= config.size("num_dense_layers", default=0):
         # GateLinear gets the method of quantization (Lfm2MoeSparseMoeBlock.__init__)
         moe = Moe("feed_forward", correction="use_expert_bias", router_is_linear=True)
         return [*mixer, *moe.parts(config, number), *norms(config, 2)]
@@ -103,9 +103,8 @@ def _bamba(config: Config, number: int) -> list[Part]:
         mixer = by_release(unscaled(scaled), scaled)
     else:
         mixer = mamba2(config, MIXER)
-    feed = mlp(
-        config, "feed_forward", config.size("intermediate_size"), bias=config.flag("mlp_bias")
-    )
+    inner, bias = config.size("intermediate_size"), config.flag("mlp_bias")
+    feed = mlp(config, "feed_forward", inner, bias=bias)
     return [*mixer, *feed, *norms(config, 2)]
 
 

@@ -208,7 +208,7 @@ def _longcat(config: Config, number: int) -> list[Part]:
             config,
             "mlp.experts",
             count,
-            config.size("expert_ffn_hidden_size", "moe_intermediate_size"),
+            config.size("moe_intermediate_size", "expert_ffn_hidden_size"),
         ),
     ]
 

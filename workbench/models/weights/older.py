@@ -34,7 +34,6 @@ OPT_OFFSET = 2
 """Positions that OPT skips."""
 SPARSE = Moe("block_sparse_moe")
 GRANITE_MOE = Decoder(bias=False, moe=SPARSE)
-HYPERCLOVA = replace(LLAMA, norms=4)
 HY = Moe(
     shared=("num_shared_experts",),
     correction=True,
@@ -146,6 +145,7 @@ def _dbrx(config: Config, _number: int) -> list[Part]:
 
 
 AFMOE = Decoder(
+    bias=False,
     norm="head",
     norms=4,
     moe=Moe(
@@ -190,10 +190,17 @@ def _bigcode(config: Config, number: int) -> list[Part]:
     ]
 
 
+def _granite_shared(config: Config, number: int) -> list[Part]:
+    """Return a layer of Granite with experts, and the MLP that every token takes."""
+    shared = config.size("shared_intermediate_size", default=0)
+    parts = GRANITE_MOE.layer(config, number)
+    return [*parts, *mlp(config, "shared_mlp", shared)] if shared else parts
+
+
 def _granite_swa(config: Config, number: int) -> list[Part]:
     """Return a layer of Granite with sinks, dense or with experts."""
-    layer = GRANITE_MOE if config.kind == "granitemoe_swa" else LLAMA
-    return [*layer.layer(config, number), cut("self_attn.sinks", config.attention.num_heads)]
+    layer = _granite_shared if config.kind == "granitemoe_swa" else LLAMA.layer
+    return [*layer(config, number), cut("self_attn.sinks", config.attention.num_heads)]
 
 
 def _apertus(config: Config, number: int) -> list[Part]:
@@ -221,14 +228,12 @@ def _modern_norms(config: Config, count: int) -> list[Part]:
 
 DESCRIBED: dict[str, Decoder | Classic] = {
     "baichuan": PLAIN,
-    **dict.fromkeys(("solar", "exaone", "cwm", "xverse"), LLAMA),
+    **dict.fromkeys(("solar", "exaone", "xverse"), LLAMA),
     "orion": replace(PLAIN, norm_bias=True),
     "glm": Decoder(),
-    "hyperclovax": HYPERCLOVA,
-    "hy_v3": Decoder(norm="head", moe=HY),
-    "granitemoeshared": GRANITE_MOE,
-    "olmo": replace(LLAMA, norms=0),
-    "cohere2_moe": replace(DECODERS["cohere2"], moe=Moe()),
+    "hy_v3": Decoder(bias=False, norm="?qk_norm", moe=HY),
+    "olmo": Decoder(out_bias="attention_bias", norms=0),
+    "cohere2_moe": replace(DECODERS["cohere2"], norm="", moe=Moe(shared=("num_shared_experts",))),
     **dict.fromkeys(("qwen2_vl", "qwen2_vl_text", "qwen2_5_omni_text"), Decoder(bias=True)),
     "exaone4_5_text": DECODERS["exaone4"],
     "gpt2": Classic(inner="n_inner"),
@@ -253,6 +258,7 @@ OLDER: Mapping[str, Block] = {name: one.layer for name, one in DESCRIBED.items()
     MODERN_BERT: _modernbert,
     "dbrx": _dbrx,
     "gpt_bigcode": _bigcode,
+    "granitemoeshared": _granite_shared,
     **dict.fromkeys(("granite_swa", "granitemoe_swa"), _granite_swa),
 }
 

@@ -226,6 +226,8 @@ def _rotates(config: Config) -> bool:
         return config.hidden == ROTATED_BAICHUAN
     if kind == "cohere_compass_text" and not config.mapping("rope_parameters"):
         return False
+    if kind == "falcon" and config.flag("alibi"):
+        return False
     if kind in BERTS:
         return is_rotated(config)
     return kind not in WITHOUT_POSITIONS and (kind != "zamba2" or config.flag("use_mem_rope"))

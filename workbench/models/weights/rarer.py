@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench.core.arithmetic import round_up
 from workbench.core.weights import LATER, Part
-from workbench.models.weights.decoders import DEEPSEEK, LLAMA, OF_LLAMA, QWEN, Decoder, Moe
+from workbench.models.weights.decoders import DEEPSEEK, OF_LLAMA, QWEN, Decoder, Moe
 from workbench.models.weights.kinds import by_release, unscaled
 from workbench.models.weights.listed_experts import ListedMoe
 from workbench.models.weights.older import Classic
@@ -32,12 +32,6 @@ from workbench.models.weights.stored import Unknown
 LENGTHENED_TIMES = 4
 MORE_WORDS = "additional_vocab_size"
 GATES = 8  # to which Inkling rounds up the outputs of a router
-
-
-def _mellum(config: Config, number: int) -> list[Part]:
-    """Return a layer of Mellum, whose routers the library never quantizes."""
-    moes = (replace(QWEN, router_is_linear=one) for one in (True, False))
-    return by_release(*(Decoder(norm="head", moe=one).layer(config, number) for one in moes))
 
 
 def _seed_oss(config: Config, number: int) -> list[Part]:
@@ -64,7 +58,7 @@ def _looped(config: Config, number: int) -> list[Part]:
     if number >= config.size("num_hidden_layers"):  # again, with a cache of its own
         return [cache_scales("self_attn.attn")]
     gate = column("gate_projections", heads, inputs=size, bias=True)
-    return [*LLAMA.layer(config, number), gate]
+    return [*Decoder(bias=False).layer(config, number), gate]
 
 
 def _persimmon(config: Config, number: int) -> list[Part]:
@@ -106,7 +100,9 @@ def _ernie(config: Config, number: int) -> list[Part]:
     """Return a layer of Ernie 4.5 VL, with experts for words and for images."""
     spans = (config.raw(f"moe_layer_{one}_index") for one in ("start", "end"))
     found = [first <= number <= last for first, last in zip(*spans, strict=True)]
-    parts = [*attention(config, bias="use_bias", out_bias="use_bias"), *norms(config, 2)]
+    period = config.size("moe_layer_interval", default=1)
+    found = [one and (number + 1) % period == 0 for one in found]
+    parts = [*attention(config, bias="use_bias"), *norms(config, 2)]
     # its table of positions is not shared
     length, half = config.size("max_position_embeddings"), config.attention.head_size
     parts.append(whole("cos_sin_cache", LENGTHENED_TIMES * length, inputs=half))
@@ -288,7 +284,6 @@ RARER: Mapping[str, Block] = {
     "kolibri1": _kolibri,
     "k2_horizon": _k2,
     "hrm_text": lambda _config, _number: [cache_scales("self_attn.attn_per_step")],
-    "mellum": _mellum,
     "seed_oss": _seed_oss,
     "telechat": _telechat,
     "plamo3": _plamo3,

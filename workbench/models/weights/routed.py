@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from workbench.core.weights import EARLIER, LATER, Part
-from workbench.models.weights.decoders import Decoder, Moe
+from workbench.models.weights.decoders import LLAMA, OF_LLAMA, QWEN, Decoder, Moe
 from workbench.models.weights.kinds import by_release
 from workbench.models.weights.listed_experts import ROUTER_DTYPES, is_enumerated, ling_feed
 from workbench.models.weights.parts import (
@@ -92,6 +92,24 @@ def _hunyuan(config: Config, number: int) -> list[Part]:
     return by_release(*(one.layer(config, number) for one in normed))
 
 
+def _cwm(config: Config, number: int) -> list[Part]:
+    """Return a layer of CWM: a Llama in 0.23; the class of the library has fewer biases."""
+    layers = (OF_LLAMA, Decoder(bias=False, mlp_bias="mlp_bias"))
+    return by_release(*(one.layer(config, number) for one in layers))
+
+
+def _hyperclova(config: Config, number: int) -> list[Part]:
+    """Return a layer of HyperCLOVA X, which may norm what its halves return as well."""
+    return replace(LLAMA, norms=2 + 2 * config.flag("use_post_norm")).layer(config, number)
+
+
+def _mellum(config: Config, number: int) -> list[Part]:
+    """Return a layer of Mellum, whose routers the library never quantizes."""
+    own = Decoder(norm="head", moe=replace(QWEN, router_is_linear=True))
+    library = replace(own, out_bias="attention_bias", moe=QWEN)
+    return by_release(*(one.layer(config, number) for one in (own, library)))
+
+
 def _olmo(config: Config, number: int) -> list[Part]:
     """Return a layer of OLMo 2 or 3, or of FlexOlmo.
 
@@ -136,6 +154,9 @@ def _sarvam_latent(config: Config, number: int) -> list[Part]:
 
 
 ROUTED: Mapping[str, Block] = {
+    "cwm": _cwm,
+    "hyperclovax": _hyperclova,
+    "mellum": _mellum,
     "step3_text": _step3,
     **dict.fromkeys(("flex_olmo", "olmo2", "olmo3"), _olmo),
     "hunyuan_v1_dense": _hunyuan,
