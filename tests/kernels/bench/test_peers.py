@@ -219,3 +219,20 @@ def test_a_cold_first_turn_decides_nothing(monkeypatch):
     before = len(done)
     assert sample() == 0.5
     assert len(done) - before == 10
+
+
+def test_each_of_our_peers_is_used_in_the_manner_of_its_name(cases):
+    given, _right = cases["W1"]
+    for launches in (True, False):
+        found = {
+            kind.name: kind.make(given)._manner
+            for kind in peer_kinds(MACHINE, (), launches=launches)
+            if kind.name != "torch"
+        }
+        host_batch = Manner("fast", checked=True, launches=launches)
+        assert found == {
+            "fast": Manner("fast", launches=launches),
+            "faithful": Manner("faithful", launches=launches),
+            "fast, arrays": Manner("fast", arrays=True, launches=launches),
+            **({} if launches else {"fast, host batch": host_batch}),
+        }

@@ -14,6 +14,7 @@ from workbench.kernels.block_table.damage import (
 from workbench.kernels.block_table.landings import (
     NO_BLOCK,
     PAST_TABLE,
+    Damage,
     Place,
     Scene,
 )
@@ -154,3 +155,9 @@ def test_without_split_blocks_or_different_widths_nothing_is_harmed():
     scene = filled_scene((TableGroup(16, 16, 4), TableGroup(16, 16, 4)), (20, 33))
     assert not slots_with_manager_size(scene).harmed
     assert not gather_with_one_stride(scene, 1).harmed
+
+
+def test_a_damage_of_which_no_more_is_said_stays_in_its_tables():
+    made = Damage(title="t", mistake="m", landings=(), num_blocks=4)
+    assert (made.entries_past_tables, made.is_sample_pool, made.needs) == (0, False, "")
+    assert (made.harmed, made.hits_others, made.out_of_bounds) == ((), (), 0)
