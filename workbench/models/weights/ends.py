@@ -64,7 +64,7 @@ HEAD_APART = frozenset(
 ALWAYS_TIED = frozenset(
     {
         *("cohere", "cohere2", "cohere2_moe", "cohere_compass_text", "gemma2", "gemma3n_text"),
-        *("lfm2", "lfm2_moe"),
+        *("lfm2", "lfm2_moe", "zamba2"),
     }
 )
 """model_types whose class has no head of its own."""

@@ -103,9 +103,9 @@ def _bamba(config: Config, number: int) -> list[Part]:
         mixer = by_release(unscaled(scaled), scaled)
     else:
         mixer = mamba2(config, MIXER)
-    inner, bias = config.size("intermediate_size"), config.flag("mlp_bias")
-    feed = mlp(config, "feed_forward", inner, bias=bias)
-    return [*mixer, *feed, *norms(config, 2)]
+    inner, biases = config.size("intermediate_size"), (False, config.flag("mlp_bias"))
+    feeds = (mlp(config, "feed_forward", inner, bias=one) for one in biases)
+    return [*mixer, *by_release(*feeds), *norms(config, 2)]
 
 
 def _granite(config: Config, number: int) -> list[Part]:

@@ -161,16 +161,16 @@ def _arctic(config: Config, number: int) -> list[Part]:
 def _pangu_ultra(config: Config, number: int) -> list[Part]:
     """Return a layer of Pangu Ultra MoE, whose halves may have a norm before and after."""
     moe = replace(DEEPSEEK, correction="router_enable_expert_bias", repeated="")
-    layer = Decoder(norms=2 + 2 * config.flag("sandwich_norm"), moe=moe)
+    layer = Decoder(norms=2 + 2 * config.flag("sandwich_norm"), mlp_bias="mlp_bias", moe=moe)
     return layer.layer(config, number)
 
 
 def _pangu_pro(config: Config, number: int) -> list[Part]:
     """Return a layer of Pangu Pro MoE, with keys and values of its own before all others."""
-    found, moe = config.attention, Moe(shared=("n_shared_experts",))
+    found, moe = config.attention, Moe(every="", shared=("n_shared_experts",))
     sinks = config.size("param_sink_number", default=0) * found.head_size
     key = cut("self_attn.param_sink_key", found.num_kv_heads, inputs=sinks)
-    qkv, out, scales, *rest = replace(OF_LLAMA, mlp_bias=False, moe=moe).layer(config, number)
+    qkv, out, scales, *rest = replace(OF_LLAMA, moe=moe).layer(config, number)
     later = (one._replace(kind=LATER) for one in (scales, key))  # 0.23 keeps no more values
     return [qkv, out, key, *later, *rest, whole("self_attn.k_layernorm", found.head_size)]
 

@@ -59,8 +59,8 @@ EXPERTS_PER_TOKEN = (
 SCALES = ".attn"
 OUTSIDE = ("image_newline", "own_projector", "time_embedding", "vision_embedder")
 """Beginnings of the names of what classes build outside of the tower, on every pipeline stage."""
-PADDED_ROWS = "padded_vocab_size"
-"""Field of the rows that ChatGLM has."""
+ROWS = {"chatglm": "padded_vocab_size", "molmo": "embedding_size"}
+"""model_type -> field of the rows of its vocabularies, where a file has it."""
 INNER = "intermediate_size"
 EXPERTS = Moe(shared=("n_shared_experts", "num_shared_experts"))
 """As most models have them."""
@@ -210,7 +210,7 @@ def _whole(config: Config, found: Collected) -> Weights:
     for number in range(model.num_hidden_layers):
         found.add(f"model.layers.{number}.", _as_counted(config, layer(config, number)), number)
     found.add("", REST[kind](config) if kind in REST else (), EVERY)
-    rows = config.size(*[PADDED_ROWS] * (kind == "chatglm"), "vocab_size")
+    rows = config.size(ROWS.get(kind, "vocab_size"), "vocab_size")
     width = older.embedding_width(config)
     embedding = vocabulary(EMBEDDING, rows, width)
     if kind in ends.WHOLE_EMBEDDING:
