@@ -71,7 +71,7 @@ def test_a_default_has_its_value_and_what_it_means_here(text, words):
 @pytest.mark.parametrize(
     ("text", "quantization", "named"),
     [
-        ("qwen3-32b-awq on 4090", "awq", "qwen3-32b-awq"),
+        ("qwen3-32b-awq-int4 on 4090", "awq", "qwen3-32b-awq-int4"),
         ("Qwen3-32B-GPTQ-Int4", "gptq", "Qwen3-32B-GPTQ-Int4"),
         ("qwen3-32b-fp8-dynamic on 2 x H100", "fp8", "qwen3-32b-fp8-dynamic"),
     ],
@@ -86,10 +86,17 @@ def test_a_checkpoint_that_the_catalog_lacks_is_its_model_with_such_weights(
     assert f"{named} is not in the catalog" in said
 
 
-def test_a_checkpoint_of_the_catalog_is_that_one():
+@pytest.mark.parametrize(
+    ("text", "hub_id"),
+    [
+        ("qwen3-8b-fp8 on L4", "Qwen/Qwen3-8B-FP8"),
+        ("qwen3-32b-awq on 4090", "Qwen/Qwen3-32B-AWQ"),
+    ],
+)
+def test_a_checkpoint_of_the_catalog_is_that_one(text, hub_id):
     door = wb.explore("llama-3.1-8b, H100")
-    door.submit("qwen3-8b-fp8 on L4")
-    assert door.scenario.model == "Qwen/Qwen3-8B-FP8"
+    door.submit(text)
+    assert door.scenario.model == hub_id
     assert door.scenario.quantization is None
 
 
