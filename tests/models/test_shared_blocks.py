@@ -5,6 +5,7 @@ import pytest
 from tests.models.configs import zamba2
 from workbench.core.errors import ConfigError
 from workbench.core.model import FULL, SSM
+from workbench.models.overrides import load_changed
 from workbench.models.read import read_model
 
 ONE_HYBRID = ["mamba", "hybrid", "mamba"]
@@ -32,3 +33,11 @@ def test_a_list_that_vllm_cannot_follow_is_refused(listed):
 def test_heads_of_a_state_that_do_not_fill_its_channels_are_refused():
     with pytest.raises(ConfigError, match="80 heads of 128 do not fill 5120 channels"):
         read(mamba_headdim=128)
+
+
+def test_as_many_layers_are_built_as_are_listed():
+    model = read(num_hidden_layers=2)
+    assert model.num_hidden_layers == len(ONE_HYBRID)
+    assert "num_hidden_layers = 2 is ignored" in model.notes[0]
+    changes = {"num_hidden_layers": 4}
+    assert load_changed("zamba2-2.7b", changes).num_hidden_layers == 54

@@ -19,6 +19,8 @@ from workbench.models.read import read_model
 ROPE = ("rope_parameters", "rope_scaling")
 """Two names of one object (`patch_rope_parameters`)."""
 LAYERS, WINDOW = "num_hidden_layers", "sliding_window"
+LISTED = "zamba2"
+"""Model type whose class goes by its list of layers, whatever number there is."""
 LENGTH = "max_position_embeddings"
 OWN_LENGTH = {
     **dict.fromkeys(("gpt2", "gptj", "gpt_bigcode"), "n_positions"),
@@ -134,6 +136,8 @@ def _modules(name: str) -> dict[str, str]:
 
 def _cut_lists(config: dict[str, Any], count: int) -> None:
     """Cut the lists with an entry per layer: vLLM counts layers with the changed number."""
+    if config.get("model_type") == LISTED:
+        return
     before = config.get(LAYERS)
     for key, value in config.items():
         if isinstance(value, list) and isinstance(before, int) and len(value) == before > count:

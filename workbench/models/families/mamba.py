@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from workbench.core.dtypes import STATE_DTYPES
 from workbench.core.model import FULL, SSM, Layer
@@ -146,12 +147,17 @@ def _nemotron_layers(fields: Fields) -> tuple[Layer, ...]:
     written = fields.raw("num_hidden_layers")
     fields.omit("num_hidden_layers")
     layers = _NEMOTRON_LISTS(fields)
-    if isinstance(written, int) and written != fields.listed_layers:
+    ignores_number(fields, written)
+    return layers
+
+
+def ignores_number(fields: Fields, written: Any) -> None:
+    """Remark on a number of layers that is not that of the list which vLLM goes by."""
+    if isinstance(written, int) and fields.listed_layers not in {0, written}:
         fields.remarks.append(
             f"num_hidden_layers = {written} is ignored: the list of kinds has "
             f"{fields.listed_layers} entries, and vLLM builds as many layers."
         )
-    return layers
 
 
 def _nemotron_state(fields: Fields) -> Mamba2:

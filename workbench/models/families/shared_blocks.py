@@ -6,7 +6,7 @@ Source: `zamba2.py` of 0.23 and 0.33, `Zamba2Config` of transformers.
 from workbench.core.model import FULL, SSM, Attention, Layer
 from workbench.core.states import Mamba2
 from workbench.models.attention import read_attention
-from workbench.models.families.mamba import check_filled, mamba2_state
+from workbench.models.families.mamba import check_filled, ignores_number, mamba2_state
 from workbench.models.family import register
 from workbench.models.fields import Fields
 from workbench.models.layer_lists import BOTH, Words, check_length, listed
@@ -28,13 +28,18 @@ _LISTS = listed({"layers_block_type": WORDS, "layer_types": WORDS}, _default_kin
 
 
 def _layers(fields: Fields) -> tuple[Layer, ...]:
-    key = "hybrid_layer_ids"
+    """Return as many layers as are listed: Zamba2Model goes by the list alone."""
+    key, written = "hybrid_layer_ids", fields.raw("num_hidden_layers")
+    kinds = fields.raw("layers_block_type")
+    if isinstance(kinds, list) and len(kinds) != written:
+        fields.omit("num_hidden_layers")
     named, layers = fields.index_list(key), _LISTS(fields)
+    ignores_number(fields, written)
     hybrid = frozenset(one.number for one in layers if one.kind == FULL)
     if named is None or named == hybrid:
         return layers
     more = sorted(named - hybrid)
-    if hybrid - named or more[0] < fields.layer_count():
+    if hybrid - named or more[0] <= layers[-1].number:
         raise fields.contradiction(key, f"the hybrid layers are {sorted(hybrid)}")
     # Zamba2Model.__init__ builds as many layers of attention as are listed, needed or not.
     return *(Layer(number=one, kind=FULL) for one in more), *layers

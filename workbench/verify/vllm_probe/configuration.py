@@ -86,16 +86,17 @@ def _parser() -> Any:
     return EngineArgs.add_cli_args(Parser())
 
 
-_PREVIOUS: dict[str, str] = {}
+_FIRST: dict[str, str] = {}
+"""The environment before the first question."""
 
 
 def _set_environment(variables: dict[str, str]) -> None:
-    """Set these variables, without those of the question before."""
-    for name in _PREVIOUS:
-        os.environ.pop(name, None)
-    _PREVIOUS.clear()
-    _PREVIOUS.update(variables)
-    os.environ.update(variables)
+    """Set these variables, without those of the question before and those that vLLM set for it."""
+    # TransformersForCausalLM turns MLA off for its process, where it finds none that it can fuse.
+    _FIRST.update({} if _FIRST else os.environ)
+    for name in {name for name in os.environ if name.startswith("VLLM_")} - _FIRST.keys():
+        del os.environ[name]
+    os.environ.update(_FIRST | variables)
 
 
 _FOLDERS: dict[str, tempfile.TemporaryDirectory[str]] = {}
