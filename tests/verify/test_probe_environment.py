@@ -16,8 +16,8 @@ def environment(monkeypatch):
 
 def test_each_question_begins_with_the_environment_before_the_first(environment):
     first = dict(os.environ)
-    asked = {"VLLM_BATCH_INVARIANT": "1", "VLLM_CACHE_ROOT": "/other"}
-    assert environment(asked) == first | asked
+    wanted = {"VLLM_BATCH_INVARIANT": "1", "VLLM_CACHE_ROOT": "/other"}
+    assert environment(wanted) == first | wanted
     os.environ["VLLM_MLA_DISABLE"] = "1"  # by TransformersForCausalLM
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = "/tmp"
     assert environment({}) == first | {"TORCHINDUCTOR_CACHE_DIR": "/tmp"}
