@@ -66,7 +66,7 @@ def test_the_rows_of_tokens_end_where_the_batch_ends():
     assert rows.tolist() == [0] * 5 + [1] + [2] * 33 + [-7] * (len(rows) - 39)
 
 
-@both_paths
+@pytest.mark.parametrize("path", [*PATHS, "faithful-0.33"])
 def test_a_token_without_a_block_has_no_slot(path):
     """Only a batch on the device can contain one; vLLM uses whatever id is there."""
     groups = [TableGroup(32, 16, 4), TableGroup(48, 48, 2)]

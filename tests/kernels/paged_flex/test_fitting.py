@@ -128,3 +128,11 @@ def test_the_first_of_the_smaller_tiles_that_fits_is_taken(
         else:
             found = fitting._in_shared_memory(tile, limits, **sizes, one_token=one_token)
             assert found == right
+
+
+@pytest.mark.parametrize(
+    ("rows", "group", "heads"),
+    [(16, 16, 16), (16, 17, 1), (32, 17, 17), (16, 24, 12), (128, 128, 128)],
+)
+def test_a_tile_has_all_heads_of_a_group_or_the_largest_part_that_its_rows_hold(rows, group, heads):
+    assert fitting.heads_per_tile(Tile(rows, 64, 4, 3), group) == heads
