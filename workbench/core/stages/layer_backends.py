@@ -48,8 +48,8 @@ def layer_backends(run: WorkingPlan) -> None:
     main = run.backend_record
     if main is None or run.model.attention is None:
         return
-    attention = LayerQuery.of(run).attention
-    unquantized = _own_unquantized(run)
+    query = LayerQuery.of(run)
+    attention, unquantized = query.attention, _own_unquantized(run)
     classes = cache_classes(run, unquantized).kinds
     kept = {SSM, INDEXER}
     layers = [
@@ -84,7 +84,7 @@ def layer_backends(run: WorkingPlan) -> None:
         ((run.backend, run.supported_kernel_block_sizes),) = used
     # Phase 1 reads the sizes for the largest heads of the model, not for those of the layer.
     companions = [name for name, _sizes in run.backends if name != main.name]
-    names, query = [*companions, *(chosen[key][0] for key in keys)], LayerQuery.of(run)
+    names = [*companions, *(chosen[key][0] for key in keys)]
     run.backends = tuple(
         (name, supported_sizes(run, query, run.rules.backends[name]))
         for name in dict.fromkeys(names)

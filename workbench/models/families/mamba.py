@@ -42,9 +42,11 @@ def _expanded(fields: Fields, key: str = "mamba_expand") -> int:
 def check_filled(fields: Fields, key: str, inner: int, heads: int, head_dim: int) -> None:
     """Check that the heads of a state have all its channels. Errors: ConfigError."""
     if heads * head_dim != inner:
-        origin, text = fields.origins["intermediate_size"], UNFILLED * (key == UNFILLED_KEY) or None
+        origin = fields.origins["intermediate_size"]
         raise fields.contradiction(
-            key, f"{heads} heads of {head_dim} do not fill {inner} channels ({origin})", text
+            key,
+            f"{heads} heads of {head_dim} do not fill {inner} channels ({origin})",
+            UNFILLED if key == UNFILLED_KEY else None,
         )
 
 
@@ -103,7 +105,8 @@ def _bamba_state(fields: Fields) -> Mamba2:
 
 
 def _bamba_layers(fields: Fields) -> tuple[Layer, ...]:
-    count, attention = fields.layer_count(), fields.index_list("attn_layer_indices") or ()
+    count = fields.layer_count()
+    attention = fields.index_list("attn_layer_indices") or frozenset()
     return to_layers([FULL if index in attention else SSM for index in range(count)])
 
 

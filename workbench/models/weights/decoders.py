@@ -6,6 +6,7 @@ from typing import Any
 from workbench.core.ranks import ONE_STAGE, SHARED_EXPERT
 from workbench.core.weights import Part
 from workbench.models.config_defaults import EXPERTS
+from workbench.models.weights.kinds import by_release
 from workbench.models.weights.parts import (
     Block,
     Config,
@@ -157,6 +158,13 @@ class Decoder:
         inner, bias = config.size("intermediate_size"), config.flag(self.mlp_bias)
         options: Options = {"gated": self.gated, "bias": bias, "repeated": self.repeated}
         return mlp(config, self.mlp_name, inner, **options)
+
+
+def of_releases(earlier: Decoder, later: Decoder) -> Block:
+    """Return the layers of classes that the oldest and the newest release build differently."""
+    return lambda config, number: by_release(
+        earlier.layer(config, number), later.layer(config, number)
+    )
 
 
 def _gpt_oss(config: Config, _number: int) -> list[Part]:

@@ -10,7 +10,7 @@ from typing import Any
 from workbench.core.arithmetic import round_up
 from workbench.core.weights import LATER, Part
 from workbench.models.weights.decoders import DEEPSEEK, OF_LLAMA, QWEN, Decoder, Moe
-from workbench.models.weights.kinds import by_release, unscaled
+from workbench.models.weights.kinds import unscaled
 from workbench.models.weights.listed_experts import ListedMoe
 from workbench.models.weights.older import Classic
 from workbench.models.weights.parts import (
@@ -32,12 +32,6 @@ from workbench.models.weights.stored import Unknown
 LENGTHENED_TIMES = 4
 MORE_WORDS = "additional_vocab_size"
 GATES = 8  # to which Inkling rounds up the outputs of a router
-
-
-def _seed_oss(config: Config, number: int) -> list[Part]:
-    """Return a layer of Seed-OSS, whose class in 0.23 reads no biases from a file."""
-    stated = Decoder(out_bias="attention_out_bias", mlp_bias="mlp_bias")
-    return by_release(*(one.layer(config, number) for one in (Decoder(bias=True), stated)))
 
 
 def _telechat(config: Config, number: int) -> list[Part]:
@@ -284,7 +278,6 @@ RARER: Mapping[str, Block] = {
     "kolibri1": _kolibri,
     "k2_horizon": _k2,
     "hrm_text": lambda _config, _number: [cache_scales("self_attn.attn_per_step")],
-    "seed_oss": _seed_oss,
     "telechat": _telechat,
     "plamo3": _plamo3,
     "iquestloopcoder": _looped,

@@ -1,14 +1,15 @@
 """Weights of decoders that differ from others, or by release, in one place.
 
-Source: `step3_text.py`, `hunyuan_v1.py`, `olmo2.py`, `flex_olmo.py`, `param2moe.py` and `sarvam.py`
-in `model_executor/models`, 0.23 and 0.33.
+Source: `step3_text.py`, `hunyuan_v1.py`, `olmo2.py`, `flex_olmo.py`, `mellum.py`, `seed_oss.py`,
+`hyperclovax.py`, `param2moe.py` and `sarvam.py` in `model_executor/models`, 0.23 and 0.33, and the
+classes of transformers that 0.33 runs instead of some.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from workbench.core.weights import EARLIER, LATER, Part
-from workbench.models.weights.decoders import LLAMA, OF_LLAMA, QWEN, Decoder, Moe
+from workbench.models.weights.decoders import LLAMA, OF_LLAMA, QWEN, Decoder, Moe, of_releases
 from workbench.models.weights.kinds import by_release
 from workbench.models.weights.listed_experts import ROUTER_DTYPES, is_enumerated, ling_feed
 from workbench.models.weights.parts import (
@@ -26,8 +27,24 @@ from workbench.models.weights.parts import (
 from workbench.models.weights.stored import Unknown
 
 SHARED_SIZE = "moe_shared_expert_intermediate_size"
-NORMS = ("?use_qk_norm", "head")
-"""Of queries and keys in Hunyuan, in the oldest and the newest release."""
+HUNYUAN_DENSE = (
+    Decoder(out_bias="attention_bias", norm="?use_qk_norm"),
+    Decoder(out_bias="attention_bias", norm="head"),
+)
+"""Hunyuan in the oldest and the newest release: the class of the library always has norms."""
+CWM = (OF_LLAMA, Decoder(bias=False, mlp_bias="mlp_bias"))
+"""CWM: a Llama in the oldest release, and a class of the library with fewer biases."""
+MELLUM = (
+    Decoder(norm="head", moe=replace(QWEN, router_is_linear=True)),
+    Decoder(norm="head", out_bias="attention_bias", moe=QWEN),
+)
+"""Mellum, whose routers the library never quantizes."""
+OLMO = (Decoder(norm="whole", bias=False), Decoder(norm="whole", out_bias="attention_bias"))
+"""OLMo 2 and 3, whose own class in the oldest release has no biases."""
+FLEX_OLMO = (replace(OLMO[0], moe=Moe(is_plain=True)), replace(OLMO[1], moe=Moe()))
+"""FlexOlmo, whose own class never quantizes the experts."""
+SEED_OSS = (Decoder(bias=True), Decoder(out_bias="attention_out_bias", mlp_bias="mlp_bias"))
+"""Seed-OSS, whose own class reads no biases from a file."""
 
 
 def _step3(config: Config, number: int) -> list[Part]:
@@ -74,11 +91,12 @@ class HunyuanMoe(Moe):
         given = config.raw("moe_intermediate_size") is not None
         inner = _of_layer(config, "moe_intermediate_size", number) if given else wide
         shared = config.flag("use_mixed_mlp_moe") and _of_layer(config, "num_shared_expert", number)
-        every = [mlp(config, "mlp.shared_mlp", wide * (times or 1)) for times in (shared, 1)]
+        # the class of the library always has one
+        own, library = (mlp(config, "mlp.shared_mlp", wide * n) if n else [] for n in (shared, 1))
         return [
             whole("mlp.gate", count, inputs=config.hidden, kind=EARLIER),
             whole("mlp.gate.wg", count, inputs=config.hidden, kind=LATER, is_linear=True),
-            *by_release(every[0] if shared else [], every[1]),  # the library always has one
+            *by_release(own, library),
             *experts(config, "mlp.experts", count, inner),
         ]
 
@@ -86,50 +104,15 @@ class HunyuanMoe(Moe):
 HUNYUAN = HunyuanMoe()
 
 
-def _hunyuan(config: Config, number: int) -> list[Part]:
-    """Return a layer of Hunyuan, whose class of the Transformers library always has norms."""
-    normed = (Decoder(out_bias="attention_bias", norm=one) for one in NORMS)
-    return by_release(*(one.layer(config, number) for one in normed))
-
-
-def _cwm(config: Config, number: int) -> list[Part]:
-    """Return a layer of CWM: a Llama in 0.23; the class of the library has fewer biases."""
-    layers = (OF_LLAMA, Decoder(bias=False, mlp_bias="mlp_bias"))
-    return by_release(*(one.layer(config, number) for one in layers))
-
-
 def _hyperclova(config: Config, number: int) -> list[Part]:
     """Return a layer of HyperCLOVA X, which may norm what its halves return as well."""
     return replace(LLAMA, norms=2 + 2 * config.flag("use_post_norm")).layer(config, number)
 
 
-def _mellum(config: Config, number: int) -> list[Part]:
-    """Return a layer of Mellum, whose routers the library never quantizes."""
-    own = Decoder(norm="head", moe=replace(QWEN, router_is_linear=True))
-    library = replace(own, out_bias="attention_bias", moe=QWEN)
-    return by_release(*(one.layer(config, number) for one in (own, library)))
-
-
-def _olmo(config: Config, number: int) -> list[Part]:
-    """Return a layer of OLMo 2 or 3, or of FlexOlmo.
-
-    Their own classes, in 0.23, have no biases and never quantize experts.
-    """
-    own, library = (
-        Decoder(norm="whole", bias=False),
-        Decoder(norm="whole", out_bias="attention_bias"),
-    )
-    if config.kind == "flex_olmo":
-        own, library = replace(own, moe=Moe(is_plain=True)), replace(library, moe=Moe())
-    return by_release(own.layer(config, number), library.layer(config, number))
-
-
 def _hunyuan_moe(config: Config, number: int) -> list[Part]:
     if config.flag("use_cla") and config.size("cla_share_factor", default=1) > 1:
         raise Unknown("layers of Hunyuan that share keys are not described")
-    # the class of the library always has norms
-    normed = (Decoder(out_bias="attention_bias", norm=one, moe=HUNYUAN) for one in NORMS)
-    return by_release(*(one.layer(config, number) for one in normed))
+    return of_releases(*(replace(one, moe=HUNYUAN) for one in HUNYUAN_DENSE))(config, number)
 
 
 def _param2(config: Config, number: int) -> list[Part]:
@@ -154,12 +137,14 @@ def _sarvam_latent(config: Config, number: int) -> list[Part]:
 
 
 ROUTED: Mapping[str, Block] = {
-    "cwm": _cwm,
+    "cwm": of_releases(*CWM),
+    "flex_olmo": of_releases(*FLEX_OLMO),
+    "hunyuan_v1_dense": of_releases(*HUNYUAN_DENSE),
     "hyperclovax": _hyperclova,
-    "mellum": _mellum,
+    "mellum": of_releases(*MELLUM),
+    **dict.fromkeys(("olmo2", "olmo3"), of_releases(*OLMO)),
+    "seed_oss": of_releases(*SEED_OSS),
     "step3_text": _step3,
-    **dict.fromkeys(("flex_olmo", "olmo2", "olmo3"), _olmo),
-    "hunyuan_v1_dense": _hunyuan,
     "hunyuan_v1_moe": _hunyuan_moe,
     "param2moe": _param2,
     "sarvam_mla": _sarvam_latent,
