@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import workbench as wb
 from workbench.core.errors import ScenarioError
 from workbench.core.flex.batch import (
     DOCUMENT,
@@ -25,6 +26,7 @@ from workbench.core.flex.build import (
     visits,
 )
 from workbench.core.flex.mask import MaskRule, PagedBatch, sees, visible_slots
+from workbench.core.flex.planned import layer_masks
 from workbench.core.tables.batch_grammar import parse_batch
 from workbench.core.tables.block_pool import NULL_BLOCK
 
@@ -242,3 +244,18 @@ def test_rows_that_cannot_be_are_refused(values):
 def test_a_mask_of_no_tokens_is_refused(field, size):
     with pytest.raises(ScenarioError, match=f"Invalid {field} = {size} of a mask"):
         MaskRule(**{field: size})
+
+
+@pytest.mark.parametrize(
+    ("model", "rules", "masks"),
+    [
+        ("gemma-3-12b", "0.23", [("sliding window", 1024, 40), ("causal", None, 8)]),
+        ("gemma-2-9b", "0.23", [("sliding window", 4096, 21), ("causal", None, 21)]),
+        ("llama-4-scout", "0.23", [("chunked", 8192, 36), ("causal", None, 12)]),
+        ("llama-3.1-8b", "0.23", [("causal", None, 32)]),
+        ("mamba-2.8b", "0.23", []),
+    ],
+)
+def test_the_masks_of_a_plan_are_those_of_its_layers(model, rules, masks):
+    plan = wb.resolve(model=model, rules=rules)
+    assert [(one.kind, one.tokens, one.layers) for one in layer_masks(plan)] == masks

@@ -28,6 +28,7 @@ from workbench.labs.flex.inputs import (
 )
 from workbench.labs.flex.launch import launch_flex, seen_pairs
 from workbench.labs.flex.mistakes import FLEX_MISTAKES, make_flex_mistake
+from workbench.labs.flex.session import FlexSession
 from workbench.labs.jobs import Job, Stopped
 from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
@@ -48,6 +49,26 @@ def test_the_shape_is_that_of_one_rank():
     hybrid = shape_of(BAMBA)
     assert hybrid.page_tokens == BAMBA.block_size
     assert hybrid.block_size == BAMBA.kernel_block_size
+
+
+def test_the_shape_is_that_of_a_layer_that_the_model_has():
+    """Gemma 4 has fewer and wider heads in its full layers: neither shape is a mixture of both."""
+    shape = shape_of(resolve(Scenario(model="gemma-4-26b-a4b", backend="FLEX_ATTENTION")))
+    assert (shape.kv_heads, shape.head_size) == (8, 256)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, ("sliding window", 1024)),
+        ({"mask": "causal"}, ("causal", 1024)),
+        ({"mask_tokens": 20}, ("sliding window", 20)),
+    ],
+)
+def test_a_session_begins_with_the_mask_of_the_layers(given, found):
+    plan = resolve(Scenario(model="gemma-3-12b", backend="FLEX_ATTENTION"))
+    session = FlexSession(plan, **given)
+    assert (session.mask, session.mask_tokens) == found
 
 
 @pytest.mark.parametrize("path", [OURS_FAST, OURS_BITWISE])

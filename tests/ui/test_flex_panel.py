@@ -131,6 +131,25 @@ def test_every_mask_of_every_kind_and_build(name, kind):
     assert shown.session.errors == []
 
 
+def test_the_mask_starts_as_that_of_the_layers_and_says_so():
+    shown = Shown("Mask", model="gemma-3-12b", backend="FLEX_ATTENTION")
+    batch = shown.panel.batch_input
+    assert (batch.kind.value, batch.size.value) == ("sliding window", "1024")
+    assert (
+        "The mask starts as that of 40 of 48 attention layers: sliding window of 1,024 tokens. "
+        "The other layers: 8 causal."
+    ) in batch.about.value
+    batch.kind.value = "causal"
+    shown.session.request(shown.session.scenario.replace(tensor_parallel=2))
+    assert batch.kind.value == "causal"
+    shown.session.request(Scenario(model="starcoder2-3b", backend="FLEX_ATTENTION"))
+    assert (batch.kind.value, batch.size.value) == ("sliding window", "4096")
+    assert "of all 30 attention layers" in batch.about.value
+    shown.session.request(Scenario(model="llama-3.1-8b", backend="FLEX_ATTENTION"))
+    assert (batch.kind.value, batch.size.value) == ("causal", "64")
+    assert shown.session.errors == []
+
+
 def test_stale_columns_cost_visits():
     shown = Shown("Mask", model="llama-3.1-8b", backend="FLEX_ATTENTION")
     before = shown.panel.mask.cost.value

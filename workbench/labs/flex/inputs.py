@@ -13,6 +13,7 @@ from workbench.core.errors import ScenarioError, check_name, shown
 from workbench.core.flex.batch import CAUSAL, CHUNKED, DOCUMENT, PREFIX, WINDOW, mask_rule
 from workbench.core.flex.lab import AS_PLANNED, DTYPES, FlexShape
 from workbench.core.flex.plan import FlexPlan, required_flex_plan
+from workbench.core.flex.planned import layer_masks
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest
 from workbench.kernels.errors import PagedFlexError
@@ -35,16 +36,16 @@ TILE = re.compile(r"\s*(-?\d{1,9})\s*(?:x|\s|,)\s*(-?\d{1,9})\s*", re.ASCII | re
 
 
 def shape_of(plan: Plan) -> FlexShape:
-    """Return one rank's attention layer.
+    """Return one rank's attention layer, of the kind that most of them are.
 
     Errors: ScenarioError without attention or a kernel block.
     """
-    attention, block = plan.model.attention, plan.kernel_block_size
-    if attention is None or block is None:
+    masks, block = layer_masks(plan), plan.kernel_block_size
+    if not masks or block is None:
         raise ScenarioError(
             "nothing_to_launch", "This plan has no attention layer with a kernel block."
         )
-    ranks = plan.settings.tensor_parallel
+    attention, ranks = masks[0].attention, plan.settings.tensor_parallel
     heads = max(1, attention.num_heads // ranks)
     return FlexShape(
         heads=heads,

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.core.errors import check_plan
-from workbench.core.flex.batch import CAUSAL, KINDS, mask_rule
-from workbench.core.flex.lab import BitLab, FlexMistake, FlexRun, OrderLab
+from workbench.core.flex.batch import KINDS, mask_rule
+from workbench.core.flex.lab import AS_PLANNED, BitLab, FlexMistake, FlexRun, OrderLab
 from workbench.core.flex.picture import MaskPicture, mask_picture
+from workbench.core.flex.planned import first_mask
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest, as_batch
 from workbench.labs.flex.bits import bit_lab
@@ -22,9 +23,10 @@ EXAMPLE = "q20_q8s150"
 class FlexSession:
     """A batch and a mask over the pages of a plan; every method launches and returns what it found.
 
-    batch: in vLLM's grammar, or as requests. mask: one of `masks`; mask_tokens: its window, prefix
-    or chunk. On a GPU if there is one, else interpreted. Errors of every method: ScenarioError for
-    what the kernels refuse, with what is allowed.
+    batch: in vLLM's grammar, or as requests. mask: one of `masks`, by default that of most
+    attention layers of the plan; mask_tokens: its window, prefix or chunk, by default that of the
+    plan's layers, else 64. On a GPU if there is one, else interpreted. Errors of every method:
+    ScenarioError for what the kernels refuse, with what is allowed.
 
     >>> flex_plan = wb.resolve(model="llama-3.1-8b", backend="FLEX_ATTENTION")
     >>> wb.flex(flex_plan, "q40_3q1s300").picture()
@@ -39,14 +41,16 @@ class FlexSession:
         plan: Plan,
         batch: str | Sequence[BatchRequest] = EXAMPLE,
         *,
-        mask: str = CAUSAL,
-        mask_tokens: int = 64,
+        mask: str = AS_PLANNED,
+        mask_tokens: int | None = None,
     ) -> None:
         check_plan("wb.flex", plan, Plan)
         self.plan = plan
         self.batch = as_batch(batch)
-        mask_rule(mask, mask_tokens)  # refuses what none of the methods takes
-        self.mask, self.mask_tokens = mask, mask_tokens
+        kind, size = first_mask(plan)
+        self.mask = kind if mask == AS_PLANNED else mask
+        self.mask_tokens = size if mask_tokens is None else mask_tokens
+        mask_rule(self.mask, self.mask_tokens)  # refuses what none of the methods takes
 
     def __repr__(self) -> str:
         from workbench.views.units import counted

@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 
 from workbench.core.flex.build import Visits
 from workbench.core.flex.plan import FlexPlan
+from workbench.core.flex.planned import LayerMask
 from workbench.core.flex.sizes import FlexRefusal
 from workbench.views.html import Html, document, note, problem_box, quoted, records, table
 from workbench.views.settings import in_labels
-from workbench.views.units import bytes_text
+from workbench.views.units import bytes_text, counted
 
 
 class TargetLimit(NamedTuple):
@@ -114,3 +115,19 @@ def visits_html(found: Visits, dropped: int) -> str:
     if found.missed:
         rows.append(("✕ visible, but never visited: a wrong result", found.missed))
     return document(table(("mask", "count"), rows))
+
+
+def masks_html(masks: Sequence[LayerMask]) -> str:
+    """Return one line: which layers have the mask that the lab starts with, and the others'."""
+    if not masks:
+        return ""
+    first, *others = masks
+    every = sum(mask.layers for mask in masks)
+    whose = f"all {every:,}" if not others else f"{first.layers:,} of {every:,}"
+    rest = ", ".join(f"{mask.layers:,} {_mask(mask)}" for mask in others)
+    starts = f"The mask starts as that of {whose} attention layers: {_mask(first)}."
+    return document(note(f"{starts} The other layers: {rest}." if rest else starts))
+
+
+def _mask(mask: LayerMask) -> str:
+    return mask.kind if mask.tokens is None else f"{mask.kind} of {counted(mask.tokens, 'token')}"

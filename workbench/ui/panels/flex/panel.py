@@ -123,7 +123,8 @@ class FlexPanel(Panel):
             options=[(title, index) for index, title in enumerate(titles)],
             style={"button_width": "auto"},
         )
-        self._batch = pieces.grid(self.batch_input.controls)
+        controls = pieces.grid(self.batch_input.controls)
+        self._batch = widgets.VBox([self.batch_input.about, controls])
         self._note, self._remedies = widgets.HTML(), pieces.line()
         # hidden, not taken out: a figure that is put in anew takes seconds to find its width
         self._all = widgets.VBox([self.part, self._batch, *(p.widget for p in self.parts)])
@@ -143,6 +144,8 @@ class FlexPanel(Panel):
                 for part in self.parts:
                     part.forget()
             else:
+                with self.mask.by_program:  # the open part is drawn once, with this plan
+                    self.batch_input.start(self._plan)
                 self._show_open()
 
     def _as_flex(self, plan: Plan) -> tuple[Plan | None, str]:

@@ -10,6 +10,7 @@ from workbench.core.errors import ScenarioError
 from workbench.core.flex.batch import KINDS, PREFIX
 from workbench.core.flex.picture import BUILDS, MASK_IS_REFUSED, MaskPicture, mask_picture
 from workbench.core.flex.plan import FLEX, FlexPlan, flex_plan
+from workbench.core.flex.planned import DEFAULT_TOKENS, LayerMask, first_mask, layer_masks
 from workbench.core.plan import Plan
 from workbench.core.platforms import PLATFORMS
 from workbench.core.tables.batch_grammar import BatchRequest, parse_batch
@@ -19,10 +20,16 @@ from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel, Shown
 from workbench.ui.pieces import display, dropdown, grid, integer_of, line, text_box
 from workbench.views.flex.figure import legal_pairs, mask_memory_figure, nested_grids
-from workbench.views.flex.text import TargetLimit, flex_html, targets_html, visits_html
+from workbench.views.flex.text import (
+    TargetLimit,
+    flex_html,
+    masks_html,
+    targets_html,
+    visits_html,
+)
 from workbench.views.settings import changes_text
 
-DEFAULT_BATCH, DEFAULT_SIZE = "2q48_q16s700", 64
+DEFAULT_BATCH = "2q48_q16s700"
 ROCM_SEEN_BYTES = 64 * 1024
 """Shared memory that vLLM assumes for every ROCm device."""
 OF_CAPABILITY = {"8.0": "sm_80", "9.0": "sm_90", "10.0": "sm_100", "10.3": "sm_100"}
@@ -47,12 +54,22 @@ class BatchInput:
     def __init__(self) -> None:
         self.batch = text_box("Flex batch", DEFAULT_BATCH)
         self.kind = dropdown("Mask", KINDS)
-        self.size = text_box("Mask size (tokens)", str(DEFAULT_SIZE))
+        self.size = text_box("Mask size (tokens)", str(DEFAULT_TOKENS))
         self.controls = (self.batch, self.kind, self.size)
+        self.about = widgets.HTML()
+        self._masks: tuple[LayerMask, ...] = ()
+
+    def start(self, plan: Plan) -> None:
+        """Begin with the mask of the plan's layers; an entered one stays while these do."""
+        masks = layer_masks(plan)
+        if masks != self._masks:
+            self._masks, self.about.value = masks, masks_html(masks)
+            self.kind.value, size = first_mask(plan)
+            self.size.value = str(size)
 
     def read(self) -> tuple[tuple[BatchRequest, ...], str, int]:
         """Return requests, kind and size of the mask. Errors: ScenarioError."""
-        size = integer_of(self.size.value, "mask size", DEFAULT_SIZE)
+        size = integer_of(self.size.value, "mask size", DEFAULT_TOKENS)
         return parse_batch(self.batch.value), self.kind.value, size
 
 
