@@ -113,7 +113,8 @@ def generator_consumed_twice(scene: Scene) -> Damage:
     for g, group in enumerate(scene.groups):
         path.counts[g, 0] = lengths[g] * group.ratio
     mistake = "ids = (row for row in rows): len() of each, then a second loop over ids"
-    return damage_of(scene, "A generator consumed twice", mistake, right, _slots(path))
+    title = "A generator consumed twice, with two requests of equal length"
+    return damage_of(scene, title, mistake, right, _slots(path))
 
 
 def _applied(scene: Scene, allocate: Allocate | None = None) -> FaithfulPath:

@@ -101,6 +101,10 @@ class Damage:
     """Entries that the wrong launch reads or writes past the end of a block table's tensor."""
     needs: str = ""
     """What the groups must have for it to show."""
+    tokens: tuple[int, ...] = ()
+    """Of every request of the scene; each has a landing in every group whose block is kept."""
+    groups: int = 0
+    """Of the scene."""
 
     @property
     def harmed(self) -> tuple[Landing, ...]:
@@ -143,6 +147,8 @@ def damage_of(
         is_sample_pool=scene.is_sample_pool,
         entries_past_tables=entries_past_tables,
         needs=needs,
+        tokens=scene.tokens,
+        groups=len(scene.groups),
     )
 
 

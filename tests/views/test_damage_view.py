@@ -32,6 +32,8 @@ class Outcome:
     title: str = "A <mistake>"
     mistake: str = "a & b"
     needs: str = ""
+    tokens: tuple[int, ...] = (20, 22)
+    groups: int = 1
 
     @property
     def hits_others(self):
@@ -49,6 +51,7 @@ FREE = tuple(Token(position, "a free block") for position in range(40))
 def test_within_the_pool_nothing_crashes():
     html = damage_html(outcome(*FREE, OTHER))
     assert "41 of 42 tokens are not in their own slot: a free block (40); a block of" in html
+    assert "Counted: 42 tokens of 2 requests, in 1 group." in html
     assert "so nothing crashes" in html
     assert "Pool: the 1,234 blocks of this plan." in html
     assert html.index("request 3, group 1") < html.index("<td>a free block</td>")
@@ -87,6 +90,13 @@ def test_an_entry_without_a_slot_shows_none():
     html = damage_html(outcome(Token(1, "no slot: the table entry was never written", -1)))
     assert "<td>none</td>" in html
     assert "-1" not in html
+
+
+def test_the_total_says_what_is_counted():
+    html = damage_html(outcome(OTHER, tokens=(1, 2), groups=3))
+    assert (
+        "Counted: 3 tokens of 2 requests, each once in every one of 3 groups = 9, less 7 " in html
+    )
 
 
 def test_no_harm():

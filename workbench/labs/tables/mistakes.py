@@ -41,8 +41,10 @@ class TableMistake:
         return self.damage.harmed
 
     def __repr__(self) -> str:
-        tokens = len(self.damage.landings)
-        return f"{self.damage.title}: {len(self.harmed):,} of {tokens:,} tokens in another slot"
+        from workbench.views.tables.text import counted_text
+
+        found = f"{len(self.harmed):,} of {len(self.damage.landings):,} tokens in another slot"
+        return f"{self.damage.title}: {found} ({counted_text(self.damage)})"
 
     def _repr_html_(self) -> str:
         from workbench.views.tables.text import damage_html

@@ -5,7 +5,7 @@ from typing import Any
 
 from workbench.core.flex.batch import OrderInversion
 from workbench.core.flex.lab import BitLab, BitRun, BitTrial, OrderRow
-from workbench.views.html import Html, document, join, records, table, tag
+from workbench.views.html import Html, document, join, note, records, table, tag
 
 MOST_LISTED = 6
 """Trials of one kind that get a row each."""
@@ -43,6 +43,10 @@ def bits_html(lab: BitLab) -> str:
             f"{lab.request}, {lab.shape}. {place.path}, {place.mode} on {place.device}.{remark}",
         ),
         table(("served", "how", *names), rows),
+        note(
+            f"Counted: elements of the request's result with other bits, of {lab.tokens:,} queries "
+            f"x {lab.shape.heads} heads x head size {lab.shape.head_size}."
+        ),
     )
 
 
@@ -123,6 +127,9 @@ def orders_html(rows: Sequence[OrderRow]) -> str:
             "differing bits": _bits(row),
         }
         for row in rows
+    )
+    shown = join(
+        shown, note("Counted: elements of the request's result with other bits than alone.")
     )
     ran = [row for row in rows if row.differing is not None]
     wrong = [row for row in ran if (row.predicted != alone) != bool(row.differing)]

@@ -80,14 +80,16 @@ def error_text(run: FlexRun) -> Html:
 
 def poison_text(run: FlexRun) -> Html:
     """Return whether bytes that must not be read change the result."""
+    size = f"{run.tokens:,} queries x {run.shape.heads} heads x head size {run.shape.head_size}"
+    elements = f"{run.elements:,} elements of the result ({size})"
     if run.unread_stays_unread:
-        return join(f"✓ changes none of {run.elements:,} elements")
+        return join(f"✓ changes none of {elements}")
     why = ""
     if run.place.mode == "eager":
         why = ": the dense path multiplies every slot of the cache, and zero times NaN is NaN"
     elif run.place.path.startswith(ENGINE):
         why = ": torch multiplies every slot of the pages that it reads, and zero times NaN is NaN"
-    return join(tag("b", f"✕ changes {run.poisoned:,} of {run.elements:,} elements"), why)
+    return join(tag("b", f"✕ changes {run.poisoned:,} of {elements}"), why)
 
 
 def speed_text(run: FlexRun) -> str:

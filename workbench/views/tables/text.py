@@ -112,9 +112,22 @@ def damage_html(damage: Damage) -> str:
             f"{harmed:,} of {total:,} tokens are not in their own slot{counts}. {needs}"
             f"{_crash(damage)} Pool: {pool}.",
         ),
+        note(f"Counted: {counted_text(damage)}."),
         records(shown),
         note(f"{left:,} more tokens.") if left else "",
     )
+
+
+def counted_text(damage: Damage) -> str:
+    """Return what the total of a mistake counts: tokens of requests, once in every group."""
+    tokens, every = sum(damage.tokens), sum(damage.tokens) * damage.groups
+    whose = f"{counted(tokens, 'token')} of {counted(len(damage.tokens), 'request')}"
+    groups = counted(damage.groups, "group")
+    text = f"{whose}, in {groups}"
+    if damage.groups != 1:
+        text = f"{whose}, each once in every one of {groups} = {every:,}"
+    dropped = every - len(damage.landings)
+    return f"{text}, less {dropped:,} in blocks that no later token reads" if dropped else text
 
 
 def _crash(damage: Damage) -> str:
