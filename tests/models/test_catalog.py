@@ -98,6 +98,23 @@ def test_a_line_is_a_model_that_says_where_it_was_read(hub_id):
     model = load_model(hub_id)
     assert model.name == LINES[hub_id].get("name", hub_id)
     assert model.derived_max_model_len is not None or model.is_attention_free
+    assert len(repr(model)) < 200
+    assert model.name in repr(model)
+    assert "parameters" in repr(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("qwen3-8b", "Qwen3ForCausalLM, 36 layers (36 full attention), 8.2 billion parameters"),
+        ("gemma-3-12b", "48 layers (40 sliding attention, 8 full attention), 12.2 billion"),
+        ("nemotron-3-nano-30b-a3b", "52 layers (23 mamba2, 6 full attention), 31.6 billion"),
+        ("kimi-k2.5", "61 layers (61 full attention), 1,026.9 billion parameters"),
+        ("whisper-tiny", "4 layers (4 full attention, 4 cross attention), 37.8 million"),
+    ],
+)
+def test_a_model_is_shown_in_a_line(name, text):
+    assert text in repr(load_model(name))
 
 
 UNREADABLE_WEIGHTS = {("nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-NVFP4", "0.23")}

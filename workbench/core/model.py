@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from workbench.core.described import Description
 from workbench.core.draft_parts import Head, Mtp
+from workbench.core.model_text import ModelText
 from workbench.core.pooling import Pooling
 from workbench.core.published import OUTSIDE_DIGEST
 from workbench.core.ranks import Tower
@@ -20,7 +21,6 @@ from workbench.core.weights import NO_WEIGHTS, UnreadWeights, Weights
 FULL, SLIDING = "full_attention", "sliding_attention"
 CHUNKED, CROSS, SSM = "chunked_attention", "cross_attention", "ssm"
 DECODER, ENCODER_DECODER, ENCODER_ONLY = "decoder", "encoder_decoder", "encoder_only"
-LAYER_KINDS = (FULL, SLIDING, CHUNKED, CROSS, SSM)
 OUTSIDE = {OUTSIDE_DIGEST: True}
 DEFAULT_MAX_MODEL_LEN = 2048
 """Tokens of the longest request where no field gives them, and no length is requested."""
@@ -65,7 +65,7 @@ class Layer(NamedTuple):
     number: int
     """From 0."""
     kind: str
-    """One of LAYER_KINDS."""
+    """FULL, SLIDING, CHUNKED, CROSS or SSM."""
     num_kv_heads: int | None = None
     head_size: int | None = None
     """Both of this layer alone, None where they are as `Attention` says."""
@@ -170,8 +170,8 @@ def _replaced(attention: Attention, **more: Any) -> Attention:
     return replace(attention, **{key: one for key, one in more.items() if one is not None})
 
 
-@dataclass(frozen=True)
-class Model:
+@dataclass(frozen=True, repr=False)
+class Model(ModelText):
     """What the rules need to know of a model; every number comes from its config.json."""
 
     name: str
@@ -213,7 +213,7 @@ class Model:
     """The method that the checkpoint's weights are stored with, or None."""
     states_quantization: bool | None = None
     """Whether config.json has a `quantization_config`; None: if and only if it names a method."""
-    online: tuple[str, Model] | None = field(default=None, repr=False, metadata=OUTSIDE)
+    online: tuple[str, Model] | None = field(default=None, metadata=OUTSIDE)
     """The word of `--quantization` that its weights are loaded with, and the model without it."""
     modelopt_algorithm: str | None = None
     """The algorithm of a file that ModelOpt wrote itself, None of others."""
@@ -231,7 +231,7 @@ class Model:
     """The layers of its MTP drafter, None where vLLM knows of none."""
     dspark: tuple[Layer, ...] = ()
     """The layers of the DSpark drafter that the checkpoint brings, none where it has none."""
-    unread_weights: UnreadWeights = field(default=NO_WEIGHTS, repr=False, compare=False)
+    unread_weights: UnreadWeights = field(default=NO_WEIGHTS, compare=False)
     """What reads `weights`."""
     whole_model_type: str = ""
     """model_type of the whole config.json, "" where that of the text model is the only one."""
