@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from workbench.kernels.inspection.loops import Loop
-from workbench.kernels.inspection.targets import TARGETS, programs_per_sm
+from workbench.kernels.inspection.targets import REGISTERS_PER_SM, TARGETS, programs_per_sm
 
 # ld.global.L1::evict_last.v4.b32 {...}: a vector length, if any, then the element's bits
 _PTX_ACCESS = re.compile(
@@ -80,6 +80,13 @@ class KernelReport:
             shared_bytes=self.shared_bytes,
             num_warps=self.num_warps,
         )
+
+    @property
+    def registers_by_warps(self) -> int | None:
+        """Return the most registers of a thread where its program's warps limit them, else None."""
+        target = TARGETS[self.target]
+        most = REGISTERS_PER_SM // (self.num_warps * target.warp_size)
+        return most if target.backend == "cuda" and most < target.registers else None
 
     def per_score(self, loop: Loop) -> float:
         """Return a warp's instructions per score in a tile without a mask; 0 without a tile."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from workbench.views.html import document, records
+from workbench.views.html import document, note, records
 from workbench.views.text import aligned
 
 if TYPE_CHECKING:
@@ -36,14 +36,42 @@ def inspection_rows(reports: Sequence[KernelReport]) -> list[dict[str, str]]:
 
 
 def inspection_text(reports: Sequence[KernelReport]) -> str:
-    """Return a table in plain text."""
+    """Return a table in plain text, and a line for every kernel that spills registers."""
     rows = inspection_rows(reports)
-    return "\n".join(aligned([list(rows[0]), *(list(row.values()) for row in rows)]))
+    lines = aligned([list(rows[0]), *(list(row.values()) for row in rows)])
+    return "\n".join([*lines, *map(spill_text, spilling(reports))])
 
 
 def inspection_html(reports: Sequence[KernelReport]) -> str:
     """Return the same as HTML."""
-    return document(records(inspection_rows(reports)))
+    remarks = (note(spill_text(report)) for report in spilling(reports))
+    return document(records(inspection_rows(reports)), *remarks)
+
+
+def spilling(reports: Sequence[KernelReport]) -> list[KernelReport]:
+    """Return the reports of kernels that spill registers."""
+    return [report for report in reports if report.spill_bytes]
+
+
+def spill_text(report: KernelReport) -> str:
+    """Return what the spills of a kernel mean, and what helps against them."""
+    found = (
+        f"! {report.kernel} for {report.target} spills: {report.spill_bytes:,} bytes of each "
+        "thread do not fit into its registers and are in local memory"
+    )
+    accesses = sum(loop.local_accesses for loop in report.loops)
+    if report.loops and not accesses:
+        return f"{found}. No inner loop uses them, so they cost little time."
+    where = f", which the inner loops use {accesses:,} times per iteration" if accesses else ""
+    return f"{found}{where}. That is slower: use a smaller tile, or {_warps(report)}."
+
+
+def _warps(report: KernelReport) -> str:
+    """Return which number of warps leaves a thread more registers for its share of the tile."""
+    warps, most = report.num_warps, report.registers_by_warps
+    if most is not None:
+        return f"fewer warps (with {warps}, a thread has at most {most} registers)"
+    return f"more warps than {warps}, among which the tile is divided"
 
 
 def _loop(report: KernelReport, loop: Loop) -> str:
