@@ -239,6 +239,7 @@ def test_the_largest_models_of_a_machine_start_there(text):
         ("what is a KV block", "The unit that the KV-cache manager allocates"),
         ("on 4 x B200", "Set: nemotron-3-nano-30b-a3b, Device B200, Tensor parallel 4."),
         ("my block size is 1056, which model is that?", "A block of 1,056 tokens has:"),
+        ("which models hit a block of 544", "A block of 544 tokens has:"),
     ],
 )
 def test_what_people_ask_first_is_answered(text, words):

@@ -315,6 +315,22 @@ def test_undo_and_redo_go_through_the_history(panel):
     assert panel.scenario == Scenario()
 
 
+def test_the_words_of_the_buttons_work_in_the_box(panel):
+    panel.apply(tensor_parallel=2)
+    panel.submit("Undo")
+    assert panel.scenario.tensor_parallel == 1
+    panel.submit("redo.")
+    assert panel.scenario.tensor_parallel == 2
+    panel.submit("pin as A")
+    assert "Unpin A" in region(panel, "actions")
+    panel.submit("go back")
+    assert panel.scenario.tensor_parallel == 1
+    panel.submit("start again")
+    assert panel.scenario == Scenario()
+    assert "Pin as A" in region(panel, "actions")
+    assert "not known" not in region(panel, "understood")
+
+
 def test_undo_takes_back_that_a_release_was_chosen():
     door = wb.explore(model="bamba-9b")
     door.set("rules", json.dumps("0.33"))

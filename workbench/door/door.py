@@ -17,7 +17,7 @@ from workbench.door.history import History, Visit
 from workbench.door.labs import LABS
 from workbench.door.once import OncePerPlan
 from workbench.door.regions import Shown, View, body, regions, views_of
-from workbench.door.sent import length_of, object_of, one_of
+from workbench.door.sent import action_of, length_of, object_of, one_of
 from workbench.door.session import Outcome, Session, guarded
 from workbench.interop.omnibox import understand
 from workbench.scenario import FIELDS, Scenario
@@ -103,8 +103,8 @@ class Door:
     @guarded
     def receive(self, message: Mapping[str, Any]) -> None:
         """Do what was clicked; an invalid input is answered in place, and changes nothing."""
-        action = self._actions.get(str(message.get("do")), lambda _arg, _text: None)
-        arg, text = str(message.get("arg", "")), str(message.get("text", ""))
+        do, arg, text = action_of(message)
+        action = self._actions.get(do, lambda _arg, _text: None)
         try:
             action(arg, text)
         except WorkbenchError as error:

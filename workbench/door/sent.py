@@ -1,12 +1,35 @@
-"""What a browser sent, checked: a name, an object, a length."""
+"""What a browser sent, checked: what is to be done, a name, an object, a length."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from workbench.access.json_text import json_or_word
 from workbench.core.errors import ScenarioError, shown, unknown_name_message
 from workbench.core.plan import Plan
 from workbench.scenario.sizes import integer_value
+
+SPOKEN = {
+    "undo": "undo",
+    "redo": "redo",
+    "reset": "reset",
+    "go back": "undo",
+    "start again": "reset",
+    "start over": "reset",
+    "pin as a": "pin",
+    "unpin a": "unpin",
+    "swap with a": "swap",
+}
+"""What a person enters for a button -> what the button does."""
+
+
+def action_of(message: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return what a message is to do, its argument and its text; a button's words are the button.
+
+    Anything that is missing is empty.
+    """
+    do, arg, text = (str(message.get(name, "")) for name in ("do", "arg", "text"))
+    action = SPOKEN.get(arg.strip(" \n.!").casefold()) if do == "submit" else None
+    return (do, arg, text) if action is None else (action, "", "")
 
 
 def one_of(name: str, allowed: Collection[str]) -> str:

@@ -30,6 +30,8 @@ WEIGHED = frozenset(
     {"kv_cache_dtype", "num_speculative_tokens", "speculative_method", "draft_model"}
 )
 """Fields that a question names to compare their values."""
+SEVERAL = r"or|vs|versus|and|between|compare[ds]?"
+"""Words for more than one value."""
 OF_BOTH = frozenset({"model", "device", "platform", "rules"})
 """Fields of which no values are weighed: they say where."""
 SETS = (

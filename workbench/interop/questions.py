@@ -109,7 +109,7 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
     whole = topics.DRAFTS.sub(r"\1 1", text) if is_set or changes else text
     whole = topics.DTYPES.sub(r"\1 KV", whole) if is_set else whole
     phrases, unknown = said_in("" if topic.is_of_catalog and topic.special else whole)
-    named = {} if _has(topics.SEVERAL, text) else settings_in(text, FIELD_NAMES)
+    named = {} if _has(change_words.SEVERAL, text) else settings_in(text, FIELD_NAMES)
     plain = text.replace(_found(FIELD_NAMES, text) or "\n", "") if named else text
     special = _special(plain) if topic.view == "fits" or topic.lab == topics.CAPACITY else ""
     if special != "transfer" and topic.lab not in {"", topics.CAPACITY}:

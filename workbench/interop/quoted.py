@@ -10,7 +10,6 @@ from workbench.core.problems import problem_texts
 from workbench.interop.glossary import Term, defined
 from workbench.interop.logs.messages import MESSAGES
 from workbench.interop.named_fields import FIELD_NAMES, SPACE
-from workbench.interop.topics import IGNORED
 
 SHORTEST = 16
 """Characters by which a message is known in a sentence."""
@@ -18,6 +17,8 @@ CHANGE = re.compile(r"(?:vllm ?#|#|\bpr #?|\bpull/)(\d{4,6})\b", re.IGNORECASE)
 """A change or an issue of vLLM by its number."""
 VALUES = re.compile(r"\([^()]*\)|[{}'\"]|\[[^][]*\]")
 """What is another one in every message."""
+IGNORED = r"ignor\w+|no effect|does nothing|not (?:used|respected|applied|taken)"
+"""Words for a field that does not do what is expected of it."""
 
 
 def quoted(text: str) -> Term | None:

@@ -65,8 +65,6 @@ CACHING = re.compile(
     re.IGNORECASE,
 )
 """A setting, in a question about something else or about hits."""
-SEVERAL = r"or|vs|versus|and|between|compare[ds]?"
-"""Words for more than one value."""
 MULTIPLES = r"multiples? of|granularit\w+"
 """Words for the unit of hits."""
 LIMITS = re.compile(
@@ -75,8 +73,6 @@ LIMITS = re.compile(
     re.IGNORECASE,
 )
 """Questions about what vLLM checks of a field."""
-IGNORED = r"ignor\w+|no effect|does nothing|not (?:used|respected|applied|taken)"
-"""Words for a field that does not do what is expected of it."""
 BYTE = r"bytes? (?:number |no\.? ?)?(\d[\d,]*)"
 NUMBER = r"(?<![\w.,])\d[\d,]{1,11}\b(?! ?(?:[kKmMgG]i?[bB]|bytes?)\b)"
 CONCURRENCY = re.compile(
@@ -208,7 +204,12 @@ TOPICS = (
         "why",
         "Page bytes",
     ),
-    Topic(r"hits?|hitting|prefix\w*|(?<!kv[ -])cach(?:e|es|ed|ing)|reus\w+", "hits", "Prefix hits"),
+    Topic(
+        r"hits?(?! (?:a |the )?block (?:size )?(?:of )?\d)|hitting|prefix\w*|reus\w+|"
+        r"(?<!kv[ -])cach(?:e|es|ed|ing)",
+        "hits",
+        "Prefix hits",
+    ),
     Topic(
         rf"how (?:many|much)|{OF_REQUESTS}|kv[ -]cache (?:size|memory)|{OF_TOKENS}|"
         r"tokens? of (?:the )?(?:kv[ -]?)?cache",
