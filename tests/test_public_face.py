@@ -103,7 +103,7 @@ def test_verify_is_a_package_and_a_function():
     ("call", "words"),
     [
         (lambda plan: plan.figure(theme="purple"), "theme 'purple' is not known"),
-        (lambda plan: plan.offload(cpu_bytes_to_use="64 GiB"), "Invalid cpu_bytes_to_use '64 GiB'"),
+        (lambda plan: plan.offload(cpu_bytes_to_use="64 XiB"), "Invalid cpu_bytes_to_use '64 XiB'"),
         (lambda plan: plan.transfer("qwen3-8b"), "plan.transfer expects a plan"),
         (lambda _plan: wb.explain_log(5), "Invalid log 5"),
     ],

@@ -1,7 +1,7 @@
 """Hybrid KV Workbench: which KV-cache block size an engine will choose, and why.
 
     plan = wb.resolve(model="nemotron-3-nano-30b-a3b", tensor_parallel=4)
-    plan.hits(), plan.offload(cpu_bytes_to_use=2**36), plan.layout(num_blocks=3)
+    plan.hits(), plan.offload(cpu_bytes_to_use="64 GiB"), plan.layout(num_blocks=3)
     wb.tables(plan, "2q700_3q1s3000").launch()
 
 The public names are loaded on first use, so that `import workbench` stays cheap: it imports
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from workbench.core.offload.pool import block_counts
     from workbench.core.plan import Plan
     from workbench.core.problems import Problem
+    from workbench.core.sizes import parse_bytes
     from workbench.exercises.alignment import resolve_in_order
     from workbench.exercises.check import check, progress, reset_progress
     from workbench.exercises.kernels.view import memory_view
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from workbench.scenario import Scenario
     from workbench.scenario.links import linked_scenario
     from workbench.scenario.resolution import remedies_of_refusal, resolve
-    from workbench.scenario.sizes import parse_bytes
     from workbench.scenario.versions import compare, compare_catalog, versions_of
     from workbench.sweeps.kernels.kernel_session import Measurement as measure
     from workbench.sweeps.sweep import sweep
@@ -85,7 +85,7 @@ _HOME = {
     "memory_view": "workbench.exercises.kernels.view:memory_view",
     "log_case": "workbench.exercises.log_case:log_case",
     "measure": "workbench.sweeps.kernels.kernel_session:Measurement",
-    "parse_bytes": "workbench.scenario.sizes:parse_bytes",
+    "parse_bytes": "workbench.core.sizes:parse_bytes",
     "progress": "workbench.exercises.check:progress",
     "remedies_of_refusal": "workbench.scenario.resolution:remedies_of_refusal",
     "reset_progress": "workbench.exercises.check:reset_progress",

@@ -147,10 +147,10 @@ def read_design(data: bytes) -> None:
 def read_sizes(data: bytes) -> None:
     """Read `field text` as a setting, an axis, a size, an integer, requests of a batch."""
     from workbench.core.errors import WorkbenchError
+    from workbench.core.sizes import integer_value, parse_bytes
     from workbench.core.tables.batch_grammar import parse_batch
     from workbench.scenario import FIELDS, Scenario
     from workbench.scenario.scenario import value_of
-    from workbench.scenario.sizes import integer_value, parse_bytes
     from workbench.sweeps.language import parse_axes
 
     text = _text(data)

@@ -26,7 +26,7 @@ def offload(
     Exit status: 0 for an answer (also where vLLM would stop), 2 for a refusal or an error.
     """
     from workbench.core.offload.plan import OffloadRequest
-    from workbench.scenario.sizes import parse_bytes
+    from workbench.core.sizes import parse_bytes
     from workbench.views.offload.html import offload_text
     from workbench.views.offload.rows import offload_dict
 

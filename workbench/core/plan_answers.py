@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from workbench.core.errors import ScenarioError
 from workbench.core.model import ENCODER_ONLY
+from workbench.core.sizes import bytes_of
 
 if TYPE_CHECKING:
     from workbench.core.byte_map.tensors import ByteMap
@@ -224,11 +225,12 @@ class PlanAnswers:
     def offload(self, **request: Any) -> Offload:
         """Return what vLLM's offload connector makes of this plan.
 
-        request: `cpu_bytes_to_use` (bytes over all ranks), `block_size` (tokens), and the other
-        fields of `OffloadRequest`. Errors: ValueError without a cache; ScenarioError for a world
-        size that no engine with this tensor parallelism has.
+        request: `cpu_bytes_to_use` (bytes over all ranks, or a text such as "64 GiB"),
+        `block_size` (tokens), and the other fields of `OffloadRequest`. Errors: ValueError without
+        a cache; ScenarioError for a size that cannot be read, or a world size that no engine with
+        this tensor parallelism has.
 
-        >>> plan.offload(cpu_bytes_to_use=2**36).problems[0].code
+        >>> plan.offload(cpu_bytes_to_use="64 GiB").problems[0].code
         'offload_hash_block_size'
         """
         from workbench.core.offload.plan import OffloadRequest, offload
@@ -260,17 +262,18 @@ class PlanAnswers:
 
         return chunks([self._plan, *others], **request)
 
-    def flex(self, shared_memory_bytes: int | None = None) -> FlexPlan | None:
+    def flex(self, shared_memory_bytes: int | str | None = None) -> FlexPlan | None:
         """Return the flex attention's nested sizes; None with another backend.
 
-        shared_memory_bytes: opt-in bytes of one program on the device, as vLLM queries them.
+        shared_memory_bytes: opt-in bytes of one program on the device, as vLLM queries them, or a
+        text such as "99 KiB".
 
         >>> plan.flex() is None
         True
         """
         from workbench.core.flex.plan import flex_plan
 
-        return flex_plan(self._plan, shared_memory_bytes)
+        return flex_plan(self._plan, bytes_of(shared_memory_bytes, "shared_memory_bytes"))
 
     def link(self) -> str:
         """Return what follows the address of a front door, so that it opens with this scenario.

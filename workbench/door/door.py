@@ -9,6 +9,7 @@ from typing import Any
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
+from workbench.core.sizes import integer_value
 from workbench.core.what_if.answers import Answers, answers
 from workbench.core.what_if.next_steps import GOALS, NextStep, next_step, next_steps
 from workbench.door.changes import changed, with_model
@@ -21,7 +22,6 @@ from workbench.door.sent import action_of, length_of, object_of, one_of
 from workbench.door.session import Outcome, Session, guarded
 from workbench.interop.omnibox import understand
 from workbench.scenario import FIELDS, Scenario
-from workbench.scenario.sizes import integer_value
 from workbench.views.door.tiles import COMMON_DEVICES, announcement
 from workbench.views.html import Html
 from workbench.views.settings import in_labels

@@ -6,7 +6,7 @@ from typing import Any
 from workbench.access.json_text import json_or_word
 from workbench.core.errors import ScenarioError, shown, unknown_name_message
 from workbench.core.plan import Plan
-from workbench.scenario.sizes import integer_value
+from workbench.core.sizes import integer_value
 
 SPOKEN = {
     "undo": "undo",

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from workbench.core.sizes import integer_value, parse_bytes
 from workbench.core.versions import RULE_SETS
 from workbench.interop import change_words, topics
 from workbench.interop.defaults import default_named
@@ -24,7 +25,6 @@ from workbench.interop.settings import settings_in
 from workbench.interop.topics import Topic
 from workbench.interop.unknown_words import bits_alone, not_known, one_of_family
 from workbench.interop.words_of_fields import AT_A_TIME, BITS, FAMILY, number_of
-from workbench.scenario.sizes import integer_value, parse_bytes
 
 ASKS = re.compile(
     r"(?:(?:and|but|so|ok|hi|hello|please)\b[ ,]*)?(?:why|what|which|how|where|when|who|will|would|"

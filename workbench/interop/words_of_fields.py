@@ -7,6 +7,7 @@ from typing import Any
 from workbench.core.backends import UNQUANTIZED
 from workbench.core.devices import DEVICES, device_named
 from workbench.core.ranks import SHORT
+from workbench.core.sizes import integer_value
 from workbench.core.versions import RULE_SETS
 from workbench.interop.named_fields import LABELLED, NAMED_FIELD, labelled_field, named_field
 from workbench.interop.unknown_words import bits_alone
@@ -14,7 +15,6 @@ from workbench.models.catalog import catalog_hub_id, catalog_name
 from workbench.models.names import QUANTIZED
 from workbench.models.spoken import models_called
 from workbench.scenario import FIELDS
-from workbench.scenario.sizes import integer_value
 
 Fields = Mapping[str, Any]
 Read = Callable[..., Fields | None]

@@ -10,9 +10,9 @@ from workbench.access.json_text import json_or_word
 from workbench.core.devices import device_named
 from workbench.core.errors import ScenarioError, check_name, nearest_names, shown
 from workbench.core.groups.built_layers import WINDOWS
+from workbench.core.sizes import invalid
 from workbench.core.versions import RULE_SETS, RuleSet
 from workbench.models.overrides import MODELLED, modelled
-from workbench.scenario.sizes import invalid
 
 JsonSchema = dict[str, Any]
 AUTO = "auto"  # None to vLLM, which takes any case (validate_backend_before, 0.23 and 0.33)

@@ -7,10 +7,10 @@ from workbench.core.arithmetic import GIB
 from workbench.core.capacity.adapters import RANKS
 from workbench.core.capacity.memory_budget import DEFAULT_GPU_MEMORY_UTILIZATION
 from workbench.core.media import AUDIO, ENCODER_MODES, IMAGE, UNLIMITED, VIDEO
+from workbench.core.sizes import SMALLEST_BARE
 from workbench.scenario.field import declare
 from workbench.scenario.kinds import Switch, Words
 from workbench.scenario.numbers import Bytes, Count, Integer, OneOf, Share
-from workbench.scenario.sizes import SMALLEST_BARE
 
 
 def _measured(label: str, tip: str, usual: int) -> Any:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
+from workbench.core.sizes import bytes_of, integer_value, invalid, parse_bytes
 from workbench.scenario.kinds import JsonSchema, Kind
-from workbench.scenario.sizes import integer_value, invalid, parse_bytes
 
 MAX_TOKENS = 2**31 - 1
 MAX_BYTES = 2**50
@@ -124,7 +124,7 @@ class Bytes(Integer):
 
     def clean(self, name: str, value: Any) -> Any:
         """See `Kind.clean`."""
-        return parse_bytes(value, name) if isinstance(value, str) else value
+        return bytes_of(value, name)
 
     def check(self, name: str, value: Any, rules: str) -> None:
         """See `Kind.check`; a small size where only large ones exist has lost its unit."""

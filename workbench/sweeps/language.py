@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from workbench.core.errors import ScenarioError, unknown_name_message
 from workbench.core.model import Model
+from workbench.core.sizes import UNITS
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.scenario import unknown_field, value_of
-from workbench.scenario.sizes import UNITS
 
 EXAMPLE = "`tensor_parallel 1 2 4`"
 NONE = {"none", "null", "None"}

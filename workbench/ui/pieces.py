@@ -10,7 +10,7 @@ import ipywidgets as widgets
 import traitlets
 
 from workbench.core.errors import ScenarioError
-from workbench.scenario.sizes import integer_value
+from workbench.core.sizes import integer_value
 from workbench.views.html import code_block
 
 LABEL_PX, ARROW_PX, LETTER_PX, WIDEST_PX = 158, 36, 7, 400

@@ -28,6 +28,7 @@ from workbench.core.offload.request import (
 from workbench.core.plan import Plan
 from workbench.core.problems import Problem
 from workbench.core.ranks import ranks_of
+from workbench.core.sizes import bytes_of
 
 if TYPE_CHECKING:
     from workbench.core.offload.break_even import LoadedPrefix
@@ -100,15 +101,17 @@ class Offload:
         return loaded_prefix(self.plan, self, tokens)
 
     def break_even_tokens(
-        self, *, prefill_tokens_per_s: float, link_bytes_per_s: float
+        self, *, prefill_tokens_per_s: float, link_bytes_per_s: float | str
     ) -> int | None:
         """Return the shortest prefix that is loaded quicker than computed; None if none is.
 
-        Both rates are those that you measured. Errors: ValueError after a failed check.
+        Both rates are those that you measured; link_bytes_per_s may be a text such as "25 GB".
+        Errors: ValueError after a failed check.
         """
         from workbench.core.offload.break_even import break_even_tokens
 
-        return break_even_tokens(self.plan, self, prefill_tokens_per_s, link_bytes_per_s)
+        rate = bytes_of(link_bytes_per_s, "link_bytes_per_s")
+        return break_even_tokens(self.plan, self, prefill_tokens_per_s, rate)
 
     def layer_bytes(self) -> tuple[LayerBytes, ...]:
         """Return what one block holds of every layer: data and padding, in bytes."""

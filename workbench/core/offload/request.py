@@ -12,6 +12,7 @@ from workbench.core.offload.checks import stops
 from workbench.core.offload.rules import OffloadRules
 from workbench.core.plan import Plan
 from workbench.core.problems import Problem
+from workbench.core.sizes import bytes_of
 
 LARGEST = 2**31 - 1
 UNITS = ("block_size", "world_size", "hash_block_size", "prefill_context_parallel")
@@ -34,7 +35,7 @@ class OffloadRequest:
     block_size: int | None = None
     """Tokens of an offloaded block (`block_size` in the connector's extra config)."""
     cpu_bytes_to_use: int | None = None
-    """Host memory, over all ranks."""
+    """Host memory, over all ranks; a text with its unit, such as "64 GiB", is read."""
     world_size: int | None = None
     """Number of ranks, None for the scenario's tensor parallelism."""
     prefill_context_parallel: int = 1
@@ -46,6 +47,8 @@ class OffloadRequest:
     explicitly instead of block_size."""
 
     def __post_init__(self) -> None:
+        memory = "cpu_bytes_to_use"
+        object.__setattr__(self, memory, bytes_of(self.cpu_bytes_to_use, memory))
         for name, limits in RANGES.items():
             if (value := getattr(self, name)) is not None:
                 check_integer(name, value, *limits)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.core.errors import ScenarioError, WorkbenchError
+from workbench.core.sizes import integer_value
 from workbench.core.speculation import HIDDEN_STATES, MTP, SUFFIX
 from workbench.core.versions import DEFAULT
 from workbench.interop.commands.command_words import (
@@ -41,7 +42,6 @@ from workbench.models.load import needs_hub
 from workbench.models.shell_variables import not_set, set_before, with_values
 from workbench.scenario import FIELDS, MODEL
 from workbench.scenario.field import argument_name
-from workbench.scenario.sizes import integer_value
 
 BY_FLAG = {flag: one for one in FIELDS.values() for flag in one.flags}
 BY_VARIABLE = {name: one for one in FIELDS.values() for name in one.variables}

@@ -2,6 +2,7 @@
 
 import math
 import re
+from typing import Any
 
 from workbench.core.errors import ScenarioError, shown
 
@@ -83,6 +84,14 @@ def parse_bytes(text: str, field: str = "size") -> int | None:
             field=field,
         )
     return int(size)
+
+
+def bytes_of(value: Any, field: str) -> Any:
+    """Return the bytes of a text such as "20 GiB"; any other value is returned unchanged.
+
+    Errors: as `parse_bytes`.
+    """
+    return parse_bytes(value, field) if isinstance(value, str) else value
 
 
 def _nearest_units(number: str, unit: str) -> str:

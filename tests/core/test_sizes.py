@@ -1,7 +1,8 @@
 import pytest
 
+import workbench as wb
 from workbench.core.errors import ScenarioError
-from workbench.scenario.sizes import parse_bytes
+from workbench.core.sizes import parse_bytes
 
 
 @pytest.mark.parametrize(
@@ -53,3 +54,23 @@ def test_half_a_unit_is_answered_with_the_nearest_ones(text, near):
 def test_more_digits_than_any_memory_is_refused_too():
     with pytest.raises(ScenarioError, match="unrealistically large"):
         parse_bytes("9" * 400 + " GiB", "weights_bytes")
+
+
+def test_parameters_in_bytes_read_units_as_fields_do():
+    plan = wb.resolve(model="qwen3-8b", enable_prefix_caching=True)
+    found = plan.offload(cpu_bytes_to_use="64 GiB")
+    assert found == plan.offload(cpu_bytes_to_use=64 * 2**30)
+    assert found.request.cpu_bytes_to_use == 64 * 2**30
+    rates = [
+        found.break_even_tokens(prefill_tokens_per_s=10_000, link_bytes_per_s=rate)
+        for rate in ("1 GB", 10**9)
+    ]
+    assert rates[0] == rates[1]
+    flex = wb.resolve(model="llama-3.1-8b", backend="FLEX_ATTENTION", flex_attn_kv_block_size=64)
+    assert flex.flex("99 KiB").tiles == flex.flex(99 * 1024).tiles != flex.flex("227 KiB").tiles
+
+
+def test_a_parameter_in_bytes_without_its_unit_is_refused():
+    with pytest.raises(ScenarioError, match="Expected for example 64 GiB") as caught:
+        wb.resolve(model="qwen3-8b").offload(cpu_bytes_to_use="64")
+    assert caught.value.field == "cpu_bytes_to_use"
