@@ -130,16 +130,15 @@ def direct_block_lists(
     request = slots.request
     position = token - slots.starts[request] + (slots.lengths - slots.counts)[request]
     if window:
-        # the first block that holds a key of the window
-        first = (position - (window - 1)).clamp(min=0) // slots.block_size
+        # the first block that holds a key of the window; below 0, every column is after it
+        first = (position - (window - 1)) // slots.block_size
         pages = pages.masked_fill(column < first[:, None], NULL_BLOCK)
     if prune:
-        begin = column * slots.block_size
-        # 0.33: columns after the request, and after the query, hold nothing that it sees
-        late = (begin >= slots.lengths[request][:, None]) | (begin > position[:, None])
+        # 0.33: columns after the query, and so all after its request, hold nothing that it sees
+        late = column * slots.block_size > position[:, None]
         pages = pages.masked_fill(late, NULL_BLOCK)
-    # an id outside of the cache would be read by the kernel
-    pages = pages.masked_fill((pages < 0) | (pages >= slots.num_blocks), NULL_BLOCK)
+    # an id past the cache would be read by the kernel; one below 0 counts as absent
+    pages = pages.masked_fill(pages >= slots.num_blocks, NULL_BLOCK)
     groups = -(-len(pages) // q_block)
     padded = torch.nn.functional.pad(pages, (0, 0, 0, groups * q_block - len(pages)))
     return first_occurrences(padded.reshape(groups, -1))

@@ -12,6 +12,7 @@ pytest.importorskip("triton")
 import torch
 
 from workbench.kernels.bench import host_side
+from workbench.kernels.bench.dry_side import DryRunError, dry_step_rows
 from workbench.kernels.bench.host_side import (
     CASES,
     MOST_TURNS,
@@ -24,7 +25,7 @@ from workbench.kernels.bench.host_side import (
     ways,
 )
 from workbench.kernels.bench.peers import PeerKind
-from workbench.kernels.bench.run import Plan
+from workbench.kernels.bench.run import QUICK_ROUNDS, Plan
 from workbench.kernels.bench.workloads import LONG_ROWS, WORKLOADS
 
 PUBLISHED = Path(__file__).parents[3] / "benchmarks" / "results" / "block_table_cpu.json"
@@ -117,6 +118,27 @@ def test_every_peer_of_every_case_has_a_row_of_one_thread(monkeypatch, quick):
     assert [row.us.median for row in rows] == pytest.approx([2, 3, 2] * 2)
     assert budgets == pytest.approx([STEP_SAMPLE_S * (QUICK if quick else 1)] * 4)
     assert threads == [1]
+
+
+def dry_rows(name, quick=True):
+    return dry_step_rows(Plan((SimpleNamespace(name=name),), quick, print))
+
+
+def test_whole_steps_are_launched_dry_in_a_process_of_their_own(monkeypatch):
+    monkeypatch.delenv("VLLM_SRC", raising=False)
+    rows = dry_rows("W1")
+    assert {(row.workload, row.piece, row.clock) for row in rows} == {("W1", "step", "dry")}
+    names = ["fast", "faithful", "fast, arrays", "fast, host batch", "fast, again"]
+    assert [row.peer for row in rows] == names
+    for row in rows:
+        assert row.us.low > 0
+        assert row.us.low <= row.us.median <= row.us.high
+        assert row.us.n == row.ratio.n == QUICK_ROUNDS
+
+
+def test_what_that_process_says_at_last_is_the_reason():
+    with pytest.raises(DryRunError, match="Invalid workload 'W0'"):
+        dry_rows("W0")
 
 
 def test_rows_are_expanded_from_one_block_to_the_longest():

@@ -22,6 +22,7 @@ from workbench.kernels.bench.vllm_source import (
 )
 from workbench.kernels.bench.vllm_tables import VllmPeer, _device_view, find_vllm, load_vllm, vllm
 from workbench.kernels.bench.workloads import WORKLOADS
+from workbench.kernels.block_table.reference import PAD_SLOT
 
 FUSED_BUFFERS = """
 from vllm.logger import init_logger
@@ -132,6 +133,7 @@ def test_what_vllm_imports_is_there_only_while_it_is_needed(tmp_path, monkeypatc
         tables = loaded.tables.BlockTables()
         assert sys.modules["vllm"] is not installed
     assert tables.where == "cpu"
+    assert loaded.tables.PAD_SLOT_ID == PAD_SLOT
     assert sys.modules["vllm"] is installed
     assert tables.buffer.uva(2).shape == (2,)
     assert loaded.expand(None, 3, 4) == 7

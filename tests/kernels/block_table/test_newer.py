@@ -94,7 +94,12 @@ def test_a_step_takes_one_write_launch_for_any_number_of_groups():
 @pytest.mark.parametrize("path", ["fast", "faithful"])
 @pytest.mark.parametrize(
     "field",
-    [{"window_reach": 9}, {"has_slots": False}, {"is_sharded": False}, {"kernel_block_stride": 3}],
+    [
+        *({"window_reach": tokens} for tokens in (1, 9)),
+        *({"kernel_block_stride": blocks} for blocks in (1, 3)),
+        {"has_slots": False},
+        {"is_sharded": False},
+    ],
 )
 def test_other_paths_refuse_what_they_do_not_know(path, field):
     (name,) = field

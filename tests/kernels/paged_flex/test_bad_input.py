@@ -11,6 +11,7 @@ pytest.importorskip("triton")
 
 import torch
 from torch._subclasses import FakeTensorMode
+from triton.errors import TritonError
 
 from tests.kernels.block_table.cases import not_one_gpu
 from tests.kernels.paged_flex import mods
@@ -20,6 +21,7 @@ from workbench.kernels.paged_flex import masks, plan
 from workbench.kernels.paged_flex.api import paged_attention, paged_batch
 from workbench.kernels.paged_flex.fitting import Limits, fitted
 from workbench.kernels.paged_flex.masks import Mask, Score
+from workbench.kernels.paged_flex.mods import mask_mod_error
 from workbench.kernels.paged_flex.settings import (
     BITWISE,
     BITWISE_ELSEWHERE,
@@ -123,6 +125,8 @@ def attend(**changes):
         ({"query": CASE.query.half()}, "both the same", {"field": "kv_cache"}),
         ({"query": CASE.query[..., ::2]}, "last stride is 2", {"field": "query"}),
         ({"query": CASE.query[..., :8].contiguous()}, "head_dim 8", {"field": "kv_cache"}),
+        ({"value_dim": 8}, "value_dim is 8", {"field": "kv_cache", "limit": 16}),
+        ({"value_dim": 20}, "value_dim is 20", {"field": "kv_cache", "limit": 16}),
         ({"kv_cache": CASE.cache[0]}, r"\[num_blocks, 2", {"field": "kv_cache"}),
         ({"kv_cache": CASE.cache.transpose(0, 1)}, "transpose", {"field": "kv_cache", "limit": 2}),
         ({"kv_cache": CASE.cache[:2]}, "2 kernel blocks", {"field": "num_blocks"}),
@@ -323,6 +327,17 @@ def test_a_mask_that_decides_in_python_is_shown_its_line(mod, line):
         attend(mask=mask)
     number = caught.value.index
     assert Path(mods.__file__).read_text(encoding="utf-8").splitlines()[number - 1].strip() == line
+
+
+@pytest.mark.parametrize("mod", [mods.float_mask, mods.int_mask])
+def test_a_mask_that_returns_numbers_stops_the_launch(mod):
+    """Of an integer the lowest bit alone would count."""
+    own = Mask("numbers", mod, masks.causal().torch_mask_mod)
+    with pytest.raises(TritonError) as caught:
+        attend(mask=own)
+    said = mask_mod_error(own, caught.value)
+    assert "it does not return true or false" in str(said)
+    assert (said.field, said.given) == ("mask", "numbers")
 
 
 def test_a_mask_may_decide_on_its_parameter():

@@ -80,6 +80,36 @@ def test_pruned_lists_keep_a_requests_own_order_as_in_033():
     assert lists(8, prune=True) == [[3, 5, 1, 7, 8, 10, 4], [4, 11], [4, 11]]
 
 
+@pytest.mark.parametrize("window", [1, 2, 3, 16, 17, 18, 50])
+def test_a_windows_lists_begin_with_the_block_of_its_first_key(window):
+    """Lists of one query: its row's columns up to the longest request's."""
+    expected = []
+    for row, held in enumerate(ROWS):
+        count = QUERIES[row + 1] - QUERIES[row]
+        for position in range(LENGTHS[row] - count, LENGTHS[row]):
+            first = max(position - window + 1, 0) // 16
+            expected.append(list(dict.fromkeys(block for block in held[first:4] if block)))
+    assert lists(1, window=window) == expected
+
+
+@pytest.mark.parametrize("prune", [False, True])
+def test_a_list_holds_no_id_that_is_outside_of_the_cache(prune):
+    """Entries after a request's end may be anything; those of a block are visited by 0.23 alone."""
+    table = torch.tensor([[3, 11, 5, -1], [8, 12, 11, -(2**31)], [9, 13, 2**31 - 1, 6]]).int()
+    lengths, queries = (40, 16, 10), (0, 1, 2, 3)
+    batch = paged_batch(queries, lengths, table.to(DEVICE), num_blocks=12, entry_tokens=16)
+    found = direct_block_lists(slots_of(batch, 16, 12, DEVICE), 1, prune=prune)
+    tail = [8, -1, -1] if prune else [8, 11, -1]
+    assert found.tolist() == [[3, 11, 5], tail, [9, -1, -1]]
+
+
+@pytest.mark.parametrize(("q_block", "groups"), [(1, 20), (8, 3), (16, 2), (32, 1)])
+def test_a_list_has_room_for_every_column_of_its_queries(q_block, groups):
+    """As vLLM's tensor: the longest request has 50 tokens, 4 columns."""
+    found = direct_block_lists(slots_of(example(), 16, 12, DEVICE), q_block)
+    assert found.shape == (groups, q_block * 4)
+
+
 @settings(max_examples=EXAMPLES)
 @given(st.lists(st.lists(st.integers(-3, 9), min_size=7, max_size=7), min_size=1, max_size=5))
 def test_first_occurrences_are_a_dictionarys(rows):

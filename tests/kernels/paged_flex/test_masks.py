@@ -123,6 +123,8 @@ def test_spans_of_several_parts_by_hand():
         (3, 28, 48),
         (3, 44, 64),
     ]
+    # sinks end with the tile's last query
+    assert [part[0] for part in spans(masks.sink_window([40], 5))] == [16, 32, 40, 40]
     # a tile from its last query's window to its first query sees all
     assert [part[2:4] for part in spans(masks.sink_window([3], 20))] == [
         [-4, 1],

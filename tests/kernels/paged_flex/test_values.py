@@ -1,5 +1,7 @@
 """The kernel against float64: masks, scores, page sizes, groups, head sizes, mixed batches."""
 
+import math
+
 import pytest
 
 pytest.importorskip("torch")
@@ -85,7 +87,11 @@ def test_a_scale_of_ones_own():
 def test_dummies_padding_and_requests_without_queries_or_tokens(settings):
     sizes = ((40, 3), (5, 0), (20, 1))
     case = Case(requests(*sizes), 16, dummies=(0, 3), padding=4, guarded=True)
+    padding = case.query[case.batch.num_tokens :]
+    assert len(padding) == 4
+    assert padding.isnan().all()  # no kernel may read it
     result = case.check(settings=settings)
+    assert len(result) == len(case.query)
     assert case.batch.query_lens.tolist() == [1, 3, 0, 1, 1]
     for row in (0, 3):
         assert not result[case.paged.tokens_of(row)].any()
@@ -182,6 +188,15 @@ def test_a_result_may_differ_by_twice_what_another_computation_does(dtype):
     assert found.tolerance == pytest.approx(2 * (0.25 + band), rel=1e-12)
     nothing = torch.zeros(0).double()
     assert agreement_of(nothing, nothing, nothing, dtype).max_error == 0.0
+
+
+def test_the_tolerance_itself_is_allowed():
+    exact = torch.zeros(3).double()
+    most = agreement_of(exact, exact, exact, torch.float32).tolerance
+    found = agreement_of(exact - most, exact, exact, torch.float32)
+    assert found.max_error == found.tolerance > 0
+    assert found.ok
+    assert not agreement_of(exact + math.nextafter(most, 1), exact, exact, torch.float32).ok
 
 
 @pytest.mark.parametrize("settings", [SPLIT, ONE_PATH], ids=["split", "one path"])
