@@ -83,6 +83,7 @@ FP8_PER_TOKEN = ("float", 8, "token", None)
 NVFP4_OF_MODELOPT = {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16}
 V_PROJ = "model.layers.3.self_attn.v_proj"
 FP8_BUT_V = {"quant_method": "fp8", "ignored_layers": [V_PROJ]}
+MXFP8_OF_MINIMAX = {"quant_method": "mxfp8", "ignored_layers": ["lm_head"]}
 AWQ_OF_FOUR = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}
 COMPRESSED_BUT_V = compressed("qwen3-8b", FOUR_BITS)["quantization_config"] | {"ignore": [V_PROJ]}
 WHISPER = {
@@ -696,6 +697,34 @@ PROBLEMS = [
         "Selected backend AttentionBackendEnum.FLASHMLA is not valid",
         {"backend": None},
         id="backend-of-the-target-alone",
+    ),
+    *(
+        pytest.param(
+            {
+                "model": {**catalog_config(name), "quantization_config": AWQ_OF_FOUR},
+                "tensor_parallel": ranks,
+                "rules": rules,
+                **more,
+            },
+            "weight_renamed",
+            "object has no attribute 'weight'",
+            remedy,
+            id=f"packed-weight-that-a-layer-reads-{name}",
+        )
+        for name, ranks, rules, remedy, more in (
+            ("falcon-h1-7b", 2, "0.23", {"tensor_parallel": 1}, {}),
+            ("gemma-3n-e4b", 1, "0.33", NO_REMEDY, {"dtype": "float16"}),
+        )
+    ),
+    pytest.param(
+        {
+            "model": {**catalog_config("qwen3-vl-8b"), "quantization_config": MXFP8_OF_MINIMAX},
+            "rules": "0.33",
+        },
+        "weight_block_cut",
+        "MXFP8 requires input ",
+        NO_REMEDY,
+        id="mxfp8-of-a-tower",
     ),
     pytest.param(
         {"model": in_fp8_blocks("qwen3-30b-a3b"), "tensor_parallel": 8},
@@ -1668,6 +1697,30 @@ MIXED = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "MIXED
 DSPARK = {**llama(num_hidden_layers=1), "architectures": ["DSparkDraftModel"]}
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True}
 REFUSALS = [
+    *(
+        pytest.param(
+            {"model": {**catalog_config("qwen3-8b"), "quantization_config": MXFP8_OF_MINIMAX}}
+            | more,
+            code,
+            text,
+            remedy,
+            id=f"mxfp8-of-a-file-{code}",
+        )
+        for more, code, text, remedy in (
+            (
+                {"rules": "0.23"},
+                "quantization_not_read",
+                "OnlineQuantizationConfig does not support loading from a",
+                {"rules": "0.33"},
+            ),
+            (
+                {"rules": "0.33", "dtype": "float16"},
+                "quantization_dtype",
+                "torch.float16 is not supported for quantization method",
+                {"dtype": "auto"},
+            ),
+        )
+    ),
     pytest.param(
         {
             "model": llama(),

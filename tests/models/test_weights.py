@@ -64,7 +64,7 @@ def paddings_of(answer, model):
         one
         for one in RULE_SETS[answer["vllm"]].expert_paddings
         if one.platform == "cuda" and major in one.majors
-        if one.tried is None or one.tried(model)
+        if one.is_tried(model)
     )
 
 

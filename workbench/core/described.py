@@ -57,6 +57,8 @@ class Description(NamedTuple):
     """The first key that the method needs and the file lacks, empty if none."""
     compressed: Compressed | None = None
     """Of compressed-tensors; None where its groups differ or say too little."""
+    is_stated: bool = False
+    """A file has one, and names its method."""
 
     @property
     def integers(self) -> str:
@@ -183,3 +185,18 @@ def ordered_groups(method: str, words: str) -> UnreadDescription:
 GPTQ_ORDER = ordered_groups(GPTQ, "GPTQ group activation ordering (desc_act=True) is no longer")
 COMPRESSED_ORDER = ordered_groups(COMPRESSED, "actorder={order}")
 """vLLM's words from 0.33 on; newer releases of compressed-tensors than it asks for have others."""
+
+
+def loading_words(*words: str) -> UnreadDescription:
+    """Return the refusal of files whose method is a word for `--quantization` alone."""
+    return UnreadDescription(
+        methods=frozenset(words),
+        what=lambda _given: "by a file, only as they load",
+        refuses=lambda given: given.is_stated,
+        # OnlineQuantizationConfig.from_config
+        vllm_text=lambda _given: "OnlineQuantizationConfig does not support loading from a",
+    )
+
+
+LOADING_WORDS = ("fp8_per_tensor", "fp8_per_block", "int8_per_channel_weight_only", "online")
+"""Of 0.23 and 0.33 (`_ONLINE_SHORTHANDS`)."""

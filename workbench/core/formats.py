@@ -39,6 +39,8 @@ class Format(NamedTuple):
     """Every rank has the scales of all inputs."""
     is_integer: bool = False
     """Of a checkpoint: integers, not small floats."""
+    packs_outputs: bool = False
+    """Words hold the integers of several outputs, not of several inputs."""
     halves: int = 0
     """Numbers of 16 bits per merged output."""
     activation_bits: int = 0
@@ -78,7 +80,8 @@ class Format(NamedTuple):
         rows = sum(outputs)
         found = rows * inputs * self.bits // 8
         if self.is_packed:  # the rest of an odd share has no word
-            found = rows * (inputs * self.bits // WORD_BITS) * WORD
+            packed, other = (rows, inputs) if self.packs_outputs else (inputs, rows)
+            found = other * (packed * self.bits // WORD_BITS) * WORD
         found += len(outputs) * (self.scalars * FLOAT + self.halves * HALF)
         if self.block is not None:
             high, wide = self.block[0] or rows, self.block[1] or scaled

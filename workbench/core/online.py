@@ -173,7 +173,7 @@ def _in_format(part: Part, method: OnlineMethod) -> Part:
     known = None if method.restores and part.experts > 1 else part.stored
     if method.restores and known is not None and known.is_square:
         return part._replace(stored=known._replace(scale_bytes=1))
-    if stored is None or known or not (part.is_linear or part.is_kept_plain):
+    if stored is None or known or not part.is_linear:
         return part
     # OnlineMoEMethodBase.create_weights makes two outputs of every expert, 0.23
     gated = method.gates_experts and part.has_one_output

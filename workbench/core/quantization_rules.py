@@ -34,6 +34,8 @@ class QuantizationRules:
     """Methods of checkpoints whose attention layers have scales for the cache."""
     layers_without_scales: frozenset[str] = frozenset()
     """Modules that build attention layers without the quantization: none has such scales."""
+    reads_joined_weights: bool = False
+    """Mamba-2 reads the weight of a projection whose outputs ranks do not divide as groups."""
     missing_kernels: tuple[MissingKernel, ...] = ()
     """Formats of checkpoints that some devices have no kernel for."""
     grouped_on_rocm: frozenset[str] = frozenset({"compressed-tensors"})

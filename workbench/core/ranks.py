@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from workbench.core.described import COMPRESSED
 from workbench.core.media import has_whole_towers
 from workbench.core.platforms import gfx_of
 
@@ -95,8 +96,14 @@ class Padding(NamedTuple):
             and gfx_of(plan.settings).startswith(self.gfx)
             and (self.is_invariant or not plan.settings.batch_invariant)
             and self.has_aiter in {None, plan.settings.rocm_aiter}
-            and (self.tried is None or self.tried(model))
+            and self.is_tried(model)
         )
+
+    def is_tried(self, model: Model) -> bool:
+        """Return whether vLLM tries it for the experts of a model."""
+        # the methods of compressed-tensors have no maybe_roundup_sizes
+        rounds = self.format is None or model.quantization != COMPRESSED
+        return rounds and (self.tried is None or self.tried(model))
 
 
 GATES = "gates of delta nets"

@@ -59,8 +59,6 @@ class Part(NamedTuple):
     """None is the model's."""
     is_linear: bool = False
     """A quantization method may store it in another format."""
-    is_kept_plain: bool = False
-    """Checkpoints store it plain; quantization as it loads makes it smaller."""
     stored: Format | None = None
     multiple: int = 1
     """What every rank's share of the divided size is rounded up to, for the kernels."""
@@ -104,8 +102,7 @@ class Part(NamedTuple):
         if self.experts > 1:
             stored = stored.of_experts(inputs if self.shard == ROW else outputs[0])
         # Experts keep the scales of each merged output apart.
-        merged = [outputs] if self.experts == 1 else [[one] for one in outputs]
-        merged = [[sum(outputs)]] if self.merges % split.ranks else merged
+        merged = [self.merged(split)] if self.experts == 1 else [[one] for one in outputs]
         scaled = self.inputs if stored.repeats_scales else inputs
         found = sum(stored.size(one, inputs, scaled) for one in merged)
         found += stored.fixed_bytes + stored.input_bytes * inputs
@@ -128,6 +125,11 @@ class Part(NamedTuple):
         if self.shard != ROW:
             return outputs, self.inputs
         return outputs, round_up(max(self.inputs, least) // ranks, inner)
+
+    def merged(self, split: Split) -> list[int]:
+        """Return the outputs of a rank as a linear layer merges them, which may be all in one."""
+        outputs, _inputs = self.share(split)
+        return [sum(outputs)] if self.merges % split.ranks else outputs
 
     def _multiples(self, split: Split) -> tuple[int, int]:
         """Return what the divided size and the other one are rounded up to."""

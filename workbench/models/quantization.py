@@ -151,6 +151,7 @@ def read_description(fields: Fields) -> Description:
     missing = next((keys for keys in needed if not config.keys() & set(keys)), ())
     bits = next((config[key] for key in ("w_bit", "bits") if key in config), None)
     return Description(
+        is_stated=method is not None,
         bits=bits if isinstance(bits, int) else None,
         is_symmetric=config.get("sym") is not False,
         follows_activations="desc_act" if _is_ordered(config) else "",

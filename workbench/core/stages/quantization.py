@@ -26,8 +26,7 @@ from workbench.core.working_plan import WorkingPlan
 QUANTIZATION_DTYPES = {
     **dict.fromkeys((AWQ, "auto-round", "fp8", "gptq", "quark"), ("bfloat16", "float16")),
     **dict.fromkeys(("modelopt", "modelopt_fp4", "modelopt_mixed"), ("bfloat16", "float16")),
-    "modelopt_mxfp8": ("bfloat16",),
-    "mxfp4": ("bfloat16",),
+    **dict.fromkeys(("modelopt_mxfp8", "mxfp4", "mxfp8"), ("bfloat16",)),
 }
 """Method -> model dtypes. Source: `get_supported_act_dtypes` of the methods, 0.23 and 0.33."""
 ONLINE_DTYPES = ("bfloat16", "float16")

@@ -14,9 +14,10 @@ from workbench.core.missing_kernels import (
     tower_parts,
 )
 from workbench.core.model import SSM
-from workbench.core.online import MXFP8, NVFP4, loading_method
+from workbench.core.online import MXFP8, NVFP4, is_online, loading_method
 from workbench.core.ranks import Split, split_of
 from workbench.core.rule_set import RULE_SETS
+from workbench.core.stages.micro_scales import MICRO_METHODS, cut_micro
 from workbench.core.stages.other_splits import other_splits, written
 from workbench.core.weights import COLUMN, ROW, Part
 from workbench.core.working_plan import WorkingPlan
@@ -82,8 +83,10 @@ def weight_blocks(run: WorkingPlan) -> None:
     Source: `validate_fp8_block_shape` and the `create_weights` of fp8 experts, 0.23 and 0.33.
     """
     method, split = loading_method(run), split_of(run)
-    if method not in {*BLOCK_METHODS, *GROUP_METHODS}:
+    if method not in {*BLOCK_METHODS, *GROUP_METHODS, *MICRO_METHODS}:
         return
+    if method in MICRO_METHODS and is_online(run.model):
+        return  # `online_weights`
     parts = quantized_parts(run.model.weights, run.rules.weight_copies)
     if run.model.architecture in run.rules.model_registry.run_by_transformers:
         # MoEMixin.recursive_replace builds experts before any other layer
@@ -206,6 +209,8 @@ def _cut_group_text(run: WorkingPlan, part: Part, split: Split) -> str | None:
     stored = part.stored
     if stored is None or stored.block is None or not stored.is_integer:
         return None
+    if stored.repeats_scales and run.model.quantization == COMPRESSED and part.experts == 1:
+        return None
     if _halves_too_often(run, part, split):
         return ""  # an assertion without words
     (_, inputs), group = part.share(split), stored.block[1]
@@ -240,7 +245,8 @@ def _cuts(run: WorkingPlan, part: Part, split: Split) -> Iterator[Cut]:
     high, wide = part.stored.block
     (outputs, inputs), tp = part.share(split), part.ranks(split)
     if high == 1:
-        text = _cut_group_text(run, part, split)
+        is_micro = run.model.quantization in MICRO_METHODS
+        text = cut_micro(part, inputs) if is_micro else _cut_group_text(run, part, split)
         if text is not None:
             yield part, inputs, wide, text
         return
@@ -253,7 +259,7 @@ def _cuts(run: WorkingPlan, part: Part, split: Split) -> Iterator[Cut]:
         text = f"The output_size of gate's and up's weight = {outputs[0]} is not divisible by"
         yield part, outputs[0], high, text
     if part.experts == 1:
-        for size in _checked_outputs(run, part, outputs, tp):
+        for size in _checked_outputs(run, part, part.merged(split), tp):
             if size % high:
                 yield part, size, high, f"{OUTPUTS} = {size} is not divisible by"
 

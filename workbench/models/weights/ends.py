@@ -13,7 +13,7 @@ FLOAT_HEAD = frozenset({"minimax_text_01"})
 PLAIN_HEAD = frozenset(
     {
         *("bamba", "falcon_h1", "falcon_mamba", "gpt_oss", "jamba", "mamba", "minimax_text_01"),
-        *("plamo2", "qwen3_next", "zamba2"),
+        *("mamba2", "plamo2", "qwen3_next", "zamba2"),
     }
 )
 """model_types whose head never is quantized: the class hands it no quant_config."""
@@ -61,13 +61,12 @@ HEAD_APART = frozenset(
     }
 )
 """model_types whose class never reads `tie_word_embeddings`."""
-ALWAYS_TIED = frozenset(
-    {
-        *("cohere", "cohere2", "cohere2_moe", "cohere_compass_text", "gemma2", "gemma3n_text"),
-        *("lfm2", "lfm2_moe", "zamba2"),
-    }
+HEADLESS = frozenset(
+    {"cohere", "cohere2", "cohere2_moe", "cohere_compass_text", "gemma2", "gemma3n_text"}
 )
 """model_types whose class has no head of its own."""
+ALWAYS_TIED = HEADLESS | {"lfm2", "lfm2_moe", "zamba2"}
+"""Those, and others whose head always has the weight of the embedding."""
 APART_EARLIER = frozenset({"bamba", "dots1", "flex_olmo", "persimmon"})
 """Those whose class in 0.23 does not either; the library, which runs them in 0.33, does."""
 WHOLE_EMBEDDING = frozenset({"inkling_model", "whisper"})

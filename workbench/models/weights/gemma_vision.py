@@ -6,8 +6,11 @@ Source: `gemma3n_mm.py`, `gemma4_mm.py` and `gemma4_unified.py` in `model_execut
 
 from collections.abc import Mapping
 
+from workbench.core.described import COMPRESSED
 from workbench.core.formats import Format
 from workbench.core.weights import Part
+from workbench.models.quantization import quantization_method
+from workbench.models.towers import are_even
 from workbench.models.weights.joined_vision import Tower, inside, sizes_of
 from workbench.models.weights.parts import Config, Sizes, column, row, vocabulary, whole
 from workbench.models.weights.stored import Unknown
@@ -18,10 +21,9 @@ SPOKEN = {"hidden_size": 1536, "conf_num_hidden_layers": 12, "conf_num_attention
 SPOKEN |= {"conf_conv_kernel_size": 5, "conf_attention_chunk_size": 12, "input_feat_size": 128}
 SPOKEN |= {"conf_attention_context_left": 13, "conf_attention_context_right": 0}
 """Sizes that Gemma 3n's configuration of sound has."""
+QKV = ("q_proj", "k_proj", "v_proj")
 CHANNELS = (128, 32)
 """Of its two convolutions, each of which makes half as many bands."""
-HEARD = "audio_linear"
-"""Matrices of a conformer: all that `--quantization` of Gemma 4 makes smaller there."""
 
 
 def _gemma3n(config: Config, _size: Sizes) -> list[Part]:
@@ -46,26 +48,39 @@ def _gemma3n(config: Config, _size: Sizes) -> list[Part]:
     ]
 
 
-def _conformer(width: int, taps: int) -> list[Part]:
+def _conformer(width: int, taps: int, *, is_linear: bool = False) -> list[Part]:
     """Return what a layer for sound has in Gemma 3n and 4."""
-    norm, square = whole("norm", width), whole(HEARD, width, inputs=width)
-    feed = [norm, whole(HEARD, 4 * width, inputs=width), whole(HEARD, width, inputs=4 * width)]
+
+    def linear(name: str, outputs: int, inputs: int = width) -> Part:
+        place = f"audio_tower.layers.0.{name}"
+        return whole(place, outputs, inputs=inputs, is_linear=is_linear)
+
+    norm, squares = whole("norm", width), [f"{one}.linear" for one in (*QKV, "post")]
+    feeds = [
+        linear(f"feed_forward{number}.ffw_layer_{layer}.linear", *sizes)
+        for number in (1, 2)
+        for layer, sizes in ((1, (4 * width, width)), (2, (width, 4 * width)))
+    ]
     return [
-        *2 * [*feed, norm],
-        *5 * [norm],
-        *6 * [square],
-        whole(HEARD, 2 * width, inputs=width),
+        *feeds,
+        *9 * [norm],
+        *(linear(f"self_attn.{name}", width) for name in (*squares, "relative_k_proj")),
+        linear("lconv1d.linear_start.linear", 2 * width),
+        linear("lconv1d.linear_end.linear", width),
         whole("depthwise_conv1d", width, inputs=taps),
     ]
 
 
-def _subsampled(width: int, first: int, second: int, bands: int) -> list[Part]:
+def _subsampled(
+    width: int, first: int, second: int, bands: int, *, is_linear: bool = False
+) -> list[Part]:
     """Return the two convolutions that shorten sound, and what reads their channels."""
+    reads = "audio_tower.subsample_conv_projection.input_proj_linear"
     return [
         whole("conv_0", first, inputs=9),
         whole("conv_1", second, inputs=9 * first),
         whole("norms", first + second),
-        whole(HEARD, width, inputs=bands // 4 * second),
+        whole(reads, width, inputs=bands // 4 * second, is_linear=is_linear),
     ]
 
 
@@ -82,26 +97,44 @@ def _gemma4(config: Config, size: Sizes) -> list[Part]:
     width, inner = size("hidden_size", 768), size("intermediate_size", 3072)
     heads, each = size("num_attention_heads", 12), size("head_dim", 64)
     kv, patch = size("num_key_value_heads", 12), size("patch_size", 16)
+    is_linear = _takes_description(config, width, inner)
+
+    def linear(name: str, outputs: int, inputs: int) -> Part:
+        place = f"vision_tower.encoder.layers.0.{name}.linear"
+        return whole(place, outputs, inputs=inputs, is_linear=is_linear)
+
     layer = [
         *4 * [whole("norm", width)],
-        whole("qkv", heads * each, kv * each, kv * each, inputs=width),
-        whole("o_proj", width, inputs=heads * each),
+        linear("self_attn.q_proj", heads * each, width),
+        *(linear(f"self_attn.{name}", kv * each, width) for name in QKV[1:]),
+        linear("self_attn.o_proj", width, heads * each),
         *2 * [whole("qk_norm", each)],
-        whole("gate_up", inner, inner, inputs=width),
-        whole("down_proj", width, inputs=inner),
+        *(linear(f"mlp.{name}_proj", inner, width) for name in ("gate", "up")),
+        linear("mlp.down_proj", width, inner),
     ]
     found = config.fields.top.get("vision_config") or {}
     # the least and the most that goes into and comes out of each of seven layers
     layer += [whole("clipped", 7 * 4)] * bool(found.get("use_clipped_linears"))
+    reads = "vision_tower.patch_embedder.input_proj"
+    joins = "embed_vision.embedding_projection"
     return [
         whole("position_embedding", 2, inputs=size("position_embedding_size", 10_240) * width),
-        whole("input_proj", width, inputs=3 * patch**2),
+        whole(reads, width, inputs=3 * patch**2, is_linear=is_linear),
         *size("num_hidden_layers", 16) * layer,
-        whole("embedding_projection", config.hidden, inputs=width),
+        whole(joins, config.hidden, inputs=width, is_linear=is_linear),
         *2 * bool(found.get("standardize")) * [whole("std", width)],
         whole("inv_freq", each // 2, dtype="float32"),
         *_gemma4_sound(config),
     ]
+
+
+def _takes_description(config: Config, *sizes: int) -> bool:
+    """Return whether a tower of Gemma 4 gets what the checkpoint says of its weights.
+
+    Source: `_get_tower_quant_config` of `gemma4_mm.py`, 0.33; 0.23 asks for the sizes of the one
+    for images alone.
+    """
+    return are_even(*sizes) or quantization_method(config.fields) == COMPRESSED
 
 
 def _gemma4_sound(config: Config) -> list[Part]:
@@ -112,17 +145,19 @@ def _gemma4_sound(config: Config) -> list[Part]:
     width, out = size("hidden_size", 1024), size("output_proj_dims", 1536)
     first, second = inside(config, "audio_config").get("subsampling_conv_channels", CHANNELS)
     is_clipped = inside(config, "audio_config").get("use_clipped_linears", True)
+    is_linear = _takes_description(config, width)
     layer = [
-        *_conformer(width, size("conv_kernel_size", 5)),
+        *_conformer(width, size("conv_kernel_size", 5), is_linear=is_linear),
         whole("numbers", width // size("num_attention_heads", 8) + 1),  # a scale, and a soft limit
         *[whole("clipped", 10 * 4)] * bool(is_clipped),
     ]
+    joins = "embed_audio.embedding_projection"
     return [
-        *_subsampled(width, first, second, first),
+        *_subsampled(width, first, second, first, is_linear=is_linear),
         *size("num_hidden_layers", 12) * layer,
-        whole(HEARD, out, inputs=width, bias=True),
+        whole("audio_tower.output_proj", out, inputs=width, bias=True, is_linear=is_linear),
         whole("inv_timescales", width // 2),
-        whole(HEARD, config.hidden, inputs=out),
+        whole(joins, config.hidden, inputs=out, is_linear=is_linear),
     ]
 
 

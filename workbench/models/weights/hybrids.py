@@ -20,6 +20,7 @@ from workbench.models.weights.parts import (
     mlp,
     norms,
     row,
+    shared_mlp,
     whole,
 )
 from workbench.models.weights.states import (
@@ -119,7 +120,7 @@ def _granite(config: Config, number: int) -> list[Part]:
         gate = whole("block_sparse_moe.gate", count, inputs=config.hidden)
         inner = config.size("intermediate_size")
         parts += [gate, *experts(config, "block_sparse_moe.experts", count, inner)]
-    return [*parts, *(mlp(config, "shared_mlp", shared) if shared else ()), *norms(config, 2)]
+    return [*parts, *shared_mlp(config, shared), *norms(config, 2)]
 
 
 def _falcon(config: Config, _number: int) -> list[Part]:

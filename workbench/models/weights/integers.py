@@ -30,7 +30,7 @@ def integers(config: Mapping[str, Any]) -> Scheme:
     if not isinstance(bits, int) or not isinstance(size, int):
         raise Unknown("bits or group_size are not described")
     if config.get("quant_method") != "gptq":
-        stored = _grouped(bits, size)
+        stored = _grouped(bits, size)._replace(packs_outputs=True)
         ignored = wildcards(texts(config.get("modules_to_not_convert")))
         return Scheme(linear=stored, excludes=ignored, excludes_part=ignored, gates_experts=True)
     (linear, experts), earlier = _gptq_formats(config)

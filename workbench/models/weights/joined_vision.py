@@ -118,6 +118,7 @@ SIZES = (
     *("patch_size", "image_size", "num_channels"),
 )
 SO400M = (1152, 4304, 16, 27, 14, 384, 3)  # of SigLIP's best-known tower
+OF_ENCODERS = (768, 3072, 12, 12, 16, 224)
 OF_GEMMA3 = (768, 3072, 12, 12, 16, 224)
 OF_INTERNVL = (3200, 12_800, 25, 48, 14, 224)
 OF_LLAMA4 = (768, 5632, 16, 34, 14, 448)
@@ -144,7 +145,7 @@ def encoder(
 ) -> list[Part]:
     """Return CLIP or SigLIP, up to the layer that the projector reads."""
     kind = config.fields.top["vision_config"].get("model_type")
-    tower, place = vit(size, 768, 3072, 12, 12, 16, 224), "vision_tower.vision_model.encoder.layers"
+    tower, place = vit(size, *OF_ENCODERS), "vision_tower.vision_model.encoder.layers"
     used = tower._replace(depth=used_layers(config, tower.depth, **more))
     ids = whole("position_ids", tower.places, inputs=2, dtype="float32")
     if kind == CLIP:
@@ -202,11 +203,16 @@ def _paligemma(config: Config, size: Sizes) -> list[Part]:
 
 
 def _idefics3(config: Config, size: Sizes) -> list[Part]:
+    """Return a tower of Idefics', whose MLPs may have any size, and a projector of one layer."""
     factor = config.fields.top.get("scale_factor", 2)
-    inputs = size("hidden_size", 1152) * factor**2
+    tower, inputs = vit(size, *OF_ENCODERS), size("hidden_size", 1152) * factor**2
     return [
-        *encoder(config, size, has_ids=False),
-        whole("connector.modality_projection.proj", config.hidden, inputs=inputs, is_linear=True),
+        *tower.embedded(),
+        *tower.layers("model.vision_model.encoder.layers"),
+        whole("post_layernorm", tower.width, bias=True),
+        whole(
+            "model.connector.modality_projection.proj", config.hidden, inputs=inputs, is_linear=True
+        ),
     ]
 
 

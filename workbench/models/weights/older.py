@@ -22,6 +22,7 @@ from workbench.models.weights.parts import (
     mlp,
     norms,
     row,
+    shared_mlp,
     vocabulary,
     whole,
 )
@@ -193,8 +194,7 @@ def _bigcode(config: Config, number: int) -> list[Part]:
 def _granite_shared(config: Config, number: int) -> list[Part]:
     """Return a layer of Granite with experts, and the MLP that every token takes."""
     shared = config.size("shared_intermediate_size", default=0)
-    parts = GRANITE_MOE.layer(config, number)
-    return [*parts, *mlp(config, "shared_mlp", shared)] if shared else parts
+    return [*GRANITE_MOE.layer(config, number), *shared_mlp(config, shared)]
 
 
 def _granite_swa(config: Config, number: int) -> list[Part]:

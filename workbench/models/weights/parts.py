@@ -230,6 +230,13 @@ def mlp(config: Config, name: str, inner: int, *, gated: bool = True, **more: An
     ]
 
 
+def shared_mlp(config: Config, inner: int) -> list[Part]:
+    """Return the MLP of Granite that every token takes, in its names; none without elements."""
+    parts = mlp(config, "shared_mlp", inner) if inner else []
+    names = ("shared_mlp.input_linear", "shared_mlp.output_linear")
+    return [one._replace(name=name) for one, name in zip(parts, names, strict=False)]
+
+
 def experts(
     config: Config, name: str, count: int, inner: int, *, gated: bool = True, **more: Any
 ) -> list[Part]:

@@ -165,6 +165,27 @@ def _tied(config: Config) -> tuple[bool, bool]:
     return by_wrapper or (earlier and config.kind not in ends.APART_EARLIER), later
 
 
+def _head(
+    config: Config, found: Collected, rows: int, width: int, tied: tuple[bool, bool]
+) -> list[Part]:
+    """Return the head of the vocabulary, or what a tied one has of its own: its scales."""
+    kind, stored = config.kind, None
+    if kind not in ends.PLAIN_HEAD:
+        stored = found.scheme.format_of_head(ends.NAMED_OTHERWISE.get(kind, ends.HEAD))
+    dtype = "float32" if kind in ends.FLOAT_HEAD else None
+    head, parts = vocabulary(ends.HEAD, rows, width)._replace(dtype=dtype), []
+    if not all(tied):
+        release = "" if not any(tied) else LATER if tied[0] else EARLIER
+        bias = vocabulary(ends.HEAD, rows, 1)
+        biases = (bias._replace(kind=one) for one in ends.HEAD_BIAS.get(kind, ()))
+        parts = [head._replace(stored=stored, kind=release), *biases]
+    is_kept = kind not in ends.HEADLESS and tied[1]
+    if is_kept and stored is not None and not stored.is_integer:
+        # ParallelLMHead.tie_weights of 0.33 replaces the weight alone
+        parts.append(head._replace(stored=stored._replace(bits=0), kind=LATER))
+    return parts
+
+
 def _drafted(config: Config, found: Collected, part: str) -> Weights:
     drafter = drafted(config, part, config.kind)
     for prefix, parts in drafter.parts.items():
@@ -223,20 +244,9 @@ def _whole(config: Config, found: Collected) -> Weights:
     if pools(model.pooling):
         pooled = scores(config)
         found.add("", pooled or (), EVERY)
-    elif not all(tied):
-        head = vocabulary(ends.HEAD, rows, width)
-        stored = (
-            None
-            if kind in ends.PLAIN_HEAD
-            else found.scheme.format_of_head(ends.NAMED_OTHERWISE.get(kind, ends.HEAD))
-        )
-        head = head._replace(dtype="float32" if kind in ends.FLOAT_HEAD else None, stored=stored)
-        head = head._replace(kind="" if not any(tied) else LATER if tied[0] else EARLIER)
-        bias = [
-            vocabulary(ends.HEAD, rows, 1)._replace(kind=one)
-            for one in ends.HEAD_BIAS.get(kind, ())
-        ]
-        ends.at_end(config, found, [head, *bias], kind in ends.EVERY_END | ends.EVERY_HEAD, LAST)
+    else:
+        is_every = kind in ends.EVERY_END | ends.EVERY_HEAD
+        ends.at_end(config, found, _head(config, found, rows, width, tied), is_every, LAST)
     tower = vision(config)
     # the layers are known without it, and what ranks and kernels do with them
     unknown = ""

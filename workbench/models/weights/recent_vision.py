@@ -8,9 +8,18 @@ from functools import partial
 from typing import Any
 
 from workbench.core.weights import Part
-from workbench.models.weights.joined_vision import BLOCKS, GATED, QWEN, Tower, blocks, inside, vit
+from workbench.models.weights.joined_vision import (
+    BLOCKS,
+    GATED,
+    QWEN,
+    Tower,
+    blocks,
+    inside,
+    vit,
+)
 from workbench.models.weights.parts import Config, Sizes, column, row, whole
 from workbench.models.weights.stored import Unknown
+from workbench.models.weights.taken import takes_description
 
 MERGED = 4
 """Patches that become one token."""
@@ -114,15 +123,16 @@ def _kimi_k3(config: Config, size: Sizes) -> list[Part]:
     layers, inner = size("vt_num_hidden_layers", 27), size("vt_intermediate_size", 4096)
     each, wide = size("qkv_hidden_size", 1536) // heads, width * MERGED
     # is_vit_use_data_parallel: every rank has all heads that they cannot divide
+    kind: dict[str, Any] = {"is_linear": takes_description(config)}
     tower = partial(blocks, each=each, bias=False, norm_bias=False, evenly=heads)
     return [
         whole("patch_embed", width, inputs=3 * size("patch_size", 14) ** 2),
         whole("pos_emb", places, inputs=width),
         whole("time_weight", size("init_pos_emb_time", 4), inputs=width, dtype="float32"),
-        *tower(layers, width, inner, heads, "vision_tower.encoder.blocks", KIMI),
+        *tower(layers, width, inner, heads, "vision_tower.encoder.blocks", KIMI, **kind),
         whole("norm", width),
-        whole("mm_projector.linear_1", wide, inputs=wide, is_linear=True),
-        whole("mm_projector.linear_2", config.hidden, inputs=wide, is_linear=True),
+        whole("mm_projector.linear_1", wide, inputs=wide, **kind),
+        whole("mm_projector.linear_2", config.hidden, inputs=wide, **kind),
         whole("norm", config.hidden),
     ]
 

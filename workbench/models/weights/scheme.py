@@ -112,6 +112,14 @@ def _modelopt(config: Mapping[str, Any]) -> Scheme:
     return _of_modelopt(place)._replace(linear=linear, experts=experts)
 
 
+def _mxfp8(config: Mapping[str, Any]) -> Scheme:
+    """Return MXFP8 as files of MiniMax name it (`ModelOptMxFp8Config.from_config`, 0.33)."""
+    if "quantization" in config or config.get("quant_algo"):
+        return _modelopt(config)
+    found = _of_modelopt({"exclude_modules": config.get("ignored_layers")})
+    return found._replace(linear=MXFP8, experts=MXFP8)
+
+
 def _of_modelopt(place: Mapping[str, Any]) -> Scheme:
     """Return what all files of ModelOpt have in common."""
     ignored = texts(place.get("exclude_modules") or place.get("ignore"))
@@ -166,6 +174,7 @@ METHODS: dict[str, Callable[[Mapping[str, Any]], Scheme]] = {
     "modelopt_mxfp8": _modelopt,
     "modelopt_mixed": _mixed,
     "mxfp4": _mxfp4,
+    "mxfp8": _mxfp8,
     "awq": integers,
     "gptq": integers,
     "auto-round": auto_round,

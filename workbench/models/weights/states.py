@@ -123,7 +123,8 @@ def kimi_delta(config: Config) -> list[Part]:
         column("self_attn.b_proj", (state.num_heads, 1), inputs=hidden),
     ]
     is_full = bool(config.mapping("linear_attn_config").get("use_full_rank_gate"))
-    merged = ((3 + is_full) * [heads]) + [(1, size), (state.num_heads, 1)]
+    narrow: list[Unit] = [(state.num_heads, 1), (1, size)]
+    merged = (3 + is_full) * [heads] + (narrow[::-1] if is_full else narrow)
     low = [
         whole("self_attn.g_a_proj", size, inputs=hidden, is_linear=True),
         column("self_attn.g_b_proj", heads, inputs=size),

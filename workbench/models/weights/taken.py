@@ -6,6 +6,8 @@ configuration classes of transformers.
 
 from typing import Any
 
+from workbench.core.described import COMPRESSED
+from workbench.models.quantization import quantization_method
 from workbench.models.weights.parts import Config
 
 TAKE_LAST_BUT_ONE = frozenset({"granite4_vision", "llava", "llava_next", "llava_next_video"})
@@ -28,3 +30,11 @@ def used_layers(config: Config, layers: int, read: str = "vision_feature_layer")
     if not places or any(isinstance(one, bool) or not isinstance(one, int) for one in places):
         raise config.fields.wrong(read, taken, "an integer")
     return int(max(layers + one + 1 if one < 0 else one for one in places))
+
+
+def takes_description(config: Config) -> bool:
+    """Return whether a tower of Kimi's gets what the checkpoint says of its weights.
+
+    Source: `_maybe_ignore_quant_config` of `kimi_k25.py` and `kimi_k3`, 0.23 and 0.33.
+    """
+    return quantization_method(config.fields) != COMPRESSED

@@ -8,7 +8,7 @@ from workbench.core.online import MXFP4, MXFP8
 from workbench.core.weights import EARLIER, LATER
 from workbench.models.fields import Fields
 from workbench.models.quantization import config_groups
-from workbench.models.weights.integers import SORTED
+from workbench.models.weights.integers import ORDER, SORTED
 from workbench.models.weights.stored import (
     EXPERTS,
     EXPERTS_STATIC,
@@ -136,6 +136,8 @@ def _compressed_format(weights: Mapping[str, Any], inputs: Mapping[str, Any]) ->
         # the original shape is stored as two 64-bit integers
         zeros = 0 if weights.get("symmetric", True) else bits
         grouped = Format(bits, block=(1, group), scale_bytes=2, zero_bits=zeros, is_integer=True)
+        if weights.get("actorder") in {"group", True}:  # 0.33 refuses the order of inputs
+            grouped = grouped._replace(input_bytes=ORDER, repeats_scales=True)
         return grouped._replace(fixed_bytes=16)
     if kind == "int" and bits == 4 and inputs.get("type") == "float":
         return FOUR_BITS_IN_FP8

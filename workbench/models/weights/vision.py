@@ -6,18 +6,17 @@ A size that config.json omits is that of the configuration class.
 from collections.abc import Callable, Mapping
 
 from workbench.core.weights import Part
-from workbench.models.towers import are_even
 from workbench.models.weights.abstracted_vision import ABSTRACTED
 from workbench.models.weights.clip_vision import CLIPPED
 from workbench.models.weights.document_vision import DOCUMENTS
-from workbench.models.weights.gemma_vision import GEMMA, HEARD
+from workbench.models.weights.gemma_vision import GEMMA
 from workbench.models.weights.images import JOINT, QWEN3_VL
 from workbench.models.weights.joined_vision import (
     JOINED,
-    OF_ENCODER,
     OF_GEMMA3,
     OF_LLAMA4,
     Tower,
+    as_siglip,
     blocks,
     inside,
     sizes_of,
@@ -45,6 +44,7 @@ from workbench.models.weights.rarer_vision import RARE
 from workbench.models.weights.recent_vision import RECENT
 from workbench.models.weights.resampled_vision import RESAMPLED
 from workbench.models.weights.sound import SOUND, qwen2_omni, qwen3_omni
+from workbench.models.weights.taken import takes_description
 from workbench.models.weights.wrapped_vision import WRAPPED
 
 MERGED_PATCHES = 4
@@ -69,10 +69,7 @@ def vision(config: Config) -> list[Part] | None:
     if tower is None or not isinstance(kind, str):
         is_alone = config.fields.text is config.fields.top
         return [] if is_alone and SEES.isdisjoint(config.fields.top) else None
-    size = sizes_of(config, "vision_config")
-    is_even = are_even(size("hidden_size", 1152), size("intermediate_size", 4304))
-    names = (*QUANTIZED.get(kind, ()), *(QUANTIZED_WHERE_EVEN.get(kind, ()) if is_even else ()))
-    return [part._replace(is_kept_plain=part.name.endswith(names)) for part in tower(config, size)]
+    return tower(config, sizes_of(config, "vision_config"))
 
 
 def _qwen(_config: Config, size: Sizes) -> list[Part]:
@@ -111,12 +108,12 @@ def _hyperclova(config: Config, size: Sizes) -> list[Part]:
 
 def _siglip(config: Config, size: Sizes) -> list[Part]:
     tower = vit(size, *OF_GEMMA3)
-    width = tower.width
+    width, layers = tower.width, tower.layers("vision_tower.vision_model.encoder.layers")
     return [
         *tower.embedded(),
         # 64-bit integers
         whole("position_ids", tower.places, inputs=2, dtype="float32"),
-        *tower.layers("vision_tower.vision_model.encoder.layers", is_linear=False),
+        *as_siglip(layers, width, tower.inner),
         whole("post_layernorm", width, bias=True),
         whole("mm_input_projection", width, inputs=config.hidden),
         whole("mm_soft_emb_norm", width),
@@ -128,8 +125,7 @@ def _moonvit(config: Config, size: Sizes) -> list[Part]:
     places = size("init_pos_emb_height", 64) * size("init_pos_emb_width", 64)
     layers, inner = size("vt_num_hidden_layers", 27), size("vt_intermediate_size", 4304)
     wide, heads = width * MERGED_PATCHES, size("vt_num_attention_heads", 16)
-    scheme = config.fields.top.get("quantization_config") or config.mapping("quantization_config")
-    more = {"bias": True, "is_linear": scheme.get("quant_method") != "compressed-tensors"}
+    more = {"bias": True, "is_linear": takes_description(config)}
     return [
         whole("patch_embed", width, inputs=3 * size("patch_size", 14) ** 2, bias=True),
         whole("pos_emb", places, inputs=width),
@@ -224,10 +220,3 @@ TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     "qwen2_5_omni": lambda config, size: [*_named(qwen2_5(config, size)), *qwen2_omni(config)],
     "qwen3_omni_moe": lambda config, size: [*_named(_qwen_deep(config, size)), *qwen3_omni(config)],
 }
-QUANTIZED = {"gemma3": OF_ENCODER[:2], "gemma4": (HEARD,)}
-"""model_type -> ends of the names of layers that `--quantization` makes smaller as they load."""
-QUANTIZED_WHERE_EVEN = {
-    "gemma3": OF_ENCODER[2:],
-    "gemma4": ("input_proj", "qkv", "o_proj", "gate_up", "down_proj", "embedding_projection"),
-}
-"""The same, where `are_even` holds of hidden and intermediate size."""

@@ -9,12 +9,14 @@ from workbench.core.described import (
     COMPRESSED,
     EARLIER_AUTO_ROUND,
     GPTQ_INTEGERS,
+    LOADING_WORDS,
     MISSING_KEY,
     MODELOPT,
     QUARK,
     UNREAD_ALGORITHM,
     Numbers,
     awq_integers,
+    loading_words,
 )
 from workbench.core.formats import Format
 from workbench.core.missing_kernels import (
@@ -215,6 +217,7 @@ MISSING_KERNELS = (
 )
 UNREAD_DESCRIPTIONS = (
     MISSING_KEY,
+    loading_words(*LOADING_WORDS, "mxfp8"),
     UNREAD_ALGORITHM,
     GPTQ_INTEGERS,
     EARLIER_AUTO_ROUND,

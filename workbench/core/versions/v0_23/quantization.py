@@ -57,6 +57,7 @@ QUANTIZATION = QuantizationRules(
             *("step3_text", "zamba2"),
         }
     ),
+    reads_joined_weights=True,
     missing_kernels=kernels.MISSING_KERNELS,
     lacks_packed_experts=kernels.lacks_packed_experts,
     # CompressedTensorsWNA16MoEMethod

@@ -182,6 +182,7 @@ MISSING_KERNELS = (
 )
 UNREAD_DESCRIPTIONS = (
     described.MISSING_KEY,
+    described.loading_words(*described.LOADING_WORDS, "fp8_per_channel", "nvfp4_per_token"),
     described.UNREAD_ALGORITHM,
     described.GPTQ_ORDER,
     described.GPTQ_INTEGERS,

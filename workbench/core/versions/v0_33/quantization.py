@@ -23,7 +23,10 @@ QUANTIZATION = replace(
     | {"auto_awq", "fp8_per_channel", "nvfp4_per_token"},
     online_methods=ONLINE_METHODS,
     has_plain_awq=False,
-    min_capabilities=dict.fromkeys(BEFORE.min_capabilities.keys() - {"modelopt_mixed"}, (8, 0)),
+    # quant_method "mxfp8" of a file is ModelOptMxFp8Config
+    min_capabilities=dict.fromkeys(
+        BEFORE.min_capabilities.keys() - {"modelopt_mixed"} | {"mxfp8"}, (8, 0)
+    ),
     unlisted_methods={
         "rocm": BEFORE.unlisted_methods["rocm"] - {"inc"} | {"gptq_marlin", "nvfp4_per_token"},
         "xpu": frozenset(
@@ -42,6 +45,7 @@ QUANTIZATION = replace(
     # compressed-tensors has them only with a kv_cache_scheme, which is not read.
     kv_scale_methods=BEFORE.kv_scale_methods - {"compressed-tensors"},
     layers_without_scales=BEFORE.layers_without_scales - {"bamba", "lfm2", "plamo2"},
+    reads_joined_weights=False,
     missing_kernels=kernels.MISSING_KERNELS,
     # AutoGPTQLinearMethod chooses a kernel as compressed-tensors does
     grouped_on_rocm=frozenset({"compressed-tensors", "gptq"}),
