@@ -17,7 +17,7 @@ from workbench.kernels.bench.run import Plan
 from workbench.kernels.gpu import __main__ as gpu_command
 from workbench.kernels.gpu import pieces as gpu_pieces
 from workbench.kernels.gpu.__main__ import summary
-from workbench.kernels.gpu.goals import GOALS, goals_table
+from workbench.kernels.gpu.goals import GOALS, Goal, goals_table
 from workbench.kernels.gpu.pieces import (
     MATRIX,
     NO_OTHER_PLUGINS,
@@ -318,6 +318,22 @@ def test_what_a_piece_runs_besides_kernels_is_part_of_its_source(tmp_path):
         [found] = run_pieces([changed], tmp_path, "one ", print, piece_s=30)
         assert (found.status, found.source) == ("ok", f"one {more}")
     assert (tmp_path / "log").read_text().count("notebook one") == 2
+
+
+@pytest.mark.parametrize(
+    ("must", "aim", "value", "said"),
+    [
+        (3, 6, 2.99, "missed"),
+        (3, 6, 3, "reached"),
+        (3, 6, 5.99, "reached"),
+        (3, 6, 6, "aim reached"),
+        (1.3, 1.15, 1.31, "missed"),
+        (1.3, 1.15, 1.3, "reached"),
+        (1.3, 1.15, 1.15, "aim reached"),
+    ],
+)
+def test_a_goal_is_reached_at_its_limit(must, aim, value, said):
+    assert Goal("", "", must, aim, lambda _results: value).verdict(()) == (f"{value:.2f}", said)
 
 
 def test_goals_are_read_from_the_results(tmp_path):

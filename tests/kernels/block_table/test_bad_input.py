@@ -150,6 +150,7 @@ def test_batches_that_cannot_be(path):
     refused("begin with 0", slots, [1], [1, 2], [0], index=0, **starts)
     refused("never fall", slots, [1, 1], [0, 2, 1], [0], index=2, **starts)
     refused("room for 9", slots, [1], [0, 10], range(10), given=10, limit=9, **starts)
+    slots([1], [0, 9], range(9))
     place = {"field": "positions", "index": 1, "group": 1, "request": 1, "limit": 48}
     refused(r"room for positions 0\.\.47", slots, [1], [0, 2], [47, 48], **place)
     refused("room for", slots, [1], [0, 2], [0, -1], field="positions", given=-1, index=1)
@@ -188,6 +189,8 @@ def test_tables_that_cannot_be(path):
         make(parallel=2)
     with pytest.raises(BlockTableError, match="32 bits at 2"):
         make(groups=GROUPS[:1], num_blocks=2**30)
+    assert make(groups=GROUPS[:1], num_blocks=2**30 - 1)
+    assert make(num_blocks=1)
     with pytest.raises(BlockTableError, match="nearest that does is 8"):
         make(parallel=ContextParallel(2, 0, 12), groups=[TableGroup(32, 8, 1)])
     assert make(
@@ -195,6 +198,10 @@ def test_tables_that_cannot_be(path):
     )  # runs of no other
     with pytest.raises(BlockTableError, match="32-bit position"):
         make(groups=[TableGroup(2**20, 16, 600)], parallel=ContextParallel(4))
+    most = TableGroup(1, 1, 2**31 - 1)
+    ContextParallel().check_groups([most])
+    with pytest.raises(BlockTableError, match="2147483647 blocks do"):
+        ContextParallel().check_groups([most, TableGroup(1, 1, 2**31)])
     for bad in ({"size": 0}, {"size": 2, "rank": 2}, {"rank": -1}, {"interleave": 0}):
         with pytest.raises(BlockTableError):
             ContextParallel(**bad)

@@ -106,6 +106,7 @@ def on_device(idx_mapping, query_start_loc, positions, position_type=torch.int64
         ("query_start_loc", torch.zeros(4, dtype=torch.int32, device=DEVICE)[::2]),
         ("padded_requests", 0),
         ("padded_requests", 5),
+        ("num_tokens", -1),
     ],
 )
 def test_tensors_that_the_kernels_cannot_use_are_refused(path, field, value):
@@ -114,6 +115,16 @@ def test_tensors_that_the_kernels_cannot_use_are_refused(path, field, value):
     with pytest.raises(BlockTableError, match=field) as refused:
         tables.upload_on_device(replace(on_device([0], [0, 2], [0, 1]), **{field: value}))
     assert refused.value.field == field
+
+
+@both_paths
+def test_a_batch_fills_rows_and_tokens_and_no_more(path):
+    tables = CheckedTables([TableGroup(32, 16, 4)], path, max_requests=4, max_tokens=2).tables
+    full = on_device([0], [0, 2], [0, 1])
+    assert full.padded_requests == 4
+    tables.upload_on_device(full)
+    with pytest.raises(BlockTableError, match=r"num_tokens must be in 0\.\.2; got 3"):
+        tables.upload_on_device(on_device([0], [0, 3], [0, 1, 2]))
 
 
 @not_one_gpu

@@ -53,6 +53,7 @@ def batch(starts=(0, 3, 4), lengths=(40, 16), table=TABLE, **changes):
 def test_garbage_after_the_last_block_is_fine():
     assert batch().num_tokens == 4
     assert batch(idx_mapping=[1, -1], lengths=(16, 99)).seq_lens.tolist() == [16, 0]
+    assert batch(lengths=(48, 16)).seq_lens.tolist() == [48, 16]  # a row's last token
 
 
 @pytest.mark.parametrize("bad", [-1, 5, 2**31, -(2**40)])
@@ -298,6 +299,22 @@ def test_an_output_may_be_part_of_a_larger_tensor():
     for whole in (torch.zeros(4, 9, 16), torch.zeros(9, 4, 32)):
         part = whole.to(DEVICE)[-4:, -4:, -16:]
         assert torch.equal(attend(out=part), attend())
+
+
+@pytest.mark.parametrize(
+    ("strides", "fits"),
+    [((32, 16, 1), True), ((16, 32, 1), True), ((32, 15, 1), False), ((31, 16, 1), False),
+     ((32, 0, 1), False), ((0, 16, 1), False)],
+)  # fmt: skip
+def test_no_two_elements_of_an_output_may_share_a_place(strides, fits):
+    case = Case(requests((5, 2), heads=2), 16)
+    out = torch.zeros(99, device=DEVICE).as_strided((2, 2, 16), strides)
+    arguments = (case.query, case.cache, case.batch)
+    if fits:
+        assert torch.equal(paged_attention(*arguments, out=out), case.attend())
+    else:
+        expected = {"field": "out", "given": strides}
+        refused("in one place", paged_attention, *arguments, options={"out": out}, **expected)
 
 
 def test_nothing_is_written_by_a_refused_call():

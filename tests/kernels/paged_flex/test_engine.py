@@ -206,6 +206,36 @@ def test_tiles_that_are_given_go_to_the_compiler():
     assert call.arguments["kernel_options"] == expected
 
 
+def test_a_batch_invariant_call_has_one_variant_for_every_length():
+    case = Case(requests((80, 20)), 16, poison=0.0)
+    call = prepare_engine(
+        case.query, case.cache, case.batch, mask=masks.causal(), batch_invariant=True, compiled=True
+    )
+    assert call.arguments["kernel_options"]["IS_DIVISIBLE"] is False
+
+
+@pytest.mark.parametrize("heads", [2, 4])
+def test_a_call_is_that_of_023_where_nothing_else_is_said(heads):
+    query = torch.zeros(QUERIES[-1], heads, 64, device=DEVICE)
+    cache = torch.zeros(12, 2, 16, 2, 64, device=DEVICE)
+
+    def prepared(**options):
+        return prepare_engine(query, cache, example(), mask=masks.causal(), **options)
+
+    def counts(**options):
+        return prepared(**options).block_mask.kv_num_blocks.flatten().tolist()
+
+    call = prepared()
+    assert not call.compiled
+    assert call.block_mask.BLOCK_SIZE == (16, 16)
+    assert call.arguments["kernel_options"] is None
+    assert call.arguments["enable_gqa"] == (heads > 2)
+    assert counts() == counts(q_block=16, kv_block=16) == [8, 2]
+    for others in ({"prune": True}, {"window": 1}):
+        assert counts(q_block=8, **others) == [len(blocks) for blocks in lists(8, **others)]
+        assert counts(q_block=8, **others) != counts(q_block=8)
+
+
 def test_what_this_path_refuses():
     case = Case(requests((80, 20)), 16, ratio=3, poison=0.0)
     arguments = (case.query, case.cache, case.batch)

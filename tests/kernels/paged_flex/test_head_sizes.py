@@ -195,6 +195,15 @@ def test_sizes_that_do_not_fit_are_refused(dim, value_dim, given, message):
         attend()
 
 
+@pytest.mark.parametrize(
+    "head",
+    [{"dim": 1}, {"dim": 4, "value_dim": 1}, {"dim": 4, "value_dim": 1, "in_key": True}],
+    ids=["pairs", "rows", "in the key"],
+)
+def test_the_smallest_heads_are_of_one_dim(head):
+    Case(requests((40, 3), **head), 16).check()
+
+
 def test_a_row_of_keys_alone_needs_the_size_of_its_values():
     paged = lay_out(requests((5, 1), dim=32, value_dim=16, in_key=True), 16)
     case = Case(requests((5, 1), dim=32, value_dim=16, in_key=True), 16)

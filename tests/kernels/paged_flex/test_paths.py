@@ -26,7 +26,7 @@ from workbench.kernels.paged_flex.bitwise import promised
 from workbench.kernels.paged_flex.fitting import Limits
 from workbench.kernels.paged_flex.heads import Views, cache_views
 from workbench.kernels.paged_flex.launches import _is_narrow
-from workbench.kernels.paged_flex.paths import rows_of, unfit, with_paths
+from workbench.kernels.paged_flex.paths import box_of, rows_of, unfit, with_paths
 from workbench.kernels.paged_flex.settings import FAST, Settings, Tile
 from workbench.kernels.paged_flex.shapes import empty_cache
 
@@ -142,6 +142,7 @@ def views_of(cache):
         (cache_of(256), AMPERE, 64, "pointers pointers"),
         (cache_of(256), None, 64, "pointers pointers"),
         (cache_of(256, torch.float32), HOPPER, 64, "pointers pointers"),
+        (cache_of(256).to(torch.float8_e4m3fn), HOPPER, 64, "pointers pointers"),
         # 2 bytes too far to the left for a descriptor
         (cache_of(256, dim=136)[..., 1:129], HOPPER, 64, "pointers pointers"),
     ],
@@ -155,6 +156,7 @@ def views_of(cache):
         "Ampere",
         "interpreter",
         "float32",
+        "8 bits",
         "unaligned",
     ],
 )
@@ -222,6 +224,42 @@ def test_descriptors_have_rows_of_31_bits(blocks, fits):
     reason = unfit(Tile(128, 64), Views(keys, keys), HOPPER)
     assert (reason is None) == fits
     assert fits or "fewer than 2**31 rows" in reason
+
+
+@pytest.mark.parametrize(("keys", "fits"), [(256, True), (512, False)])
+def test_a_descriptor_copies_at_most_256_keys(keys, fits):
+    reason = unfit(Tile(64, keys), views_of(cache_of(512)), HOPPER)
+    assert (reason is None) == fits
+    assert fits or "at most 256 keys" in reason
+
+
+@pytest.mark.parametrize(
+    ("strides", "fits"),
+    [((64 * 256, 256, 128, 1), True), ((64 * 256 + 128, 256, 128, 1), False),
+     ((256, 0, 128, 1), False)],
+    ids=["rows", "pages between rows", "one place for all tokens"],
+)  # fmt: skip
+def test_descriptors_need_pages_of_rows(strides, fits):
+    keys = torch.empty_strided((3, 64, 2, 128), strides, dtype=torch.float16, device="meta")
+    reason = unfit(Tile(128, 64), Views(keys, keys), HOPPER)
+    assert (reason is None) == fits
+    assert fits or "not a list" in reason
+
+
+@pytest.mark.parametrize(
+    ("keys", "page", "box"),
+    [
+        (128, 256, 128),
+        (128, 64, 64),
+        (128, 96, 64),
+        (128, 192, 64),
+        (128, 528, 128),
+        (64, 96, 64),
+        (256, 384, 128),
+    ],
+)
+def test_a_box_is_half_a_tile_where_that_leaves_less_of_a_page(keys, page, box):
+    assert box_of(Tile(128, keys), page) == box
 
 
 def test_prefill_tiles_with_few_keys_take_every_maximum():
