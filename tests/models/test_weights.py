@@ -15,7 +15,8 @@ import workbench as wb
 from tests.core.conformance import DATA
 from tests.groups import in_groups
 from tests.models.configs import FAMILIES, llama
-from workbench.core.capacity.memory_estimate import weights_of
+from workbench import resolve
+from workbench.core.capacity.memory_estimate import loaded_weights, weights_of
 from workbench.core.formats import Format
 from workbench.core.groups.pipeline import ALL, layers_of_stages
 from workbench.core.model import DEFAULT_MAX_MODEL_LEN
@@ -183,8 +184,8 @@ def test_a_family_without_a_description_says_so():
 
 
 def test_a_quantization_without_a_format_says_so():
-    config = llama(quantization_config={"quant_method": "bitsandbytes"})
-    assert "'bitsandbytes'" in read_model(config, "x").weights.unknown
+    config = llama(quantization_config={"quant_method": "torchao"})
+    assert "'torchao'" in read_model(config, "x").weights.unknown
 
 
 @pytest.mark.parametrize("pattern", [r"re:(a+)+$", r"re:(.*)*b", "re:" + 30 * ".*" + "x"])
@@ -235,3 +236,18 @@ def test_a_bias_of_divided_inputs_is_whole_on_every_rank():
 def test_two_experts_are_experts(experts):
     config = {**catalog_config("mixtral-8x7b"), "num_local_experts": experts}
     assert read_model(config, "x").weights.may_have_experts == (experts > 1)
+
+
+@pytest.mark.parametrize("name", ["deepseek-v3", "kimi-k2"])
+def test_flashinfers_table_of_positions_has_32_bits_on_cuda_alone(name):
+    # as both real models have them, DeepSeek-V3 for 163,840 positions
+    one, other = (
+        sum(loaded_weights(resolve(Scenario(model=name, device=device, tensor_parallel=8))))
+        for device in ("H200", "MI300X")
+    )
+    [length] = {
+        part.outputs[0][0]
+        for part in load_model(name).weights.known_parts
+        if part.name.startswith("scaled cos_sin_cache")
+    }
+    assert one - other == length * 64 * 2

@@ -30,6 +30,8 @@ FOR_HEADS = "for heads that draft"
 """Kind of an embedding that a pipeline stage has for them alone."""
 NARROW, WIDE = "router in the model's dtype", "router in 32 bits"
 """Kinds of a router that has 32 bits where the device has no kernel for it."""
+EXACT, ROUNDED = "table for FlashInfer", "table for other kernels"
+"""Kinds of a table of positions that has 32 bits where FlashInfer's kernel reads it, on CUDA."""
 STEP, DRAFTED = "per token of a step", "per token of a request's step, where any are drafted"
 """The same: rows of a buffer, and numbers that 0.23 keeps for every Mamba-2 layer."""
 STREAMS, MIXING = "per token of a step, where a drafter may read them", "reads residual streams"
@@ -54,7 +56,7 @@ class Part(NamedTuple):
     shard: str = WHOLE
     bias: bool = False
     experts: int = 1
-    """Weights in one tensor."""
+    """Weights in one tensor, with scales of each merged output."""
     dtype: str | None = None
     """None is the model's."""
     is_linear: bool = False
@@ -101,7 +103,6 @@ class Part(NamedTuple):
         stored = self.stored or Format(bits=8 * element)
         if self.experts > 1:
             stored = stored.of_experts(inputs if self.shard == ROW else outputs[0])
-        # Experts keep the scales of each merged output apart.
         merged = [self.merged(split)] if self.experts == 1 else [[one] for one in outputs]
         scaled = self.inputs if stored.repeats_scales else inputs
         found = sum(stored.size(one, inputs, scaled) for one in merged)

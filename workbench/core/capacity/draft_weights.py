@@ -12,11 +12,13 @@ from workbench.core.weights import (
     DSPARK_PART,
     EARLIER,
     EMBEDDING,
+    EXACT,
     FOR_HEADS,
     LENGTH,
     MTP_PART,
     NARROW,
     PER_DRAFT,
+    ROUNDED,
     STEP,
     STREAMS,
     TABLE,
@@ -77,6 +79,8 @@ def copies_of(plan: Plan) -> dict[str, int]:
         found[STREAMS] = plan.max_num_batched_tokens
     if not _has_router_kernels(plan):
         found |= {NARROW: 0, WIDE: 1}
+    if plan.platform.name != "cuda":
+        found |= {EXACT: 0, ROUNDED: 1}
     return {**plan.rules.weight_copies, **found}
 
 

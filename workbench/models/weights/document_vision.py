@@ -103,7 +103,7 @@ def _paddle(config: Config, size: Sizes) -> list[Part]:
     return [
         *tower.embedded(),
         whole("position_ids", tower.places, inputs=2, dtype="float32"),
-        *as_siglip(layers, width, tower.inner),
+        *as_siglip(config, layers, width, tower.inner),
         *2 * [whole("norm", width, bias=True)],
         whole("linear_1", wide, inputs=wide, bias=True),
         whole("linear_2", config.hidden, inputs=wide, bias=True),

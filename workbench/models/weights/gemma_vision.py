@@ -14,6 +14,7 @@ from workbench.models.towers import are_even
 from workbench.models.weights.joined_vision import Tower, inside, sizes_of
 from workbench.models.weights.parts import Config, Sizes, column, row, vocabulary, whole
 from workbench.models.weights.stored import Unknown
+from workbench.models.weights.taken import OF_ANY_SIZE
 
 TIMM = {"mobilenetv5_300m_enc": 294_126_912}
 """Name of a convolutional network of timm -> its parameters, which no file changes."""
@@ -134,7 +135,7 @@ def _takes_description(config: Config, *sizes: int) -> bool:
     Source: `_get_tower_quant_config` of `gemma4_mm.py`, 0.33; 0.23 asks for the sizes of the one
     for images alone.
     """
-    return are_even(*sizes) or quantization_method(config.fields) == COMPRESSED
+    return are_even(*sizes) or quantization_method(config.fields) in {COMPRESSED, *OF_ANY_SIZE}
 
 
 def _gemma4_sound(config: Config) -> list[Part]:

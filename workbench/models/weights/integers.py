@@ -32,7 +32,13 @@ def integers(config: Mapping[str, Any]) -> Scheme:
     if config.get("quant_method") != "gptq":
         stored = _grouped(bits, size)._replace(packs_outputs=True)
         ignored = wildcards(texts(config.get("modules_to_not_convert")))
-        return Scheme(linear=stored, excludes=ignored, excludes_part=ignored, gates_experts=True)
+        return Scheme(
+            linear=stored,
+            excludes=ignored,
+            excludes_part=ignored,
+            gates_experts=True,
+            biases_experts=False,
+        )
     (linear, experts), earlier = _gptq_formats(config)
     listed = config.get("modules_in_block_to_quantize")
     blocks = listed if isinstance(listed, list) else []  # names, or a list of them per block
@@ -45,6 +51,7 @@ def integers(config: Mapping[str, Any]) -> Scheme:
         overrides=overrides,
         earlier=earlier,
         gates_experts=True,
+        biases_experts=False,  # but for that which every expert has, see _gptq_formats
         quantizes_head=bool(config.get("lm_head")),  # get_linear_quant_method of gptq_utils.py
     )
 

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 from workbench.core.formats import Format
 from workbench.core.weights import WHOLE, Part
+from workbench.models.quantization import quantization_method
 from workbench.models.towers import are_even
 from workbench.models.weights.parts import Config, Sizes, column, row, whole
-from workbench.models.weights.taken import taken_layers, used_layers
+from workbench.models.weights.taken import OF_ANY_SIZE, taken_layers, used_layers
 
 CLIP, SIGLIP = "clip_vision_model", "siglip_vision_model"
 PROJECTOR = "multi_modal_projector"
@@ -131,9 +132,9 @@ def vit(size: Sizes, *defaults: int) -> Vit:
     return Vit._make(map(size, SIZES, (*defaults, *SO400M[len(defaults) :])))
 
 
-def as_siglip(layers: list[Part], width: int, inner: int) -> list[Part]:
-    """Return layers whose MLPs are never quantized unless their sizes are even."""
-    is_even = are_even(width, inner)
+def as_siglip(config: Config, layers: list[Part], width: int, inner: int) -> list[Part]:
+    """Return layers whose MLPs most methods quantize only if their sizes are even."""
+    is_even = are_even(width, inner) or quantization_method(config.fields) in OF_ANY_SIZE
     return [
         one._replace(is_linear=one.is_linear and (is_even or ".mlp." not in one.name))
         for one in layers
@@ -151,7 +152,7 @@ def encoder(
     if kind == CLIP:
         found = clip(used, place, has_ids=has_ids)
     else:
-        layers = as_siglip(used.layers(place), tower.width, tower.inner)
+        layers = as_siglip(config, used.layers(place), tower.width, tower.inner)
         found = [*tower.embedded(), *[ids] * has_ids, *layers]
     is_normed = has_norm and used.depth == tower.depth
     return [*found, *[whole("post_layernorm", tower.width, bias=True)] * is_normed]

@@ -116,7 +116,7 @@ def _bagel(config: Config, _size: Sizes) -> list[Part]:
     return [
         *tower.embedded(),
         whole("position_ids", tower.places, inputs=2, dtype="float32"),
-        *as_siglip(layers, tower.width, tower.inner),
+        *as_siglip(config, layers, tower.width, tower.inner),
         whole("post_layernorm", tower.width, bias=True),
         column("connector.fc1", hidden, inputs=tower.width, bias=True),
         row("connector.fc2", hidden, hidden, bias=True),

@@ -6,7 +6,18 @@ from typing import Any
 from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.arithmetic import round_up
 from workbench.core.model import FULL, SLIDING, SSM
-from workbench.core.weights import EARLIER, EVERY, LATER, LENGTH, MROPE, TABLE, Part, Place
+from workbench.core.weights import (
+    EARLIER,
+    EVERY,
+    EXACT,
+    LATER,
+    LENGTH,
+    MROPE,
+    ROUNDED,
+    TABLE,
+    Part,
+    Place,
+)
 from workbench.models.config_defaults import ORIGINAL
 from workbench.models.families.compressed import compress_ratios
 from workbench.models.lengths import RENAMED
@@ -80,6 +91,15 @@ def positions(config: Config) -> list[Part]:
 
 def placed(config: Config) -> list[Placed]:
     """Return the tables, one for all layers with the same parameters, each with these layers."""
+    # DeepseekScalingRotaryEmbedding: the kernel of FlashInfer reads what is not rounded
+    return [
+        (one, place)
+        for table, place in _placed(config)
+        for one in (table, *[table._replace(dtype=None, kind=ROUNDED)] * (table.kind == EXACT))
+    ]
+
+
+def _placed(config: Config) -> list[Placed]:
     if config.kind == LING:
         return _ling(config)
     if config.model.attention is None or not _rotates(config):
@@ -203,7 +223,7 @@ def _compressed(config: Config) -> list[Placed]:
     angles = {True: {**settings, THETA: config.raw("compress_rope_theta")}, False: settings}
     return [
         (
-            _table(config, size, angles[base])._replace(dtype="float32"),
+            _table(config, size, angles[base])._replace(dtype="float32", kind=""),
             frozenset(number for number, one in enumerate(listed) if one is base),
         )
         for base in sorted(set(listed))
@@ -241,12 +261,11 @@ def _table(config: Config, size: int, rope: Mapping[str, Any]) -> Part:
     scaling = RENAMED.get(scaling, scaling)
     original = rope.get(ORIGINAL) or config.raw(ORIGINAL, longest)
     factor = rope.get("factor") or 1
-    dtype = "float32" if config.kind in PRECISE else None
+    dtype, is_exact = "float32" if config.kind in PRECISE else None, False
     if scaling in {"yarn", "deepseek_yarn"}:
         longest = int(original * factor)
-        # The kernel of FlashInfer, which has these sizes, reads what is not rounded.
-        is_precise = config.attention.use_mla and size in FLASHINFER_SIZES
-        dtype = "float32" if is_precise or config.kind == "gpt_oss" else None
+        is_exact = config.attention.use_mla and size in FLASHINFER_SIZES
+        dtype = "float32" if is_exact or config.kind == "gpt_oss" else None
     elif scaling == "linear":
         longest = int(longest * factor)
     elif scaling == "longrope":
@@ -257,7 +276,7 @@ def _table(config: Config, size: int, rope: Mapping[str, Any]) -> Part:
     share = 1.0 if scaling == "proportional" else share  # zeros take the place of the others
     stated = None if config.kind in M3 else config.raw("rotary_dim")
     width = stated or config.raw("attn_rotary_emb") or int(size * share)
-    kind = LATER if config.kind == OLMO else ""
+    kind = LATER if config.kind == OLMO else EXACT if is_exact else ""
     if "mrope_section" in rope or config.fields.top.get("model_type") == THREE_AXES:
         is_lengthened = not config.kind.startswith(SHORTENED)
         kind = kind if is_lengthened else MROPE

@@ -66,7 +66,7 @@ def _granite_vision(config: Config, size: Sizes) -> list[Part]:
     return [
         *tower.embedded(),
         whole("position_ids", tower.places, stored=Format(64)),
-        *as_siglip(found, width, tower.inner),
+        *as_siglip(config, found, width, tower.inner),
         *count
         * [
             *_gathered(former, after**2, config.hidden),

@@ -12,6 +12,7 @@ from workbench.models.quantization import (
     quantization_method,
     stated_quantization,
 )
+from workbench.models.weights.bits_and_bytes import bits_and_bytes
 from workbench.models.weights.integers import integers
 from workbench.models.weights.merged import OWN
 from workbench.models.weights.quark import quark
@@ -176,6 +177,7 @@ METHODS: dict[str, Callable[[Mapping[str, Any]], Scheme]] = {
     "mxfp4": _mxfp4,
     "mxfp8": _mxfp8,
     "awq": integers,
+    "bitsandbytes": bits_and_bytes,
     "gptq": integers,
     "auto-round": auto_round,
     "quark": quark,

@@ -12,6 +12,8 @@ from workbench.models.weights.parts import Config
 
 TAKE_LAST_BUT_ONE = frozenset({"granite4_vision", "llava", "llava_next", "llava_next_video"})
 """model_types whose class takes the output of the last layer but one where the file names none."""
+OF_ANY_SIZE = frozenset({"bitsandbytes", "torchao"})
+"""Methods that take layers of any size (`SiglipMLP.__init__`, 0.23 and 0.33)."""
 
 
 def taken_layers(config: Config, read: str = "vision_feature_layer") -> Any:

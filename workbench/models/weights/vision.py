@@ -113,7 +113,7 @@ def _siglip(config: Config, size: Sizes) -> list[Part]:
         *tower.embedded(),
         # 64-bit integers
         whole("position_ids", tower.places, inputs=2, dtype="float32"),
-        *as_siglip(layers, width, tower.inner),
+        *as_siglip(config, layers, width, tower.inner),
         whole("post_layernorm", width, bias=True),
         whole("mm_input_projection", width, inputs=config.hidden),
         whole("mm_soft_emb_norm", width),

@@ -84,7 +84,7 @@ def _keye(config: Config, size: Sizes) -> list[Part]:
         *tower.embedded(),
         whole("packing_position_embedding", PACKED, inputs=width),
         whole("position_ids", tower.places, inputs=2, dtype="float32"),
-        *as_siglip(layers, width, tower.inner),
+        *as_siglip(config, layers, width, tower.inner),
         whole("post_layernorm", width, bias=True),
         whole("pre_norm", normed, bias=True),
         column("mlp_AR.linear_1", wide, inputs=wide, bias=True),

@@ -137,6 +137,20 @@ MISSING_KERNELS = (
     cut_integers(COMPRESSED),
     bytes_on_rocm(COMPRESSED),
     unpackable_on_rocm(COMPRESSED),
+    # BitsAndBytesMoEMethod._create_weights_8bit
+    MissingKernel(
+        platforms=EVERYWHERE,
+        what="in 8 bits of bitsandbytes",
+        devices="4 bits",
+        vllm_text="",
+        is_missing=lambda _place, stored: (
+            stored.method == "bitsandbytes"
+            and stored.part.experts > 1
+            and stored.part.stored is not None
+            and stored.part.stored.bits != FOUR_BITS
+        ),
+        candidates=(),
+    ),
     MissingKernel(
         platforms=("rocm", "xpu", "cpu"),
         what="in int8",

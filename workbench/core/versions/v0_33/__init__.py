@@ -26,7 +26,7 @@ from workbench.core.versions.v0_33.narrow_values import flash_or_triton
 from workbench.core.versions.v0_33.quantization import QUANTIZATION
 from workbench.core.versions.v0_33.runners import refuses
 from workbench.core.versions.v0_33.stages import STAGES
-from workbench.core.weights import DRAFTED, EARLIER, FOR_HEADS, STREAMS, WIDE
+from workbench.core.weights import DRAFTED, EARLIER, FOR_HEADS, ROUNDED, STREAMS, WIDE
 
 # v1/core/kv_cache_planning.py, v1/kv_cache_layout.py and `supported_kv_cache_layouts` of the
 # backends: unequal pages are padded in one allocation, or packed side by side.
@@ -133,7 +133,7 @@ SPECULATION = speculation.SpeculationRules(
 
 V0_33 = V0_23.successor(
     "0.33",
-    weight_copies={EARLIER: 0, FOR_HEADS: 0, WIDE: 0, DRAFTED: 0, STREAMS: 0},
+    weight_copies=dict.fromkeys((EARLIER, FOR_HEADS, WIDE, ROUNDED, DRAFTED, STREAMS), 0),
     expert_paddings=kernels.PADDINGS,
     repeated_layers=frozenset({SHARED_EXPERT, ONE_STAGE}),
     cache_modes=("none", "align"),
