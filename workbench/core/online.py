@@ -29,7 +29,7 @@ MXFP4 = Format(4, block=(1, MX_BLOCK), scale_bytes=1)
 NVFP4 = Format(4, block=(1, 16), scale_bytes=1, fixed_bytes=4)
 FOUR_BITS = Format(4, block=(1, 64), scale_bytes=4, is_integer=True)
 """Floats of bitsandbytes with the scales that its loader keeps next to a weight; scales of scales
-are resolved as it loads (`dequantize_dq` of bitsandbytes_loader.py, 0.23)."""
+are resolved as it loads (`_dequantize_dq` of bitsandbytes_loader.py, 0.23)."""
 MXFP4_MULTIPLE = 64
 """To which experts in MXFP4 are rounded up where their kernel asks for no more."""
 
