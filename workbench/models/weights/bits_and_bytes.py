@@ -8,11 +8,9 @@ from typing import Any
 
 from workbench.core.formats import Format
 from workbench.core.online import FOUR_BITS
-from workbench.models.weights.stored import EXPERTS, MERGED, Excludes, Scheme, texts
+from workbench.models.weights.stored import EXPERTS, WHOLE, Excludes, Scheme, texts
 
 EIGHT_BITS = Format(8, row_bytes=4, is_integer=True)
-WHOLE = {name: (name,) for name in MERGED}
-"""A merged layer is excluded by its own name alone."""
 
 
 def bits_and_bytes(config: Mapping[str, Any]) -> Scheme:

@@ -59,8 +59,8 @@ def _olmo(config: Config, number: int) -> list[Part]:
 
 
 def _lfm2(config: Config, number: int) -> list[Part]:
-    is_attention = config.attends(number)
-    mixer = unscaled(attention(config, norm="head")) if is_attention else short_conv(config)
+    own = attention(config, norm="head", out="out_proj") if config.attends(number) else None
+    mixer = unscaled(own or short_conv(config))
     has_experts = config.size("num_experts", default=0) > 0
     if has_experts and number >= config.size("num_dense_layers", default=0):
         # GateLinear gets the method of quantization (Lfm2MoeSparseMoeBlock.__init__)
@@ -82,7 +82,7 @@ def _lfm2(config: Config, number: int) -> list[Part]:
 
 def _jamba(config: Config, number: int) -> list[Part]:
     if config.attends(number):
-        mixer = unscaled(attention(config))
+        mixer = unscaled(attention(config, ""))
     else:
         mixer = mamba1(config, "mamba", config.size("mamba_dt_rank"), norms=True)
     period, offset = config.size("expert_layer_period"), config.size("expert_layer_offset")
@@ -100,8 +100,7 @@ def _jamba(config: Config, number: int) -> list[Part]:
 def _bamba(config: Config, number: int) -> list[Part]:
     if config.attends(number):
         # BambaAttentionDecoderLayer of 0.23 hands no method of quantization to its attention
-        scaled = attention(config)
-        mixer = by_release(unscaled(scaled), scaled)
+        mixer = by_release(unscaled(attention(config, "")), attention(config))
     else:
         mixer = mamba2(config, MIXER)
     inner, biases = config.size("intermediate_size"), (False, config.flag("mlp_bias"))
@@ -126,7 +125,7 @@ def _granite(config: Config, number: int) -> list[Part]:
 def _falcon(config: Config, _number: int) -> list[Part]:
     """Return attention and state space side by side, and the multipliers of the latter."""
     return [
-        *attention(config),  # its class ignores `attention_bias`
+        *attention(config, ""),  # its class ignores `attention_bias`
         *mamba2(config, MIXER, "mamba_rms_norm"),
         cut("mamba.mup_vector", *projected(config)),
         *mlp(config, "feed_forward", config.size("intermediate_size")),
@@ -259,7 +258,7 @@ def _minimax(config: Config, number: int) -> list[Part]:
 def _plamo(config: Config, number: int) -> list[Part]:
     feed = [*mlp(config, "mlp", config.size("intermediate_size")), *norms(config, 4)]
     if config.attends(number):
-        return [*attention(config, "mixer", norm="cut"), *feed]
+        return [*unscaled(attention(config, "mixer", norm="cut")), *feed]
     state, steps = config.state, max(64, config.hidden // 16)
     inner, heads = state.intermediate_size, (state.num_heads, 1)
     return [

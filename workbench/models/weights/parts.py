@@ -154,27 +154,29 @@ def attention(
 ) -> list[Part]:
     """Return queries, keys and values in one layer, and the output.
 
-    heads: of this layer, where it has others. norm: of queries and keys, "head" by head, "cut" or
+    name: empty where the class names them without their module. heads: of this layer, where it has
+    others. norm: of queries and keys, "head" by head, "cut" or
     "whole" over all heads. gate: 2 where queries have a gate as wide as they are.
     """
     found, hidden = heads or config.attention, config.hidden
     q, kv, size = found.num_heads, found.num_kv_heads, found.head_size
+    at = f"{name}." if name else ""
     parts = [
         column(
-            f"{name}.qkv_proj",
+            f"{at}qkv_proj",
             *((gate * q, size), (kv, size), (kv, size)),
             inputs=inputs or hidden,
             bias=config.flag(bias),
         ),
-        row(f"{name}.{out}", q * size, hidden, bias=config.flag(out_bias)),
-        cache_scales(f"{name}.attn"),
+        row(f"{at}{out}", q * size, hidden, bias=config.flag(out_bias)),
+        cache_scales(f"{name or 'self_attn'}.attn"),
     ]
     if norm == "head":
-        parts += [whole(f"{name}.q_norm", size), whole(f"{name}.k_norm", size)]
+        parts += [whole(f"{at}q_norm", size), whole(f"{at}k_norm", size)]
     elif norm == "cut":
-        parts += [cut(f"{name}.q_norm", (q, size)), cut(f"{name}.k_norm", (kv, size))]
+        parts += [cut(f"{at}q_norm", (q, size)), cut(f"{at}k_norm", (kv, size))]
     elif norm == "whole":
-        parts += [whole(f"{name}.q_norm", q * size), whole(f"{name}.k_norm", kv * size)]
+        parts += [whole(f"{at}q_norm", q * size), whole(f"{at}k_norm", kv * size)]
     return parts
 
 

@@ -14,7 +14,7 @@ from workbench.models.quantization import (
 )
 from workbench.models.weights.bits_and_bytes import bits_and_bytes
 from workbench.models.weights.integers import integers
-from workbench.models.weights.merged import OWN
+from workbench.models.weights.merged import ALWAYS_UNMAPPED, OWN
 from workbench.models.weights.quark import quark
 from workbench.models.weights.rounded import auto_round
 from workbench.models.weights.stored import (
@@ -27,6 +27,7 @@ from workbench.models.weights.stored import (
     MAX_LISTED,
     NVFP4,
     PLAIN,
+    WHOLE,
     Formats,
     Scheme,
     Unknown,
@@ -62,6 +63,8 @@ MODELOPT_SCALES = {PLAIN: FOUR, LATENT: FOUR}
 def read_scheme(fields: Fields) -> Scheme:
     """Return the formats of a checkpoint's layers. Errors: Unknown for a method without them."""
     scheme = _read(fields)
+    if fields.model_type in ALWAYS_UNMAPPED:
+        return scheme._replace(merged=WHOLE)
     own = OWN.get(fields.model_type, {})
     return scheme._replace(merged={**scheme.merged, **own}) if own else scheme
 

@@ -23,6 +23,8 @@ MERGED = {
     "w13": ("w1", "w3"),
 }
 """Last name of vLLM's layer -> names in a checkpoint."""
+WHOLE = {name: (name,) for name in MERGED}
+"""The same where a merged layer is excluded by its own name alone."""
 RENAMED = (
     ("language_model.", ""),
     ("model.visual", "visual"),
