@@ -167,6 +167,12 @@ def test_instructions_per_score_are_those_of_all_warps_over_one_tile():
     assert rest.per_score(by_descriptors) == 512 * 8 / (64 * 128)
 
 
+@pytest.mark.parametrize(("warps", "most"), [(4, None), (8, None), (9, 227), (16, 128), (32, 64)])
+def test_many_warps_limit_the_registers_of_a_thread(warps, most):
+    # 65,536 registers of a multiprocessor, at most 255 of a thread
+    assert report_with(num_warps=warps).registers_by_warps == most
+
+
 @pytest.mark.parametrize("name", [one.name for one in TARGETS.values() if one.backend == "cuda"])
 def test_a_cuda_target_is_a_multiprocessor_as_they_are_built(name):
     """CUDA C++ programming guide, technical specifications per compute capability."""

@@ -127,6 +127,11 @@ def test_entries_past_a_table_are_counted(stride_of, past):
     assert damage.entries_past_tables == past
 
 
+def test_the_first_groups_stride_is_taken_by_default():
+    assert gather_with_one_stride(SCENE).landings == gather_with_one_stride(SCENE, 0).landings
+    assert gather_with_one_stride(SCENE).landings != gather_with_one_stride(SCENE, 1).landings
+
+
 def test_gather_with_one_stride_finds_other_requests_rows():
     groups = (TableGroup(32, 32, 2), TableGroup(16, 16, 3))
     scene = Scene(groups, (48, 48), (((1, 2), (3, 4, 5)), ((6, 7), (8, 9, 10))), 11)
