@@ -18,6 +18,7 @@ from workbench.core.versions import RULE_SETS
 from workbench.core.weights import LENGTH, STEP, TABLE
 from workbench.models import catalog_config, catalog_names, load_model, repository
 from workbench.models.catalog import catalog_entries, catalog_name, merged
+from workbench.models.read import read_model
 from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 
@@ -115,6 +116,14 @@ def test_a_line_is_a_model_that_says_where_it_was_read(hub_id):
 )
 def test_a_model_is_shown_in_a_line(name, text):
     assert text in repr(load_model(name))
+
+
+def test_the_scales_of_a_tied_head_are_not_parameters():
+    scheme = {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": []}
+    plain = catalog_config("qwen3-0.6b")
+    quantized = read_model({**plain, "quantization_config": scheme}, "x")
+    assert repr(quantized) == repr(read_model(plain, "x"))
+    assert repr(quantized).endswith("596.1 million parameters")
 
 
 UNREADABLE_WEIGHTS = {("nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-NVFP4", "0.23")}

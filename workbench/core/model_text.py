@@ -47,6 +47,7 @@ def parameters(weights: Weights) -> int | None:
         n * part.experts * (part.inputs + part.bias) * sum(map(prod, part.outputs))
         for part, n in weights.parts
         if part.kind in LEARNED and not part.name.startswith(TABLE)
+        if part.stored is None or part.stored.bits  # not the scales of a tied head alone
     ]
     return sum(counts) if counts and not weights.unknown else None
 
