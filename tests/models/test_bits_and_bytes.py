@@ -35,7 +35,7 @@ def plan_of(row):
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["name"])
 def test_parameters_are_vllms(row, monkeypatch):
-    for name in ("FOUR_BITS", "EIGHT_BITS"):  # scales are not parameters
+    for name in ("BITS_AND_BYTES", "EIGHT_BITS"):  # scales are not parameters
         stored = getattr(bits_and_bytes, name)
         bare = stored._replace(block=None, scale_bytes=0, row_bytes=0)
         monkeypatch.setattr(bits_and_bytes, name, bare)

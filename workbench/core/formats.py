@@ -13,9 +13,10 @@ FLOAT, HALF = 4, 2
 MARLIN_MULTIPLE = 64
 """Of a share of an expert that Marlin's kernel takes (`check_moe_marlin_supports_layer`)."""
 MX_BLOCK = 32
+"""Inputs that share a scale in MXFP8 and MXFP4."""
+FOUR_BITS = 4
 WORD_BITS, WORD = 32, 4
 """Integers of less are packed into words of so many bits and bytes, as many as fill one."""
-"""Inputs that share a scale in MXFP8 and MXFP4."""
 
 
 class Format(NamedTuple):

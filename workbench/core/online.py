@@ -27,7 +27,7 @@ PER_CHANNEL = Format(8, block=(1, 0), scale_bytes=4)
 MXFP8 = Format(8, block=(1, MX_BLOCK), scale_bytes=1)
 MXFP4 = Format(4, block=(1, MX_BLOCK), scale_bytes=1)
 NVFP4 = Format(4, block=(1, 16), scale_bytes=1, fixed_bytes=4)
-FOUR_BITS = Format(4, block=(1, 64), scale_bytes=4, is_integer=True)
+BITS_AND_BYTES = Format(4, block=(1, 64), scale_bytes=4, is_integer=True)
 """Floats of bitsandbytes with the scales that its loader keeps next to a weight; scales of scales
 are resolved as it loads (`_dequantize_dq` of bitsandbytes_loader.py, 0.23)."""
 MXFP4_MULTIPLE = 64

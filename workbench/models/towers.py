@@ -8,7 +8,7 @@ from workbench.core.architectures import versions_with
 from workbench.core.ranks import Tower
 from workbench.models.fields import Fields
 from workbench.models.listed import listed_name
-from workbench.models.quantization import stated_quantization
+from workbench.models.quantization import quantization_method, stated_quantization
 
 BY_TYPE = {
     **dict.fromkeys(("clip_vision_model", "siglip_vision_model"), 12),
@@ -111,15 +111,18 @@ SIGLIP = frozenset({"paddleocr_vl_vision", "pixel_shuffle_siglip2", "siglip_visi
 MULTIPLE, IDEFICS = 64, "MiniCPM"
 """What the sizes of a quantized MLP are multiples of in towers of `SIGLIP`; not in those of classes
 with names that begin so, which have Idefics' layers."""
+OF_ANY_SIZE = frozenset({"bitsandbytes", "torchao"})
+"""Methods that take layers of any size."""
 ENDINGS = MULTIMODAL, TEXT = "ForConditionalGeneration", "ForCausalLM"
 
 
-def are_even(*sizes: object) -> bool:
-    """Return whether layers of these sizes are quantized where a class asks for even ones.
+def takes_sizes(fields: Fields, *sizes: object) -> bool:
+    """Return whether a checkpoint's method quantizes layers of these sizes in towers that ask.
 
     Source: `quantizable` of siglip.py and gemma4_mm.py, 0.23 and 0.33.
     """
-    return all(type(size) is int and size % MULTIPLE == 0 for size in sizes)
+    is_even = all(type(size) is int and size % MULTIPLE == 0 for size in sizes)
+    return is_even or quantization_method(fields) in OF_ANY_SIZE
 
 
 def read_towers(fields: Fields) -> tuple[Tower, ...]:
@@ -154,7 +157,7 @@ def _described(fields: Fields, name: str, path: str) -> Tower | None:
         return None
     hidden = place.get("hidden_size") if name == ROTATED else None
     if place.get("model_type") in SIGLIP and not name.startswith(IDEFICS):
-        inner = inner if are_even(size, inner) else None
+        inner = inner if takes_sizes(fields, size, inner) else None
     if name in STEP and type(size) is int:
         inner = int(size * place.get("mlp_ratio", STEP_RATIO))
     is_plain = (name in PLAIN_TOWERS - ONLINE_TOWERS) or path == OMNI + SOUND

@@ -1,6 +1,7 @@
 """Layers that read the weight of another one as they are built, where it has another name."""
 
 from workbench.core.described import COMPRESSED
+from workbench.core.formats import FOUR_BITS
 from workbench.core.missing_kernels import quantized_parts
 from workbench.core.online import is_online
 from workbench.core.ranks import Split, split_of
@@ -10,7 +11,6 @@ from workbench.core.working_plan import WorkingPlan
 
 ROUTER = "altup.modality_router"
 """The layer of Gemma 3n whose dtype a scale has."""
-FOUR_BITS = 4
 
 
 def named_weights(run: WorkingPlan) -> None:
@@ -19,7 +19,7 @@ def named_weights(run: WorkingPlan) -> None:
     Source: `Gemma3nAltUp.__init__`, 0.23 and 0.33; `MambaMixer2.__init__`, 0.23, where ranks do not
     divide the groups of its state.
     """
-    if is_online(run.model):
+    if run.model.quantization is None or is_online(run.model):
         return
     split, parts = split_of(run), quantized_parts(run.model.weights, run.rules.weight_copies)
     part = next((one for one in parts if _is_read(run, one, split) and _is_renamed(run, one)), None)

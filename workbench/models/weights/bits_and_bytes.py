@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.core.formats import Format
-from workbench.core.online import FOUR_BITS
+from workbench.core.online import BITS_AND_BYTES
 from workbench.models.weights.stored import EXPERTS, WHOLE, Excludes, Scheme, texts
 
 EIGHT_BITS = Format(8, row_bytes=4, is_integer=True)
@@ -15,7 +15,7 @@ EIGHT_BITS = Format(8, row_bytes=4, is_integer=True)
 
 def bits_and_bytes(config: Mapping[str, Any]) -> Scheme:
     """Return integers of 8 bits, or floats of 4, in all linear layers that are not listed."""
-    stored = EIGHT_BITS if config.get("load_in_8bit") else FOUR_BITS
+    stored = EIGHT_BITS if config.get("load_in_8bit") else BITS_AND_BYTES
     listed = texts(config.get("llm_int8_skip_modules"))
     return Scheme(
         linear=stored,

@@ -10,11 +10,10 @@ from workbench.core.described import COMPRESSED
 from workbench.core.formats import Format
 from workbench.core.weights import Part
 from workbench.models.quantization import quantization_method
-from workbench.models.towers import are_even
+from workbench.models.towers import takes_sizes
 from workbench.models.weights.joined_vision import Tower, inside, sizes_of
 from workbench.models.weights.parts import Config, Sizes, column, row, vocabulary, whole
 from workbench.models.weights.stored import Unknown
-from workbench.models.weights.taken import OF_ANY_SIZE
 
 TIMM = {"mobilenetv5_300m_enc": 294_126_912}
 """Name of a convolutional network of timm -> its parameters, which no file changes."""
@@ -135,7 +134,7 @@ def _takes_description(config: Config, *sizes: int) -> bool:
     Source: `_get_tower_quant_config` of `gemma4_mm.py`, 0.33; 0.23 asks for the sizes of the one
     for images alone.
     """
-    return are_even(*sizes) or quantization_method(config.fields) in {COMPRESSED, *OF_ANY_SIZE}
+    return takes_sizes(config.fields, *sizes) or quantization_method(config.fields) == COMPRESSED
 
 
 def _gemma4_sound(config: Config) -> list[Part]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from workbench.core.images import Image
 from workbench.core.weights import Part
 from workbench.models.weights.joined_vision import (
-    OF_GEMMA3,
+    OF_ENCODERS,
     OF_INTERNVL,
     OF_LLAMA4,
     OF_PIXTRAL,
@@ -116,7 +116,7 @@ def _internvl(config: Config, _tower: list[Part]) -> Image | None:
 
 
 def _gemma3(config: Config, _tower: list[Part]) -> Image:
-    tower = vit(sizes_of(config, "vision_config"), *OF_GEMMA3)
+    tower = vit(sizes_of(config, "vision_config"), *OF_ENCODERS)
     tokens = int(config.fields.top.get("mm_tokens_per_image", 256))
     return _siglip(tower, config.hidden, tower.places, tokens)
 

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 from workbench.core.formats import Format
 from workbench.core.weights import WHOLE, Part
-from workbench.models.quantization import quantization_method
-from workbench.models.towers import are_even
+from workbench.models.towers import takes_sizes
 from workbench.models.weights.parts import Config, Sizes, column, row, whole
-from workbench.models.weights.taken import OF_ANY_SIZE, taken_layers, used_layers
+from workbench.models.weights.taken import taken_layers, used_layers
 
 CLIP, SIGLIP = "clip_vision_model", "siglip_vision_model"
 PROJECTOR = "multi_modal_projector"
@@ -120,7 +119,6 @@ SIZES = (
 )
 SO400M = (1152, 4304, 16, 27, 14, 384, 3)  # of SigLIP's best-known tower
 OF_ENCODERS = (768, 3072, 12, 12, 16, 224)
-OF_GEMMA3 = (768, 3072, 12, 12, 16, 224)
 OF_INTERNVL = (3200, 12_800, 25, 48, 14, 224)
 OF_LLAMA4 = (768, 5632, 16, 34, 14, 448)
 OF_PIXTRAL = (1024, 4096, 16, 24, 16, 1024)
@@ -134,9 +132,9 @@ def vit(size: Sizes, *defaults: int) -> Vit:
 
 def as_siglip(config: Config, layers: list[Part], width: int, inner: int) -> list[Part]:
     """Return layers whose MLPs most methods quantize only if their sizes are even."""
-    is_even = are_even(width, inner) or quantization_method(config.fields) in OF_ANY_SIZE
+    takes_all = takes_sizes(config.fields, width, inner)
     return [
-        one._replace(is_linear=one.is_linear and (is_even or ".mlp." not in one.name))
+        one._replace(is_linear=one.is_linear and (takes_all or ".mlp." not in one.name))
         for one in layers
     ]
 

@@ -155,8 +155,8 @@ def attention(
     """Return queries, keys and values in one layer, and the output.
 
     name: empty where the class names them without their module. heads: of this layer, where it has
-    others. norm: of queries and keys, "head" by head, "cut" or
-    "whole" over all heads. gate: 2 where queries have a gate as wide as they are.
+    others. norm: of queries and keys, "head" by head, "cut" or "whole" over all heads. gate: 2
+    where queries have a gate as wide as they are.
     """
     found, hidden = heads or config.attention, config.hidden
     q, kv, size = found.num_heads, found.num_kv_heads, found.head_size

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from workbench.core.described import COMPRESSED
 from workbench.core.weights import Part
+from workbench.models.quantization import quantization_method
 from workbench.models.weights.joined_vision import (
     BLOCKS,
     GATED,
@@ -19,7 +21,6 @@ from workbench.models.weights.joined_vision import (
 )
 from workbench.models.weights.parts import Config, Sizes, column, row, whole
 from workbench.models.weights.stored import Unknown
-from workbench.models.weights.taken import takes_description
 
 MERGED = 4
 """Patches that become one token."""
@@ -110,6 +111,14 @@ def _kimi_vl(config: Config, size: Sizes) -> list[Part]:
         whole("linear_1", wide, inputs=wide, bias=True),
         whole("linear_2", config.hidden, inputs=wide, bias=True),
     ]
+
+
+def takes_description(config: Config) -> bool:
+    """Return whether a tower of Kimi's gets what the checkpoint says of its weights.
+
+    Source: `_maybe_ignore_quant_config` of `kimi_k25.py` and `kimi_k3`, 0.23 and 0.33.
+    """
+    return quantization_method(config.fields) != COMPRESSED
 
 
 def _kimi_k3(config: Config, size: Sizes) -> list[Part]:

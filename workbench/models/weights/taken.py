@@ -6,14 +6,10 @@ configuration classes of transformers.
 
 from typing import Any
 
-from workbench.core.described import COMPRESSED
-from workbench.models.quantization import quantization_method
 from workbench.models.weights.parts import Config
 
 TAKE_LAST_BUT_ONE = frozenset({"granite4_vision", "llava", "llava_next", "llava_next_video"})
 """model_types whose class takes the output of the last layer but one where the file names none."""
-OF_ANY_SIZE = frozenset({"bitsandbytes", "torchao"})
-"""Methods that take layers of any size (`SiglipMLP.__init__`, 0.23 and 0.33)."""
 
 
 def taken_layers(config: Config, read: str = "vision_feature_layer") -> Any:
@@ -32,11 +28,3 @@ def used_layers(config: Config, layers: int, read: str = "vision_feature_layer")
     if not places or any(isinstance(one, bool) or not isinstance(one, int) for one in places):
         raise config.fields.wrong(read, taken, "an integer")
     return int(max(layers + one + 1 if one < 0 else one for one in places))
-
-
-def takes_description(config: Config) -> bool:
-    """Return whether a tower of Kimi's gets what the checkpoint says of its weights.
-
-    Source: `_maybe_ignore_quant_config` of `kimi_k25.py` and `kimi_k3`, 0.23 and 0.33.
-    """
-    return quantization_method(config.fields) != COMPRESSED

@@ -13,7 +13,7 @@ from workbench.models.weights.gemma_vision import GEMMA
 from workbench.models.weights.images import JOINT, QWEN3_VL
 from workbench.models.weights.joined_vision import (
     JOINED,
-    OF_GEMMA3,
+    OF_ENCODERS,
     OF_LLAMA4,
     Tower,
     as_siglip,
@@ -41,10 +41,9 @@ from workbench.models.weights.more_vision import (
 from workbench.models.weights.parts import Config, Sizes, cut, row, whole
 from workbench.models.weights.qformers import QFORMERS
 from workbench.models.weights.rarer_vision import RARE
-from workbench.models.weights.recent_vision import RECENT
+from workbench.models.weights.recent_vision import RECENT, takes_description
 from workbench.models.weights.resampled_vision import RESAMPLED
 from workbench.models.weights.sound import SOUND, qwen2_omni, qwen3_omni
-from workbench.models.weights.taken import takes_description
 from workbench.models.weights.wrapped_vision import WRAPPED
 
 MERGED_PATCHES = 4
@@ -107,7 +106,7 @@ def _hyperclova(config: Config, size: Sizes) -> list[Part]:
 
 
 def _siglip(config: Config, size: Sizes) -> list[Part]:
-    tower = vit(size, *OF_GEMMA3)
+    tower = vit(size, *OF_ENCODERS)
     width, layers = tower.width, tower.layers("vision_tower.vision_model.encoder.layers")
     return [
         *tower.embedded(),

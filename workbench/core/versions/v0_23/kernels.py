@@ -18,7 +18,7 @@ from workbench.core.described import (
     awq_integers,
     loading_words,
 )
-from workbench.core.formats import Format
+from workbench.core.formats import FOUR_BITS, Format
 from workbench.core.missing_kernels import (
     BYTES_OF_COMPRESSED,
     EVERYWHERE,
@@ -44,7 +44,6 @@ from workbench.core.weights import ROW
 MARLIN_INPUTS = 64
 """What the inputs of a rank's share are a multiple of for Marlin, or of the group."""
 MARLIN_OUTPUTS = 128
-FOUR_BITS = 4
 FP8_SINCE = (8, 9)
 """Compute capability that multiplies in fp8."""
 

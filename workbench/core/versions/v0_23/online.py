@@ -5,7 +5,7 @@ Source: `_ONLINE_SHORTHANDS` of config/quantization.py, and `get_quant_config`.
 
 from workbench.core import expert_formats
 from workbench.core.online import (
-    FOUR_BITS,
+    BITS_AND_BYTES,
     FP8_BLOCK,
     FP8_TENSOR,
     MXFP4,
@@ -54,7 +54,7 @@ METHODS = {
     "gpt_oss_mxfp4": FP4_EXPERTS,
     "mxfp4": FP4_EXPERTS._replace(needs=(NO_MXFP4,)),
     "deepseek_v4_fp8": FP4_EXPERTS._replace(linear=FP8_TENSOR, scales_cache=True, restores=True),
-    "bitsandbytes": OnlineMethod(linear=FOUR_BITS, experts=FOUR_BITS),
+    "bitsandbytes": OnlineMethod(linear=BITS_AND_BYTES, experts=BITS_AND_BYTES),
     **dict.fromkeys(("gguf", "humming"), UNDESCRIBED),
 }
 # every create_weights makes two outputs of an expert
