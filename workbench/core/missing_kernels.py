@@ -1,13 +1,18 @@
 """Formats of the weights of checkpoints that vLLM has no kernel for on some devices."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workbench.core.described import COMPRESSED, QUARK, Numbers
 from workbench.core.formats import Format
 from workbench.core.model import Model
 from workbench.core.online import MXFP4, Place
-from workbench.core.weights import ROW, Copies, Part, Weights
+from workbench.core.weights import ROW, Part
+
+if TYPE_CHECKING:
+    from workbench.core.plan import Plan
 
 
 def no_linear_kernel(kind: str) -> str:
@@ -99,10 +104,10 @@ def lacks_no_kernel(_stored: Stored) -> bool:
     return False
 
 
-def quantized_parts(weights: Weights, copies: Copies) -> list[Part]:
+def quantized_parts(plan: Plan) -> list[Part]:
     """Return the parts of a version that are quantized; of a sketch where none are known."""
-    known = (part for part in weights.known_parts if copies.get(part.kind, 1))
-    return [part for part in known if part.stored is not None]
+    known, copies = plan.model.weights.known_parts, plan.rules.weight_copies
+    return [part for part in known if part.stored is not None and copies.get(part.kind, 1)]
 
 
 def tower_parts(model: Model, stored: Format, *, is_online: bool) -> Iterator[Part]:

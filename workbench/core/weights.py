@@ -191,10 +191,6 @@ class Weights(NamedTuple):
         """Return the parts that routed experts have."""
         return tuple(part for part in self.known_parts if part.experts > 1)
 
-    def built_experts(self, copies: Copies) -> tuple[Part, ...]:
-        """Return the parts of routed experts that a version builds."""
-        return tuple(part for part in self.expert_parts if copies.get(part.kind, 1))
-
     @property
     def divided_singly(self) -> tuple[Part, ...]:
         """Return the parts, except those of towers, whose every element ranks divide alone."""

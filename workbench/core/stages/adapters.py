@@ -2,6 +2,7 @@
 
 from workbench.core import online
 from workbench.core.expert_formats import MXFP4, NVFP4
+from workbench.core.stages.expert_kernels import experts_of
 from workbench.core.working_plan import WorkingPlan
 
 # select_mxfp4_moe_backend: XPUExpertsMxFp4 lacks LoRAExpertsMixin, 0.23 and 0.33
@@ -34,8 +35,7 @@ def adapted_experts(run: WorkingPlan) -> None:
     if not run.settings.enable_lora:
         return
     known, platform = run.rules.quantization.unadapted_experts, run.platform.name
-    experts = run.model.weights.built_experts(run.rules.weight_copies)
-    kinds = (FORMATS.get(one.stored.block) for one in experts if one.stored is not None)
+    kinds = (FORMATS.get(one.stored.block) for one in experts_of(run) if one.stored is not None)
     kind = next((one for one in kinds if one and (platform, one) in known), None)
     if kind is not None:
         run.problem(

@@ -8,7 +8,7 @@ from workbench.core.described import Compressed
 from workbench.core.missing_kernels import quantized_parts
 from workbench.core.online import is_online
 from workbench.core.platforms import HOPPER
-from workbench.core.stages.invariant_experts import asks_no_kernel
+from workbench.core.stages.expert_kernels import asks_no_kernel
 from workbench.core.stages.quantization import place_of
 from workbench.core.weights import Part
 from workbench.core.working_plan import WorkingPlan
@@ -28,7 +28,7 @@ def compressed_schemes(run: WorkingPlan) -> None:
     given = run.model.described.compressed
     if given is None or is_online(run.model):
         return
-    parts = quantized_parts(run.model.weights, run.rules.weight_copies)
+    parts = quantized_parts(run)
     linear = next((part for part in parts if part.experts == 1), None)
     experts = next((part for part in parts if part.experts > 1), None)
     if linear is not None and (text := _linear_text(run, given)) is not None:

@@ -6,7 +6,7 @@ from workbench.core.online import is_online
 from workbench.core.platforms import gfx_of
 from workbench.core.ranks import Split, split_of
 from workbench.core.rule_set import RULE_SETS
-from workbench.core.stages.invariant_experts import FP8_SINCE, experts_of
+from workbench.core.stages.expert_kernels import FP8_SINCE, experts_of
 from workbench.core.stages.other_splits import other_splits, written
 from workbench.core.stages.weight_checks import can_refine
 from workbench.core.weights import ROW, Part
@@ -17,8 +17,8 @@ def fp8_experts(run: WorkingPlan) -> None:
     """Refuse experts in fp8 on an AMD device without a kernel for them."""
     # TritonExperts._supports_quant_scheme asks RocmPlatform.supports_fp8.
     gfx, known = gfx_of(run.settings), run.rules.quantization.fp8_on_gfx
-    part = experts_of(run)
-    if not gfx or gfx.startswith(known) or part is None or not _is_fp8(run, part.stored):
+    experts = experts_of(run)
+    if not gfx or gfx.startswith(known) or not experts or not _is_fp8(run, experts[0].stored):
         return
     others = (
         name for name, rules in RULE_SETS.items() if gfx.startswith(rules.quantization.fp8_on_gfx)
@@ -63,7 +63,7 @@ def refined_experts(run: WorkingPlan) -> None:
 
 def _refined(run: WorkingPlan, split: Split) -> tuple[Part, int] | None:
     """Return the first experts whose share cuts blocks that can be made smaller, and the share."""
-    for part in run.model.weights.built_experts(run.rules.weight_copies):
+    for part in experts_of(run):
         high, wide = (part.stored and part.stored.block) or (1, 1)
         if high == 1 or not part.fits(split):
             continue

@@ -36,7 +36,7 @@ def stored_shares(run: WorkingPlan, method: str) -> list[Stored]:
     split = split_of(run)
     return [
         Stored(part, method, sum(outputs), inputs, run.model_dtype)
-        for part in quantized_parts(run.model.weights, run.rules.weight_copies)
+        for part in quantized_parts(run)
         if part.fits(split)
         for outputs, inputs in (part.share(split),)
     ]

@@ -21,7 +21,7 @@ def named_weights(run: WorkingPlan) -> None:
     """
     if run.model.quantization is None or is_online(run.model):
         return
-    split, parts = split_of(run), quantized_parts(run.model.weights, run.rules.weight_copies)
+    split, parts = split_of(run), quantized_parts(run)
     part = next((one for one in parts if _is_read(run, one, split) and _is_renamed(run, one)), None)
     if part is None:
         return

@@ -6,11 +6,8 @@ Source: `ModelConfig._verify_quantization` and `get_supported_act_dtypes` of the
 
 from workbench.core.described import AWQ, Description, UnreadDescription
 from workbench.core.errors import Refused, nearest_names
-from workbench.core.formats import MX_BLOCK, Format
-from workbench.core.missing_kernels import quantized_parts, tower_parts
 from workbench.core.online import (
     HUMMING,
-    MXFP8,
     Need,
     Place,
     as_stored,
@@ -19,8 +16,8 @@ from workbench.core.online import (
     overrules,
 )
 from workbench.core.platforms import gfx_of
-from workbench.core.ranks import split_of
 from workbench.core.rule_set import RULE_SETS, RuleSet
+from workbench.core.stages.micro_scales import online_cut
 from workbench.core.working_plan import WorkingPlan
 
 QUANTIZATION_DTYPES = {
@@ -179,7 +176,7 @@ def online_weights(run: WorkingPlan) -> None:
         return
     word, _stored = run.model.online
     if (need := _unmet(run, word)) is None:
-        _inputs_cut(run, run.rules.quantization.online_methods[word].linear)
+        online_cut(run, run.rules.quantization.online_methods[word].linear)
         return
     others = [one for one in ("fp8", "fp8_per_block") if _unmet(run, one) is None]
     advice = f"Take {others[0]}, or" if others else "Omit it, or take"
@@ -213,34 +210,6 @@ def place_of(run: WorkingPlan) -> Place:
         settings.rocm_aiter,
         settings.batch_invariant,
     )
-
-
-def _inputs_cut(run: WorkingPlan, linear: Format | None) -> None:
-    """Refuse ranks whose inputs do not fill whole blocks of MXFP8 or MXFP4.
-
-    linear: how the word stores linear layers; those of towers are built first.
-    """
-    split, parts = split_of(run), quantized_parts(run.model.weights, run.rules.weight_copies)
-    if linear is not None:
-        parts = [*tower_parts(run.model, linear, is_online=True), *parts]
-    for part in parts:
-        if part.stored is None or part.stored.block != (1, MX_BLOCK) or not part.fits(split):
-            continue
-        inputs = part.share(split)[1]
-        if inputs % MX_BLOCK:
-            name = "MXFP8" if part.stored.bits == MXFP8.bits else "MXFP4"
-            run.problem(
-                "online_block_cut",
-                operands={"part": part.name, "inputs": inputs, "block": MX_BLOCK},
-                vllm_text=(
-                    f"Online {name} MoE requires hidden/intermediate sizes divisible"
-                    if part.experts > 1
-                    else f"{name} requires input_size_per_partition ({inputs}) to be divisible"
-                ),
-                name=name,
-                left=inputs % MX_BLOCK,
-            )
-            return
 
 
 def quantization_capability(run: WorkingPlan) -> None:

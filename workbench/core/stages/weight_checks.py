@@ -17,6 +17,7 @@ from workbench.core.model import SSM
 from workbench.core.online import MXFP8, NVFP4, is_online, loading_method
 from workbench.core.ranks import Split, split_of
 from workbench.core.rule_set import RULE_SETS
+from workbench.core.stages.expert_kernels import experts_of
 from workbench.core.stages.micro_scales import MICRO_METHODS, cut_micro
 from workbench.core.stages.other_splits import other_splits, written
 from workbench.core.weights import COLUMN, ROW, Part
@@ -87,7 +88,7 @@ def weight_blocks(run: WorkingPlan) -> None:
         return
     if method in MICRO_METHODS and is_online(run.model):
         return  # `online_weights`
-    parts = quantized_parts(run.model.weights, run.rules.weight_copies)
+    parts = quantized_parts(run)
     if run.model.architecture in run.rules.model_registry.run_by_transformers:
         # MoEMixin.recursive_replace builds experts before any other layer
         parts.sort(key=lambda part: part.experts == 1)
@@ -128,7 +129,7 @@ def expert_split(run: WorkingPlan) -> None:
         return
     if _first_layer_stops(run):
         return
-    parts = run.model.weights.built_experts(run.rules.weight_copies)
+    parts = experts_of(run)
     part = next((one for one in parts if not one.fits(split)), None)
     if part is None:
         return
