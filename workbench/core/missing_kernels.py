@@ -9,6 +9,7 @@ from workbench.core.described import COMPRESSED, QUARK, Numbers
 from workbench.core.formats import Format
 from workbench.core.model import Model
 from workbench.core.online import MXFP4, Place
+from workbench.core.platforms import EVERYWHERE, FP8_SINCE
 from workbench.core.weights import ROW, Part
 
 if TYPE_CHECKING:
@@ -229,7 +230,6 @@ MXFP4_LINEAR = MissingKernel(
         stored.method == COMPRESSED and stored.part.experts == 1 and stored.part.stored == MXFP4
     ),
 )
-EVERYWHERE = ("cuda", "rocm", "xpu", "cpu")
 
 
 def of_quark(
@@ -252,7 +252,7 @@ QUARK_FP8 = MissingKernel(
     # QuarkW8A8Fp8.get_min_capability; without a compute capability no scheme is found
     vllm_text="No quark compatible scheme was found.",
     is_missing=of_quark(
-        lambda place, found: (found.is_fp8 or found.is_square) and place.capability < (8, 9)
+        lambda place, found: (found.is_fp8 or found.is_square) and place.capability < FP8_SINCE
     ),
     candidates=({"device": "H100"},),
 )

@@ -10,6 +10,7 @@ from workbench.core.devices import device_of, platform_of
 from workbench.core.registry import Registry
 
 if TYPE_CHECKING:
+    from workbench.core.plan import Plan
     from workbench.scenario.fields import Settings
 
 
@@ -47,8 +48,10 @@ for _platform in (
     PLATFORMS.add(_platform.name, _platform)
 
 
-HOPPER, SM10X = (9, 0), 10
-"""A compute capability, and the major one of the larger Blackwell chips."""
+EVERYWHERE = tuple(PLATFORMS)
+FP8_SINCE, HOPPER, SM10X = (8, 9), (9, 0), 10
+"""Compute capabilities: the first that multiplies in fp8, Hopper's, and the major one of the larger
+Blackwell chips."""
 
 
 @lru_cache(maxsize=64)
@@ -66,6 +69,11 @@ def capability_of(settings: Settings) -> tuple[int, int] | None:
     device = device_of(settings)
     named = default if device is None else device.architecture
     return parse_capability(settings.compute_capability or named)
+
+
+def is_sm10x(plan: Plan) -> bool:
+    """Return whether the device is one of the larger Blackwell chips."""
+    return plan.capability is not None and plan.capability[0] == SM10X
 
 
 def gfx_of(settings: Settings) -> str:

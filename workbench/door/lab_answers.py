@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.offload.request import USUAL_BYTES
 from workbench.core.plan import Plan
 from workbench.core.rule_set import RuleSet
 from workbench.core.versions import RULE_SETS
@@ -27,8 +28,6 @@ from workbench.views.pages.parts import PADDING, page_parts
 from workbench.views.settings import changes_text, in_labels
 from workbench.views.units import bytes_text, short_bytes_text, tokens_text
 
-HOST_BYTES = 64 * 2**30
-"""The host memory that the lab of offload starts with."""
 MOST_RANKS = 8
 """Of a decode engine: those of one machine."""
 FEW_BLOCKS = 3
@@ -180,7 +179,7 @@ def _block_sizes(rules: RuleSet, name: str) -> str:
 
 
 def _offload(question: Question, plan: Plan, length: int) -> str:
-    host_bytes = question.host_bytes or HOST_BYTES
+    host_bytes = question.host_bytes or USUAL_BYTES
     found = plan.offload(cpu_bytes_to_use=host_bytes)
     if found.problems:
         remedies = [changes_text(one.changes) for one in found.remedies()[:1]]

@@ -24,7 +24,7 @@ from workbench.interop.sentences import alternatives, said_in
 from workbench.interop.settings import settings_in
 from workbench.interop.topics import Topic
 from workbench.interop.unknown_words import bits_alone, not_known, one_of_family
-from workbench.interop.words_of_fields import AT_A_TIME, BITS, FAMILY, number_of
+from workbench.interop.words_of_fields import AT_A_TIME, BITS, FAMILY, backend_forms, number_of
 
 ASKS = re.compile(
     r"(?:(?:and|but|so|ok|hi|hello|please)\b[ ,]*)?(?:why|what|which|how|where|when|who|will|would|"
@@ -256,10 +256,8 @@ def _releases(text: str) -> tuple[str, ...]:
 
 def _backend(text: str) -> str:
     """Return the backend of the newest version that the words name, the longest name first."""
-    names = sorted(RULE_SETS[RULE_SETS.newest].backends, key=len, reverse=True)
-    forms = ((one, re.escape(one).replace("ATTN", "ATT(?:ENTIO)?N")) for one in names)
-    words = (form.replace("_", "[ _-]?") for _name, form in forms)
-    return next((one for one, form in zip(names, words, strict=True) if _has(form, text)), "")
+    forms = backend_forms(RULE_SETS[RULE_SETS.newest].backends)
+    return next((name for form, name in forms.items() if _has(form, text)), "")
 
 
 def _special(text: str) -> str:

@@ -21,7 +21,7 @@ Read = Callable[..., Fields | None]
 HUB_ID = re.compile(r"[A-Za-z][\w.-]*/(?=[\w.]*-)(?=.*\d)[\w.-]+")
 """A model on the Hub, rather than two words with a slash."""
 PATH = re.compile(r"(?:~|\.{1,2})?/\S+|\S+\.json")
-"""A model in a file or a folder of this machine."""
+"""A model in a file or a folder of this machine; "~32k" and ".9" of a sentence are none."""
 RANKS = {word: name for name, word in SHORT.items()}
 LENGTH, REQUESTS, COUNT, DRAFTING = "length", "requests", "count", "drafting"
 """Tokens of a request, requests at a time, devices, and whether there are drafts of a number that
@@ -92,12 +92,20 @@ def _drafts(method: str, count: str | None) -> Fields:
     return {DRAFTED: int(count or 1), "speculative_method": method.casefold()}
 
 
-def _cache_memory(size: str) -> Fields:
-    return {CACHE_MEMORY: FIELDS[CACHE_MEMORY].kind.parse(CACHE_MEMORY, size)}
+def _parsed(field: str) -> Read:
+    """Return what reads the value of a field, from the one group of a pattern that has it."""
+    parse = FIELDS[field].kind.parse
+    return lambda *groups: {field: parse(field, next(filter(None, groups)))}
 
 
-def _block_size(tokens: str) -> Fields:
-    return {BLOCK_SIZE: FIELDS[BLOCK_SIZE].kind.parse(BLOCK_SIZE, tokens)}
+def backend_forms(names: Iterable[str]) -> dict[str, str]:
+    """Return pattern of the ways to write a backend -> its name, the longest first."""
+    return {
+        re.sub("_ATTN|_ATTENTION", "_ATT(?:ENTIO)?N", name.replace("HINFER", "H_INFER")).replace(
+            "_", "[ _-]?"
+        ): name
+        for name in sorted(names, key=len, reverse=True)
+    }
 
 
 def _backend(written: str) -> Fields:
@@ -108,10 +116,6 @@ def _backend(written: str) -> Fields:
 def _share(first: str, last: str) -> Fields:
     number = float(first or last)
     return {SHARE: number if number <= 1 else number / 100}
-
-
-def _step_tokens(first: str, last: str) -> Fields:
-    return {STEP_TOKENS: FIELDS[STEP_TOKENS].kind.parse(STEP_TOKENS, first or last)}
 
 
 def _no_drafter() -> Fields:
@@ -172,13 +176,7 @@ SMALL_DTYPES = {*FIELDS["kv_cache_dtype"].kind.candidates(RULE_SETS.newest)} - {
 ONLY_BITS = re.compile(r"u?int\d|w\d{1,2}a\d{1,2}|q\d\w*|\d[ -]?bits?", re.IGNORECASE)
 SHORT_WORDS = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "bnb": "bitsandbytes"}
 CACHING = r"(no |without )?prefix caching(?: (?:on|enabled)| (off|disabled))?"
-BACKENDS = {
-    re.sub("_ATTN|_ATTENTION", "_ATT(?:ENTIO)?N", name.replace("HINFER", "H_INFER")).replace(
-        "_", "[ _-]?"
-    ): name
-    for name in sorted(FIELDS["backend"].kind.all_words(), key=len, reverse=True)
-}
-"""Pattern of the ways to write a backend -> its name, the longest first."""
+BACKENDS = backend_forms(FIELDS["backend"].kind.all_words())
 BACKEND = rf"(?:(?:with|using) )?({'|'.join(BACKENDS)})"
 CACHE_DTYPES = FIELDS["kv_cache_dtype"].kind.all_words()
 DTYPES = "|".join(sorted({*CACHE_DTYPES, *SHORT_WORDS}, key=len, reverse=True))
@@ -219,7 +217,7 @@ SAID: tuple[tuple[str, Read], ...] = (
     (rf"({GPUS}) gpus?{OVER_NODES}", _count),
     (rf"({PLATFORM_NAMES})(?: gpus?)?", _platform),
     (rf"({'|'.join(RANKS)})[ =]?(\d{{1,4}})", lambda word, n: {RANKS[word.upper()]: int(n)}),
-    (r"block[ -]size(?: of)? (\d[\d,]*)", _block_size),
+    (r"block[ -]size(?: of)? (\d[\d,]*)", _parsed(BLOCK_SIZE)),
     (r"ep|expert parallel", lambda: {"enable_expert_parallel": True}),
     (rf"{KV}[ =](\w+)|(\w+) {KV}", lambda first, last: _dtype(first or last)),
     (rf"8-?bits? {KV}|{KV} 8-?bits?", lambda: _dtype("fp8")),
@@ -239,9 +237,12 @@ SAID: tuple[tuple[str, Read], ...] = (
     (r"speculative decod\w+|speculation|drafts?", lambda: {DRAFTING: True}),
     (rf"(?:{WITHOUT}) (?:the )?{DRAFTING_WORDS}", _no_drafter),
     (CACHING, lambda no, off: {"enable_prefix_caching": not (no or off)}),
-    (r"(\d[\d.]* ?[gt]i?b)(?: of| for)?(?: the)? (?:kv[ -]?)?cache", _cache_memory),
+    (r"(\d[\d.]* ?[gt]i?b)(?: of| for)?(?: the)? (?:kv[ -]?)?cache", _parsed(CACHE_MEMORY)),
     (rf"({OF_ALL}) ?%? {UTILIZATION}|{UTILIZATION}(?: of|=)? ?({OF_ALL}) ?%?", _share),
-    (r"([\d,.]+k?) batched[ -]tokens|batched[ -]tokens(?: of|=)? ?([\d,.]+k?)", _step_tokens),
+    (
+        r"([\d,.]+k?) batched[ -]tokens|batched[ -]tokens(?: of|=)? ?([\d,.]+k?)",
+        _parsed(STEP_TOKENS),
+    ),
     (EAGERLY, lambda: {EAGER: True}),
     (BACKEND, _backend),
     (OF_DEVICES, lambda size: {MEMORY: size}),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.core.arithmetic import LARGEST_INT32
 from workbench.core.dtypes import MODEL_DTYPES, STATE_DTYPES
 from workbench.core.groups.of_plan import OLD_NAMES
 from workbench.core.platforms import PLATFORMS
@@ -20,7 +21,7 @@ from workbench.scenario.kinds import (
     dtype_name,
     enum_member,
 )
-from workbench.scenario.numbers import MAX_TOKENS, Bytes, Integer, Several, Tokens
+from workbench.scenario.numbers import Bytes, Integer, Several, Tokens
 
 AUTO_ROUND = {"auto_round": "auto-round"}
 """INCConfig takes any word for its own, and people use this one."""
@@ -29,7 +30,7 @@ AUTO_ROUND = {"auto_round": "auto-round"}
 def _attention_size(label: str, tip: str) -> Any:
     return declare(
         None,
-        Tokens(low=-MAX_TOKENS),
+        Tokens(low=-LARGEST_INT32),
         label,
         tip,
         flag="--attention-config.",

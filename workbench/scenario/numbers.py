@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
+from workbench.core.arithmetic import LARGEST_INT32
 from workbench.core.sizes import bytes_of, integer_value, invalid, parse_bytes
 from workbench.scenario.kinds import JsonSchema, Kind
 
-MAX_TOKENS = 2**31 - 1
 MAX_BYTES = 2**50
 SMALLEST_SHARE = 0.01
 
@@ -24,7 +24,7 @@ class Integer(Kind):
     expected = "an integer"
     json: ClassVar[JsonSchema] = {"type": "integer"}
     low: int = 1
-    high: int = MAX_TOKENS
+    high: int = LARGEST_INT32
     named: Mapping[str, int] = field(default_factory=dict)
     step: int = 1
     unit: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.core.media import keeps_towers
+from workbench.core.platforms import HOPPER, is_sm10x
 from workbench.core.ranks import Split, split_of
 from workbench.core.speculation import DRAFT_MODEL, MTP, OF_HIDDEN_STATES, class_of_head
 from workbench.core.weights import (
@@ -86,8 +87,8 @@ def copies_of(plan: Plan) -> dict[str, int]:
 
 def _has_router_kernels(plan: Plan) -> bool:
     """Return whether the device has kernels for routers (`GateLinear.__init__`, 0.23 and 0.33)."""
-    known = plan.capability is not None and (plan.capability == (9, 0) or plan.capability[0] == 10)
-    return plan.platform.name == "cuda" and known and not plan.settings.batch_invariant
+    has_them = plan.capability == HOPPER or is_sm10x(plan)
+    return plan.platform.name == "cuda" and has_them and not plan.settings.batch_invariant
 
 
 def _is_embedding_near(plan: Plan) -> bool:

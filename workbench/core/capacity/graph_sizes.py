@@ -20,7 +20,7 @@ from workbench.core.graph_modes import (
     graph_level,
     requested_mode,
 )
-from workbench.core.platforms import SM10X
+from workbench.core.platforms import is_sm10x
 from workbench.core.runner import model_runner
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _captures_no_decodes(plan: Plan) -> bool:
     # FlashInferMetadataBuilder.get_cudagraph_support
     mode, is_flashinfer = requested_mode(plan.settings), plan.backend == FLASHINFER
     drafts = plan.settings.num_speculative_tokens and not plan.rules.captures_whole_decodes
-    is_limited = bool(drafts) and is_flashinfer and (plan.capability or (0,))[0] != SM10X
+    is_limited = bool(drafts) and is_flashinfer and not is_sm10x(plan)
     return is_limited or mode == PIECEWISE or (mode == FULL and _captures_all(plan))
 
 
@@ -95,13 +95,13 @@ def captures_graphs(plan: Plan) -> bool:
 def capture_sizes(plan: Plan) -> tuple[int, ...]:
     """Return the sizes of batches with a graph as vLLM is set, in tokens, ascending."""
     settings, seqs = plan.settings, plan.max_num_seqs
-    budget, is_sm10x = plan.max_num_batched_tokens, (plan.capability or (0,))[0] == SM10X
+    budget = plan.max_num_batched_tokens
     if not captures_graphs(plan):
         return ()
     if explicit := settings.cudagraph_capture_sizes:
         return tuple(sorted(one for one in {*explicit} if one <= budget))
     tokens, limit = 1 + settings.num_speculative_tokens, settings.max_cudagraph_capture_size
-    ceiling = plan.rules.largest_graph_sm10x if is_sm10x else LARGEST
+    ceiling = plan.rules.largest_graph_sm10x if is_sm10x(plan) else LARGEST
     largest = min(limit or min(seqs * tokens * 2, ceiling), budget)
     fine = range(1, min(largest, FINE) + 1) if settings.performance_mode == INTERACTIVITY else ()
     sizes = {*_grid(largest), *fine, *([budget] if budget <= largest else [])}

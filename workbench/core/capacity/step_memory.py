@@ -14,6 +14,7 @@ from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.groups.index_keys import key_bytes
 from workbench.core.media import takes_items
 from workbench.core.model import INDEX_KEY, INDEXER_KEYS
+from workbench.core.platforms import FP8_SINCE
 from workbench.core.ranks import split_of
 from workbench.core.runner import model_runner
 from workbench.core.speculation import OF_SEVERAL_LAYERS
@@ -28,8 +29,6 @@ GATED = 1.5
 """Of the merged first outputs of an MLP: they, and their product, exist at the same time."""
 GATED_FP8 = 1.25
 """The same, where the product has half the bytes."""
-FIRST_FP8 = (8, 9)
-"""Compute capability of the first devices that multiply small floats."""
 FORWARD = 1.2
 """Of the widest layer: other tensors of a step."""
 FLOAT_LOGITS = 3.3
@@ -82,7 +81,7 @@ def _fuses(plan: Plan) -> bool:
     """Return whether the product of an MLP is made in 8 bits, and never in those of the model."""
     # enable_act_fusion of config/vllm.py, 0.23 and 0.33: where neither kernel is a custom one,
     # Inductor fuses them; squares of weights have a custom one, and older cards no such kernel
-    if plan.settings.enforce_eager or (plan.capability or (0, 0)) < FIRST_FP8:
+    if plan.settings.enforce_eager or (plan.capability or (0, 0)) < FP8_SINCE:
         return False
     known = plan.model.weights.known_parts
     found = [part.stored for part in known if _is_first(part, of_experts=False)]

@@ -4,11 +4,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workbench.core.arithmetic import cdiv
+from workbench.core.arithmetic import LARGEST_INT32, cdiv
 from workbench.core.errors import ScenarioError, check_integer, check_name
 from workbench.core.flex.build import direct_build
 from workbench.core.flex.mask import MaskRule, PagedBatch, Range
-from workbench.core.tables.batch_grammar import LONGEST, MAX_TOKENS, BatchRequest
+from workbench.core.tables.batch_grammar import LONGEST, BatchRequest
 from workbench.core.tables.block_pool import NULL_BLOCK
 from workbench.core.trace import Citation, Rule, Step
 
@@ -37,7 +37,7 @@ TILE_ORDER = Rule(
 def mask_rule(kind: str, size: int) -> MaskRule:
     """Return the rule of a kind; `size`: of its window, prefix or chunk. Errors: ScenarioError."""
     check_name("Mask", kind, KINDS, "mask")
-    check_integer("mask_tokens", size, 1, MAX_TOKENS - 1, LONGEST)
+    check_integer("mask_tokens", size, 1, LARGEST_INT32 - 1, LONGEST)
     return {
         CAUSAL: MaskRule(),
         WINDOW: MaskRule(window=size),

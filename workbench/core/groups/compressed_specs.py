@@ -11,7 +11,7 @@ from workbench.core.groups.strides import kernel_block_bytes, largest_fixed
 from workbench.core.model import FULL, INDEX_KEY, LATENT, SLIDING, V41, CompressedCache
 from workbench.core.packing import FP8_DS_ALIGNMENT_BYTES, RECORD_DTYPES, record_bytes
 from workbench.core.plan import Plan
-from workbench.core.platforms import SM10X
+from workbench.core.platforms import is_sm10x
 from workbench.core.states import Ring
 
 
@@ -180,7 +180,7 @@ def _is_v41(plan: Plan) -> bool:
 def _has_own_records(plan: Plan) -> bool:
     """Return whether the device reads DeepSeek-V4.1's records; others read those of V4."""
     # _use_v41_mxfp8_kv_record, 0.33.
-    return _is_v41(plan) and plan.capability is not None and plan.capability[0] == SM10X
+    return _is_v41(plan) and is_sm10x(plan)
 
 
 def _vector_bytes(plan: Plan, cache: CompressedCache, dtype: str) -> int:

@@ -10,7 +10,7 @@ from workbench.core.block_sizes import BlockSize
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.groups.layer_classes import AS_THE_MODEL
 from workbench.core.plan import Plan
-from workbench.core.platforms import SM10X
+from workbench.core.platforms import is_sm10x
 
 
 def largest_fixed(sizes: Iterable[BlockSize]) -> int | None:
@@ -49,4 +49,4 @@ def kernel_block_bytes(kernel: int | None, block: int, page: int) -> int:
 def _reads_pages(plan: Plan, reader: str, dtype: str) -> bool:
     is_plain = dtype in {AS_THE_MODEL, *FLOAT_BYTES}
     pages = plan.rules.groups.quantized_page_tokens
-    return reader in pages and not is_plain and (plan.capability or (0, 0))[0] != SM10X
+    return reader in pages and not is_plain and not is_sm10x(plan)

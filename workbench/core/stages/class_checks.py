@@ -6,6 +6,7 @@ from workbench.core.built import TRANSFORMERS, module_of_layers
 from workbench.core.groups.built_layers import skips_layers
 from workbench.core.model import FULL, Model
 from workbench.core.online import is_online
+from workbench.core.platforms import is_sm10x
 from workbench.core.ranks import split_of
 from workbench.core.rule_set import RULE_SETS, RuleSet
 from workbench.core.stages.backend_requests import imposed_backend
@@ -232,9 +233,8 @@ def sparse_nvfp4(run: WorkingPlan) -> None:
     """Refuse nvfp4 where sparse layers have no kernel for it."""
     # select_main_impl of minimax_m3/common/sparse_attention.py, 0.33
     attention = run.model.attention
-    on_sm10x = run.capability is not None and run.capability[0] == 10
     side = () if attention is None else attention.side_backends
-    if run.kv_cache_dtype != "nvfp4" or M3_SPARSE not in side or on_sm10x:
+    if run.kv_cache_dtype != "nvfp4" or M3_SPARSE not in side or is_sm10x(run):
         return
     run.problem("sparse_nvfp4_needs_sm100", operands={"kv_cache_dtype": "nvfp4"})
 

@@ -15,12 +15,11 @@ from workbench.core.expert_formats import (
     no_backend,
 )
 from workbench.core.formats import Format
+from workbench.core.platforms import FP8_SINCE, is_sm10x
 from workbench.core.stages.missing_kernels import stored_shares
 from workbench.core.weights import Part
 from workbench.core.working_plan import WorkingPlan
 
-FP8_SINCE = (8, 9)
-"""Compute capability: Marlin, which computes fp8 before it, is not invariant."""
 FP4, FP4_ALGORITHM = (4, (1, 16)), "W4A16_NVFP4"
 """Bits and block of NVFP4, and what ModelOpt calls it with plain inputs."""
 LLAMA4 = "Llama4For"
@@ -28,7 +27,6 @@ WNA16_METHODS = frozenset({COMPRESSED, "gptq", "awq"})
 SMALL_GROUP = 32
 CORRECTION = ".correction"
 """How the name of a part ends that corrects the scores of a router."""
-SM10X = 10
 
 
 def invariant_experts(run: WorkingPlan) -> None:
@@ -37,6 +35,7 @@ def invariant_experts(run: WorkingPlan) -> None:
         return
     (part, kind), platform, capability = found, run.platform.name, run.capability
     text = run.rules.quantization.no_invariant_experts.get(kind, {}).get(platform)
+    # Marlin, which computes fp8 on older devices, is not invariant.
     if kind == FP8 and capability is not None and capability < FP8_SINCE:
         text = no_backend(FP8)
     if text is None:
@@ -83,13 +82,12 @@ def _against_integers(run: WorkingPlan, part: Part) -> str | None:
 def clamped_experts(run: WorkingPlan) -> None:
     """Refuse experts in NVFP4 that clamp their gates (`swiglu_limit`) where no kernel does."""
     # NVFP4_BACKENDS_WITH_CLAMP of select_nvfp4_moe_backend, 0.23: FLASHINFER_TRTLLM alone.
-    on_cuda, capability = run.platform.name == "cuda", run.capability
-    clamped = run.rules.quantization.clamped_nvfp4
-    if not on_cuda or run.model.architecture not in clamped or capability is None:
+    capability, clamped = run.capability, run.rules.quantization.clamped_nvfp4
+    if run.platform.name != "cuda" or run.model.architecture not in clamped or capability is None:
         return
     stored = (part.stored for part in experts_of(run))
     has_nvfp4 = any(one is not None and one.block == FP4[1] for one in stored)
-    if capability[0] == SM10X or not has_nvfp4:
+    if is_sm10x(run) or not has_nvfp4:
         return
     run.problem(
         "experts_not_clamped",

@@ -3,10 +3,10 @@
 from workbench.core.expert_formats import FP8, no_backend
 from workbench.core.formats import Format
 from workbench.core.online import is_online
-from workbench.core.platforms import gfx_of
+from workbench.core.platforms import FP8_SINCE, gfx_of
 from workbench.core.ranks import Split, split_of
 from workbench.core.rule_set import RULE_SETS
-from workbench.core.stages.expert_kernels import FP8_SINCE, experts_of
+from workbench.core.stages.expert_kernels import experts_of
 from workbench.core.stages.other_splits import other_splits, written
 from workbench.core.stages.weight_checks import can_refine
 from workbench.core.weights import ROW, Part

@@ -10,7 +10,7 @@ from workbench.core.arithmetic import cdiv, round_up
 from workbench.core.block_sizes import describe, smallest_base
 from workbench.core.groups.pipeline import cuts_of
 from workbench.core.model import SSM
-from workbench.core.platforms import SM10X
+from workbench.core.platforms import is_sm10x
 from workbench.core.stages.gdn_prefill import flashinfer_prefill
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
@@ -135,11 +135,10 @@ def _constant_granularity(run: WorkingPlan) -> int:
     """Return A as before #37467, from an explicit backend and the head, not an explicit size."""
     attention, backend = run.model.attention, run.settings.backend
     assert attention is not None
-    sm10x = run.capability is not None and run.capability[0] == SM10X
     granularity = run.rules.default_block_size
     if attention.use_mla:
         granularity = MLA_CONSTANTS.get(backend or "", MLA_CONSTANT)
-    elif sm10x and attention.head_size == LARGE_HEAD and backend in {None, "FLASHINFER"}:
+    elif is_sm10x(run) and attention.head_size == LARGE_HEAD and backend in {None, "FLASHINFER"}:
         granularity = LARGE_HEAD_CONSTANT
     run.step(
         GRANULARITY_BEFORE_37467,

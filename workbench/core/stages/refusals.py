@@ -9,7 +9,7 @@ from workbench.core.backends import UNQUANTIZED
 from workbench.core.built import has_plain_kinds
 from workbench.core.dtypes import NVFP4_DTYPES, PACKED_DTYPES
 from workbench.core.model import DEFAULT_MAX_MODEL_LEN, SSM
-from workbench.core.platforms import SM10X
+from workbench.core.platforms import is_sm10x
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -95,8 +95,7 @@ def kv_cache_dtype(run: WorkingPlan) -> None:
     # DeepseekV32ForCausalLM.verify_and_update_config
     if run.kv_cache_dtype == "bfloat16" and run.model.architecture in STORED_IN_BFLOAT16:
         run.kv_cache_dtype = "auto"
-    on_sm10x = run.capability is not None and run.capability[0] == SM10X
-    if run.kv_cache_dtype == "auto" and on_sm10x:
+    if run.kv_cache_dtype == "auto" and is_sm10x(run):
         run.kv_cache_dtype = run.rules.sm10x_kv_cache_dtypes.get(run.model.architecture, "auto")
     run.step(
         KV_CACHE_DTYPE,

@@ -8,12 +8,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from workbench.core.arithmetic import LARGEST_INT32
 from workbench.core.errors import ScenarioError, check_integer, shown
 
 SEGMENT = re.compile(r"(\d+)?q(\d+)(k?)(?:s(\d+)(k?))?", re.ASCII)
 K = 1024
 MAX_REQUESTS = 65536
-MAX_TOKENS = 2**31 - 1
 LONGEST = "the largest number of tokens"
 EXAMPLE = "2q2k_32q1s1k"
 
@@ -40,7 +40,7 @@ def as_batch(batch: str | Sequence[BatchRequest]) -> tuple[BatchRequest, ...]:
             "BatchRequest(query_tokens, sequence_tokens)."
         )
     for one in given:
-        check_integer("sequence_tokens", one.sequence_tokens, 1, MAX_TOKENS, LONGEST)
+        check_integer("sequence_tokens", one.sequence_tokens, 1, LARGEST_INT32, LONGEST)
         check_integer("query_tokens", one.query_tokens, 1, one.sequence_tokens, "sequence_tokens")
     return given
 
@@ -71,10 +71,10 @@ def parse_batch(text: str) -> tuple[BatchRequest, ...]:
                 f"{segment[:40]!r}: a batch has from 1 to {MAX_REQUESTS:,} requests. Nearest valid "
                 f"count: {1 if count < 1 else MAX_REQUESTS - len(requests)}."
             )
-        if not 1 <= query <= sequence <= MAX_TOKENS:
+        if not 1 <= query <= sequence <= LARGEST_INT32:
             raise _error(
                 f"{segment[:40]!r}: {query:,} new tokens of {sequence:,} in all. At least one "
-                f"token is new, and at most all of them are, up to {MAX_TOKENS:,}."
+                f"token is new, and at most all of them are, up to {LARGEST_INT32:,}."
             )
         requests += [BatchRequest(query, sequence)] * count
     return tuple(requests)
@@ -82,7 +82,7 @@ def parse_batch(text: str) -> tuple[BatchRequest, ...]:
 
 def _tokens(digits: str, k: str) -> int:
     # longer texts are too large whatever they say, and int() would take its time
-    return min(int(digits[:12]), MAX_TOKENS + 1) * (K if k else 1)
+    return min(int(digits[:12]), LARGEST_INT32 + 1) * (K if k else 1)
 
 
 def _error(message: str) -> ScenarioError:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from workbench.core.arithmetic import GIB
 from workbench.core.plan import Plan
 from workbench.scenario import FIELDS
 
-HALF_A_HUNDREDTH_GIB = 2**30 // 200
+HALF_A_HUNDREDTH_GIB = GIB // 200
 """How far a number of GiB with two decimals can be from the bytes."""
 Values = Mapping[str, Any]
 TEXTS = frozenset({"version"})

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from workbench.core.arithmetic import GIB
 from workbench.core.capacity.memory_budget import explicit_bytes
 from workbench.core.plan import Plan
 from workbench.core.stages.speculation import method_for
@@ -16,7 +17,6 @@ from workbench.interop.logs.releases import version_of
 from workbench.models import load_model, repository
 from workbench.scenario import FIELDS, Scenario, Settings
 
-GIB = 2**30
 DEFAULTS = Settings()
 ARGUMENTS = {
     name: field.argument[0]

@@ -4,12 +4,12 @@ import statistics
 from collections.abc import Sequence
 from itertools import accumulate, chain
 
+from workbench.core.arithmetic import LARGEST_INT32
 from workbench.core.errors import check_integer, check_plan
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import (
     EXAMPLE,
     LONGEST,
-    MAX_TOKENS,
     BatchRequest,
     as_batch,
     as_request,
@@ -115,7 +115,7 @@ class TableSession:
 
     def decode(self, tokens: int = 1) -> TableStep:
         """Add `tokens` tokens to every request; a new block where one is full."""
-        check_integer("tokens", tokens, 1, MAX_TOKENS, LONGEST)
+        check_integer("tokens", tokens, 1, LARGEST_INT32, LONGEST)
         return self._step(f"decode {tokens}", self._decoding(tokens))
 
     def finish(self, row: int) -> TableStep:

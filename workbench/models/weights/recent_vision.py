@@ -29,7 +29,7 @@ GLM = ("attn.qkv_proj", *QWEN[1:])
 KIMI_K3 = {"norm_type": "rmsnorm", "mm_projector_type": "patchmergerv2", "attn_bias": False}
 KIMI_K3 |= {"linear_bias": False, "patch_embed_proj_bias": False}
 """What its configuration class has, and the described tower needs."""
-KIMI = ("wqkv", "wo", "mlp.fc0", "mlp.fc1")
+MOONVIT = ("wqkv", "wo", "mlp.fc0", "mlp.fc1")
 
 
 def joined_patches(
@@ -106,7 +106,7 @@ def _kimi_vl(config: Config, size: Sizes) -> list[Part]:
     width, wide = tower.width, tower.width * MERGED
     return [
         *tower.embedded(places),
-        *tower.layers("vision_tower.encoder.blocks", KIMI, is_linear=False),
+        *tower.layers("vision_tower.encoder.blocks", MOONVIT, is_linear=False),
         *2 * [whole("norm", width, bias=True)],
         whole("linear_1", wide, inputs=wide, bias=True),
         whole("linear_2", config.hidden, inputs=wide, bias=True),
@@ -138,7 +138,7 @@ def _kimi_k3(config: Config, size: Sizes) -> list[Part]:
         whole("patch_embed", width, inputs=3 * size("patch_size", 14) ** 2),
         whole("pos_emb", places, inputs=width),
         whole("time_weight", size("init_pos_emb_time", 4), inputs=width, dtype="float32"),
-        *tower(layers, width, inner, heads, "vision_tower.encoder.blocks", KIMI, **kind),
+        *tower(layers, width, inner, heads, "vision_tower.encoder.blocks", MOONVIT, **kind),
         whole("norm", width),
         whole("mm_projector.linear_1", wide, inputs=wide, **kind),
         whole("mm_projector.linear_2", config.hidden, inputs=wide, **kind),

@@ -41,13 +41,12 @@ from workbench.models.weights.more_vision import (
 from workbench.models.weights.parts import Config, Sizes, cut, row, whole
 from workbench.models.weights.qformers import QFORMERS
 from workbench.models.weights.rarer_vision import RARE
-from workbench.models.weights.recent_vision import RECENT, takes_description
+from workbench.models.weights.recent_vision import MOONVIT, RECENT, takes_description
 from workbench.models.weights.resampled_vision import RESAMPLED
 from workbench.models.weights.sound import SOUND, qwen2_omni, qwen3_omni
 from workbench.models.weights.wrapped_vision import WRAPPED
 
 MERGED_PATCHES = 4
-MOONVIT = ("wqkv", "wo", "mlp.fc0", "mlp.fc1")
 WITHOUT_TOWER = frozenset({"Glm5NextForCausalLM"})
 """Classes that build none of what a file has for images."""
 SEES = frozenset(

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self
 
+from workbench.core.arithmetic import LARGEST_INT32
 from workbench.core.errors import ScenarioError, check_integer, shown
 from workbench.sweeps.kernels import flex, tables
 from workbench.sweeps.kernels.execute import Progress, Sweep
@@ -17,7 +18,6 @@ from workbench.sweeps.kernels.place import Place, here
 from workbench.sweeps.kernels.winners import Winner, keys, winner, winners
 from workbench.sweeps.store import ResultStore, Row
 
-LARGEST = 2**31 - 1
 EVERY = "all batches together"
 """Bucket of the best single configuration, by geometric mean over all buckets."""
 
@@ -173,7 +173,7 @@ class Measurement:
     ) -> None:
         self.kernel = kernel_named(kernel)
         if configurations is not None:
-            check_integer("configurations", configurations, 1, LARGEST, "the largest number")
+            check_integer("configurations", configurations, 1, LARGEST_INT32, "the largest number")
         if bitwise and self.kernel.one_for_all:
             raise _refused(f"bitwise is of flex alone: {kernel} always has one setting for all.")
         if not isinstance(results, str | Path):

@@ -4,6 +4,7 @@ from functools import partial
 
 import ipywidgets as widgets
 
+from workbench.core.arithmetic import LARGEST_INT32
 from workbench.core.errors import ScenarioError
 from workbench.core.plan import Plan
 from workbench.core.prefix.hits import caching_of
@@ -33,7 +34,6 @@ NUMBERS = {
 }
 """Number of a workload -> label, tip."""
 LARGEST = {"requests": 10_000, "prefixes": 10_000}
-MAX_TOKENS = 2**31 - 1
 USUAL = {"unique_tokens": 600, "requests": 64, "prefixes": 8}
 BLOCKS_SHARED = 3
 STEPS_SHOWN = 4
@@ -120,7 +120,8 @@ class HitsPanel(Panel):
             box = self.inputs[name]
             box.placeholder = str(usual[name])
             text = box.value.strip() or box.placeholder
-            numbers[name] = integer_of(text, label, usual[name], high=LARGEST.get(name, MAX_TOKENS))
+            high = LARGEST.get(name, LARGEST_INT32)
+            numbers[name] = integer_of(text, label, usual[name], high=high)
         workload = Workload(**numbers)
         if workload.prompt_tokens <= plan.max_model_len:
             return workload

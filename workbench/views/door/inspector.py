@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from workbench.core.groups.cache_spec import MAMBA_SPEC
 from workbench.core.plan import Plan
 from workbench.core.trace import Step, show
 from workbench.core.what_if.differences import MADE_FROM
@@ -11,8 +12,6 @@ from workbench.views.html import Html, code, faint, join, stacked, tag
 from workbench.views.pages.parts import KV, PADDING, page_parts
 from workbench.views.rows import result_text
 
-STATE_SPEC = "MambaSpec"
-"""Class of vLLM that has the size of a state."""
 OF_KV = ("num_kv_heads", "head_size", "kv_lora_rank", "qk_rope_head_dim")
 """Fields that the bytes of a token follow from, as far as a model has them."""
 WELCOME = "Point at a part of the picture, or focus a step, to see where its number comes from."
@@ -52,10 +51,10 @@ def _origins(plan: Plan, part: str) -> Iterable[str]:
 def _spec(plan: Plan, part: str) -> str:
     """Return the class of vLLM, and its field, that has the size of a part."""
     if part == PADDING:
-        return f"{STATE_SPEC}.page_size_padded"
+        return f"{MAMBA_SPEC}.page_size_padded"
     groups = plan.cache.groups if plan.cache and part == KV else ()
     kinds = dict.fromkeys(group.kind for group in groups if not group.spec.is_mamba)
-    return " and ".join(kinds) or (STATE_SPEC if part != KV else "KVCacheSpec")
+    return " and ".join(kinds) or (MAMBA_SPEC if part != KV else "KVCacheSpec")
 
 
 def _steps(plan: Plan) -> Iterable[Html]:

@@ -12,6 +12,7 @@ from workbench.core.offload.fill import StoredPrompt, stored_prompt
 from workbench.core.offload.plan import Offload, OffloadRequest, offload
 from workbench.core.offload.pool import layer_bytes
 from workbench.core.offload.remedies import offload_remedies, request_remedies
+from workbench.core.offload.request import USUAL_BYTES
 from workbench.core.plan import Plan
 from workbench.core.trace import show
 from workbench.views.frame import bar, figure
@@ -28,9 +29,6 @@ STYLES: tuple[Style, ...] = (
     (CURRENT, "triangle-down"),
 )
 """Colour and symbol of every line."""
-
-USUAL_BYTES = 64 * 2**30
-"""The middle of the axis while no host memory is given."""
 
 DOUBLINGS = 4
 POINTS_PER_DOUBLING = 3

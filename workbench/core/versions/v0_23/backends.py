@@ -25,6 +25,7 @@ from workbench.core.backends import (
 )
 from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
 from workbench.core.model import DECODER, ENCODER_DECODER, ENCODER_ONLY
+from workbench.core.platforms import EVERYWHERE
 from workbench.core.versions.v0_23 import conditions, layouts
 from workbench.core.versions.v0_23.compressed import COMPRESSED_MLA, takes_notice
 from workbench.core.versions.v0_23.mla import HELPERS, MLA, SPARSE_MLA
@@ -192,9 +193,8 @@ _ATTENTION = (
     ),
 )
 
-_EVERYWHERE = ("cuda", "rocm", "xpu", "cpu")
 _SSM = tuple(
-    Backend(name, platforms=_EVERYWHERE, supported=M1, is_ssm=True, cuda_graphs=cuda_graphs)
+    Backend(name, platforms=EVERYWHERE, supported=M1, is_ssm=True, cuda_graphs=cuda_graphs)
     for name, cuda_graphs in (
         ("MAMBA1_ATTN", "UNIFORM_BATCH"),
         ("MAMBA2_ATTN", "UNIFORM_BATCH"),

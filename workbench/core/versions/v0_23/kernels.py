@@ -21,7 +21,6 @@ from workbench.core.described import (
 from workbench.core.formats import FOUR_BITS, Format
 from workbench.core.missing_kernels import (
     BYTES_OF_COMPRESSED,
-    EVERYWHERE,
     FLOAT32_INTEGERS,
     FP4_WITHOUT_INPUTS,
     MXFP4_LINEAR,
@@ -38,14 +37,13 @@ from workbench.core.missing_kernels import (
 )
 from workbench.core.model import Model
 from workbench.core.online import MXFP4, OF_GPT_OSS, Place, as_stored
+from workbench.core.platforms import EVERYWHERE, FP8_SINCE
 from workbench.core.ranks import Padding
 from workbench.core.weights import ROW
 
 MARLIN_INPUTS = 64
 """What the inputs of a rank's share are a multiple of for Marlin, or of the group."""
 MARLIN_OUTPUTS = 128
-FP8_SINCE = (8, 9)
-"""Compute capability that multiplies in fp8."""
 
 
 def _is_linear_in_blocks(stored: Stored) -> bool:

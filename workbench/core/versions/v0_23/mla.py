@@ -19,6 +19,7 @@ from workbench.core.backends import (
     Rank,
 )
 from workbench.core.model import FLOAT32_STATE, INDEX_KEY, SLIDING, V4, V41, Attention
+from workbench.core.platforms import EVERYWHERE
 from workbench.core.versions.v0_23 import conditions, layouts
 from workbench.core.versions.v0_23.layouts import LATENT
 
@@ -223,7 +224,7 @@ HELPER = partial(
 HELPERS = (
     Backend(
         "CACHE_ONLY_ATTN",
-        platforms=("cuda", "rocm", "xpu", "cpu"),
+        platforms=EVERYWHERE,
         supported=M1,
         is_helper=True,
         cache=layouts.HIDDEN_STATES,

@@ -7,7 +7,7 @@ from workbench.core.expert_formats import (
     WNA16,
     no_backend,
 )
-from workbench.core.missing_kernels import EVERYWHERE
+from workbench.core.platforms import EVERYWHERE
 from workbench.core.quantization_rules import QuantizationRules
 from workbench.core.stages.adapters import NO_ADAPTERS, XPU_UNADAPTED
 from workbench.core.versions.v0_23 import kernels

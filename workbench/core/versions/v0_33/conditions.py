@@ -9,6 +9,7 @@ from workbench.core.dtypes import FP8_DTYPES, NVFP4_DTYPES
 from workbench.core.groups.cache_spec import GAP_SPEC
 from workbench.core.model import FULL, SLIDING, Model
 from workbench.core.packing import NVFP4_DS
+from workbench.core.platforms import FP8_SINCE
 from workbench.core.versions.v0_23 import conditions
 
 FP8_TYPES = frozenset((*FP8_DTYPES, "fp8_ds_mla"))
@@ -171,7 +172,7 @@ def imposed_backend(query: LayerQuery) -> str | None:
 def triton_reads_no_fp8(query: LayerQuery) -> str | None:
     """Return what stops an fp8 cache on CUDA before compute capability 8.9."""
     fp8, capability = query.kv_cache_dtype.startswith("fp8"), query.capability
-    if query.platform != "cuda" or not fp8 or capability is None or capability >= (8, 9):
+    if query.platform != "cuda" or not fp8 or capability is None or capability >= FP8_SINCE:
         return None
     name = "MLA" if query.attention.use_mla else "attention"
     return f"FP8 KV cache is not supported by the Triton {name} backend on"

@@ -9,7 +9,7 @@ from workbench.core.expert_formats import WNA16, no_backend
 from workbench.core.formats import MX_BLOCK
 from workbench.core.model import Model
 from workbench.core.online import MXFP4, OF_GPT_OSS, Place
-from workbench.core.platforms import HOPPER
+from workbench.core.platforms import EVERYWHERE, HOPPER
 from workbench.core.ranks import Padding
 from workbench.core.versions.v0_23.kernels import FP4_ON_HOPPER
 from workbench.core.versions.v0_33.online import SCALED_FP8_ON_GFX
@@ -101,7 +101,7 @@ def _in_other_bits(_place: Place, stored: missing_kernels.Stored) -> bool:
 MISSING_KERNELS = (
     # init_nvfp4_linear_kernel takes CUTLASS's kernel, or emulation: neither leaves inputs plain
     missing_kernels.FP4_WITHOUT_INPUTS._replace(
-        platforms=missing_kernels.EVERYWHERE,
+        platforms=EVERYWHERE,
         what="in NVFP4 without quantized inputs that is batch-invariant",
         devices="batch_invariant = false",
         vllm_text="NvFp4LinearKernel does not support W4A16",
@@ -134,7 +134,7 @@ MISSING_KERNELS = (
         candidates=({"device": "MI300X"},),
     ),
     missing_kernels.MissingKernel(
-        platforms=missing_kernels.EVERYWHERE,
+        platforms=EVERYWHERE,
         what=f"in integers of GPTQ in groups other than of {GROUPS}",
         devices="vLLM 0.23",
         # verify_marlin_supported, MARLIN_SUPPORTED_GROUP_SIZES
@@ -160,7 +160,7 @@ MISSING_KERNELS = (
         platforms=("cuda",), vllm_text="Quantization scheme is not supported for the current GPU."
     ),
     missing_kernels.MissingKernel(
-        platforms=missing_kernels.EVERYWHERE,
+        platforms=EVERYWHERE,
         what=f"in small floats of Quark, of which the share of a rank cuts {MX_BLOCK} inputs,",
         devices="fewer ranks",
         # create_weights of QuarkOCP_MX

@@ -16,7 +16,7 @@ from workbench.core.online import (
     Need,
     OnlineMethod,
 )
-from workbench.core.platforms import SM10X
+from workbench.core.platforms import FP8_SINCE, SM10X
 
 BLACKWELL = Need(
     device=f"compute capability {SM10X}.x for experts",
@@ -27,7 +27,7 @@ BLACKWELL = Need(
 FP8_PRODUCTS = Need(
     device="compute capability 8.9 or later, or ROCm",
     vllm_text="FP8 PTPC online quant requires a kernel that honors per-token activation",
-    met=lambda place: place.platform != "cuda" or place.capability >= (8, 9),
+    met=lambda place: place.platform != "cuda" or place.capability >= FP8_SINCE,
 )
 NOT_A_CPU = Need(
     device="a GPU",
