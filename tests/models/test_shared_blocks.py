@@ -41,3 +41,4 @@ def test_as_many_layers_are_built_as_are_listed():
     assert "num_hidden_layers = 2 is ignored" in model.notes[0]
     changes = {"num_hidden_layers": 4}
     assert load_changed("zamba2-2.7b", changes).num_hidden_layers == 54
+    assert load_changed("nemotron-3.5-lightning-30b-a3b", changes).num_hidden_layers == 52

@@ -41,6 +41,8 @@ class Family:
     """The family's configuration has a per-layer list with entries that mean attention."""
     layers_in_block: int = 1
     """Layers that `num_hidden_layers` counts of one block, which pipeline stages have whole."""
+    goes_by_list: bool = False
+    """Its class builds as many layers as its list has, whatever `num_hidden_layers` says."""
     listed_blocks: Callable[[Fields], int | None] = nothing
     slides: bool = False
     """Its attention layers have the window that config.json names, all of them."""

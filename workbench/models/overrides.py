@@ -11,6 +11,7 @@ from workbench.core.model import Model
 from workbench.core.pooling import pooling_of
 from workbench.models.architecture import with_class
 from workbench.models.config_defaults import ORIGINAL
+from workbench.models.family import FAMILIES
 from workbench.models.lengths import LENGTH_FIELDS
 from workbench.models.listed import KEY, listed_name
 from workbench.models.load import labelled_config, load_model
@@ -19,8 +20,6 @@ from workbench.models.read import read_model
 ROPE = ("rope_parameters", "rope_scaling")
 """Two names of one object (`patch_rope_parameters`)."""
 LAYERS, WINDOW = "num_hidden_layers", "sliding_window"
-LISTED = "zamba2"
-"""Model type whose class goes by its list of layers, whatever number there is."""
 LENGTH = "max_position_embeddings"
 OWN_LENGTH = {
     **dict.fromkeys(("gpt2", "gptj", "gpt_bigcode"), "n_positions"),
@@ -136,7 +135,8 @@ def _modules(name: str) -> dict[str, str]:
 
 def _cut_lists(config: dict[str, Any], count: int) -> None:
     """Cut the lists with an entry per layer: vLLM counts layers with the changed number."""
-    if config.get("model_type") == LISTED:
+    family = FAMILIES.get(str(config.get("model_type")))
+    if family is not None and family.goes_by_list:
         return
     before = config.get(LAYERS)
     for key, value in config.items():

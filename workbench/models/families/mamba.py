@@ -246,6 +246,8 @@ register(
     {"nemotron_h": ("NemotronHForCausalLM",), "nemotron_h_puzzle": ("NemotronHPuzzleForCausalLM",)},
     _nemotron_layers,
     _nemotron_state,
+    # num_hidden_layers of NemotronHConfig in transformers 5, which no one can set
+    goes_by_list=True,
     # NemotronHAttention hands it to every layer
     slides=True,
     supports_all_mode=True,

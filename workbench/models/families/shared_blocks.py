@@ -80,6 +80,7 @@ register(
     _layers,
     _state,
     attention=_attention,
+    goes_by_list=True,
     supports_all_mode=True,
     names_attention_layers=False,
 )
