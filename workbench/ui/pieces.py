@@ -11,6 +11,7 @@ import traitlets
 
 from workbench.core.errors import ScenarioError
 from workbench.core.sizes import integer_value
+from workbench.scenario import Field
 from workbench.views.html import code_block
 
 LABEL_PX, ARROW_PX, LETTER_PX, WIDEST_PX = 158, 36, 7, 400
@@ -85,6 +86,22 @@ def text_box(label: str, value: str = "", hint: str = "", tip: str = "") -> widg
     """Return a text box whose value changes on Enter or when it is left."""
     given = {"value": value, "placeholder": hint, "continuous_update": False}
     return control(widgets.Text, label, tip, **given)
+
+
+class Entry:
+    """A text control of a declared field, empty for the default; sent on Enter or when left.
+
+    `read` gets the changed value: another thread may have set the control again since.
+    """
+
+    def __init__(self, declared: Field) -> None:
+        self.declared = declared
+        self.field = declared.name
+        self.widget = text_box(declared.label, "", declared.none, declared.tip)
+
+    def read(self, shown: str) -> Any:
+        """Return the value of what the control shows; ScenarioError if it has none."""
+        return self.declared.kind.parse(self.field, shown)
 
 
 def count_box(

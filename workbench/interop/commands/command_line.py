@@ -11,6 +11,7 @@ from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.core.sizes import integer_value
 from workbench.core.speculation import HIDDEN_STATES, MTP, SUFFIX
 from workbench.core.versions import DEFAULT
+from workbench.interop.commands import connectors
 from workbench.interop.commands.command_words import (
     SEPARATORS,
     command_words,
@@ -26,11 +27,8 @@ from workbench.interop.commands.machine import (
     notes_on_plugins,
 )
 from workbench.interop.commands.manifest import manifest_command
-from workbench.interop.commands.multi_connector import FLAG, MULTI, NAME, like_one_child
-from workbench.interop.commands.not_modelled import effect
-from workbench.interop.commands.offloading import SIZE, offloading_connector
+from workbench.interop.commands.not_modelled import effect, refused_allocator
 from workbench.interop.commands.references import model_reference
-from workbench.interop.commands.refused import refused_allocator
 from workbench.interop.commands.speculation import (
     draft_model,
     draft_settings,
@@ -208,9 +206,9 @@ class CommandFields:
         if name == OVERRIDES:
             self._overrides(values, source)
             return
-        if name == FLAG and (child := like_one_child(values, self.flags.release)) is not None:
-            self.notes.append(f"{MULTI} is read as {child}, which requests as much of an engine.")
-            values = {**values, NAME: child}
+        if name == connectors.FLAG:
+            values, notes = connectors.of_one_child(values, self.flags.release)
+            self.notes += notes
         for key, value in values.items():
             known = BY_FLAG.get(f"{name}.{key}")
             read = None if known is None or value is None else known.kind.read(value)
@@ -244,8 +242,9 @@ class CommandFields:
 
     def finish(self) -> None:
         """Record how tokens are drafted, what offloads, and what no size depends on."""
-        if connector := offloading_connector(self.without_field):
-            self.give("kv_connector", connector, f"--kv-offloading-size {self.without_field[SIZE]}")
+        if connector := connectors.offloading_connector(self.without_field):
+            size = self.without_field[connectors.SIZE]
+            self.give("kv_connector", connector, f"--kv-offloading-size {size}")
         has_connector = "kv_connector" in self.fields or "kv_transfer_config" in self.without_field
         self.notes += refused_allocator(self.without_field, has_connector=has_connector)
         if self.drafts:

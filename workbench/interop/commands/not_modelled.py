@@ -1,4 +1,7 @@
-"""What a command can set that has no field in a scenario, and what then can be another size."""
+"""What a command can set that has no field in a scenario, and what then differs or is refused."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from workbench.core.package_data import package_data
 
@@ -19,9 +22,25 @@ NO_EFFECT_OF = {
     "VLLM_PREFIX_CACHE_RETENTION_INTERVAL": NOTHING,
 }
 """Those of arguments with other defaults."""
+ALLOCATOR, EXPANDABLE = "PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"
+OWN_POOL = ("enable_sleep_mode", "enable_cumem_allocator")
+"""Arguments with which the cache has a pool of its own, that this setting does not reach."""
 
 
 def effect(argument: str, value: str | bool) -> str | None:
     """Return why an argument or a variable without a field can change a size; None if it cannot."""
     without = NO_EFFECT_OF.get(argument, NO_EFFECT)
     return None if str(value).casefold() in without else (MATTERS | VARIABLES).get(argument)
+
+
+def refused_allocator(without_field: Mapping[str, Any], *, has_connector: bool) -> list[str]:
+    """Return what vLLM says of segments that move, as no connector may register such memory.
+
+    without_field: variables and arguments by name. Source: `_verify_kv_transfer_compat`, 0.23 and
+    0.33.
+    """
+    given = str(without_field.get(ALLOCATOR, ""))
+    if not has_connector or EXPANDABLE not in given or any(map(without_field.get, OWN_POOL)):
+        return []
+    text = "vLLM stops at the start with it and a KV connector. Omit it, or add"
+    return [f"{ALLOCATOR}={EXPANDABLE}: {text} --enable-cumem-allocator."]

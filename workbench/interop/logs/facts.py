@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from workbench.core.errors import WorkbenchError
 from workbench.interop.commands.command_line import read_command
+from workbench.interop.commands.connectors import offloading_connector
 from workbench.interop.commands.not_modelled import effect
-from workbench.interop.commands.offloading import offloading_connector
 from workbench.interop.commands.references import local_config
 from workbench.interop.commands.speculation import SPECULATION, printed_speculation
 from workbench.models.catalog import catalog_name

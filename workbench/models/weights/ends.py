@@ -10,19 +10,15 @@ from workbench.models.weights.rotated_encoders import ROTATED
 
 FLOAT_HEAD = frozenset({"minimax_text_01"})
 """model_types whose head is in float32."""
-PLAIN_HEAD = frozenset(
-    {
-        *("bamba", "falcon_h1", "falcon_mamba", "gpt_oss", "jamba", "mamba", "minimax_text_01"),
-        *("mamba2", "plamo2", "qwen3_next", "zamba2"),
-    }
-)
-"""model_types whose head never is quantized: the class hands it no quant_config."""
 HEAD = "lm_head"
-NAMED_OTHERWISE = {
+HEAD_NAMES = {
+    **dict.fromkeys(("bamba", "falcon_h1", "falcon_mamba", "gpt_oss", "jamba", "mamba"), None),
+    **dict.fromkeys(("mamba2", "minimax_text_01", "plamo2", "qwen3_next", "zamba2"), None),
     **dict.fromkeys(("afmoe", "exaone_moe", "molmo2_text", "qwen3_omni_moe_text"), ""),
     "internlm2": "output",
 }
-"""model_type -> the name by which its class asks how its head is quantized, "" for none."""
+"""model_type -> the name by which its class asks how its head is quantized, "" for none; None: the
+class hands it no quant_config."""
 EVERY_END = frozenset(
     {
         *("bamba", "cohere", "cohere2", "minicpm", "olmoe", "stablelm", "falcon_mamba", "gemma"),

@@ -169,9 +169,8 @@ def _head(
     config: Config, found: Collected, rows: int, width: int, tied: tuple[bool, bool]
 ) -> list[Part]:
     """Return the head of the vocabulary, or what a tied one has of its own: its scales."""
-    kind, stored = config.kind, None
-    if kind not in ends.PLAIN_HEAD:
-        stored = found.scheme.format_of_head(ends.NAMED_OTHERWISE.get(kind, ends.HEAD))
+    kind, name = config.kind, ends.HEAD_NAMES.get(config.kind, ends.HEAD)
+    stored = None if name is None else found.scheme.format_of_head(name)
     dtype = "float32" if kind in ends.FLOAT_HEAD else None
     head, parts = vocabulary(ends.HEAD, rows, width)._replace(dtype=dtype), []
     if not all(tied):

@@ -12,10 +12,9 @@ from workbench.door.session import Session, evaluate
 from workbench.models import catalog_names
 from workbench.scenario import Field
 from workbench.scenario.numbers import Integer
-from workbench.ui.entry import Entry
 from workbench.ui.panels.offload import SAME, offer
 from workbench.ui.panels.panel import Panel, Shown
-from workbench.ui.pieces import dropdown, grid
+from workbench.ui.pieces import Entry, dropdown, grid
 from workbench.views.chunks.html import chunks_html
 from workbench.views.html import document, refusal_html
 

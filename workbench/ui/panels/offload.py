@@ -14,10 +14,9 @@ from workbench.core.what_if.choices import tensor_parallel_sizes
 from workbench.door.session import Session, evaluate
 from workbench.scenario import Field
 from workbench.scenario.numbers import Bytes, Integer
-from workbench.ui.entry import Entry
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel, Shown
-from workbench.ui.pieces import dropdown, grid, line
+from workbench.ui.pieces import Entry, dropdown, grid, line
 from workbench.views.html import document, refusal_html
 from workbench.views.offload.break_even import break_even_html
 from workbench.views.offload.figure import offload_figure
