@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
+from tests.recorded import DATA, recorded
 from workbench.core.model import Model
 from workbench.models import load_model
 
-DATA = Path(__file__).parents[1] / "data"
 PLATFORMS = {
     "cuda": ("cuda", "9.0"),
     "cuda_sm100": ("cuda", "10.0"),
@@ -80,18 +78,15 @@ OTHER_FIELDS = {
 Case = dict[str, Any]
 
 
-FILES = {"0.23": "alignment.jsonl.gz", "0.33": "alignment_0_33.jsonl.gz"}
+FILES = {"0.23": "alignment", "0.33": "alignment_0_33"}
 """Rule set -> the file with that version's answers."""
 
 
 @cache
 def cases(rules: str = "0.23") -> tuple[Case, ...]:
     """Every line: {"line", "rules", "input", "output"}."""
-    with gzip.open(DATA / FILES[rules], "rt", encoding="utf-8") as lines:
-        return tuple(
-            {"line": number, "rules": rules, **json.loads(text)}
-            for number, text in enumerate(lines, 1)
-        )
+    rows = enumerate(recorded(FILES[rules]), 1)
+    return tuple({"line": number, "rules": rules, **row} for number, row in rows)
 
 
 @cache

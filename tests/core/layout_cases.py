@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
+from tests.recorded import recorded
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.layouts.shared_tensor import AttentionPages, LayoutName, StatePages, cache_views
 from workbench.core.versions.v0_23.backends import BACKENDS
 
-DATA = Path(__file__).parents[1] / "data" / "layouts.jsonl.gz"
 RUNNERS = {"v1": "v1_gpu_model_runner", "v2": "v2_attn_utils"}
 """Runner -> its field in a line."""
 
@@ -23,8 +20,7 @@ Case = dict[str, Any]
 @cache
 def cases() -> tuple[Case, ...]:
     """Every line, with its number."""
-    with gzip.open(DATA, "rt", encoding="utf-8") as lines:
-        return tuple({"line": number, **json.loads(text)} for number, text in enumerate(lines, 1))
+    return tuple({"line": number, **row} for number, row in enumerate(recorded("layouts"), 1))
 
 
 def attempt(ask: Any) -> Any:

@@ -1,9 +1,6 @@
 """Groups, tensors, blocks and capacity: vLLM's answers, worked numbers, and what must hold."""
 
-import gzip
-import json
 from dataclasses import fields, replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,6 +12,7 @@ from tests.core.conformance import scenario_values
 from tests.core.strategies import scenarios
 from tests.groups import in_groups
 from tests.models.configs import gemma3
+from tests.recorded import recorded
 from workbench.core.capacity.blocks import blocks_in_group, tokens_in_flight
 from workbench.core.capacity.occupancy import request_blocks, requests_that_fit, waste
 from workbench.core.groups.cache_spec import CacheSpec
@@ -24,16 +22,10 @@ from workbench.core.groups.unification import PagesNotUnifiableError
 from workbench.core.model import Layer
 from workbench.models import load_model
 
-DATA = Path(__file__).parents[1] / "data" / "cache_plans.jsonl.gz"
 GIB = 2**30
 
 
-def cases():
-    with gzip.open(DATA, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
-
-
-CASES = cases()
+CASES = recorded("cache_plans")
 
 
 def resolved(**fields):

@@ -11,7 +11,6 @@ import pytest
 
 from tests.core.conformance import (
     ALIGN_LOCALS,
-    DATA,
     OTHER_FIELDS,
     PLAN_FIELDS,
     answer,
@@ -19,6 +18,7 @@ from tests.core.conformance import (
     model,
     scenario_values,
 )
+from tests.recorded import DATA
 from workbench.core.backend_table import BackendTable
 from workbench.core.errors import Refused
 from workbench.core.resolve import resolve

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.core.test_drafter_groups import recorded
 from tests.groups import in_groups
 from tests.models.configs import gpt_oss, granitemoehybrid, llama, qwen3_next
+from tests.recorded import recorded
 from workbench import from_vllm_command
 from workbench.core.errors import Refused
 from workbench.core.resolve import resolve
@@ -47,7 +47,7 @@ HEAD = {
 }
 
 
-RECORDED = recorded("draft_groups.jsonl.gz")
+RECORDED = recorded("draft_groups")
 BUILT = [answer for answer in RECORDED if "refused" not in answer]
 REFUSED = [answer for answer in RECORDED if "refused" in answer]
 

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 
 import pytest
 
 import workbench as wb
-from tests.core.conformance import DATA
 from tests.groups import in_groups
+from tests.recorded import recorded
 from workbench.core.errors import Refused
 from workbench.core.groups.layer_backend import is_drafted
 from workbench.core.resolve import resolve
@@ -25,12 +24,7 @@ FIELDS = {
 }
 
 
-def recorded(name="cache_groups.jsonl.gz"):
-    with gzip.open(DATA / name, "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
-
-
-RECORDED = recorded()
+RECORDED = recorded("cache_groups")
 BUILT = [answer for answer in RECORDED if "refused" not in answer]
 REFUSED = [answer for answer in RECORDED if "refused" in answer]
 

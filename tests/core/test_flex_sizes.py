@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-from pathlib import Path
-
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.recorded import recorded
 from workbench.core.errors import ScenarioError
 from workbench.core.flex.legality import SIDES, combinations, legality, verdict
 from workbench.core.flex.plan import FlexPlan, flex_plan, mask_memory
@@ -30,7 +27,6 @@ from workbench.core.flex.tiles import (
 from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 
-DATA = Path(__file__).parents[1] / "data" / "flex_block_sizes.jsonl.gz"
 KIB = 1024
 LARGE, SMALL = 227 * KIB, 99 * KIB
 SIZES = {
@@ -52,8 +48,7 @@ def codes(plan):
 
 
 def test_every_answer_of_vllm():
-    with gzip.open(DATA, "rt", encoding="utf-8") as lines:
-        cases = [json.loads(line) for line in lines]
+    cases = recorded("flex_block_sizes")
     assert len(cases) == 828
     for case in cases:
         inputs, expected = case["input"], case["output"]

@@ -9,11 +9,12 @@ from collections import Counter
 
 import pytest
 
-from tests.core.test_drafter_groups import label, planned, recorded
+from tests.core.test_drafter_groups import label, planned
+from tests.recorded import recorded
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.runners import runner_verdicts
 
-RECORDED = recorded("layer_views.jsonl.gz")
+RECORDED = recorded("layer_views")
 BUILT = [answer for answer in RECORDED if "refused" not in answer]
 REFUSED = [answer for answer in RECORDED if "refused" in answer]
 ITEM_BYTES = {"uint8": 1, "float8_e4m3fn": 1, "bfloat16": 2, "float16": 2, "float32": 4}

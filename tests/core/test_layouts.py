@@ -1,7 +1,6 @@
 """Cache layouts: vLLM's answers line by line, and the rules that decide a name."""
 
 import ast
-import gzip
 import json
 
 import pytest
@@ -10,7 +9,6 @@ import workbench as wb
 from tests.catalog import distinct_models, short_length
 from tests.core.conformance import PLATFORMS, config
 from tests.core.layout_cases import (
-    DATA,
     RUNNERS,
     answer,
     cases,
@@ -18,6 +16,7 @@ from tests.core.layout_cases import (
     published_views,
 )
 from tests.groups import in_groups
+from tests.recorded import DATA
 from workbench.core.groups.of_plan import possible_layouts
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.layer_views import stored_dtype
@@ -42,9 +41,8 @@ def test_every_line_agrees_with_vllm(kind):
 
 def test_every_line_is_compared():
     assert sum(KINDS.values()) == len(cases()) == 1004
-    assert DATA.read_bytes()[4:8] == bytes(4)
-    with gzip.open(DATA, "rt", encoding="utf-8") as lines:
-        assert all("profile" in json.loads(line) for line in lines)
+    assert (DATA / "layouts.jsonl.gz").read_bytes()[4:8] == bytes(4)
+    assert all("profile" in case for case in cases())
 
 
 def test_a_changed_answer_would_be_noticed():
@@ -76,7 +74,7 @@ def test_errors_are_part_of_the_lines():
 
 def model_lines():
     """The hybrid lines of models whose config file is here."""
-    here = {path.stem for path in (DATA.parent / "models").iterdir()}
+    here = {path.stem for path in (DATA / "models").iterdir()}
     return [
         case
         for case in cases()

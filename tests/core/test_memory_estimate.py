@@ -7,9 +7,9 @@ from statistics import median
 import pytest
 
 import workbench as wb
-from tests.core.conformance import DATA
 from tests.groups import in_groups
 from tests.models.configs import llama
+from tests.recorded import DATA
 from workbench.core.capacity import memory_estimate
 from workbench.core.capacity.memory_answer import YES, memory_answer
 from workbench.core.capacity.memory_doubts import COMPILED

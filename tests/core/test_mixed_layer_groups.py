@@ -12,12 +12,12 @@ from tests.core.test_drafter_groups import (
     expect_vllms_cache,
     label,
     planned,
-    recorded,
     refusals_of,
 )
 from tests.groups import in_groups
+from tests.recorded import recorded
 
-RECORDED = recorded("mixed_groups.jsonl.gz")
+RECORDED = recorded("mixed_groups")
 BUILT = [answer for answer in RECORDED if "refused" not in answer]
 REFUSED = [answer for answer in RECORDED if "refused" in answer]
 

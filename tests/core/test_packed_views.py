@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import random
 from dataclasses import replace
-from functools import cache
 from itertools import pairwise, product
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,6 +14,7 @@ import workbench as wb
 from tests.catalog import distinct_models
 from tests.core.strategies import scenarios
 from tests.groups import in_groups
+from tests.recorded import recorded
 from workbench.core.byte_map.of_plan import byte_map
 from workbench.core.errors import WorkbenchError
 from workbench.core.groups.of_plan import possible_layouts
@@ -34,14 +31,8 @@ from workbench.core.versions.v0_33.layouts import NAMES, USUAL
 from workbench.models import load_model
 from workbench.views.pages.layout_text import layout_text
 
-DATA = Path(__file__).parents[1] / "data" / "packed_views_0_33.jsonl.gz"
+CASES = recorded("packed_views_0_33")
 ITEM = {"bfloat16": 2, "uint8": 1, "float32": 4}
-
-
-@cache
-def cases():
-    with gzip.open(DATA, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
 
 
 def answer(case):
@@ -80,7 +71,7 @@ def answer(case):
 @in_groups
 @pytest.mark.parametrize("number", range(260))
 def test_views_and_errors_as_0_33_gives_them(number):
-    case = cases()[number]
+    case = CASES[number]
     if "error" in case:
         assert answer(case) == (case["error"], case["message"])
     else:
@@ -88,9 +79,9 @@ def test_views_and_errors_as_0_33_gives_them(number):
 
 
 def test_the_data_has_every_order_and_every_error():
-    assert len(cases()) == 260
-    assert {case["layout"] for case in cases()} == set(NAMES)
-    assert {case.get("error") for case in cases()} == {None, "ValueError", "AssertionError"}
+    assert len(CASES) == 260
+    assert {case["layout"] for case in CASES} == set(NAMES)
+    assert {case.get("error") for case in CASES} == {None, "ValueError", "AssertionError"}
 
 
 def test_an_order_is_its_letters():

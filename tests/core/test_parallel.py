@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,14 +11,14 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.groups import in_groups
 from tests.models.configs import llama
+from tests.recorded import recorded
 from workbench.core.errors import Refused
 from workbench.core.what_if.comparison import compare
 from workbench.models.catalog import catalog_config
 from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 
-FILE = Path(__file__).parents[1] / "data" / "parallel.jsonl.gz"
-ROWS = [json.loads(line) for line in gzip.decompress(FILE.read_bytes()).splitlines()]
+ROWS = recorded("parallel")
 
 
 @in_groups

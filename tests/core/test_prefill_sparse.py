@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-from functools import cache
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
+from tests.recorded import recorded
 from workbench.core.prefix.hits import caching_of, hit_after, prefix_hit, reason_without_hits
 from workbench.core.prefix.prefill import prefill
 from workbench.core.prefix.sparse import Sparse, replay_position
 from workbench.core.prefix.workload import Workload, workload_hits
 
-DATA = Path(__file__).parents[1] / "data" / "align_steps_0_33.jsonl.gz"
-
-
-@cache
-def cases():
-    with gzip.open(DATA, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+CASES = recorded("align_steps_0_33")
 
 
 def test_steps_as_the_scheduler_of_0_33_takes_them():
-    assert len(cases()) == 400
-    for case in cases():
+    assert len(CASES) == 400
+    for case in CASES:
         how = Sparse(case["inside"], case["junction_tokens"])
         found = prefill(
             case["prompt_tokens"],

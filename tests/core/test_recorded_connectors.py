@@ -5,21 +5,18 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from math import lcm
-from pathlib import Path
 
 import pytest
 
 import workbench as wb
 from tests.groups import in_groups
+from tests.recorded import recorded
 from workbench.core.chunks.connectors import LMCACHE, MOONCAKE, OFFLOADING
 from workbench.core.offload.plan import OffloadRequest, offload
 from workbench.core.problems import ERROR
 
-FILE = Path(__file__).parents[1] / "data" / "connectors.jsonl.gz"
-RECORDED = [json.loads(line) for line in gzip.decompress(FILE.read_bytes()).splitlines()]
+RECORDED = recorded("connectors")
 FIELDS = {"tensor_parallel_size": "tensor_parallel"}
 
 

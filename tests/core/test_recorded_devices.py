@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-from pathlib import Path
-
 import pytest
 
 import workbench as wb
+from tests.recorded import recorded
 from workbench.core.devices import DEVICES
 
-RECORDED = Path(__file__).parents[1] / "data" / "devices.jsonl.gz"
-LINES = [json.loads(line) for line in gzip.decompress(RECORDED.read_bytes()).splitlines()]
+LINES = recorded("devices")
 RELEASES = sorted({line["rules"] for line in LINES})
 OF_BACKEND = frozenset({"backend", "block_size", "kernel_block_size"})
 

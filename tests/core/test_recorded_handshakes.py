@@ -5,20 +5,17 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import Counter
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 import workbench as wb
+from tests.recorded import recorded
 from workbench.core.offload.transfer import transfer
 from workbench.core.problems import ERROR
 
-FILE = Path(__file__).parents[1] / "data" / "handshakes.jsonl.gz"
-RECORDED = [json.loads(line) for line in gzip.decompress(FILE.read_bytes()).splitlines()]
+RECORDED = recorded("handshakes")
 BEFORE = {"transfer_state_kind", "transfer_fingerprint"}
 """What stops an engine or a pair before the recorded check."""
 

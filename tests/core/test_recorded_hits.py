@@ -9,10 +9,11 @@ from itertools import pairwise
 
 import pytest
 
-from tests.core.test_drafter_groups import label, planned, recorded
+from tests.core.test_drafter_groups import label, planned
+from tests.recorded import recorded
 from workbench.core.prefix.hits import caching_of, hit_after
 
-RECORDED = recorded("prefix_hits.jsonl.gz")
+RECORDED = recorded("prefix_hits")
 
 
 def shared_tokens(prompt, other):

@@ -9,19 +9,17 @@ a digest of every answer as it was at the last review: ours, not vLLM's. After a
 
 from __future__ import annotations
 
-import gzip
 import json
 import sys
 from hashlib import blake2b
-from pathlib import Path
 
 import pytest
 
 from tests.core.answers import answers
+from tests.recorded import DATA, recorded
 
-DATA = Path(__file__).parents[1] / "data"
 DIGESTS = DATA / "answered.txt"
-ROWS = gzip.decompress((DATA / "answered.jsonl.gz").read_bytes()).splitlines()
+ROWS = recorded("answered")
 AT_A_TIME = 50
 SHOWN = 10
 """How many answers that differ are named."""
@@ -29,9 +27,7 @@ SHOWN = 10
 
 def digests(number):
     """One line: the number of the scenario, and question=digest of its answers."""
-    found = (
-        f"{name}={_digest(answer)}" for name, answer in answers(json.loads(ROWS[number]), number)
-    )
+    found = (f"{name}={_digest(answer)}" for name, answer in answers(ROWS[number], number))
     return " ".join([str(number), *found])
 
 
@@ -60,7 +56,7 @@ def main(given):
     """Print one answer, or write all digests."""
     if given:
         number, question = given
-        found = dict(answers(json.loads(ROWS[int(number)]), int(number)))[question]
+        found = dict(answers(ROWS[int(number)], int(number)))[question]
         sys.stdout.write(json.dumps(found, indent=1) + "\n")
     else:
         DIGESTS.write_text("".join(f"{digests(one)}\n" for one in range(len(ROWS))), "utf-8")

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
-from tests.models.recorded_coverage import recorded
+from tests.models.recorded_coverage import covered
 from workbench.core.layouts.error import LayoutError
 from workbench.core.states import Ring
 from workbench.models.catalog import catalog_config
 
 NAMES = ("Glm5NextForCausalLM", "MiniMaxM3SparseForCausalLM", "Qwen4ExpForCausalLM")
-CONFIGS = {one["architecture"]: one["config"] for one in recorded() if one["rules"] == "0.33"}
+CONFIGS = {one["architecture"]: one["config"] for one in covered() if one["rules"] == "0.33"}
 
 
 def pooled(tokens):

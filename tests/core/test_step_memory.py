@@ -5,7 +5,7 @@ import json
 import pytest
 
 import workbench as wb
-from tests.core.conformance import DATA
+from tests.recorded import DATA
 from workbench.core.arithmetic import GIB
 from workbench.core.capacity.graph_sizes import attention_workspace
 from workbench.core.capacity.largest_images import kept_bytes, tower_bytes

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
+from tests.recorded import recorded
 from workbench.core.errors import WorkbenchError
 from workbench.core.groups.grouping import Group
 from workbench.core.groups.layer_backend import layer_backend
@@ -16,7 +14,6 @@ from workbench.core.resolve import resolve
 from workbench.models.read import read_model
 from workbench.scenario import Scenario
 
-FILE = Path(__file__).parents[1] / "data" / "coverage.jsonl.gz"
 NAMES = {"backend": "backend", "kv_cache_memory_bytes": "kv_cache_memory_bytes"}
 GROUPS = "groups"
 
@@ -29,10 +26,9 @@ OTHER_BACKENDS = {
 
 
 @cache
-def recorded() -> tuple[dict[str, Any], ...]:
+def covered() -> list[dict[str, Any]]:
     """Return every recorded answer of tools/record_coverage.py."""
-    with gzip.open(FILE, "rt", encoding="utf-8") as file:
-        return tuple(json.loads(line) for line in file)
+    return recorded("coverage")
 
 
 def outcome(answer: dict[str, Any]) -> dict[str, Any] | str:

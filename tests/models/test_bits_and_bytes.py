@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from tests.models.test_weights import recorded
+from tests.recorded import recorded
 from workbench import resolve
 from workbench.core.capacity.memory_estimate import weights_of
 from workbench.models import catalog_config

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from tests.groups import in_groups
 from tests.models.configs import llama
-from tests.models.recorded_coverage import differs, outcome, recorded
+from tests.models.recorded_coverage import covered, differs, outcome
 from workbench.cli import app
 from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.errors import ScenarioError
@@ -19,7 +19,7 @@ from workbench.models.coverage import EXACT, READ, REFUSED, STATUSES, coverage
 
 LEAST_EXACT = {"0.23": 257, "0.33": 265}
 """A number that falls is an architecture that is no longer read as vLLM builds it."""
-BUILT = [answer for answer in recorded() if "refused" not in answer]
+BUILT = [answer for answer in covered() if "refused" not in answer]
 
 
 def label(answer):

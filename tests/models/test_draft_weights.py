@@ -3,22 +3,20 @@
 `tests/data/draft_weights.jsonl.gz` holds what `tools/record_weights.py` recorded.
 """
 
-import gzip
 import json
 
 import pytest
 
 import workbench as wb
-from tests.core.conformance import DATA
 from tests.groups import in_groups
 from tests.models.configs import llama
+from tests.recorded import recorded
 from workbench.core.capacity.draft_weights import draft_bytes, draft_weights
 from workbench.core.capacity.memory_estimate import weights_of
 from workbench.core.ranks import Split
 from workbench.core.weights import EMBEDDING
 
-with gzip.open(DATA / "draft_weights.jsonl.gz", "rt", encoding="utf-8") as file:
-    RECORDED = [json.loads(line) for line in file]
+RECORDED = recorded("draft_weights")
 GIB = 2**30
 HEAD = llama(architectures=["LlamaForCausalLMEagle3"], num_hidden_layers=1, vocab_size=1000)
 MISTRAL = {**HEAD, "architectures": ["MistralForCausalLM"]}

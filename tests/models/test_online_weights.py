@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tests.groups import in_groups
 from tests.models.configs import llama
-from tests.models.test_weights import model_of, recorded
+from tests.models.test_weights import model_of
+from tests.recorded import recorded
 from workbench.core.capacity.draft_weights import copies_of
 from workbench.core.errors import Refused
 from workbench.core.online import as_loaded

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.models.recorded_coverage import recorded
+from tests.models.recorded_coverage import covered
 from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 
 
 def recorded_plan(rules, architecture, **changes):
     answer = next(
-        one for one in recorded() if (one["rules"], one["architecture"]) == (rules, architecture)
+        one for one in covered() if (one["rules"], one["architecture"]) == (rules, architecture)
     )
     settings = {"compute_capability": "9.0", **answer["arguments"], **changes}
     return resolve(Scenario(model=answer["config"], rules=rules, **settings)), answer
@@ -39,4 +39,4 @@ def test_a_diffusion_model_takes_few_sequences_and_no_flashinfer():
 
 
 def test_most_recorded_answers_hold_the_concurrency_and_the_backends():
-    assert sum("max_concurrency" in answer for answer in recorded()) >= 469
+    assert sum("max_concurrency" in answer for answer in covered()) >= 469

@@ -12,8 +12,8 @@ from tests.models.test_weights import (
     RECORDED,
     model_of,
     paddings_of,
-    recorded,
 )
+from tests.recorded import recorded
 from workbench.core.capacity.memory_estimate import loaded_weights
 from workbench.core.ranks import Split, repeated_gates
 from workbench.core.versions import RULE_SETS

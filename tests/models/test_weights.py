@@ -3,8 +3,6 @@
 `tests/data/weights.jsonl.gz` holds what `tools/record_weights.py` recorded.
 """
 
-import gzip
-import json
 from dataclasses import replace
 
 import pytest
@@ -12,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
-from tests.core.conformance import DATA
 from tests.groups import in_groups
 from tests.models.configs import FAMILIES, llama
+from tests.recorded import recorded
 from workbench import resolve
 from workbench.core.capacity.memory_estimate import loaded_weights, weights_of
 from workbench.core.formats import Format
@@ -30,13 +28,7 @@ from workbench.models.read import read_model
 from workbench.models.weights.stored import NVFP4
 from workbench.scenario import Scenario
 
-
-def recorded(name="weights"):
-    with gzip.open(DATA / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
-
-
-RECORDED = recorded()
+RECORDED = recorded("weights")
 OF_STAGES = recorded("stage_weights")
 OF_ENGINES = recorded("engine_weights")
 RECORDED_LENGTH = 4096

@@ -5,19 +5,15 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-from pathlib import Path
-
 import pytest
 
 from tests.groups import in_groups
+from tests.recorded import recorded
 from workbench.scenario import Scenario
 from workbench.verify import check
 from workbench.verify.process import Outcome
 
-FILE = Path(__file__).parents[1] / "data" / "compared.jsonl.gz"
-ROWS = [json.loads(line) for line in gzip.decompress(FILE.read_bytes()).splitlines()]
+ROWS = recorded("compared")
 
 
 def label(row):
