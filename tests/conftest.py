@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -54,6 +55,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
     # Next to nothing of a collection of tests is garbage.
     gc.disable()
+
+
+@pytest.fixture
+def no_progress(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A learner who has tried nothing yet."""
+    from workbench.exercises import check as checking  # after the mode of the kernels is settled
+
+    monkeypatch.setenv("WORKBENCH_PROGRESS", str(tmp_path / "progress.json"))
+    checking._wrong.clear()
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is fetched: the hub does not answer."""
+    monkeypatch.setattr("workbench.models.hub.hub_answers", lambda: False)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -8,7 +8,6 @@ import workbench as wb
 from workbench.core.errors import ScenarioError
 from workbench.core.versions.v0_23.backends import BACKENDS
 from workbench.exercises import EXERCISES
-from workbench.exercises import check as checking
 from workbench.exercises.backends import FACTS, MODELS
 
 RIGHT = EXERCISES["heron_backend"].solution()()
@@ -16,9 +15,7 @@ A = wb.adding
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_kept(monkeypatch, tmp_path):
-    monkeypatch.setenv("WORKBENCH_PROGRESS", str(tmp_path / "progress.json"))
-    checking._wrong.clear()
+def nothing_is_kept(no_progress):
     before = dict(BACKENDS)
     yield
     assert dict(BACKENDS) == before

@@ -18,10 +18,7 @@ from workbench.labs.cache_views import check_ownership
 FUNCTIONS = [name for name, exercise in EXERCISES.items() if exercise.inputs is not None]
 
 
-@pytest.fixture(autouse=True)
-def no_progress(monkeypatch, tmp_path):
-    """A learner who has tried nothing yet."""
-    monkeypatch.setenv("WORKBENCH_PROGRESS", str(tmp_path / "progress.json"))
+pytestmark = pytest.mark.usefixtures("no_progress")
 
 
 def test_every_exercise_has_hints_and_one_sentence_of_consequence():

@@ -26,11 +26,7 @@ ROOT = Path(__file__).parents[1]
 FUNCTIONS = [name for name, exercise in EXERCISES.items() if exercise.inputs is not None]
 
 
-@pytest.fixture(autouse=True)
-def no_progress(monkeypatch, tmp_path):
-    """A learner who has tried nothing yet."""
-    monkeypatch.setenv("WORKBENCH_PROGRESS", str(tmp_path / "progress.json"))
-    checking._wrong.clear()
+pytestmark = pytest.mark.usefixtures("no_progress")
 
 
 # --- right answers, in other forms -----------------------------------------------------------

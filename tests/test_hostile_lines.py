@@ -14,7 +14,6 @@ from workbench.access.files import lines
 from workbench.core.errors import SHOWN_CHARACTERS, ScenarioError, shown
 from workbench.interop import batch
 from workbench.interop.batch import MAX_LINE_BYTES, resolve_lines
-from workbench.models import hub
 from workbench.scenario import FIELDS
 
 FILL = "q"
@@ -70,10 +69,7 @@ LINES = st.one_of(
 )
 
 
-@pytest.fixture(autouse=True)
-def offline(monkeypatch):
-    """Nothing is fetched: the hub does not answer."""
-    monkeypatch.setattr(hub, "hub_answers", lambda: False)
+pytestmark = pytest.mark.usefixtures("offline")
 
 
 @given(st.lists(LINES, max_size=4))

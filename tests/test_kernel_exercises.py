@@ -11,7 +11,6 @@ import workbench as wb
 from tests import lesson_kernels
 from workbench.core.errors import ScenarioError
 from workbench.exercises import EXERCISES
-from workbench.exercises import check as checking
 from workbench.exercises import grade as grading
 from workbench.exercises.kernels.gather import TASK as GATHER
 from workbench.exercises.kernels.judge import judge_kernel
@@ -23,20 +22,17 @@ from workbench.kernels.inspection import inspect_kernels
 from workbench.kernels.mode import triton_mode
 
 # on a GPU the endless kernel would never end, and an address far away spoils the process
-pytestmark = pytest.mark.skipif(
-    triton_mode().mode != "interpreter", reason="wrong kernels run in Triton's interpreter only"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        triton_mode().mode != "interpreter", reason="wrong kernels run in Triton's interpreter only"
+    ),
+    pytest.mark.usefixtures("no_progress"),
+]
 TASKS = {"gather_rows": GATHER, "map_slots": SLOTS}
 WRONG = [("gather_rows", kernel) for kernel in lesson_kernels.GATHERS] + [
     ("map_slots", kernel) for kernel in lesson_kernels.SLOTS
 ]
 NAMES = [kernel.__name__ for _, kernel in WRONG]
-
-
-@pytest.fixture(autouse=True)
-def no_progress(monkeypatch, tmp_path):
-    monkeypatch.setenv("WORKBENCH_PROGRESS", str(tmp_path / "progress.json"))
-    checking._wrong.clear()
 
 
 @pytest.mark.parametrize(("name", "kernel"), WRONG, ids=NAMES)

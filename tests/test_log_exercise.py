@@ -5,7 +5,6 @@ import pytest
 import workbench as wb
 from workbench.core.errors import ScenarioError
 from workbench.exercises import EXERCISES
-from workbench.exercises import check as checking
 from workbench.exercises.log_case import FAULTS, FIXED, MODELS, outcome
 
 NAMES = ("fatal_line", "log_meaning", "log_scenario", "log_change")
@@ -15,10 +14,7 @@ MEMORY = wb.log_case(1)
 RIGHT = EXERCISES["log_scenario"].solution(MEMORY)
 
 
-@pytest.fixture(autouse=True)
-def no_progress(monkeypatch, tmp_path):
-    monkeypatch.setenv("WORKBENCH_PROGRESS", str(tmp_path / "progress.json"))
-    checking._wrong.clear()
+pytestmark = pytest.mark.usefixtures("no_progress")
 
 
 @pytest.mark.parametrize("seed", SEEDS)

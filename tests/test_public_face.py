@@ -64,8 +64,8 @@ def examples():
 
 
 @pytest.mark.parametrize(("name", "text"), [*examples()], ids=lambda value: value[:24])
-def test_a_public_name_has_an_example_that_is_true(name, text, tmp_path, monkeypatch):
-    monkeypatch.setenv("WORKBENCH_PROGRESS", str(tmp_path / "progress.json"))
+@pytest.mark.usefixtures("no_progress")
+def test_a_public_name_has_an_example_that_is_true(name, text, tmp_path):
     known = {"wb": wb, "plan": EXAMPLE, "tmp_path": tmp_path}
     example = doctest.DocTestParser().get_doctest(text, known, name, None, None)
     assert example.examples

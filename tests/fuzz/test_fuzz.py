@@ -12,15 +12,11 @@ import pytest
 from tests.fuzz.engine import Tally, search
 from tests.fuzz.targets import TARGETS, Target
 from workbench.core.errors import ScenarioError
-from workbench.models import hub
 
 SECONDS = 20
 
 
-@pytest.fixture(autouse=True)
-def offline(monkeypatch):
-    """Nothing is fetched: the hub does not answer."""
-    monkeypatch.setattr(hub, "hub_answers", lambda: False)
+pytestmark = pytest.mark.usefixtures("offline")
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)

@@ -53,8 +53,8 @@ def bare(html: str) -> str:
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_words_stay_apart_without_tags_and_styles(name, tmp_path, monkeypatch):
-    monkeypatch.setenv("WORKBENCH_PROGRESS", str(tmp_path / "progress.json"))
+@pytest.mark.usefixtures("no_progress")
+def test_words_stay_apart_without_tags_and_styles(name):
     text = bare(RESULTS[name]()._repr_html_())
     assert [found[0] for found in TOUCHING.finditer(text)] == []
 
