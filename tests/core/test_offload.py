@@ -229,10 +229,9 @@ def test_a_hash_block_is_accepted_exactly_when_it_divides(hashes):
     assert isinstance(found, Problem) == (528 % hashes != 0)
 
 
-@pytest.mark.parametrize("fields", [{}, CACHED])
-def test_without_context_parallelism_the_sizes_are_the_plans(fields):
-    plan = qwen(**fields)
-    assert resolved_block_sizes(plan, OffloadRequest(), connector=False) == BlockSizes(
+def test_without_context_parallelism_the_sizes_are_the_plans():
+    plan = qwen(**CACHED)
+    assert resolved_block_sizes(plan, OffloadRequest()) == BlockSizes(
         plan.cache.scheduler_block_size, plan.cache.hash_block_size
     )
 

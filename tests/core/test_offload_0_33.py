@@ -113,8 +113,6 @@ def test_a_single_group_has_hits_on_its_block_only():
     llama = plan_of("llama-3.1-8b")
     assert offload(llama, replace(request, hash_block_size=16)).is_legal
     assert request_remedies(llama, problem, request)[0].hash_block_size == 16
-    off = plan_of("llama-3.1-8b", enable_prefix_caching=False)
-    assert resolved_block_sizes(off, request, connector=False) == BlockSizes(16, 16)
 
 
 def test_chunks_of_several_blocks():

@@ -108,10 +108,7 @@ def test_0_33_rounds_rows_to_128_tokens_whatever_the_block_is_and_never_those_of
 
 def test_kernel_blocks_are_made_of_manager_blocks_at_the_attention_group():
     assert expanded_row((4, 2), 2) == (8, 9, 4, 5)
-    assert expanded_row((4, 2), 2, stride=5) == (20, 21, 10, 11)
     assert expanded_row((), 3) == ()
-    with pytest.raises(ValueError, match="stride of 2; got 1"):
-        expanded_row((1,), 2, stride=1)
 
 
 def test_a_row_that_is_too_short_has_vllms_message():
@@ -122,4 +119,3 @@ def test_a_row_that_is_too_short_has_vllms_message():
 
 def test_a_block_of_one_kernel_block_is_itself():
     assert expanded_row((4, 2), 1) == (4, 2)
-    assert expanded_row((4, 2), 1, stride=3) == (12, 6)

@@ -82,13 +82,13 @@ def named_layout(plan: Plan, layout: str | None, connector: str | None) -> tuple
 
 
 def layer_places(
-    plan: Plan, num_blocks: int, *, layout: str | None = None, connector: str | None = None
+    plan: Plan, num_blocks: int, *, layout: str | None = None
 ) -> tuple[LayerPlace, ...]:
     """Return where every layer is in the allocation, group by group. Errors: LayoutError."""
     # Every group starts again at byte 0: the groups overlap (get_kv_cache_config_from_groups in
     # v1/core/kv_cache_planning.py).
     require_positive(num_blocks, "num_blocks", "block")
-    plan, _name = named_layout(plan, layout, connector)
+    plan, _name = named_layout(plan, layout, None)
     return tuple(
         LayerPlace(name, placed.group, placed.spec, placed.where, index)
         for placed in plan.built_cache().grouping.placements(num_blocks)

@@ -82,14 +82,10 @@ def context_parallel(plan: Plan, request: OffloadRequest) -> int:
     return plan.settings.decode_context_parallel * request.prefill_context_parallel
 
 
-def resolved_block_sizes(
-    plan: Plan, request: OffloadRequest, connector: bool = True
-) -> BlockSizes | Problem:
+def resolved_block_sizes(plan: Plan, request: OffloadRequest) -> BlockSizes | Problem:
     """Return the scheduler and hash block size as `resolve_kv_cache_block_sizes` finds them."""
-    # A connector uses hashes even without prefix caching.
-    in_use = plan.enable_prefix_caching or connector
     if plan.rules.groups.spreads_by_layer:
-        return _units_by_group(plan, request, in_use=in_use)
+        return _units_by_group(plan, request)
     grouping = plan.built_cache().grouping
     groups, scheduler = grouping.groups, scheduler_block_size(plan, grouping)
     if len(groups) <= 1:
@@ -105,24 +101,25 @@ def resolved_block_sizes(
             prefill_context_parallel=prefill,
             groups=len(groups),
         )
-    if not hashes_may_be_finer(plan, grouping, in_use=in_use):
+    # A connector uses hashes even without prefix caching.
+    if not hashes_may_be_finer(plan, grouping, in_use=True):
         return BlockSizes(scheduler, scheduler)
     sizes = [group.spec.block_size for group in groups]
     return _with_hashes(scheduler, sizes, request.hash_block_size, plan.rules.offload)
 
 
-def _units_by_group(plan: Plan, request: OffloadRequest, *, in_use: bool) -> BlockSizes | Problem:
+def _units_by_group(plan: Plan, request: OffloadRequest) -> BlockSizes | Problem:
     """Return the units of 0.33: a block per group over the ranks; align mode may hash finer."""
     groups, explicit = plan.built_cache().groups, request.hash_block_size
     if len(groups) <= 1:
         size = scheduler_block_size(plan, plan.built_cache().grouping)
-        if explicit is None or explicit == size or not groups or not in_use:
+        if explicit is None or explicit == size or not groups:
             return BlockSizes(size, size)
         return stops("single_group_hash_block", hash_block_size=explicit, block_size=size)
     sizes = [block_over_ranks(plan, group.spec, request) for group in groups]
     has_states = any(group.spec.is_mamba for group in groups)
     # Of models with states align mode alone lets hashes be finer than the scheduler's unit (0.33).
-    if not in_use or (has_states and plan.mamba_cache_mode != "align"):
+    if has_states and plan.mamba_cache_mode != "align":
         return BlockSizes(lcm(*sizes), lcm(*sizes))
     kept = [block_over_ranks(plan, group.spec, request) for group in offloaded_groups(plan)]
     return _with_hashes(lcm(*sizes), sizes, explicit, plan.rules.offload, kept)

@@ -40,18 +40,9 @@ def row_blocks(plan: Plan, group: Group) -> int:
     return blocks
 
 
-def expanded_row(row: Sequence[int], ratio: int, stride: int | None = None) -> tuple[int, ...]:
-    """Expand manager blocks to the kernel blocks that the attention group makes of them (0.33).
-
-    Block b becomes b * stride + t, t from 0 to ratio - 1. stride: kernel pages from one block to
-    the next, more than `ratio` where other layers' pages are in between. Errors: ValueError for a
-    stride below the ratio.
-    """
-    # A packed layout has other layers' pages between two blocks, so ids there skip them.
-    step = ratio if stride is None else stride
-    if ratio < 1 or step < ratio:
-        raise ValueError(f"a block of {ratio} kernel blocks needs a stride of {ratio}; got {step}.")
-    return tuple(block * step + part for block in row for part in range(ratio))
+def expanded_row(row: Sequence[int], ratio: int) -> tuple[int, ...]:
+    """Expand manager blocks to the kernel blocks that the attention group makes of them (0.33)."""
+    return tuple(block * ratio + part for block in row for part in range(ratio))
 
 
 def capacity_text(request: int, group: int, entries: int, capacity: int) -> str | None:
