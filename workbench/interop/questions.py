@@ -6,7 +6,7 @@ Words lead to an answer that the workbench has; nothing is generated.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from workbench.core.sizes import integer_value, parse_bytes
@@ -144,18 +144,9 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
     shared, of_prompt = _shared_prefix(text)
     if of_prompt is not None:
         said = Description(said.fields, said.load._replace(length_tokens=of_prompt))
-    numbers = [
-        int(one.replace(",", "")) for one in re.findall(topics.NUMBER, text) if topic == topics.WHY
-    ]
-    # a number of a device's name is not a block: RTX PRO 5000
-    values = " ".join(map(str, (*said.fields.values(), *weighed.values())))
-    sizes = [one for one in numbers if str(one) not in re.findall(r"\d+", values)]
-    tokens = sizes[0] if sizes else None
-    is_wanted = (
-        tokens is not None
-        and _has(change_words.SETS, text)
-        and not _has(f"{change_words.OF_MODELS}|{change_words.OF_VLLM}", text)
-    )
+    settings = (*said.fields.values(), *weighed.values())
+    tokens = _block_tokens(text, settings) if topic == topics.WHY else None
+    is_own = not _has(f"{change_words.OF_MODELS}|{change_words.OF_VLLM}", text)
     return Question(
         topic,
         said=said,
@@ -164,7 +155,7 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
         block_tokens=tokens,
         names_block=_has(r"blocks?", text),
         padding=_decimal(topics.PADDING, text),
-        is_wanted=is_wanted,
+        is_wanted=tokens is not None and is_own and _has(change_words.SETS, text),
         backend=_backend(text),
         releases=_releases(text) if topic == topics.VERSIONS else (),
         default_of=default_of,
@@ -183,6 +174,13 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
         concurrency=_decimal(topics.CONCURRENCY, text),
         views=tuple(dict.fromkeys(views)),
     )
+
+
+def _block_tokens(text: str, settings: Iterable[Any]) -> int | None:
+    """Return the first number that is not one of a setting, or of its name: RTX PRO 5000."""
+    known = re.findall(r"\d+", " ".join(map(str, settings)))
+    numbers = (one.replace(",", "") for one in re.findall(topics.NUMBER, text))
+    return next((int(one) for one in numbers if str(int(one)) not in known), None)
 
 
 def _check_names(fields: dict[str, Any], unknown: str, *, refuse_bits: bool) -> None:

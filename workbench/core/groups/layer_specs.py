@@ -142,23 +142,27 @@ def _part(plan: Plan, layer: Layer, *, unquantized: bool) -> _Part | None:
     return _Part(attention, dtype, backend, sizes, reader)
 
 
+def _state_spec(plan: Plan, layer: Layer) -> CacheSpec:
+    assert plan.mamba_block_size is not None
+    own, stored = plan.layer_state_bytes, ""
+    if layer.drafted and plan.draft_states is not None:
+        own, stored = plan.draft_states.size_bytes, plan.draft_states.stored
+    assert own is not None
+    state = plan.mamba_page_size_padded or own
+    if layer.state is not None:
+        own, stored = own_state_bytes(plan, layer.state), layer.state.kind
+    return CacheSpec(
+        kind=MAMBA_SPEC,
+        block_size=plan.mamba_block_size,
+        page_size_bytes=state,
+        padding_bytes=max(0, state - own),
+        stored=stored,
+    )
+
+
 def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
     if layer.kind == SSM:
-        assert plan.mamba_block_size is not None
-        own, stored = plan.layer_state_bytes, ""
-        if layer.drafted and plan.draft_states is not None:
-            own, stored = plan.draft_states.size_bytes, plan.draft_states.stored
-        assert own is not None
-        state = plan.mamba_page_size_padded or own
-        if layer.state is not None:
-            own, stored = own_state_bytes(plan, layer.state), layer.state.kind
-        return CacheSpec(
-            kind=MAMBA_SPEC,
-            block_size=plan.mamba_block_size,
-            page_size_bytes=state,
-            padding_bytes=max(0, state - own),
-            stored=stored,
-        )
+        return _state_spec(plan, layer)
     assert part is not None
     whole, dtype = part.attention, part.dtype
     if layer.cache is not None:
