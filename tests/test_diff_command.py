@@ -44,7 +44,7 @@ def test_the_newest_release_is_not_compared_with_itself():
     done = run("--from", "0.33", "llama-3.1-8b")
     assert done.exit_code == 2
     assert "0.33 is the newest version" in done.stderr
-    assert "--from 0.23" in done.stderr
+    assert "start from, such as 0.23" in done.stderr
     assert run("--from", "0.33", "--to", "0.33", "llama-3.1-8b").exit_code == 0
 
 

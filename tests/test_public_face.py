@@ -6,14 +6,17 @@ import inspect
 import io
 import json
 import os
+import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import workbench as wb
 from workbench.core.plan_answers import PlanAnswers
+from workbench.notebooks.problems import NotebookResultsError
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").rglob("*.ipynb"))
@@ -63,10 +66,39 @@ def examples():
     yield from ((f"Plan.{name}", inspect.getdoc(getattr(wb.Plan, name))) for name in answers)
 
 
+def _code(text):
+    """Return the example in a docstring, as the page has it."""
+    return ">>> " + text.partition("\n\n>>> ")[2]
+
+
 @pytest.mark.parametrize(("name", "text"), [*examples()], ids=lambda value: value[:24])
 @pytest.mark.usefixtures("no_progress")
-def test_a_public_name_has_an_example_that_is_true(name, text, tmp_path):
-    known = {"wb": wb, "plan": EXAMPLE, "tmp_path": tmp_path}
+def test_a_public_name_has_an_example_that_is_true(name, text, tmp_path, monkeypatch):
+    run_example(name, text, tmp_path, monkeypatch)
+
+
+API = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+START, *BLOCKS = re.findall(r"```pycon\n(.*?)```", API, re.DOTALL)
+OF_PAGE = [one for one in BLOCKS if all(one != f"{_code(text)}\n" for _, text in examples())]
+
+
+def test_the_page_says_what_its_examples_start_with():
+    known = {}
+    exec(re.sub("^>>> ", "", START, flags=re.MULTILINE), known)
+    assert (known["wb"], known["plan"]) == (wb, EXAMPLE)
+    assert OF_PAGE
+
+
+@pytest.mark.parametrize("text", OF_PAGE, ids=lambda value: value[4:44].replace("\n", " "))
+@pytest.mark.usefixtures("no_progress")
+def test_an_example_of_the_page_is_true(text, tmp_path, monkeypatch):
+    run_example("api.md", text, tmp_path, monkeypatch)
+
+
+def run_example(name, text, folder, monkeypatch):
+    """Run the example of a text in an empty folder, with the names that the page introduces."""
+    monkeypatch.chdir(folder)
+    known = {"wb": wb, "plan": EXAMPLE}
     example = doctest.DocTestParser().get_doctest(text, known, name, None, None)
     assert example.examples
     options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
@@ -106,11 +138,44 @@ def test_verify_is_a_package_and_a_function():
         (lambda plan: plan.offload(cpu_bytes_to_use="64 XiB"), "Invalid cpu_bytes_to_use '64 XiB'"),
         (lambda plan: plan.transfer("qwen3-8b"), "plan.transfer expects a plan"),
         (lambda _plan: wb.explain_log(5), "Invalid log 5"),
+        (lambda plan: plan.chunks(256), "plan.chunks expects a plan, .* got an int"),
+        (lambda _plan: wb.chunks(None), "wb.chunks expects a plan, .* or several .* got None"),
+        (lambda _plan: wb.chunks([]), "wb.chunks expects a plan, .* or several .* got none"),
+        (lambda _plan: wb.from_vllm_command(None), "expects the text of a command; got None"),
+        (lambda plan: wb.compare(plan, "0.33"), "0.33 is the newest version, [^-]*$"),
+        (lambda _plan: wb.load_design(3), "Reading a design expects its path; got an int"),
+        (lambda _plan: wb.cache_shape("TRITON"), "Nearest: TRITON_ATTN"),
     ],
 )
 def test_a_wrong_kind_of_argument_is_named(call, words):
     with pytest.raises(wb.ScenarioError, match=words):
         call(wb.resolve(model="qwen3.5-4b"))
+
+
+FUNCTIONS = [name for name in PUBLIC if inspect.isroutine(getattr(wb, name))]
+OF_VALUES = [None, 3, -1, 1.5, "x", b"x", [], [1], {}, {"x": 1}, object()]
+
+
+@pytest.mark.parametrize("name", sorted({*FUNCTIONS} - {"compare_catalog", "reset_progress"}))
+def test_a_function_answers_a_value_of_any_kind(name, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WORKBENCH_RESULTS", str(tmp_path / "results.json"))
+    function = getattr(wb, name)
+    given = [one for one in inspect.signature(function).parameters.values() if one.kind < 2]
+    needed = [one for one in given if one.default is one.empty] or given[:1]
+    for value in OF_VALUES:
+        with suppress(wb.WorkbenchError, NotebookResultsError):
+            function(*(value for _ in needed))
+
+
+def test_chunks_takes_one_plan():
+    assert wb.chunks(EXAMPLE) == wb.chunks([EXAMPLE])
+
+
+def test_a_log_is_also_a_path_as_text(tmp_path):
+    assert wb.explain_log(str(LOG)).to_dict() == wb.explain_log(LOG).to_dict()
+    with pytest.raises(wb.ScenarioError, match=r"'missing\.log' is neither a file nor a log"):
+        wb.explain_log("missing.log")
 
 
 def test_resolve_takes_fields():
@@ -122,6 +187,8 @@ def test_resolve_takes_fields():
 
 
 PLAN = wb.resolve(model="bamba-9b", kv_cache_memory_bytes="20 GiB", enable_prefix_caching=True)
+LOG = ROOT / "tests" / "data" / "logs" / "whole_start_0_33.log"
+LONGEST_REPR = 2000
 FLEX = wb.resolve(model="llama-3.1-8b", backend="FLEX_ATTENTION", kv_cache_memory_bytes="20 GiB")
 
 
@@ -143,6 +210,7 @@ FLEX = wb.resolve(model="llama-3.1-8b", backend="FLEX_ATTENTION", kv_cache_memor
         wb.stale_picture,
         lambda: wb.tables(PLAN, "q40").launch(),
         lambda: wb.tables(PLAN, "q40").mistake(wb.tables(PLAN, "q40").mistakes[0]),
+        lambda: wb.explain_log(LOG),
     ],
 )
 def test_an_answer_shows_itself(answer):
@@ -150,6 +218,7 @@ def test_an_answer_shows_itself(answer):
     assert found._repr_html_().strip().startswith("<")
     assert "object at 0x" not in repr(found)
     assert f"{type(found).__name__}(" not in repr(found)
+    assert len(repr(found)) < LONGEST_REPR
 
 
 @pytest.mark.parametrize(

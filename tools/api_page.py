@@ -25,11 +25,17 @@ FUNCTION = re.compile(r"<function (\w+) at 0x\w+>")
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 INTRODUCTION = """# Public names
 
-Made by `tools/api_page.py` from the docstrings. All of it is in `import workbench as wb`; in the
-examples, `plan` is `wb.resolve(model="nemotron-3-nano-30b-a3b", kv_cache_memory_bytes="20 GiB")`.
+Made by `tools/api_page.py` from the docstrings.
 
 ```python
 {example}
+```
+
+Every example below runs after these two lines; those that write a file write it where Python runs.
+
+```pycon
+>>> import workbench as wb
+>>> plan = wb.resolve(model="nemotron-3-nano-30b-a3b", kv_cache_memory_bytes="20 GiB")
 ```
 """
 

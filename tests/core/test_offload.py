@@ -245,7 +245,7 @@ def test_a_shape_gives_the_wrong_number_of_blocks():
 
 @pytest.mark.parametrize(("blocks", "ratio"), [(-1, 1), (1, 0)])
 def test_impossible_counts(blocks, ratio):
-    with pytest.raises(ValueError, match="num_blocks"):
+    with pytest.raises(ValueError, match="blocks"):
         block_counts(blocks, ratio)
 
 

@@ -6,13 +6,13 @@ A device, a named pipe or a sparse file of gigabytes is refused before anything 
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from workbench.core.errors import ScenarioError, shown
+from workbench.core.errors import ScenarioError, check_kind, shown
 
 FLAGS = os.O_RDONLY | sum(
     getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY")
@@ -73,6 +73,7 @@ def read_start(path: FilePath, count: int, use: FileUse) -> bytes:
 @contextmanager
 def opened(path: FilePath, use: FileUse) -> Iterator[BinaryIO]:
     """Open a regular file of at most `use.most_bytes` for reading. Errors: FileError."""
+    check_kind(f"Reading a {use.title}", path, str | bytes | os.PathLike, "its path")
     try:
         handle = os.open(path, FLAGS)
     except (OSError, ValueError) as error:  # ValueError: a null character, a lone surrogate
@@ -83,6 +84,13 @@ def opened(path: FilePath, use: FileUse) -> Iterator[BinaryIO]:
             yield file
     finally:
         os.close(handle)
+
+
+def is_file(text: str) -> bool:
+    """Return whether a text of one line is the path of a file; any other text is not."""
+    with suppress(OSError, ValueError):  # longer than any name, a null character
+        return "\n" not in text and Path(text).is_file()
+    return False
 
 
 def is_folder(path: FilePath) -> bool:
@@ -96,6 +104,7 @@ def write_file(path: FilePath, text: str) -> None:
     A link, a device and a named pipe are written to and stay. A pipe that is not open for reading
     is an error.
     """
+    check_kind("Writing a file", path, str | os.PathLike, "its path")
     target = Path(path)
     try:
         stays = target.is_symlink() or (target.exists() and not target.is_file())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from difflib import SequenceMatcher
 from itertools import takewhile
 from reprlib import Repr
+from types import UnionType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -111,13 +112,25 @@ class ScenarioError(WorkbenchError):
     """
 
 
+def a_kind(value: object) -> str:
+    """Return what a value is, with its article: "an int", "a list", "None"."""
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"{'an' if name[0].casefold() in 'aeiou' else 'a'} {name}"
+
+
+def check_kind(
+    call: str, given: object, kind: type | UnionType, expected: str, code: str = "wrong_type"
+) -> None:
+    """Refuse an argument of a call that is not of a class: ScenarioError, in these words."""
+    if not isinstance(given, kind):
+        raise ScenarioError(code, f"{call} expects {expected}; got {a_kind(given)}.")
+
+
 def check_plan(call: str, given: object, kind: type) -> None:
     """Refuse what is not a plan, of class `kind`, as the argument of a call: ScenarioError."""
-    if not isinstance(given, kind):
-        raise ScenarioError(
-            "not_a_plan",
-            f"{call} expects a plan, such as wb.resolve(model=...); got a {type(given).__name__}.",
-        )
+    check_kind(call, given, kind, "a plan, such as wb.resolve(model=...)", "not_a_plan")
 
 
 def check_integer(field: str, given: object, low: int, high: int, limit: str) -> None:
@@ -209,7 +222,7 @@ def check_name(
     what: str, name: object, allowed: Collection[str], field: str, code: str = "unknown_name"
 ) -> None:
     """Raise ScenarioError, with the nearest names, unless `name` is one of `allowed`."""
-    if name not in allowed:
+    if not isinstance(name, Hashable) or name not in allowed:
         raise ScenarioError(code, unknown_name_message(what, name, allowed), field=field)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from workbench.core.errors import ScenarioError
+from workbench.core.errors import ScenarioError, check_plan
 from workbench.core.model import ENCODER_ONLY
 from workbench.core.sizes import bytes_of
 
@@ -259,7 +259,10 @@ class PlanAnswers:
         'chunk_not_multiple'
         """
         from workbench.core.chunks.request import chunks
+        from workbench.core.plan import Plan
 
+        for other in others:
+            check_plan("plan.chunks", other, Plan)
         return chunks([self._plan, *others], **request)
 
     def flex(self, shared_memory_bytes: int | str | None = None) -> FlexPlan | None:

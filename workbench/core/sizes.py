@@ -4,7 +4,7 @@ import math
 import re
 from typing import Any
 
-from workbench.core.errors import ScenarioError, shown
+from workbench.core.errors import ScenarioError, check_kind, shown
 
 DECIMAL = {letter: 1000**power for power, letter in enumerate("kmgt", 1)}
 BINARY = {letter: 1024**power for power, letter in enumerate("kmgt", 1)}
@@ -55,6 +55,7 @@ def parse_bytes(text: str, field: str = "size") -> int | None:
     >>> wb.parse_bytes("20 GiB")
     21474836480
     """
+    check_kind("wb.parse_bytes", text, str, 'a text, such as "20 GiB"')
     text = text.strip()
     if not text:
         return None

@@ -5,13 +5,13 @@ from dataclasses import replace
 from random import Random
 
 from workbench.core.arithmetic import cdiv
-from workbench.core.errors import ScenarioError, unknown_name_message
+from workbench.core.errors import ScenarioError, check_kind, unknown_name_message
 from workbench.core.plan import Plan
 from workbench.core.stages import attention_bytes, backend_choice, block_size, hybrid_alignment
 from workbench.core.versions import RULE_SETS, V0_23
 from workbench.exercises.exercise import Inputs, exercise
-from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
+from workbench.scenario.start import Start
 
 BACKEND, PHASE_1, ALIGNMENT = "backend", "preferred block", "alignment"
 ORDER = (BACKEND, PHASE_1, ALIGNMENT)
@@ -24,7 +24,7 @@ _STAGES = {
 }
 
 
-def resolve_in_order(scenario: Scenario, order: Sequence[str]) -> Plan:
+def resolve_in_order(scenario: Start, order: Sequence[str]) -> Plan:
     """Return the plan of `scenario` under 0.23's rules, with these three steps reordered.
 
     Nothing else changes. Errors: ScenarioError unless `order` holds each name of ORDER once.
@@ -33,6 +33,8 @@ def resolve_in_order(scenario: Scenario, order: Sequence[str]) -> Plan:
     Traceback (most recent call last):
     workbench.core.errors.ScenarioError: ...
     """
+    expected = f"a list of {', '.join(ORDER)}"
+    check_kind("wb.resolve_in_order", order, Sequence, expected)
     if unknown := [name for name in order if name not in _STAGES]:
         raise ScenarioError("unknown_name", unknown_name_message("Step", unknown[0], ORDER))
     if sorted(order) != sorted(ORDER):
@@ -47,7 +49,7 @@ def resolve_in_order(scenario: Scenario, order: Sequence[str]) -> Plan:
     name = f"0.23: {', '.join(order)}"
     RULE_SETS.add(name, replace(V0_23, name=name, title=name, stages=tuple(stages)))
     try:
-        return resolve(scenario.replace(rules=name))
+        return resolve(scenario, rules=name)
     finally:
         RULE_SETS.remove(name)
 

@@ -6,6 +6,7 @@ from itertools import islice
 from numbers import Number
 from typing import Any
 
+from workbench.core.errors import a_kind
 from workbench.core.trace import show
 
 MOST_ENTRIES = 100_000
@@ -92,9 +93,7 @@ def kind_of(value: Any) -> str:
     """Return what a value is, in a few words."""
     if isinstance(value, tuple):
         return f"a list of {entries(len(value))}" if value else "an empty list"
-    return next(
-        (words for kind, words in KINDS if isinstance(value, kind)), f"a {type(value).__name__}"
-    )
+    return next((words for kind, words in KINDS if isinstance(value, kind)), a_kind(value))
 
 
 def difference(found: Any, wanted: Any, *, unordered: bool = False) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from random import Random
 
+from workbench.core.errors import check_name
 from workbench.core.layouts import shapes
 from workbench.core.layouts.hybrid_rewrite import interleaved
 from workbench.core.layouts.view import View, contiguous_strides
@@ -37,6 +38,7 @@ def cache_shape(
     >>> wb.cache_shape("TRITON_ATTN")
     the shape of TRITON_ATTN, for 2 blocks (2, 2, 16, 2, 8)
     """
+    check_name("Backend", backend, V0_23.backends, "backend")
     cache = V0_23.backends[backend].cache
     if cache is None:
         raise ValueError(f"{backend} does not keep an attention cache")

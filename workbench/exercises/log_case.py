@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.core.arithmetic import GIB
 from workbench.core.errors import Refused, ScenarioError, WorkbenchError, shown
-from workbench.interop.exchange import explain_log
+from workbench.interop.exchange import explain_text
 from workbench.interop.logs.written import start_log
 from workbench.scenario import Scenario
 from workbench.scenario.resolution import remedies_of_refusal, resolve
@@ -78,7 +78,7 @@ class LogCase:
     @cached_property
     def report(self) -> LogReport:
         """Return what the log doctor says."""
-        return explain_log(self.log)
+        return explain_text(self.log)
 
     @property
     def line(self) -> int:

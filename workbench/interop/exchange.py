@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench import __version__
-from workbench.access.files import FileUse, read_bytes, read_text, write_file
+from workbench.access.files import FileUse, is_file, read_bytes, read_text, write_file
 from workbench.core.capacity.memory_answer import BY_MEMORY
-from workbench.core.errors import ScenarioError, check_plan, cut, shown
+from workbench.core.errors import ScenarioError, check_kind, check_plan, cut, shown
 from workbench.core.plan import Plan
 from workbench.core.versions import DEFAULT
 from workbench.interop.commands.code import llm_code
@@ -19,6 +20,7 @@ from workbench.interop.commands.sweep_params import serve_params
 from workbench.interop.design import MAX_DESIGN_BYTES, Design, design_of, differences, read_design
 from workbench.interop.flex_settings import FlexDevice
 from workbench.interop.logs.candidates import CandidateScenario
+from workbench.interop.logs.explain import UNRECOGNISED
 from workbench.interop.logs.explain import explain_log as explain
 from workbench.interop.logs.report import LogReport
 from workbench.interop.logs.text import MAX_LOG_BYTES, START_IS_ENOUGH, decoded
@@ -27,6 +29,7 @@ from workbench.models.catalog import catalog_name
 from workbench.models.names import same_model
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.resolution import resolve
+from workbench.scenario.start import Start, scenario_from
 
 if TYPE_CHECKING:
     from workbench.sweeps.store import Row
@@ -59,6 +62,7 @@ def from_vllm_command(text: str, **machine: Any) -> Command:
     >>> wb.from_vllm_command("vllm serve Qwen/Qwen3.5-4B -tp 2").scenario.tensor_parallel
     2
     """
+    check_kind("wb.from_vllm_command", text, str, "the text of a command")
     parsed = read_command(text, str(machine.get("rules", DEFAULT)))
     parsed.check_variables()
     where, default = parsed.machine, FIELDS[PLATFORM].default
@@ -85,15 +89,16 @@ def from_vllm_command(text: str, **machine: Any) -> Command:
 
 
 def explain_log(
-    log: str | bytes | Path,
+    log: str | bytes | PathLike[str],
     model: str | None = None,
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> LogReport:
     """Explain a vLLM start-up log line by line: what it reports, the rule, and what to change.
 
-    log: its text, the bytes of a file, or the path of one. model: a catalog name, a path or a hub
-    id to compare with, instead of the model that the log names; nothing is downloaded for that one.
+    log: its text, the bytes of a file, or the path of one, also as text. model: a catalog name, a
+    path or a hub id to compare with, instead of the model that the log names; nothing is downloaded
+    for that one.
     progress: called with the megabytes that were searched, and all of them, in a large log.
     Errors: ScenarioError if there is nothing to explain; ConfigError for a model that is unknown.
 
@@ -101,12 +106,25 @@ def explain_log(
     >>> report.lines[0].line
     1
     """
-    if isinstance(log, Path):
+    if isinstance(log, PathLike) or (isinstance(log, str) and is_file(log)):
         log = read_bytes(log, LOG)
     text = decoded(log) if isinstance(log, bytes) else log
     if not isinstance(text, str):
-        message = f"Invalid log {shown(log)}. Expected its text, its bytes, or a pathlib.Path."
+        message = f"Invalid log {shown(log)}. Expected its text, its bytes, or the path of a file."
         raise ScenarioError("wrong_type", message, field="log")
+    try:
+        return explain_text(text, model, progress=progress)
+    except ScenarioError as error:
+        if error.code != UNRECOGNISED or len(text.split()) > 1:
+            raise
+        message = f"{shown(text)} is neither a file nor a log. {error.message}"
+        raise ScenarioError(UNRECOGNISED, message, field="log") from None
+
+
+def explain_text(
+    text: str, model: str | None = None, *, progress: Callable[[int, int], None] | None = None
+) -> LogReport:
+    """Explain the text of a log, which opens no file: what a browser sends is never a path."""
     if model is not None:
         same = same_model(model)
         model = catalog_name(model) or (model if same is None else same.name)
@@ -128,7 +146,7 @@ def scenes_with_block(
     block = BLOCK_LINE.format(tokens)
     padding = [] if padding_percent is None else [PADDING_LINE.format(padding_percent)]
     logs = ("\n".join((block, *more)) for more in (padding, ()))
-    found = (filter(_has_no_errors, explain_log(log, model).scenes) for log in logs)
+    found = (filter(_has_no_errors, explain_text(log, model).scenes) for log in logs)
     return next(filter(None, map(tuple, found)), ())
 
 
@@ -148,14 +166,15 @@ class LoadedDesign:
     warnings: tuple[str, ...]
 
 
-def save_design(scenario: Scenario, path: str | Path, title: str = "", notes: str = "") -> Design:
+def save_design(scenario: Start, path: str | Path, title: str = "", notes: str = "") -> Design:
     """Write the design file of a scenario, whole or not at all.
 
-    Errors: Refused if it has no plan; FileError.
+    scenario: as `wb.resolve` takes it. Errors: Refused if it has no plan; FileError.
 
-    >>> wb.save_design(plan.scenario, tmp_path / "nemotron.json", title="20 GiB").title
+    >>> wb.save_design(plan.scenario, "nemotron.json", title="20 GiB").title
     '20 GiB'
     """
+    scenario = scenario_from(scenario)
     design = design_of(resolve(scenario), scenario.to_dict(), __version__, title, notes)
     write_file(path, design.to_json())
     return design
@@ -166,9 +185,8 @@ def load_design(path: str | Path) -> LoadedDesign:
 
     Errors: ScenarioError for another form or a newer schema; Refused where vLLM refuses it now.
 
-    >>> path = tmp_path / "nemotron.json"
-    >>> _ = wb.save_design(plan.scenario, path)
-    >>> wb.load_design(path).plan == plan
+    >>> _ = wb.save_design(plan.scenario, "nemotron.json")
+    >>> wb.load_design("nemotron.json").plan == plan
     True
     """
     return loaded_design(read_text(path, DESIGN))
@@ -221,12 +239,13 @@ def report_of(
     return report_html(plan, page, plan.remedies)
 
 
-def sweep_file(scenarios: Sequence[Scenario], names: Sequence[str] = ()) -> str:
+def sweep_file(scenarios: Sequence[Start], names: Sequence[str] = ()) -> str:
     """Return the file of `vllm bench sweep serve --serve-params` for scenarios of one model.
 
     >>> "block-2096" in wb.sweep_file([plan.scenario])
     True
     """
+    check_kind("wb.sweep_file", scenarios, Sequence, "a list of scenarios")
     return serve_params([resolve(scenario) for scenario in scenarios], names)
 
 

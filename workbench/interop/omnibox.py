@@ -12,7 +12,7 @@ from workbench.core.errors import NEAREST, PHRASE, ConfigError, ScenarioError
 from workbench.interop.commands.command_line import read_command
 from workbench.interop.comparison import compared, read_comparison
 from workbench.interop.description import Description, read_description
-from workbench.interop.exchange import explain_log, from_vllm_command, scenes_with_block
+from workbench.interop.exchange import explain_text, from_vllm_command, scenes_with_block
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.logs.explain import has_messages
 from workbench.interop.model_and_flags import described_in, is_command, model_and_flags
@@ -266,7 +266,7 @@ def _of_text(text: str, present: Scenario, model: str | None) -> Understood:
 
 
 def _of_log(text: str, model: str | None) -> Understood:
-    report = explain_log(text, model)
+    report = explain_text(text, model)
     fields = report.scenario
     scenario = None if fields is None else Scenario.from_dict(fields)
     version = report.reading.version

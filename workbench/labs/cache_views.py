@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
+from workbench.core.errors import check_kind
 from workbench.core.layouts.error import LayoutError, require_positive
 from workbench.core.layouts.placed import PagePlacement
 from workbench.core.layouts.shared_tensor import CacheViews
@@ -77,9 +78,12 @@ class CacheOwnership:
 def check_ownership(views: CacheViews, device: str = "cpu") -> CacheOwnership:
     """Fill through the attention view, then through the state views, and inspect the raw bytes.
 
+    Errors: ScenarioError for anything but a layout.
+
     >>> wb.check_ownership(plan.layout(num_blocks=3)).attention.ok
     True
     """
+    check_kind("wb.check_ownership", views, CacheViews, "a layout, such as plan.layout(...)")
     attention = states = None
     if views.attention is not None and views.attention_page_bytes is not None:
         attention = ownership(

@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench.access.app_mode import check_model
 from workbench.access.files import is_folder
-from workbench.core.errors import ConfigError
+from workbench.core.errors import ConfigError, a_kind
 from workbench.core.model import Model
 from workbench.models.catalog import catalog_config, catalog_hub_id, catalog_name, catalog_names
 from workbench.models.families.decoder import DEFAULT
@@ -64,8 +64,8 @@ def labelled_config(reference: str | Path | Mapping[str, Any]) -> tuple[Mapping[
     if not isinstance(reference, str):
         raise ConfigError(
             "unknown_model",
-            "Invalid model. Expected a catalog name, a path, a hub id or a config object; got a "
-            f"{type(reference).__name__}.",
+            "Invalid model. Expected a catalog name, a path, a hub id or a config object; got "
+            f"{a_kind(reference)}.",
             field="model",
         )
     if (name := catalog_name(reference)) is not None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from workbench.core.errors import a_kind
 from workbench.notebooks.problems import NotebookResultsError
 
 RESULTS_VARIABLE = "WORKBENCH_RESULTS"
@@ -38,9 +39,11 @@ def write_results(values: Mapping[str, Any], skipped: Sequence[str] = ()) -> Non
 
 def plain_values(values: Mapping[str, Any], where: str = "") -> dict[str, Any]:
     """Return the values as JSON returns them. Raises NotebookResultsError."""
+    if not isinstance(values, Mapping):
+        raise _error("results", f"{values!r:.80} is {a_kind(values)}: record values by name")
     for name in values:
         if not isinstance(name, str):
-            raise _error("results", f"the name {name!r:.80} is a {type(name).__name__}, not text")
+            raise _error("results", f"the name {name!r:.80} is {a_kind(name)}, not text")
     return {name: _plain(value, f"{where}{name}") for name, value in values.items()}
 
 
@@ -55,7 +58,7 @@ def _plain(value: object, where: str) -> Any:
         return value
     is_array = hasattr(value, "tolist")
     advice = "call .item() or .tolist() on it" if is_array else "record plain values"
-    raise _error(where, f"{value!r:.80} is a {type(value).__name__}: {advice}")
+    raise _error(where, f"{value!r:.80} is {a_kind(value)}: {advice}")
 
 
 def _error(where: str, why: str) -> NotebookResultsError:

@@ -3,11 +3,10 @@
 from typing import Any
 
 from workbench.core import resolve as rules
-from workbench.core.errors import Refused
+from workbench.core.errors import Refused, check_kind
 from workbench.core.plan import Plan
 from workbench.core.remedies import Remedy, remedies_for_refusal
 from workbench.models import load_scenario_model
-from workbench.scenario import Scenario
 from workbench.scenario.start import Start, scenario_from
 
 
@@ -27,8 +26,10 @@ def resolve(scenario: Start = None, **fields: Any) -> Plan:
     return rules.resolve(load_scenario_model(scenario), scenario)
 
 
-def remedies_of_refusal(scenario: Scenario, refusal: Refused) -> tuple[Remedy, ...]:
+def remedies_of_refusal(scenario: Start, refusal: Refused) -> tuple[Remedy, ...]:
     """Return tried changes of a refused scenario that lift the refusal, best first.
+
+    scenario: as `wb.resolve` takes it. Errors: ScenarioError for what is not a refusal.
 
     >>> scenario = wb.Scenario(model="bamba-9b", tensor_parallel=3)
     >>> try:
@@ -37,4 +38,7 @@ def remedies_of_refusal(scenario: Scenario, refusal: Refused) -> tuple[Remedy, .
     ...     wb.remedies_of_refusal(scenario, refusal)[0].changes
     {'tensor_parallel': 4}
     """
+    scenario = scenario_from(scenario)
+    expected = "a wb.Refused, as wb.resolve raises it"
+    check_kind("wb.remedies_of_refusal", refusal, Refused, expected)
     return remedies_for_refusal(load_scenario_model(scenario), scenario, refusal)

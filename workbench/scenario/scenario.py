@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from workbench.access.json_text import json_or_word, parse_json
 from workbench.core.devices import Device, device_named
-from workbench.core.errors import ScenarioError, nearest_names, shown
+from workbench.core.errors import ScenarioError, a_kind, nearest_names, shown
 from workbench.core.versions import RULE_SETS, RuleSet
 from workbench.scenario.engine_fields import DEFAULT_MODEL, MODEL
 from workbench.scenario.fields import FIELDS, Settings
@@ -93,7 +93,7 @@ class Scenario(_StrictFields):
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Return the scenario with these fields; ScenarioError if it is not an object."""
         if not isinstance(values, Mapping):
-            given = "null" if values is None else f"a {type(values).__name__}"
+            given = "null" if values is None else a_kind(values)
             message = f"Invalid scenario. Expected an object with named fields; got {given}."
             raise ScenarioError("scenario_not_object", message)
         scenario = cls(**{str(name): value for name, value in values.items()})

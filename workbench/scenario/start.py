@@ -5,7 +5,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from workbench.core.errors import ScenarioError
+from workbench.core.errors import ScenarioError, a_kind
 from workbench.core.plan import Plan
 from workbench.scenario.scenario import Scenario
 
@@ -30,7 +30,7 @@ def scenario_from(start: Start, **fields: Any) -> Scenario:
         raise ScenarioError(
             "not_a_scenario",
             "Expected a scenario, a plan, or a model (catalog name, path of a config.json, hub id "
-            f"or config object); got a {type(start).__name__}.",
+            f"or config object); got {a_kind(start)}.",
         )
     return start.replace(**fields) if fields else start
 

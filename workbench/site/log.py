@@ -5,7 +5,7 @@ from typing import Any
 
 from workbench.access.json_text import json_or_word
 from workbench.core.errors import ScenarioError, WorkbenchError
-from workbench.interop.exchange import explain_log
+from workbench.interop.exchange import explain_text
 from workbench.scenario import Scenario
 from workbench.scenario.links import link_of, packed, unpacked
 from workbench.views import html
@@ -38,7 +38,7 @@ def _state(shown: str = "", link: str = "", scenario: str = "") -> dict[str, str
 
 
 def _explained(log: str, model: str) -> dict[str, str]:
-    return _of_report(explain_log(log, model.strip() or None).to_dict())
+    return _of_report(explain_text(log, model.strip() or None).to_dict())
 
 
 def _linked(link: str) -> dict[str, str]:

@@ -6,16 +6,17 @@ from typing import Any
 from workbench.core.chunks.answer import Chunks
 from workbench.core.chunks.connectors import CONNECTORS, LMCACHE
 from workbench.core.chunks.engines import member_of
-from workbench.core.errors import ScenarioError, check_integer, check_plan
+from workbench.core.errors import ScenarioError, check_integer, check_kind, check_plan
 from workbench.core.plan import Plan
 from workbench.core.ranks import shared_tokens_text
 
 USUAL_PROMPT = 32768
 """Tokens of the prompt whose cost is shown if none is given."""
+SEVERAL = "a plan, such as wb.resolve(model=...), or several by name or in a list"
 
 
 def chunks(
-    plans: Mapping[str, Plan] | Sequence[Plan],
+    plans: Plan | Mapping[str, Plan] | Sequence[Plan],
     *,
     connector: str | None = None,
     chunk_tokens: int | None = None,
@@ -23,18 +24,21 @@ def chunks(
 ) -> Chunks:
     """Return the legal chunk sizes of engines that share one store.
 
-    plans: the engines, by name or in a list. connector: vLLM's name for it, by default that of the
-    first engine that has one, else LMCacheMPConnector. chunk_tokens: a size to check.
+    plans: one engine, or several by name or in a list. connector: vLLM's name for it, by default
+    that of the first engine that has one, else LMCacheMPConnector. chunk_tokens: a size to check.
     prompt_tokens: whose cost is shown, by default 32,768 or the longest that any engine allows.
     Errors: ScenarioError for an unknown connector, a size below 1 or ranks that share the tokens of
-    a block; ValueError without a plan.
+    a block, or without a plan.
 
     >>> one = wb.resolve(model="qwen3.5-4b", enable_prefix_caching=True)
     >>> wb.chunks([one, wb.resolve(one.scenario, kv_cache_dtype="fp8")]).legal_sizes[:2]
     (1056, 2112)
     """
+    if isinstance(plans, Plan):
+        plans = [plans]
+    check_kind("wb.chunks", plans, Mapping | Sequence, SEVERAL, "not_a_plan")
     if not plans:
-        raise ValueError("chunks() needs at least one plan")
+        raise ScenarioError("not_a_plan", f"wb.chunks expects {SEVERAL}; got none.")
     if chunk_tokens is not None:
         check_integer("chunk_tokens", chunk_tokens, 1, 2**31 - 1, "the largest integer of vLLM")
     for plan in plans.values() if isinstance(plans, Mapping) else plans:

@@ -6,7 +6,8 @@ Source: `OffloadingConnectorWorker.register_kv_caches` of 0.23, since #38554;
 
 from dataclasses import dataclass
 
-from workbench.core.errors import shown
+from workbench.core.arithmetic import LARGEST_INT32
+from workbench.core.errors import check_integer
 from workbench.core.plan import Plan
 
 
@@ -79,16 +80,14 @@ class LayerBytes:
 def block_counts(num_blocks: int, kernel_blocks_per_block: int) -> BlockCounts:
     """Return the worked case of #38554: 7 blocks of 33 kernel blocks read as 2 or as 231.
 
-    Errors: ValueError for a negative number of blocks or a ratio below 1.
+    Errors: ScenarioError for a negative number of blocks, a ratio below 1, or other values.
 
     >>> wb.block_counts(7, 33)
     BlockCounts(configured=7, shape_kv_first=2, shape_blocks_first=231)
     """
-    if num_blocks < 0 or kernel_blocks_per_block < 1:
-        raise ValueError(
-            "num_blocks must not be negative and kernel_blocks_per_block at least 1; got "
-            f"{shown(num_blocks)} and {shown(kernel_blocks_per_block)}."
-        )
+    most = "the largest integer of vLLM"
+    check_integer("num_blocks", num_blocks, 0, LARGEST_INT32, most)
+    check_integer("kernel_blocks_per_block", kernel_blocks_per_block, 1, LARGEST_INT32, most)
     return BlockCounts(num_blocks, 2, num_blocks * kernel_blocks_per_block)
 
 

@@ -108,8 +108,8 @@ def compare(
     newest = RULE_SETS.newest
     if new is None and old == newest:
         message = f"{newest} is the newest version, so there is nothing to upgrade to. "
-        message += f"Expected an older one to start from, for example --from {RULE_SETS.previous}, "
-        message += "or --to, the version to compare with."
+        message += f"Expected an older one to start from, such as {RULE_SETS.previous}, or two "
+        message += "versions to compare."
         raise ScenarioError("nothing_newer", message, field="rules")
     new = new or newest
     old = old or _before(new)

@@ -30,6 +30,8 @@ from workbench.interop.logs.text import (
 from workbench.interop.logs.tries import Target
 from workbench.models.names import models_named_in
 
+UNRECOGNISED = "log_not_recognised"
+
 
 def explain_log(
     text: str, resolve: Resolve, model: str | None = None, progress: Progress | None = None
@@ -148,7 +150,7 @@ def _nothing_known(engine: str | None, count: int) -> ScenarioError:
         f"None of the {count:,} lines matches one of the {len(MESSAGES)} known messages, such "
         f"as {known}. Paste the part from {PASTED}."
     )
-    return ScenarioError("log_not_recognised", message, field="log")
+    return ScenarioError(UNRECOGNISED, message, field="log")
 
 
 ARGUMENTS = ("non-default args: ", "args: Namespace(")

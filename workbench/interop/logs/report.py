@@ -100,6 +100,11 @@ class LogReport:
         """Return the reconstructed fields."""
         return dict(self.reading.fields) if self.reading.is_resolved else None
 
+    def __repr__(self) -> str:
+        from workbench.views.logs.table import brief
+
+        return brief(self.to_dict())
+
     def _repr_html_(self) -> str:
         from workbench.views.logs.table import log_html
 

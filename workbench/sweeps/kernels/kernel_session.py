@@ -157,7 +157,7 @@ class Measurement:
     `close`. A script needs `if __name__ == "__main__":` around it, as around all that starts
     processes.
 
-    >>> with wb.measure("block-table", tmp_path / "results.db", configurations=1) as sweep:
+    >>> with wb.measure("block-table", "results.db", configurations=1) as sweep:
     ...     sweep.chosen.configs[0]["num_warps"]
     4
     """

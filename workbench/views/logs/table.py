@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from workbench.core.errors import cut
 from workbench.core.remedies import fields_text, outcome_text
 from workbench.core.trace import show
 from workbench.views.html import (
@@ -53,6 +54,20 @@ def log_text(report: Mapping[str, Any]) -> str:
     for line in report["lines"]:
         parts += ["", *_line(line)]
     return "\n".join(parts)
+
+
+def brief(report: Mapping[str, Any]) -> str:
+    """Return what a log comes to in a few lines: headline, error, scenario and what is missing."""
+    failure, scenario = report["failure"], report["scenario"]
+    parts = [headline(report)]
+    if report["servers"]:
+        parts.append(f"The last of {len(report['servers'])} servers.")
+    if failure is not None:
+        parts.append(failure["summary"])
+    if scenario is not None:
+        fields = (f"{name} = {cut(show(value))}" for name, value in scenario.items())
+        parts.append(f"Scenario: {', '.join(fields)}")
+    return "\n".join([*parts, *(f"Missing: {what}." for what in _missing(report))])
 
 
 def _servers(report: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
