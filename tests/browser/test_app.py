@@ -12,7 +12,7 @@ import pytest
 from tests.app_server import RunningApp
 from tests.browser.lab import PATIENCE_MS, expect
 from workbench.scenario import Scenario
-from workbench.scenario.links import link_of
+from workbench.scenario.links import link_of, read_link
 
 BACKGROUND = "one => getComputedStyle(one).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number)"
 MIDDLE = 128
@@ -109,6 +109,35 @@ def test_the_next_steps_stay_in_view_below_a_long_explanation(browser_context, a
     page.context.close()
 
 
+def test_a_reload_keeps_what_is_shown(browser_context, app):
+    page = browser_context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(app.address, wait_until="commit")
+    expect(page.locator('[data-tile="start"]')).to_be_visible()
+    assert "#" not in page.url
+    box = page.locator('[data-key="omnibox"]')
+    box.fill("gpt-oss-20b h100 128k")
+    box.press("Enter")
+    expect(page.locator('[data-tile="fits"]')).to_contain_text("requests of 128,000 tokens")
+    page.reload(wait_until="commit")
+    expect(page.locator('[data-chip="model"] > button')).to_have_text("gpt-oss-20b")
+    expect(page.locator('[data-tile="fits"]')).to_contain_text("requests of 128,000 tokens")
+    page.close()
+
+
+def test_after_an_error_what_is_shown_is_dimmed(browser_context, app):
+    page = browser_context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(app.address, wait_until="commit")
+    expect(page.locator('[data-region="answers"]')).to_have_css("opacity", "1")
+    box = page.locator('[data-key="omnibox"]')
+    box.fill("banana phone rocket")
+    box.press("Enter")
+    expect(page.locator(".wb-still")).to_contain_text("Below is still")
+    expect(page.locator('[data-region="answers"]')).to_have_css("opacity", "0.5")
+    page.close()
+
+
 def test_on_a_phone_a_link_opens_its_scenario_and_nothing_is_wider_than_the_screen(
     browser_context, app
 ):
@@ -122,7 +151,7 @@ def test_on_a_phone_a_link_opens_its_scenario_and_nothing_is_wider_than_the_scre
     expect(page.locator('[data-chip="model"] > button')).to_have_text("bamba-9b")
     expect(page.locator('[data-tile="fits"]')).to_contain_text("fit on 2 GPUs")
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
-    assert "#" not in page.url
+    assert Scenario(**read_link(page.url)) == scenario
     # a finger can hit everything, and no control is so small that a phone zooms in on it
     sizes = "all => all.map((one) => Math.round(one.getBoundingClientRect().height))"
     controls = page.locator(".wb-door :is(button, select, input, textarea, summary):visible")

@@ -13,8 +13,8 @@ from workbench.core.versions import RULE_SETS, V0_23, V0_33
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.resolution import resolve
 
-OWL = Backend(
-    "OWL_ATTN",
+ONE = Backend(
+    "TEST_ONLY_ATTN",
     platforms=("cuda",),
     supported=(MultipleOf(16),),
     ranks=(Rank("cuda", 1),),
@@ -23,31 +23,31 @@ OWL = Backend(
 
 
 @pytest.fixture
-def with_owl():
-    V0_23.backends.add(OWL.name, OWL)
+def with_one():
+    V0_23.backends.add(ONE.name, ONE)
     yield
-    V0_23.backends.remove(OWL.name)
+    V0_23.backends.remove(ONE.name)
 
 
 @pytest.mark.parametrize("rules", list(RULE_SETS))
-def test_a_backend_that_is_added_once_is_in_every_version(with_owl, rules):
-    assert OWL.name in FIELDS["backend"].kind.candidates(rules)
+def test_a_backend_that_is_added_once_is_in_every_version(with_one, rules):
+    assert ONE.name in FIELDS["backend"].kind.candidates(rules)
     plan = resolve(Scenario(model=qwen3_5(), rules=rules))
-    assert plan.backend == OWL.name
+    assert plan.backend == ONE.name
     assert not plan.errors
 
 
 @pytest.mark.parametrize("rules", list(RULE_SETS))
 def test_a_backend_that_is_taken_out_is_in_no_version(rules):
-    V0_23.backends.add(OWL.name, OWL)
-    V0_23.backends.remove(OWL.name)
-    assert OWL.name not in RULE_SETS[rules].backends
-    assert resolve(Scenario(model=qwen3_5(), rules=rules)).backend != OWL.name
+    V0_23.backends.add(ONE.name, ONE)
+    V0_23.backends.remove(ONE.name)
+    assert ONE.name not in RULE_SETS[rules].backends
+    assert resolve(Scenario(model=qwen3_5(), rules=rules)).backend != ONE.name
 
 
 def test_a_later_version_keeps_its_own_record_of_a_name():
     own = V0_33.backends["B12X"]
-    V0_23.backends.add("B12X", replace(OWL, name="B12X"))
+    V0_23.backends.add("B12X", replace(ONE, name="B12X"))
     assert V0_33.backends["B12X"] is own
     V0_23.backends.remove("B12X")
     assert V0_33.backends["B12X"] is own

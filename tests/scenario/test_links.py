@@ -8,7 +8,14 @@ import pytest
 import workbench as wb
 from workbench.core.errors import ScenarioError
 from workbench.models import catalog_config
-from workbench.scenario.links import COMPRESSED, LINK, MOST_BYTES, link_of, read_link
+from workbench.scenario.links import (
+    COMPRESSED,
+    LINK,
+    MOST_BYTES,
+    link_of,
+    read_link,
+    read_whole_link,
+)
 from workbench.scenario.scenario import random_scenarios
 
 
@@ -28,6 +35,19 @@ def test_a_link_with_a_config_is_compressed_and_comes_back():
     assert link.startswith(LINK + COMPRESSED)
     assert len(link) < 2_000
     assert wb.Scenario.from_dict(read_link(link)) == scenario
+
+
+def test_a_link_holds_the_length_and_what_is_compared():
+    now, pinned = wb.Scenario(model="bamba-9b"), wb.Scenario(model=dict(catalog_config("qwen3-8b")))
+    link = link_of(now, length=131_072, pinned=pinned)
+    found = read_whole_link(f"https://example.org/page{link}")
+    assert (found.fields, found.length) == ({"model": "bamba-9b"}, 131_072)
+    assert wb.Scenario(**found.pinned) == pinned
+    assert read_link(link) == found.fields
+    assert read_whole_link(link_of(now)) == ({"model": "bamba-9b"}, None, None)
+    for damaged in ("&length=", "&length=0", "&length=x", "&length=1e9", "&pinned=", "&pinned=3"):
+        with pytest.raises(ScenarioError, match="The link is damaged"):
+            read_whole_link(link_of(now) + damaged)
 
 
 def test_a_plan_has_the_link_of_its_scenario():

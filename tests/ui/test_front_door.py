@@ -534,6 +534,67 @@ def test_a_link_restores_the_scenario(panel):
     assert door.scenario == panel.scenario
 
 
+def copied_link(door):
+    return unescape(re.search(r'data-copy="(#scenario=[^"]*)"', region(door, "actions"))[1])
+
+
+def test_a_link_opens_the_same_answers_elsewhere(panel):
+    panel.submit("gpt-oss-20b h100 128k")
+    press(panel, "pin")
+    panel.submit("gpt-oss-20b on h200")
+    other = wb.explore()
+    other.submit("qwen3-8b, 64K")
+    other.submit(copied_link(panel))
+    assert "requests of 128,000 tokens" in region(other, "understood")
+    assert region(other, "answers") == region(panel, "answers")
+    assert "A: 17" in region(other, "answers")
+    panel.submit("Count requests")
+    press(panel, "length")
+    other.submit(copied_link(panel))
+    assert region(other, "answers") == region(panel, "answers")
+
+
+def test_a_length_that_stays_is_said_and_can_be_taken_back(panel):
+    panel.submit("kimi linear 48b on b200 1M context")
+    assert "as before" not in region(panel, "understood")
+    panel.submit("llama 3.1 8b on h100")
+    assert "Also as before: requests of 131,072 tokens." in region(panel, "understood")
+    assert 'class="wb-set"' in region(panel, "bar").partition('data-chip="length"')[2][:300]
+    press(panel, "length")
+    assert "as before" not in region(panel, "understood")
+    assert "requests of 32,768 tokens fit" in region(panel, "answers")
+    panel.submit("qwen3-8b on h100")
+    assert "as before" not in region(panel, "understood")
+
+
+def test_a_comparison_of_a_text_ends_with_the_next_one(panel):
+    panel.submit("compare gpt-oss 20b and qwen3.5 9b on l40s")
+    assert "A against now" in region(panel, "views")
+    panel.submit("qwen3-8b on h100")
+    assert "A against now" not in region(panel, "views")
+    assert "Unpin A" not in region(panel, "actions")
+    press(panel, "pin")
+    panel.submit("qwen3-14b on h100")
+    assert "Unpin A" in region(panel, "actions")
+    panel.submit("compare TP 2 and TP 4")
+    press(panel, "pin")
+    panel.submit("qwen3-14b on h100")
+    assert "Unpin A" in region(panel, "actions")
+
+
+@pytest.mark.parametrize(
+    ("do", "arg", "entered"),
+    [("submit", "banana phone rocket", ""), ("set", "tensor_parallel", "-1"), ("go", "99", "")],
+)
+def test_after_an_error_what_is_shown_is_named_and_dimmed(panel, do, arg, entered):
+    panel.submit("qwen3-8b on h100")
+    press(panel, do, arg, entered)
+    shown = region(panel, "understood")
+    assert '<b class="wb-still">Below is still qwen3-8b, Device H100.</b>' in shown
+    panel.submit("qwen3-14b")
+    assert "wb-still" not in region(panel, "understood")
+
+
 def test_the_pinned_plan_is_compared_in_every_place(panel):
     pinned = panel.plan
     press(panel, "pin")

@@ -16,14 +16,15 @@ from workbench.door.changes import changed, with_model
 from workbench.door.explanations import PINNED, refused
 from workbench.door.history import History, Visit
 from workbench.door.labs import LABS
+from workbench.door.logs import still
 from workbench.door.once import OncePerPlan
 from workbench.door.regions import Shown, View, body, regions, views_of
 from workbench.door.sent import action_of, length_of, object_of, one_of
 from workbench.door.session import Outcome, Session, guarded
-from workbench.interop.omnibox import understand
+from workbench.interop.omnibox import LINKED, understand
 from workbench.scenario import FIELDS, Scenario
 from workbench.views.door.tiles import COMMON_DEVICES, announcement
-from workbench.views.html import Html
+from workbench.views.html import Html, join
 from workbench.views.settings import in_labels
 
 Act = Callable[[str, str], None]
@@ -63,7 +64,7 @@ class Door:
             "undo": lambda _arg, _text: self.undo(),
             "redo": lambda _arg, _text: self.undo(-1),
             "go": self._go,
-            "pin": lambda _arg, _text: self._look(pinned=self.plan),
+            "pin": lambda _arg, _text: self._look(pinned=self.plan, is_pinned_by_text=False),
             "unpin": lambda _arg, _text: self._look(pinned=None, view="why"),
             "swap": self._swap,
             "reset": lambda _arg, _text: self._reset(),
@@ -110,7 +111,8 @@ class Door:
         except WorkbenchError as error:
             # a new text takes the place of the last one; a model for a log belongs to that log
             gone = {"understood": None} if action == self._submit and not text else {}
-            self._look(complaint=refused(error, text=arg), **gone)
+            shown = still(self.scenario) if self.plan is not None else ""
+            self._look(complaint=join(refused(error, text=arg), shown), **gone)
 
     def submit(self, text: str, model: str = "") -> None:
         """Do what *Show* does with a pasted text. model: see `understand`."""
@@ -141,8 +143,12 @@ class Door:
         is_fatal = found.log is not None and found.log.failure is not None
         view = (found.question.topic.view if found.question else "") or self._shows.view
         shows: dict[str, Any] = {"understood": found, "view": "start" if is_fatal else view}
-        if found.load.length_tokens is not None:
+        if found.load.length_tokens is not None or found.kind == LINKED:
             shows["length"] = found.load.length_tokens
+        else:
+            shows["keeps_length"] = self._shows.length is not None
+        if self._shows.is_pinned_by_text:
+            shows |= {"pinned": None, "is_pinned_by_text": False}
         if found.scenario is None:
             self._look(**shows)
         else:
@@ -155,16 +161,16 @@ class Door:
             first, (scenario, notices) = known[0][0], known[-1]
             shows["understood"] = found.of_scenarios([one for one, _notices in known])
             if first != scenario:
-                shows |= self._pinned(first)
+                shows |= self._pinned(first, by_text=found.kind != LINKED)
             shows["notices"] = (*shows.get("notices", ()), *notices)
             self._request(scenario, **shows)
 
-    def _pinned(self, scenario: Scenario) -> dict[str, Any]:
+    def _pinned(self, scenario: Scenario, *, by_text: bool) -> dict[str, Any]:
         """Show A of a comparison, so that Undo leads to it; return how the other one is shown."""
         self._request(scenario)
         found = self.session.evaluate(scenario)
         if found.plan is not None:
-            return {"pinned": found.plan, "view": PINNED}
+            return {"pinned": found.plan, "is_pinned_by_text": by_text, "view": PINNED}
         return {"pinned": None, "notices": (f"A cannot be shown: {in_labels(str(found.error))}",)}
 
     def _set(self, field: str, text: str) -> None:
@@ -270,7 +276,7 @@ class Door:
             looks=looks,
             history=self._history,
             labs=self.lab_links(),
-            legal=self._legal(outcome),
+            legal=self.session.legal_of(outcome),
         )
         announced = in_labels(str(outcome.error)) if found is None else announcement(found)
         self.draw(regions(state), "" if plan is None else plan.fingerprint, announced)
@@ -289,11 +295,3 @@ class Door:
         pinned = self._shows.pinned
         key = ("body", self._shows.view, pinned and pinned.fingerprint, self._length(plan))
         return self._once(plan, key, lambda: body(self._shows, plan))
-
-    def _legal(self, outcome: Outcome) -> Callable[[str, tuple[Any, ...]], tuple[Any, ...]]:
-        model = outcome.model
-        if model is None:
-            return lambda _field, candidates: candidates
-        known = self.session.legal_values(model)
-        known.remember(outcome.scenario, outcome.plan)
-        return lambda field, candidates: known.of(outcome.scenario, field, candidates)

@@ -237,6 +237,21 @@ class Door {
     if (spot && !this.root.contains(document.activeElement)) this.near(...spot);
     if (this.step) this.show(this.step);
     this.keep();
+    this.address();
+  }
+
+  // The page of an app is all the door's: what is shown is in its address, and outlives a reload.
+  address() {
+    const link = this.places.actions.querySelector(`[data-copy^="${LINK}"]`)?.dataset.copy;
+    if (!this.model.get("addressed") || !link || link === this.link) return;
+    const isFirst = this.link === undefined; // a link that was opened is read after it
+    this.link = link;
+    if (isFirst) return;
+    try {
+      history.replaceState(null, "", link);
+    } catch {
+      // longer than an address may be, or too many changes in a moment: the newest one counts
+    }
   }
 
   // The picture that a notebook keeps is of what is shown when nothing has changed for a while.

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from workbench.door.explanations import remedies_html
 from workbench.door.questions import use_buttons
 from workbench.interop.logs.report import DIFFERS, LogReport
-from workbench.scenario import Scenario
+from workbench.interop.said import said_words
+from workbench.scenario import FIELDS, Scenario
 from workbench.views.door.buttons import button
 from workbench.views.html import Html, bullets, fold, join, prose, tag
 from workbench.views.logs.table import BECAUSE, failing_lines, failure_html, headline, lines_table
@@ -36,6 +37,11 @@ def explained(log: LogReport, present: Scenario) -> Html:
     return join(*parts)
 
 
+def still(present: Scenario) -> Html:
+    """Return which scenario is shown below a text that is not of it; what is shown is dimmed."""
+    return tag("b", f"Below is still {said_words(present, FIELDS)}.", class_="wb-still")
+
+
 def _differences(log: LogReport) -> Iterator[str]:
     """Yield what the log says otherwise than the rules, and what would explain it."""
     for line in log.lines:
@@ -46,8 +52,7 @@ def _differences(log: LogReport) -> Iterator[str]:
 
 def _unnamed(log: LogReport, present: Scenario) -> Iterator[Html]:
     """Yield that the answers below are of another scenario, and those with the log's numbers."""
-    name = present.model if isinstance(present.model, str) else "the inline config"
-    yield tag("b", f"Below is still {name}.")
+    yield still(present)
     if log.scenes:
         lacks = " and ".join(log.scenes[0].lacks)
         common = f"block sizes of the log, but not its {lacks}" if lacks else "numbers of the log"

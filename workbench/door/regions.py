@@ -13,7 +13,6 @@ from workbench.core.what_if.answers import Answers, answers
 from workbench.core.what_if.next_steps import GOALS, NextStep
 from workbench.door.explanations import PINNED, VIEWS, compared_with, refused
 from workbench.door.history import History, Visit, changed_fields
-from workbench.door.labs import LABS
 from workbench.door.logs import explained
 from workbench.door.questions import answered
 from workbench.door.session import Outcome, evaluate
@@ -50,8 +49,12 @@ class View:
     """Field whose control is open, "all", or nothing."""
     length: int | None = None
     """Tokens of the requests that are counted; None: as the scenario says."""
+    keeps_length: bool = False
+    """Whether the last text left the requests as long as they were."""
     pinned: Plan | None = None
     """A, with which every answer is compared."""
+    is_pinned_by_text: bool = False
+    """Whether a text compares with A, which ends with the next one."""
     tried: tuple[int, NextStep | None] | None = None
     """A block size that is tried, and what it leads to; None where it changes nothing."""
     understood: Understood | None = None
@@ -80,6 +83,7 @@ class View:
         found = self.understood
         stays = found is not None and (found.log or found.has_row_of(scenario))
         gone = {"complaint": "", "notices": (), "everything": False, "tried": None}
+        gone["keeps_length"] = False
         kept = {"understood": found if stays else None}
         return self.replace(**{**gone, **kept, **shows})
 
@@ -117,7 +121,7 @@ def regions(shown: Shown) -> dict[str, str]:
     notices = (tag("div", text, class_="wb-good") for text in looks.notices)
     scenario, model = shown.outcome.scenario, shown.outcome.model
     length = shown.answers.length_tokens if shown.answers else 0
-    bar = Bar(scenario, model, shown.legal, looks.opened, length)
+    bar = Bar(scenario, model, shown.legal, looks.opened, length, looks.length is not None)
     found = {
         "style": html.style(),
         "error": Html(),
@@ -196,7 +200,15 @@ def _understood(shown: Shown) -> Html:
             parts.append(_copy_command(shown.outcome.plan, "copy-corrected"))
     else:
         parts.append(html.bullets(map(in_labels, found.notes)))
+    if shown.looks.keeps_length and shown.answers is not None:
+        parts.append(_kept_length(shown.answers.length_tokens))
     return tag("div", *parts, class_="wb-understood")
+
+
+def _kept_length(tokens: int) -> Html:
+    """Return that requests are as long as a person said before, with the way back."""
+    back = button("Count requests of the usual length", "length", class_="wb-link")
+    return tag("p", f"Also as before: requests of {tokens:,} tokens. ", back)
 
 
 def _row(side: Side, looks: View) -> Row:
@@ -216,9 +228,16 @@ def _actions(shown: Shown) -> Html:
         history(_lines(visits), visits.at, is_open=looks.opened == HISTORY),
         button("Reset", "reset"),
         *pins,
-        button("Copy link", "copy", data_copy=link_of(shown.outcome.scenario)),
+        button("Copy link", "copy", data_copy=_link(shown)),
     ]
     return toolbar("Actions", *buttons, _copy_command(shown.outcome.plan), class_="wb-actions")
+
+
+def _link(shown: Shown) -> str:
+    """Return the link to all that the answers depend on."""
+    looks = shown.looks
+    pinned = None if looks.pinned is None else looks.pinned.scenario
+    return link_of(shown.outcome.scenario, length=looks.length, pinned=pinned)
 
 
 def _copy_command(plan: Plan | None, key: str = "") -> Html:
@@ -253,22 +272,6 @@ def _change_to(before: Visit, now: Visit) -> str:
     changes = changed_fields(old, new) if old.model == new.model else new.stated()
     length = requests_text(now.length) if now.length and now.length != before.length else ""
     return ", ".join(filter(None, (changes_text(changes), length))) or _name(new)
-
-
-def lab_links(present: str, lesson: str) -> Html:
-    """Return a link for every lab, and to the first lesson; the one of the open lab closes it.
-
-    present: title of the open lab, or "". lesson: see `learn`.
-    """
-    links = (button(title, "lab", title, aria_expanded=title == present) for title in LABS)
-    labs = toolbar("Labs", tag("b", "Labs"), *links, class_="wb-lab-links")
-    return tag("div", labs, learn(lesson), class_="wb-lab-row")
-
-
-def learn(lesson: str) -> Html:
-    """Return a link to the first lesson; nothing where there is no address of it."""
-    link = tag("a", "lesson 1", href=lesson, target="_blank")
-    return tag("p", tag("b", "Learn"), " ", link, class_="wb-learn") if lesson else Html()
 
 
 def _views(looks: View) -> Html:

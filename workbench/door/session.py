@@ -92,6 +92,15 @@ class Session:
             self._legal = known = LegalValues(model)
         return known
 
+    def legal_of(self, outcome: Outcome) -> Callable[[str, tuple[Any, ...]], tuple[Any, ...]]:
+        """Return (field, its candidates) -> those that vLLM accepts with the rest of a scenario."""
+        model = outcome.model
+        if model is None:
+            return lambda _field, candidates: candidates
+        known = self.legal_values(model)
+        known.remember(outcome.scenario, outcome.plan)
+        return lambda field, candidates: known.of(outcome.scenario, field, candidates)
+
     def evaluate(self, scenario: Scenario) -> Outcome:
         """Resolve `scenario`, or return the last outcome if it is the one of this very object."""
         known = self._evaluated

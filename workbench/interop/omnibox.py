@@ -11,7 +11,7 @@ from workbench.access.json_text import json_or_word
 from workbench.core.errors import NEAREST, PHRASE, ConfigError, ScenarioError
 from workbench.interop.commands.command_line import read_command
 from workbench.interop.comparison import compared, read_comparison
-from workbench.interop.description import Description, read_description
+from workbench.interop.description import Description, Load, read_description
 from workbench.interop.exchange import explain_text, from_vllm_command, scenes_with_block
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.logs.explain import has_messages
@@ -30,17 +30,19 @@ from workbench.interop.said import (
     words_of,
 )
 from workbench.interop.settings import read_settings
-from workbench.interop.understood import Understood
+from workbench.interop.understood import Side, Understood
 from workbench.interop.unknown_words import not_understood
 from workbench.models import load_model
 from workbench.models.json_file import parse_config
 from workbench.models.load import needs_hub
 from workbench.models.names import named_by_page, similar_model
 from workbench.scenario import FIELDS, Scenario
-from workbench.scenario.links import LINK, read_link
+from workbench.scenario.links import LINK, read_whole_link
 from workbench.scenario.resolution import resolve
 
 LONGEST_NAME = 4096
+LINKED = "link"
+"""Kind of a text that says everything that the answers depend on."""
 BLOCK_UNIT, LARGEST_BLOCK = 8, 2**16
 """Tokens. Another number in a question is not a block that is worth a search for its models."""
 PASTED_CONFIG = "The pasted config.json"
@@ -82,7 +84,13 @@ def hub_ids(text: str) -> tuple[str, ...]:
 def _link(text: str, _present: Scenario) -> Understood | None:
     if LINK not in text or len(text.split()) > 1:
         return None
-    return _of_fields(read_link(text), "A link to")
+    linked = read_whole_link(text)
+    load = Load(length_tokens=linked.length)
+    found = replace(_of_fields(linked.fields, "A link to", load), kind=LINKED)
+    if linked.pinned is None:
+        return found
+    pinned = Scenario.from_dict(linked.pinned)
+    return replace(found, compared=(Side(pinned, load), Side(Scenario(**linked.fields), load)))
 
 
 def _json(text: str, present: Scenario) -> Understood | None:
@@ -213,10 +221,10 @@ def _described(
     )
 
 
-def _of_fields(fields: Mapping[str, Any], lead: str) -> Understood:
+def _of_fields(fields: Mapping[str, Any], lead: str, load: Load = Load()) -> Understood:  # noqa: B008
     scenario = Scenario.from_dict(fields)
-    message = f"{lead} {words_of(scenario, FIELDS)}"
-    return Understood(kind="scenario", scenario=scenario, message=message, said=FIELDS)
+    message = f"{lead} {words_of(scenario, FIELDS, Description(load=load))}"
+    return Understood(kind="scenario", scenario=scenario, message=message, said=FIELDS, load=load)
 
 
 def _of_model(model: str | Mapping[str, Any], present: Scenario, kind: str) -> Understood:

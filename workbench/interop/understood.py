@@ -26,7 +26,7 @@ class Understood:
     """What a text was taken for."""
 
     kind: str
-    """model, description, comparison, question, config, scenario, command or log."""
+    """model, description, comparison, question, config, scenario, link, command or log."""
     scenario: Scenario | None
     """None for a log that does not say which model it is about."""
     message: str

@@ -1,13 +1,16 @@
 """The part of an address that holds a scenario: what differs from the default, as quoted JSON.
 
-A long one, with a config.json in it, is compressed: base64 of what zlib makes of the JSON.
+After it, where a page shows them: `&length=`, the tokens of the requests that are counted, and
+`&pinned=`, the scenario that it is compared with. A long scenario, with a config.json in it, is
+compressed: base64 of what zlib makes of the JSON.
 """
 
 import json
 import os
+import re
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from workbench.access.json_text import json_or_word
@@ -26,31 +29,79 @@ MOST_BYTES = 2**22
 """In a link: as much as a config.json may have."""
 
 
-def link_of(scenario: Scenario) -> str:
-    """Return what follows the address of a page, so that it opens with this scenario."""
+TOKENS = re.compile(r"[1-9]\d{0,9}")
+PARTS = re.compile(r"&(length|pinned)=")
+
+
+class Linked(NamedTuple):
+    """What a link holds."""
+
+    fields: dict[str, Any]
+    """Of the scenario."""
+    length: int | None = None
+    """Tokens of the requests that are counted, where a person chose them."""
+    pinned: dict[str, Any] | None = None
+    """Fields of the scenario that it is compared with."""
+
+
+def link_of(
+    scenario: Scenario, *, length: int | None = None, pinned: Scenario | None = None
+) -> str:
+    """Return what follows the address of a page, so that it opens with this scenario.
+
+    length, pinned: see `Linked`.
+    """
+    counted = "" if length is None else f"&length={length}"
+    compared = "" if pinned is None else f"&pinned={_written(pinned)}"
+    return f"{LINK}{_written(scenario)}{counted}{compared}"
+
+
+def _written(scenario: Scenario) -> str:
     text = json.dumps(scenario.stated(), separators=(",", ":"))
     quoted = quote(text, safe=READABLE)
     if len(quoted) <= LONGEST_READABLE:
-        return LINK + quoted
-    return LINK + COMPRESSED + packed(text)
+        return quoted
+    return COMPRESSED + packed(text)
 
 
 def read_link(text: str) -> dict[str, Any]:
     """Return the fields in a link, or in its end. Errors: ScenarioError if there are none."""
-    _, _, quoted = text.partition(LINK)
-    quoted = unquote(quoted.strip())
+    return read_whole_link(text).fields
+
+
+def read_whole_link(text: str) -> Linked:
+    """Return all that a link holds. Errors: ScenarioError if it is damaged."""
+    _, _, held = text.partition(LINK)
+    scenario, *more = PARTS.split(held.strip())
+    parts = dict(zip(more[::2], more[1::2], strict=True))
+    length, pinned = parts.get("length"), parts.get("pinned")
+    if length is not None and not TOKENS.fullmatch(length):
+        raise _damaged("&length=", "a number of tokens")
+    return Linked(
+        _fields(scenario),
+        None if length is None else int(length),
+        None if pinned is None else _fields(pinned),
+    )
+
+
+def _fields(quoted: str) -> dict[str, Any]:
+    quoted = unquote(quoted)
     try:
         is_packed = quoted.startswith(COMPRESSED)
         found = json_or_word(unpacked(quoted.removeprefix(COMPRESSED)) if is_packed else quoted)
     except ValueError:  # zlib's and base64's, too
         found = None
     if not isinstance(found, dict):
-        message = (
-            f"The link is damaged: what follows {LINK} is not a JSON object. Copy it again as a "
-            "whole, for example with *Copy link* of the front door."
-        )
-        raise ScenarioError("scenario_not_json", message)
+        raise _damaged(LINK, "a JSON object")
     return found
+
+
+def _damaged(before: str, expected: str) -> ScenarioError:
+    message = (
+        f"The link is damaged: what follows {before} is not {expected}. Copy it again as a "
+        "whole, for example with *Copy link* of the front door."
+    )
+    return ScenarioError("scenario_not_json", message)
 
 
 def linked_scenario() -> Scenario | None:

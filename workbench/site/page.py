@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.door.door import Door
-from workbench.door.labs import LESSON_PAGE
-from workbench.door.regions import learn
+from workbench.door.labs import LESSON_PAGE, learn
 from workbench.door.session import RecordedError, error_html
 from workbench.extras import DISTRIBUTION
 from workbench.scenario import Scenario
@@ -40,6 +39,7 @@ class PageDoor(Door):
             "plan": fingerprint,
             "announced": announced,
             "stale": False,
+            "addressed": True,
         }
 
     def show_error(self, error: RecordedError) -> None:

@@ -17,8 +17,7 @@ from workbench.access.app_mode import app_mode
 from workbench.core.errors import WorkbenchError
 from workbench.core.what_if.answers import Answers
 from workbench.door.door import Door
-from workbench.door.labs import LABS, LESSON
-from workbench.door.regions import lab_links, learn
+from workbench.door.labs import LABS, LESSON, lab_links, learn
 from workbench.door.session import Outcome, RecordedError, error_html, guarded
 from workbench.interop.omnibox import hub_ids
 from workbench.interop.said import said_words
@@ -130,6 +129,7 @@ class FrontDoor(Door, SavedPicture):
     def _ipython_display_(self) -> None:
         """See `SavedPicture`; an app keeps nothing."""
         self.view.keeps = app_mode() is None
+        self.view.addressed = not self.view.keeps
         super()._ipython_display_()
 
     def keep(self) -> None:
@@ -173,6 +173,8 @@ class DoorView(anywidget.AnyWidget):
     """The answers in a sentence, for screen readers."""
     stale = Bool().tag(sync=True)
     """Whether the answers are those of an older scenario."""
+    addressed = Bool().tag(sync=True)
+    """Whether the page's address holds what is shown, so that it outlives a reload."""
     keeps = Bool().tag(sync=True)
     """Whether a notebook keeps a picture: it is made when nothing has changed for a while."""
     arrives = Bool(True).tag(sync=True)

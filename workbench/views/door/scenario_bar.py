@@ -73,6 +73,8 @@ class Bar(NamedTuple):
     opened: str = ""
     length_tokens: int = 0
     """Of the requests that are counted; 0 where vLLM refuses the scenario."""
+    is_length_set: bool = False
+    """Whether a person chose that length."""
 
 
 def scenario_bar(bar: Bar) -> Html:
@@ -119,7 +121,8 @@ def _length_chip(bar: Bar) -> Html:
         help_text = tag("small", LENGTH_HELP)
         label = tag("label", tag("span", words), control, help_text, class_="wb-field")
         pop = tag("div", label, listed, class_="wb-pop")
-    return opening(LENGTH, text, f"Request length: {text}. Change it.", pop)
+    label = f"Request length: {text}. Change it."
+    return opening(LENGTH, text, label, pop, is_set=bar.is_length_set)
 
 
 def _sent(do: str, arg: str, key: str, label: str) -> dict[str, str]:
