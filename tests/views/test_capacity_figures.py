@@ -54,8 +54,8 @@ def test_ten_thousand_random_pools_add_up_to_the_last_byte():
         assert sum(parts.parts.values()) == parts.reserved_bytes
         use = pool_use(plan, plan.cache, prompt)
         if use is not None:
-            assert sum(use.parts.values()) == plan.cache.available_bytes
-            assert min(use.parts.values()) >= 0
+            assert sum(use.values()) == plan.cache.available_bytes
+            assert min(use.values()) >= 0
         counted += 1
 
 

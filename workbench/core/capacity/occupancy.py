@@ -36,22 +36,6 @@ class Waste:
         return self.parts["used"]
 
 
-@dataclass(frozen=True)
-class PoolUse:
-    """The pool of one rank, full of requests of `prompt_tokens`; the parts add up exactly."""
-
-    prompt_tokens: int
-    requests: int
-    available_bytes: int
-    """Memory for the cache on `rank`, of `ranks` in all."""
-    parts: dict[str, int]
-    """Those of `Waste`, for all requests together, and "null block", "idle blocks" (too few for one
-    more request), "rank imbalance" (blocks that another rank has no room for) and "remainder" (too
-    small for one more block)."""
-    rank: int
-    ranks: int
-
-
 def usual_length(plan: Plan) -> int:
     """Return the length of the requests that are counted: the explicit one, or the usual one."""
     explicit = plan.settings.max_model_len
@@ -131,11 +115,14 @@ def waste(plan: Plan, cache: CachePlan, prompt_tokens: int) -> Waste:
 
 def pool_use(
     plan: Plan, cache: CachePlan, prompt_tokens: int, rank: int | None = None
-) -> PoolUse | None:
-    """Return the decomposition of the pool; None while its size is unknown or there is no block.
+) -> dict[str, int] | None:
+    """Return bytes by name of a rank's pool, full of requests of a length; they add up exactly.
 
-    rank: whose memory it is; without it the one that has most. Errors: ScenarioError for no length
-    of a prompt, and for a rank that does not exist.
+    None while its size is unknown or there is no block. Parts are those of `Waste`, for all
+    requests together, and "null block", "idle blocks" (too few for one more request), "rank
+    imbalance" (blocks that another rank has no room for) and "remainder" (too small for one more
+    block). rank: whose memory it is; without it the one that has most. Errors: ScenarioError for no
+    length of a prompt, and for a rank that does not exist.
     """
     ranks, num_blocks = cache.rank_bytes, cache.num_blocks
     if not ranks or not num_blocks:
@@ -149,17 +136,10 @@ def pool_use(
     requests = requests_that_fit(plan, cache, prompt_tokens) or 0
     of_one = waste(plan, cache, prompt_tokens).parts
     room = available // per_block if per_block else num_blocks
-    return PoolUse(
-        prompt_tokens=prompt_tokens,
-        requests=requests,
-        available_bytes=available,
-        parts={
-            **{name: size * requests for name, size in of_one.items()},
-            "null block": NULL_BLOCKS * per_block,
-            "idle blocks": (num_blocks - NULL_BLOCKS - requests * taken_by_one) * per_block,
-            "rank imbalance": (room - num_blocks) * per_block,
-            "remainder": available - room * per_block,
-        },
-        rank=rank,
-        ranks=len(ranks),
-    )
+    return {
+        **{name: size * requests for name, size in of_one.items()},
+        "null block": NULL_BLOCKS * per_block,
+        "idle blocks": (num_blocks - NULL_BLOCKS - requests * taken_by_one) * per_block,
+        "rank imbalance": (room - num_blocks) * per_block,
+        "remainder": available - room * per_block,
+    }

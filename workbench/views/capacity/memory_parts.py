@@ -54,8 +54,7 @@ def device_parts(plan: Plan) -> dict[str, int]:
 def pool_parts(plan: Plan, prompt_tokens: int) -> dict[str, int]:
     """Return part of the pool -> bytes, empty while its size is unknown."""
     cache = plan.kept_cache
-    use = None if cache is None else pool_use(plan, cache, prompt_tokens)
-    return {} if use is None else use.parts
+    return (cache and pool_use(plan, cache, prompt_tokens)) or {}
 
 
 def prompt_lengths(longest: int) -> tuple[int, ...]:
