@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import workbench as wb
-from tests import lesson_kernels
+from tests.lesson_kernels import FAR_AWAY, LEARNERS, NEVER_END, nothing
 from workbench.core.errors import ScenarioError
 from workbench.exercises import EXERCISES
 from workbench.exercises import grade as grading
@@ -29,42 +29,37 @@ pytestmark = [
     pytest.mark.usefixtures("no_progress"),
 ]
 TASKS = {"gather_rows": GATHER, "map_slots": SLOTS}
-WRONG = [("gather_rows", kernel) for kernel in lesson_kernels.GATHERS] + [
-    ("map_slots", kernel) for kernel in lesson_kernels.SLOTS
-]
-NAMES = [kernel.__name__ for _, kernel in WRONG]
 
 
-@pytest.mark.parametrize(("name", "kernel"), WRONG, ids=NAMES)
-def test_a_typical_mistake_is_explained(name, kernel):
-    checked = wb.check(kernel, name)
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_typical_mistake_is_explained(name):
+    learner = LEARNERS[name]
+    checked = wb.check(learner.kernel, learner.task)
     assert checked.ok is False
     shown = repr(checked)
-    for words in kernel.fn.__doc__.split("; "):
+    for words in learner.words:
         assert words in shown
     assert "Traceback" not in shown
     assert checked._repr_html_()
 
 
 def test_the_mistakes_have_explanations_of_their_own():
-    found = [dict(wb.check(kernel, name).rows).get("why") for name, kernel in WRONG]
-    reasons = [reason for reason in found if reason]
-    assert len(set(reasons)) >= 16
-    for name, kernel in WRONG[:-1]:
-        rows = dict(wb.check(kernel, name).rows)
-        if kernel.__name__ not in {"use_an_unknown_name", "other_parameters"}:
-            assert {"given", "program", "element", "why"} <= set(rows), kernel.__name__
+    found = {name: dict(wb.check(one.kernel, one.task).rows) for name, one in LEARNERS.items()}
+    assert len({rows["why"] for rows in found.values() if rows.get("why")}) >= 16
+    for name, rows in found.items():
+        if name not in {"use_an_unknown_name", "other_parameters"}:
+            assert {"given", "program", "element", "why"} <= set(rows), name
 
 
 def test_an_endless_kernel_is_stopped(monkeypatch):
     monkeypatch.setattr(grading, "MOST_SECONDS", 0.5)
-    checked = wb.check(lesson_kernels.never_end, "gather_rows")
+    checked = wb.check(NEVER_END, "gather_rows")
     assert checked.ok is False
     assert "an endless loop?" in repr(checked)
 
 
 def test_an_address_far_away_does_not_crash():
-    checked = wb.check(lesson_kernels.read_far_away, "map_slots")
+    checked = wb.check(FAR_AWAY, "map_slots")
     assert "far from every array" in repr(checked)
 
 
@@ -84,9 +79,9 @@ def test_what_is_not_a_kernel_is_named(name, answer, words):
 
 
 def test_a_kernel_that_does_nothing_is_open():
-    assert wb.check(lesson_kernels.nothing, "map_slots").ok is None
+    assert wb.check(nothing, "map_slots").ok is None
     assert wb.progress()[0].tries == 0
-    assert "No program has read" in repr(wb.memory_view(lesson_kernels.nothing, "map_slots"))
+    assert "No program has read" in repr(wb.memory_view(nothing, "map_slots"))
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -144,13 +139,13 @@ def test_the_view_draws_what_each_program_touched(name):
 
 
 def test_the_view_shows_where_an_array_was_left():
-    view = wb.memory_view(lesson_kernels.read_past_the_row, "gather_rows")
+    view = wb.memory_view(LEARNERS["read_past_the_row"].kernel, "gather_rows")
     assert "about to read" in repr(view)
     stray = [c for a in view.arrays for _, cells in a.rows for c in cells if c.stray]
     assert [(cell.text, cell.stray) for cell in stray] == [("✗", "r0")]
-    view = wb.memory_view(lesson_kernels.trust_every_position, "map_slots")
+    view = wb.memory_view(LEARNERS["trust_every_position"].kernel, "map_slots")
     assert view.message is None, "the example has no drafts: the trap is in a hidden launch"
-    view = wb.memory_view(lesson_kernels.write_all_lanes, "map_slots")
+    view = wb.memory_view(LEARNERS["write_all_lanes"].kernel, "map_slots")
     [stray] = [c for a in view.arrays for _, cells in a.rows for c in cells if c.stray]
     assert stray.stray == "w0"
 
@@ -167,8 +162,8 @@ def test_a_store_between_the_rows_is_found_without_watching(monkeypatch):
 
     monkeypatch.setattr(launching, "_watched", lambda *_: nullcontext())
     for kernel, task in (
-        (lesson_kernels.write_past_the_row, GATHER),
-        (lesson_kernels.write_all_lanes, SLOTS),
+        (LEARNERS["write_past_the_row"].kernel, GATHER),
+        (LEARNERS["write_all_lanes"].kernel, SLOTS),
     ):
         found = judge_kernel(task, kernel)
         assert found.ok is False
@@ -180,8 +175,8 @@ def test_a_store_between_the_rows_is_found_without_watching(monkeypatch):
 
 def test_nothing_of_a_case_is_changed_by_a_launch():
     case = GATHER.cases[3]
-    first = launch(lesson_kernels.write_twice, case)
-    assert launch(lesson_kernels.write_twice, case).result == first.result
+    first = launch(LEARNERS["write_twice"].kernel, case)
+    assert launch(LEARNERS["write_twice"].kernel, case).result == first.result
 
 
 @pytest.mark.thorough
