@@ -132,8 +132,8 @@ MLLAMA = {
 
 LING_2_5 = bailing_hybrid(architectures=["BailingMoeV2_5ForCausalLM"], group_norm_size=4)
 
-PROBLEMS = [
-    pytest.param(
+PROBLEMS = {
+    "largest-graph-is-not-the-largest": (
         {
             "model": "qwen3-8b",
             "max_cudagraph_capture_size": 16,
@@ -141,12 +141,13 @@ PROBLEMS = [
             "max_num_batched_tokens": 2048,
         },
         "graph_sizes_differ",
-        "customized max_cudagraph_capture_size(=16) should be consistent with the max value of "
-        "cudagraph_capture_sizes(=2)",
+        (
+            "customized max_cudagraph_capture_size(=16) should be consistent with the max value of "
+            "cudagraph_capture_sizes(=2)"
+        ),
         {"max_cudagraph_capture_size": None},
-        id="largest-graph-is-not-the-largest",
     ),
-    pytest.param(
+    "rows-that-do-not-fill-words": (
         {
             "model": catalog_config("qwen3.6-27b")
             | {"quantization_config": GROUPS | {"quant_method": "auto-round"}},
@@ -157,25 +158,22 @@ PROBLEMS = [
         "no_weight_kernel",
         "Failed to find a kernel that can implement the WNA16 linear layer.",
         {"platform": "cuda"},
-        id="rows-that-do-not-fill-words",
     ),
-    pytest.param(
+    "flash-head-without-mask": (
         FLASH | {"draft_model": FLASH["draft_model"] | {"dflash_config": {}}},
         "drafter_field_missing",
         "Model config must specify `dflash_config.mask_token_id`",
         {"speculative_method": "ngram", "draft_model": None},
-        id="flash-head-without-mask",
     ),
-    pytest.param(
+    "dspark-head-without-rank": (
         FLASH
         | {"speculative_method": "dspark"}
         | {"draft_model": FLASH["draft_model"] | {"architectures": ["DSparkDraftModel"]}},
         "drafter_field_missing",
         "object has no attribute 'markov_rank'",
         {"speculative_method": "ngram", "draft_model": None},
-        id="dspark-head-without-rank",
     ),
-    pytest.param(
+    "head-without-its-window": (
         FLASH
         | {
             "draft_model": FLASH["draft_model"]
@@ -184,9 +182,8 @@ PROBLEMS = [
         "draft_window_missing",
         "DFlash sliding attention requires a window size configured in",
         {"speculative_method": "ngram", "draft_model": None},
-        id="head-without-its-window",
     ),
-    pytest.param(
+    "sliding-head-after-latents": (
         {
             **DRAFTED,
             "model": "deepseek-v2-lite",
@@ -195,30 +192,26 @@ PROBLEMS = [
         "draft_window_with_latents",
         "MLA is not supported for slidingwindow",
         {"rules": "0.33"},
-        id="sliding-head-after-latents",
     ),
-    pytest.param(
+    "head-that-rotates-in-sections": (
         FLASH | {"rules": "0.23", "draft_model": FLASH["draft_model"] | {"rope_scaling": SECTIONS}},
         "draft_with_sections",
         "Speculative Decoding with draft models or parallel drafting",
         {"speculative_method": "ngram", "draft_model": None},
-        id="head-that-rotates-in-sections",
     ),
-    pytest.param(
+    "head-of-a-class-that-takes-the-embedding": (
         {"model": catalog_config("gemma-2-9b") | {"tie_word_embeddings": False}, "rules": "0.23"},
         "head_not_as_asserted",
         "",
         {"rules": "0.33"},
-        id="head-of-a-class-that-takes-the-embedding",
     ),
-    pytest.param(
+    "experts-weighed-in-an-unknown-way": (
         {"model": catalog_config("minimax-m2.5") | {"scoring_func": "noaux_tc"}, "rules": "0.23"},
         "expert_score_unknown",
         "",
         NO_REMEDY,
-        id="experts-weighed-in-an-unknown-way",
     ),
-    pytest.param(
+    "ranks-of-a-class-without-shares": (
         {
             "model": llama(model_type="dory", architectures=["DoryForCausalLM"]),
             "rules": "0.33",
@@ -227,21 +220,14 @@ PROBLEMS = [
         "one_rank_only",
         "Dory currently supports tensor_parallel_size=1 only",
         {"tensor_parallel": 1},
-        id="ranks-of-a-class-without-shares",
     ),
-    pytest.param(
-        {
-            "model": STEP5,
-            "rules": "0.33",
-            "compute_capability": "9.0",
-            "quantization": "fp8",
-        },
+    "quantized-projection-of-sparse-attention": (
+        {"model": STEP5, "rules": "0.33", "compute_capability": "9.0", "quantization": "fp8"},
         "projection_quantized",
         "Step5 DSA layers fuse qkv with the sparse indexer into one",
         {"quantization": None},
-        id="quantized-projection-of-sparse-attention",
     ),
-    pytest.param(
+    "backend-that-a-class-does-not-write-for": (
         {
             "model": llama(model_type="flint", architectures=["FlintForCausalLM"]),
             "rules": "0.33",
@@ -250,23 +236,20 @@ PROBLEMS = [
         "backend_of_class",
         "Flint requires FlashInfer attention",
         {"backend": "FLASHINFER"},
-        id="backend-that-a-class-does-not-write-for",
     ),
-    pytest.param(
+    "ranks-without-a-group-of-the-norm": (
         {"model": LING_2_5, "rules": "0.33", "tensor_parallel": 8},
         "norm_groups_not_divisible",
         "tp_size must be <= group_norm_size for local rms norm",
         {"tensor_parallel": 4},
-        id="ranks-without-a-group-of-the-norm",
     ),
-    pytest.param(
+    "ranks-that-cut-a-group-of-the-norm": (
         {"model": LING_2_5 | {"group_norm_size": 12}, "rules": "0.23", "tensor_parallel": 8},
         "norm_groups_not_divisible",
         "group_norm_size must be divisible by tp_size",
         {"tensor_parallel": 4},
-        id="ranks-that-cut-a-group-of-the-norm",
     ),
-    pytest.param(
+    "heads-of-a-tower-that-three-axes-do-not-cover": (
         {
             "model": {
                 "architectures": ["LlavaOnevision2ForConditionalGeneration"],
@@ -279,9 +262,8 @@ PROBLEMS = [
         "tower_heads_not_rotated",
         "head_dim must be divisible by 16 (4:6:6)",
         NO_REMEDY,
-        id="heads-of-a-tower-that-three-axes-do-not-cover",
     ),
-    pytest.param(
+    "nvfp4-of-sparse-layers-elsewhere": (
         {
             "model": "minimax-m3",
             "rules": "0.33",
@@ -292,30 +274,26 @@ PROBLEMS = [
         "sparse_nvfp4_needs_sm100",
         "MiniMax M3 sparse attention supports an NVFP4 KV cache only with",
         None,
-        id="nvfp4-of-sparse-layers-elsewhere",
     ),
-    pytest.param(
+    "twice-as-many-blocks-as-the-checkpoint-has": (
         {"model": "longcat-flash", "rules": "0.23"},
         "layers_without_weights",
         "Following weights were not initialized from",
         {"rules": "0.33"},
-        id="twice-as-many-blocks-as-the-checkpoint-has",
     ),
-    pytest.param(
+    "adapters-of-experts-on-xpu": (
         {"model": "gpt-oss-20b", "platform": "xpu", "enable_lora": True},
         "experts_not_adapted",
         "Mxfp4 MoE backend 'XPU' does not support the deployment configuration since kernel",
         {"enable_lora": False},
-        id="adapters-of-experts-on-xpu",
     ),
-    pytest.param(
+    "adapters-of-experts-on-rocm": (
         {"model": "gpt-oss-20b", "device": "MI300X", "enable_lora": True, "rules": "0.23"},
         "experts_not_adapted",
         "No MXFP4 MoE backend supports the deployment configuration.",
         {"enable_lora": False},
-        id="adapters-of-experts-on-rocm",
     ),
-    pytest.param(
+    "adapters-of-emulated-experts": (
         {
             "model": "nvidia/Qwen3-30B-A3B-NVFP4",
             "device": "MI300X",
@@ -325,30 +303,26 @@ PROBLEMS = [
         "experts_not_adapted",
         "No NvFp4 MoE backend supports the deployment configuration.",
         {"enable_lora": False},
-        id="adapters-of-emulated-experts",
     ),
-    pytest.param(
+    "class-that-fails-on-the-version-of-the-model": (
         {"model": MINICPM_V_2, "rules": "0.33"},
         "class_not_built",
         "type object 'MiniCPMV2_0' has no attribute ",
         NO_REMEDY,
-        id="class-that-fails-on-the-version-of-the-model",
     ),
-    pytest.param(
+    "list-of-layers-that-share-a-number": (
         {"model": "longcat-flash", "rules": "0.33", "kv_cache_dtype_skip_layers": ("0",)},
         "layers_without_number",
         " should only contain one integer",
         {"kv_cache_dtype_skip_layers": None},
-        id="list-of-layers-that-share-a-number",
     ),
-    pytest.param(
+    "embedding-under-another-name": (
         {**DRAFTED, "model": llama(architectures=["InternLM2ForCausalLM"]), "rules": "0.33"},
         "target_embedding_not_found",
         "needs the target input embedding",
         {"speculative_method": "ngram", "draft_model": None},
-        id="embedding-under-another-name",
     ),
-    pytest.param(
+    "online-experts-of-blackwell": (
         {
             "model": "qwen3-30b-a3b",
             "device": "H100",
@@ -358,16 +332,14 @@ PROBLEMS = [
         "no_online_kernel",
         "nvfp4_per_token online quantization requires a Blackwell (SM100) GPU.",
         {"quantization": "fp8"},
-        id="online-experts-of-blackwell",
     ),
-    pytest.param(
+    "humming-on-fp8-of-modelopt": (
         {"model": "nvidia/Llama-3.1-70B-Instruct-FP8", "rules": "0.33", "quantization": "humming"},
         "humming_reads_other_methods",
         "unsupported modelopt algo: ",
         {"quantization": None},
-        id="humming-on-fp8-of-modelopt",
     ),
-    pytest.param(
+    "fp8-without-blocks-on-a-device-without-a-kernel": (
         {
             "model": {**catalog_config("qwen3-8b"), "quantization_config": {"quant_method": "fp8"}},
             "rules": "0.33",
@@ -376,10 +348,9 @@ PROBLEMS = [
         "no_weight_kernel",
         "Failed to find a kernel that can implement the ScaledMM linear layer.",
         {"device": "MI300X"},
-        id="fp8-without-blocks-on-a-device-without-a-kernel",
     ),
-    *(
-        pytest.param(
+    **{
+        f"part-of-a-layer-excluded-{scheme['quant_method']}-{rules}": (
             {
                 "model": {**catalog_config("qwen3-8b"), "quantization_config": scheme},
                 "rules": rules,
@@ -387,7 +358,6 @@ PROBLEMS = [
             "layer_excluded_in_part",
             text,
             NO_REMEDY,
-            id=f"part-of-a-layer-excluded-{scheme['quant_method']}-{rules}",
         )
         for scheme, rules, text in (
             (FP8_BUT_V, "0.33", "Detected some but not all shards of "),
@@ -395,23 +365,21 @@ PROBLEMS = [
             (COMPRESSED_BUT_V, "0.23", "Found a different quantization schemes for "),
             (COMPRESSED_BUT_V, "0.33", "Found different quantization schemes for the shards of "),
         )
-    ),
-    pytest.param(
+    },
+    "four-bits-with-fp8-inputs-off-hopper": (
         {"model": compressed("qwen3-8b", FOUR_BITS, FP8_PER_TOKEN), "device": "B200"},
         "no_compressed_scheme",
         "No compressed-tensors compatible scheme was found for layer_name=",
         {"device": "H100"},
-        id="four-bits-with-fp8-inputs-off-hopper",
     ),
-    pytest.param(
+    "four-bits-with-fp8-inputs-in-small-groups": (
         {"model": compressed("qwen3-8b", ("int", 4, "group", 32), FP8_PER_TOKEN), "device": "H100"},
         "no_compressed_scheme",
         "W4A8 kernels require group quantization with group size 128",
         NO_REMEDY,
-        id="four-bits-with-fp8-inputs-in-small-groups",
     ),
-    *(
-        pytest.param(
+    **{
+        f"experts-in-fp8-with-{name}": (
             {
                 "model": compressed(
                     "qwen3-30b-a3b", ("float", 8, shared, None), inputs, "float-quantized"
@@ -422,90 +390,79 @@ PROBLEMS = [
             "no_compressed_scheme",
             text,
             NO_REMEDY,
-            id=f"experts-in-fp8-with-{name}",
         )
         for name, shared, inputs, rules, text in (
             ("scales-of-two-kinds", "tensor", FP8_PER_TOKEN, "0.23", ""),
             ("plain-inputs", "channel", None, "0.33", "For Fused MoE layers, only format: "),
         )
-    ),
-    *(
-        pytest.param(
+    },
+    **{
+        f"experts-in-integers-per-row-{name}": (
             {"model": compressed("qwen3-30b-a3b", PER_ROW), **where},
             "no_compressed_scheme",
             "",
             remedy,
-            id=f"experts-in-integers-per-row-{name}",
         )
         for name, where, remedy in (
             ("hopper", {"device": "H100", "rules": "0.33"}, {"device": "A100-80GB"}),
             ("marlin", {"device": "A100-80GB", "rules": "0.23"}, NO_REMEDY),
         )
-    ),
-    pytest.param(
+    },
+    "experts-in-integers-per-row-rocm": (
         {"model": compressed("qwen3-30b-a3b", ("int", 4, "channel", None)), "device": "MI300X"},
         "no_compressed_scheme",
         "",
         NO_REMEDY,
-        id="experts-in-integers-per-row-rocm",
     ),
-    pytest.param(
+    "integers-of-8-bits-on-xpu": (
         {"model": compressed("qwen3-8b", PER_ROW), "platform": "xpu"},
         "no_weight_kernel",
         "Failed to find a kernel that can implement the WNA16 linear layer.",
         {"platform": "cuda"},
-        id="integers-of-8-bits-on-xpu",
     ),
-    pytest.param(
+    "online-blocks-of-a-tower": (
         {"model": "qwen3.5-4b", "quantization": "mxfp8"},
         "online_block_cut",
         "MXFP8 requires input_size_per_partition (4304) to be divisible",
         {"quantization": "fp8_per_tensor"},
-        id="online-blocks-of-a-tower",
     ),
-    pytest.param(
+    "backend-without-lse-under-context-parallelism": (
         {**LLAMA_3_1, "backend": "TRITON_ATTN"},
         "layers_not_spread",
         "Decode Context Parallelism (DCP) requires attention implementations to return",
         {"backend": None},
-        id="backend-without-lse-under-context-parallelism",
     ),
-    pytest.param(
+    "windows-over-ranks": (
         {"model": "gemma-2-2b", "tensor_parallel": 8, "decode_context_parallel": 2},
         "windows_not_spread",
         "DCP not support sliding window.",
         {"decode_context_parallel": 1},
-        id="windows-over-ranks",
     ),
-    pytest.param(
+    "several-groups-over-ranks": (
         {"model": "qwen3-next-80b-a3b", "tensor_parallel": 4, "decode_context_parallel": 2},
         "groups_not_spread",
         "Hybrid KV cache groups with multiple block sizes do not support context",
         {"decode_context_parallel": 1},
-        id="several-groups-over-ranks",
     ),
-    pytest.param(
+    "more-stages-than-layers": (
         {"model": llama(), "pipeline_parallel": 4},
         "stage_without_cache",
         "group_size must be greater than 0",
         {"pipeline_parallel": 2},
-        id="more-stages-than-layers",
     ),
-    pytest.param(
+    "layers-of-more-stages": (
         {"model": "qwen3.5-4b", "pipeline_parallel": 2, "pipeline_layers": [16, 8, 8]},
         "stage_layers_mismatch",
         "len(partitions)=3 does not match pp_size=2.",
         {"pipeline_parallel": 3},
-        id="layers-of-more-stages",
     ),
-    pytest.param(
+    "layers-of-stages-that-do-not-add-up": (
         {"model": "qwen3.5-4b", "pipeline_parallel": 2, "pipeline_layers": [20, 20]},
         "stage_layers_mismatch",
         "sum(partitions)=40 does not match num_hidden_layers=32.",
         {"pipeline_layers": (20, 12)},
-        id="layers-of-stages-that-do-not-add-up",
     ),
-    pytest.param(
+    "draft-model-cut-by-the-layers-of-the-target": (
         {
             "model": "qwen3-8b",
             "pipeline_parallel": 2,
@@ -517,28 +474,20 @@ PROBLEMS = [
         "stage_layers_mismatch",
         "sum(partitions)=36 does not match num_hidden_layers=28.",
         None,
-        id="draft-model-cut-by-the-layers-of-the-target",
     ),
-    pytest.param(
+    "stage-without-the-caches-that-it-reads": (
         {"model": "gemma-4-e2b", "pipeline_parallel": 2},
         "cache_shared_over_stages",
         "is not a valid Attention layer in the model.",
         {"pipeline_parallel": 1},
-        id="stage-without-the-caches-that-it-reads",
     ),
-    pytest.param(
-        {
-            "model": jamba(),
-            "rules": "0.33",
-            "pipeline_parallel": 2,
-            "compute_capability": "10.0",
-        },
+    "stage-without-attention-reads-any-layout": (
+        {"model": jamba(), "rules": "0.33", "pipeline_parallel": 2, "compute_capability": "10.0"},
         "stages_differ_in_layouts",
         "Workers disagree on supported KV cache layouts: [[",
         {"pipeline_parallel": 1},
-        id="stage-without-attention-reads-any-layout",
     ),
-    pytest.param(
+    "stages-keep-their-hidden-states": (
         {
             "model": qwen3_next(),
             "rules": "0.33",
@@ -550,9 +499,8 @@ PROBLEMS = [
         "drafter_over_stages",
         " does not support eagle3 with pipeline parallelism",
         {"speculative_method": "ngram", "draft_model": None},
-        id="stages-keep-their-hidden-states",
     ),
-    pytest.param(
+    "draft-model-cut-into-stages": (
         {
             "model": llama(),
             "pipeline_parallel": 2,
@@ -563,9 +511,8 @@ PROBLEMS = [
         "draft_model_over_stages",
         None,
         {"pipeline_parallel": 1},
-        id="draft-model-cut-into-stages",
     ),
-    pytest.param(
+    "aligned-block-size": (
         {
             "model": kimi_linear(),
             "rules": "0.33",
@@ -576,43 +523,35 @@ PROBLEMS = [
         "aligned_block_size_refused",
         "Aligned KV cache block size ",
         {"backend": None},
-        id="aligned-block-size",
     ),
-    pytest.param(
+    "no-hybrid-manager-for-a-hybrid": (
         {"model": nemotron_h(), "disable_hybrid_kv_cache_manager": True},
         "not_one_type",
-        "Hybrid KV cache manager is disabled but failed to convert the KV cache specs to one "
-        "unified type.",
+        (
+            "Hybrid KV cache manager is disabled but failed to convert the KV cache specs to one "
+            "unified type."
+        ),
         {"disable_hybrid_kv_cache_manager": False},
-        id="no-hybrid-manager-for-a-hybrid",
     ),
-    pytest.param(
+    "no-hybrid-manager-for-a-hybrid-0.33": (
         {"model": nemotron_h(), "disable_hybrid_kv_cache_manager": True, "rules": "0.33"},
         "not_one_type",
         "Failed to promote local KV cache specs to one unified type.",
         {"disable_hybrid_kv_cache_manager": False},
-        id="no-hybrid-manager-for-a-hybrid-0.33",
     ),
-    pytest.param(
+    "hidden-states-without-a-draft": (
         {"model": llama(), "hidden_state_layers": 3},
         "hidden_states_need_one_draft",
         "Input should be greater than 0",
         {"num_speculative_tokens": 1},
-        id="hidden-states-without-a-draft",
     ),
-    pytest.param(
-        {
-            "model": llama(),
-            "hidden_state_layers": 3,
-            "num_speculative_tokens": 2,
-            "rules": "0.33",
-        },
+    "hidden-states-with-two-drafts": (
+        {"model": llama(), "hidden_state_layers": 3, "num_speculative_tokens": 2, "rules": "0.33"},
         "hidden_states_need_one_draft",
         "extract_hidden_states requires num_speculative_tokens to be 1",
         {"num_speculative_tokens": 1},
-        id="hidden-states-with-two-drafts",
     ),
-    pytest.param(
+    "hidden-states-and-a-method": (
         {
             "model": llama(),
             "hidden_state_layers": 3,
@@ -622,9 +561,8 @@ PROBLEMS = [
         "two_speculative_methods",
         None,
         {"speculative_method": None},
-        id="hidden-states-and-a-method",
     ),
-    pytest.param(
+    "dtype-of-sliding-mtp-layers": (
         {
             "model": llama(
                 architectures=["ExaoneMoeForCausalLM"],
@@ -642,9 +580,8 @@ PROBLEMS = [
         "draft_cache_not_exact",
         None,
         {"draft_kv_cache_dtype": None},
-        id="dtype-of-sliding-mtp-layers",
     ),
-    pytest.param(
+    "target-without-hidden-states": (
         {
             "model": qwen3_next(),
             "hidden_state_layers": 1,
@@ -654,52 +591,45 @@ PROBLEMS = [
         "target_gives_no_hidden_states",
         "Model does not support EAGLE3 interface",
         {"speculative_method": "ngram", "hidden_state_layers": 0},
-        id="target-without-hidden-states",
     ),
-    pytest.param(
+    "method-without-tokens": (
         {"model": llama(), "speculative_method": "ngram"},
         "speculative_tokens_missing",
         None,
         {"num_speculative_tokens": 1},
-        id="method-without-tokens",
     ),
-    pytest.param(
+    "drafter-that-nothing-describes": (
         {"model": llama(), "speculative_method": "custom_class", "num_speculative_tokens": 3},
         "drafter_layers_not_counted",
         None,
         {"speculative_method": "ngram"},
-        id="drafter-that-nothing-describes",
     ),
-    pytest.param(
+    "head-without-its-file": (
         {"model": llama(), "speculative_method": "eagle3", "num_speculative_tokens": 3},
         "draft_model_missing",
         "num_speculative_tokens was provided but without speculative model.",
         {"speculative_method": "ngram"},
-        id="head-without-its-file",
     ),
-    pytest.param(
+    "head-without-its-method": (
         {**DRAFTED, "speculative_method": None},
         "head_drafts_alone",
         None,
         {"speculative_method": "eagle3"},
-        id="head-without-its-method",
     ),
-    pytest.param(
+    "draft-model-of-ngram": (
         {**DRAFTED, "speculative_method": "ngram"},
         "draft_model_not_read",
         None,
         {"draft_model": None},
-        id="draft-model-of-ngram",
     ),
-    pytest.param(
+    "backend-of-the-target-alone": (
         {**DRAFTED, "model": deepseek_v3(), "backend": "FLASHMLA", "rules": "0.33"},
         "draft_backend_not_valid",
         "Selected backend AttentionBackendEnum.FLASHMLA is not valid",
         {"backend": None},
-        id="backend-of-the-target-alone",
     ),
-    *(
-        pytest.param(
+    **{
+        f"packed-weight-that-a-layer-reads-{name}": (
             {
                 "model": {**catalog_config(name), "quantization_config": AWQ_OF_FOUR},
                 "tensor_parallel": ranks,
@@ -709,14 +639,13 @@ PROBLEMS = [
             "weight_renamed",
             "object has no attribute 'weight'",
             remedy,
-            id=f"packed-weight-that-a-layer-reads-{name}",
         )
         for name, ranks, rules, remedy, more in (
             ("falcon-h1-7b", 2, "0.23", {"tensor_parallel": 1}, {}),
             ("gemma-3n-e4b", 1, "0.33", NO_REMEDY, {"dtype": "float16"}),
         )
-    ),
-    pytest.param(
+    },
+    "mxfp8-of-a-tower": (
         {
             "model": {**catalog_config("qwen3-vl-8b"), "quantization_config": MXFP8_OF_MINIMAX},
             "rules": "0.33",
@@ -724,37 +653,32 @@ PROBLEMS = [
         "weight_block_cut",
         "MXFP8 requires input ",
         NO_REMEDY,
-        id="mxfp8-of-a-tower",
     ),
-    pytest.param(
+    "experts-cut-within-a-block": (
         {"model": in_fp8_blocks("qwen3-30b-a3b"), "tensor_parallel": 8},
         "weight_block_cut",
         "The output_size of gate's and up's weight = 96 is not divisible by",
         {"tensor_parallel": 2},
-        id="experts-cut-within-a-block",
     ),
-    pytest.param(
+    "experts-without-a-gate": (
         {"model": "nemotron-3-nano-30b-a3b", "platform": "cpu"},
         "no_weight_kernel",
         "is_act_and_mul=False is supported only for CUDA",
         {"platform": "cuda"},
-        id="experts-without-a-gate",
     ),
-    pytest.param(
+    "batch-invariant-experts": (
         {"model": "qwen3-30b-a3b", "platform": "xpu", "batch_invariant": True},
         "no_invariant_experts",
         "No Unquantized MoE backend supports the deployment configuration.",
         {"batch_invariant": False},
-        id="batch-invariant-experts",
     ),
-    pytest.param(
+    "fp8-blocks-with-float16": (
         {"model": "deepseek-v3", "platform": "cpu", "dtype": "float16"},
         "no_weight_kernel",
         "Failed to find a kernel that can implement the ScaledMM linear layer.",
         {"platform": "cuda"},
-        id="fp8-blocks-with-float16",
     ),
-    pytest.param(
+    "draft-model-shorter-than-a-state-block": (
         {
             "model": bamba(vocab_size=1000),
             "draft_model": llama(vocab_size=1000, max_position_embeddings=512),
@@ -763,45 +687,41 @@ PROBLEMS = [
         "state_block_exceeds_draft",
         "--mamba-block-size can only be set with --enable-prefix-caching",
         {"enable_prefix_caching": True},
-        id="draft-model-shorter-than-a-state-block",
     ),
-    pytest.param(
+    "prefix-caching-without-a-cache": (
         {"model": llama(is_causal=False)},
         "cache_without_groups",
         "HybridKVCacheCoordinator requires at least ",
         {"enable_prefix_caching": False},
-        id="prefix-caching-without-a-cache",
     ),
-    pytest.param(
+    "connector-that-turns-windows-into-full-attention": (
         {"model": gemma3(), "kv_connector": "LMCacheConnectorV1"},
         "connector_turns_manager_off",
         "Turning off hybrid kv cache manager because `--kv-transfer-config` selects",
         {"kv_connector": None},
-        id="connector-that-turns-windows-into-full-attention",
     ),
-    pytest.param(
+    "connector-of-an-encoder": (
         {"model": WHISPER, "kv_connector": "NixlConnector"},
         "connector_with_encoder",
         "Encoder-decoder models are not currently supported with KV connectors",
         {"kv_connector": None},
-        id="connector-of-an-encoder",
     ),
-    pytest.param(
+    "connector-of-one-group": (
         {"model": nemotron_h(), "kv_connector": "LMCacheConnectorV1"},
         "not_one_type",
-        "Hybrid KV cache manager is disabled but failed to convert the KV cache specs to one "
-        "unified type.",
+        (
+            "Hybrid KV cache manager is disabled but failed to convert the KV cache specs to one "
+            "unified type."
+        ),
         {"kv_connector": None},
-        id="connector-of-one-group",
     ),
-    pytest.param(
+    "manager-of-sinks": (
         {"model": PANGU},
         "cache_manager_not_built",
         "SinkFullAttentionManager.__init__() got an unexpected keyword argument",
         NO_REMEDY,
-        id="manager-of-sinks",
     ),
-    pytest.param(
+    "states-of-a-large-draft-model": (
         {
             "model": "granite-4.0-h-tiny",
             "rules": "0.33",
@@ -811,9 +731,8 @@ PROBLEMS = [
         "draft_states_outgrow_page",
         None,
         {"speculative_method": "ngram", "draft_model": None},
-        id="states-of-a-large-draft-model",
     ),
-    pytest.param(
+    "eagle-with-a-list-of-its-own-layers": (
         {
             "model": llama(),
             "num_speculative_tokens": 1,
@@ -827,9 +746,8 @@ PROBLEMS = [
         "head_layer_not_listed",
         "effective_layer_idx: ",
         {"speculative_method": "ngram", "draft_model": None},
-        id="eagle-with-a-list-of-its-own-layers",
     ),
-    pytest.param(
+    "another-drafter-for-qwen4": (
         {
             "model": "qwen3.8-flash-next",
             "rules": "0.33",
@@ -840,16 +758,14 @@ PROBLEMS = [
         "only_own_drafts",
         "Qwen4Exp speculative decoding supports only its native MTP checkpoint",
         {"speculative_method": "ngram", "draft_model": None},
-        id="another-drafter-for-qwen4",
     ),
-    pytest.param(
+    "drafts-that-the-page-forgets": (
         {"model": granitemoehybrid(), "num_speculative_tokens": 3},
         "drafted_states_outgrow_page",
         None,
         {"rules": "0.33"},
-        id="drafts-that-the-page-forgets",
     ),
-    pytest.param(
+    "layers-that-keep-float32": (
         {
             "model": "kimi-linear-48b-a3b",
             "rules": "0.33",
@@ -859,9 +775,8 @@ PROBLEMS = [
         "states_outgrow_page",
         None,
         {"mamba_ssm_cache_dtype": "auto"},
-        id="layers-that-keep-float32",
     ),
-    pytest.param(
+    "layout-that-flex-cannot-read": (
         {
             "model": llama(),
             "rules": "0.33",
@@ -869,12 +784,13 @@ PROBLEMS = [
             "kv_cache_layout": "BLHNC",
         },
         "layout_not_supported",
-        "VLLM_KV_CACHE_LAYOUT=BLHNC does not satisfy every supported set; valid layouts: "
-        "['LBNHC'].",
+        (
+            "VLLM_KV_CACHE_LAYOUT=BLHNC does not satisfy every supported set; valid layouts: "
+            "['LBNHC']."
+        ),
         {"kv_cache_layout": None},
-        id="layout-that-flex-cannot-read",
     ),
-    pytest.param(
+    "packed-hidden-states": (
         {
             "model": llama(),
             "hidden_state_layers": 3,
@@ -884,16 +800,14 @@ PROBLEMS = [
         "hidden_states_packed",
         "CacheOnlyAttentionLayer doesn't currently support quantized kv cache but",
         {"kv_cache_dtype": "fp8"},
-        id="packed-hidden-states",
     ),
-    pytest.param(
+    "experts-that-are-not-batch-invariant": (
         {"model": "gpt-oss-20b", "batch_invariant": True, "compute_capability": "9.0"},
         "no_invariant_experts",
         "No MXFP4 MoE backend supports the deployment configuration.",
         {"batch_invariant": False},
-        id="experts-that-are-not-batch-invariant",
     ),
-    pytest.param(
+    "drafts-fill-the-step": (
         {
             "model": llama(),
             "speculative_method": "draft_model",
@@ -905,16 +819,14 @@ PROBLEMS = [
         "no_tokens_left_by_drafts",
         "max_num_scheduled_tokens is set to 0 based on",
         {"max_num_batched_tokens": 1025},
-        id="drafts-fill-the-step",
     ),
-    pytest.param(
+    "kv-heads-not-replicated": (
         {"model": "gpt-oss-20b", "tensor_parallel": 16},
         "kv_heads_not_replicated",
         "integer modulo by zero",
         {"tensor_parallel": 8},
-        id="kv-heads-not-replicated",
     ),
-    pytest.param(
+    "windows-outgrow-the-shared-page": (
         {
             "model": "mimo-v2-flash",
             "kv_cache_dtype": "fp8",
@@ -925,9 +837,8 @@ PROBLEMS = [
         "windows_outgrow_shared_page",
         "",
         {"kv_cache_dtype_skip_layers": None},
-        id="windows-outgrow-the-shared-page",
     ),
-    pytest.param(
+    "another-float-for-the-drafter": (
         {
             "model": "deepseek-v3",
             "dtype": "float16",
@@ -938,16 +849,14 @@ PROBLEMS = [
         "draft_float_kv_cache_dtype",
         'kv_cache_dtype="bfloat16" is incompatible with dtype="float16".',
         {"draft_kv_cache_dtype": None},
-        id="another-float-for-the-drafter",
     ),
-    pytest.param(
+    "e5m2-on-xpu": (
         {"model": llama(), "kv_cache_dtype": "fp8_e5m2", "platform": "xpu", "rules": "0.33"},
         "layers_cannot_be_built",
         "FlashAttention does not support fp8_e5m2 kv-cache on this device.",
         {"kv_cache_dtype": "auto"},
-        id="e5m2-on-xpu",
     ),
-    pytest.param(
+    "mla-of-flash-attention-on-xpu": (
         {
             "model": deepseek_v3(),
             "kv_cache_dtype": "fp8",
@@ -958,9 +867,8 @@ PROBLEMS = [
         "backend_not_valid",
         "FlashAttnMLA on XPU is not valid for this configuration: ",
         {"backend": None},
-        id="mla-of-flash-attention-on-xpu",
     ),
-    pytest.param(
+    "hpc-heads": (
         {
             "model": llama(num_attention_heads=40, hidden_size=5120),
             "backend": "HPC_ATTN",
@@ -969,9 +877,8 @@ PROBLEMS = [
         "layers_cannot_be_built",
         "HPC attention only supports head_per_group in {4, 8}, got 5",
         {"backend": None},
-        id="hpc-heads",
     ),
-    pytest.param(
+    "fp8-of-triton-before-ada": (
         {
             "model": llama(),
             "rules": "0.33",
@@ -982,19 +889,14 @@ PROBLEMS = [
         "layers_cannot_be_built",
         "FP8 KV cache is not supported by the Triton attention backend on",
         {"kv_cache_dtype": "auto"},
-        id="fp8-of-triton-before-ada",
     ),
-    pytest.param(
-        {
-            "model": llama(quantization_config={"quant_method": "fp8"}),
-            "kv_cache_dtype": "fp8_e5m2",
-        },
+    "e5m2-with-scales": (
+        {"model": llama(quantization_config={"quant_method": "fp8"}), "kv_cache_dtype": "fp8_e5m2"},
         "e5m2_with_checkpoint_scales",
         "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
         {"kv_cache_dtype": "fp8"},
-        id="e5m2-with-scales",
     ),
-    pytest.param(
+    "e5m2-with-scales-of-modelopt": (
         {
             "model": {**llama(), "quantization_config": NVFP4_OF_MODELOPT},
             "kv_cache_dtype": "fp8_e5m2",
@@ -1003,37 +905,32 @@ PROBLEMS = [
         "e5m2_with_checkpoint_scales",
         "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
         {"kv_cache_dtype": "auto"},
-        id="e5m2-with-scales-of-modelopt",
     ),
-    pytest.param(
+    "backend-for-other-heads": (
         {"model": "gemma-4-31b", "backend": "FLASHINFER"},
         "other_heads_refused",
         "Selected backend AttentionBackendEnum.FLASHINFER is not valid",
         {"backend": None},
-        id="backend-for-other-heads",
     ),
-    pytest.param(
+    "packed-cache-of-windows": (
         {"model": "exaone-4.0-32b", "kv_cache_dtype": "turboquant_k8v4", "rules": "0.33"},
         "other_heads_refused",
         "No valid attention backend found for",
         {"kv_cache_dtype": "fp8"},
-        id="packed-cache-of-windows",
     ),
-    pytest.param(
+    "flex-reads-no-shared-cache": (
         {"model": shared_caches(), "backend": "FLEX_ATTENTION"},
         "flex_shared_cache",
         "FlexAttention does not support kv sharing yet.",
         {"backend": None},
-        id="flex-reads-no-shared-cache",
     ),
-    pytest.param(
+    "packed-backend-for-plain-layers": (
         {"model": llama(), "kv_cache_dtype": "turboquant_k8v4", "backend": "TURBOQUANT"},
         "plain_layers_refused",
         "Selected backend AttentionBackendEnum.TURBOQUANT is not valid",
         {"backend": None},
-        id="packed-backend-for-plain-layers",
     ),
-    pytest.param(
+    "two-backends-without-a-common-layout": (
         {
             "model": llama(num_hidden_layers=8),
             "rules": "0.33",
@@ -1043,16 +940,14 @@ PROBLEMS = [
         "no_common_layout",
         "No KV cache layout satisfies every supported set: ",
         {"kv_cache_dtype": "auto"},
-        id="two-backends-without-a-common-layout",
     ),
-    pytest.param(
+    "more-cache-than-device": (
         {"model": llama(), "device_memory_bytes": 2**36, "kv_cache_memory_bytes": 2**37},
         "cache_above_device_memory",
         None,
         {"device_memory_bytes": None},
-        id="more-cache-than-device",
     ),
-    pytest.param(
+    "a-whole-drafter-among-shared-tokens": (
         {
             "model": "deepseek-v2-lite",
             "device": "MI300X",
@@ -1066,9 +961,8 @@ PROBLEMS = [
         "whole_drafts_not_packed",
         "DCP with a replicated draft and mixed KV page sizes requires",
         {"decode_context_parallel": 1},
-        id="a-whole-drafter-among-shared-tokens",
     ),
-    pytest.param(
+    "block-next-to-others": (
         {
             "model": nemotron_h(),
             "rules": "0.33",
@@ -1078,9 +972,8 @@ PROBLEMS = [
         "packed_block_not_split",
         "FLASHINFER needs ",
         {"kv_cache_layout": "LBNHC"},
-        id="block-next-to-others",
     ),
-    pytest.param(
+    "index-keys-next-to-others": (
         # one key per token, as the others have, and read in smaller blocks
         {
             "model": "minimax-m3",
@@ -1092,198 +985,170 @@ PROBLEMS = [
         "packed_block_not_split",
         "MINIMAX_M3_SPARSE_INDEXER needs 128-token kernel blocks",
         {"kv_cache_layout": "LBNHC"},
-        id="index-keys-next-to-others",
     ),
-    pytest.param(
+    "memory-of-two-ranks-for-four": (
         {"model": llama(), "tensor_parallel": 4, "kv_cache_memory_bytes_by_rank": (2**34,) * 2},
         "memory_ranks_mismatch",
         None,
         {"kv_cache_memory_bytes_by_rank": (2**34,) * 4},
-        id="memory-of-two-ranks-for-four",
     ),
-    pytest.param(
+    "no-request-fills-a-block": (
         {"model": nemotron_h(), "max_model_len": 2000, "max_num_batched_tokens": 8192, **ALIGN},
         "prefix_caching_inert",
         None,
         {"max_model_len": 2098},
-        id="no-request-fills-a-block",
     ),
-    pytest.param(
+    "nvfp4-before-sm100": (
         {"model": llama(), "backend": "FLASHINFER", "kv_cache_dtype": "nvfp4"},
         "nvfp4_needs_sm100",
         "--kv-cache-dtype nvfp4 requires sm100f",
         {"kv_cache_dtype": "fp8"},
-        id="nvfp4-before-sm100",
     ),
-    pytest.param(
+    "backend-not-valid": (
         {"model": llama(), "backend": "FLASHINFER", "kv_cache_dtype": "fp8_inc"},
         "backend_not_valid",
         "Selected backend AttentionBackendEnum.FLASHINFER is not valid",
         {"kv_cache_dtype": "auto"},
-        id="backend-not-valid",
     ),
-    pytest.param(
+    "backend-of-another-platform": (
         {"model": llama(), "platform": "rocm", "backend": "FLASHINFER"},
         "backend_not_valid",
         "Selected backend AttentionBackendEnum.FLASHINFER is not valid",
         {"backend": None},
-        id="backend-of-another-platform",
     ),
-    pytest.param(
+    "mla-backend-without-mla": (
         {"model": llama(), "backend": "FLASHMLA"},
         "backend_not_valid",
         "Selected backend AttentionBackendEnum.FLASHMLA is not valid",
         {"backend": None},
-        id="mla-backend-without-mla",
     ),
-    pytest.param(
+    "no-mla-on-cpu": (
         {"model": deepseek_v3(), "platform": "cpu"},
         "no_valid_backend",
         "MLA is not supported on CPU.",
         {"platform": "cuda"},
-        id="no-mla-on-cpu",
     ),
-    pytest.param(
+    "no-backend-for-the-kv-dtype": (
         {"model": llama(), "kv_cache_dtype": "fp8_ds_mla"},
         "no_valid_backend",
         "No valid attention backend found for",
         {"kv_cache_dtype": "auto"},
-        id="no-backend-for-the-kv-dtype",
     ),
-    pytest.param(
+    "block-size-precludes-backend": (
         {"model": deepseek_v3(), "compute_capability": "10.0", "block_size": 16},
         "block_size_precludes_backend",
         "--block-size 16 precluded higher-priority backend(s)",
         {"block_size": None},
-        id="block-size-precludes-backend",
     ),
-    pytest.param(
+    "kernels-that-the-device-cannot-run-and-nothing-tests": (
         {"model": "deepseek-v4-flash", "rules": "0.33", "device": "A100-80GB"},
         "device_not_tested",
         None,
         {"device": "H100"},
-        id="kernels-that-the-device-cannot-run-and-nothing-tests",
     ),
-    pytest.param(
+    "description-without-a-method": (
         {"model": "Qwen/Qwen3-32B-FP8-Static-PerTensor"},
         "quantization_method_missing",
         None,
         NO_REMEDY,
-        id="description-without-a-method",
     ),
-    pytest.param(
+    "fp8-experts-without-a-kernel": (
         {"model": "Qwen/Qwen3-30B-A3B-FP8", "rules": "0.23", "device": "RX 7900 XTX"},
         "no_fp8_experts",
         "No FP8 MoE backend supports the deployment configuration.",
         {"device": "MI300X"},
-        id="fp8-experts-without-a-kernel",
     ),
-    pytest.param(
+    "a-head-tied-on-a-stage-without-one": (
         {"model": "ernie-4.5-21b-a3b", "rules": "0.33", "pipeline_parallel": 2},
         "vocabulary_tied_over_stages",
         "'PPMissingLayer' object has no attribute 'tie_weights'",
         {"pipeline_parallel": 1},
-        id="a-head-tied-on-a-stage-without-one",
     ),
-    pytest.param(
+    "a-stage-of-dense-layers-alone": (
         {"model": "glm-4.5-air", "pipeline_parallel": 2, "pipeline_layers": (1, 45)},
         "stage_without_experts",
         "No Glm4MoE layer found in model.layers.",
         {"pipeline_layers": None},
-        id="a-stage-of-dense-layers-alone",
     ),
-    pytest.param(
+    "levels-of-a-tower-on-two-stages": (
         {"model": "qwen3-vl-4b", "rules": "0.33", "pipeline_parallel": 16},
         "tower_levels_over_stages",
         "start_layer should be greater than or equal to len(deepstack_visual_indexes)",
         {"pipeline_parallel": 1},
-        id="levels-of-a-tower-on-two-stages",
     ),
-    pytest.param(
+    "ranks-that-do-not-divide-an-mlp": (
         {"model": "llama-2-13b", "rules": "0.33", "tensor_parallel": 5},
         "layer_not_divisible",
         "",
         {"tensor_parallel": 4},
-        id="ranks-that-do-not-divide-an-mlp",
     ),
-    pytest.param(
+    "more-ranks-than-experts": (
         {"model": FEW_EXPERTS, "rules": "0.33", "tensor_parallel": 16, "max_model_len": 4096},
         "ranks_above_experts",
         "Tensor parallel size 16 is greater than the number of experts 8.",
         {"tensor_parallel": 8},
-        id="more-ranks-than-experts",
     ),
-    pytest.param(
+    "experts-in-integers-on-a-cpu": (
         {"model": "kimi-k2.5", "rules": "0.33", "platform": "cpu", "max_model_len": 4096},
         "no_integer_experts",
         "No WNA16 MoE backend supports the deployment configuration.",
         {"platform": "cuda"},
-        id="experts-in-integers-on-a-cpu",
     ),
-    pytest.param(
+    "experts-that-need-tiles-of-a-cpu": (
         {"model": "minimax-m2.5", "rules": "0.33", "platform": "cpu", "max_model_len": 4096},
         "experts_need_amx",
         "No FP8 MoE backend supports the deployment configuration.",
         {"platform": "cuda"},
-        id="experts-that-need-tiles-of-a-cpu",
     ),
-    pytest.param(
+    "fp8-experts-whose-blocks-became-smaller": (
         {"model": "minimax-m2.5", "rules": "0.33", "device": "A10", "tensor_parallel": 8},
         "no_fp8_experts",
         "No FP8 MoE backend supports the deployment configuration.",
         {"enable_expert_parallel": True},
-        id="fp8-experts-whose-blocks-became-smaller",
     ),
-    pytest.param(
+    "block-exceeds-token-budget": (
         {"model": nemotron_h(), **ALIGN, "max_num_batched_tokens": 2048},
         "block_exceeds_token_budget",
         "In Mamba cache align mode, block_size (2096) must be <= max_num_batched_tokens (2048).",
         {"max_num_batched_tokens": 2096},
-        id="block-exceeds-token-budget",
     ),
-    pytest.param(
+    "more-sequences-than-tokens": (
         {"model": llama(), "max_num_seqs": 4096, "max_num_batched_tokens": 2048},
         "max_num_seqs_above_budget",
         "max_num_batched_tokens (2048) must be greater than or equal to max_num_seqs (4096).",
         {"max_num_seqs": 2048},
-        id="more-sequences-than-tokens",
     ),
-    pytest.param(
+    "prompt-of-an-encoder-decoder-exceeds-a-step": (
         {"model": WHISPER, "max_num_batched_tokens": 256},
         "max_num_batched_tokens_below_length",
         "max_num_batched_tokens (256) is smaller than max_model_len (448).",
         {"max_num_batched_tokens": 448},
-        id="prompt-of-an-encoder-decoder-exceeds-a-step",
     ),
-    pytest.param(
+    "prompt-without-chunked-prefill-exceeds-a-step": (
         {"model": llama(), "enable_chunked_prefill": False, "max_num_batched_tokens": 256},
         "max_num_batched_tokens_below_length",
         "max_num_batched_tokens (256) is smaller than max_model_len (",
         {"max_num_batched_tokens": None},
-        id="prompt-without-chunked-prefill-exceeds-a-step",
     ),
-    pytest.param(
+    "align-mode-without-chunked-prefill": (
         {"model": qwen3_next(), "enable_chunked_prefill": False, **ALIGN},
         "chunked_prefill_required",
         "Chunked prefill is required for mamba cache mode 'align'",
         {"enable_chunked_prefill": None},
-        id="align-mode-without-chunked-prefill",
     ),
-    pytest.param(
+    "what-an-encoder-read-is-not-found-again": (
         {"model": WHISPER, "enable_prefix_caching": True},
         "prefix_caching_of_encoder",
         "CrossAttentionManager does not support caching",
         {"enable_prefix_caching": None},
-        id="what-an-encoder-read-is-not-found-again",
     ),
-    pytest.param(
+    "prefill-kernel-that-needs-cuda-13": (
         {"model": qwen3_5(), "rules": "0.33", "compute_capability": "10.0"},
         "cuda_version_assumed",
         None,
         {"gdn_flashinfer_prefill": True},
-        id="prefill-kernel-that-needs-cuda-13",
     ),
-    pytest.param(
+    "prefill-kernel-that-the-device-has-not": (
         {
             "model": qwen3_5(),
             "rules": "0.33",
@@ -1293,68 +1158,65 @@ PROBLEMS = [
         "gdn_prefill_falls_back",
         "GDN prefill backend 'flashinfer' is selected but cannot use this kernel",
         {"gdn_flashinfer_prefill": None},
-        id="prefill-kernel-that-the-device-has-not",
     ),
-    pytest.param(
+    "pages-not-equal": (
         {"model": kimi_linear(), "kv_cache_dtype": "fp8_ds_mla"},
         "pages_not_equal",
         "The page size of the layer is not divisible by the maximum page size.",
         {"kv_cache_dtype": "auto"},
-        id="pages-not-equal",
     ),
-    pytest.param(
+    "no-common-block-size": (
         {"model": kimi_linear(), "backend": "FLASHMLA", "block_size": 112},
         "no_common_block_size",
         "No common block size for 1904",
         None,
-        id="no-common-block-size",
     ),
-    pytest.param(
+    "no-common-block-size-of-128": (
         {"model": kimi_linear(), "backend": "CUTLASS_MLA", "block_size": 144},
         "no_common_block_size",
         "No common block size for",
         {"block_size": 128},
-        id="no-common-block-size-of-128",
     ),
-    pytest.param(
+    "flex-block-not-power-of-2": (
         {"model": qwen3_next(), "backend": "FLEX_ATTENTION"},
         "flex_block_not_power_of_2",
         "flex_attn_kv_block_size must be a power of 2 and divisible by flex_attn_block_n, got 544",
         {"flex_attn_kv_block_size": 16},
-        id="flex-block-not-power-of-2",
     ),
-    pytest.param(
+    "flex-block-not-power-of-2-of-an-explicit-size": (
         {"model": qwen3_next(), "backend": "FLEX_ATTENTION", "block_size": 16},
         "flex_block_not_power_of_2",
-        "flex_attn_kv_block_size must be a power of 2 and divisible by flex_attn_block_n, got 544, "
-        "None",
+        (
+            "flex_attn_kv_block_size must be a power of 2 and divisible by flex_attn_block_n, got "
+            "544, None"
+        ),
         {"flex_attn_kv_block_size": 16},
-        id="flex-block-not-power-of-2-of-an-explicit-size",
     ),
-    pytest.param(
+    "flex-query-block-not-power-of-2": (
         {"model": llama(), "backend": "FLEX_ATTENTION", "flex_attn_q_block_size": 24},
         "flex_block_not_power_of_2",
-        "flex_attn_q_block_size must be a power of 2 and divisible by flex_attn_block_m, got 24, "
-        "None",
+        (
+            "flex_attn_q_block_size must be a power of 2 and divisible by flex_attn_block_m, got "
+            "24, None"
+        ),
         {"flex_attn_q_block_size": 32},
-        id="flex-query-block-not-power-of-2",
     ),
-    pytest.param(
+    "flex-block-not-divisible": (
         {"model": llama(), "backend": "FLEX_ATTENTION", "flex_attn_block_m": 32},
         "flex_block_not_divisible",
-        "flex_attn_q_block_size must be a power of 2 and divisible by flex_attn_block_m, got 16, "
-        "32",
+        (
+            "flex_attn_q_block_size must be a power of 2 and divisible by flex_attn_block_m, got "
+            "16, 32"
+        ),
         {"flex_attn_block_m": 16},
-        id="flex-block-not-divisible",
     ),
-    pytest.param(
+    "flex-tile-is-zero": (
         {"model": llama(), "backend": "FLEX_ATTENTION", "flex_attn_block_n": 0},
         "flex_tile_is_zero",
         "integer modulo by zero",
         {"flex_attn_block_n": None},
-        id="flex-tile-is-zero",
     ),
-    pytest.param(
+    "flex-tile-exceeds-cache-block": (
         {
             "model": llama(),
             "backend": "FLEX_ATTENTION",
@@ -1365,9 +1227,8 @@ PROBLEMS = [
         "flex_tile_exceeds_cache_block",
         "flex_attn_block_n (32) must be <= cache block size (16) for batch invariance",
         {"flex_attn_block_n": 16},
-        id="flex-tile-exceeds-cache-block",
     ),
-    pytest.param(
+    "flex-tile-illegal": (
         {
             "model": llama(),
             "backend": "FLEX_ATTENTION",
@@ -1377,127 +1238,108 @@ PROBLEMS = [
         "flex_tile_illegal",
         "Q and KV block size must be divisible by BLOCK_M and BLOCK_N.",
         {"flex_attn_q_block_size": 16},
-        id="flex-tile-illegal",
     ),
-    pytest.param(
+    "flex-tile-below-16": (
         {"model": llama(), "backend": "FLEX_ATTENTION", "flex_attn_block_m": 8},
         "flex_tile_below_16",
         None,
         {"flex_attn_block_m": 16},
-        id="flex-tile-below-16",
     ),
-    pytest.param(
+    "flex-tile-exceeds-shared-memory": (
         {"model": qwen3_next(), "backend": "FLEX_ATTENTION", "block_size": 1024},
         "flex_tile_exceeds_shared_memory",
         None,
         {"flex_attn_block_n": 64},
-        id="flex-tile-exceeds-shared-memory",
     ),
-    pytest.param(
+    "flex-tile-of-too-many-queries": (
         {"model": llama(), "backend": "FLEX_ATTENTION", "flex_attn_q_block_size": 2**20},
         "flex_tile_exceeds_shared_memory",
         None,
         {"flex_attn_block_m": 64},
-        id="flex-tile-of-too-many-queries",
     ),
-    pytest.param(
+    "batch-invariance-of-a-hybrid": (
         {"model": nemotron_h(), "batch_invariant": True},
         "ssm_not_batch_invariant",
         "VLLM batch_invariant mode is not supported for MAMBA2_ATTN.",
         {"batch_invariant": False},
-        id="batch-invariance-of-a-hybrid",
     ),
-    pytest.param(
+    "flex-alibi": (
         {"model": llama(model_type="bloom"), "backend": "FLEX_ATTENTION"},
         "flex_alibi",
         "FlexAttention does not support alibi slopes yet.",
         {"backend": None},
-        id="flex-alibi",
     ),
-    pytest.param(
+    "flex-soft-cap": (
         {"model": llama(model_type="gemma2", sliding_window=64), "backend": "FLEX_ATTENTION"},
         "flex_soft_cap",
         "FlexAttention does not support logits soft cap yet.",
         {"backend": None},
-        id="flex-soft-cap",
     ),
-    pytest.param(
+    "batch-invariance-of-a-backend": (
         {"model": llama(), "batch_invariant": True, "backend": "CPU_ATTN", "platform": "cpu"},
         "batch_invariance_not_covered",
         None,
         {"batch_invariant": False},
-        id="batch-invariance-of-a-backend",
     ),
-    pytest.param(
+    "n-groups-not-divisible": (
         {"model": nemotron_h(n_groups=8, mamba_num_heads=96), "tensor_parallel": 16},
         "n_groups_not_divisible",
         "If tensor parallel world size does not divide num_groups, then num_groups must",
         {"tensor_parallel": 8},
-        id="n-groups-not-divisible",
     ),
-    pytest.param(
+    "n-groups-not-divisible-zamba2": (
         {"model": zamba2(), "tensor_parallel": 4},
         "n_groups_not_divisible",
         "If tensor parallel world size does not divide num_groups, then num_groups must",
         {"tensor_parallel": 2},
-        id="n-groups-not-divisible-zamba2",
     ),
-    pytest.param(
+    "mamba-block-size-not-multiple": (
         {"model": jamba(), "enable_prefix_caching": True, "mamba_block_size": 100},
         "mamba_block_size_not_multiple",
         None,
         {"mamba_block_size": 2048},
-        id="mamba-block-size-not-multiple",
     ),
-    pytest.param(
+    "cpu-prefix-caching-off": (
         {"model": qwen3_5(), "platform": "cpu", "enable_prefix_caching": True},
         "cpu_prefix_caching_off",
         "--mamba-block-size can only be set with --enable-prefix-caching",
         {"enable_prefix_caching": False},
-        id="cpu-prefix-caching-off",
     ),
-    pytest.param(
+    "images-seen-whole": (
         {"model": "gemma-3-27b", "platform": "cuda", "mamba_cache_mode": "align"},
         "items_not_cut",
         "Chunked MM input is required because we need the flexibility to schedule",
         {"mamba_cache_mode": None},
-        id="images-seen-whole",
     ),
-    pytest.param(
+    "width-that-the-heads-do-not-divide": (
         {"model": llama(num_attention_heads=24)},
         "width_not_divisible",
         "The hidden size (4096) is not a multiple of the number of attention heads (24).",
         NO_REMEDY,
-        id="width-that-the-heads-do-not-divide",
     ),
-    pytest.param(
+    "width-of-a-class": (
         {
             "model": llama(
-                architectures=["StableLmForCausalLM"],
-                model_type="stablelm",
-                num_attention_heads=24,
+                architectures=["StableLmForCausalLM"], model_type="stablelm", num_attention_heads=24
             )
         },
         "width_not_divisible",
         "hidden_size must be divisible by num_heads ",
         NO_REMEDY,
-        id="width-of-a-class",
     ),
-    pytest.param(
+    "width-of-a-drafter": (
         {**DRAFTED, "draft_model": {**DRAFT, "num_attention_heads": 24}},
         "width_not_divisible",
         "The hidden size (4096) is not a multiple of the number of attention heads (24).",
         {"speculative_method": "ngram", "draft_model": None},
-        id="width-of-a-drafter",
     ),
-    pytest.param(
+    "an-encoder-read-whole": (
         {"model": WHISPER, "mamba_cache_mode": "align"},
         "items_not_cut",
         "Chunked MM input is required because we need the flexibility to schedule",
         {"mamba_cache_mode": None},
-        id="an-encoder-read-whole",
     ),
-    pytest.param(
+    "kv-heads-not-divisible": (
         {
             "model": llama(num_key_value_heads=6, num_attention_heads=24, hidden_size=3072),
             "tensor_parallel": 4,
@@ -1505,23 +1347,20 @@ PROBLEMS = [
         "kv_heads_not_divisible",
         "",
         {"tensor_parallel": 3},
-        id="kv-heads-not-divisible",
     ),
-    pytest.param(
+    "query-heads-not-divisible": (
         {"model": llama(num_key_value_heads=6)},
         "query_heads_not_divisible",
         "is not divisible by num_kv_heads (",
         NO_REMEDY,
-        id="query-heads-not-divisible",
     ),
-    pytest.param(
+    "rope-sections-do-not-add-up": (
         {"model": llama(rope_parameters={"rope_type": "default", "mrope_section": [1, 1, 1]})},
         "rope_sections_do_not_add_up",
         "",
         NO_REMEDY,
-        id="rope-sections-do-not-add-up",
     ),
-    pytest.param(
+    "experts-not-clamped": (
         {
             "model": {
                 **config("deepseek_v4_flash"),
@@ -1537,73 +1376,65 @@ PROBLEMS = [
         "experts_not_clamped",
         "No NvFp4 MoE backend supports the deployment configuration.",
         {"device": "B200"},
-        id="experts-not-clamped",
     ),
-    pytest.param(
+    "alibi-sqrt-not-supported": (
         {"model": {**llama(model_type="step1"), "architectures": ["Step1ForCausalLM"]}},
         "alibi_sqrt_not_supported",
         "use_alibi_sqrt is not supported by backend",
         {"backend": "TRITON_ATTN"},
-        id="alibi-sqrt-not-supported",
     ),
-    pytest.param(
+    "aiter-heads": (
         {"model": "glm-4.7-flash", "device": "MI300X", "backend": "ROCM_AITER_MLA"},
         "aiter_heads_not_padded",
         "Aiter MLA requires that num_heads be multiples or divisors of 16",
         {"backend": "TRITON_MLA"},
-        id="aiter-heads",
     ),
-    pytest.param(
+    "mla-prefill-not-supported": (
         {"model": deepseek_v3(v_head_dim=256), "rules": "0.33"},
         "mla_prefill_not_supported",
         "No valid MLA prefill backend found with",
         NO_REMEDY,
-        id="mla-prefill-not-supported",
     ),
-    pytest.param(
+    "no-memory-for-blocks": (
         {"model": llama(), "kv_cache_memory_bytes_by_rank": (0,)},
         "no_memory_for_blocks",
         "No available memory for the cache blocks. Try increasing",
         {"kv_cache_memory_bytes_by_rank": (2 * 65_536 * 262_144 // 16,)},
-        id="no-memory-for-blocks",
     ),
-    pytest.param(
+    "cannot-auto-fit": (
         {"model": llama(), "kv_cache_memory_bytes": 1000, "max_model_len": -1},
         "cannot_auto_fit",
         "Cannot auto-fit max_model_len:",
         {"kv_cache_memory_bytes": 2 * 65_536 * 262_144 // 16},
-        id="cannot-auto-fit",
     ),
-    pytest.param(
+    "not-enough-memory": (
         {"model": llama(), "kv_cache_memory_bytes": 2**30},
         "not_enough_memory",
-        "To serve at least one request with the model's max seq len (262144), (2.0 GiB KV cache is "
-        "needed, which is larger than the available KV cache memory (1.0 GiB).",
+        (
+            "To serve at least one request with the model's max seq len (262144), (2.0 GiB KV "
+            "cache is needed, which is larger than the available KV cache memory (1.0 GiB)."
+        ),
         {"max_model_len": 131_072 - 16},
-        id="not-enough-memory",
     ),
-    pytest.param(
+    "null-block-not-counted": (
         {"model": llama(), "kv_cache_memory_bytes": 2**31},
         "null_block_not_counted",
         None,
         {"kv_cache_memory_bytes": 2**31 + 2 * 65_536},
-        id="null-block-not-counted",
     ),
-    pytest.param(
+    "memory-budget-without-weights": (
         {"model": llama(), "device_memory_bytes": 80 * 2**30},
         "memory_budget_incomplete",
         None,
         NO_REMEDY,
-        id="memory-budget-without-weights",
     ),
-    pytest.param(
+    "memory-budget-without-device": (
         {"model": llama(), "weights_bytes": 2**30},
         "memory_budget_incomplete",
         None,
         NO_REMEDY,
-        id="memory-budget-without-device",
     ),
-    pytest.param(
+    "full-graphs-not-supported": (
         {
             "model": "llama-3.1-8b",
             "hidden_state_layers": 2,
@@ -1613,23 +1444,20 @@ PROBLEMS = [
         "full_graphs_not_supported",
         "CUDAGraphMode.FULL is not supported with ",
         {"cudagraph_mode": "PIECEWISE"},
-        id="full-graphs-not-supported",
     ),
-    pytest.param(
+    "max-num-seqs-above-blocks": (
         {"model": "qwen3.5-4b", "kv_cache_memory_bytes": 20 * 2**30, "max_num_seqs": 1242},
         "max_num_seqs_above_blocks",
         "max_num_seqs (1242) exceeds available Mamba cache blocks (1241).",
         {"max_num_seqs": 1241},
-        id="max-num-seqs-above-blocks",
     ),
-    pytest.param(
+    "adapters-not-supported": (
         {"model": "falcon-mamba-7b", "enable_lora": True, "rules": "0.33"},
         "adapters_not_supported",
         "LoRA is not supported for FalconMambaForCausalLM (",
         {"enable_lora": False},
-        id="adapters-not-supported",
     ),
-    pytest.param(
+    "adapters-need-longer-steps": (
         {
             "model": llama(),
             "enable_lora": True,
@@ -1641,30 +1469,26 @@ PROBLEMS = [
         "adapters_need_longer_steps",
         "Consider increasing max_num_batched_tokens or decreasing num_speculative_tokens",
         {"max_num_batched_tokens": 8192},
-        id="adapters-need-longer-steps",
     ),
-    pytest.param(
+    "no-checkpoints-kept": (
         {"model": "qwen3-8b", "prefix_cache_retention_interval": 1024, "rules": "0.33"},
         "no_checkpoints_kept",
         "prefix_cache_retention_interval is set but this model has no sliding-window or Mamba",
         {"prefix_cache_retention_interval": None},
-        id="no-checkpoints-kept",
     ),
-    pytest.param(
+    "checkpoints-cut-blocks": (
         {"model": "qwen3.5-4b", "prefix_cache_retention_interval": 1024, "rules": "0.33"},
         "checkpoints_cut_blocks",
         "prefix_cache_retention_interval (1024) must be non-negative and a multiple of",
         {"prefix_cache_retention_interval": 1152},
-        id="checkpoints-cut-blocks",
     ),
-    pytest.param(
+    "more-checkpoints-kept": (
         {"model": "qwen3.5-4b", "prefix_cache_retention_interval": 1152, "rules": "0.33"},
         "more_checkpoints_kept",
         None,
         NO_REMEDY,
-        id="more-checkpoints-kept",
     ),
-]
+}
 UNREACHABLE = {"no_shared_block_size"}
 """Problems that no backend of today can cause; a test with toy backends causes them."""
 WARNINGS = {
@@ -1696,15 +1520,14 @@ WARNINGS = {
 MIXED = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "MIXED_PRECISION"}}
 DSPARK = {**llama(num_hidden_layers=1), "architectures": ["DSparkDraftModel"]}
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True}
-REFUSALS = [
-    *(
-        pytest.param(
+REFUSALS = {
+    **{
+        f"mxfp8-of-a-file-{code}": (
             {"model": {**catalog_config("qwen3-8b"), "quantization_config": MXFP8_OF_MINIMAX}}
             | more,
             code,
             text,
             remedy,
-            id=f"mxfp8-of-a-file-{code}",
         )
         for more, code, text, remedy in (
             (
@@ -1720,8 +1543,8 @@ REFUSALS = [
                 {"dtype": "auto"},
             ),
         )
-    ),
-    pytest.param(
+    },
+    "second-runner-on-a-cpu": (
         {
             "model": llama(),
             "draft_model": DSPARK,
@@ -1733,51 +1556,44 @@ REFUSALS = [
         "runner_without_feature",
         "Model Runner V1 does not support: dspark speculative decoding",
         {"speculative_method": "ngram", "draft_model": None},
-        id="second-runner-on-a-cpu",
     ),
-    pytest.param(
+    "second-runner-without-ngram": (
         {"model": "qwen3-8b", "v2_model_runner": True, "num_speculative_tokens": 2},
         "runner_without_feature",
         "Model Runner V2 does not yet support: ngram/ngram_gpu speculative decoding",
         {"v2_model_runner": None},
-        id="second-runner-without-ngram",
     ),
-    pytest.param(
+    "engines-without-a-server": (
         {"model": "qwen3-8b", "data_parallel": 2, "entry_point": "LLM"},
         "engines_without_server",
         "LLM(data_parallel_size=2) is not supported",
         {"entry_point": "serve"},
-        id="engines-without-a-server",
     ),
-    pytest.param(
+    "expert-parallelism-without-experts": (
         {"model": "qwen3-8b", "enable_expert_parallel": True},
         "no_experts",
         "Number of experts in the model must be greater than 0",
         {"enable_expert_parallel": False},
-        id="expert-parallelism-without-experts",
     ),
-    pytest.param(
+    "ranks-that-do-not-divide-an-expert": (
         {"model": "qwen3-30b-a3b", "tensor_parallel": 2, "data_parallel": 5},
         "experts_not_divisible",
         "",
         {"enable_expert_parallel": True},
-        id="ranks-that-do-not-divide-an-expert",
     ),
-    pytest.param(
+    "ranks-that-do-not-divide-the-others": (
         {"model": llama(), "tensor_parallel": 4, "decode_context_parallel": 3},
         "context_ranks_not_divisor",
         "tp_size=4 must be divisible",
         {"decode_context_parallel": 1},
-        id="ranks-that-do-not-divide-the-others",
     ),
-    pytest.param(
+    "connector-of-some-shares": (
         {**LLAMA_3_1, "kv_connector": "NixlConnector", "rules": "0.33"},
         "connector_moves_whole_latents",
         "decode_context_parallel_size=2 must be 1 or equal to the NIXL transfer parallel size=16.",
         {"decode_context_parallel": 1},
-        id="connector-of-some-shares",
     ),
-    pytest.param(
+    "connector-of-shared-heads": (
         {
             "model": llama(num_key_value_heads=1),
             "tensor_parallel": 2,
@@ -1788,24 +1604,23 @@ REFUSALS = [
         "connector_moves_whole_latents",
         "PD with decode_context_parallel_size > 1 is only supported for MLA models.",
         {"decode_context_parallel": 1},
-        id="connector-of-shared-heads",
     ),
-    pytest.param(
+    "ranks-with-other-kv-heads": (
         {**LLAMA_3_1, "tensor_parallel": 8},
         "kv_heads_not_shared",
         "tensor parallel size 8 must be greater than total num kv heads 8",
         {"decode_context_parallel": 1},
-        id="ranks-with-other-kv-heads",
     ),
-    pytest.param(
+    "more-ranks-than-share-kv-heads": (
         {**LLAMA_3_1, "decode_context_parallel": 4},
         "kv_heads_shared_by_fewer",
-        "decode context parallel size must less than or equal to (tensor parallel size 16 // total "
-        "num kv heads 8)",
+        (
+            "decode context parallel size must less than or equal to (tensor parallel size 16 // "
+            "total num kv heads 8)"
+        ),
         {"decode_context_parallel": 2},
-        id="more-ranks-than-share-kv-heads",
     ),
-    pytest.param(
+    "query-heads-that-ranks-do-not-share": (
         {
             "model": llama(
                 num_attention_heads=24, num_key_value_heads=2, hidden_size=3072, vocab_size=128256
@@ -1816,16 +1631,14 @@ REFUSALS = [
         "query_heads_not_shared",
         "Total number of q per kv attn heads (12) must be divisible by dcp world size",
         {"decode_context_parallel": 6},
-        id="query-heads-that-ranks-do-not-share",
     ),
-    pytest.param(
+    "ranks-without-kv-heads": (
         {"model": "falcon-mamba-7b", "tensor_parallel": 2, "decode_context_parallel": 2},
         "no_kv_heads_to_share",
         "integer division or modulo by zero",
         {"decode_context_parallel": 1},
-        id="ranks-without-kv-heads",
     ),
-    pytest.param(
+    "async-scheduling-with-drafts-that-a-runner-waits-for": (
         {
             "model": llama(),
             "rules": "0.33",
@@ -1836,44 +1649,38 @@ REFUSALS = [
         "async_scheduling_not_supported",
         "Async scheduling is not supported by the V1 model runner with",
         {"async_scheduling": None},
-        id="async-scheduling-with-drafts-that-a-runner-waits-for",
     ),
-    pytest.param(
+    "stages-of-a-model-that-has-none": (
         {"model": zamba2(), "pipeline_parallel": 2},
         "stages_not_supported",
         "Pipeline parallelism is not supported for this model.",
         {"pipeline_parallel": 1},
-        id="stages-of-a-model-that-has-none",
     ),
-    pytest.param(
+    "stages-of-a-text-model-without-a-class": (
         {"model": "qwen3-vl-4b", "pipeline_parallel": 2},
         "stages_not_supported",
         "No model architectures are specified",
         {"pipeline_parallel": 1},
-        id="stages-of-a-text-model-without-a-class",
     ),
-    pytest.param(
+    "stages-of-a-class-of-transformers-without-a-plan": (
         {"model": MLLAMA, "rules": "0.23", "pipeline_parallel": 2, "tensor_parallel": 2},
         "split_not_supported",
         " does not support pipeline parallel. See ",
         {"pipeline_parallel": 1, "tensor_parallel": 1},
-        id="stages-of-a-class-of-transformers-without-a-plan",
     ),
-    pytest.param(
+    "head-that-cannot-be-cut": (
         {**DRAFTED, "pipeline_parallel": 2},
         "drafter_over_stages",
         "Pipeline parallelism is not supported for this model.",
         {"pipeline_parallel": 1},
-        id="head-that-cannot-be-cut",
     ),
-    pytest.param(
+    "algorithm-of-a-later-version": (
         {"model": llama(quantization_config=MIXED), "rules": "0.23"},
         "weight_algorithm_unknown",
         "Unknown ModelOpt quant algo: MIXED_PRECISION",
         {"rules": "0.33"},
-        id="algorithm-of-a-later-version",
     ),
-    pytest.param(
+    "auto-round-goes-by-another-name": (
         {
             "model": llama(quantization_config=GROUPS | {"quant_method": "auto-round"}),
             "platform": "rocm",
@@ -1882,61 +1689,50 @@ REFUSALS = [
         "quantization_not_on_platform",
         "inc quantization is currently not supported in rocm.",
         {"platform": "cuda"},
-        id="auto-round-goes-by-another-name",
     ),
-    pytest.param(
-        {
-            "model": llama(quantization_config={"quant_method": "moe_wna16"}),
-            "platform": "rocm",
-        },
+    "method-that-a-platform-does-not-list": (
+        {"model": llama(quantization_config={"quant_method": "moe_wna16"}), "platform": "rocm"},
         "quantization_not_on_platform",
         "moe_wna16 quantization is currently not supported in rocm.",
         {"platform": "cuda"},
-        id="method-that-a-platform-does-not-list",
     ),
-    pytest.param(
+    "word-that-is-not-the-checkpoints": (
         {"model": llama(quantization_config={"quant_method": "fp8"}), "quantization": "awq"},
         "quantization_differs",
         "Quantization method specified in the model config (fp8) does not match",
         {"quantization": None},
-        id="word-that-is-not-the-checkpoints",
     ),
-    pytest.param(
+    "groups-that-follow-the-activations": (
         {"model": llama(quantization_config=GPTQ | {"desc_act": True}), "rules": "0.33"},
         "quantization_not_read",
         "GPTQ group activation ordering (desc_act=True) is no longer",
         {"rules": "0.23"},
-        id="groups-that-follow-the-activations",
     ),
-    pytest.param(
+    "word-that-a-plain-checkpoint-does-not-describe": (
         {"quantization": "awq"},
         "quantization_not_described",
         "Cannot find the config file for awq",
         {"quantization": None},
-        id="word-that-a-plain-checkpoint-does-not-describe",
     ),
-    pytest.param(
+    "deprecated-method": (
         {"quantization": "fbgemm_fp8"},
         "quantization_deprecated",
         "The quantization method %s is deprecated and will be removed in",
         {"quantization": "fp8_per_tensor"},
-        id="deprecated-method",
     ),
-    pytest.param(
+    "method-of-newer-devices": (
         {"model": "gpt-oss-20b", "device": "T4"},
         "quantization_capability",
         "The quantization method gpt_oss_mxfp4 is not supported for the current GPU.",
         {"device": "H100"},
-        id="method-of-newer-devices",
     ),
-    pytest.param(
+    "method-that-a-version-does-not-have": (
         {"model": llama(quantization_config={"quant_method": "bitsandbytes"}), "rules": "0.33"},
         "quantization_unknown",
         "Unknown quantization method: bitsandbytes. Must",
         {"rules": "0.23"},
-        id="method-that-a-version-does-not-have",
     ),
-    pytest.param(
+    "turboquant-sorts-layers-by-number": (
         {
             "model": llama(),
             "rules": "0.23",
@@ -1946,99 +1742,84 @@ REFUSALS = [
         "skipped_kind_with_turboquant",
         "invalid literal for int() with base 10: 'sliding_window'",
         {"kv_cache_dtype": "fp8"},
-        id="turboquant-sorts-layers-by-number",
     ),
-    pytest.param(
+    "block-without-vectors-0.33": (
         {"model": config("deepseek_v4_flash"), "block_size": 64, "rules": "0.33"},
         "block_without_vectors",
         "integer division or modulo by zero",
         {"block_size": None},
-        id="block-without-vectors-0.33",
     ),
-    pytest.param(
+    "windows-of-convolutions": (
         {"model": inkling(), "rules": "0.33", "tensor_parallel": 16},
         "side_cache_refused",
         "sconv SWA cache supports tp_size <= num_kv_heads (8)",
         {"tensor_parallel": 8},
-        id="windows-of-convolutions",
     ),
-    pytest.param(
+    "block-without-vectors": (
         {"model": config("deepseek_v4_flash"), "kv_cache_dtype": "fp8", "block_size": 64},
         "block_without_vectors",
         "",
         {"block_size": None},
-        id="block-without-vectors",
     ),
-    pytest.param(
+    "cpu-mla": (
         {"model": kimi_linear(), "rules": "0.33", "platform": "cpu", "backend": "CPU_MLA"},
         "cpu_mla_without_prefix_caching",
         "--mamba-block-size can only be set with --enable-prefix-caching",
         {"backend": "AMX_MLA"},
-        id="cpu-mla",
     ),
-    pytest.param(
-        {
-            "model": llama(hidden_size=None),
-            "hidden_state_layers": 1,
-            "num_speculative_tokens": 1,
-        },
+    "hidden-states-of-unknown-size": (
+        {"model": llama(hidden_size=None), "hidden_state_layers": 1, "num_speculative_tokens": 1},
         "hidden_size_unknown",
         None,
         {"hidden_state_layers": 0},
-        id="hidden-states-of-unknown-size",
     ),
-    pytest.param(
+    "kda-state-dtype": (
         {"model": kimi_linear(), "rules": "0.33", "mamba_ssm_cache_dtype": "float16"},
         "kda_state_dtype",
         "KDA recurrent state supports only auto, float32, and bfloat16; got float16",
         {"mamba_ssm_cache_dtype": "auto"},
-        id="kda-state-dtype",
     ),
-    pytest.param(
+    "float-kv-cache-dtype": (
         {"model": llama(), "rules": "0.33", "kv_cache_dtype": "float16"},
         "float_kv_cache_dtype",
-        'kv_cache_dtype="float16" is incompatible with dtype="bfloat16". Please set '
-        "`--kv-cache-dtype` to `auto` or `bfloat16`.",
+        (
+            'kv_cache_dtype="float16" is incompatible with dtype="bfloat16". Please set '
+            "`--kv-cache-dtype` to `auto` or `bfloat16`."
+        ),
         {"kv_cache_dtype": "auto"},
-        id="float-kv-cache-dtype",
     ),
-    pytest.param(
+    "architecture-not-served": (
         {"model": plamo2(), "rules": "0.33"},
         "architecture_not_served",
         "Model architecture Plamo2ForCausalLM was supported in vLLM until v0.26.0",
         {"rules": "0.23"},
-        id="architecture-not-served",
     ),
-    pytest.param(
+    "architecture-not-named": (
         {"model": kimi_linear(architectures=None)},
         "architecture_not_named",
         "No model architectures are specified",
         {"rules": "0.33"},
-        id="architecture-not-named",
     ),
-    pytest.param(
+    "gemma3-float16": (
         {"model": gemma3(), "dtype": "float16"},
         "float16_not_supported",
         "The model type 'gemma3' does not support float16.",
         {"dtype": "bfloat16"},
-        id="gemma3-float16",
     ),
-    pytest.param(
+    "plamo2-float16": (
         {"model": plamo2(), "dtype": "float16"},
         "float16_not_supported",
         "The model type 'plamo2' does not support float16.",
         {"dtype": "bfloat16"},
-        id="plamo2-float16",
     ),
-    pytest.param(
+    "bfloat16-before-ampere": (
         {"model": llama(), "device": "T4", "dtype": "bfloat16"},
         "bfloat16_not_supported",
         "Bfloat16 is only supported on GPUs with compute capability of at least 8.0.",
         {"dtype": "float16"},
-        id="bfloat16-before-ampere",
     ),
-    *(
-        pytest.param(
+    **{
+        f"{method}-float32": (
             {
                 "model": {**llama(), "quantization_config": {"quant_method": method}},
                 "dtype": "float32",
@@ -2046,11 +1827,10 @@ REFUSALS = [
             "quantization_dtype",
             "torch.float32 is not supported for quantization method",
             {"dtype": "auto"},
-            id=f"{method}-float32",
         )
         for method in ("fp8", "quark")
-    ),
-    pytest.param(
+    },
+    "xpu-batch-invariance": (
         {
             "model": llama(),
             "platform": "xpu",
@@ -2061,44 +1841,38 @@ REFUSALS = [
         "xpu_batch_invariance",
         "XPU batch invariance currently does not support quantized KV caches",
         {"batch_invariant": False},
-        id="xpu-batch-invariance",
     ),
-    pytest.param(
+    "max-model-len-without-limit": (
         {"model": mamba(max_position_embeddings=None), "max_model_len": -1},
         "max_model_len_not_limited",
         "max_model_len must be a positive integer, got int: -1",
         {"max_model_len": None},
-        id="max-model-len-without-limit",
     ),
-    pytest.param(
+    "max-model-len": (
         {"model": llama(), "max_model_len": 262145},
         "max_model_len_too_long",
         "User-specified max_model_len (262145) is greater than the derived max_model_len (",
         {"max_model_len": 262144},
-        id="max-model-len",
     ),
-    pytest.param(
+    "turboquant-without-list": (
         {"model": kimi_linear(), "kv_cache_dtype": "turboquant_k8v4"},
         "turboquant_layers_not_identifiable",
         "TurboQuant KV cache requires identifiable",
         {"kv_cache_dtype": "auto"},
-        id="turboquant-without-list",
     ),
-    pytest.param(
+    "ultraquant-without-list": (
         {"model": zamba2(), "kv_cache_dtype": "ultraquant_4bit", "rules": "0.33"},
         "turboquant_layers_not_identifiable",
         "TurboQuant KV cache requires identifiable",
         {"kv_cache_dtype": "auto"},
-        id="ultraquant-without-list",
     ),
-    pytest.param(
+    "heads": (
         {"model": llama(), "tensor_parallel": 12},
         "heads_not_divisible",
         "Total number of attention heads (32) must be divisible by tensor parallel size (12).",
         {"tensor_parallel": 8},
-        id="heads",
     ),
-    pytest.param(
+    "vocabulary": (
         {
             "model": llama(num_attention_heads=24, hidden_size=3072, vocab_size=128_000),
             "tensor_parallel": 3,
@@ -2106,9 +1880,8 @@ REFUSALS = [
         "vocabulary_not_divisible",
         "128000 is not divisible by 3",
         {"tensor_parallel": 2},
-        id="vocabulary",
     ),
-    pytest.param(
+    "output-of-an-encoder-for-sound": (
         {
             "model": {
                 "architectures": ["GraniteSpeechForConditionalGeneration"],
@@ -2121,30 +1894,26 @@ REFUSALS = [
         "tower_not_divisible",
         "42 is not divisible by 4",
         {"tensor_parallel": 2},
-        id="output-of-an-encoder-for-sound",
     ),
-    pytest.param(
+    "tower": (
         {"model": "qwen3.5-27b", "tensor_parallel": 3},
         "tower_not_divisible",
         "16 is not divisible by 3",
         {"tensor_parallel": 2},
-        id="tower",
     ),
-    pytest.param(
+    "nvfp4-with-mla": (
         {"model": deepseek_v3(), "kv_cache_dtype": "nvfp4"},
         "nvfp4_with_mla",
         "nvfp4 KV cache is not supported with MLA",
         None,
-        id="nvfp4-with-mla",
     ),
-    pytest.param(
+    "mamba-block-size": (
         {"model": nemotron_h(), "mamba_block_size": 64},
         "mamba_block_size_without_prefix_caching",
         "--mamba-block-size can only be set with --enable-prefix-caching",
         None,
-        id="mamba-block-size",
     ),
-    pytest.param(
+    "state-dimension": (
         {
             "model": qwen3_next(linear_num_key_heads=4, linear_num_value_heads=4),
             "tensor_parallel": 8,
@@ -2152,16 +1921,14 @@ REFUSALS = [
         "state_not_divisible",
         "4 is not divisible by 8",
         {"tensor_parallel": 4},
-        id="state-dimension",
     ),
-    pytest.param(
+    "head-of-one-element": (
         {"model": llama(head_dim=1), "kv_cache_dtype": "nvfp4"},
         "head_size_too_small",
         None,
         {"kv_cache_dtype": "auto"},
-        id="head-of-one-element",
     ),
-    pytest.param(
+    "heads-whose-derived-size-is-one": (
         {
             "model": bamba(
                 num_attention_heads=48,
@@ -2176,9 +1943,8 @@ REFUSALS = [
         "head_size_too_small",
         None,
         {"kv_cache_dtype": "auto"},
-        id="heads-whose-derived-size-is-one",
     ),
-    pytest.param(
+    "method-that-0.33-lacks": (
         {
             "model": llama(),
             "rules": "0.33",
@@ -2188,30 +1954,26 @@ REFUSALS = [
         "speculative_method_unknown",
         None,
         {"speculative_method": "ngram"},
-        id="method-that-0.33-lacks",
     ),
-    pytest.param(
+    "mtp-without-such-layers": (
         {"model": llama(), "speculative_method": "mtp", "num_speculative_tokens": 1},
         "no_mtp_layers",
         "Unsupported speculative method: 'mtp'",
         {"speculative_method": "ngram"},
-        id="mtp-without-such-layers",
     ),
-    pytest.param(
+    "tokens-that-two-mtp-layers-cannot-draft": (
         {"model": qwen3_next(num_nextn_predict_layers=2), "num_speculative_tokens": 3},
         "speculative_tokens_not_divisible",
         "num_speculative_tokens:3 must be divisible by n_predict=2",
         {"num_speculative_tokens": 2},
-        id="tokens-that-two-mtp-layers-cannot-draft",
     ),
-    pytest.param(
+    "two-mtp-layers-of-nemotron": (
         {"model": nemotron_h(num_nextn_predict_layers=2), "num_speculative_tokens": 2},
         "mtp_layers_above_limit",
         "Only one MTP layer is supported for NemotronH-MTP",
         {"speculative_method": "ngram"},
-        id="two-mtp-layers-of-nemotron",
     ),
-    pytest.param(
+    "dtype-of-a-drafter-in-0.23": (
         {
             "model": qwen3_next(num_nextn_predict_layers=1),
             "rules": "0.23",
@@ -2221,9 +1983,8 @@ REFUSALS = [
         "draft_kv_cache_dtype_unknown",
         "1 validation error for SpeculativeConfig",
         {"draft_kv_cache_dtype": None},
-        id="dtype-of-a-drafter-in-0.23",
     ),
-    pytest.param(
+    "mtp-layers-without-kinds": (
         {
             "model": llama(
                 architectures=["ExaoneMoeForCausalLM"],
@@ -2238,23 +1999,20 @@ REFUSALS = [
         "mtp_layers_not_built",
         "list index out of range",
         {"speculative_method": "ngram"},
-        id="mtp-layers-without-kinds",
     ),
-    pytest.param(
+    "head-of-another-method": (
         {**DRAFTED, "speculative_method": "eagle"},
         "drafter_class_unknown",
         "Model architectures ['EagleLlamaForCausalLMEagle3'] are not supported for now.",
         {"speculative_method": "eagle3"},
-        id="head-of-another-method",
     ),
-    pytest.param(
+    "draft-model-without-attention": (
         {**DRAFTED, "draft_model": "mamba-codestral-7b", "speculative_method": "draft_model"},
         "draft_model_not_a_decoder",
         None,
         {"speculative_method": "ngram", "draft_model": None},
-        id="draft-model-without-attention",
     ),
-    pytest.param(
+    "draft-model-of-no-class": (
         {
             **DRAFTED,
             "draft_model": {**DRAFT, "architectures": ["GptOssForCausalLMEagle3"]},
@@ -2263,9 +2021,8 @@ REFUSALS = [
         "drafter_class_unknown",
         "Model architectures ['GptOssForCausalLMEagle3'] are not supported for now.",
         {"speculative_method": "ngram", "draft_model": None},
-        id="draft-model-of-no-class",
     ),
-    pytest.param(
+    "draft-model-of-other-tokens": (
         {
             "model": llama(vocab_size=1000),
             "draft_model": llama(vocab_size=2000),
@@ -2274,9 +2031,8 @@ REFUSALS = [
         "draft_vocabulary_differs",
         "Target and draft model should have the same vocabulary size. ",
         {"speculative_method": "ngram", "draft_model": None},
-        id="draft-model-of-other-tokens",
     ),
-    pytest.param(
+    "heads-of-the-drafter": (
         {
             **DRAFTED,
             "draft_model": {
@@ -2290,16 +2046,14 @@ REFUSALS = [
         "draft_heads_not_divisible",
         "Total number of attention heads (6) must be divisible by tensor parallel size (4).",
         {"speculative_method": "ngram", "draft_model": None},
-        id="heads-of-the-drafter",
     ),
-    pytest.param(
+    "ranks-of-the-drafter": (
         {**DRAFTED, "tensor_parallel": 4, "draft_tensor_parallel": 2},
         "draft_ranks_differ",
         "speculative_draft_tensor_parallel_size=2 cannot be other value",
         {"draft_tensor_parallel": None},
-        id="ranks-of-the-drafter",
     ),
-    pytest.param(
+    "mtp-of-another-model": (
         {
             "model": llama(),
             "draft_model": qwen3_next(num_nextn_predict_layers=1),
@@ -2308,9 +2062,12 @@ REFUSALS = [
         "mtp_of_another_model",
         None,
         {"draft_model": None},
-        id="mtp-of-another-model",
     ),
-]
+}
+
+
+def rows(cases):
+    return [pytest.param(*case, id=name) for name, case in cases.items()]
 
 
 def changes_of(remedies):
@@ -2318,7 +2075,7 @@ def changes_of(remedies):
 
 
 @in_groups
-@pytest.mark.parametrize(("values", "code", "vllm_text", "remedy"), PROBLEMS)
+@pytest.mark.parametrize(("values", "code", "vllm_text", "remedy"), rows(PROBLEMS))
 def test_a_problem_says_what_clashes_and_what_removes_it(values, code, vllm_text, remedy):
     plan = resolve(Scenario(**values))
     problem = next(problem for problem in plan.problems if problem.code == code)
@@ -2340,7 +2097,7 @@ def test_a_problem_says_what_clashes_and_what_removes_it(values, code, vllm_text
 
 
 @in_groups
-@pytest.mark.parametrize(("values", "code", "vllm_text", "remedy"), REFUSALS)
+@pytest.mark.parametrize(("values", "code", "vllm_text", "remedy"), rows(REFUSALS))
 def test_a_refusal_says_what_clashes_and_what_lifts_it(values, code, vllm_text, remedy):
     scenario = Scenario(**values)
     with pytest.raises(Refused) as caught:
@@ -2373,9 +2130,9 @@ def codes_in(call, position):
 
 def test_every_code_in_core_has_a_case():
     found = codes_in("problem", 0) | codes_in("FlexRefusal", 0)
-    assert found == {param.values[1] for param in PROBLEMS} | UNREACHABLE
+    assert found == {code for _values, code, *_ in PROBLEMS.values()} | UNREACHABLE
     refused = codes_in("Refused", 0) | codes_in("refusal", 0)
-    assert refused == {param.values[1] for param in REFUSALS}
+    assert refused == {code for _values, code, *_ in REFUSALS.values()}
 
 
 def test_every_declared_problem_is_one_of_them():
