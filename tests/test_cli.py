@@ -121,6 +121,18 @@ def test_resolve_takes_a_command_and_says_what_has_no_size():
     assert "No size depends on: --seed 3." in result.stderr
 
 
+def test_a_flag_that_vllm_lacks_is_a_problem_for_machines_too():
+    command = "vllm serve Qwen/Qwen3.6-27B --tensor-paralel-size 2"
+    found = json.loads(ok("resolve", command, "--json"))
+    jsonschema.Draft202012Validator(SCHEMA).validate(found)
+    [problem] = found["problems"]
+    assert (problem["code"], problem["severity"]) == ("unknown_flag", "error")
+    assert problem["operands"] == {"flag": "--tensor-paralel-size"}
+    assert "Nearest: --tensor-parallel-size" in problem["message"]
+    assert "vLLM would not start" in ok("resolve", command)
+    assert wb.from_vllm_command(command).problems[0].code == "unknown_flag"
+
+
 def test_resolve_takes_a_description_and_a_path_with_spaces(tmp_path):
     plan = json.loads(ok("resolve", "Qwen3-Next-80B, 4 x H100, fp8 KV", "--json"))
     assert plan["kv_cache_dtype"] == "fp8"

@@ -582,6 +582,22 @@ def test_a_comparison_of_a_text_ends_with_the_next_one(panel):
     assert "Unpin A" in region(panel, "actions")
 
 
+def test_a_command_with_a_flag_that_vllm_lacks_does_not_start(panel):
+    panel.submit("vllm serve Qwen/Qwen3.6-27B --tensor-paralel-size 2")
+    lacks = "--tensor-paralel-size 2: vLLM 0.23 does not have this flag"
+    assert "✕ would not start" in region(panel, "answers")
+    assert lacks in region(panel, "answers")
+    assert panel.answers.starts == "no"
+    assert "would not start" in panel.view.announced
+    press(panel, "view", "start")
+    assert lacks in region(panel, "body")
+    panel.apply(device="H200")
+    assert panel.answers.starts == "yes"
+    assert lacks not in region(panel, "body") + region(panel, "answers")
+    press(panel, "undo")
+    assert panel.answers.starts == "no"
+
+
 @pytest.mark.parametrize(
     ("do", "arg", "entered"),
     [("submit", "banana phone rocket", ""), ("set", "tensor_parallel", "-1"), ("go", "99", "")],

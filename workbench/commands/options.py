@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
@@ -23,6 +24,7 @@ from workbench.extras import missing_package
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
+    from workbench.core.problems import Problem
     from workbench.scenario import Scenario
 
 FAULT = 70
@@ -199,18 +201,24 @@ def resolved(model: str | None, settings: Iterable[str] | None, option: str = "-
     """Return the plan of a scenario given as `field=value` texts. Errors: WorkbenchError."""
     from workbench.scenario.resolution import resolve
 
-    return resolve(scenario_of(model, settings, option))
+    fields, problems = _given_by(model)
+    plan = resolve(_scenario(fields, settings, option))
+    return replace(plan, problems=(*problems, *plan.problems)) if problems else plan
 
 
 def scenario_of(
     model: str | None, settings: Iterable[str] | None = None, option: str = "--set"
 ) -> Scenario:
     """Return the scenario given as `field=value` texts. Errors: ScenarioError."""
+    return _scenario(_given_by(model)[0], settings, option)
+
+
+def _scenario(fields: dict[str, Any], settings: Iterable[str] | None, option: str) -> Scenario:
     from workbench.scenario.scenario import Scenario, value_of
 
     texts = named_values(settings, option, "field")
     explicit = {name: value_of(name, text) for name, text in texts.items()}
-    return Scenario.from_dict({**_fields_of(model), **explicit})
+    return Scenario.from_dict({**fields, **explicit})
 
 
 def named_values(items: Iterable[str] | None, option: str, what: str = "name") -> dict[str, str]:
@@ -221,17 +229,20 @@ def named_values(items: Iterable[str] | None, option: str, what: str = "name") -
     return {name: text for name, _, text in (item.partition("=") for item in items or ())}
 
 
-def _fields_of(model: str | None) -> dict[str, Any]:
-    """Return the fields of an argument: a model, a file with a scenario in it, or a text."""
+def _given_by(model: str | None) -> tuple[dict[str, Any], tuple[Problem, ...]]:
+    """Return the fields of an argument, and what stops vLLM before it has them."""
     from workbench.scenario.links import LINK, read_link
     from workbench.scenario.start import is_words
 
     if model is None:
-        return {}
+        return {}, ()
     if LINK in model:
-        return read_link(model)
-    if is_words(model):
-        return _fields_of_text(model)
+        return read_link(model), ()
+    return _given_by_text(model) if is_words(model) else (_fields_of(model), ())
+
+
+def _fields_of(model: str) -> dict[str, Any]:
+    """Return the fields of a model, or of a file with a scenario in it."""
     path = Path(model)
     if path.suffix == ".json" and path.is_file():
         text = read_text(path, SCENARIO_FILE)
@@ -258,8 +269,8 @@ def _is_other_file(text: str) -> bool:
     return not is_path and catalog_name(text) is None and os.path.isfile(text)  # noqa: PTH113  (Path's raises for long names)
 
 
-def _fields_of_text(text: str) -> dict[str, Any]:
-    """Return the fields of a command or a description, and print what has no field."""
+def _given_by_text(text: str) -> tuple[dict[str, Any], tuple[Problem, ...]]:
+    """Return what a command or a description gives, and print what has no field."""
     from workbench.interop.omnibox import understand
     from workbench.scenario.scenario import Scenario
 
@@ -268,10 +279,10 @@ def _fields_of_text(text: str) -> dict[str, Any]:
     except errors.ScenarioError as error:
         if error.code != "log_not_recognised":
             raise
-        return {"model": text}
+        return {"model": text}, ()
     if found.scenario is None or found.log is not None:
         fail("A log is read by `workbench explain-log FILE`.")
     of_default = found.kind not in {"model", "config"} and "model" not in found.said
     for note in (*[found.message] * of_default, *found.notes):
         typer.echo(f"note: {note}", err=True)
-    return found.scenario.stated()
+    return found.scenario.stated(), found.problems

@@ -13,13 +13,13 @@ from workbench.core.sizes import integer_value
 from workbench.core.what_if.answers import Answers, answers
 from workbench.core.what_if.next_steps import GOALS, NextStep, next_step, next_steps
 from workbench.door.changes import changed, with_model
-from workbench.door.explanations import PINNED, refused
+from workbench.door.explanations import PINNED, refused, stopped
 from workbench.door.history import History, Visit
 from workbench.door.labs import LABS
 from workbench.door.logs import still
 from workbench.door.once import OncePerPlan
 from workbench.door.regions import Shown, View, body, regions, views_of
-from workbench.door.sent import action_of, length_of, object_of, one_of
+from workbench.door.sent import action_of, length_of, object_of, one_of, value_of
 from workbench.door.session import Outcome, Session, guarded
 from workbench.interop.omnibox import LINKED, understand
 from workbench.scenario import FIELDS, Scenario
@@ -174,11 +174,7 @@ class Door:
         return {"pinned": None, "notices": (f"A cannot be shown: {in_labels(str(found.error))}",)}
 
     def _set(self, field: str, text: str) -> None:
-        declared = FIELDS[one_of(field, FIELDS)]
-        if declared.is_listed:
-            value = object_of(f'{{"value": {text}}}')["value"]
-        else:
-            value = declared.kind.parse(field, text)
+        value = value_of(field, text)
         if self._shows.opened == field:
             self._shows = self._shows.replace(opened="")
         self._change({field: value})
@@ -255,7 +251,7 @@ class Door:
                 self._shows.length,
                 self._release_is_chosen,
                 self._shows.understood,
-                None if plan is None else self._answers(plan),
+                None if plan is None else self._now(plan),
             )
         )
         self.error = outcome.error
@@ -266,7 +262,7 @@ class Door:
     def _draw(self, outcome: Outcome) -> None:
         """Draw every region as a whole, so that none can be of an older scenario."""
         plan, looks = outcome.plan, self._shows
-        found = None if plan is None else self._answers(plan)
+        found = None if plan is None else self._now(plan)
         state = Shown(
             outcome=outcome,
             answers=found,
@@ -284,6 +280,9 @@ class Door:
     def _answers(self, plan: Plan) -> Answers:
         return answers(plan, self._length(plan))
 
+    def _now(self, plan: Plan) -> Answers:
+        return stopped(self._answers(plan), self._shows.stops)
+
     def _length(self, plan: Plan) -> int:
         return self._shows.length_of(plan)
 
@@ -293,5 +292,6 @@ class Door:
 
     def _body(self, plan: Plan) -> str:
         pinned = self._shows.pinned
-        key = ("body", self._shows.view, pinned and pinned.fingerprint, self._length(plan))
+        looks = (self._shows.view, *map(str, self._shows.stops))
+        key = ("body", *looks, pinned and pinned.fingerprint, self._length(plan))
         return self._once(plan, key, lambda: body(self._shows, plan))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
+from workbench.core.capacity.memory_answer import NO
 from workbench.core.errors import NEAREST, PHRASE, Refused, WorkbenchError
 from workbench.core.plan import Plan
+from workbench.core.problems import Problem
 from workbench.core.remedies import Remedy
 from workbench.core.versions import RULE_SETS
+from workbench.core.what_if.answers import Answers
 from workbench.core.what_if.differences import plan_differences
 from workbench.door.changes import CACHING
 from workbench.door.history import changed_fields
@@ -57,6 +61,13 @@ def start(plan: Plan) -> Html:
         fixes = remedies_html(plan.remedies(problem), problem.field)
         parts += [html.problem_html(problem), fixes]
     return join(*parts, html.log_html(plan.log_lines))
+
+
+def stopped(found: Answers, problems: Sequence[Problem]) -> Answers:
+    """Return answers to a command that a problem stops before its settings count."""
+    if not problems:
+        return found
+    return replace(found, starts=NO, blocker=problems[0].message.split(". ")[0])
 
 
 def hits(plan: Plan) -> Html:

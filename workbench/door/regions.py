@@ -9,6 +9,7 @@ from typing import Any
 
 from workbench.core.capacity.occupancy import usual_length
 from workbench.core.plan import Plan
+from workbench.core.problems import Problem
 from workbench.core.what_if.answers import Answers, answers
 from workbench.core.what_if.next_steps import GOALS, NextStep
 from workbench.door.explanations import PINNED, VIEWS, compared_with, refused
@@ -63,6 +64,11 @@ class View:
     """HTML of what is wrong with the last input."""
     notices: tuple[str, ...] = ()
     """What the last change reset."""
+
+    @property
+    def stops(self) -> tuple[Problem, ...]:
+        """Return what stops the last text's command before its settings count."""
+        return self.understood.problems if self.understood else ()
 
     def length_of(self, plan: Plan) -> int:
         """Return the tokens of the requests that are counted for a plan."""
@@ -154,6 +160,8 @@ def body(looks: View, plan: Plan) -> str:
     if looks.view == "fits":
         found = answers(plan, looks.length_of(plan))
         counted = capacity(found, has_states=plan.model.state is not None)
+    elif looks.view == "start":
+        counted = join(*map(html.problem_html, looks.stops))
     return join(counted, Html(VIEWS[looks.view][1](plan, looks.pinned)))
 
 

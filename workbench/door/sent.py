@@ -7,6 +7,7 @@ from workbench.access.json_text import json_or_word
 from workbench.core.errors import ScenarioError, shown, unknown_name_message
 from workbench.core.plan import Plan
 from workbench.core.sizes import integer_value
+from workbench.scenario import FIELDS
 
 SPOKEN = {
     "undo": "undo",
@@ -37,6 +38,14 @@ def one_of(name: str, allowed: Collection[str]) -> str:
     if name not in allowed:
         raise ScenarioError("unknown_name", unknown_name_message("name", name, allowed))
     return name
+
+
+def value_of(field: str, text: str) -> Any:
+    """Return the value of a control: JSON of one that is listed, else what a person enters."""
+    declared = FIELDS[one_of(field, FIELDS)]
+    if declared.is_listed:
+        return object_of(f'{{"value": {text}}}')["value"]
+    return declared.kind.parse(field, text)
 
 
 def object_of(text: str) -> dict[str, Any]:

@@ -253,6 +253,7 @@ def _of_command(text: str, present: Scenario, said: Description) -> Understood:
         message=f"A command{lead or ':'} {words}",
         said=fields,
         notes=found.notes,
+        problems=found.problems,
         load=said.load,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
+from workbench.core.problems import Problem
 from workbench.interop.description import Load
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.logs.report import LogReport
@@ -34,6 +35,8 @@ class Understood:
     """Fields that the text sets."""
     notes: tuple[str, ...] = ()
     """About what the scenario has no field for."""
+    problems: tuple[Problem, ...] = ()
+    """What stops the text's command before vLLM has a configuration."""
     log: LogReport | None = None
     load: Load = field(default=Load())
     """The requests to count."""

@@ -69,7 +69,7 @@ class FrontDoor(Door, SavedPicture):
     @property
     def answers(self) -> Answers | None:
         """The four answers of the newest plan; None while there is none."""
-        return None if self.plan is None else self._answers(self.plan)
+        return None if self.plan is None else self._now(self.plan)
 
     def open(self, title: str) -> Panel:
         """Open the lab with this title below the front door. Errors: ValueError lists them."""

@@ -110,8 +110,8 @@ class CommandFields:
     unused: list[str] = field(default_factory=list)
     without_field: dict[str, Any] = field(default_factory=dict)
     """Argument or variable -> its value."""
-    unknown: set[str] = field(default_factory=set)
-    """Flags that vLLM does not have."""
+    unknown: dict[str, str] = field(default_factory=dict)
+    """Flag that vLLM does not have -> the note on it."""
     drafts: dict[str, Any] = field(default_factory=dict)
     drafted_by: str = ""
     machine: Machine | None = None
@@ -183,8 +183,8 @@ class CommandFields:
         """Note a flag once; with the nearest names while there are few, as finding them is slow."""
         if name not in self.unknown:
             is_helped = len(self.unknown) < MOST_HELPED
-            self.notes.append(f"{source}: {self.flags.unknown(name, is_helped=is_helped)}")
-        self.unknown.add(name)
+            self.unknown[name] = f"{source}: {self.flags.unknown(name, is_helped=is_helped)}"
+            self.notes.append(self.unknown[name])
 
     def _without_field(self, argument: str, value: Any, source: str) -> None:
         self.without_field[argument] = value

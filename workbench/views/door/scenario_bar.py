@@ -121,8 +121,8 @@ def _length_chip(bar: Bar) -> Html:
         help_text = tag("small", LENGTH_HELP)
         label = tag("label", tag("span", words), control, help_text, class_="wb-field")
         pop = tag("div", label, listed, class_="wb-pop")
-    label = f"Request length: {text}. Change it."
-    return opening(LENGTH, text, label, pop, is_set=bar.is_length_set)
+    words = f"Request length: {text}. Change it."
+    return opening(LENGTH, text, words, pop, is_set=bar.is_length_set)
 
 
 def _sent(do: str, arg: str, key: str, label: str) -> dict[str, str]:
