@@ -10,9 +10,7 @@ import resource
 import signal
 import sys
 
-from typer.testing import CliRunner
-
-from workbench.cli import app
+from tests.commands import run
 
 SECONDS = 10
 ADDRESS_SPACE = 6 * 2**30
@@ -29,7 +27,7 @@ def ring(_signal, _frame):
 def outcome(arguments):
     signal.alarm(SECONDS)
     try:
-        result = CliRunner().invoke(app, arguments)
+        result = run(*arguments)
     except TookTooLong:
         return {"exit": None, "raised": "TookTooLong", "output": ""}
     finally:

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
-from typer.testing import CliRunner
 
 import workbench as wb
+from tests import commands
 from tests.views.plans import EVIL, all_plans, evil_plan
 from tests.views.test_html import Page
-from workbench.cli import app
 from workbench.core.chunks.connectors import CONNECTORS
 from workbench.core.chunks.request import chunks
 from workbench.views.chunks.html import chunks_html
 from workbench.views.chunks.rows import chunks_dict
 
 CACHED = ("-s", "enable_prefix_caching=true", "-s", "max_num_batched_tokens=8192")
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, ["chunks", *map(str, arguments)])
-
-
-def published(*arguments):
-    done = run(*arguments, "--json")
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
+run = partial(commands.run, "chunks")
+published = partial(commands.published, "chunks")
 
 
 def test_one_model_on_one_host():

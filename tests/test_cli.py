@@ -8,18 +8,15 @@ import sys
 
 import jsonschema
 import pytest
-from typer.testing import CliRunner
 
 import workbench as wb
 from tests.catalog import distinct_models
+from tests.commands import run
 from tests.models.configs import llama, nemotron_h
-from workbench.cli import app
 from workbench.commands import options
 from workbench.models import catalog_names
 from workbench.scenario import Scenario
 from workbench.scenario.schema import published_schema
-
-runner = CliRunner()
 
 
 @pytest.fixture(autouse=True)
@@ -30,10 +27,6 @@ def offline(monkeypatch):
         raise OSError
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", unreachable)
-
-
-def run(*args, given=None):
-    return runner.invoke(app, [str(arg) for arg in args], input=given)
 
 
 def ok(*args, given=None):
@@ -460,12 +453,12 @@ def test_a_large_log_prints_progress_to_another_program(tmp_path, monkeypatch):
     log = tmp_path / "server.log"
     line = "Setting attention block size to 528 tokens to ensure that it fits.\n"
     log.write_text(line + "INFO: a request\n" * 200_000)
-    result = CliRunner().invoke(app, ["explain-log", str(log), "--json"])
+    result = run("explain-log", str(log), "--json")
     assert result.exit_code == 0
     assert result.stderr.splitlines()[:2] == ["1 of 4 MB searched", "2 of 4 MB searched"]
     assert json.loads(result.stdout)["lines"]
     monkeypatch.setattr(options, "PROGRESS_SECONDS", 10**6)
-    assert CliRunner().invoke(app, ["explain-log", str(log)]).stderr == ""
+    assert run("explain-log", str(log)).stderr == ""
 
 
 def test_a_fault_of_ours_is_one_line_without_a_traceback(monkeypatch):
@@ -473,12 +466,12 @@ def test_a_fault_of_ours_is_one_line_without_a_traceback(monkeypatch):
         raise ZeroDivisionError("x" * 500)
 
     monkeypatch.setattr("workbench.scenario.resolution.resolve", broken)
-    done = CliRunner().invoke(app, ["resolve", "bamba-9b"])
+    done = run("resolve", "bamba-9b")
     assert done.exit_code == 70
     assert "error [internal_error] ZeroDivisionError: xxx" in done.output
     assert len(done.output) < 400
     monkeypatch.setenv("WORKBENCH_TRACEBACK", "1")
-    assert isinstance(CliRunner().invoke(app, ["resolve", "bamba-9b"]).exception, ZeroDivisionError)
+    assert isinstance(run("resolve", "bamba-9b").exception, ZeroDivisionError)
 
 
 def test_the_module_is_the_same_command():
@@ -512,21 +505,21 @@ def test_a_command_without_a_model_says_of_which_one_the_plan_is():
     ],
 )
 def test_an_option_that_there_is_not_says_how_fields_are_set(option, words):
-    ended = CliRunner().invoke(app, ["resolve", "qwen3-8b", option])
+    ended = run("resolve", "qwen3-8b", option)
     assert ended.exit_code == 2
     assert words in " ".join(ended.output.split())
     assert ("Possible options" in ended.output) == (option == "--strct")
 
 
 def test_an_option_without_its_value_is_named():
-    found = CliRunner().invoke(app, ["resolve", "bamba-9b", "-s"])
+    found = run("resolve", "bamba-9b", "-s")
     assert found.exit_code == 2
     assert "Option '-s' requires an argument." in found.output
 
 
 def test_a_kernel_that_is_not_known_is_refused_before_anything_is_compiled():
     for name in ("UNKNOWN", "fast"):
-        ended = CliRunner().invoke(app, ["inspect", "--kernel", name])
+        ended = run("inspect", "--kernel", name)
         assert ended.exit_code == 2
         assert "Compiling" not in ended.output
         assert "Allowed: faithful, context parallel; " in ended.output
@@ -539,6 +532,6 @@ def test_only_the_kernels_that_are_named_are_compiled():
     names = inspected_names("workbench.kernels.block_table.calls")
     assert "fast, any size" in names
     command = ["inspect", "--kernel", "fast, any size: gather_and_slots", "-t", "sm_90", "--json"]
-    ended = CliRunner().invoke(app, command)
+    ended = run(*command)
     [report] = json.loads(ended.stdout)
     assert (report["kernel"], report["target"]) == (command[2], "sm_90")

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
-from typer.testing import CliRunner
+from tests import commands
 
-from workbench.cli import app
-
-runner = CliRunner()
-
-
-def run(*args):
-    return runner.invoke(app, ["diff", *args])
+run = partial(commands.run, "diff")
 
 
 def test_a_changed_scenario_exits_with_1():

@@ -11,9 +11,8 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from workbench.cli import app
+from tests.commands import run
 
 ROOT = Path(__file__).parents[1]
 DEEP = 100_000
@@ -87,7 +86,7 @@ def test_nothing_is_started_for_what_cannot_be_read(tmp_path, monkeypatch, comma
     monkeypatch.setattr(subprocess, "call", start)
     monkeypatch.setattr("workbench.commands.app_server.serve", start)
     path = str({"folder": tmp_path / "none" / "x.ipynb", "kernel file": "/proc/kmsg"}.get(kind, ""))
-    result = CliRunner().invoke(app, [command, path or str(hostile(tmp_path, kind))])
+    result = run(command, path or str(hostile(tmp_path, kind)))
     assert result.exit_code == 2
     assert re.search("cannot be read|does not exist|is not a notebook", result.output)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from typer.testing import CliRunner
 
 import workbench as wb
+from tests.commands import run
 from tests.models.configs import llama
-from workbench.cli import app
 from workbench.core.errors import SHOWN_CHARACTERS
 
 COUNT = 100_000
@@ -58,7 +57,7 @@ def offline(monkeypatch):
 def test_a_long_value_is_answered_in_short(command):
     for name, value in VALUES.items():
         words = [word.replace("{}", value) for word in command.split()]
-        found = CliRunner().invoke(app, words)
+        found = run(*words)
         assert isinstance(found.exception, SystemExit), (name, found.exception)
         assert found.exit_code in {1, 2}, (name, found.output[:500])
         assert len(found.output) < 2500, (name, found.output[:500])
@@ -87,7 +86,7 @@ INTEGERS = (
 def test_an_integer_that_no_float_holds_is_answered_in_short(command):
     """Python reads 400 digits, and refuses the 10^5 digits above."""
     for value in ("9" * 400, "-" + "9" * 400):
-        found = CliRunner().invoke(app, command.replace("{}", value).split())
+        found = run(*command.replace("{}", value).split())
         assert found.exit_code in {0, 2}, found.output[:500]
         message = found.output if found.exit_code else ""
         runs = re.findall("9{2,}", message)

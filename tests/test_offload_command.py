@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from typer.testing import CliRunner
 
-from workbench.cli import app
+from tests.commands import published, run
 
 CACHED = ("qwen3.5-4b", "-s", "enable_prefix_caching=true")
 NEMOTRON = ("nemotron-3-nano-30b-a3b", "-s", "kv_cache_dtype=fp8", "-s", "block_size=32")
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def published(*arguments):
-    done = run(*arguments, "--json")
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
 
 
 def refused(*arguments):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.commands import run
 from tests.models.configs import qwen3_5
-from workbench.cli import app
 from workbench.core.package_data import release_data
 from workbench.core.versions import DEFAULT, RULE_SETS, V0_33
 from workbench.core.what_if.releases import nearest_rules
@@ -33,10 +32,6 @@ def next_release():
     RULE_SETS.add(NEXT, rules)
     yield rules
     RULE_SETS.remove(NEXT)
-
-
-def run(*args):
-    return CliRunner().invoke(app, list(args))
 
 
 def test_the_newest_release_is_the_last_that_is_registered(next_release):

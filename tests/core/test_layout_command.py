@@ -1,17 +1,13 @@
 """The command `workbench layout`."""
 
 import json
+from functools import partial
 
 import pytest
-from typer.testing import CliRunner
 
-from workbench.cli import app
+from tests.commands import run
 
-
-def command(*arguments):
-    return CliRunner().invoke(app, ["layout", *arguments])
-
-
+command = partial(run, "layout")
 ROCM = ("qwen3.5-4b", "-s", "platform=rocm", "-s", "backend=ROCM_ATTN", "--num-blocks", "2")
 
 

@@ -6,22 +6,17 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import workbench as wb
-from workbench.cli import app
+from tests.commands import run
 from workbench.scenario import Scenario
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 LOG = LOGS / "whole_start_0_23.log"
 
 
-def run(*arguments, stdin=None):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
-
-
 def test_a_file_and_stdin_give_the_same_explanation():
-    from_file, from_stdin = run("explain-log", LOG), run("explain-log", "-", stdin=LOG.read_bytes())
+    from_file, from_stdin = run("explain-log", LOG), run("explain-log", "-", given=LOG.read_bytes())
     assert from_file.exit_code == from_stdin.exit_code == 0
     assert from_file.output == from_stdin.output
     assert "The log says 1,056 tokens, the rules give 1,056 tokens because:" in from_file.output
@@ -42,7 +37,7 @@ def test_json_is_one_object_with_a_version():
     ],
 )
 def test_what_cannot_be_explained_ends_with_2_and_the_reason(data, words):
-    ended = run("explain-log", "-", stdin=data)
+    ended = run("explain-log", "-", given=data)
     assert ended.exit_code == 2
     assert words in ended.output
 

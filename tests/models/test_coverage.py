@@ -6,12 +6,11 @@ import json
 from dataclasses import replace
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.commands import run
 from tests.groups import in_groups
 from tests.models.configs import llama
 from tests.models.recorded_coverage import covered, differs, outcome
-from workbench.cli import app
 from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.errors import ScenarioError
 from workbench.models import read_model
@@ -54,13 +53,12 @@ def test_the_number_of_exact_architectures_does_not_fall(rules):
 
 
 def test_the_command_prints_the_numbers_and_every_architecture():
-    runner = CliRunner()
-    text = runner.invoke(app, ["coverage", "--rules", "0.33"]).output
+    text = run("coverage", "--rules", "0.33").output
     found = coverage("0.33")
     assert f"{len(found.rows)} architectures, {found.count(EXACT)} exact" in text
     assert "vLLM 0.33: 1 architecture, 1 " in str(replace(found, rows=found.rows[:1]))
     assert len(text.splitlines()) == 2 + len(found.rows)
-    printed = json.loads(runner.invoke(app, ["coverage", "--json", "--status", READ]).output)
+    printed = json.loads(run("coverage", "--json", "--status", READ).output)
     assert {row["status"] for row in printed["rows"]} == {READ}
 
 

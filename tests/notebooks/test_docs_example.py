@@ -6,9 +6,8 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from typer.testing import CliRunner
 
-from workbench.cli import app
+from tests.commands import run
 from workbench.notebooks.worker import STARTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "notebook_ci.md").read_text(encoding="utf-8")
@@ -26,7 +25,7 @@ def test_another_project_can_follow_the_page(tmp_path, monkeypatch):
     (folder / "squares.ipynb").write_text(block("json"), encoding="utf-8")
     (folder / "matrix.toml").write_text(block("toml"), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(app, shlex.split(block("sh"))[1:])
+    done = run(*shlex.split(block("sh"))[1:])
     assert done.exit_code == 0, done.output
     assert "2 runs: 2 ok" in done.output
     suite = ET.parse(tmp_path / "out" / "junit.xml").getroot().find("testsuite")

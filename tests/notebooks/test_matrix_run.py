@@ -9,9 +9,8 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from typer.testing import CliRunner
 
-from workbench.cli import app
+from tests.commands import run
 from workbench.notebooks import read_matrix
 from workbench.notebooks.expectations import ARTIFACT_KIB
 
@@ -56,7 +55,7 @@ def folder(tmp_path, fixture_path):
 
 def command(folder, *more):
     arguments = ["notebook", "run", "--matrix", folder / "matrix.toml", "--output", folder / "out"]
-    return CliRunner().invoke(app, [str(word) for word in (*arguments, *more)])
+    return run(*(*arguments, *more))
 
 
 @pytest.mark.notebook
@@ -64,7 +63,7 @@ def test_goldens_are_recorded_compared_and_go_stale(folder):
     done = command(folder, "--only", "good::three")
     assert done.exit_code == 1
     update = re.search(r"record it: workbench (notebook run .* --update-goldens)", done.output)[1]
-    done = CliRunner().invoke(app, [*update.split(), "--output", str(folder / "out")])
+    done = run(*update.split(), "--output", str(folder / "out"))
     assert done.exit_code == 0, done.output
     path = folder / "goldens" / "good.json"
     kept = json.loads(path.read_text(encoding="utf-8"))["cases"]
@@ -119,7 +118,7 @@ def test_every_failure_has_its_message_its_command_and_its_place_in_the_reports(
 
     # the command of the one cell that failed, as it was printed
     rerun = re.search(r"rerun: workbench (notebook run .* --to-cell 3)", done.output)[1]
-    again = CliRunner().invoke(app, [*rerun.split(), "--output", str(folder / "again")])
+    again = run(*rerun.split(), "--output", str(folder / "again"))
     assert again.exit_code == 1
     assert "hidden in an output widget" in again.output
     assert "no_results" not in again.output
@@ -169,7 +168,7 @@ def test_the_plugin_makes_a_test_of_every_case(folder):
 def test_one_notebook_and_a_matrix_do_not_go_together(folder):
     notebook = str(folder / "good.ipynb")
     for words in ([], [notebook, "--matrix", str(folder / "matrix.toml")], [notebook, "--quick"]):
-        done = CliRunner().invoke(app, ["notebook", "run", *words])
+        done = run("notebook", "run", *words)
         assert (done.exit_code, "atrix" in done.output) == (2, True), done.output
     done = command(folder, "--to-cell", 1)
     assert (done.exit_code, "apply to one notebook" in done.output) == (2, True)
@@ -186,7 +185,7 @@ def test_one_notebook_and_a_matrix_do_not_go_together(folder):
     ],
 )
 def test_sources_are_checked_without_running_them(folder, name, code, words):
-    done = CliRunner().invoke(app, ["notebook", "check", str(folder / f"{name}.ipynb")])
+    done = run("notebook", "check", str(folder / f"{name}.ipynb"))
     assert done.exit_code == code
     assert words in done.output
     if code == 0:
@@ -194,10 +193,10 @@ def test_sources_are_checked_without_running_them(folder, name, code, words):
 
 
 def test_a_folder_is_checked_and_house_rules_on_request(folder):
-    done = CliRunner().invoke(app, ["notebook", "check", str(folder)])
+    done = run("notebook", "check", str(folder))
     assert "committed.ipynb" in done.output
     assert "cell_count" not in done.output
-    done = CliRunner().invoke(app, ["notebook", "check", "--house-rules", str(folder)])
+    done = run("notebook", "check", "--house-rules", str(folder))
     assert "broken.ipynb: cell_count" in done.output
 
 

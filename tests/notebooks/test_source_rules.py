@@ -2,9 +2,8 @@ import copy
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from workbench.cli import app
+from tests.commands import run
 from workbench.notebooks import check_notebook_source
 
 LONG = "def f():\n" + "".join(f"    x{number} = {number}\n" for number in range(11))
@@ -29,8 +28,8 @@ def test_a_folder_that_a_run_has_left_is_not_checked(tmp_path):
     left = tmp_path / "out" / ".run-abc"
     left.mkdir(parents=True)
     (left / "input.ipynb").write_text("{}", encoding="utf-8")
-    assert CliRunner().invoke(app, ["notebook", "check", str(tmp_path)]).exit_code == 0
-    assert CliRunner().invoke(app, ["notebook", "check", str(left)]).exit_code == 2
+    assert run("notebook", "check", str(tmp_path)).exit_code == 0
+    assert run("notebook", "check", str(left)).exit_code == 2
 
 
 def test_the_good_notebook_breaks_no_rule(fixture_path):

@@ -11,18 +11,13 @@ import sys
 from dataclasses import replace
 
 import pytest
-from typer.testing import CliRunner
 
 import workbench as wb
-from workbench.cli import app
+from tests.commands import run
 from workbench.sweeps.language import parse_axes
 from workbench.sweeps.store import Key, ResultStore, Row
 
 START = ["sweep", "qwen3.5-4b", "-a", "tensor_parallel=1,2", "-a", "kv_cache_dtype=auto,fp8"]
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def test_a_point_is_the_scenario_that_it_names():

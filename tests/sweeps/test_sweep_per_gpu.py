@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import workbench as wb
-from workbench.cli import app
+from tests.commands import run
 from workbench.sweeps.front import GOALS, USUAL_GOALS, pareto
 from workbench.views.sweeps.rows import MEASURES, comparison_notes, sweep_text
 
 GIB = 2**30
+SWEEP = ("sweep", "qwen3.5-4b", "-a", "tensor_parallel=1,2")
+MEMORY = ("-s", "kv_cache_memory_bytes=20 GiB")
 MODELS = ("qwen3.5-4b", "llama-3.1-8b", "deepseek-v3", "nemotron-3-nano-30b-a3b", "mamba-2.8b")
 
 
@@ -127,21 +128,17 @@ def test_every_place_says_per_gpu_and_what_is_assumed_of_the_memory():
     assert "per GPU" in found.pareto_figure().layout.yaxis.title.text
     text = sweep_text(found.rows(), found.front)
     assert MEASURES["concurrency_per_gpu"] in text
-    ended = CliRunner().invoke(
-        app,
-        ["sweep", "qwen3.5-4b", "-a", "tensor_parallel=1,2", "-s", "kv_cache_memory_bytes=20 GiB"],
-    )
+    ended = run(*SWEEP, *MEMORY)
     assert "per GPU" in ended.output
     assert "same KV-cache memory on every GPU" in " ".join(ended.output.split())
 
 
 def test_what_no_point_has_is_said_with_what_to_set():
-    arguments = ["sweep", "qwen3.5-4b", "-a", "tensor_parallel=1,2"]
-    ended = " ".join(CliRunner().invoke(app, arguments).output.split())
+    ended = " ".join(run(*SWEEP).output.split())
     assert "set a device, or kv_cache_memory_bytes" in ended
     assert "No prefix hits in any point" in ended
-    arguments += ["-s", "device=H100", "-s", "enable_prefix_caching=true"]
-    ended = " ".join(CliRunner().invoke(app, arguments).output.split())
+    more = ("-s", "device=H100", "-s", "enable_prefix_caching=true")
+    ended = " ".join(run(*SWEEP, *more).output.split())
     assert "concurrency per GPU" in ended
     assert "set a device" not in ended
     assert "No prefix" not in ended
@@ -162,13 +159,7 @@ def test_the_assumption_is_the_one_of_the_scenario(fields, words):
 
 
 def test_json_keeps_its_names_and_has_the_new_one():
-    ended = CliRunner().invoke(
-        app,
-        [
-            *("sweep", "qwen3.5-4b", "-a", "tensor_parallel=1,2", "--format", "jsonl"),
-            *("-s", "kv_cache_memory_bytes=20 GiB"),
-        ],
-    )
+    ended = run(*SWEEP, *MEMORY, "--format", "jsonl")
     for line in ended.output.splitlines():
         row = json.loads(line)
         gpus = row["sets"]["tensor_parallel"]

@@ -6,9 +6,8 @@ import json
 import sys
 
 import pytest
-from typer.testing import CliRunner
 
-from workbench.cli import app
+from tests.commands import run
 from workbench.models import load_model
 from workbench.scenario import Scenario
 from workbench.verify import process, verify
@@ -85,5 +84,5 @@ def test_a_python_without_vllm_and_none_at_all_are_clear_errors():
     assert raised.value.code == "vllm_not_importable"
     with pytest.raises(CannotVerifyError, match="cannot be started"):
         verify([Scenario()], "/nowhere/python")
-    done = CliRunner().invoke(app, ["verify", "qwen3-8b", "--python", "/nowhere/python"])
+    done = run("verify", "qwen3-8b", "--python", "/nowhere/python")
     assert done.exit_code == 2

@@ -11,10 +11,9 @@ import os
 from dataclasses import replace
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.commands import run
 from tests.core.conformance import PLAN_FIELDS, cases, scenario_values
-from workbench.cli import app
 from workbench.core.errors import Refused
 from workbench.core.stages import hybrid_alignment
 from workbench.core.versions import RULE_SETS
@@ -294,7 +293,7 @@ def test_only_explicit_settings_of_a_scenario_are_reported():
 
 
 def run_command(*arguments):
-    return CliRunner().invoke(app, ["verify", *arguments, "--python", PYTHON])
+    return run("verify", *arguments, "--python", PYTHON)
 
 
 needs_vllm = [

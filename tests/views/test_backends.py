@@ -8,21 +8,18 @@ from __future__ import annotations
 import json
 import os
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from workbench.cli import app
+from tests import commands
 from workbench.core.versions import DEFAULT, RULE_SETS, V0_33
 from workbench.views.backends import backend_record, backend_text, backends_text
 
 GOLDENS = Path(__file__).parents[1] / "data" / "backends"
 UPDATE = "WORKBENCH_UPDATE_GOLDENS"
-
-
-def run(*args):
-    return CliRunner().invoke(app, ["backends", *args])
+run = partial(commands.run, "backends")
 
 
 @pytest.mark.parametrize("name", RULE_SETS.releases)
