@@ -102,6 +102,8 @@ class UnreadDescription(NamedTuple):
     """What the file says and what is read, in words."""
     refuses: Callable[[Description], bool]
     vllm_text: Callable[[Description], str]
+    platforms: tuple[str, ...] = ()
+    """Where; empty for everywhere."""
 
 
 MISSING_KEY = UnreadDescription(
@@ -133,6 +135,19 @@ EARLIER_AUTO_ROUND = AUTO_ROUND_INTEGERS._replace(
     # INCConfig.apply_gptq_quant_layer; Humming has the others in 0.33, on CUDA
     refuses=lambda given: (
         given.packing.endswith("gptq") and not {*given.every} <= {(4, True), (8, True)}
+    ),
+)
+ON_XPU = AUTO_ROUND_INTEGERS._replace(
+    what=lambda given: f"in {given.every_integer}, on XPU and CPU only in symmetric ones of 4 bits",
+    # apply_xpu_w4a16_quant_layer and apply_cpu_w4a16_quant_layer, 0.23; get_linear_method, 0.33
+    refuses=lambda given: not {*given.every} <= {(4, True)},
+    platforms=("xpu",),
+)
+AUTO_ROUND_ELSEWHERE = (
+    ON_XPU,
+    ON_XPU._replace(
+        refuses=lambda given: given.packing.endswith("gptq") and ON_XPU.refuses(given),
+        platforms=("cpu",),
     ),
 )
 MODELOPT_ALGORITHMS = frozenset(

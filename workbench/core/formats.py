@@ -93,8 +93,11 @@ class Format(NamedTuple):
             found += blocks * self.scale_bytes + zeros
         return found + rows * self.row_bytes
 
-    def of_experts(self, share: int) -> Format:
-        """Return the format of experts; one whose share cuts blocks has smaller ones."""
+    def of_experts(self, share: int, marlin: bool) -> Format:
+        """Return the format of experts; one whose share cuts blocks has smaller ones.
+
+        marlin: the device has Marlin's kernels.
+        """
         if self.block is None:
             return self
         high, wide = self.block
@@ -102,10 +105,11 @@ class Format(NamedTuple):
             return self._replace(block=(gcd(share, high), gcd(share, high)))
         # That of GPTQ in 0.33, whose experts have a bias, rounds up what is not a multiple.
         least = wide if self.row_bytes else max(MARLIN_MULTIPLE, wide)
-        if self.fixed_bytes or not (self.zero_bits and wide and share % least):
+        is_run = marlin and not (wide and share % least)  # check_moe_marlin_supports_layer
+        if self.fixed_bytes or is_run or not self.zero_bits:
             return self
         # MoeWNA16Method takes over from Marlin's kernel, with one smaller group for both weights;
         # what only GPTQ has is gone, with its zeros
-        smaller = self._replace(block=(high, gcd(share, wide)), repeats_scales=False)
+        smaller = self._replace(block=(high, wide and gcd(share, wide)), repeats_scales=False)
         is_gptq = self.row_bytes or self.input_bytes
         return smaller._replace(zero_bits=0, row_bytes=0, input_bytes=0) if is_gptq else smaller

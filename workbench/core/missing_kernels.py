@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workbench.core.described import COMPRESSED, QUARK, Numbers
+from workbench.core.described import AUTO_ROUND, AWQ, COMPRESSED, GPTQ, QUARK, Numbers
 from workbench.core.formats import Format
 from workbench.core.model import Model
 from workbench.core.online import MXFP4, Place
@@ -176,6 +176,30 @@ def _integers_on_rocm(
     )
 
 
+def _lacks_rows(_place: Place, stored: Stored) -> bool:
+    found = stored.part.stored
+    is_row = found is not None and found.is_packed and found.block == (1, 0)
+    return stored.part.experts > 1 and is_row and stored.method in {GPTQ, AWQ, AUTO_ROUND}
+
+
+ROWS_OF_EXPERTS = MissingKernel(
+    platforms=("rocm",),
+    what="in integers without groups",
+    devices="CUDA",
+    # create_weights of MoeWNA16Method, which has the experts that Marlin has not, divides by -1
+    vllm_text="Trying to create tensor with negative dimension",
+    is_missing=_lacks_rows,
+)
+BYTES_OF_GPTQ = MissingKernel(
+    platforms=("xpu", "cpu"),
+    what="in integers of 8 bits of GPTQ",
+    devices="CUDA or ROCm",
+    # query_marlin_supported_quant_types
+    vllm_text="Marlin does not support weight_bits = uint8b128.",
+    is_missing=lambda _place, stored: (
+        stored.method == GPTQ and stored.part.stored is not None and stored.part.stored.bits == 8
+    ),
+)
 FP4_WITHOUT_INPUTS = MissingKernel(
     platforms=("rocm", "xpu", "cpu"),
     what="in NVFP4 without quantized inputs",

@@ -34,11 +34,13 @@ class QuantizationRules:
     """Methods of checkpoints whose attention layers have scales for the cache."""
     layers_without_scales: frozenset[str] = frozenset()
     """Modules that build attention layers without the quantization: none has such scales."""
+    plain_experts: Mapping[str, str] = field(default_factory=dict)
+    """Platform where AutoRound's experts stay plain -> how the names of such packings end."""
     reads_joined_weights: bool = False
     """Mamba-2 reads the weight of a projection whose outputs ranks do not divide as groups."""
     missing_kernels: tuple[MissingKernel, ...] = ()
     """Formats of checkpoints that some devices have no kernel for."""
-    grouped_on_rocm: frozenset[str] = frozenset({"compressed-tensors"})
+    grouped_on_rocm: frozenset[str] = frozenset({"compressed-tensors", "gptq"})
     """Methods whose layers of grouped integers need one of ROCm's kernels."""
     awq_in_any_share: frozenset[str] = frozenset()
     """Platforms whose kernel of AWQ takes shares that cut a group of inputs."""

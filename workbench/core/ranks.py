@@ -126,6 +126,10 @@ class Split(NamedTuple):
     """Of routed experts, on the device."""
     whole_towers: bool = False
     """A rank has towers for images and sound whole."""
+    marlin: bool = True
+    """The device has Marlin's kernels for experts in integers."""
+    plain_experts: bool = False
+    """Experts are plain, however their checkpoint stores them."""
 
     @property
     def of_experts(self) -> int:
@@ -162,7 +166,16 @@ def split_of(plan: Plan, loaded: Model | None = None, **changes: Any) -> Split:
         repeated=repeated,
         paddings=paddings,
         whole_towers=has_whole_towers(plan),
+        marlin=plan.platform.name != "rocm",
+        plain_experts=has_plain_experts(plan, loaded),
     )
+
+
+def has_plain_experts(plan: Plan, model: Model) -> bool:
+    """Return whether experts of a model are plain on a platform, as AutoRound's may be."""
+    packing, known = model.described.packing, plan.rules.quantization.plain_experts
+    end = known.get(plan.platform.name)
+    return bool(packing) and end is not None and packing.endswith(end)
 
 
 def repeated_gates(model: Model, platform: str) -> frozenset[str]:

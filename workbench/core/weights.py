@@ -93,16 +93,16 @@ class Part(NamedTuple):
         ranks = self.ranks(split)
         if self.shard == ROW:
             return self.inputs % ranks == 0
-        units = {count for count, _ in self.outputs}
-        return self.shard == WHOLE or all(n % ranks == 0 or ranks % n == 0 for n in units)
+        return self.shard == WHOLE or all(not (n % ranks and ranks % n) for n, _ in self.outputs)
 
     def size(self, split: Split, dtype: str) -> int:
         """Return the bytes of one layer on the first rank."""
         outputs, inputs = self.share(split)
         element = FLOAT_BYTES[self.dtype or dtype]
-        stored = self.stored or Format(bits=8 * element)
+        kept = self.stored if self.experts == 1 or not split.plain_experts else None
+        stored = kept or Format(bits=8 * element)
         if self.experts > 1:
-            stored = stored.of_experts(inputs if self.shard == ROW else outputs[0])
+            stored = stored.of_experts(inputs if self.shard == ROW else outputs[0], split.marlin)
         merged = [self.merged(split)] if self.experts == 1 else [[one] for one in outputs]
         scaled = self.inputs if stored.repeats_scales else inputs
         found = sum(stored.size(one, inputs, scaled) for one in merged)

@@ -16,6 +16,7 @@ from workbench.core.expert_formats import (
 )
 from workbench.core.formats import Format
 from workbench.core.platforms import FP8_SINCE, is_sm10x
+from workbench.core.ranks import has_plain_experts
 from workbench.core.stages.missing_kernels import stored_shares
 from workbench.core.weights import Part
 from workbench.core.working_plan import WorkingPlan
@@ -23,7 +24,7 @@ from workbench.core.working_plan import WorkingPlan
 FP4, FP4_ALGORITHM = (4, (1, 16)), "W4A16_NVFP4"
 """Bits and block of NVFP4, and what ModelOpt calls it with plain inputs."""
 LLAMA4 = "Llama4For"
-WNA16_METHODS = frozenset({COMPRESSED, "gptq", "awq"})
+WNA16_METHODS = frozenset({COMPRESSED, "gptq", "awq", "auto-round"})
 SMALL_GROUP = 32
 CORRECTION = ".correction"
 """How the name of a part ends that corrects the scores of a router."""
@@ -124,16 +125,14 @@ def asks_no_kernel(run: WorkingPlan) -> bool:
 def _kind(run: WorkingPlan, stored: Format | None) -> str | None:
     """Return the format of experts, of `expert_formats`; None for one with a kernel always."""
     method = run.model.quantization
-    if stored is None:
+    if stored is None or has_plain_experts(run, run.model):
         return PLAIN_EXPERTS
     of_v4 = method == FP8 and stored.is_micro and stored.bits == FP4[0]  # DeepSeek-V4's experts
     if method == MXFP4 or of_v4:
         return MXFP4
     if stored[:2] == FP4 and _leaves_inputs(run.model.described):
         return NVFP4_ALONE
-    # Whole rows of int8 have inputs in int8, those of other integers are in the model's dtype.
-    takes_dtype = stored.bits == 4 or stored.block != (1, 0)
-    if method in WNA16_METHODS and stored.is_integer and takes_dtype:
+    if method in WNA16_METHODS and stored.is_packed:
         return WNA16
     return FP8 if stored.bits == 8 and stored.is_square else None
 

@@ -4,7 +4,7 @@ Source: `ModelConfig._verify_quantization` and `get_supported_act_dtypes` of the
 0.33.
 """
 
-from workbench.core.described import AWQ, Description, UnreadDescription
+from workbench.core.described import AWQ, UnreadDescription
 from workbench.core.errors import Refused, nearest_names
 from workbench.core.online import (
     HUMMING,
@@ -147,11 +147,11 @@ def method_named(run: WorkingPlan) -> None:
 
 def description_read(run: WorkingPlan) -> None:
     """Refuse how a checkpoint says that its weights are stored. Errors: Refused."""
-    method, given = loading_method(run), run.model.described
-    found = _unread(run.rules, method, given)
+    found = _unread(run, run.rules)
     if found is None:
         return
-    takes = [name for name, rules in RULE_SETS.items() if _unread(rules, method, given) is None]
+    method, given = loading_method(run), run.model.described
+    takes = [name for name, rules in RULE_SETS.items() if _unread(run, rules) is None]
     raise run.refusal(
         "quantization_not_read",
         operands={"quantization": method, **given._asdict()},
@@ -162,9 +162,13 @@ def description_read(run: WorkingPlan) -> None:
     )
 
 
-def _unread(rules: RuleSet, method: str | None, given: Description) -> UnreadDescription | None:
-    listed = rules.quantization.unread_descriptions
-    return next((one for one in listed if method in one.methods and one.refuses(given)), None)
+def _unread(run: WorkingPlan, rules: RuleSet) -> UnreadDescription | None:
+    method, platform = loading_method(run), run.platform.name
+    for one in rules.quantization.unread_descriptions:
+        is_here = method in one.methods and platform in (one.platforms or (platform,))
+        if is_here and one.refuses(run.model.described):
+            return one
+    return None
 
 
 def online_weights(run: WorkingPlan) -> None:

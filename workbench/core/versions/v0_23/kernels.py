@@ -6,8 +6,10 @@ Source: `TritonExperts._supports_quant_scheme`, and the lists of
 
 from workbench.core import expert_formats
 from workbench.core.described import (
+    AUTO_ROUND_ELSEWHERE,
     COMPRESSED,
     EARLIER_AUTO_ROUND,
+    GPTQ,
     GPTQ_INTEGERS,
     LOADING_WORDS,
     MISSING_KEY,
@@ -21,13 +23,16 @@ from workbench.core.described import (
 from workbench.core.formats import FOUR_BITS, Format
 from workbench.core.missing_kernels import (
     BYTES_OF_COMPRESSED,
+    BYTES_OF_GPTQ,
     FLOAT32_INTEGERS,
     FP4_WITHOUT_INPUTS,
     MXFP4_LINEAR,
+    NO_GROUPS_LINEAR,
     NO_SCALED_LINEAR,
     QUARK_CHANNELS,
     QUARK_FP8,
     QUARK_INT4,
+    ROWS_OF_EXPERTS,
     MissingKernel,
     Stored,
     bytes_on_rocm,
@@ -76,6 +81,16 @@ def lacks_packed_experts(place: Place, numbers: Numbers, *, is_left: bool) -> bo
     if place.platform == "rocm" or is_left:
         return numbers.strategy == "channel"
     return numbers.bits == 8 and numbers.group != -1
+
+
+def _lacks_order(_place: Place, stored: Stored) -> bool:
+    """Return whether a linear layer's groups are in an order that no kernel of ROCm takes."""
+    found = stored.part.stored
+    if stored.method != GPTQ or not stored.is_integer_linear or found is None:
+        return False
+    # TritonW4A16LinearKernel takes no order, ExllamaLinearKernel that of whole inputs
+    takes = stored.dtype == "float16" and stored.inputs == stored.part.inputs
+    return found.repeats_scales and not (takes and found.block != (1, 0))
 
 
 def _fp4_alone(vllm_text: str, *, of_modelopt: bool) -> MissingKernel:
@@ -132,8 +147,17 @@ MISSING_KERNELS = (
     FLOAT32_INTEGERS,
     BYTES_OF_COMPRESSED,
     cut_integers(COMPRESSED),
-    bytes_on_rocm(COMPRESSED),
-    unpackable_on_rocm(COMPRESSED),
+    bytes_on_rocm(COMPRESSED, GPTQ),
+    unpackable_on_rocm(COMPRESSED, GPTQ),
+    ROWS_OF_EXPERTS,
+    BYTES_OF_GPTQ,
+    MissingKernel(
+        platforms=("rocm",),
+        what="in integers of GPTQ in groups that follow the activations (desc_act)",
+        devices="CUDA, or dtype float16 on one rank",
+        vllm_text=NO_GROUPS_LINEAR,
+        is_missing=_lacks_order,
+    ),
     # BitsAndBytesMoEMethod._create_weights_8bit
     MissingKernel(
         platforms=EVERYWHERE,
@@ -232,6 +256,7 @@ UNREAD_DESCRIPTIONS = (
     UNREAD_ALGORITHM,
     GPTQ_INTEGERS,
     EARLIER_AUTO_ROUND,
+    *AUTO_ROUND_ELSEWHERE,
     # INCConfig.apply_awq_quant_layer: Marlin has bytes with zero points
     *awq_integers(
         "Currently, only 4-bit weight quantization is supported for AWQ, but got", (8, False)

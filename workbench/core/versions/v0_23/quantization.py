@@ -57,6 +57,8 @@ QUANTIZATION = QuantizationRules(
             *("step3_text", "zamba2"),
         }
     ),
+    # apply_xpu_w4a16_quant_layer and apply_cpu_w4a16_quant_layer
+    plain_experts=dict.fromkeys(("xpu", "cpu"), "gptq"),
     reads_joined_weights=True,
     missing_kernels=kernels.MISSING_KERNELS,
     lacks_packed_experts=kernels.lacks_packed_experts,

@@ -14,12 +14,6 @@ from workbench.core.ranks import Padding
 from workbench.core.versions.v0_23.kernels import FP4_ON_HOPPER
 from workbench.core.versions.v0_33.online import SCALED_FP8_ON_GFX
 
-
-def _in_bytes(stored: missing_kernels.Stored) -> bool:
-    found = stored.part.stored
-    return stored.method == described.GPTQ and found is not None and found.bits == 8
-
-
 GROUPS = (32, 64, 128)
 
 
@@ -98,6 +92,8 @@ def _in_other_bits(_place: Place, stored: missing_kernels.Stored) -> bool:
     return stored.method == described.AUTO_ROUND and found is not None and found.bits not in {4, 8}
 
 
+OF_ONE_LIST = (described.COMPRESSED, described.GPTQ, described.AUTO_ROUND)
+"""Methods whose linear layers in integers have a kernel from one list (`_POSSIBLE_KERNELS`)."""
 MISSING_KERNELS = (
     # init_nvfp4_linear_kernel takes CUTLASS's kernel, or emulation: neither leaves inputs plain
     missing_kernels.FP4_WITHOUT_INPUTS._replace(
@@ -109,9 +105,9 @@ MISSING_KERNELS = (
         candidates=({"batch_invariant": False},),
     ),
     missing_kernels.FP4_WITHOUT_INPUTS,
-    # INCWNA16LinearScheme on ROCm, and its classes of XPU and CPU; Humming has them on CUDA
+    # INCWNA16LinearScheme; Humming has them on CUDA
     missing_kernels.MissingKernel(
-        platforms=("rocm", "xpu", "cpu"),
+        platforms=("rocm",),
         what="in integers of AutoRound other than those of 4 or 8 bits",
         devices="CUDA",
         vllm_text="INC ",
@@ -121,8 +117,9 @@ MISSING_KERNELS = (
     missing_kernels.BYTES_OF_COMPRESSED,
     missing_kernels.cut_integers(described.COMPRESSED, described.AWQ),
     missing_kernels.MXFP4_LINEAR,
-    missing_kernels.bytes_on_rocm(described.COMPRESSED, described.GPTQ),
-    missing_kernels.unpackable_on_rocm(described.COMPRESSED, described.GPTQ, "auto-round"),
+    missing_kernels.bytes_on_rocm(*OF_ONE_LIST),
+    missing_kernels.unpackable_on_rocm(*OF_ONE_LIST),
+    missing_kernels.ROWS_OF_EXPERTS,
     missing_kernels.MissingKernel(
         platforms=("rocm",),
         what="in fp8 without blocks",
@@ -142,13 +139,7 @@ MISSING_KERNELS = (
         is_missing=_in_other_groups,
         candidates=({"rules": "0.23"},),
     ),
-    missing_kernels.MissingKernel(
-        platforms=("xpu", "cpu"),
-        what="in integers of 8 bits of GPTQ",
-        devices="CUDA or ROCm",
-        vllm_text="Marlin does not support weight_bits = uint8b128.",
-        is_missing=lambda _place, stored: _in_bytes(stored),
-    ),
+    missing_kernels.BYTES_OF_GPTQ,
     missing_kernels.MissingKernel(
         platforms=("xpu",),
         what="in integers with zero points of compressed-tensors",
@@ -187,6 +178,7 @@ UNREAD_DESCRIPTIONS = (
     described.GPTQ_ORDER,
     described.GPTQ_INTEGERS,
     described.AUTO_ROUND_INTEGERS,
+    *described.AUTO_ROUND_ELSEWHERE,
     described.COMPRESSED_ORDER,
     *described.awq_integers("Unsupported num_bits = "),
 )

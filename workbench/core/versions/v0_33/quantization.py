@@ -47,8 +47,10 @@ QUANTIZATION = replace(
     layers_without_scales=BEFORE.layers_without_scales - {"bamba", "lfm2", "plamo2"},
     reads_joined_weights=False,
     missing_kernels=kernels.MISSING_KERNELS,
-    # AutoGPTQLinearMethod chooses a kernel as compressed-tensors does
-    grouped_on_rocm=frozenset({"compressed-tensors", "gptq"}),
+    # INCWNA16LinearScheme chooses a kernel as compressed-tensors does
+    grouped_on_rocm=BEFORE.grouped_on_rocm | {"auto-round"},
+    # INCWna16Scheme.get_moe_method
+    plain_experts={"cpu": ""},
     awq_in_any_share=frozenset({"cpu", "xpu"}),
     # verify_group_size_divides_partition
     words_of_cut_groups="Weight input_size_per_partition=",
