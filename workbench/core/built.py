@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from workbench.core.model import FULL, SLIDING, SSM, Model
+from workbench.core.model import FULL, SLIDING, SSM, Layer, Model
 from workbench.core.online import as_loaded, as_stored
 from workbench.core.rule_set import RuleSet
 from workbench.core.weights import UnreadWeights
@@ -83,8 +83,13 @@ def _with_heads(model: Model, _weights: UnreadWeights, size: int, rules: RuleSet
     is_own = served.get(model.architecture) != TRANSFORMERS
     if not is_own or served.get(model.layer_class) not in rules.derived_heads:
         return model
-    own = (one if one.kind == SSM else one._replace(head_size=size) for one in model.layers)
-    return replace(model, layers=tuple(own))
+
+    def sized(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+        return tuple(one if one.kind == SSM else one._replace(head_size=size) for one in layers)
+
+    # MTP layers are of the model's own class (MiMoMultiTokenPredictorLayer)
+    mtp = model.mtp and replace(model.mtp, layers=sized(model.mtp.layers))
+    return replace(model, layers=sized(model.layers), mtp=mtp)
 
 
 @lru_cache(maxsize=64)

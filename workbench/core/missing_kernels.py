@@ -40,6 +40,11 @@ class Stored(NamedTuple):
     """Of the model."""
 
     @property
+    def bits(self) -> int:
+        """Return the bits of a number; 0 where it is not quantized."""
+        return 0 if self.part.stored is None else self.part.stored.bits
+
+    @property
     def is_asymmetric_experts(self) -> bool:
         """Return whether it is experts in integers of compressed-tensors with zero points."""
         stored = self.part.stored
@@ -50,9 +55,9 @@ class Stored(NamedTuple):
     def is_int8_experts(self) -> bool:
         """Return whether it is experts in int8, whose inputs are in int8, too."""
         stored = self.part.stored
-        whole_rows = stored is not None and stored.is_integer and stored[:2] == (8, (1, 0))
-        is_alone = stored is not None and stored.scale_bytes == HALF
-        return self.part.experts > 1 and whole_rows and not is_alone
+        in_bytes = stored is not None and stored.is_integer and not stored.is_packed
+        is_row = stored is not None and stored.block == (1, 0)
+        return self.part.experts > 1 and in_bytes and is_row and self.bits == 8
 
     @property
     def is_fp4_linear(self) -> bool:
@@ -64,8 +69,7 @@ class Stored(NamedTuple):
     def is_integer_linear(self) -> bool:
         """Return whether it is a linear layer in integers whose inputs stay as they are."""
         stored = self.part.stored
-        is_alone = stored is not None and stored.is_integer and stored.scale_bytes == HALF
-        return self.part.experts == 1 and is_alone
+        return self.part.experts == 1 and stored is not None and stored.is_packed
 
     @property
     def is_fp8_linear(self) -> bool:
@@ -73,10 +77,6 @@ class Stored(NamedTuple):
         stored = self.part.stored
         in_fp8 = stored is not None and stored.is_fp8 and not stored.is_square
         return self.part.experts == 1 and in_fp8
-
-
-HALF = 2
-"""Bytes of a scale of integers without scales of their inputs."""
 
 
 class MissingKernel(NamedTuple):
@@ -196,9 +196,7 @@ BYTES_OF_GPTQ = MissingKernel(
     devices="CUDA or ROCm",
     # query_marlin_supported_quant_types
     vllm_text="Marlin does not support weight_bits = uint8b128.",
-    is_missing=lambda _place, stored: (
-        stored.method == GPTQ and stored.part.stored is not None and stored.part.stored.bits == 8
-    ),
+    is_missing=lambda _place, stored: stored.method == GPTQ and stored.bits == 8,
 )
 FP4_WITHOUT_INPUTS = MissingKernel(
     platforms=("rocm", "xpu", "cpu"),
@@ -216,10 +214,7 @@ BYTES_OF_COMPRESSED = MissingKernel(
     # _XPUWNA16_SUPPORTED_QUANT_TYPES and _CPUWNA16_SUPPORTED_QUANT_TYPES
     vllm_text=NO_GROUPS_LINEAR,
     is_missing=lambda _place, stored: (
-        stored.method == COMPRESSED
-        and stored.is_integer_linear
-        and stored.part.stored is not None
-        and stored.part.stored.bits == 8
+        stored.method == COMPRESSED and stored.is_integer_linear and stored.bits == 8
     ),
 )
 EDGE = 32

@@ -214,6 +214,8 @@ class Ring:
     large enough."""
     refusal: str = ""
     """vLLM's words where its tokens must divide the `block` of the attention, and do not."""
+    positions: int = 0
+    """Elements of a vector that are positions of images, which a model for text alone has not."""
 
     def block_size(self, draft_tokens: int) -> int:
         """Return the tokens of the block."""

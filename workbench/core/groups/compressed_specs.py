@@ -56,6 +56,13 @@ def compressed_spec(plan: Plan, cache: CompressedCache, dtype: str) -> cache_spe
     return spec.padded(round_up(content, unit))
 
 
+def without_positions(cache: CompressedCache) -> CompressedCache:
+    """Return the cache of a model for text alone, which keeps no positions of images."""
+    # _strip_qwen4_exp_mrope, 0.33: not that of a drafter
+    positions = cache.ring.positions if cache.ring else 0
+    return replace(cache, elements=cache.elements - positions) if positions else cache
+
+
 def _check_device(plan: Plan, reader: str) -> None:
     """Check that what reads a cache runs on the device. Errors: Refused, as its layers raise."""
     # Step5Attention.__init__ and _validate_step5_dsa_attention_contract, 0.33.

@@ -21,7 +21,7 @@ from workbench.core.groups.cache_spec import (
     TURBOQUANT_SPEC,
     CacheSpec,
 )
-from workbench.core.groups.compressed_specs import compressed_spec
+from workbench.core.groups.compressed_specs import compressed_spec, without_positions
 from workbench.core.groups.index_keys import index_keys
 from workbench.core.groups.layer_classes import (
     AS_THE_MODEL,
@@ -166,7 +166,9 @@ def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
     assert part is not None
     whole, dtype = part.attention, part.dtype
     if layer.cache is not None:
-        return compressed_spec(plan, layer.cache, dtype)
+        for_text = plan.settings.language_model_only and not layer.drafted
+        cache = without_positions(layer.cache) if for_text else layer.cache
+        return compressed_spec(plan, cache, dtype)
     if layer.kind == INDEXER:
         return index_keys(plan, whole)
     attention = whole.of_layer(layer)

@@ -108,7 +108,8 @@ def layouts_of_backends(plan: Plan) -> tuple[tuple[str, ...], ...]:
     attention = plan.model.attention
     besides = () if attention is None else plan.rules.companions(attention).values()
     names = dict.fromkeys((*plan.attention_backends, *besides))
-    if plan.stage_layers is not None and plan.backends:  # a stage has some of them
+    if plan.stage_layers is not None and (plan.backends or plan.backend is None):
+        # a stage has some of them, or none
         names = {name: None for name in names if name in dict(plan.backends)}
     declared = (layouts_read_by(plan, name) for name in names)
     return tuple(orders for orders in declared if orders is not default) or (default,)

@@ -5,6 +5,7 @@ Source: `_create_draft_vllm_config` of the proposers in `v1/spec_decode`, and th
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from workbench.core.backends import LayerQuery
 from workbench.core.drafter import Drafter
@@ -52,7 +53,9 @@ def _own_dtype(run: WorkingPlan) -> str | None:
 
 def _query(run: WorkingPlan, drafter: Drafter) -> LayerQuery:
     """Return what the drafter's layers ask of a backend; refuses a float of another dtype."""
-    attention = drafter.attention
+    attention, sizes = drafter.attention, {layer.head_size for layer in drafter.layers}
+    if len(sizes) == 1 and (size := sizes.pop()) is not None:
+        attention = replace(attention, head_size=size)
     query = LayerQuery.of(run, attention)._replace(
         non_causal=not drafter.is_causal,
         slides=any(layer.kind == SLIDING for layer in drafter.layers) and not attention.use_mla,

@@ -184,7 +184,13 @@ def _qsa_caches(fields: Fields) -> tuple[CompressedCache, ...]:
         common(
             part=TAIL,
             elements=raw,
-            ring=Ring(tokens=ratio, unit_tokens=ratio, is_power_of_two=False, refusal=QSA_RING),
+            ring=Ring(
+                tokens=ratio,
+                unit_tokens=ratio,
+                is_power_of_two=False,
+                refusal=QSA_RING,
+                positions=raw - size,
+            ),
         ),
         common(part=INDEXER_KEYS, elements=size, tokens_per_state=ratio),
     )
