@@ -28,10 +28,6 @@ GIB = 2**30
 CASES = recorded("cache_plans")
 
 
-def resolved(**fields):
-    return wb.resolve(wb.Scenario(**fields))
-
-
 @in_groups
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_groups_and_tensors_are_vllms(number):
@@ -66,7 +62,7 @@ WORKED = {
 @pytest.mark.parametrize("name", WORKED)
 def test_worked_numbers_for_20_gib(name):
     model, mode, length, drafts, (blocks, per_request, concurrency, tokens) = WORKED[name]
-    plan = resolved(
+    plan = wb.resolve(
         model=model,
         backend="FLASHMLA" if model.startswith("kimi") else None,
         enable_prefix_caching=mode != "none",
@@ -83,7 +79,7 @@ def test_worked_numbers_for_20_gib(name):
 
 
 def test_nemotron_on_four_ranks_for_20_gib():
-    plan = resolved(
+    plan = wb.resolve(
         model="nemotron-3-nano-30b-a3b",
         tensor_parallel=4,
         enable_prefix_caching=True,
@@ -101,7 +97,9 @@ def test_nemotron_on_four_ranks_for_20_gib():
 
 def test_tensors_and_drafts_at_one_block_size():
     """Eight tensors of 1241 pages; three drafts take nine more blocks of the same 528 tokens."""
-    cache = resolved(model="qwen3.5-4b", max_model_len=32768, kv_cache_memory_bytes=20 * GIB).cache
+    cache = wb.resolve(
+        model="qwen3.5-4b", max_model_len=32768, kv_cache_memory_bytes=20 * GIB
+    ).cache
     assert [tensor.size_bytes for tensor in cache.tensors] == [2_683_895_808] * 8
     with_drafts = replace(cache, printed_blocks=cache.printed_blocks + 3 * 3)
     assert with_drafts.printed_blocks == 75
@@ -110,44 +108,44 @@ def test_tensors_and_drafts_at_one_block_size():
 
 
 def test_drafts_take_a_block_of_every_mamba_group():
-    plan = resolved(model="qwen3.5-4b", max_model_len=32768, num_speculative_tokens=3)
+    plan = wb.resolve(model="qwen3.5-4b", max_model_len=32768, num_speculative_tokens=3)
     mamba = sum(group.spec.is_mamba for group in plan.cache.groups)
-    without = resolved(model="qwen3.5-4b", max_model_len=32768)
+    without = wb.resolve(model="qwen3.5-4b", max_model_len=32768)
     attention = -(-32768 // plan.block_size)
     assert plan.cache.blocks_per_request == attention + 4 * mamba
     assert without.cache.blocks_per_request == -(-32768 // without.block_size) + mamba
 
 
 def test_padding_layers_are_announced_as_vllm_announces_them():
-    plan = resolved(model="nemotron-3-nano-30b-a3b", kv_cache_memory_bytes=20 * GIB)
+    plan = wb.resolve(model="nemotron-3-nano-30b-a3b", kv_cache_memory_bytes=20 * GIB)
     assert "Add 1 padding layers, may waste at most 4.35% KV cache memory" in plan.log_lines
     assert [len(group.layers) for group in plan.cache.groups] == [6, 6, 6, 5, 6]
 
 
 def test_mode_none_makes_the_scheduler_block_enormous():
-    plan = resolved(model="qwen3.5-4b", max_model_len=32768)
+    plan = wb.resolve(model="qwen3.5-4b", max_model_len=32768)
     assert plan.cache.scheduler_block_size == plan.cache.hash_block_size == 1_081_344
 
 
 def test_align_hashes_by_the_common_block():
-    plan = resolved(model="qwen3.5-4b", enable_prefix_caching=True, mamba_cache_mode="align")
+    plan = wb.resolve(model="qwen3.5-4b", enable_prefix_caching=True, mamba_cache_mode="align")
     assert plan.cache.scheduler_block_size == plan.cache.hash_block_size == 528
 
 
 def test_too_little_memory_names_both_sizes_and_a_length_that_fits():
-    plan = resolved(model="qwen3.5-4b", max_model_len=262144, kv_cache_memory_bytes=GIB)
+    plan = wb.resolve(model="qwen3.5-4b", max_model_len=262144, kv_cache_memory_bytes=GIB)
     (problem,) = [p for p in plan.problems if p.code == "not_enough_memory"]
     longest = problem.operands["estimated_max_model_len"]
     assert 0 < longest < 262144
     [shorter] = [one for one in plan.remedies(problem) if "max_model_len" in one.changes]
     assert 0 < shorter.changes["max_model_len"] <= longest
     assert "null_block_not_counted" not in {p.code for p in shorter.plan.problems}
-    longer = resolved(model="qwen3.5-4b", max_model_len=longest + 1, kv_cache_memory_bytes=GIB)
+    longer = wb.resolve(model="qwen3.5-4b", max_model_len=longest + 1, kv_cache_memory_bytes=GIB)
     assert "not_enough_memory" in {p.code for p in longer.problems}
 
 
 def test_no_memory_at_all():
-    plan = resolved(model="qwen3.5-4b", max_model_len=4096, kv_cache_memory_bytes_by_rank=(0,))
+    plan = wb.resolve(model="qwen3.5-4b", max_model_len=4096, kv_cache_memory_bytes_by_rank=(0,))
     assert "no_memory_for_blocks" in {problem.code for problem in plan.problems}
 
 
@@ -155,16 +153,16 @@ def test_no_memory_at_all():
 def test_an_explicit_size_of_0_is_not_set_except_on_cpus(rules):
     # `if kv_cache_memory_bytes := ...` of the GPU worker, `is not None` of the CPU worker.
     wanted = {"model": "llama-3.1-8b", "rules": rules, "device": "H100"}
-    plan, unset = resolved(**wanted, kv_cache_memory_bytes=0), resolved(**wanted)
+    plan, unset = wb.resolve(**wanted, kv_cache_memory_bytes=0), wb.resolve(**wanted)
     assert plan.cache.num_blocks == unset.cache.num_blocks > 0
     assert plan.problems == unset.problems
-    on_cpu = resolved(model="llama-3.1-8b", rules=rules, platform="cpu", kv_cache_memory_bytes=0)
+    on_cpu = wb.resolve(model="llama-3.1-8b", rules=rules, platform="cpu", kv_cache_memory_bytes=0)
     assert "no_memory_for_blocks" in {problem.code for problem in on_cpu.problems}
 
 
 def test_a_pool_of_exactly_the_needed_blocks_starts_but_is_flagged():
-    needed = resolved(model="qwen3.5-4b", max_model_len=32768).cache.needed_bytes
-    plan = resolved(
+    needed = wb.resolve(model="qwen3.5-4b", max_model_len=32768).cache.needed_bytes
+    plan = wb.resolve(
         model="qwen3.5-4b", max_model_len=32768, kv_cache_memory_bytes=needed, max_num_seqs=8
     )
     assert [problem.code for problem in plan.problems] == ["null_block_not_counted"]
@@ -173,12 +171,12 @@ def test_a_pool_of_exactly_the_needed_blocks_starts_but_is_flagged():
 
 
 def test_an_override_counts_blocks_without_any_memory():
-    plan = resolved(model="qwen3.5-4b", max_model_len=4096, num_gpu_blocks_override=100)
+    plan = wb.resolve(model="qwen3.5-4b", max_model_len=4096, num_gpu_blocks_override=100)
     assert plan.cache.num_blocks == 100
 
 
 def test_pages_that_cannot_be_equal_give_no_groups():
-    plan = resolved(
+    plan = wb.resolve(
         model="nemotron-3-nano-30b-a3b",
         platform="xpu",
         tensor_parallel=4,
@@ -287,7 +285,7 @@ PARTS = {
 @pytest.mark.parametrize("name", PARTS)
 def test_the_bytes_of_one_request_by_hand(name):
     fields, parts, reserved = PARTS[name]
-    plan = resolved(
+    plan = wb.resolve(
         model="qwen3.5-4b", max_model_len=32768, kv_cache_memory_bytes=20 * GIB, **fields
     )
     found = waste(plan, plan.cache, 600)
@@ -300,7 +298,7 @@ def test_the_null_block_holds_no_request(mode, tokens, blocks):
     """2 attention blocks, and 1 or 2 of each of three mamba groups; one block is unused."""
     caching = {} if mode == "none" else {"enable_prefix_caching": True, "mamba_cache_mode": mode}
     for pool, fits in ((3 * blocks, 2), (3 * blocks + 1, 3)):
-        plan = resolved(
+        plan = wb.resolve(
             model="qwen3.5-4b", max_model_len=4096, num_gpu_blocks_override=pool, **caching
         )
         assert plan.cache.num_blocks == pool
@@ -323,7 +321,7 @@ def test_a_longer_request_never_fits_more_often(scenario, length):
 
 @pytest.mark.parametrize("model", distinct_models())
 def test_every_catalog_model_gets_a_cache(model):
-    plan = resolved(model=model, max_model_len=short_length(model), kv_cache_memory_bytes=8 * GIB)
+    plan = wb.resolve(model=model, max_model_len=short_length(model), kv_cache_memory_bytes=8 * GIB)
     assert plan.cache.num_blocks > 0
     names = [name for group in plan.cache.groups for name in group.layers]
     assert len(names) == len(set(names))
@@ -331,7 +329,7 @@ def test_every_catalog_model_gets_a_cache(model):
 
 
 def test_a_length_that_was_fitted_to_the_memory_is_that_of_the_cache():
-    plan = resolved(model="jamba-1.5-mini", max_model_len=-1, kv_cache_memory_bytes=2 * GIB)
+    plan = wb.resolve(model="jamba-1.5-mini", max_model_len=-1, kv_cache_memory_bytes=2 * GIB)
     assert plan.max_model_len < plan.model.derived_max_model_len
     assert plan.cache.max_model_len == plan.max_model_len
 
@@ -358,7 +356,7 @@ def test_identical_layers_are_listed_once_and_none_is_lost(name):
 def test_a_window_holds_the_steps_that_overlap(platform, batches):
     """0.33 counts one more step than the running one, but on a CPU, where steps do not overlap."""
     config = gemma3(layer_types=["sliding_attention"] * 5 + ["full_attention"], hidden_size=4096)
-    plan = resolved(
+    plan = wb.resolve(
         model=config,
         rules="0.33",
         platform=platform,
@@ -402,7 +400,7 @@ def test_0_33_prints_the_pool_in_one_line_that_names_the_device(platform):
 
 def test_a_pool_of_another_size_keeps_every_other_value():
     of_its_size = {"available_bytes", "num_blocks", "room_blocks", "rank_bytes"}
-    cache = resolved(kv_cache_memory_bytes=GIB).cache
+    cache = wb.resolve(kv_cache_memory_bytes=GIB).cache
     kept = {one.name for one in fields(cache)} - of_its_size - {"grouping", "stages"}
     sized = replace(cache, **{name: name for name in kept}).sized((2 * GIB,))
     assert {name: getattr(sized, name) for name in kept} == {name: name for name in kept}

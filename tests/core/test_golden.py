@@ -24,7 +24,7 @@ from tests.models.configs import (
 )
 from workbench.core.block_sizes import common_kernel_block, supports_block_size
 from workbench.core.versions import V0_23
-from workbench.scenario import FIELDS, Scenario
+from workbench.scenario import FIELDS
 from workbench.scenario.resolution import resolve
 
 NANO_30B = nemotron_h()
@@ -33,10 +33,6 @@ SUPER_120B = nemotron_h(mamba_num_heads=128)
 QWEN_4B = qwen3_5()
 QWEN_35B = qwen3_5(kv_heads=2)
 QWEN_27B = qwen3_5(value_heads=48)
-
-
-def plan_of(model, **settings):
-    return resolve(Scenario(model=model, **settings))
 
 
 PREFERRED = [
@@ -69,7 +65,7 @@ PREFERRED = [
 )
 def test_preferred_block_size(backend, platform, block_size):
     model = deepseek_v3() if V0_23.backends[backend].is_mla else llama()
-    plan = plan_of(model, backend=backend, platform=platform)
+    plan = resolve(model, backend=backend, platform=platform)
     assert plan.block_size == block_size
     logged = any(line.startswith("Setting kv cache block size to") for line in plan.log_lines)
     assert logged == (block_size != 16 and platform != "cpu")
@@ -93,7 +89,7 @@ def test_helpers_are_declared_and_never_chosen(helper, platform, preferred):
 
 
 def test_aiter_flash_attention_reports_another_name():
-    plan = plan_of(llama(), backend="ROCM_AITER_FA", platform="rocm")
+    plan = resolve(llama(), backend="ROCM_AITER_FA", platform="rocm")
     assert plan.backend == "ROCM_AITER_FA"
     assert V0_23.backends["ROCM_AITER_FA"].reported_name == "FLASH_ATTN"
 
@@ -119,7 +115,7 @@ def test_aiter_flash_attention_reports_another_name():
 )
 def test_bytes_of_one_token(kv_cache_dtype, head_size, token_bytes):
     model = bamba(num_key_value_heads=2, head_dim=head_size)
-    plan = plan_of(model, kv_cache_dtype=kv_cache_dtype)
+    plan = resolve(model, kv_cache_dtype=kv_cache_dtype)
     assert plan.attention_bytes_per_token == token_bytes
 
 
@@ -134,7 +130,7 @@ def test_bytes_of_one_token(kv_cache_dtype, head_size, token_bytes):
 )
 def test_bytes_of_one_latent_token(kv_cache_dtype, probed, in_the_page):
     """For two dtypes the alignment counts other bytes than the layer's page then has."""
-    plan = plan_of(kimi_linear(), kv_cache_dtype=kv_cache_dtype)
+    plan = resolve(kimi_linear(), kv_cache_dtype=kv_cache_dtype)
     assert plan.attention_bytes_per_token == probed
     assert plan.attention_page_size_bytes == plan.block_size * in_the_page
     differs = "pages_not_equal" in {problem.code for problem in plan.errors}
@@ -219,7 +215,7 @@ EQUAL = [
 
 @pytest.mark.parametrize("row", [*ALIGNED, *EQUAL], ids=lambda row: row.id)
 def test_aligned_block_size(row):
-    plan = plan_of(row.model, **row.settings)
+    plan = resolve(row.model, **row.settings)
     assert plan.errors == ()
     assert plan.mamba_page_size_bytes == row.mamba_page
     assert plan.block_size == row.block_size
@@ -230,7 +226,7 @@ def test_aligned_block_size(row):
 
 @pytest.mark.parametrize("row", EQUAL, ids=lambda row: row.id)
 def test_equal_pages_record_no_padding(row):
-    assert plan_of(row.model, **row.settings).mamba_page_size_padded is None
+    assert resolve(row.model, **row.settings).mamba_page_size_padded is None
 
 
 @pytest.mark.parametrize(
@@ -246,9 +242,9 @@ def test_equal_pages_record_no_padding(row):
 )
 def test_mode_all_aligns_to_the_chunk(model, chunk, block_size):
     config = {**(NANO_9B if model is nemotron_h else bamba()), "mamba_chunk_size": chunk}
-    plan = plan_of(config, enable_prefix_caching=True, mamba_cache_mode="all")
+    plan = resolve(config, enable_prefix_caching=True, mamba_cache_mode="all")
     assert (plan.block_size, plan.mamba_block_size) == (block_size, block_size)
-    explicit = plan_of(
+    explicit = resolve(
         {**config, "mamba_chunk_size": 64},
         enable_prefix_caching=True,
         mamba_cache_mode="all",
@@ -269,7 +265,7 @@ def test_mode_all_aligns_to_the_chunk(model, chunk, block_size):
     ],
 )
 def test_draft_tokens_change_the_block_size(model, drafts, block_size):
-    plan = plan_of(model, num_speculative_tokens=drafts)
+    plan = resolve(model, num_speculative_tokens=drafts)
     assert plan.block_size == block_size
     if model is QWEN_4B:
         assert (plan.mamba_page_size_padded is None) == (drafts in {1, 5})
@@ -332,7 +328,7 @@ def test_exact_sizes_count_by_modulo_for_managers_and_by_equality_for_kernels():
     ("tensor_parallel", "block_size", "kernel_block"), [(1, 4192, 32), (4, 2112, 64)]
 )
 def test_kernel_blocks_that_users_reported(tensor_parallel, block_size, kernel_block):
-    plan = plan_of(NANO_30B, tensor_parallel=tensor_parallel, **FP8_32)
+    plan = resolve(NANO_30B, tensor_parallel=tensor_parallel, **FP8_32)
     assert (plan.block_size, plan.kernel_block_size) == (block_size, kernel_block)
 
 
@@ -352,7 +348,7 @@ def test_kernel_blocks_that_users_reported(tensor_parallel, block_size, kernel_b
 def test_before_37467_the_granularity_is_a_constant(
     model, settings, granularity, block_size, padding_percent
 ):
-    plan = plan_of(model, rules="before-37467", **settings)
+    plan = resolve(model, rules="before-37467", **settings)
     assert plan.trace.step("alignment_granule").result == granularity
     assert plan.block_size == block_size
     if padding_percent is not None:

@@ -48,10 +48,6 @@ def layers(**counts):
     return {f"{kind}.{i}": kinds[kind] for kind, count in counts.items() for i in range(count)}
 
 
-def resolved(**fields):
-    return wb.resolve(wb.Scenario(**fields))
-
-
 @pytest.mark.parametrize(
     ("full", "sliding", "largest"),
     [(2, 3, 2), (3, 2, 2), (5, 7, 7), (41, 61, 61), (41, 62, 41), (1, 4, 1)],
@@ -104,8 +100,8 @@ def test_what_stays_of_several_types_is_refused(rules, found):
 
 
 def test_without_the_hybrid_manager_a_request_keeps_every_token():
-    sliding = resolved(model="gemma-3-27b", max_model_len=131072)
-    whole = resolved(
+    sliding = wb.resolve(model="gemma-3-27b", max_model_len=131072)
+    whole = wb.resolve(
         model="gemma-3-27b", max_model_len=131072, disable_hybrid_kv_cache_manager=True
     )
     assert len(sliding.cache.groups) == 7
@@ -131,7 +127,7 @@ def test_one_type_with_several_pages_is_one_group_with_one_page_per_layer(rules)
 )
 def test_chunks_that_become_full_attention_lose_their_scales(dtype, ranks):
     """`unify_hybrid_kv_cache_specs` of 0.23 does not hand kv_quant_mode on."""
-    plan = resolved(
+    plan = wb.resolve(
         model="llama-4-scout",
         kv_cache_dtype=dtype,
         tensor_parallel=ranks,
@@ -169,25 +165,25 @@ def test_states_are_cut_until_they_fit_the_block_of_the_other_layers(attention, 
 
 
 def test_models_with_kv_heads_of_their_own_in_every_layer():
-    plan = resolved(model=nemotron_nas(), kv_cache_memory_bytes=GIB, max_model_len=4096)
+    plan = wb.resolve(model=nemotron_nas(), kv_cache_memory_bytes=GIB, max_model_len=4096)
     (group,) = plan.to_dict()["groups"]
     assert group["spec"] == "UniformTypeKVCacheSpecs"
     assert group["layer_names"] == [f"model.layers.{number}.attn" for number in (0, 2, 3)]
     token = 2 * 128 * 2
     assert group["layer_page_size_bytes"] == [16 * token * heads for heads in (8, 4, 1)]
     assert plan.cache.num_blocks == GIB // (16 * token * 13)
-    assert resolved(model=nemotron_nas(), tensor_parallel=8).cache.grouping.has_equal_pages
+    assert wb.resolve(model=nemotron_nas(), tensor_parallel=8).cache.grouping.has_equal_pages
 
 
 def test_turboquant_leaves_the_ends_of_a_dense_model_alone():
-    plan = resolved(
+    plan = wb.resolve(
         model="llama-3.1-8b", kv_cache_dtype="turboquant_k8v4", kv_cache_memory_bytes=GIB
     )
     (group,) = plan.cache.groups
     kinds = [spec.kind for spec in group.own_specs]
     assert kinds == ["FullAttentionSpec"] * 2 + ["TQFullAttentionSpec"] * 28 + kinds[:2]
     assert group.own_specs[0].page_size_bytes == 16 * 8 * 2 * 128 * 2
-    hybrid = resolved(model="qwen3.5-4b", kv_cache_dtype="turboquant_k8v4")
+    hybrid = wb.resolve(model="qwen3.5-4b", kv_cache_dtype="turboquant_k8v4")
     assert not any(group.own_specs for group in hybrid.cache.groups)
 
 
@@ -217,7 +213,7 @@ def test_a_window_larger_than_every_compressed_page_is_refused():
 
 
 def test_hidden_states_of_a_hybrid_are_a_separate_group():
-    plan = resolved(
+    plan = wb.resolve(
         model="qwen3.5-4b",
         hidden_state_layers=3,
         num_speculative_tokens=1,
@@ -410,7 +406,7 @@ def test_the_waste_of_every_rank_adds_up(model, rules, settings, align, ranks, p
         settings = {**settings, "kv_cache_layout": None}
     mode = {"enable_prefix_caching": True, "mamba_cache_mode": "align"} if align else {}
     try:
-        plan = resolved(
+        plan = wb.resolve(
             model=model,
             rules=rules,
             max_model_len=4096,
@@ -439,10 +435,10 @@ def test_the_waste_of_every_rank_adds_up(model, rules, settings, align, ranks, p
 
 def test_the_poorest_rank_decides_and_the_others_waste_the_rest():
     ranks = (20 * GIB, 18 * GIB)
-    plan = resolved(
+    plan = wb.resolve(
         model="qwen3.5-4b", tensor_parallel=2, kv_cache_memory_bytes_by_rank=list(ranks)
     )
-    alone = resolved(model="qwen3.5-4b", tensor_parallel=2, kv_cache_memory_bytes=ranks[1])
+    alone = wb.resolve(model="qwen3.5-4b", tensor_parallel=2, kv_cache_memory_bytes=ranks[1])
     assert plan.cache.num_blocks == alone.cache.num_blocks
     assert plan.cache.tensors == alone.cache.tensors
     assert plan.trace.step("least_of_ranks").result == plan.cache.num_blocks
@@ -456,17 +452,17 @@ def test_the_poorest_rank_decides_and_the_others_waste_the_rest():
 
 
 def test_0_33_leaves_the_null_block_out_of_the_check():
-    needed = resolved(model="qwen3.5-4b", max_model_len=32768).cache.needed_bytes
+    needed = wb.resolve(model="qwen3.5-4b", max_model_len=32768).cache.needed_bytes
     given_bytes = {"model": "qwen3.5-4b", "max_model_len": 32768, "max_num_seqs": 8}
-    old = resolved(**given_bytes, kv_cache_memory_bytes=needed)
+    old = wb.resolve(**given_bytes, kv_cache_memory_bytes=needed)
     assert [problem.code for problem in old.problems] == ["null_block_not_counted"]
-    new = resolved(**given_bytes, rules="0.33")
+    new = wb.resolve(**given_bytes, rules="0.33")
     exact = new.cache.needed_bytes
     block = new.cache.grouping.bytes_per_block
     for memory, codes in ((exact, ["not_enough_memory"]), (exact + block, [])):
-        plan = resolved(**given_bytes, rules="0.33", kv_cache_memory_bytes=memory)
+        plan = wb.resolve(**given_bytes, rules="0.33", kv_cache_memory_bytes=memory)
         assert [problem.code for problem in plan.problems] == codes
-    fitted = resolved(
+    fitted = wb.resolve(
         **{**given_bytes, "max_model_len": -1}, rules="0.33", kv_cache_memory_bytes=exact
     )
     assert fitted.cache.needed_bytes + block <= exact
@@ -483,7 +479,7 @@ def test_0_33_counts_a_block_for_checkpoints_inside_a_prefill():
         ("qwen3.5-4b", {"gdn_flashinfer_prefill": True}, 1),
         ("kimi-linear-48b-a3b", {}, 0),
     ):
-        cache = resolved(model=model, max_model_len=32768, **align, **extra).cache
+        cache = wb.resolve(model=model, max_model_len=32768, **align, **extra).cache
         states = sum(group.spec.is_mamba for group in cache.groups)
         (attention,) = (group.spec for group in cache.groups if not group.spec.is_mamba)
         assert cache.blocks_per_request == -(-32768 // attention.block_size) + (2 + more) * states
@@ -491,7 +487,7 @@ def test_0_33_counts_a_block_for_checkpoints_inside_a_prefill():
 
 @pytest.mark.parametrize(("platform", "name"), [("cuda", "GPU"), ("rocm", "GPU"), ("xpu", "XPU")])
 def test_0_33_prints_one_line_with_the_device(platform, name):
-    plan = resolved(
+    plan = wb.resolve(
         model="llama-3.1-8b",
         platform=platform,
         rules="0.33",
@@ -505,12 +501,12 @@ def test_0_33_prints_one_line_with_the_device(platform, name):
 
 def test_0_33_windows_hold_the_tokens_of_two_steps():
     given_model = {"model": "gpt-oss-20b", "max_model_len": 131072}
-    old, new = resolved(**given_model).cache, resolved(**given_model, rules="0.33").cache
+    old, new = wb.resolve(**given_model).cache, wb.resolve(**given_model, rules="0.33").cache
     assert new.blocks_per_request - old.blocks_per_request == 2048 // 16
 
 
 def test_the_one_allocation_is_published_with_its_addresses():
-    plan = resolved(model="qwen3.5-4b", rules="0.33", kv_cache_memory_bytes=20 * GIB)
+    plan = wb.resolve(model="qwen3.5-4b", rules="0.33", kv_cache_memory_bytes=20 * GIB)
     published = plan.to_dict()
     (tensor,) = published["tensors"]
     blocks = published["num_blocks"]
@@ -522,11 +518,11 @@ def test_the_one_allocation_is_published_with_its_addresses():
         assert placed["block_stride"] == group["page_size_bytes"]
         assert placed["layer_stride"] == group["page_size_bytes"] * blocks
         assert placed["offset"] == 0
-    assert resolved(model="qwen3.5-4b").to_dict()["placements"] is None
+    assert wb.resolve(model="qwen3.5-4b").to_dict()["placements"] is None
 
 
 def test_a_layout_that_packs_changes_the_groups():
-    plan = resolved(
+    plan = wb.resolve(
         model="qwen3.5-4b",
         rules="0.33",
         backend="FLASH_ATTN",
@@ -551,7 +547,7 @@ def test_0_33_prefers_the_layout_that_most_backends_put_first(names):
     """ROCM_ATTN alone reads LHBNC rather than LBHNC."""
     backend, drafter, other = names
     plan = replace(
-        resolved(model="qwen3-8b", rules="0.33", platform="rocm"),
+        wb.resolve(model="qwen3-8b", rules="0.33", platform="rocm"),
         backend=backend,
         draft_backend=drafter,
         layer_backends=((None, other, ()),),

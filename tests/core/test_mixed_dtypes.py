@@ -19,10 +19,6 @@ from workbench.scenario.resolution import resolve
 LLAMA_PLAIN = 8 * 2 * 128 * 2
 
 
-def plan_of(model, **settings):
-    return resolve(Scenario(model=model, **settings))
-
-
 @pytest.mark.parametrize(
     ("settings", "token_bytes", "block_size"),
     [
@@ -48,7 +44,7 @@ def plan_of(model, **settings):
 def test_phase_3_raises_the_block_until_a_page_covers_a_plain_one(
     settings, token_bytes, block_size
 ):
-    plan = plan_of(llama(num_hidden_layers=8), rules="0.33", **settings)
+    plan = resolve(llama(num_hidden_layers=8), rules="0.33", **settings)
     assert plan.block_size == block_size
     assert plan.attention_page_size_bytes == block_size * token_bytes
     raised = block_size > 16
@@ -60,14 +56,14 @@ def test_phase_3_raises_the_block_until_a_page_covers_a_plain_one(
 
 def test_the_backend_of_the_first_layer_counts_the_bytes():
     """The first layer is not packed: its FLASH_ATTN counts one byte per element."""
-    plan = plan_of(llama(), rules="0.33", kv_cache_dtype="turboquant_k8v4")
+    plan = resolve(llama(), rules="0.33", kv_cache_dtype="turboquant_k8v4")
     step = next(step for step in plan.steps if step.rule.name == "shared_page_block_size")
     assert (step.operands["p"], step.operands["q"]) == (8 * 2 * 128, LLAMA_PLAIN)
     assert (plan.block_size, plan.skip_page_size_padded) == (32, 32 * 8 * 2 * 128)
 
 
 def test_0_23_has_no_such_phase():
-    plan = plan_of(llama(), kv_cache_dtype="fp8", kv_cache_dtype_skip_layers=("0",))
+    plan = resolve(llama(), kv_cache_dtype="fp8", kv_cache_dtype_skip_layers=("0",))
     assert plan.block_size == 16
 
 
@@ -75,14 +71,14 @@ def test_a_packed_hybrid_with_plain_layers_counts_what_both_divide():
     settings = {"kv_cache_dtype": "turboquant_k8v4", "kv_cache_dtype_skip_layers": ("3",)}
     packed, plain = 4 * 388, 4 * 2 * 256 * 2
     for rules in ("0.23", "0.33"):
-        plan = plan_of(qwen3_5(), rules=rules, **settings)
+        plan = resolve(qwen3_5(), rules=rules, **settings)
         assert plan.attention_bytes_per_token == lcm(packed, plain)
 
 
 def test_a_list_without_any_attention_layer_counts_too():
     """Layer 0 keeps states: vLLM looks at the list, not at what it names."""
     settings = {"kv_cache_dtype": "turboquant_k8v4", "kv_cache_dtype_skip_layers": ("0",)}
-    plan = plan_of(qwen3_5(), rules="0.33", **settings)
+    plan = resolve(qwen3_5(), rules="0.33", **settings)
     assert unquantized_layers(plan) == set()
     assert plan.attention_bytes_per_token == lcm(4 * 388, 4 * 2 * 256 * 2)
     assert plan.skip_page_size_padded is not None
@@ -90,14 +86,14 @@ def test_a_list_without_any_attention_layer_counts_too():
 
 def test_a_page_that_already_covers_the_state_stays():
     settings = {"kv_cache_dtype": "fp8", "rules": "0.33", "gdn_flashinfer_prefill": False}
-    without = plan_of(qwen3_5(), **settings)
-    plan = plan_of(qwen3_5(), kv_cache_dtype_skip_layers=("3",), **settings)
+    without = resolve(qwen3_5(), **settings)
+    plan = resolve(qwen3_5(), kv_cache_dtype_skip_layers=("3",), **settings)
     assert plan.block_size == without.block_size == 1056
     assert plan.trace.step("shared_page_block_size").note == "kept"
 
 
 def test_explicit_layers_keep_the_models_dtype():
-    plan = plan_of(
+    plan = resolve(
         llama(num_hidden_layers=4), kv_cache_dtype="fp8", kv_cache_dtype_skip_layers=[0, "2"]
     )
     assert unquantized_layers(plan) == {0, 2}
@@ -106,7 +102,7 @@ def test_explicit_layers_keep_the_models_dtype():
 
 
 def test_a_word_names_all_sliding_layers():
-    plan = plan_of(
+    plan = resolve(
         gemma3(),
         kv_cache_dtype="fp8",
         backend="TRITON_ATTN",
@@ -118,7 +114,7 @@ def test_a_word_names_all_sliding_layers():
 
 
 def test_an_unquantized_cache_has_nothing_to_skip():
-    plan = plan_of(llama(), kv_cache_dtype_skip_layers=("0",), rules="0.33")
+    plan = resolve(llama(), kv_cache_dtype_skip_layers=("0",), rules="0.33")
     assert unquantized_layers(plan) == frozenset()
     assert plan.block_size == 16
 
@@ -148,7 +144,7 @@ def test_a_window_takes_the_largest_block_that_fits(supported, tokens, largest):
 
 def test_a_plain_window_fills_what_it_can_of_the_shared_page():
     settings = {"kv_cache_dtype": "fp8", "kv_cache_dtype_skip_layers": ("sliding_window",)}
-    plan = plan_of(gemma3(), rules="0.33", backend="TRITON_ATTN", block_size=48, **settings)
+    plan = resolve(gemma3(), rules="0.33", backend="TRITON_ATTN", block_size=48, **settings)
     specs = layer_specs(plan).by_name()
     windows = [spec for spec in specs.values() if spec.window_tokens]
     assert {spec.block_size for spec in windows} == {16}
@@ -159,7 +155,7 @@ def test_a_plain_window_fills_what_it_can_of_the_shared_page():
 
 def test_a_stage_without_any_backend_has_no_phase_3():
     """Phase 3 runs for every pipeline stage, and one of these has no backend to ask."""
-    plan = plan_of(
+    plan = resolve(
         "ernie-4.5-0.3b",
         rules="0.33",
         pipeline_parallel=4,
@@ -174,7 +170,7 @@ def test_a_stage_without_any_backend_has_no_phase_3():
 
 def test_a_list_that_names_layers_of_compressed_attention_only():
     """They choose a backend of their own, so no layer has another one for its dtype."""
-    plan = plan_of(
+    plan = resolve(
         config("deepseek_v4_flash"),
         rules="0.33",
         kv_cache_dtype="fp8",

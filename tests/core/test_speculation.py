@@ -35,10 +35,6 @@ DRAFTS_ALONE = {"mtp", "ngram", "ngram_gpu", "suffix"}
 METHODS = [(rules.name, method) for rules in (V0_23, V0_33) for method in rules.speculation.names]
 
 
-def plan_of(model, **fields):
-    return resolve(Scenario(model=model, **fields))
-
-
 def sparse(**changes):
     return deepseek_v3(index_topk=64, index_head_dim=128, **changes)
 
@@ -46,7 +42,7 @@ def sparse(**changes):
 @pytest.mark.parametrize(("rules", "method"), METHODS)
 def test_only_methods_that_read_the_next_token_cost_hits(rules, method):
     """Prompts of 2,200 tokens share 1,600: 0.23 drops a block of 16, 0.33 hashes a token ahead."""
-    plan = plan_of(
+    plan = resolve(
         deepseek_v3(num_nextn_predict_layers=1),
         rules=rules,
         num_speculative_tokens=2,
@@ -64,7 +60,7 @@ def test_only_methods_that_read_the_next_token_cost_hits(rules, method):
 
 @pytest.mark.parametrize(("rules", "method"), METHODS)
 def test_only_layers_that_nothing_describes_are_not_counted(rules, method):
-    plan = plan_of(
+    plan = resolve(
         deepseek_v3(num_nextn_predict_layers=1),
         rules=rules,
         num_speculative_tokens=1,
@@ -93,7 +89,7 @@ def test_only_layers_that_nothing_describes_are_not_counted(rules, method):
     ],
 )
 def test_the_method_that_drafts(model, fields, method):
-    plan = plan_of(model, **fields)
+    plan = resolve(model, **fields)
     assert plan.speculative_method == method
     assert plan.to_dict()["speculative_method"] == method
 
@@ -104,8 +100,8 @@ def test_a_drafter_makes_a_block_of_one_group_larger_and_changes_no_page(attenti
     """Alone in one group, every MTP layer takes one more page of each block."""
     model = deepseek_v3(num_hidden_layers=attention, num_nextn_predict_layers=mtp)
     fields = {"rules": rules, "kv_cache_memory_bytes": GIB, "max_model_len": 1024}
-    without = plan_of(model, **fields).built_cache().grouping
-    plan = plan_of(model, num_speculative_tokens=1, **fields)
+    without = resolve(model, **fields).built_cache().grouping
+    plan = resolve(model, num_speculative_tokens=1, **fields)
     grouping = plan.built_cache().grouping
     assert grouping.page_size_bytes == without.page_size_bytes
     page = without.bytes_per_block // attention
@@ -122,7 +118,7 @@ def test_a_skipped_number_is_that_of_vllms_name():
         "kv_cache_dtype_skip_layers": ("0",),
         "num_speculative_tokens": 1,
     }
-    found = plan_of(qwen3_next(num_nextn_predict_layers=1), **fields).built_cache()
+    found = resolve(qwen3_next(num_nextn_predict_layers=1), **fields).built_cache()
     stored = {
         name: spec.stored
         for group in found.groups
@@ -134,7 +130,7 @@ def test_a_skipped_number_is_that_of_vllms_name():
 
 
 def test_the_last_stage_has_the_drafter():
-    plan = plan_of(
+    plan = resolve(
         deepseek_v3(num_hidden_layers=4, num_nextn_predict_layers=1),
         rules="0.33",
         num_speculative_tokens=1,
@@ -152,7 +148,7 @@ def test_the_last_stage_has_the_drafter():
 )
 def test_windows_hold_the_tokens_of_overlapped_steps_in_0_33(method, batches):
     """Suffix decoding has no V2 runner, and the V1 runner does not overlap its steps."""
-    plan = plan_of(
+    plan = resolve(
         gpt_oss(),
         rules="0.33",
         num_speculative_tokens=0 if method is None else 1,
@@ -176,7 +172,7 @@ def test_chained_mtp_layers_hash_the_whole_draft_ahead():
     fields = {"rules": "0.33", "enable_prefix_caching": True, "block_size": 64}
     model = deepseek_v3(num_nextn_predict_layers=2)
     for tokens, lookahead in ((1, 1), (2, 2), (4, 4)):
-        caching = caching_of(plan_of(model, num_speculative_tokens=tokens, **fields))
+        caching = caching_of(resolve(model, num_speculative_tokens=tokens, **fields))
         assert caching.lookahead_tokens == lookahead
         shared = 640 + lookahead
         assert prefix_hit(caching, 2200, shared).cached_tokens == 640
@@ -185,7 +181,7 @@ def test_chained_mtp_layers_hash_the_whole_draft_ahead():
 
 def test_an_indexer_keeps_a_key_and_its_scale_of_every_token():
     """128 elements of a byte and one float32 scale: 132 bytes plus 576 * 2 of the latent."""
-    plan = plan_of(sparse(num_hidden_layers=4), kv_cache_memory_bytes=GIB, max_model_len=1024)
+    plan = resolve(sparse(num_hidden_layers=4), kv_cache_memory_bytes=GIB, max_model_len=1024)
     cache = plan.built_cache()
     (group,) = cache.groups
     assert group.kind == "UniformTypeKVCacheSpecs"
@@ -198,7 +194,7 @@ def test_an_indexer_keeps_a_key_and_its_scale_of_every_token():
 def test_layers_that_take_an_earlier_choice_have_no_indexer_in_0_33(rules, indexers):
     """Eight layers, of which 0, 1 and 5 choose (`max(layer - 1, 0) % 4 == 0`), and the drafter."""
     model = sparse(num_hidden_layers=8, num_nextn_predict_layers=1, index_topk_freq=4)
-    plan = plan_of(model, rules=rules, num_speculative_tokens=1)
+    plan = resolve(model, rules=rules, num_speculative_tokens=1)
     names = [name for group in plan.built_cache().groups for name in group.layers]
     found = [name for name in names if name.endswith("indexer")]
     assert len(found) == indexers
@@ -214,7 +210,7 @@ def test_every_method_of_a_rule_set_has_a_record():
 @pytest.mark.parametrize("rules", ["0.23", "0.33"])
 def test_every_byte_of_an_indexers_page_is_a_key_or_a_scale(rules):
     """All keys of a kernel block come first, then the scales; attention is shown by default."""
-    plan = plan_of(sparse(num_hidden_layers=2), rules=rules)
+    plan = resolve(sparse(num_hidden_layers=2), rules=rules)
     pool = byte_map(plan, num_blocks=3)
     name = "model.layers.1.indexer"
     assert plan_layout(plan, num_blocks=3).attention.shape[-1] == 576
@@ -275,7 +271,7 @@ LARGER_IN_LAYERS = [
 def test_a_layer_keeps_more_than_the_alignment_counts(
     rules, model, drafts, ranks, conv, kept, counted
 ):
-    plan = plan_of(
+    plan = resolve(
         model,
         rules=rules,
         num_speculative_tokens=drafts,
@@ -296,7 +292,7 @@ def test_a_layer_keeps_more_than_the_alignment_counts(
 
 def test_states_that_outgrow_their_page_stop_lfm2_in_0_33():
     # vLLM 0.33 stops with a bare AssertionError (MambaSpec.page_size_bytes): 45,056 > 32,768.
-    plan = plan_of(
+    plan = resolve(
         "lfm2-1.2b",
         rules="0.33",
         num_speculative_tokens=9,
