@@ -86,7 +86,7 @@ def test_resolve_prints_the_plan_as_text():
     text = ok(
         "resolve", "nemotron-3-nano-30b-a3b", "--set", "tensor_parallel=4", "-s", "platform=xpu"
     )
-    plan = wb.resolve(Scenario(tensor_parallel=4, platform="xpu"))
+    plan = wb.resolve(tensor_parallel=4, platform="xpu")
     assert text.splitlines()[0] == repr(plan)
     assert "Why:" in text
     assert str(plan.trace[-1]) in text
@@ -98,7 +98,7 @@ def test_resolve_requires_a_model():
 
 def test_resolve_as_json_is_the_published_plan():
     plan = json.loads(ok("resolve", "jamba-1.5-mini", "--json"))
-    assert plan == json.loads(json.dumps(wb.resolve(Scenario(model="jamba-1.5-mini")).to_dict()))
+    assert plan == json.loads(json.dumps(wb.resolve(model="jamba-1.5-mini").to_dict()))
 
 
 def test_resolve_takes_a_path(request):
@@ -155,7 +155,7 @@ def test_other_texts_are_refused_with_what_to_use():
 )
 def test_settings_are_json_or_bare_words(setting, field, value):
     plan = json.loads(ok("resolve", "nemotron-3-nano-30b-a3b", "--json", "--set", setting))
-    assert plan == json.loads(json.dumps(wb.resolve(Scenario(**{field: value})).to_dict()))
+    assert plan == json.loads(json.dumps(wb.resolve(**{field: value}).to_dict()))
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_only_line_feeds_end_a_line(character):
 def test_an_inline_config_object_is_a_model():
     [plan] = batch(json.dumps({"model": nemotron_h(), "tensor_parallel": 4, "platform": "xpu"}))
     assert plan["model"] == "nemotron_h"
-    expected = wb.resolve(Scenario(tensor_parallel=4, platform="xpu"))
+    expected = wb.resolve(tensor_parallel=4, platform="xpu")
     assert plan["block_size"] == expected.block_size
 
 

@@ -60,7 +60,7 @@ def test_hidden_inputs_are_many_and_the_same_for_everybody(name):
 @pytest.mark.parametrize("model", ["nemotron-3-nano-30b-a3b", "qwen3.5-4b", "jamba-1.5-mini"])
 @pytest.mark.parametrize("platform", ["cuda", "xpu", "cpu"])
 def test_the_alignment_is_the_one_of_the_plan(model, platform):
-    plan = wb.resolve(wb.Scenario(model=model, platform=platform))
+    plan = wb.resolve(model=model, platform=platform)
     granularity = plan.trace.step("alignment_granule").result
     operands = (plan.mamba_page_size_bytes, plan.attention_bytes_per_token, granularity)
     found = EXERCISES["aligned_block_size"].oracle(*operands)
@@ -69,7 +69,7 @@ def test_the_alignment_is_the_one_of_the_plan(model, platform):
 
 @pytest.mark.parametrize("num_blocks", range(1, 6))
 def test_the_misplaced_halves_are_those_of_real_bytes(num_blocks):
-    plan = wb.resolve(wb.Scenario(model="jamba-1.5-mini", platform="rocm", backend="ROCM_ATTN"))
+    plan = wb.resolve(model="jamba-1.5-mini", platform="rocm", backend="ROCM_ATTN")
     found = check_ownership(plan_layout(plan, num_blocks=num_blocks, rule="never")).attention
     halves = EXERCISES["misplaced_halves"].oracle(num_blocks)
     assert len(halves) * found.written_elements == 2 * num_blocks * found.misplaced_elements
@@ -78,9 +78,7 @@ def test_the_misplaced_halves_are_those_of_real_bytes(num_blocks):
 @pytest.mark.parametrize("prefix_caching", [True, False])
 @pytest.mark.parametrize("model", ["qwen3.5-4b", "bamba-9b", "kimi-linear-48b-a3b", "gemma-3-27b"])
 def test_the_hash_block_is_the_offload_connectors(model, prefix_caching):
-    plan = wb.resolve(
-        wb.Scenario(model=model, enable_prefix_caching=prefix_caching, max_model_len=32768)
-    )
+    plan = wb.resolve(model=model, enable_prefix_caching=prefix_caching, max_model_len=32768)
     specs = [group.spec for group in plan.cache.groups]
     found = EXERCISES["hash_block_size"].oracle(
         [spec.block_size for spec in specs if not spec.is_mamba],

@@ -298,7 +298,7 @@ def test_swapped_arguments_are_reported_with_their_order(given):
 
 
 def test_steps_of_a_plan_are_still_checked_in_any_form():
-    plan = wb.resolve(wb.Scenario(model="qwen3.5-4b"))
+    plan = wb.resolve(model="qwen3.5-4b")
     for answer in (528, 528.0, np.int64(528), torch.tensor(528), [528]):
         assert wb.check(answer, plan, "aligned_block_size").ok is True
     assert wb.check(None, plan, "aligned_block_size").ok is None

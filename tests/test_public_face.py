@@ -180,7 +180,7 @@ def test_a_log_is_also_a_path_as_text(tmp_path):
 
 def test_resolve_takes_fields():
     plan = wb.resolve(model="bamba-9b", tensor_parallel=2)
-    assert plan == wb.resolve(wb.Scenario(model="bamba-9b", tensor_parallel=2))
+    assert plan == wb.resolve(model="bamba-9b", tensor_parallel=2)
     assert plan == wb.resolve(wb.Scenario(model="bamba-9b"), tensor_parallel=2)
     with pytest.raises(wb.ScenarioError, match="tensor_parallel"):
         wb.resolve(model="bamba-9b", tensor_paralel=2)

@@ -52,7 +52,7 @@ def test_every_release_has_its_recorded_files_in_its_folder(file):
 def test_it_is_a_value_of_the_field_and_of_the_schema(next_release):
     assert NEXT in FIELDS["rules"].kind.candidates(NEXT)
     assert NEXT in json.dumps(scenario_schema())
-    assert resolve(Scenario(model=qwen3_5(), rules=NEXT)).rules is next_release
+    assert resolve(model=qwen3_5(), rules=NEXT).rules is next_release
 
 
 def test_an_upgrade_leads_to_it(next_release):
@@ -91,6 +91,6 @@ def test_a_figure_draws_it(next_release):
 
 
 def test_a_log_of_it_is_written_and_read(next_release):
-    plan = resolve(Scenario(model="llama-3.1-8b", rules=NEXT, kv_cache_memory_bytes=1))
+    plan = resolve(model="llama-3.1-8b", rules=NEXT, kv_cache_memory_bytes=1)
     problem = next(one for one in plan.errors if one.vllm_text)
     assert explain_log(start_log(plan.scenario, problem, plan)).scenario["rules"] == NEXT

@@ -59,7 +59,7 @@ def test_what_was_named_at_the_start_is_allowed(app):
         (lambda: load_model("/etc/hostname"), "--model"),
         (lambda: load_model("x.json"), "--model"),
         (lambda: load_model("owner/name"), "--model"),
-        (lambda: wb.resolve(wb.Scenario(model="~/config.json")), "--model"),
+        (lambda: wb.resolve(model="~/config.json"), "--model"),
     ],
 )
 def test_everything_else_is_refused_where_it_would_happen(app, call, option):

@@ -29,7 +29,7 @@ from workbench.core.what_if.answers import answers as short_answers
 from workbench.core.what_if.next_steps import next_steps
 from workbench.core.what_if.reach import longest_fit, machines
 from workbench.core.what_if.workload_steps import workload_steps
-from workbench.scenario import Scenario, Settings
+from workbench.scenario import Settings
 from workbench.scenario.resolution import resolve
 
 WORKLOAD = Workload(5, 3000, 200, 2)
@@ -228,7 +228,7 @@ SELDOM = 8
 def answers(scenario, number):
     """Yield the name of every question with its answer; of a scenario without a plan, why."""
     try:
-        plan = resolve(Scenario(**scenario))
+        plan = resolve(**scenario)
     except ValueError as error:
         yield "plan", ["no plan", str(error)]
         return

@@ -6,7 +6,6 @@ import pytest
 
 from workbench.core.capacity.adapters import adapter_bytes
 from workbench.core.capacity.memory_estimate import loaded_weights
-from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 
 # The bytes of every tensor that `load_lora_model` of both releases makes for these models, built
@@ -22,7 +21,7 @@ MADE = [
 
 
 def _plan(model, **fields):
-    return resolve(Scenario(model=model, device="H100", rules="0.33", enable_lora=True, **fields))
+    return resolve(model=model, device="H100", rules="0.33", enable_lora=True, **fields)
 
 
 @pytest.mark.parametrize(("model", "ranks", "count", "rank", "made"), MADE)
@@ -34,12 +33,12 @@ def test_adapters_have_the_bytes_that_vllm_makes(model, ranks, count, rank, made
 
 def test_the_head_of_a_class_without_embedding_modules_has_none():
     # 0.23 made 99,142,696 bytes for Qwen3.5, which has them from 0.33 on
-    plan = resolve(Scenario(model="qwen3.5-9b", device="H100", rules="0.23", enable_lora=True))
+    plan = resolve(model="qwen3.5-9b", device="H100", rules="0.23", enable_lora=True)
     assert adapter_bytes(plan) == 99_142_696 - 40
 
 
 def test_weights_that_are_loaded_have_them():
-    without = resolve(Scenario(model="llama-3.1-8b", device="H100", rules="0.33"))
+    without = resolve(model="llama-3.1-8b", device="H100", rules="0.33")
     plan = _plan("llama-3.1-8b")
     assert loaded_weights(plan)[0] - loaded_weights(without)[0] == adapter_bytes(plan)
     assert plan.estimates[0].available_bytes < without.estimates[0].available_bytes

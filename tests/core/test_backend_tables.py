@@ -32,7 +32,7 @@ def with_one():
 @pytest.mark.parametrize("rules", list(RULE_SETS))
 def test_a_backend_that_is_added_once_is_in_every_version(with_one, rules):
     assert ONE.name in FIELDS["backend"].kind.candidates(rules)
-    plan = resolve(Scenario(model=qwen3_5(), rules=rules))
+    plan = resolve(model=qwen3_5(), rules=rules)
     assert plan.backend == ONE.name
     assert not plan.errors
 
@@ -42,7 +42,7 @@ def test_a_backend_that_is_taken_out_is_in_no_version(rules):
     V0_23.backends.add(ONE.name, ONE)
     V0_23.backends.remove(ONE.name)
     assert ONE.name not in RULE_SETS[rules].backends
-    assert resolve(Scenario(model=qwen3_5(), rules=rules)).backend != ONE.name
+    assert resolve(model=qwen3_5(), rules=rules).backend != ONE.name
 
 
 def test_a_later_version_keeps_its_own_record_of_a_name():
@@ -63,7 +63,7 @@ def test_a_view_of_one_allocation_has_the_axes_that_its_orders_count():
 )
 def test_the_smallest_rank_comes_first(capability, first):
     platform = "cpu" if capability is None else "cuda"
-    plan = resolve(Scenario(model="qwen3-8b"))
+    plan = resolve(model="qwen3-8b")
     query = LayerQuery.of(plan)._replace(platform=platform, capability=capability)
     for rules in (V0_23, V0_33):
         assert rules.backends.order(query)[0] == first
@@ -105,7 +105,7 @@ def test_a_request_that_a_platform_ignores_changes_nothing(rules, values, reques
 
 
 def test_xpu_refuses_what_it_does_not_know():
-    plan = resolve(Scenario(model="llama-3.1-8b", platform="xpu", backend="TURBOQUANT"))
+    plan = resolve(model="llama-3.1-8b", platform="xpu", backend="TURBOQUANT")
     assert plan.errors[0].vllm_text.startswith("Invalid attention backend for")
 
 
@@ -116,7 +116,7 @@ def test_whatever_reads_keys_says_what_its_view_is(rules):
 
 
 def test_layers_that_read_other_kernel_blocks_are_named_apart():
-    plan = resolve(Scenario(model="minimax-m3", device="B200", tensor_parallel=4, rules="0.33"))
+    plan = resolve(model="minimax-m3", device="B200", tensor_parallel=4, rules="0.33")
     (problem,) = plan.errors
     assert "FLASHINFER, layers of one group read kernel blocks [16, 32, 64] and [128]" in (
         problem.message

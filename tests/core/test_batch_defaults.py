@@ -24,7 +24,7 @@ ALIGN = {**NANO, "mamba_cache_mode": "align"}
 
 
 def plan_of(rules="0.33", model="llama-3.1-8b", **fields):
-    return wb.resolve(wb.Scenario(model=model, rules=rules, **fields))
+    return wb.resolve(model=model, rules=rules, **fields)
 
 
 def sizes(plan):

@@ -5,7 +5,6 @@ The lines were printed by vLLM 0.33 itself, with the whole models on a simulated
 
 import pytest
 
-from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 
 M3 = {
@@ -70,13 +69,13 @@ LINES = [
 
 @pytest.mark.parametrize(("fields", "line"), LINES)
 def test_the_log_names_backends_as_the_layers_are_built(fields, line):
-    plan = resolve(Scenario(rules="0.33", **fields))
+    plan = resolve(rules="0.33", **fields)
     assert LINE.format(*line) in plan.log_lines
 
 
 def test_a_stage_has_the_backends_of_its_own_layers_alone():
     """The layers of MiniMax-M3 that read all tokens are on the first two stages."""
-    plan = resolve(Scenario(rules="0.33", model=M3, device="H100", pipeline_parallel=4))
+    plan = resolve(rules="0.33", model=M3, device="H100", pipeline_parallel=4)
     last = plan.stages[-1].own
     assert last is not None
     assert [name for name, _sizes in last.backends] == [
@@ -123,7 +122,7 @@ def test_other_platforms_pack_compressed_attention_as_cuda_does(
 ):
     """Each has one class of layers, which takes no notice of a request."""
     for requested in (None, "FLASHINFER_MLA_SPARSE_DSV4"):
-        plan = resolve(Scenario(**fields, backend=requested))
+        plan = resolve(**fields, backend=requested)
         assert (plan.backend, plan.kv_cache_dtype) == (backend, "fp8_ds_mla")
         found = sorted((one.spec.block_size, one.page_size_bytes) for one in plan.grouping.groups)
         assert found == sorted(groups)
@@ -133,8 +132,6 @@ def test_other_platforms_pack_compressed_attention_as_cuda_does(
 
 @pytest.mark.parametrize("platform", ["rocm", "xpu"])
 def test_other_platforms_pack_nothing_but_fp8(platform):
-    plan = resolve(
-        Scenario(model="deepseek-v4-flash", platform=platform, kv_cache_dtype="bfloat16")
-    )
+    plan = resolve(model="deepseek-v4-flash", platform=platform, kv_cache_dtype="bfloat16")
     (error,) = (one for one in plan.errors if one.code == "no_valid_backend")
     assert error.vllm_text == "DeepseekV4 "

@@ -167,9 +167,7 @@ def test_the_pool_uses_the_memory_up(scenario):
 
 @pytest.mark.parametrize("model", distinct_models())
 def test_every_catalog_model_byte_by_byte_in_places(model):
-    pool = byte_map(
-        wb.resolve(wb.Scenario(model=model, max_model_len=short_length(model))), num_blocks=3
-    )
+    pool = byte_map(wb.resolve(model=model, max_model_len=short_length(model)), num_blocks=3)
     for tensor in {0, len(pool.tensors) - 1}:
         page = pool.tensors[tensor].page_bytes
         for byte in (0, 1, page - 1, page, page + page // 2, 2 * page - 1, 3 * page - 1):
@@ -177,7 +175,7 @@ def test_every_catalog_model_byte_by_byte_in_places(model):
 
 
 def test_groups_share_tensors_layer_by_layer():
-    pool = byte_map(wb.resolve(wb.Scenario(model="gpt-oss-20b")), num_blocks=2)
+    pool = byte_map(wb.resolve(model="gpt-oss-20b"), num_blocks=2)
     kinds = [group.kind for group in pool.tensors[0].groups]
     assert kinds == ["SlidingWindowSpec", "FullAttentionSpec"]
     found = pool.at(3, 5)
@@ -198,7 +196,7 @@ def test_no_byte_has_a_meaning_where_no_backend_takes_the_drafter(backend):
 
 
 def test_a_padding_layer_has_no_bytes():
-    plan = wb.resolve(wb.Scenario(model="bamba-9b"))
+    plan = wb.resolve(model="bamba-9b")
     pool = byte_map(plan, num_blocks=2)
     short = next(n for n, group in enumerate(plan.cache.groups) if group.padding_layers)
     last = pool.at(len(pool.tensors) - 1, 0)
@@ -247,7 +245,7 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_what_does_not_exist_is_an_error(case):
-    pool = byte_map(wb.resolve(wb.Scenario(model="qwen3.5-4b")), num_blocks=3)
+    pool = byte_map(wb.resolve(model="qwen3.5-4b"), num_blocks=3)
     where, says = WRONG[case]
     with pytest.raises(LayoutError, match=says):
         pool.bytes_of(**where)
@@ -255,13 +253,13 @@ def test_what_does_not_exist_is_an_error(case):
 
 @pytest.mark.parametrize(("tensor", "byte"), [(8, 0), (-1, 0), (0, -1), (0, 10**12), (0, True)])
 def test_bytes_that_do_not_exist(tensor, byte):
-    pool = byte_map(wb.resolve(wb.Scenario(model="qwen3.5-4b")), num_blocks=3)
+    pool = byte_map(wb.resolve(model="qwen3.5-4b"), num_blocks=3)
     with pytest.raises(LayoutError, match="Nearest valid"):
         pool.at(tensor, byte)
 
 
 def test_an_unknown_pool_size_is_an_error():
     with pytest.raises(LayoutError, match="Pass num_blocks"):
-        byte_map(wb.resolve(wb.Scenario(model="qwen3.5-4b")))
+        byte_map(wb.resolve(model="qwen3.5-4b"))
     known = wb.Scenario(model="qwen3.5-4b", kv_cache_memory_bytes=2**30)
     assert byte_map(wb.resolve(known)).num_blocks == wb.resolve(known).cache.num_blocks

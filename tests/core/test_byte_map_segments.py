@@ -88,7 +88,7 @@ def test_a_segment_ends_where_the_meaning_does():
 
 @pytest.mark.parametrize("backend", ["FLASH_ATTN", "FLEX_ATTENTION", "FLASHINFER"])
 def test_a_million_blocks_are_cut_evenly(backend):
-    plan = wb.resolve(wb.Scenario(model="qwen3.5-4b", backend=backend))
+    plan = wb.resolve(model="qwen3.5-4b", backend=backend)
     pool = byte_map(plan, num_blocks=10**6)
     for group in (pool.tensors[0].groups[0], pool.tensors[0].groups[-1]):
         found = segments(group, 0, group.raw_bytes, limit=300)

@@ -59,7 +59,7 @@ ONE_ALLOCATION = {
 
 
 def plan_of(fields, rules="0.23", **more):
-    return wb.resolve(wb.Scenario(max_model_len=2048, rules=rules, **fields, **more))
+    return wb.resolve(max_model_len=2048, rules=rules, **fields, **more)
 
 
 def places_meet(pool):

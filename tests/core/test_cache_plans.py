@@ -34,7 +34,7 @@ def test_groups_and_tensors_are_vllms(number):
     case = CASES[number]
     values = scenario_values({"rules": "0.23", **case})
     values["kv_cache_memory_bytes"] = case["input"]["available_memory"]
-    plan = wb.resolve(wb.Scenario(**values)).to_dict()
+    plan = wb.resolve(**values).to_dict()
     expected = case["output"]
     assert plan["num_blocks"] == expected["num_blocks"]
     assert plan["tensors"] == expected["tensors"]
@@ -373,9 +373,7 @@ def test_a_window_holds_the_steps_that_overlap(platform, batches):
 @pytest.mark.parametrize("model", ["gpt-oss-20b", "gemma-3-27b"])
 def test_a_long_request_takes_of_a_window_what_vllm_reserves(model, rules):
     """`max_memory_usage_bytes` of SlidingWindowSpec: the window, a step, and one block more."""
-    plan = wb.resolve(
-        wb.Scenario(model=model, rules=rules, max_model_len=65536, kv_cache_memory_bytes=2**36)
-    )
+    plan = wb.resolve(model=model, rules=rules, max_model_len=65536, kv_cache_memory_bytes=2**36)
     windows = [one for one in plan.cache.groups if one.spec.kind == "SlidingWindowSpec"]
     assert windows
     for group in windows:
@@ -388,7 +386,7 @@ def test_a_long_request_takes_of_a_window_what_vllm_reserves(model, rules):
 @pytest.mark.parametrize("platform", ["cuda", "rocm", "xpu"])
 def test_0_33_prints_the_pool_in_one_line_that_names_the_device(platform):
     fields = {"model": "llama-3.1-8b", "platform": platform, "kv_cache_memory_bytes": 2**36}
-    old, new = (wb.resolve(wb.Scenario(**fields, rules=rules)) for rules in ("0.23", "0.33"))
+    old, new = (wb.resolve(**fields, rules=rules) for rules in ("0.23", "0.33"))
     (size,) = (one for one in old.log_lines if "KV cache size" in one)
     assert size.startswith("GPU KV cache size: ")
     assert "Maximum concurrency" not in size

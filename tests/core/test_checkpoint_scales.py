@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from workbench.models import catalog_config
-from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 
 CODE = "e5m2_with_checkpoint_scales"
@@ -16,7 +15,7 @@ KEYS = {"awq": {"bits": 4, "group_size": 128, "zero_point": True}}
 def codes(rules, method, kv_cache_dtype):
     described = {"quant_method": method, **KEYS.get(method, {})}
     config = {**catalog_config("qwen3-30b-a3b"), "quantization_config": described}
-    plan = resolve(Scenario(model=config, rules=rules, kv_cache_dtype=kv_cache_dtype))
+    plan = resolve(model=config, rules=rules, kv_cache_dtype=kv_cache_dtype)
     return [problem.code for problem in plan.errors if problem.code == CODE]
 
 

@@ -84,7 +84,7 @@ def test_a_later_version_says_what_was_not_read_again():
     rules = V0_33.successor("0.99")
     RULE_SETS.add(rules.name, rules)
     try:
-        trace = resolve(Scenario(model=qwen3_5(), rules="0.99")).trace
+        trace = resolve(model=qwen3_5(), rules="0.99").trace
     finally:
         RULE_SETS.remove(rules.name)
     assert all(step.source.startswith("vLLM 0.99, as in 0.33, ") for step in trace)

@@ -142,7 +142,7 @@ def test_nothing_of_a_finished_plan_can_be_set():
 
 @pytest.mark.parametrize("rules", RULE_SETS)
 def test_a_plan_goes_to_another_process_with_its_rules(rules):
-    plan = wb.resolve(wb.Scenario(rules=rules, kv_cache_memory_bytes=2**33))
+    plan = wb.resolve(rules=rules, kv_cache_memory_bytes=2**33)
     for again in (pickle.loads(pickle.dumps(plan)), copy.deepcopy(plan)):
         assert again == plan
         assert again.rules is plan.rules

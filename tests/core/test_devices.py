@@ -20,7 +20,7 @@ LLAMA = {"model": "llama-3.1-8b"}
 
 
 def plan_of(device, **fields):
-    return wb.resolve(wb.Scenario(**{**LLAMA, **fields}, device=device))
+    return wb.resolve(**{**LLAMA, **fields}, device=device)
 
 
 def sizes(plan):

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.models.configs import llama
-from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 
 CAPPED = {"model_type": "gemma2", "sliding_window": 64}
 
 
 def codes(backend, **config):
-    plan = resolve(Scenario(model=llama(**config), backend=backend))
+    plan = resolve(model=llama(**config), backend=backend)
     return [problem.code for problem in plan.errors if problem.code.startswith("flex_")]
 
 
@@ -25,7 +24,7 @@ def codes(backend, **config):
     ],
 )
 def test_the_cap_is_that_of_models_that_use_it(config, cap):
-    plan = resolve(Scenario(model=llama(**config)))
+    plan = resolve(model=llama(**config))
     assert plan.model.attention.logits_soft_cap == cap
     assert codes("FLEX_ATTENTION", **config) == (["flex_soft_cap"] if cap else [])
     assert codes("TRITON_ATTN", **config) == []
@@ -33,14 +32,14 @@ def test_the_cap_is_that_of_models_that_use_it(config, cap):
 
 def test_a_null_cap_is_none():
     config = {**llama(**CAPPED), "attn_logit_softcapping": None}
-    assert resolve(Scenario(model=config)).model.attention.logits_soft_cap is None
-    plan = resolve(Scenario(model=config, backend="FLEX_ATTENTION"))
+    assert resolve(model=config).model.attention.logits_soft_cap is None
+    plan = resolve(model=config, backend="FLEX_ATTENTION")
     assert plan.errors == ()
 
 
 @pytest.mark.parametrize("backend", [None, "FLEX_ATTENTION"])
 def test_a_quantized_cache_is_refused_before_the_layer_is_built(backend):
-    plan = resolve(Scenario(model=llama(), backend=backend, kv_cache_dtype="fp8"))
+    plan = resolve(model=llama(), backend=backend, kv_cache_dtype="fp8")
     refused = [problem for problem in plan.errors if problem.code == "backend_not_valid"]
     assert bool(refused) == (backend is not None)
     if refused:

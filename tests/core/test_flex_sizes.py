@@ -40,7 +40,7 @@ SIZES = {
 
 
 def flex(**values):
-    return resolve(Scenario(**{"model": "bamba-9b", "backend": "FLEX_ATTENTION", **values}))
+    return resolve(**{"model": "bamba-9b", "backend": "FLEX_ATTENTION", **values})
 
 
 def codes(plan):
@@ -278,9 +278,7 @@ def test_the_check_while_layers_are_built_knows_nothing_of_the_alignment():
 
 def test_the_default_16_of_batch_invariance_is_not_tested_there():
     plan = resolve(
-        Scenario(
-            model="llama-3.1-8b", backend="FLEX_ATTENTION", batch_invariant=True, block_size=16
-        )
+        model="llama-3.1-8b", backend="FLEX_ATTENTION", batch_invariant=True, block_size=16
     )
     assert plan.errors == ()
     found = flex_plan(plan)

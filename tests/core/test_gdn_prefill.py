@@ -13,7 +13,7 @@ ASSUMED, FALLS_BACK = "cuda_version_assumed", "gdn_prefill_falls_back"
 
 
 def plan_of(model="qwen3.5-4b", **fields):
-    return wb.resolve(wb.Scenario(model=model, rules="0.33", **fields))
+    return wb.resolve(model=model, rules="0.33", **fields)
 
 
 def runs_flashinfer(plan):

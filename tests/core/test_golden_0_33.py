@@ -27,7 +27,7 @@ from workbench.core.block_sizes import common_kernel_block
 from workbench.core.errors import Refused
 from workbench.core.model import INDEX_KEY
 from workbench.core.versions import RULE_SETS, V0_23, V0_33
-from workbench.scenario import FIELDS, Scenario
+from workbench.scenario import FIELDS
 from workbench.scenario.resolution import resolve
 
 M = ["MultipleOf(16)"]
@@ -35,7 +35,7 @@ ALIGN = {"enable_prefix_caching": True, "mamba_cache_mode": "align"}
 
 
 def plan_of(model, **settings):
-    return resolve(Scenario(model=model, rules="0.33", **settings))
+    return resolve(model=model, rules="0.33", **settings)
 
 
 PREFERRED = [
@@ -246,7 +246,7 @@ def test_the_mode_that_keeps_every_state_is_gone():
 
 def test_hybrids_find_prefixes_again_by_default():
     assert plan_of(nemotron_h()).enable_prefix_caching
-    assert not resolve(Scenario(model=nemotron_h())).enable_prefix_caching
+    assert not resolve(model=nemotron_h()).enable_prefix_caching
 
 
 def test_the_trace_names_the_version_of_its_rules():
@@ -329,7 +329,7 @@ def test_aligned_block_sizes_of_both_versions(row):
 @pytest.mark.parametrize("drafts", range(8))
 def test_draft_tokens_change_gated_delta_nets_as_before(drafts):
     for model in (QWEN_4B, QWEN_27B):
-        old = resolve(Scenario(model=model, num_speculative_tokens=drafts))
+        old = resolve(model=model, num_speculative_tokens=drafts)
         new = plan_of(model, num_speculative_tokens=drafts, gdn_flashinfer_prefill=False)
         assert new.block_size == old.block_size
 
@@ -358,11 +358,11 @@ def test_deepseek_v32_stores_bfloat16_as_auto_and_glm_fp8_on_sm10x():
         model_type="deepseek_v32", architectures=["DeepseekV32ForCausalLM"], **sparse
     )
     for rules in ("0.23", "0.33"):
-        plan = resolve(Scenario(model=config, kv_cache_dtype="bfloat16", rules=rules))
+        plan = resolve(model=config, kv_cache_dtype="bfloat16", rules=rules)
         assert plan.kv_cache_dtype == "auto"
     glm = deepseek_v3(model_type="glm_moe_dsa", architectures=["GlmMoeDsaForCausalLM"], **sparse)
     found = [
-        resolve(Scenario(model=glm, compute_capability=capability, rules=rules)).kv_cache_dtype
+        resolve(model=glm, compute_capability=capability, rules=rules).kv_cache_dtype
         for rules in ("0.23", "0.33")
         for capability in ("9.0", "10.3")
     ]
@@ -371,7 +371,7 @@ def test_deepseek_v32_stores_bfloat16_as_auto_and_glm_fp8_on_sm10x():
 
 def test_bailing_states_have_the_heads_that_mla_rotates():
     """The configuration class that 0.33 needs writes qk_rope_head_dim over head_dim."""
-    assert resolve(Scenario(model=bailing_hybrid())).mamba_state_shapes == ((32, 128, 128),)
+    assert resolve(model=bailing_hybrid()).mamba_state_shapes == ((32, 128, 128),)
     assert plan_of(bailing_hybrid(), tensor_parallel=2).mamba_state_shapes == ((16, 64, 64),)
 
 
@@ -408,9 +408,7 @@ def test_flashinfer_needs_kernels_of_trtllm_for_sinks(rules):
     """Without them SM10x falls back to FLASH_ATTN for gpt-oss, in both versions."""
     model = gpt_oss()
     found = [
-        resolve(
-            Scenario(model=model, compute_capability="10.0", trtllm_kernels=trtllm, rules=rules)
-        ).backend
+        resolve(model=model, compute_capability="10.0", trtllm_kernels=trtllm, rules=rules).backend
         for trtllm in (False, True)
     ]
     assert found == ["FLASH_ATTN", "FLASHINFER"]
@@ -486,7 +484,7 @@ def test_xpu_takes_flash_attention_for_mla_where_the_block_suits_it(block_size, 
 def test_aiter_reads_no_float32_any_more():
     here = {"platform": "rocm", "backend": "ROCM_AITER_UNIFIED_ATTN", "dtype": "float32"}
     new = plan_of(llama(), **here)
-    old = resolve(Scenario(model=llama(), rules="0.23", **here))
+    old = resolve(model=llama(), rules="0.23", **here)
     assert "backend_not_valid" in {problem.code for problem in new.errors}
     assert "backend_not_valid" not in {problem.code for problem in old.errors}
 
@@ -495,9 +493,9 @@ def test_aiter_reads_no_float32_any_more():
 def test_sinks_leave_flash_attention_where_bits_must_not_differ(rules):
     """SM10x goes back to FlashAttention 2, and TRT-LLM's kernels are not batch-invariant either."""
     here = {"model": gpt_oss(), "compute_capability": "10.3", "trtllm_kernels": True}
-    free = resolve(Scenario(**here, rules=rules))
+    free = resolve(**here, rules=rules)
     assert free.backend in {"FLASH_ATTN", "FLASHINFER"}
-    assert resolve(Scenario(**here, rules=rules, batch_invariant=True)).backend == "TRITON_ATTN"
+    assert resolve(**here, rules=rules, batch_invariant=True).backend == "TRITON_ATTN"
 
 
 @pytest.mark.parametrize(

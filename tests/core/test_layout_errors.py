@@ -128,7 +128,7 @@ def test_the_nearest_valid_block_size_is_named():
     ("model", "backend"), [("kimi-linear-48b-a3b", "ROCM_ATTN"), ("llama-3.1-8b", "TRITON_MLA")]
 )
 def test_a_backend_of_another_kind_of_attention_has_no_view(model, backend):
-    plan = wb.resolve(wb.Scenario(model=model, platform="rocm", backend=backend))
+    plan = wb.resolve(model=model, platform="rocm", backend=backend)
     with pytest.raises(LayoutError, match="vLLM stops before it builds a view") as found:
         plan_layout(plan, num_blocks=2)
     assert found.value.code == "backend_not_valid"
@@ -136,9 +136,7 @@ def test_a_backend_of_another_kind_of_attention_has_no_view(model, backend):
 
 def test_a_plan_that_stops_earlier_says_why():
     plan = wb.resolve(
-        wb.Scenario(
-            model="nemotron-3-nano-30b-a3b", platform="xpu", tensor_parallel=4, rules="before-37467"
-        )
+        model="nemotron-3-nano-30b-a3b", platform="xpu", tensor_parallel=4, rules="before-37467"
     )
     with pytest.raises(LayoutError, match="vLLM stops before it builds a view") as found:
         plan_layout(plan, num_blocks=2)
@@ -146,7 +144,7 @@ def test_a_plan_that_stops_earlier_says_why():
 
 
 def test_a_model_without_attention_has_states_to_lay_out():
-    plan = wb.resolve(wb.Scenario(model="mamba-2.8b", rules="0.33"))
+    plan = wb.resolve(model="mamba-2.8b", rules="0.33")
     found = plan_layout(plan, num_blocks=2)
     assert (found.attention, found.raw_bytes) == (None, 2 * plan.cache.grouping.bytes_per_block)
 

@@ -204,7 +204,7 @@ def test_what_the_cache_stores():
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_every_catalog_model_has_a_safe_layout(model, runner):
     views = plan_layout(
-        wb.resolve(wb.Scenario(model=model, max_model_len=short_length(model))),
+        wb.resolve(model=model, max_model_len=short_length(model)),
         num_blocks=3,
         runner=runner,
     )
@@ -281,5 +281,5 @@ def test_sparse_latents_are_in_logical_order_without_declaring_it(backend):
     ],
 )
 def test_layouts_that_0_33_allows_as_its_classes_answered(fields, allowed):
-    plan = wb.resolve(wb.Scenario(model="qwen3-8b", rules="0.33", **fields))
+    plan = wb.resolve(model="qwen3-8b", rules="0.33", **fields)
     assert possible_layouts(plan) == allowed

@@ -8,12 +8,11 @@ from workbench.core.capacity.largest_images import count_images, tower_bytes
 from workbench.core.media import keeps_towers
 from workbench.interop.commands.command_line import read_command
 from workbench.models.load import labelled_config
-from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 
 
 def _plan(model, rules="0.33", **fields):
-    return resolve(Scenario(model=model, device="H100", rules=rules, **fields))
+    return resolve(model=model, device="H100", rules=rules, **fields)
 
 
 @pytest.mark.parametrize(
@@ -41,8 +40,8 @@ def test_every_kind_that_is_taken_counts():
 
 def test_the_largest_item_raises_the_default_where_it_may_come():
     small = {"device": "RTX 4090", "rules": "0.33", "model": "gemma-4-26b-a4b"}
-    text = resolve(Scenario(**small, language_model_only=True))
-    assert resolve(Scenario(**small)).max_num_batched_tokens == 2496
+    text = resolve(**small, language_model_only=True)
+    assert resolve(**small).max_num_batched_tokens == 2496
     assert text.max_num_batched_tokens == 2048
 
 

@@ -19,7 +19,7 @@ H100 = {"device_memory_bytes": 80 * GIB, "weights_bytes": 60 * GIB}
 
 
 def plan_of(**values):
-    return wb.resolve(wb.Scenario(model="nemotron-3-nano-30b-a3b", **values))
+    return wb.resolve(model="nemotron-3-nano-30b-a3b", **values)
 
 
 def codes(plan):
@@ -240,8 +240,8 @@ def test_an_untyped_number_of_sequences_is_a_warning():
 
 def test_a_length_is_not_fitted_where_no_layer_is_built():
     settings = {"kv_cache_memory_bytes": 2**26, "max_model_len": -1, "rules": "0.33"}
-    fitted = wb.resolve(wb.Scenario(model=llama(), **settings))
-    refused = wb.resolve(wb.Scenario(model=llama(), backend="TRITON_FLASHINFER", **settings))
+    fitted = wb.resolve(model=llama(), **settings)
+    refused = wb.resolve(model=llama(), backend="TRITON_FLASHINFER", **settings)
     assert fitted.max_model_len < refused.max_model_len == 262144
 
 

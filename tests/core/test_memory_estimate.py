@@ -19,7 +19,6 @@ from workbench.core.capacity.memory_estimate import (
     weights_of,
 )
 from workbench.core.devices import DEVICES
-from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 
 GIB = 2**30
@@ -62,17 +61,15 @@ def plan_of(start):
     # what 0.23 lacks is like that of 0.33
     is_later = release(start) >= (0, 28) or start.get("speculative_method") == "dspark"
     plan = resolve(
-        Scenario(
-            model=start.get("config") or start["catalog"],
-            device=start["device"],
-            device_memory_bytes=int(start["device_gib"] * GIB),
-            gpu_memory_utilization=start["gpu_memory_utilization"],
-            tensor_parallel=start["tensor_parallel"],
-            max_num_batched_tokens=start["max_num_batched_tokens"],
-            max_num_seqs=start["max_num_seqs"],
-            **{name: start[name] for name in OTHER_FIELDS if name in start},
-            rules="0.33" if is_later else "0.23",
-        )
+        model=start.get("config") or start["catalog"],
+        device=start["device"],
+        device_memory_bytes=int(start["device_gib"] * GIB),
+        gpu_memory_utilization=start["gpu_memory_utilization"],
+        tensor_parallel=start["tensor_parallel"],
+        max_num_batched_tokens=start["max_num_batched_tokens"],
+        max_num_seqs=start["max_num_seqs"],
+        **{name: start[name] for name in OTHER_FIELDS if name in start},
+        rules="0.33" if is_later else "0.23",
     )
     rules = replace(plan.rules, v2_profiles_all=release(start) >= V2_SERVES_ALL)
     served = served_by_v2(start, plan)
@@ -313,9 +310,9 @@ def test_views_show_the_parts_and_the_range():
 
 def test_a_start_is_sure_up_to_one_block_of_states_per_sequence():
     given = {"model": "qwen3.5-4b", "rules": "0.33", "kv_cache_memory_bytes": 4 * GIB}
-    blocks = resolve(Scenario(**given, max_model_len=4096)).cache.num_blocks
+    blocks = resolve(**given, max_model_len=4096).cache.num_blocks
     found = [
-        memory_answer(resolve(Scenario(**given, max_model_len=4096, max_num_seqs=count))).starts
+        memory_answer(resolve(**given, max_model_len=4096, max_num_seqs=count)).starts
         for count in (blocks - 1, blocks, blocks + 1)
     ]
     assert found[:2] == [YES, YES]
@@ -325,7 +322,7 @@ def test_a_start_is_sure_up_to_one_block_of_states_per_sequence():
 def test_a_start_without_full_graphs_needs_no_block_of_states_per_sequence():
     """Nothing is captured then, so vLLM never asks for more blocks than sequences."""
     eager = {"device": "H100", "max_model_len": 4096, "enforce_eager": True}
-    plan = resolve(Scenario(model="bamba-9b", **eager, max_num_seqs=8000))
+    plan = resolve(model="bamba-9b", **eager, max_num_seqs=8000)
     assert plan.cache.num_blocks < plan.max_num_seqs
     assert memory_answer(plan).starts == "yes"
 

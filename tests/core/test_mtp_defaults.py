@@ -10,12 +10,11 @@ from tests.models.configs import deepseek_v3, llama
 from workbench.core.capacity.draft_weights import draft_bytes
 from workbench.core.errors import Refused
 from workbench.models.catalog import catalog_config
-from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 
 
 def drafted(model, rules, **fields):
-    return resolve(Scenario(model=model, rules=rules, num_speculative_tokens=2, **fields))
+    return resolve(model=model, rules=rules, num_speculative_tokens=2, **fields)
 
 
 def config_of(model_type):

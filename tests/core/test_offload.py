@@ -28,13 +28,13 @@ POOL = OffloadRequest(cpu_bytes_to_use=10 * GIB)
 
 @cache
 def qwen(**fields):
-    return wb.resolve(wb.Scenario(model="qwen3.5-4b", max_model_len=32768, **fields))
+    return wb.resolve(model="qwen3.5-4b", max_model_len=32768, **fields)
 
 
 @cache
 def nemotron(**fields):
     return wb.resolve(
-        wb.Scenario(model="nemotron-3-nano-30b-a3b", kv_cache_dtype="fp8", block_size=32, **fields)
+        model="nemotron-3-nano-30b-a3b", kv_cache_dtype="fp8", block_size=32, **fields
     )
 
 
@@ -174,7 +174,7 @@ def test_a_hash_block_divides_every_group():
 
 def test_context_parallelism_multiplies_the_block_of_one_group():
     spread = {"tensor_parallel": 16, "decode_context_parallel": 2}
-    plan = wb.resolve(wb.Scenario(model="llama-3.1-8b", **spread))
+    plan = wb.resolve(model="llama-3.1-8b", **spread)
     request = OffloadRequest(cpu_bytes_to_use=GIB, prefill_context_parallel=2)
     result = offload(plan, request)
     assert result.block_sizes == BlockSizes(64, 64)
@@ -263,11 +263,9 @@ def test_padding_is_not_transferred():
 def test_every_layer_of_a_group_with_several_specs_has_its_own_page():
     """TurboQuant leaves the ends of a dense model in bfloat16; a variant of NAS has other heads."""
     packed = wb.resolve(
-        wb.Scenario(
-            model="llama-3.1-8b", backend="TURBOQUANT", kv_cache_dtype="turboquant_k8v4", **CACHED
-        )
+        model="llama-3.1-8b", backend="TURBOQUANT", kv_cache_dtype="turboquant_k8v4", **CACHED
     )
-    nas = wb.resolve(wb.Scenario(model=nemotron_nas(), **CACHED))
+    nas = wb.resolve(model=nemotron_nas(), **CACHED)
     for plan in (packed, nas):
         specs = {
             name: spec
@@ -330,7 +328,7 @@ def test_prefix_caching_needs_equal_ratios():
 
 
 def test_dtypes_must_agree():
-    other = wb.resolve(wb.Scenario(model="nemotron-3-nano-30b-a3b", block_size=32))
+    other = wb.resolve(model="nemotron-3-nano-30b-a3b", block_size=32)
     result = transfer(nemotron(), other)
     assert result.problems[0].code == "transfer_fingerprint"
     assert result.problems[0].operands == {"kv_cache_dtype": ("fp8", other.kv_cache_dtype)}
@@ -343,7 +341,7 @@ def test_a_side_fits_itself(tensor_parallel):
 
 
 def test_a_side_without_kernel_block_is_refused():
-    plan = wb.resolve(wb.Scenario(model="nemotron-3-nano-30b-a3b", block_size=15))
+    plan = wb.resolve(model="nemotron-3-nano-30b-a3b", block_size=15)
     with pytest.raises(ValueError, match="kernel block"):
         transfer(plan, plan)
 

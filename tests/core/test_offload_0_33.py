@@ -25,7 +25,7 @@ POOL = OffloadRequest(cpu_bytes_to_use=10 * GIB)
 @cache
 def plan_of(model="qwen3.5-4b", **fields):
     options = {"max_model_len": 32768, "rules": "0.33", "gdn_flashinfer_prefill": False}
-    return wb.resolve(wb.Scenario(**{"model": model, **options, **fields}))
+    return wb.resolve(**{"model": model, **options, **fields})
 
 
 def the_problem(request, **fields):
@@ -121,7 +121,7 @@ def test_chunks_of_several_blocks():
     assert found.factor == same.factor == 3
     assert found.bytes_per_cpu_block == same.bytes_per_cpu_block
     old = offload(
-        wb.resolve(wb.Scenario(model="qwen3.5-4b", enable_prefix_caching=True)),
+        wb.resolve(model="qwen3.5-4b", enable_prefix_caching=True),
         replace(POOL, blocks_per_chunk=3),
     )
     assert (old.factor, old.unread) == (1, ("blocks_per_chunk",))
@@ -161,7 +161,7 @@ def test_the_one_allocation_is_counted_once():
     assert worker.one_allocation
     assert worker.descriptors == 4
     assert worker.summed == 4 * worker.per_block
-    in_0_23 = worker_bytes(wb.resolve(wb.Scenario(model="qwen3.5-4b")))
+    in_0_23 = worker_bytes(wb.resolve(model="qwen3.5-4b"))
     assert in_0_23.summed == in_0_23.per_block == worker.per_block
     assert all(layer.data_bytes <= layer.page_bytes for layer in layer_bytes(plan_of()))
 
@@ -189,9 +189,7 @@ def test_what_the_view_shows():
 
 
 def test_two_versions_cannot_exchange_a_cache():
-    old, new = (
-        wb.resolve(wb.Scenario(model="llama-3.1-8b", rules=rules)) for rules in ("0.23", "0.33")
-    )
+    old, new = (wb.resolve(model="llama-3.1-8b", rules=rules) for rules in ("0.23", "0.33"))
     found = transfer(old, new)
     assert not found.is_legal
     problem = found.problems[0]

@@ -19,7 +19,7 @@ GIB = 2**30
 
 @cache
 def plan_of(model, **fields):
-    return wb.resolve(wb.Scenario(model=model, enable_prefix_caching=True, **fields))
+    return wb.resolve(model=model, enable_prefix_caching=True, **fields)
 
 
 @cache
@@ -115,7 +115,7 @@ def test_the_block_of_a_state_is_none_of_full_attention():
 
 
 def test_after_a_failed_check_nothing_is_computed():
-    plan = wb.resolve(wb.Scenario(model="qwen3.5-4b"))
+    plan = wb.resolve(model="qwen3.5-4b")
     with pytest.raises(ValueError, match="does not start"):
         stored_prompt(plan, offload(plan, OffloadRequest(cpu_bytes_to_use=GIB)), 100)
     plan, found = offload_of("qwen3.5-4b")

@@ -48,7 +48,7 @@ REQUESTS = (
 
 
 def plan_of(**fields):
-    return wb.resolve(wb.Scenario(**{**HYBRID, **fields}))
+    return wb.resolve(**{**HYBRID, **fields})
 
 
 def codes(*plans):

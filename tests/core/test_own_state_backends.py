@@ -6,7 +6,6 @@ import pytest
 
 from workbench.core.errors import Refused
 from workbench.core.states import divide
-from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 
 
@@ -19,9 +18,7 @@ from workbench.scenario.resolution import resolve
     ],
 )
 def test_kimi_k3_has_its_own_in_0_33(values, name):
-    assert (
-        resolve(Scenario(**{"model": "kimi-k3", "rules": "0.33", **values})).mamba_backend == name
-    )
+    assert resolve(**{"model": "kimi-k3", "rules": "0.33", **values}).mamba_backend == name
 
 
 def test_a_dimension_that_cannot_be_split_names_all_smaller_numbers_of_ranks():

@@ -109,7 +109,7 @@ BACKENDS_IN_USE = {
 
 def plan_of(backend, **more):
     fields = {**BACKENDS_IN_USE[backend], "max_model_len": 4096, **more}
-    return wb.resolve(wb.Scenario(rules="0.33", backend=backend, **fields))
+    return wb.resolve(rules="0.33", backend=backend, **fields)
 
 
 @pytest.mark.parametrize("backend", BACKENDS_IN_USE)
@@ -223,17 +223,15 @@ def test_places_are_those_that_the_backends_own_shape_gives(model, backend, dtyp
     for tensor_parallel, layout in product((1, 2), NAMES):
         try:
             plan = wb.resolve(
-                wb.Scenario(
-                    model=model,
-                    rules="0.33",
-                    platform=platform,
-                    compute_capability=capability,
-                    backend=backend,
-                    kv_cache_dtype=dtype,
-                    tensor_parallel=tensor_parallel,
-                    kv_cache_layout=layout,
-                    max_model_len=4096,
-                )
+                model=model,
+                rules="0.33",
+                platform=platform,
+                compute_capability=capability,
+                backend=backend,
+                kv_cache_dtype=dtype,
+                tensor_parallel=tensor_parallel,
+                kv_cache_layout=layout,
+                max_model_len=4096,
             )
         except WorkbenchError:
             continue  # not served with this backend
@@ -280,13 +278,11 @@ def assert_disjoint(pieces):
 def test_a_page_is_cut_into_the_slots_of_its_backend(values, slots):
     """LHBNC of Llama 3.1 8B: 8 KV heads; `num_head_slots` of vLLM 0.33's customize_spec."""
     plan = wb.resolve(
-        wb.Scenario(
-            model="llama-3.1-8b",
-            rules="0.33",
-            kv_cache_memory_bytes=2**33,
-            max_model_len=4096,
-            **values,
-        )
+        model="llama-3.1-8b",
+        rules="0.33",
+        kv_cache_memory_bytes=2**33,
+        max_model_len=4096,
+        **values,
     )
     (group,) = plan.cache.groups
     assert group.spec.num_heads == slots
@@ -361,7 +357,7 @@ def test_pages_of_a_group_fill_the_allocation_exactly(backend, layout):
 
 
 def test_groups_overlap():
-    plan = wb.resolve(wb.Scenario(model="qwen3.5-4b", rules="0.33"))
+    plan = wb.resolve(model="qwen3.5-4b", rules="0.33")
     found = layer_places(plan, 2)
     assert {one.address(0) for one in found if one.index == 0} == {0}
     assert len({one.group for one in found}) > 1

@@ -15,7 +15,6 @@ from tests.recorded import recorded
 from workbench.core.errors import Refused
 from workbench.core.what_if.comparison import compare
 from workbench.models.catalog import catalog_config
-from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 
 ROWS = recorded("parallel")
@@ -26,7 +25,7 @@ ROWS = recorded("parallel")
 def test_the_plan_is_what_vllm_decided(number):
     row = ROWS[number]
     try:
-        ours = resolve(Scenario(**row["scenario"]))
+        ours = resolve(**row["scenario"])
     except Refused as refusal:
         ours = refusal
     rows = compare(ours, row["answers"], row["refusal"])
@@ -39,12 +38,12 @@ def test_fewer_engines_are_offered_exactly_where_they_start(width, ranks, engine
     model = {**catalog_config("qwen3-30b-a3b"), "moe_intermediate_size": width}
     fields = {"model": model, "tensor_parallel": ranks}
     with pytest.raises(Refused) as caught:
-        resolve(Scenario(**fields, data_parallel=engines))
+        resolve(**fields, data_parallel=engines)
     assert caught.value.code == "experts_not_divisible"
 
     def starts(number):
         try:
-            return resolve(Scenario(**fields, data_parallel=number)).errors == ()
+            return resolve(**fields, data_parallel=number).errors == ()
         except Refused:
             return False
 
@@ -54,7 +53,7 @@ def test_fewer_engines_are_offered_exactly_where_they_start(width, ranks, engine
 
 
 def test_sizes_are_compared_by_doubling_up_to_a_host_of_eight():
-    columns = resolve(Scenario(model="llama-3.1-8b")).across().columns
+    columns = resolve(model="llama-3.1-8b").across().columns
     assert (columns[0], columns[-1]) == (1, 8)
     assert all(larger == 2 * size for size, larger in pairwise(columns))
 
@@ -63,13 +62,13 @@ def test_sizes_are_compared_by_doubling_up_to_a_host_of_eight():
 def test_the_nearest_number_of_ranks_is_offered_first_and_the_larger_of_two(ranks, nearest):
     """Qwen3-14B has 40 heads: 8 and 10 are as near to 9, 2 and 4 to 3, 10 and 20 to 15."""
     with pytest.raises(Refused, match=f"Nearest valid value: {nearest};") as caught:
-        resolve(Scenario(model="qwen3-14b", tensor_parallel=ranks))
+        resolve(model="qwen3-14b", tensor_parallel=ranks)
     assert caught.value.candidates[0] == {"tensor_parallel": nearest}
 
 
 def test_heads_that_do_not_divide_are_offered_fewer_ranks_never_more():
     heads = {"num_attention_heads": 24, "num_key_value_heads": 8, "hidden_size": 24 * 128}
-    plan = resolve(Scenario(model={**llama(), **heads, "head_dim": 128}, tensor_parallel=3))
+    plan = resolve(model={**llama(), **heads, "head_dim": 128}, tensor_parallel=3)
     (problem,) = (one for one in plan.problems if one.code == "kv_heads_not_divisible")
     assert problem.candidates == ({"tensor_parallel": 2}, {"tensor_parallel": 1})
 

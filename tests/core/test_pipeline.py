@@ -21,7 +21,7 @@ RULES = pytest.mark.parametrize("rules", ["0.23", "0.33"])
 
 def plan_of(model, stages, rules="0.23", **fields):
     given = {"kv_cache_memory_bytes": 20 * GIB, "max_model_len": 32768, **fields}
-    return wb.resolve(wb.Scenario(model=model, rules=rules, pipeline_parallel=stages, **given))
+    return wb.resolve(model=model, rules=rules, pipeline_parallel=stages, **given)
 
 
 @pytest.mark.parametrize(

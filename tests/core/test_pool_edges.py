@@ -29,7 +29,7 @@ LENGTHS = [0, -5, 1.5, True + 0.5, "x", 10**9, None]
 
 
 def plan_of(model="qwen3.5-4b", **values):
-    return wb.resolve(wb.Scenario(model=model, **values))
+    return wb.resolve(model=model, **values)
 
 
 @pytest.mark.parametrize("case", EMPTY)

@@ -84,7 +84,7 @@ def caching(rules="0.33", **fields):
         "mamba_cache_mode": "align",
         "gdn_flashinfer_prefill": False,
     }
-    return caching_of(wb.resolve(wb.Scenario(rules=rules, **{**options, **fields})))
+    return caching_of(wb.resolve(rules=rules, **{**options, **fields}))
 
 
 def test_who_exports_a_state_inside_a_step():

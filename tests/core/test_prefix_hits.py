@@ -61,7 +61,7 @@ def caching(block=528, budget=2048, mode="align", drafts=False, longest=32768, i
 
 
 def plan_of(**fields):
-    return wb.resolve(wb.Scenario(model="qwen3.5-4b", **fields))
+    return wb.resolve(model="qwen3.5-4b", **fields)
 
 
 @pytest.mark.parametrize(
@@ -189,12 +189,10 @@ def test_smallest_prefix_depends_on_the_prompt():
 
 def test_a_plan_without_groups_has_no_hits():
     plan = wb.resolve(
-        wb.Scenario(
-            model="nemotron-3-nano-30b-a3b",
-            platform="xpu",
-            tensor_parallel=4,
-            rules="before-37467",
-        )
+        model="nemotron-3-nano-30b-a3b",
+        platform="xpu",
+        tensor_parallel=4,
+        rules="before-37467",
     )
     with pytest.raises(ValueError, match="cannot be made equal"):
         caching_of(plan)

@@ -2077,7 +2077,7 @@ def changes_of(remedies):
 @in_groups
 @pytest.mark.parametrize(("values", "code", "vllm_text", "remedy"), rows(PROBLEMS))
 def test_a_problem_says_what_clashes_and_what_removes_it(values, code, vllm_text, remedy):
-    plan = resolve(Scenario(**values))
+    plan = resolve(**values)
     problem = next(problem for problem in plan.problems if problem.code == code)
     assert (problem.severity == WARNING) == (code in WARNINGS)
     assert problem.operands
@@ -2145,7 +2145,7 @@ NANO_ON_XPU = {"model": nemotron_h(), "platform": "xpu", "tensor_parallel": 4}
 
 
 def test_before_37467_the_platform_block_size_came_too_late():
-    plan = resolve(Scenario(**NANO_ON_XPU, rules="before-37467"))
+    plan = resolve(**NANO_ON_XPU, rules="before-37467")
     # One rank: conv [3, 1536] bf16 and state [16, 64, 128] fp32; one KV head of 128 in bf16.
     conv, state = 3 * (64 * 64 + 2 * 8 * 128) // 4 * 2, 16 * 64 * 128 * 4
     tok = 1 * 2 * 128 * 2
@@ -2174,7 +2174,7 @@ def test_before_37467_the_platform_block_size_came_too_late():
 
 
 def test_since_37467_the_backend_comes_first():
-    plan = resolve(Scenario(**NANO_ON_XPU, rules="0.23"))
+    plan = resolve(**NANO_ON_XPU, rules="0.23")
     granularity = plan.trace.step("alignment_granule")
     assert (granularity.result, plan.backend) == (64, "FLASH_ATTN")
     assert plan.block_size == 64 * -(-533_504 // (64 * 512)) == 1088
@@ -2186,8 +2186,8 @@ def test_since_37467_the_backend_comes_first():
 
 def test_both_rule_sets_agree_where_the_platform_has_no_default_of_its_own():
     here = {**NANO_ON_XPU, "platform": "cuda"}
-    before = resolve(Scenario(**here, rules="before-37467"))
-    since = resolve(Scenario(**here, rules="0.23"))
+    before = resolve(**here, rules="before-37467")
+    since = resolve(**here, rules="0.23")
     assert (before.block_size, before.mamba_page_size_padded) == (1056, 540_672)
     assert (since.block_size, since.mamba_page_size_padded) == (1056, 540_672)
 
@@ -2196,11 +2196,11 @@ def test_both_rule_sets_agree_where_the_platform_has_no_default_of_its_own():
 def test_the_attention_of_the_first_layer_stops_before_its_experts(rules):
     """As both versions answered: the layers at both ends keep the model's dtype with TurboQuant."""
     ranks = {"model": "qwen3-30b-a3b", "rules": rules, "tensor_parallel": 2, "data_parallel": 5}
-    plan = resolve(Scenario(**ranks, device="H100", backend="FLASHMLA"))
+    plan = resolve(**ranks, device="H100", backend="FLASHMLA")
     assert [problem.code for problem in plan.errors][:1] == ["backend_not_valid"]
     packed = {"kv_cache_dtype": "turboquant_k8v4", "dtype": "float32"}
     with pytest.raises(Refused) as caught:
-        resolve(Scenario(**ranks, device="H100", **packed))
+        resolve(**ranks, device="H100", **packed)
     assert caught.value.code == "experts_not_divisible"
 
 
@@ -2208,7 +2208,7 @@ def test_the_stages_of_a_class_are_checked_before_its_quantization():
     """As vLLM 0.23 answered."""
     requested = {"dtype": "float32", "quantization": "fp8_per_block", "pipeline_parallel": 2}
     with pytest.raises(Refused) as caught:
-        resolve(Scenario(model="minimax-text-01", rules="0.23", device="H100", **requested))
+        resolve(model="minimax-text-01", rules="0.23", device="H100", **requested)
     assert caught.value.code == "stages_not_supported"
 
 
@@ -2218,8 +2218,8 @@ def test_xpu_keeps_no_padding_where_the_pages_were_equal():
     vLLM's line about it cannot be printed: it wants a number of bytes.
     """
     equal = {"model": qwen3_5(), "backend": "TRITON_ATTN", "num_speculative_tokens": 1}
-    assert resolve(Scenario(**equal)).mamba_page_size_padded is None
-    plan = resolve(Scenario(**equal, platform="xpu"))
+    assert resolve(**equal).mamba_page_size_padded is None
+    plan = resolve(**equal, platform="xpu")
     assert plan.block_size == 576
     assert plan.mamba_page_size_padded is None
     assert "pages_not_equal" in {problem.code for problem in plan.errors}
@@ -2227,7 +2227,7 @@ def test_xpu_keeps_no_padding_where_the_pages_were_equal():
 
 
 def test_xpu_scales_the_padding_with_the_block():
-    plan = resolve(Scenario(model=qwen3_5(), backend="TRITON_ATTN", platform="xpu"))
+    plan = resolve(model=qwen3_5(), backend="TRITON_ATTN", platform="xpu")
     assert (plan.block_size, plan.mamba_page_size_padded) == (576, 576 * 4096)
     assert plan.errors == ()
 
@@ -2257,7 +2257,7 @@ AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, 
 )
 def test_experts_in_integers_run_on_a_cpu_unless_their_router_corrects_scores(name, code, says):
     model = {**catalog_config(name), "quantization_config": AWQ}
-    plan = resolve(Scenario(model=model, rules="0.33", platform="cpu", max_model_len=4096))
+    plan = resolve(model=model, rules="0.33", platform="cpu", max_model_len=4096)
     (found,) = [one for one in plan.problems if one.code in {"no_integer_experts", code}]
     assert found.code == code
     assert says in found.message

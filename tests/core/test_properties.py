@@ -295,18 +295,16 @@ def test_an_explicit_value_never_changes_silently(scenario):
 def test_overrides_are_named():
     """Bug of the change that moved the alignment: an explicit mamba block size was overwritten."""
     values = {"enable_prefix_caching": True, "mamba_cache_mode": "align", "mamba_block_size": 64}
-    plan = resolve(Scenario(model=qwen3_next(), **values))
+    plan = resolve(model=qwen3_next(), **values)
     step = plan.trace.step("mamba_block_size")
     assert (step.result, step.operands["explicit"], plan.mamba_block_size) == (544, 64, 544)
     assert step.note == "the explicit 64 is overwritten"
-    plan = resolve(Scenario(model=mamba(), backend="FLASH_ATTN"))
+    plan = resolve(model=mamba(), backend="FLASH_ATTN")
     step = plan.trace.step("backend")
     assert (step.result, step.operands["explicit"]) == (None, "FLASH_ATTN")
     assert step.note == "the model has no attention layer"
     settings = {"mamba_ssm_cache_dtype": "bfloat16", "num_speculative_tokens": 2}
-    note = (
-        resolve(Scenario(model=kimi_linear(), **settings)).trace.step("mamba_page_size_bytes").note
-    )
+    note = resolve(model=kimi_linear(), **settings).trace.step("mamba_page_size_bytes").note
     assert "mamba_ssm_cache_dtype bfloat16 does not reach" in note
     assert "draft tokens do not change these shapes" in note
 
@@ -321,7 +319,7 @@ def test_overrides_are_named():
     ],
 )
 def test_where_nothing_is_aligned_the_trace_says_why(config, reason):
-    plan = resolve(Scenario(model=config))
+    plan = resolve(model=config)
     assert plan.trace.step("block_size").note == f"no alignment needed: {reason}"
     assert plan.block_size == 16
     assert plan.errors == ()
@@ -350,7 +348,7 @@ def test_the_order_of_fields_makes_no_difference(scenario, data):
     plan = plan_or_skip(scenario)
     values = {**scenario.to_dict(), "model": shuffled(data.draw, scenario.model)}
     names = data.draw(st.permutations(tuple(FIELDS)))
-    again = resolve(Scenario(**{name: values[name] for name in names}))
+    again = resolve(**{name: values[name] for name in names})
     assert again.to_dict() == plan.to_dict()
 
 

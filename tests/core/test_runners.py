@@ -18,7 +18,7 @@ ALL_LAYERS = 29
 
 
 def plan_of(**values):
-    return wb.resolve(wb.Scenario(**{"model": HYBRID, **values}))
+    return wb.resolve(**{"model": HYBRID, **values})
 
 
 def test_every_layer_is_in_one_attention_group_with_its_kernel_block():

@@ -251,7 +251,7 @@ def test_an_upgrade_names_another_drafter():
 )
 def test_runner_and_overlap_of_steps(rules, model, fields, runner, is_async):
     drafted = {"num_speculative_tokens": 2} if "speculative_method" in fields else {}
-    plan = resolve(Scenario(model=model, rules=rules, **{**drafted, **fields}))
+    plan = resolve(model=model, rules=rules, **{**drafted, **fields})
     assert (model_runner(plan), runner_overlaps(plan)) == (runner, is_async)
 
 

@@ -19,7 +19,7 @@ from workbench.core.tables.rows import (
 
 
 def groups_of(**values):
-    plan = wb.resolve(wb.Scenario(max_model_len=32768, max_num_batched_tokens=8192, **values))
+    plan = wb.resolve(max_model_len=32768, max_num_batched_tokens=8192, **values)
     mamba = next((group for group in plan.cache.groups if group.spec.is_mamba), None)
     attention = next((group for group in plan.cache.groups if not group.spec.is_mamba), None)
     return plan, attention, mamba

@@ -15,7 +15,7 @@ from workbench.models import load_model
 
 
 def plan_of(model="qwen3.5-4b", **fields):
-    return wb.resolve(wb.Scenario(model=model, max_model_len=32768, **fields))
+    return wb.resolve(model=model, max_model_len=32768, **fields)
 
 
 @pytest.mark.parametrize("shared", [1500, 4000])

@@ -35,7 +35,7 @@ def test_the_code_builds_the_same_scenario(scenario):
 
 
 def test_the_code_of_a_plan_runs_as_it_is():
-    plan = wb.resolve(Scenario(platform="xpu", tensor_parallel=4, backend="FLASH_ATTN"))
+    plan = wb.resolve(platform="xpu", tensor_parallel=4, backend="FLASH_ATTN")
     names = ran(plan.to_code())
     assert names["plan"] == plan
     assert names["scenario"] == plan.scenario

@@ -66,7 +66,7 @@ def with_its_method(plan):
 @pytest.mark.parametrize("corner", CORNERS, ids=lambda corner: "-".join(corner) or "defaults")
 def test_a_command_leads_back_to_the_same_plan(name, corner):
     try:
-        plan = wb.resolve(Scenario(model=name, **corner))
+        plan = wb.resolve(model=name, **corner)
     except Refused:
         return
     plan = wb.resolve(with_its_method(plan))
@@ -87,7 +87,7 @@ def test_a_command_leads_back_to_the_same_plan(name, corner):
     ],
 )
 def test_layers_that_are_named_come_back_without_a_note(values):
-    plan = wb.resolve(Scenario(**values))
+    plan = wb.resolve(**values)
     given = read_command(plan.to_vllm_command())
     assert {name: given.fields[name] for name in values} == values
     assert given.notes == []
@@ -307,7 +307,7 @@ def test_a_language_model_is_served_as_a_reranker(rules):
     words = f"vllm serve Qwen/Qwen3-8B --hf-overrides '{json.dumps(changes)}'"
     read = read_command(words, rules)
     assert read.fields["hf_overrides"] == changes
-    plan = wb.resolve(Scenario(**read.fields, rules=rules))
+    plan = wb.resolve(**read.fields, rules=rules)
     assert plan.model.pooling.name == "Qwen3ForSequenceClassification"
     [score] = [part for part in plan.model.weights.known_parts if part.name == "score"]
     assert (score.outputs, score.inputs) == (((1, 1),), 4096)
@@ -322,10 +322,10 @@ def test_lengths_that_a_command_changes_are_changed_and_the_rest_is_noted():
     assert read.fields["hf_overrides"] == {"rope_scaling": rope}
     [note] = [note for note in read.notes if "not modelled" in note]
     assert note.startswith('--hf-overrides {"text_config": {"hidden_size": 64}}: not modelled here')
-    plan = wb.resolve(Scenario(**read.fields, rules="0.23"))
+    plan = wb.resolve(**read.fields, rules="0.23")
     assert (plan.max_model_len, plan.model.name) == (131072, "qwen3-8b")
     with pytest.raises(Refused, match="max_model_len"):
-        wb.resolve(Scenario(**read.fields, rules="0.33"))
+        wb.resolve(**read.fields, rules="0.33")
 
 
 def test_of_two_values_the_last_counts_with_a_note():
@@ -369,7 +369,7 @@ def test_a_folder_with_a_config_comes_back(tmp_path):
     folder = tmp_path / "my model"
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(nemotron_h()), encoding="utf-8")
-    plan = wb.resolve(Scenario(model=str(folder / "config.json"), tensor_parallel=2))
+    plan = wb.resolve(model=str(folder / "config.json"), tensor_parallel=2)
     assert wb.resolve(fields_of(plan.to_vllm_command())) == plan
 
 

@@ -55,11 +55,11 @@ def test_the_python_call_holds_what_the_command_line_holds(scenario):
 
 def test_objects_and_switches_have_their_python_form():
     plan = wb.resolve(
-        Scenario(enable_prefix_caching=False, num_speculative_tokens=2, gpu_memory_utilization=0.5)
+        enable_prefix_caching=False, num_speculative_tokens=2, gpu_memory_utilization=0.5
     )
     arguments = llm_arguments(plan.scenario, plan.model)
     assert arguments["model"] == "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"
-    skipping = wb.resolve(Scenario(kv_cache_dtype_skip_layers=("0", "3"), block_size=32)).scenario
+    skipping = wb.resolve(kv_cache_dtype_skip_layers=("0", "3"), block_size=32).scenario
     several = llm_arguments(skipping, plan.model)
     assert (several["kv_cache_dtype_skip_layers"], several["block_size"]) == (["0", "3"], 32)
     assert arguments["enable_prefix_caching"] is False

@@ -270,7 +270,7 @@ def test_capacity_may_differ_by_what_rounding_the_memory_allows(more_bytes, verd
     wanted = {"model": "lfm2-350m", "max_model_len": 1024}
     there = Scenario(**wanted, kv_cache_memory_bytes=20 * 2**30 + more_bytes)
     tokens = wb.resolve(there).cache.printed_tokens
-    rounded = wb.resolve(Scenario(**wanted, kv_cache_memory_bytes=20 * 2**30))
+    rounded = wb.resolve(**wanted, kv_cache_memory_bytes=20 * 2**30)
     assert rounded.cache.printed_tokens != tokens
     text = ARGUMENTS.format("lfm2-350m", ", 'max_model_len': 1024") + (
         f"Available KV cache memory: 20.0 GiB\nGPU KV cache size: {tokens:,} tokens"
@@ -370,7 +370,7 @@ def test_the_log_that_is_predicted_for_a_plan_agrees_with_it(name, rules):
     """The lines that the rules predict, explained, lead back to the same numbers."""
     wanted = {"model": name, "kv_cache_memory_bytes": 40 * 2**30, "max_model_len": 2048}
     try:
-        plan = wb.resolve(Scenario(**wanted, rules=rules))
+        plan = wb.resolve(**wanted, rules=rules)
     except Refused:
         return
     head = f"vLLM API server version {rules}.0\n" + ARGUMENTS.format(

@@ -176,7 +176,7 @@ def test_hidden_states_have_a_method_of_their_own():
 
 
 def test_the_plan_gives_the_same_arguments():
-    plan = resolve(Scenario(tensor_parallel=2, num_speculative_tokens=1, block_size=32))
+    plan = resolve(tensor_parallel=2, num_speculative_tokens=1, block_size=32)
     assert plan.to_vllm_args() == args_of(
         tensor_parallel=2, num_speculative_tokens=1, block_size=32
     )
@@ -215,7 +215,7 @@ def test_a_config_object_goes_by_its_name():
 )
 def test_the_command_survives_any_shell_word(name):
     model = catalog_config("llama-3.1-8b") | {"_name_or_path": name}
-    plan = resolve(Scenario(model=model, block_size=32, num_speculative_tokens=2))
+    plan = resolve(model=model, block_size=32, num_speculative_tokens=2)
     script = 'vllm() { printf "%s\\0" "$@"; }\n' + plan.to_vllm_command()
     words = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout
     assert words.split("\0")[:-1] == ["serve", *plan.to_vllm_args()]
@@ -223,7 +223,7 @@ def test_the_command_survives_any_shell_word(name):
 
 
 def test_one_flag_a_line():
-    plan = resolve(Scenario(tensor_parallel=2, enable_prefix_caching=True, block_size=32))
+    plan = resolve(tensor_parallel=2, enable_prefix_caching=True, block_size=32)
     assert plan.to_vllm_command().splitlines() == [
         f"vllm serve {HUB_ID} \\",
         "  --tensor-parallel-size 2 \\",
@@ -258,6 +258,6 @@ def test_any_scenario_gives_a_command_that_a_shell_reads_back(scenario):
 
 
 def test_what_has_no_flag_is_an_environment_variable_of_the_command():
-    plan = resolve(Scenario(model="llama-3.1-8b", batch_invariant=True))
+    plan = resolve(model="llama-3.1-8b", batch_invariant=True)
     assert plan.to_vllm_command().startswith("VLLM_BATCH_INVARIANT=1 vllm serve ")
     assert resolve(Scenario()).to_vllm_command().startswith("vllm serve ")

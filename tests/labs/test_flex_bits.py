@@ -20,12 +20,11 @@ from workbench.labs.flex import bits as flex_bits
 from workbench.labs.flex.bits import BITWISE_MODE, BY_SIZE_MODE, FAST_MODE, MODES, bit_lab
 from workbench.labs.flex.order import engine, order_lab
 from workbench.labs.jobs import Job, Stopped
-from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 
 INTERPRETED = triton_mode().mode == "interpreter"
 SMALL = {"backend": "FLEX_ATTENTION", "tensor_parallel": 8}
-LLAMA = resolve(Scenario(model="llama-3.1-8b", **SMALL))
+LLAMA = resolve(model="llama-3.1-8b", **SMALL)
 BATCH = parse_batch("q9_q20s70_q1s90")
 
 

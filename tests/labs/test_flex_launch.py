@@ -30,14 +30,13 @@ from workbench.labs.flex.launch import launch_flex, seen_pairs
 from workbench.labs.flex.mistakes import FLEX_MISTAKES, make_flex_mistake
 from workbench.labs.flex.session import FlexSession
 from workbench.labs.jobs import Job, Stopped
-from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 
 INTERPRETED = triton_mode().mode == "interpreter"
 interpreted = pytest.mark.skipif(not INTERPRETED, reason="of Triton's interpreter only")
 SMALL = {"backend": "FLEX_ATTENTION", "tensor_parallel": 8}
-LLAMA = resolve(Scenario(model="llama-3.1-8b", **SMALL))
-BAMBA = resolve(Scenario(model="bamba-9b", **SMALL))
+LLAMA = resolve(model="llama-3.1-8b", **SMALL)
+BAMBA = resolve(model="bamba-9b", **SMALL)
 BATCH = parse_batch("q9_q3s70")
 
 
@@ -53,7 +52,7 @@ def test_the_shape_is_that_of_one_rank():
 
 def test_the_shape_is_that_of_a_layer_that_the_model_has():
     """Gemma 4 has fewer and wider heads in its full layers: neither shape is a mixture of both."""
-    shape = shape_of(resolve(Scenario(model="gemma-4-26b-a4b", backend="FLEX_ATTENTION")))
+    shape = shape_of(resolve(model="gemma-4-26b-a4b", backend="FLEX_ATTENTION"))
     assert (shape.kv_heads, shape.head_size) == (8, 256)
 
 
@@ -66,7 +65,7 @@ def test_the_shape_is_that_of_a_layer_that_the_model_has():
     ],
 )
 def test_a_session_begins_with_the_mask_of_the_layers(given, found):
-    plan = resolve(Scenario(model="gemma-3-12b", backend="FLEX_ATTENTION"))
+    plan = resolve(model="gemma-3-12b", backend="FLEX_ATTENTION")
     session = FlexSession(plan, **given)
     assert (session.mask, session.mask_tokens) == found
 
@@ -186,7 +185,7 @@ def test_a_stop_is_heard():
 
 
 def test_a_stop_is_checked_between_two_heads(monkeypatch):
-    plan, job, real = resolve(Scenario(model="llama-3.1-8b")), Job(), AttentionPlan.run
+    plan, job, real = resolve(model="llama-3.1-8b"), Job(), AttentionPlan.run
     launched = threading.Event()
 
     def ringing(*arguments):

@@ -24,7 +24,7 @@ def number(tensor, value):
 
 @pytest.mark.parametrize("layout", NAMES)
 def test_layers_and_blocks_of_a_group_do_not_meet(layout):
-    plan = wb.resolve(wb.Scenario(rules="0.33", **LLAMA))
+    plan = wb.resolve(rules="0.33", **LLAMA)
     tensors = allocation_views(plan, 3, layout=layout)
     raw = next(iter(tensors.values())).raw
     ids = {}
@@ -41,7 +41,7 @@ def test_layers_and_blocks_of_a_group_do_not_meet(layout):
 
 @pytest.mark.parametrize("layout", ["LBNHC", "LBHNC", "BLNHC", "BLHNC"])
 def test_states_and_keys_of_one_block_share_its_bytes_and_no_others(layout):
-    plan = wb.resolve(wb.Scenario(rules="0.33", max_model_len=2048, **SMALL_HYBRID))
+    plan = wb.resolve(rules="0.33", max_model_len=2048, **SMALL_HYBRID)
     tensors = allocation_views(plan, 2, layout=layout)
     places = layer_places(plan, 2, layout=layout)
     state = next(place for place in places if place.spec.is_mamba)
@@ -60,7 +60,7 @@ def test_states_and_keys_of_one_block_share_its_bytes_and_no_others(layout):
 @pytest.mark.parametrize("backend", ["FLASHINFER", "TRITON_ATTN"])
 def test_the_first_layers_own_their_pages(backend):
     fields = {**SMALL_HYBRID, "backend": backend, "max_model_len": 2048}
-    plan = wb.resolve(wb.Scenario(rules="0.33", **fields))
+    plan = wb.resolve(rules="0.33", **fields)
     views = plan_layout(plan, num_blocks=2)
     owned = check_ownership(views)
     assert owned.attention.ok
@@ -98,7 +98,7 @@ def test_rocm_reads_pages_of_16_bytes_in_0_33():
         values = view.transpose(0, 1)[1].view(2, 2, 128, -1)
         values[1, 1, :, 5] = 1.0
 
-    plan = wb.resolve(wb.Scenario(rules="0.33", platform="rocm", backend="ROCM_ATTN", **ONE_LAYER))
+    plan = wb.resolve(rules="0.33", platform="rocm", backend="ROCM_ATTN", **ONE_LAYER)
     assert meanings(plan, cut) == {("V", 1, 5, 1)}
 
 
@@ -109,7 +109,7 @@ def test_keys_come_before_values_in_every_token():
         _keys, values = view.transpose(1, 2).split(128, dim=-1)
         values[1, 5, 1, :] = 1.0
 
-    plan = wb.resolve(wb.Scenario(rules="0.33", backend="FLASH_ATTN", **ONE_LAYER))
+    plan = wb.resolve(rules="0.33", backend="FLASH_ATTN", **ONE_LAYER)
     for layout in NAMES:
         assert meanings(plan, cut, layout) == {("V", 1, 5, 1)}
 
@@ -122,7 +122,7 @@ def test_b12x_keeps_keys_and_values_apart():
         values.unflatten(-1, (2, 128))[1, 5, 1, :] = 1.0
 
     fields = {"backend": "B12X", "compute_capability": "12.0", **ONE_LAYER}
-    assert meanings(wb.resolve(wb.Scenario(rules="0.33", **fields)), cut) == {("V", 1, 5, 1)}
+    assert meanings(wb.resolve(rules="0.33", **fields), cut) == {("V", 1, 5, 1)}
 
 
 def test_the_cpu_cuts_a_head_into_keys_and_values():
@@ -133,5 +133,5 @@ def test_the_cpu_cuts_a_head_into_keys_and_values():
         values = view.view(blocks, heads, tokens * 2, -1).chunk(2, dim=2)[1]
         values[1, 1, 5, :] = 1.0
 
-    plan = wb.resolve(wb.Scenario(rules="0.33", platform="cpu", **ONE_LAYER))
+    plan = wb.resolve(rules="0.33", platform="cpu", **ONE_LAYER)
     assert meanings(plan, cut) == {("V", 1, 5, 1)}

@@ -35,7 +35,7 @@ SCENARIOS = {
 
 
 def plan_of(name="states, no caching", **values):
-    return wb.resolve(wb.Scenario(**{**SMALL, **SCENARIOS[name], **values}))
+    return wb.resolve(**{**SMALL, **SCENARIOS[name], **values})
 
 
 @pytest.mark.sampled(2)
@@ -174,7 +174,7 @@ def test_a_smaller_batch_has_zeroed_rows_and_those_that_wait_keep_their_blocks()
 
 
 def test_blocks_before_a_sliding_window_are_dropped():
-    plan = wb.resolve(wb.Scenario(model="gemma-3-27b", kv_cache_memory_bytes="20 GiB"))
+    plan = wb.resolve(model="gemma-3-27b", kv_cache_memory_bytes="20 GiB")
     step = TableSession(plan, parse_batch("2q1s30000")).launch()
     assert step.mismatch is None
     window = next(group for group in plan.cache.groups if group.spec.window_tokens)
@@ -273,7 +273,7 @@ def test_a_mistake_needs_a_pool_that_holds_its_batch():
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_what_a_window_has_dropped_is_not_a_token_of_the_scene(name):
-    plan = wb.resolve(wb.Scenario(model="gemma-3-27b", kv_cache_memory_bytes="20 GiB"))
+    plan = wb.resolve(model="gemma-3-27b", kv_cache_memory_bytes="20 GiB")
     damage = make_mistake(plan, parse_batch("2q1s5000"), name).damage
     stored = {(landing.group, landing.position) for landing in damage.landings}
     for index, group in enumerate(plan.cache.groups):

@@ -52,7 +52,7 @@ def test_an_impossible_block_size_is_explained(value, code, nearest):
     assert ("Nearest valid value" in error.message) == (nearest is not None)
     if nearest is not None:
         assert f"Nearest valid value: {nearest}." in error.message
-        assert resolve(Scenario(model=llama(), block_size=nearest)).errors == ()
+        assert resolve(model=llama(), block_size=nearest).errors == ()
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_an_impossible_block_size_is_explained(value, code, nearest):
     ],
 )
 def test_a_block_size_that_no_kernel_takes_is_explained_by_the_plan(settings, nearest):
-    plan = resolve(Scenario(model=llama(), **settings))
+    plan = resolve(model=llama(), **settings)
     problem = plan.errors[0]
     assert problem.code in {"backend_not_valid", "no_valid_backend"}
     assert "block_size must be a positive multiple of 16 for FLASH_ATTN" in problem.message or (
@@ -98,7 +98,7 @@ def test_a_number_out_of_range_names_the_nearest_one(field, low, high):
 
 
 def test_minus_one_means_the_models_own_length():
-    plan = resolve(Scenario(model=llama(), max_model_len=-1))
+    plan = resolve(model=llama(), max_model_len=-1)
     assert plan.max_model_len == 262144
 
 
@@ -190,8 +190,8 @@ def test_a_capability_may_be_a_number():
 @pytest.mark.parametrize("platform", ["rocm", "xpu", "cpu"])
 @pytest.mark.parametrize("capability", ["8.0", "100.0", "none"])
 def test_a_capability_is_read_on_cuda_only(platform, capability):
-    plain = resolve(Scenario(model=llama(), platform=platform))
-    given = resolve(Scenario(model=llama(), platform=platform, compute_capability=capability))
+    plain = resolve(model=llama(), platform=platform)
+    given = resolve(model=llama(), platform=platform, compute_capability=capability)
     assert given.to_dict() == plain.to_dict()
 
 

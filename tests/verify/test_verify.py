@@ -102,8 +102,8 @@ def refused(vllm_text):
         (refused(None), BARE, "both refuse, with another reason"),
         (refused(""), SAID, "both refuse, with another reason"),
         (refused(""), BARE, "both refuse"),
-        (resolve(Scenario(kv_cache_memory_bytes=2**20)), None, "only the workbench refuses"),
-        (resolve(Scenario(**DRAFTING)), BARE, "both refuse"),
+        (resolve(kv_cache_memory_bytes=2**20), None, "only the workbench refuses"),
+        (resolve(**DRAFTING), BARE, "both refuse"),
     ],
 )
 def test_the_kind_says_who_refuses_and_whether_the_reason_is_the_same(ours, theirs, kind):
@@ -114,7 +114,7 @@ def test_the_kind_says_who_refuses_and_whether_the_reason_is_the_same(ours, thei
 
 def test_a_warning_is_not_a_refusal():
     """A plan whose only problem is a warning starts, whatever vLLM says about it."""
-    plan = resolve(Scenario(kv_cache_memory_bytes=2**20))
+    plan = resolve(kv_cache_memory_bytes=2**20)
     (text,) = [one.vllm_text for one in plan.errors]
     plan = replace(plan, problems=tuple(replace(one, severity="warning") for one in plan.problems))
     refusal = {**SAID, "message": text}
@@ -153,7 +153,7 @@ def groups_of(plan):
 
 @pytest.mark.parametrize("model", ["gemma-3-27b", "qwen3.5-4b", "mamba-2.8b"])
 def test_groups_are_compared_in_any_order_and_layer_by_layer(model):
-    plan = resolve(Scenario(model=model, kv_cache_memory_bytes=MEMORY))
+    plan = resolve(model=model, kv_cache_memory_bytes=MEMORY)
     groups = groups_of(plan)
     rows = compare(plan, {"groups": groups[::-1]}, None)
     assert [(row.field, row.same) for row in rows] == [("groups", True), ("layers", True)]
@@ -163,7 +163,7 @@ def test_groups_are_compared_in_any_order_and_layer_by_layer(model):
 
 
 def test_backends_of_groups_are_compared():
-    plan = resolve(Scenario(model="gemma-3-27b", kv_cache_memory_bytes=MEMORY))
+    plan = resolve(model="gemma-3-27b", kv_cache_memory_bytes=MEMORY)
     groups = groups_of(plan)
     readers = [[plan.backend, "GDN_ATTN", "a class without a name in the registry"]] * len(groups)
     for others, same in ((readers, True), ([["FLASHINFER"], *readers[1:]], False)):
@@ -172,7 +172,7 @@ def test_backends_of_groups_are_compared():
 
 
 def test_sizes_of_the_pool_are_compared():
-    plan = resolve(Scenario(kv_cache_memory_bytes=MEMORY))
+    plan = resolve(kv_cache_memory_bytes=MEMORY)
     size = sum(tensor.size_bytes for tensor in plan.cache.tensors)
     right = {"num_blocks": plan.cache.num_blocks, "tensor_bytes": size}
     right["max_concurrency"] = plan.cache.max_concurrency * (1 + 1e-12)
@@ -182,7 +182,7 @@ def test_sizes_of_the_pool_are_compared():
 
 
 def test_lines_that_the_hook_does_not_log_are_not_compared():
-    plan = resolve(Scenario(enable_prefix_caching=True))
+    plan = resolve(enable_prefix_caching=True)
     lines = [line for line in plan.log_lines if line.startswith(("Setting", "Padding"))]
     assert 0 < len(lines) < len(plan.log_lines)
     assert compare(plan, {"log_lines": ["Using max model len 4", *lines]}, None)[0].same

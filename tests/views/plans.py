@@ -10,7 +10,6 @@ from tests.models.configs import mamba2, nemotron_h
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.platforms import PLATFORMS
-from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 
 EVIL = "<img src=x onerror=alert(1)>"
@@ -31,7 +30,7 @@ CORNERS: tuple[dict[str, Any], ...] = (
 @cache
 def plan_of(**values: Any) -> Plan:
     """Return the plan of the scenario with these fields."""
-    return resolve(Scenario(**values))
+    return resolve(**values)
 
 
 @cache
@@ -54,12 +53,12 @@ def small() -> Plan:
 
 def large() -> Plan:
     """Return the geometry of Nemotron-3-Super with an fp8 cache: a block of 8,320 tokens."""
-    return resolve(Scenario(model=nemotron_h(mamba_num_heads=128), kv_cache_dtype="fp8"))
+    return resolve(model=nemotron_h(mamba_num_heads=128), kv_cache_dtype="fp8")
 
 
 def stateless() -> Plan:
     """Return a model without attention: nothing to align."""
-    return resolve(Scenario(model=mamba2()))
+    return resolve(model=mamba2())
 
 
 def evil_config(name: str = EVIL, **changes: Any) -> dict[str, Any]:
@@ -74,4 +73,4 @@ def evil_config(name: str = EVIL, **changes: Any) -> dict[str, Any]:
 
 def evil_plan(name: str = EVIL) -> Plan:
     """Return its plan, with problems: no backend supports blocks of 15 tokens."""
-    return resolve(Scenario(model=evil_config(name), block_size=15))
+    return resolve(model=evil_config(name), block_size=15)

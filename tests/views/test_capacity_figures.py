@@ -26,7 +26,7 @@ SCENARIOS = 10_000
 
 
 def plan_of(model=NANO, **values):
-    return wb.resolve(wb.Scenario(model=model, **values))
+    return wb.resolve(model=model, **values)
 
 
 def test_ten_thousand_random_pools_add_up_to_the_last_byte():

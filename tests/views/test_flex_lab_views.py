@@ -20,7 +20,6 @@ from workbench.core.flex.lab import (
     OrderLab,
     OrderRow,
 )
-from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 from workbench.views.flex.bits_figure import bits_figure
 from workbench.views.flex.bits_text import bits_html, orders_html
@@ -51,7 +50,7 @@ OTHER = BitTrial(
     (BitPlace(52, 3, 99, 0.5, 0.25), BitPlace(53, 0, 1, 1.0, 2.0)),
     (0, 0, 4, 3),
 )
-PLAN = resolve(Scenario(model="llama-3.1-8b", backend="FLEX_ATTENTION"))
+PLAN = resolve(model="llama-3.1-8b", backend="FLEX_ATTENTION")
 
 
 def lab(*trials, promised=("batch",)):

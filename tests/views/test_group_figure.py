@@ -32,7 +32,7 @@ KINDS = {
 
 def plan_of(kind):
     memory = {} if kind == "ranks" else {"kv_cache_memory_bytes": 20 * GIB}
-    return wb.resolve(wb.Scenario(max_model_len=4096, **memory, **KINDS[kind]))
+    return wb.resolve(max_model_len=4096, **memory, **KINDS[kind])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -22,7 +22,6 @@ from tests.views.plans import (
 from workbench.core.errors import Refused, WorkbenchError
 from workbench.core.trace import Citation, Rule, Step
 from workbench.core.what_if.answers import answers
-from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 from workbench.views import html
 from workbench.views.pages.sizes_figure import grid_html
@@ -80,7 +79,7 @@ def assert_harmless(source):
 
 def evil_refusal(name):
     with pytest.raises(Refused) as caught:
-        resolve(Scenario(model=evil_config(name), tensor_parallel=3))
+        resolve(model=evil_config(name), tensor_parallel=3)
     return caught.value
 
 
@@ -121,7 +120,7 @@ def test_an_escaped_name_is_still_readable(view):
 
 def test_an_unknown_name_is_escaped_in_the_refusal():
     with pytest.raises(WorkbenchError) as caught:
-        resolve(Scenario(model=EVIL))
+        resolve(model=EVIL)
     assert EVIL in assert_harmless(html.refusal_html(caught.value)).words
 
 
@@ -168,7 +167,7 @@ def test_a_problem_is_a_badge_with_word_sign_and_remedies():
 
 def test_a_refusal_names_the_field_and_what_vllm_says():
     with pytest.raises(Refused) as caught:
-        resolve(Scenario(model=plamo2(), dtype="float16"))
+        resolve(model=plamo2(), dtype="float16")
     page = Page(html.refusal_html(caught.value))
     assert "dtype" in page.words
     assert f"{caught.value.vllm_text.rstrip(' .')}..." in page.words  # only how it begins is known

@@ -13,7 +13,7 @@ GIB = 2**30
 
 
 def plan_of(max_model_len=2048, **fields):
-    return wb.resolve(wb.Scenario(max_model_len=max_model_len, **fields))
+    return wb.resolve(max_model_len=max_model_len, **fields)
 
 
 @pytest.mark.parametrize("model", distinct_models())

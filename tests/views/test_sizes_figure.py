@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.views.plans import EVIL, evil_config, plan_of
-from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 from workbench.views.figures import block_sizes
 from workbench.views.pages.sizes_figure import MAX_COLUMNS, sized_columns
@@ -83,7 +82,7 @@ def test_the_trace_count_depends_on_the_rows_only(plan):
 
 
 def test_no_name_reaches_the_figure():
-    plan = resolve(Scenario(model=evil_config()))
+    plan = resolve(model=evil_config())
     assert plan.model.name == EVIL
     assert "<img" not in block_sizes(plan.across(SIZES), plan).to_json()
 

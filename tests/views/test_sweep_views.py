@@ -145,10 +145,8 @@ def test_values_are_written_for_people(name, value, is_setting, text):
 
 
 def test_why_shows_the_settings_and_the_steps_that_differ():
-    one = wb.resolve(wb.Scenario(model="qwen3.5-4b"))
-    two = wb.resolve(
-        wb.Scenario(model="qwen3.5-4b", kv_cache_dtype="fp8", mamba_cache_dtype="auto")
-    )
+    one = wb.resolve(model="qwen3.5-4b")
+    two = wb.resolve(model="qwen3.5-4b", kv_cache_dtype="fp8", mamba_cache_dtype="auto")
     assert changed_settings(one, two) == {"kv_cache_dtype": ("auto", "fp8")}
     steps = {change.title: change for change in changed_steps(one, two)}
     assert steps["Block size"].before == f"{one.block_size:,} tokens"
@@ -164,12 +162,12 @@ def test_why_shows_the_settings_and_the_steps_that_differ():
 
 
 def test_a_step_that_only_one_plan_takes_is_said():
-    one = wb.resolve(wb.Scenario(model="qwen3.5-4b"))
-    two = wb.resolve(wb.Scenario(model="qwen3.5-4b", kv_cache_memory_bytes="20 GiB"))
+    one = wb.resolve(model="qwen3.5-4b")
+    two = wb.resolve(model="qwen3.5-4b", kv_cache_memory_bytes="20 GiB")
     [blocks] = [change for change in changed_steps(one, two) if "Blocks" in change.title]
     assert blocks.before == "not taken"
     assert blocks.operands == {}
-    other_model = wb.resolve(wb.Scenario(model="llama-3.1-8b"))
+    other_model = wb.resolve(model="llama-3.1-8b")
     assert changed_settings(one, other_model)["model"] == ("qwen3.5-4b", "llama-3.1-8b")
 
 
