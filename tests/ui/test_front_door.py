@@ -12,7 +12,7 @@ import pytest
 
 import workbench as wb
 from tests.catalog import distinct_models
-from tests.ui.panels import TORCHAO, press, region, remedies, text
+from tests.ui.panels import ACTION, TORCHAO, press, region, remedies, text
 from tests.views.plans import EVIL, evil_config
 from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.core.what_if.answers import answers
@@ -580,6 +580,42 @@ def test_a_comparison_of_a_text_ends_with_the_next_one(panel):
     press(panel, "pin")
     panel.submit("qwen3-14b on h100")
     assert "Unpin A" in region(panel, "actions")
+
+
+@pytest.mark.parametrize("text", ["help", "?", "", "hello", "hi", "thanks"])
+def test_a_greeting_gets_what_can_be_entered(panel, text):
+    panel.submit(text)
+    shown = region(panel, "understood")
+    assert "? what to enter" in shown
+    assert "invalid" not in shown
+    assert "Nearest" not in shown
+    assert "wb-still" not in shown
+    assert 'data-do="ask" data-arg="why this block size?"' in shown
+    panel.submit("wen3-8b")
+    assert "Nearest: qwen3-8b" in region(panel, "understood")
+
+
+def test_only_what_a_model_takes_is_offered(panel):
+    panel.submit("llama 3.3 70b int4 on 2x3090, 16k ctx")
+    offered = ACTION.findall(region(panel, "understood"))
+    assert [label for do, _arg, label in offered if do == "ask"] == ["bitsandbytes"]
+    panel.submit("qwn3-8b on h100")
+    offered = ACTION.findall(region(panel, "understood"))
+    assert "qwen3-8b" in [label for do, _arg, label in offered if do == "ask"]
+
+
+def test_nothing_is_counted_where_nothing_can_run(panel):
+    panel.submit("block size 17 qwen3.5-4b on h100")
+    assert "can be served, as vLLM would not start" in region(panel, "answers")
+    assert "requests of" not in region(panel, "answers")
+    press(panel, "view", "fits")
+    assert "Each reserves whole blocks" not in region(panel, "body")
+    panel.submit("llama-3.1-8b on l4, fp8 KV")
+    assert "requests of 32,768 tokens fit" in region(panel, "answers")
+    # of too little memory the number says how much
+    panel.apply(kv_cache_memory_bytes=2**20)
+    assert panel.answers.requests == (0, 0)
+    assert "as vLLM would not start" not in region(panel, "answers")
 
 
 def test_a_command_with_a_flag_that_vllm_lacks_does_not_start(panel):

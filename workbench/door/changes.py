@@ -3,10 +3,11 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from workbench.core.errors import Refused, ScenarioError
+from workbench.core.errors import Refused, ScenarioError, WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.versions import RULE_SETS
 from workbench.door.session import Outcome
+from workbench.interop.omnibox import hub_ids, understand
 from workbench.scenario import FIELDS, Scenario
 from workbench.views.settings import changes_text
 
@@ -87,6 +88,21 @@ def with_model(
         lost = f"{changes_text(drafted)} is not possible with this model; nothing drafts now."
         notices = (*notices, lost)
     return scenario, notices
+
+
+def leads_to_a_plan(text: str, present: Scenario, evaluate: Evaluate) -> bool:
+    """Return whether what a text says has a plan; one with a model of the hub may have one."""
+    if hub_ids(text):
+        return True
+    try:
+        found = understand(text, present)
+    except WorkbenchError:
+        return False
+    known = (
+        with_model(present, one, found.said, evaluate, release_is_chosen=False)[0]
+        for one in found.scenarios
+    )
+    return all(evaluate(one).plan is not None for one in known)
 
 
 def _without_values_of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Container, Mapping
+from functools import partial
 from typing import Any
 
 from workbench.core.errors import WorkbenchError
@@ -12,7 +13,7 @@ from workbench.core.plan import Plan
 from workbench.core.sizes import integer_value
 from workbench.core.what_if.answers import Answers, answers
 from workbench.core.what_if.next_steps import GOALS, NextStep, next_step, next_steps
-from workbench.door.changes import changed, with_model
+from workbench.door.changes import changed, leads_to_a_plan, with_model
 from workbench.door.explanations import PINNED, refused, stopped
 from workbench.door.history import History, Visit
 from workbench.door.labs import LABS
@@ -24,7 +25,7 @@ from workbench.door.session import Outcome, Session, guarded
 from workbench.interop.omnibox import LINKED, understand
 from workbench.scenario import FIELDS, Scenario
 from workbench.views.door.tiles import COMMON_DEVICES, announcement
-from workbench.views.html import Html, join
+from workbench.views.html import BADGES, Html, join
 from workbench.views.settings import in_labels
 
 Act = Callable[[str, str], None]
@@ -111,8 +112,10 @@ class Door:
         except WorkbenchError as error:
             # a new text takes the place of the last one; a model for a log belongs to that log
             gone = {"understood": None} if action == self._submit and not text else {}
-            shown = still(self.scenario) if self.plan is not None else ""
-            self._look(complaint=join(refused(error, text=arg), shown), **gone)
+            works = partial(leads_to_a_plan, present=self.scenario, evaluate=self.session.evaluate)
+            is_followed = self.plan is None or error.code in BADGES
+            shown = "" if is_followed else still(self.scenario)
+            self._look(complaint=join(refused(error, text=arg, works=works), shown), **gone)
 
     def submit(self, text: str, model: str = "") -> None:
         """Do what *Show* does with a pasted text. model: see `understand`."""

@@ -67,7 +67,7 @@ def stopped(found: Answers, problems: Sequence[Problem]) -> Answers:
     """Return answers to a command that a problem stops before its settings count."""
     if not problems:
         return found
-    return replace(found, starts=NO, blocker=problems[0].message.split(". ")[0])
+    return replace(found, starts=NO, is_stopped=True, blocker=problems[0].message.split(". ")[0])
 
 
 def hits(plan: Plan) -> Html:
@@ -83,14 +83,20 @@ def hits(plan: Plan) -> Html:
     )
 
 
-def refused(error: WorkbenchError, scenario: Scenario | None = None, text: str = "") -> Html:
+def refused(
+    error: WorkbenchError,
+    scenario: Scenario | None = None,
+    text: str = "",
+    works: Callable[[str], bool] = lambda _text: True,
+) -> Html:
     """Return why there is no plan, with a button per change that helps.
 
-    scenario: of which there is none; None for a text that was not read. text: that text.
+    scenario: of which there is none; None for a text that was not read. text: that text. works:
+    whether another text leads to a plan; only such ones are offered in its place.
     """
     said = _with_questions(html.refusal_html(error))
     if (phrase := error.operands.get(PHRASE)) is not None:
-        return join(said, _instead(text, phrase, error.operands.get(NEAREST, ())))
+        return join(said, _instead(text, phrase, error.operands.get(NEAREST, ()), works))
     changes = [{error.field: one} for one in error.operands.get(NEAREST, ()) if error.field]
     if error.field in error.operands:
         changes.append({error.field: error.operands[error.field]})
@@ -106,11 +112,11 @@ def _with_questions(said: Html) -> Html:
     return said
 
 
-def _instead(text: str, phrase: str, names: Iterable[str]) -> Html:
+def _instead(text: str, phrase: str, names: Iterable[str], works: Callable[[str], bool]) -> Html:
     """Return a button per name that enters the text with the name in place of a phrase."""
     pattern = r"\W+".join(map(re.escape, phrase.split()))
     texts = {name: re.sub(pattern, name, text, count=1) for name in names}
-    return tag("div", *(button(name, "ask", one) for name, one in texts.items()))
+    return tag("div", *(button(name, "ask", one) for name, one in texts.items() if works(one)))
 
 
 def remedies_html(remedies: Iterable[Remedy], field: str | None = None) -> Html:

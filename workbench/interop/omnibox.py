@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from difflib import SequenceMatcher
 from typing import Any
 
 from workbench.access.json_text import json_or_word
-from workbench.core.errors import NEAREST, PHRASE, ConfigError, ScenarioError
+from workbench.core.errors import NEAREST, PHRASE, ConfigError, ScenarioError, shown
 from workbench.interop.commands.command_line import read_command
 from workbench.interop.comparison import compared, read_comparison
 from workbench.interop.description import Description, Load, read_description
@@ -41,6 +42,8 @@ from workbench.scenario.links import LINK, read_whole_link
 from workbench.scenario.resolution import resolve
 
 LONGEST_NAME = 4096
+MISSPELLED = 0.6
+"""Likeness of a word to the name that it is taken for."""
 LINKED = "link"
 """Kind of a text that says everything that the answers depend on."""
 BLOCK_UNIT, LARGEST_BLOCK = 8, 2**16
@@ -183,13 +186,19 @@ def _word(text: str, present: Scenario) -> Understood | None:
         if described is None or described.fields == {MODEL_FIELD: text}:
             if question := _question(text, present, loosely=True):
                 return question
-            near = [str(one)[:1] for one in error.operands.get(NEAREST, ())]
-            # a misspelled name begins as the model's does, unlike a greeting
-            if error.code != "unknown_model" or text[:1].casefold() in near:
+            near = map(str, error.operands.get(NEAREST, ()))
+            if error.code != "unknown_model" or any(_is_misspelled(text, one) for one in near):
                 raise
-            raise ConfigError(error.code, f"{error.message} {ANSWERED}", field="model") from None
+            unknown = f"{shown(text)} is not a model that is known."
+            raise ScenarioError("nothing_given", f"{unknown} {WANTED}") from None
     notes = notes_of(text, described)
     return _described(with_said(present, described), described, "Taken for", notes)
+
+
+def _is_misspelled(text: str, name: str) -> bool:
+    """Return whether a word begins as a name does, or is most of it: unlike a greeting."""
+    given = text.casefold()
+    return given[:1] == name[:1] or SequenceMatcher(a=given, b=name).ratio() >= MISSPELLED
 
 
 def _description(text: str, present: Scenario) -> Understood | None:

@@ -178,8 +178,8 @@ def problem_html(problem: Problem, remedies: Iterable[Any] = ()) -> Html:
     )
 
 
-BADGES = {"several_models": "? which one"}
-"""Code of an error that only asks for a choice -> its badge."""
+BADGES = {"several_models": "? which one", "nothing_given": "? what to enter"}
+"""Code of an error that only asks for something -> its badge."""
 
 
 def refusal_html(error: WorkbenchError) -> Html:
@@ -190,7 +190,8 @@ def refusal_html(error: WorkbenchError) -> Html:
     # What wrote a name that does not exist needs the names, not the labels.
     text = error.message if error.code == "unknown_field" else in_labels(error.message)
     shown = prose(text) if text.count("`") % 2 == 0 else text
-    return problem_box(badge, _about(error), shown, said, code=error.code)
+    severity = "warning" if error.code in BADGES else "error"
+    return problem_box(badge, _about(error), shown, said, code=error.code, severity=severity)
 
 
 def _about(error: WorkbenchError) -> Html:

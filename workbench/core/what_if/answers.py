@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.core.capacity.memory_answer import NO, YES, above_device, memory_answer
+from workbench.core.capacity.memory_answer import BY_MEMORY, NO, YES, above_device, memory_answer
 from workbench.core.capacity.occupancy import requests_that_fit, usual_length, waste
 from workbench.core.prefix.hits import caching_of, reason_without_hits, shortest_prompt_with_hit
 from workbench.core.ranks import gpus_of
@@ -50,6 +50,8 @@ class Answers:
     """yes, no, perhaps or unknown."""
     blocker: str | None
     """What stops the start first: the first clause of its message."""
+    is_stopped: bool = False
+    """Whether more than the memory stops it: no number of requests can be served then."""
 
     @property
     def requests_per_device(self) -> float | None:
@@ -103,6 +105,7 @@ def answers(plan: Plan, length_tokens: int | None = None) -> Answers:
         devices=gpus_of(plan.settings),
         starts=NO if plan.errors else memory.starts,
         blocker=next((CLAUSE.split(one.message)[0] for one in stopping), None),
+        is_stopped=any(problem.code not in BY_MEMORY for problem in plan.errors),
     )
 
 

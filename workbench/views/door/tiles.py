@@ -59,9 +59,15 @@ def _block_words(one: Answers) -> str:
     return "KV block, no states to align with"
 
 
+def _serves_none(one: Answers) -> bool:
+    return one.is_stopped and one.requests is not None
+
+
 def _requests(one: Answers) -> str:
     if one.is_uncached:
         return "no limit"
+    if _serves_none(one):
+        return "none"
     if one.requests is None:
         return "?"
     least, most = one.requests
@@ -71,6 +77,8 @@ def _requests(one: Answers) -> str:
 def _requests_words(one: Answers) -> str:
     if one.is_uncached:
         return "from the KV cache: this model keeps none"
+    if _serves_none(one):
+        return "can be served, as vLLM would not start"
     is_one = one.requests == (1, 1)
     words = "request of {:,} tokens fits" if is_one else "requests of {:,} tokens fit"
     words = words.format(one.length_tokens)
@@ -95,6 +103,10 @@ def _missing(one: Answers) -> list[Link]:
         return [Link(f"set {_needed(one)}", "open", one.needs)]
     common = [Link(name, "device", name) for name in COMMON_DEVICES]
     return [*common, Link("other", "open", "device")]
+
+
+def _has_room(one: Answers) -> bool:
+    return bool(one.requests) and not one.is_stopped
 
 
 def _hit_links(one: Answers) -> list[Link]:
@@ -137,12 +149,12 @@ TILES = (
         label="Capacity",
         value=_requests,
         words=_requests_words,
-        number=lambda one: one.requests_per_device,
+        number=lambda one: None if one.is_stopped else one.requests_per_device,
         per=" per GPU",
         reads_on=lambda one: one.requests is not None,
         links=lambda one: [
             *_missing(one),
-            *([Link("where it goes", "show_lab", "Groups and capacity")] if one.requests else []),
+            *([Link("where it goes", "show_lab", "Groups and capacity")] * _has_room(one)),
         ],
     ),
     Tile(
@@ -210,7 +222,7 @@ def answer_list(now: Answers) -> Html:
 
 def capacity(now: Answers, *, has_states: bool) -> Html:
     """Return how many requests fit, and what one of them takes; nothing where it is not known."""
-    if now.requests is None or now.request_bytes is None:
+    if now.requests is None or now.request_bytes is None or now.is_stopped:
         return Html()
     fit, held = f"{_requests(now)} {_requests_words(now)}", bytes_text(now.request_bytes)
     where = " of all GPUs together" if now.devices > 1 else ""
@@ -220,7 +232,7 @@ def capacity(now: Answers, *, has_states: bool) -> Html:
 
 def room_for(wanted: int, now: Answers) -> str:
     """Return whether so many requests fit at a time; nothing where it is not known."""
-    if now.requests is None:
+    if now.requests is None or now.is_stopped:
         return ""
     word = room_word(wanted, now)
     more = {"perhaps": "; the memory is estimated", "no": "; the others wait"}.get(word, "")
@@ -229,7 +241,7 @@ def room_for(wanted: int, now: Answers) -> str:
 
 def room_word(wanted: int, now: Answers) -> str:
     """Return whether so many requests fit at a time: yes, perhaps or no."""
-    least, most = now.requests or (0, 0)
+    least, most = (0, 0) if now.is_stopped else now.requests or (0, 0)
     return "yes" if wanted <= least else "perhaps" if wanted <= most else "no"
 
 
