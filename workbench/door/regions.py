@@ -123,11 +123,11 @@ GOAL_NAMES = {
 
 def regions(shown: Shown) -> dict[str, str]:
     """Return HTML by region. Without a plan the answers say why there is none."""
-    plan, error, looks = shown.outcome.plan, shown.outcome.error, shown.looks
+    outcome, plan, looks = shown.outcome, shown.outcome.plan, shown.looks
     notices = (tag("div", text, class_="wb-good") for text in looks.notices)
-    scenario, model = shown.outcome.scenario, shown.outcome.model
     length = shown.answers.length_tokens if shown.answers else 0
-    bar = Bar(scenario, model, shown.legal, looks.opened, length, looks.length is not None)
+    bar = Bar(outcome.scenario, model=outcome.model, legal=shown.legal, opened=looks.opened)
+    bar = bar._replace(length_tokens=length, is_length_set=looks.length is not None)
     found = {
         "style": html.style(),
         "error": Html(),
@@ -145,8 +145,8 @@ def regions(shown: Shown) -> dict[str, str]:
         cards = next_cards(shown.steps, looks.goal, everything=looks.everything)
         every = all_link(shown.steps, looks.goal, everything=looks.everything)
         found["next"] = tag("div", _goals(looks.goal, every), cards, class_="wb-next")
-    elif error is not None:
-        found["answers"] = refused(error, scenario)
+    elif outcome.error is not None:
+        found["answers"] = refused(outcome.error, outcome.scenario)
         found |= dict.fromkeys(("views", "body", "tried", "inspector", "next"), Html())
     found["labs"] = shown.labs
     return {name: str(text) for name, text in found.items()}

@@ -56,7 +56,14 @@ class Command:
 def unknown_flag(flag: str, note: str) -> Problem:
     """Return the error of a flag that vLLM does not have. Source: argparse, of any release."""
     said = f"unrecognized arguments: {flag}"
-    return Problem("unknown_flag", ERROR, "", note, {"flag": flag}, vllm_text=said)
+    return Problem(
+        "unknown_flag",
+        severity=ERROR,
+        field="",
+        message=note,
+        operands={"flag": flag},
+        vllm_text=said,
+    )
 
 
 def from_vllm_command(text: str, **machine: Any) -> Command:

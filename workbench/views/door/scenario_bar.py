@@ -65,12 +65,13 @@ SHARED = {"num_speculative_tokens": ("speculative_method",)}
 
 
 class Bar(NamedTuple):
-    """What the bar shows. opened: the field whose control is open, "all" or nothing."""
+    """What the bar shows."""
 
     scenario: Scenario
     model: Model | None
     legal: Legal
     opened: str = ""
+    """The field whose control is open, "all" or nothing."""
     length_tokens: int = 0
     """Of the requests that are counted; 0 where vLLM refuses the scenario."""
     is_length_set: bool = False
