@@ -138,6 +138,18 @@ def test_after_an_error_what_is_shown_is_dimmed(browser_context, app):
     page.close()
 
 
+def test_on_a_phone_a_comparison_is_not_cut(browser_context, app):
+    page = browser_context.browser.new_context(viewport={"width": 390, "height": 844}).new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    pinned = Scenario(model="gpt-oss-20b", device="L40S")
+    link = link_of(pinned.replace(model="qwen3.5-9b"), pinned=pinned)
+    page.goto(app.address + link, wait_until="commit")
+    table = page.locator('[data-region="body"] table')
+    expect(table.locator("tbody tr").first).to_be_visible()
+    assert table.evaluate("one => one.scrollWidth") <= 390
+    page.context.close()
+
+
 def test_on_a_phone_a_link_opens_its_scenario_and_nothing_is_wider_than_the_screen(
     browser_context, app
 ):

@@ -113,7 +113,8 @@ def differences_table(names: tuple[str, str], found: Iterable[Difference]) -> Ht
         )
         for one, why in _reasons(found)
     )
-    return table(("", *names, "what it means", "where the results diverge"), rows)
+    head = ("", *names, "what it means", "where the results diverge")
+    return tag("div", table(head, rows), class_="wb-differences")
 
 
 def _reasons(found: Iterable[Difference]) -> Iterable[tuple[Difference, str]]:
