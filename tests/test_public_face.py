@@ -168,6 +168,22 @@ def test_a_function_answers_a_value_of_any_kind(name, monkeypatch, tmp_path):
             function(*(value for _ in needed))
 
 
+ANSWERS = [name for name in vars(PlanAnswers) if inspect.isroutine(getattr(wb.Plan, name))]
+
+
+@pytest.mark.parametrize("name", [one for one in ANSWERS if not one.startswith("_")])
+def test_an_answer_of_a_plan_takes_a_value_of_any_kind(name):
+    function = getattr(PLAN, name)
+    given = inspect.signature(function).parameters.values()
+    needed = {one.name: 3 for one in given if one.default is one.empty and one.kind in {1, 3}}
+    for one in given:
+        for value in OF_VALUES:
+            positional = [value] if one.kind == one.VAR_POSITIONAL else []
+            named = {} if one.kind in {2, 4} else {one.name: value}
+            with suppress(wb.WorkbenchError):
+                function(*positional, **{**needed, **named})
+
+
 def test_chunks_takes_one_plan():
     assert wb.chunks(EXAMPLE) == wb.chunks([EXAMPLE])
 

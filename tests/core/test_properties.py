@@ -152,8 +152,9 @@ def test_i2_the_kernel_block_divides_the_block_and_is_supported(scenario):
         assert "no_common_block_size" in {problem.code for problem in plan.errors}
     elif size is None:
         exact = [other for other in possible if other in supported]
-        assert not exact
-        assert plan.block_size not in possible
+        if plan.draft_backend in {None, plan.backend}:  # else its layers decide as well
+            assert not exact
+            assert plan.block_size not in possible
         assert "no_common_block_size" in {problem.code for problem in plan.errors}
     else:
         assert size in possible

@@ -5,9 +5,10 @@ Each method is the public entrance to one room of core, which is imported when i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from workbench.core.errors import ScenarioError, check_plan
+from workbench.core.errors import ScenarioError, check_kind, check_plan
 from workbench.core.model import ENCODER_ONLY
 from workbench.core.sizes import bytes_of
 
@@ -101,8 +102,10 @@ class PlanAnswers:
         >>> other.remedies(other.problems[0])[0].changes
         {'max_num_batched_tokens': 528}
         """
+        from workbench.core.problems import Problem
         from workbench.core.remedies import remedies_for
 
+        check_kind("plan.remedies", problem, Problem, "one of plan.problems")
         return remedies_for(self._plan, problem)
 
     def sensitivity(self) -> Sensitivity:
@@ -123,6 +126,7 @@ class PlanAnswers:
         """
         from workbench.core.what_if.outcomes import backends_by_tensor_parallel
 
+        check_kind("plan.across", sizes, Sequence, "a list of tensor-parallel sizes")
         return backends_by_tensor_parallel(self._plan, sizes)
 
     def figure(self, theme: str = "auto") -> Any:

@@ -251,7 +251,8 @@ def concurrency_answer(times: float, plan: Plan, length: int) -> str:
 def _full(plan: Plan, length: int) -> str:
     """Return what vLLM does when no block is free (`Scheduler.schedule`, 0.23 and 0.33)."""
     found = answers(plan, length)
-    here = f" Here {answer_to('fits', found)}; others wait." if found.requests else ""
+    serves = found.requests and not found.is_stopped
+    here = f" Here {answer_to('fits', found)}; others wait." if serves else ""
     return (
         f"No request fails: those that find no free block wait.{here} If a running request needs "
         "a block and none is free, vLLM preempts the one that came last, or with "

@@ -1,9 +1,8 @@
 """Colours and themes of every figure: colour-blind safe (Okabe and Ito), for light and dark."""
 
 from dataclasses import dataclass
-from typing import NoReturn
 
-from workbench.core.errors import ScenarioError, unknown_name_message
+from workbench.core.errors import check_name
 
 ATTENTION = "#0072B2"
 ATTENTION_BEFORE = "#56B4E9"
@@ -29,11 +28,10 @@ class Theme:
 class Themes(dict[str, Theme]):
     """The themes by name; ScenarioError names them for any other."""
 
-    def __missing__(self, name: object) -> NoReturn:
-        """Refuse an unknown name."""
-        raise ScenarioError(
-            "unknown_name", unknown_name_message("theme", name, self), field="theme"
-        )
+    def __getitem__(self, name: str) -> Theme:
+        """Return a theme, and refuse an unknown name."""
+        check_name("theme", name, self, "theme")
+        return super().__getitem__(name)
 
 
 THEMES = Themes(
