@@ -22,6 +22,15 @@ def plan_of(**values):
     return wb.resolve(model="nemotron-3-nano-30b-a3b", **values)
 
 
+def test_states_of_an_estimate_may_be_too_few_where_a_request_fits_with_the_most_alone():
+    plan = wb.resolve("qwen3.6-27b", device="H100")
+    assert [(one.code, one.severity) for one in plan.problems] == [
+        ("not_enough_memory", "warning"),
+        ("max_num_seqs_above_blocks", "error"),
+    ]
+    assert plan.memory().starts == "no"
+
+
 def codes(plan):
     return [problem.code for problem in plan.problems]
 
@@ -252,3 +261,12 @@ def test_one_size_is_of_every_rank_and_the_last_of_two_is_repeated():
     [problem] = plan.problems
     expected = (16 * GIB, *3 * [32 * GIB])
     assert plan.remedies(problem)[0].changes == {"kv_cache_memory_bytes_by_rank": expected}
+
+
+def test_states_may_be_too_few_where_the_most_of_an_estimate_alone_holds_a_request():
+    plan = wb.resolve("qwen3.6-27b", device="H100")
+    assert [(one.code, one.severity) for one in plan.problems] == [
+        ("not_enough_memory", "warning"),
+        ("max_num_seqs_above_blocks", "error"),
+    ]
+    assert plan.memory().starts == "no"

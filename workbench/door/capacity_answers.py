@@ -13,6 +13,7 @@ from workbench.core.groups.cache_spec import RING_SPEC
 from workbench.core.groups.graph_support import captures_states
 from workbench.core.plan import Plan
 from workbench.core.what_if.answers import answers
+from workbench.core.what_if.outcomes import outcome_of
 from workbench.core.what_if.reach import longest_fit, longest_together
 from workbench.views.door.tiles import answer_to
 from workbench.views.units import bytes_text, counted, range_text, short_bytes_text, tokens_text
@@ -48,11 +49,13 @@ def _longest(plan: Plan, _length: int) -> str:
     if found[0] == plan.max_model_len:
         return f"A request may have all {most} of the max model length: the cache holds it."
     least, tokens = found[0], range_text(*map("{:,}".format, found))
-    flag = f"--max-model-len {least}" if least else "a device with more memory"
-    return (
-        f"The longest request that fits has {tokens} tokens, of {most} that are allowed. vLLM "
-        f"certainly starts with {flag}."
-    )
+    longest = f"The longest request that fits has {tokens} tokens, of {most} that are allowed."
+    if not least:
+        return f"{longest} vLLM certainly starts with a device with more memory."
+    limit = {"max_model_len": least}
+    if not outcome_of(plan.model, plan.settings, trace=False, **limit).starts:
+        return longest  # for another reason than its length
+    return f"{longest} vLLM certainly starts with --max-model-len {least}."
 
 
 def longest_together_text(plan: Plan, requests: int) -> str:

@@ -162,6 +162,9 @@ def memory(run: WorkingPlan) -> None:
         memory_checks.no_memory(run, short, checked)
     elif short is not None:
         memory_checks.not_enough_memory(run, short, short.checked_bytes or 0)
+        # What is estimated may hold a request, and fewer states than there are sequences.
+        if margin is not None and memory_checks.may_hold_request(cache, margin):
+            memory_checks.too_many_sequences(run, cache)
     elif cache.max_concurrency is not None:
         if margin is None:  # what vLLM prints is not estimated
             run.log(*printed_lines(run, cache))
