@@ -229,7 +229,6 @@ def test_a_variable_can_change_a_size_too():
             f"export VLLM_BATCH_INVARIANT=1\n$ CUDA_VISIBLE_DEVICES=0 {SERVE}",
             {"batch_invariant": True},
         ),
-        (f"VLLM_ATTENTION_BACKEND=FLASHINFER {SERVE}", {"backend": "FLASHINFER"}),
         (f"nohup /opt/venv/bin/{SERVE} -tp 2 > log 2>&1 &", {"tensor_parallel": 2}),
         (
             f"cd /models && {SERVE} \\\n  --enforce-eager \\\n  -tp 2 | tee log",
@@ -268,6 +267,12 @@ def test_unknown_flags_are_named_with_the_nearest_and_everything_else_is_kept():
         "--max-num-seqs: the value is missing",
     ):
         assert words in notes
+
+
+def test_a_variable_that_no_release_reads_is_noted_with_the_flag_instead():
+    found = read_command(f"VLLM_ATTENTION_BACKEND=FLASHINFER {SERVE}")
+    assert "backend" not in found.fields
+    assert any("reads it no longer. Use --attention-backend" in note for note in found.notes)
 
 
 def test_layers_that_a_command_cuts_off_are_not_in_its_lists_either():

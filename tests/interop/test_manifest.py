@@ -9,13 +9,13 @@ from workbench.interop.commands.manifest import manifest_command
 from workbench.interop.omnibox import understand
 from workbench.scenario import Scenario
 
-FIELDS = {"model": "qwen3.5-4b", "tensor_parallel": 2, "kv_cache_dtype": "fp8"}
+FIELDS = {"model": "qwen3.5-4b", "tensor_parallel": 2, "kv_cache_dtype": "fp8", "rules": "0.33"}
 COMPOSE = """services:
   web:
     image: nginx
     command: ["nginx", "--daemon"]
   vllm:
-    image: vllm/vllm-openai:v0.23.0
+    image: vllm/vllm-openai:v0.33.0
     environment:
       - HF_TOKEN=secret
       - VLLM_BATCH_INVARIANT=1
@@ -61,7 +61,7 @@ spec:
     spec:
       containers:
       - name: vllm
-        image: vllm/vllm-openai:latest
+        image: vllm/vllm-openai:v0.33.1
         {}
         env:
         - name: VLLM_BATCH_INVARIANT
@@ -98,7 +98,13 @@ TEXTS = {
 def test_every_way_to_write_a_command_has_the_same_fields(name):
     found = read_command(TEXTS[name])
     assert found.fields == {**FIELDS, "batch_invariant": True}
-    assert found.unknown == set()
+    assert not found.unknown
+
+
+def test_an_image_of_another_release_is_noted():
+    found = read_command(TEXTS["list"].replace("v0.33.0", "v0.11.0"))
+    assert "rules" not in found.fields
+    assert any("vLLM 0.11 is not among" in note for note in found.notes)
 
 
 def test_the_front_door_takes_it_for_a_command():

@@ -61,7 +61,7 @@ class EngineFields:
         "Backend",
         "{flag}",
         flag="--attention-backend",
-        also=("--attention-config.backend", "VLLM_ATTENTION_BACKEND"),
+        also=("--attention-config.backend",),
         only_legal=True,
         examples=examples.backends_of_model,
     )

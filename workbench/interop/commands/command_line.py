@@ -26,8 +26,8 @@ from workbench.interop.commands.machine import (
     machine_of_command,
     notes_on_plugins,
 )
-from workbench.interop.commands.manifest import manifest_command
-from workbench.interop.commands.not_modelled import effect, refused_allocator
+from workbench.interop.commands.not_modelled import REPLACED, effect, refused_allocator
+from workbench.interop.commands.other_forms import as_command
 from workbench.interop.commands.references import model_reference
 from workbench.interop.commands.speculation import (
     draft_model,
@@ -64,14 +64,14 @@ MOST_HELPED = 20
 def read_command(text: str, rules: str = DEFAULT) -> CommandFields:
     """Return the scenario fields of a `vllm serve` or `python -m vllm.entrypoints...` command.
 
-    Of a docker-compose file or a Kubernetes manifest, that of its first container with vLLM.
-    rules: the release whose flags are read. Leading variables (`NAME=value`, `export`, docker's
-    `-e`), line continuations, `--flag=value`, underscores, unique beginnings of flags,
-    `--config.key value` and numbers such as 16k are read as vLLM does. What has no field becomes a
-    note. The scenario checks values.
+    Of a docker-compose file or a Kubernetes manifest, that of its first container with vLLM; see
+    `as_command`. rules: the release whose flags are read. Variables (`NAME=value`, `export`,
+    docker's `-e`), continued lines, `--flag=value`, underscores, unique beginnings of flags,
+    `--config.key value` and 16k are read as vLLM does. What has no field becomes a note.
     Errors: ScenarioError for a text that is not such a command.
     """
-    words = command_words(manifest_command(text) or text)
+    command, fields = as_command(text)
+    words = command_words(command)
     start = first_argument(words)
     if start is None:
         raise ScenarioError(
@@ -81,13 +81,13 @@ def read_command(text: str, rules: str = DEFAULT) -> CommandFields:
             field="command",
         )
     image = image_of_command(words[:start])
-    reader = CommandFields(flags_of(image.rules or rules), notes=[*image.notes])
+    notes = [*image.notes, *notes_on_plugins(words[:start])]
+    reader = CommandFields(flags=flags_of(image.rules or rules), fields=fields, notes=notes)
     if image.rules:
         reader.give("rules", image.rules, image.name)
     values = set_before(words[:start])
     reader.variables(values)
     reader.machine = machine_of_command(words[:start], values)
-    reader.notes += notes_on_plugins(words[:start])
     arguments = [with_values(word, values) for word in words[start:]]
     end = next((at for at, word in enumerate(arguments) if word in SEPARATORS), len(arguments))
     reader.arguments(arguments[:end])
@@ -188,7 +188,9 @@ class CommandFields:
 
     def _without_field(self, argument: str, value: Any, source: str) -> None:
         self.without_field[argument] = value
-        if (why := effect(argument, value)) is not None:
+        if argument in REPLACED:
+            self.notes.append(f"{source}: vLLM reads it no longer. Use {REPLACED[argument]}.")
+        elif (why := effect(argument, value)) is not None:
             self._not_modelled(f"{source}: not modelled here, although {why}.")
         else:
             self.unused.append(source)
@@ -258,9 +260,8 @@ class CommandFields:
         method = speculative_method(name, model)
         if method is None:
             self.notes.append(
-                f"{source}: neither a method nor a draft model is given, which vLLM "
-                "refuses. Without a method the workbench uses mtp where the checkpoint has such "
-                "layers, else ngram."
+                f"{source}: neither a method nor a draft model is given, which vLLM refuses. The "
+                "workbench then uses mtp where the checkpoint has such layers, else ngram."
             )
         if method in {None, HIDDEN_STATES}:
             return

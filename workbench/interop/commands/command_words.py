@@ -56,12 +56,11 @@ def first_argument(words: list[str]) -> int | None:
             return at + 2
         if word == "-m" and "".join(following[:1]).startswith("vllm.entrypoints"):
             return at + 2
-        is_image = "vllm-openai" in word and [one.rpartition("/")[2] for one in following] != [
-            "vllm",
-            "serve",
-        ]
-        if is_image or word.endswith("vllm/entrypoints/openai/api_server.py"):
+        if word.endswith("vllm/entrypoints/openai/api_server.py"):
             return at + 1
+    images = [at for at, word in enumerate(words) if "vllm-openai" in word]
+    if images:  # its entry point is the server
+        return images[0] + 1
     return 0 if words and words[0].startswith("--") else None
 
 

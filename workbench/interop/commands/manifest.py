@@ -19,6 +19,7 @@ FLOW = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^']|'')*)'|([^\s,\[\]'\"][^,\]]
 VARIABLE = re.compile(
     r"^ *(?:- +)?(?:(VLLM_\w+) *[:=] *|name: *(VLLM_\w+)\s+value: *)[\"']?([^\s\"']+)", re.MULTILINE
 )
+IMAGE = "image"
 ORDER = ("entrypoint", "command", "args")
 SHELL = "-c"
 
@@ -33,13 +34,19 @@ class Entry(NamedTuple):
 
 def manifest_command(text: str) -> str | None:
     """Return the command of the first container that runs vLLM; None for any other text."""
-    for container in _containers(_entries(text.splitlines())):
+    lines = text.splitlines()
+    if lines and all(map(ITEM.match, filter(str.strip, lines))):  # what `args` has, alone
+        lines = ["args:", *lines]
+    for container in _containers(_entries(lines)):
         words = _of_container(container)
-        runs_vllm = any("vllm" in word for one in container for word in one.words)
-        if runs_vllm and any(word.startswith("--") for word in words):
+        all_words = [word for one in container for word in one.words]
+        # a model and flags are those of the server, whatever image has it
+        runs_vllm = any("vllm" in word or re.fullmatch("--model(=.*)?", word) for word in all_words)
+        if runs_vllm and any(word.startswith("-") for word in words):
             found = VARIABLE.findall(text)
             values = (f"{first or second}={value}" for first, second, value in found)
-            return " ".join([*values, shlex.join(words)])
+            images = [word for one in container if one.name == IMAGE for word in one.words]
+            return " ".join([*values, shlex.join([*images, *words])])
     return None
 
 

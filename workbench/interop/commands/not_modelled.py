@@ -6,11 +6,12 @@ from typing import Any
 from workbench.core.package_data import package_data
 
 _REASONS = package_data("workbench.interop.commands", "not_modelled.json")
-MATTERS, VARIABLES = (
+MATTERS, VARIABLES, REPLACED = (
     {name: why for why, names in _REASONS[kind].items() for name in names}
-    for kind in ("arguments", "variables")
+    for kind in ("arguments", "variables", "replaced")
 )
-"""Argument -> why, and environment variable -> why; what else has no field changes no size."""
+"""Argument -> why, environment variable -> why, and variable that neither release reads -> the
+flag that they have instead; what else has no field changes no size."""
 NO_EFFECT = frozenset({"", "0", "1", "false", "none", "auto", "generate", "{}", "[]"})
 """Values that leave an argument without an effect: the default, or one rank."""
 NOTHING = frozenset[str]()
