@@ -126,6 +126,20 @@ def test_a_flag_that_vllm_lacks_is_a_problem_for_machines_too():
     assert wb.from_vllm_command(command).problems[0].code == "unknown_flag"
 
 
+def test_resolve_counts_requests_of_the_length_that_is_said():
+    for text in (
+        "gemma 4 31b, h200, tp 2, 128k",
+        "how many users at 128k on gemma 4 31b h200 tp 2",
+    ):
+        assert "requests of 128,000 tokens fit" in ok("resolve", text)
+
+
+def test_resolve_says_which_of_several_scenarios_it_shows():
+    result = run("resolve", "gpt-oss-20b vs qwen3.5-9b on l40s")
+    assert result.stdout.startswith("qwen3.5-9b on cuda")
+    assert "The last one is resolved. `workbench diff A B` compares two." in result.stderr
+
+
 def test_resolve_takes_a_description_and_a_path_with_spaces(tmp_path):
     plan = json.loads(ok("resolve", "Qwen3-Next-80B, 4 x H100, fp8 KV", "--json"))
     assert plan["kv_cache_dtype"] == "fp8"

@@ -5,8 +5,10 @@ import json
 import pytest
 
 import workbench as wb
-from workbench.core.errors import ScenarioError
+from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.interop.commands.command_line import read_command
+from workbench.interop.omnibox import understand
+from workbench.scenario import Scenario
 
 SERVE = "vllm serve Qwen/Qwen3.5-4B"
 
@@ -143,3 +145,26 @@ def test_a_platform_of_a_plugin_is_noted():
     assert found.notes == (
         "vllm/vllm-tpu:nightly: vLLM has this platform as a plugin, with rules of its own.",
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'from vllm import LLM\nllm = LLM(model="Qwen/Qwen3.6-27B", tensor_parallel_size=2)',
+        "args:\n- --model\n- Qwen/Qwen3.6-27B\n- --tensor-parallel-size\n- '2'",
+        '- "--model=Qwen/Qwen3.6-27B"\n- "--tensor-parallel-size=2"',
+        "model: Qwen/Qwen3.6-27B\ntensor-parallel-size: 2  # both",
+        "engine = AsyncEngineArgs('Qwen/Qwen3.6-27B', tensor_parallel_size=2, seed=SEED)",
+        "qwen3.6-27b\ntp 2",
+    ],
+)
+def test_a_scenario_in_any_form_is_read(text):
+    found = understand(text, Scenario())
+    assert (found.scenario.model, found.scenario.tensor_parallel) == ("qwen3.6-27b", 2)
+    assert found.scenario.entry_point == ("LLM" if "import" in text else "serve")
+
+
+@pytest.mark.parametrize("text", ["LLM(", "model:\n", "a: b\nc: d", "- x\n- y"])
+def test_other_texts_of_such_forms_are_refused(text):
+    with pytest.raises(WorkbenchError):
+        understand(text, Scenario())

@@ -82,7 +82,7 @@ def read_back(command):
 
 def everywhere():
     import workbench as wb
-    from workbench.commands.options import scenario_of
+    from workbench.commands.scenarios import scenario_of
     from workbench.scenario.scenario import random_scenarios
     from workbench.scenario.schema import published_schema
     from workbench.sweeps.axes import default_axes

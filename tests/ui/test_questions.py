@@ -561,11 +561,42 @@ def test_what_is_in_question_is_answered(text, words):
         ("is TP 3 possible for qwen3-8b", {"tensor_parallel": 3}),
         ("can I use PP 2", {"pipeline_parallel": 2}),
         ("what if weights are fp8", {"quantization": "fp8"}),
+        (
+            "will deepseek-v3 fit on 8 h200 with dp 8 and ep",
+            {"tensor_parallel": 1, "data_parallel": 8, "enable_expert_parallel": True},
+        ),
+        ("how many users qwen3-8b 4 h100 pp 2", {"tensor_parallel": 2, "pipeline_parallel": 2}),
+        ("will it fit on 8 h100 with tp 4", {"device": "H100", "tensor_parallel": 4}),
+        ("will qwen3-8b run on h100 with 80% gpu memory", {"gpu_memory_utilization": 0.8}),
     ],
 )
 def test_what_is_said_is_set(text, fields):
     door, _said = answer(text)
     assert {name: getattr(door.scenario, name) for name in fields} == fields
+
+
+def test_a_number_that_no_answer_depends_on_is_named():
+    _door, said = answer("max concurrency qwen3.6-27b 2xh100 262144")
+    assert "'262144' is not understood, and not used here" in said
+    _door, said = answer("what changed from 0.23 to 0.33")
+    assert "not understood" not in said
+
+
+@pytest.mark.parametrize(
+    "text", ["will llama-3.1-8b run on a 4090 with 8k context", "llama-3.1-8b, 4090, 8k"]
+)
+def test_a_start_that_is_too_long_is_offered_with_the_length_that_is_said(text):
+    door, said = answer(text)
+    assert "It starts if no request is longer than 8,000 tokens" in said
+    door.apply(max_model_len=8000)
+    assert not door.plan.errors
+
+
+def test_the_longest_request_does_not_start_where_something_else_stops_it():
+    door, said = answer("longest context for qwen3.6-27b on h100")
+    least = re.search(r"has ([\d,]+) to", said)[1].replace(",", "")
+    assert "certainly starts" not in said
+    assert wb.resolve(door.scenario.replace(max_model_len=int(least))).errors
 
 
 def test_dtypes_of_several_scenarios_are_all_the_cache_s():

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from workbench.commands.options import AsJson, Settings, argument, fail, option, resolved
+from workbench.commands.options import AsJson, Settings, argument, fail, option
+from workbench.commands.scenarios import resolved
 from workbench.core.chunks.connectors import CONNECTORS, LMCACHE
 from workbench.core.errors import shown
 

@@ -4,16 +4,8 @@ import json
 
 import typer
 
-from workbench.commands.options import (
-    AnyModel,
-    AsJson,
-    Settings,
-    argument,
-    fail,
-    flag,
-    option,
-    scenario_of,
-)
+from workbench.commands.options import AnyModel, AsJson, Settings, argument, fail, flag, option
+from workbench.commands.scenarios import scenario_of
 
 
 def backends(

@@ -4,7 +4,8 @@ import json
 
 import typer
 
-from workbench.commands.options import AsJson, Model, Settings, fail, option, resolved
+from workbench.commands.options import AsJson, Model, Settings, fail, option
+from workbench.commands.scenarios import resolved
 
 
 def layout(

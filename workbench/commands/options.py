@@ -7,29 +7,23 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from difflib import get_close_matches
 from functools import wraps
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
-from workbench.access.files import FileUse, read_text, reason_of
-from workbench.access.json_text import parse_json
+from workbench.access.files import reason_of
 from workbench.core import errors
 from workbench.extras import missing_package
 
 if TYPE_CHECKING:
-    from workbench.core.plan import Plan
-    from workbench.core.problems import Problem
-    from workbench.scenario import Scenario
+    pass
 
 FAULT = 70
 """Exit status after a fault of the workbench: EX_SOFTWARE of sysexits.h."""
-SCENARIO_FILE = FileUse("scenario or config.json", 2 * 2**20, "model")
 INCOMPLETE = 1
 """Exit status of a sweep some of whose points another session measures."""
 LONG_WORD = re.compile(r"'.{80,}'|\S{80,}|\s{80,}", re.DOTALL)
@@ -197,92 +191,9 @@ def fail(message: str) -> NoReturn:
     raise typer.Exit(2)
 
 
-def resolved(model: str | None, settings: Iterable[str] | None, option: str = "--set") -> Plan:
-    """Return the plan of a scenario given as `field=value` texts. Errors: WorkbenchError."""
-    from workbench.scenario.resolution import resolve
-
-    fields, problems = _given_by(model)
-    plan = resolve(_scenario(fields, settings, option))
-    return replace(plan, problems=(*problems, *plan.problems)) if problems else plan
-
-
-def scenario_of(
-    model: str | None, settings: Iterable[str] | None = None, option: str = "--set"
-) -> Scenario:
-    """Return the scenario given as `field=value` texts. Errors: ScenarioError."""
-    return _scenario(_given_by(model)[0], settings, option)
-
-
-def _scenario(fields: dict[str, Any], settings: Iterable[str] | None, option: str) -> Scenario:
-    from workbench.scenario.scenario import Scenario, value_of
-
-    texts = named_values(settings, option, "field")
-    explicit = {name: value_of(name, text) for name, text in texts.items()}
-    return Scenario.from_dict({**fields, **explicit})
-
-
 def named_values(items: Iterable[str] | None, option: str, what: str = "name") -> dict[str, str]:
     """Return name -> text of `name=value` texts; exit with 2 for another form."""
     for item in items or ():
         if "=" not in item:
             fail(f"Invalid {option} {errors.shown(item)}. Expected {what}=value.")
     return {name: text for name, _, text in (item.partition("=") for item in items or ())}
-
-
-def _given_by(model: str | None) -> tuple[dict[str, Any], tuple[Problem, ...]]:
-    """Return the fields of an argument, and what stops vLLM before it has them."""
-    from workbench.scenario.links import LINK, read_link
-    from workbench.scenario.start import is_words
-
-    if model is None:
-        return {}, ()
-    if LINK in model:
-        return read_link(model), ()
-    return _given_by_text(model) if is_words(model) else (_fields_of(model), ())
-
-
-def _fields_of(model: str) -> dict[str, Any]:
-    """Return the fields of a model, or of a file with a scenario in it."""
-    path = Path(model)
-    if path.suffix == ".json" and path.is_file():
-        text = read_text(path, SCENARIO_FILE)
-        try:
-            held = parse_json(text)
-        except ValueError:  # read again as a config.json, which says what is wrong with it
-            return {"model": model}
-        if isinstance(held, dict) and "model" in held and "model_type" not in held:
-            return dict(held)
-    elif _is_other_file(model):
-        fail(
-            f"{errors.shown(model)} is a file, and not a model. Expected a config.json or a design "
-            "or scenario file (.json), a catalog name or a hub id; a file with one scenario per "
-            "line is read by `workbench resolve --batch FILE`."
-        )
-    return {"model": model}
-
-
-def _is_other_file(text: str) -> bool:
-    """Return whether a name that is not a model's is that of a file; a path is read as one."""
-    from workbench.models.catalog import catalog_name
-
-    is_path = text.startswith((".", "/", "~")) or text.endswith(".json")
-    return not is_path and catalog_name(text) is None and os.path.isfile(text)  # noqa: PTH113  (Path's raises for long names)
-
-
-def _given_by_text(text: str) -> tuple[dict[str, Any], tuple[Problem, ...]]:
-    """Return what a command or a description gives, and print what has no field."""
-    from workbench.interop.omnibox import understand
-    from workbench.scenario.scenario import Scenario
-
-    try:
-        found = understand(text, Scenario())
-    except errors.ScenarioError as error:
-        if error.code != "log_not_recognised":
-            raise
-        return {"model": text}, ()
-    if found.scenario is None or found.log is not None:
-        fail("A log is read by `workbench explain-log FILE`.")
-    of_default = found.kind not in {"model", "config"} and "model" not in found.said
-    for note in (*[found.message] * of_default, *found.notes):
-        typer.echo(f"note: {note}", err=True)
-    return found.scenario.stated(), found.problems

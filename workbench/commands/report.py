@@ -7,15 +7,8 @@ from pathlib import Path
 import typer
 
 from workbench.access.files import write_file
-from workbench.commands.options import (
-    AsJson,
-    Settings,
-    argument,
-    fail,
-    option,
-    progress_line,
-    resolved,
-)
+from workbench.commands.options import AsJson, Settings, argument, fail, option, progress_line
+from workbench.commands.scenarios import resolved
 
 LARGE_BYTES = 10**6
 

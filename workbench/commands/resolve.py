@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from workbench.commands.options import AnyModel, AsJson, Settings, fail, flag, option, resolved
+from workbench.commands.options import AnyModel, AsJson, Settings, fail, flag, option
+from workbench.commands.scenarios import length_said, resolved
 from workbench.core.errors import cut
 
 Words = Annotated[
@@ -74,8 +75,10 @@ def resolve(
     else:
         named = [f"rules={rules}"] if rules else []
         plan = resolved(model, [*(setting or ()), *named])
-        text = json.dumps(plan.to_dict(), indent=2) if as_json else plan_text(plan, plan.remedies)
-        typer.echo(text)
+        if as_json:
+            typer.echo(json.dumps(plan.to_dict(), indent=2))
+        else:
+            typer.echo(plan_text(plan, plan.remedies, length_said(model)))
         if what_if and not as_json:
             typer.echo(f"\nWhat if:\n{plan.sensitivity()!r}")
 

@@ -22,9 +22,9 @@ from workbench.commands.options import (
     flag,
     option,
     progress_line,
-    resolved,
     scenario_fields,
 )
+from workbench.commands.scenarios import resolved
 from workbench.core.errors import shown
 
 if TYPE_CHECKING:

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from workbench.core.capacity.memory_answer import NO
+from workbench.core.capacity.memory_answer import BY_MEMORY, NO, PERHAPS, YES
 from workbench.core.model import Model
 from workbench.core.plan import Plan
 from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.answers import Answers
+from workbench.core.what_if.answers import answers as answers_of
 from workbench.core.what_if.next_steps import NextStep, next_step, next_steps, single_changes
 from workbench.core.what_if.outcomes import outcome_of
 from workbench.door.changes import CACHING, needed_by
@@ -39,7 +40,7 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
     """Return the answer that the words of a question lead to; nothing for what is not one."""
     question = found.question
     if question is None:
-        return Html()
+        return _with_limit(found, plan)
     topic = question.topic
     parts: list[Html] = []
     if words := _too_long(question, plan):
@@ -50,6 +51,7 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
         opens = button(f"Open {topic.lab} \u25b8", "show_lab", topic.lab, class_="wb-link")
         parts.append(join(" ", LABS[topic.lab].line, " ", opens))
     parts += _sentences(question, plan, answers)
+    parts.append(_with_limit(found, plan))
     if question.is_wanted and question.block_tokens is not None:
         tokens = question.block_tokens
         tried = tried_words(tokens, next_step(plan, answers, {"block_size": tokens}))
@@ -65,6 +67,23 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
     elif topic.view == "what_if" and question.term is None:
         parts.append(tag("p", "One change at a time is below; Next has gain and cost of each."))
     return join(*parts)
+
+
+def _with_limit(found: Understood, plan: Plan) -> Html:
+    """Return that it starts if no request is longer than the ones of a text; else nothing."""
+    length = found.load.length_tokens
+    is_short = any(one.code in BY_MEMORY for one in plan.problems)
+    is_offered = found.question is not None and found.question.is_of_machines
+    if not length or length >= plan.max_model_len or not is_short or is_offered:
+        return Html()
+    limit = {"max_model_len": length}
+    limited = outcome_of(plan.model, plan.settings, trace=False, **limit).plan
+    seen = None if limited is None else answers_of(limited, length)
+    if seen is None or seen.starts not in {YES, PERHAPS}:
+        return Html()
+    verb = "starts" if seen.starts == YES else "may start"
+    apply = data_button(f"Apply {changes_text(limit)}", "apply", limit)
+    return tag("p", f"It {verb} if no request is longer than {tokens_text(length)}: ", apply)
 
 
 def _is_of_step(question: Question, plan: Plan) -> bool:

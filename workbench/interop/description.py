@@ -8,6 +8,18 @@ from typing import Any, NamedTuple
 
 from workbench.core.devices import SET_BY_DEVICE, device_named, devices_with
 from workbench.core.errors import ScenarioError
+from workbench.interop.field_readers import (
+    BITS,
+    COUNT,
+    DRAFTED,
+    DRAFTING,
+    FAMILY,
+    LENGTH,
+    MEMORY,
+    RANKS,
+    REQUESTS,
+    Fields,
+)
 from workbench.interop.named_fields import Named, check_values
 from workbench.interop.unknown_words import (
     bits_alone,
@@ -19,22 +31,7 @@ from workbench.interop.unknown_words import (
     said_twice,
     unknown_device,
 )
-from workbench.interop.words_of_fields import (
-    BITS,
-    COUNT,
-    DESCRIBED,
-    DRAFTED,
-    DRAFTING,
-    FAMILY,
-    IN_A_SENTENCE,
-    LENGTH,
-    MEMORY,
-    NAMED,
-    RANKS,
-    REQUESTS,
-    Fields,
-    fields_said,
-)
+from workbench.interop.words_of_fields import DESCRIBED, IN_A_SENTENCE, NAMED, fields_said
 from workbench.models.spoken import letters_of
 from workbench.scenario import Scenario
 
@@ -47,10 +44,13 @@ PART = re.compile(
 CONTINUED = "\\"
 """The end of a line of a command that goes on in the next one."""
 MOST_WORDS, LONGEST_SPAN = 40, 6
+MOST_LINES, LONGEST_LINE = 6, 60
+"""Of a description: a log has longer ones."""
 UNKNOWN = 100
 """Cost of a word in no span, next to 1 for a span."""
 DRAFTER, MOST_DRAFTS = {DRAFTING, "speculative_method", "draft_model"}, 32
 """What says that there is a drafter; fewer tokens next to it are its own, not a request's."""
+NUMBER = re.compile(r"[\d.]+")
 SHORTEST_NAME = 5
 """Letters of a name without a digit that are not an English word by chance."""
 COMMAND = "command"
@@ -103,12 +103,20 @@ class _Spans(NamedTuple):
     """Words in none of them."""
 
 
+def one_line(text: str) -> str:
+    """Return a text of a few short lines as one, with commas; any other one as it is."""
+    lines = text.strip().splitlines()
+    if len(lines) > MOST_LINES or max(map(len, lines), default=0) > LONGEST_LINE:
+        return text
+    return ", ".join(one.strip().rstrip(",") for one in lines if one.strip())
+
+
 def read_description(text: str) -> Description | None:
     """Return what the words of a line say, in any order; None if it is not such a line.
 
     Errors: ScenarioError for words that are not understood next to others that are.
     """
-    if len(text.split()) > MOST_WORDS or text.rstrip().endswith(CONTINUED):
+    if "\n" in text or len(text.split()) > MOST_WORDS or text.rstrip().endswith(CONTINUED):
         return None
     parts = _parts(text)
     found = [_cut(part) for part in parts]
@@ -140,7 +148,7 @@ def _described(said: dict[str, Any]) -> Description:
         said[DRAFTED], length = length, None
     if said.pop(DRAFTING, False):
         said.setdefault(DRAFTED, 1)
-    return Description(_shared_out(said), Load(requests, length))
+    return Description(shared_out(said), Load(requests, length))
 
 
 def _parts(text: str) -> list[list[str]]:
@@ -184,15 +192,18 @@ def _is_prose(found: Iterable[_Spans], said: Iterable[Fields]) -> bool:
 
 
 def read_words(phrase: str) -> dict[str, Any]:
-    """Return what words inside a sentence name: devices, ranks, a version, a model, MTP, KV."""
+    """Return what words inside a sentence name: devices, ranks, a version, a model, MTP, KV.
+
+    With COUNT where devices are counted, for `shared_out`.
+    """
     is_short = len(letters_of(phrase)) < SHORTEST_NAME or phrase.casefold() == COMMAND
     if is_short and not re.search(r"\d", phrase):
         return {}
     found = fields_said(phrase, IN_A_SENTENCE) or {}
-    return _shared_out({name: one for name, one in found.items() if name in NAMED})
+    return {name: one for name, one in found.items() if name in NAMED}
 
 
-def _shared_out(fields: Mapping[str, Any]) -> dict[str, Any]:
+def shared_out(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a scenario: the devices that other ranks leave are tensor-parallel."""
     found = dict(fields)
     count = found.pop(COUNT, None)
@@ -219,7 +230,8 @@ def _unknown(part: Sequence[str], spans: _Spans, said: Fields) -> ScenarioError:
     check_values(words)
     if device := _device_in(part, spans):
         return not_known(device)
-    if any(fields.keys() & {"model", FAMILY} for fields in spans.fields):
+    is_named = any(fields.keys() & {"model", FAMILY} for fields in spans.fields)
+    if is_named and ("model" not in said or NUMBER.fullmatch(words)):  # jamba 1.7
         return not_known(" ".join(part) if len(part) <= LONGEST_SPAN else words)
     is_name = "model" not in said and re.search(r"\d", words)
     return not_known(words) if is_name else not_understood(words)

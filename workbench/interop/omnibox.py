@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from difflib import SequenceMatcher
 from typing import Any
 
 from workbench.access.json_text import json_or_word
 from workbench.core.errors import NEAREST, PHRASE, ConfigError, ScenarioError, shown
 from workbench.interop.commands.command_line import read_command
 from workbench.interop.comparison import compared, read_comparison
-from workbench.interop.description import Description, Load, read_description
+from workbench.interop.description import Description, Load, one_line, read_description
 from workbench.interop.exchange import explain_text, from_vllm_command, scenes_with_block
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.logs.explain import has_messages
@@ -24,6 +23,7 @@ from workbench.interop.said import (
     MODEL_FIELD,
     machine_of,
     notes_of,
+    notes_on_unused,
     one_rank,
     said_words,
     with_model,
@@ -32,7 +32,7 @@ from workbench.interop.said import (
 )
 from workbench.interop.settings import read_settings
 from workbench.interop.understood import Side, Understood
-from workbench.interop.unknown_words import not_understood
+from workbench.interop.unknown_words import is_misspelled, not_understood
 from workbench.models import load_model
 from workbench.models.json_file import parse_config
 from workbench.models.load import needs_hub
@@ -42,8 +42,6 @@ from workbench.scenario.links import LINK, read_whole_link
 from workbench.scenario.resolution import resolve
 
 LONGEST_NAME = 4096
-MISSPELLED = 0.6
-"""Likeness of a word to the name that it is taken for."""
 LINKED = "link"
 """Kind of a text that says everything that the answers depend on."""
 BLOCK_UNIT, LARGEST_BLOCK = 8, 2**16
@@ -156,7 +154,7 @@ def _question(text: str, present: Scenario, *, loosely: bool = False) -> Underst
         scenario=scenario,
         message=found.title or about,
         said=found.said.fields,
-        notes=notes_of(text, found.said),
+        notes=(*notes_of(text, found.said), *notes_on_unused(found.unused)),
         load=found.said.load,
         question=found,
         scenes=_with_block(found, scenario),
@@ -187,7 +185,7 @@ def _word(text: str, present: Scenario) -> Understood | None:
             if question := _question(text, present, loosely=True):
                 return question
             near = map(str, error.operands.get(NEAREST, ()))
-            if error.code != "unknown_model" or any(_is_misspelled(text, one) for one in near):
+            if error.code != "unknown_model" or any(is_misspelled(text, one) for one in near):
                 raise
             unknown = f"{shown(text)} is not a model that is known."
             raise ScenarioError("nothing_given", f"{unknown} {WANTED}") from None
@@ -195,19 +193,15 @@ def _word(text: str, present: Scenario) -> Understood | None:
     return _described(with_said(present, described), described, "Taken for", notes)
 
 
-def _is_misspelled(text: str, name: str) -> bool:
-    """Return whether a word begins as a name does, or is most of it: unlike a greeting."""
-    given = text.casefold()
-    return given[:1] == name[:1] or SequenceMatcher(a=given, b=name).ratio() >= MISSPELLED
-
-
 def _description(text: str, present: Scenario) -> Understood | None:
     try:
-        described = None if "\n" in text else read_description(text)
+        described = read_description(one_line(text))
     except ScenarioError as error:
-        if has_messages(text):
+        if has_messages(text) or "\n" in text:
             return None
-        if "," not in text and (question := _question(text, present, loosely=True)):
+        question = None if "," in text else _question(text, present, loosely=True)
+        about = question.question if question else None
+        if question and about and (not error.field or about.memory_gb is not None):
             omitted = not topics_of(str(error.operands.get(PHRASE, "")))
             return replace(question, notes=(error.message,) * omitted)
         raise

@@ -61,6 +61,8 @@ class Question:
     """The field of which the checks of vLLM are in question."""
     is_why: bool = False
     """Whether the reason for a value is in question."""
+    unused: tuple[str, ...] = ()
+    """Words with a number that say nothing here."""
     views: tuple[str, ...] = ()
     """Explanations of all topics that the words name, the one of `topic` first."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from workbench.core.sizes import integer_value, parse_bytes
@@ -14,6 +15,7 @@ from workbench.core.versions import RULE_SETS
 from workbench.interop import change_words, topics
 from workbench.interop.defaults import default_named
 from workbench.interop.description import Description, Load
+from workbench.interop.field_readers import BITS, FAMILY, backend_forms, number_of
 from workbench.interop.glossary import defined, metric_named
 from workbench.interop.model_words import ANY_MEMORY, MEMORY, SUPPORTING
 from workbench.interop.named_fields import FIELD_NAMES, field_called
@@ -24,7 +26,7 @@ from workbench.interop.sentences import alternatives, said_in
 from workbench.interop.settings import settings_in
 from workbench.interop.topics import Topic
 from workbench.interop.unknown_words import bits_alone, not_known, one_of_family
-from workbench.interop.words_of_fields import AT_A_TIME, BITS, FAMILY, backend_forms, number_of
+from workbench.interop.words_of_fields import AT_A_TIME, BATCH
 
 ASKS = re.compile(
     r"(?:(?:and|but|so|ok|hi|hello|please)\b[ ,]*)?(?:why|what|which|how|where|when|who|will|would|"
@@ -108,7 +110,7 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
     is_set = _has(SUPPORTING, text) or (topic.view == "fits" and is_of_one)
     whole = topics.DRAFTS.sub(r"\1 1", text) if is_set or changes else text
     whole = topics.DTYPES.sub(r"\1 KV", whole) if is_set else whole
-    phrases, unknown = said_in("" if topic.is_of_catalog and topic.special else whole)
+    phrases, unknown, rest = said_in("" if topic.is_of_catalog and topic.special else whole)
     named = {} if _has(change_words.SEVERAL, text) else settings_in(text, FIELD_NAMES)
     plain = text.replace(_found(FIELD_NAMES, text) or "\n", "") if named else text
     special = _special(plain) if topic.view == "fits" or topic.lab == topics.CAPACITY else ""
@@ -147,7 +149,7 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
     settings = (*said.fields.values(), *weighed.values())
     tokens = _block_tokens(text, settings) if topic == topics.WHY else None
     is_own = not _has(f"{change_words.OF_MODELS}|{change_words.OF_VLLM}", text)
-    return Question(
+    found = Question(
         topic,
         said=said,
         choices=choices,
@@ -174,6 +176,14 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
         concurrency=_decimal(topics.CONCURRENCY, text),
         views=tuple(dict.fromkeys(views)),
     )
+    return replace(found, unused=_unused(rest, found))
+
+
+def _unused(words: Iterable[str], question: Question) -> tuple[str, ...]:
+    """Return the words with a number that the question has nowhere."""
+    held = {*RULE_SETS, *re.findall(r"\d+", repr(question).replace(",", ""))}
+    numbers = ((one, integer_value(one.rstrip("%").replace(",", ""))) for one in words)
+    return tuple(one for one, value in numbers if str(value) not in held and one not in held)
 
 
 def _block_tokens(text: str, settings: Iterable[Any]) -> int | None:
@@ -198,8 +208,8 @@ def _described(fields: Mapping[str, Any], topic: Topic, text: str) -> Descriptio
     """Return the fields with the requests that a question counts; one about a block has none."""
     if topic == topics.WHY:
         return Description(dict(fields))
-    requests = re.search(rf"(?<![\w.,]){AT_A_TIME}(?!\w)", text, re.IGNORECASE)
-    count = number_of(requests[1]) if requests else None
+    requests = re.search(rf"(?<![\w.,])(?:{AT_A_TIME}|{BATCH})(?![\w,.]*\w)", text, re.IGNORECASE)
+    count = number_of(requests[1] or requests[2]) if requests else None
     return Description(dict(fields), Load(count, _number(topics.LENGTH, text)))
 
 

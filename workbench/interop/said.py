@@ -76,6 +76,13 @@ def notes_of(text: str, said: Description) -> tuple[str, ...]:
     return (f"{dtype} is read as the KV cache's. For weights, name their checkpoint{weights}.",)
 
 
+def notes_on_unused(words: Collection[str]) -> tuple[str, ...]:
+    """Return a note on the numbers of a question that no part of the answer depends on."""
+    verb = "is" if len(words) == 1 else "are"
+    text = f"{', '.join(map(repr, words))} {verb} not understood, and not used here."
+    return (text,) if words else ()
+
+
 def one_rank(present: Scenario) -> Scenario:
     """Return the present scenario on one rank: those of its machine are not of another one."""
     return present.replace(**{name: FIELDS[name].default for name in SHORT})

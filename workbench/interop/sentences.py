@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench.core.ranks import SHORT
-from workbench.interop.description import read_words
+from workbench.interop.description import read_words, shared_out
 from workbench.interop.unknown_words import said_twice, unknown_device
 
 NAME = re.compile(r"[a-z]\w*-[\w.-]*\d[\w.-]*", re.IGNORECASE)
@@ -22,9 +22,20 @@ LONGEST_PHRASE = 5
 """Words of a device or a model."""
 
 
-def said_in(text: str) -> tuple[list[dict[str, Any]], str]:
-    """Return what the words name in turn, devices, models, ranks, versions, and an unknown name."""
-    words = re.findall(r"[\w./-]*\w|:", text)
+class Said(NamedTuple):
+    """What the words of a sentence name."""
+
+    phrases: list[dict[str, Any]]
+    """Devices, models, ranks, versions, in turn."""
+    unknown: str
+    """A word that looks like a name, and is none."""
+    rest: tuple[str, ...]
+    """Words with a number that are in no phrase."""
+
+
+def said_in(text: str) -> Said:
+    """Return what the words of a sentence name."""
+    words = re.findall(r"[\w./-]*[\w%]|:", text)
     found: dict[int, dict[str, Any]] = {}
     ends: dict[int, int] = {}
     for count in range(LONGEST_PHRASE, 0, -1):  # what a longer phrase says, no shorter one does
@@ -46,7 +57,8 @@ def said_in(text: str) -> tuple[list[dict[str, Any]], str]:
         else:
             said.append(dict(found[start]))
         before = ends[start]
-    return said, unknown[0] if unknown else ""
+    rest = tuple(one for one in words if re.search(r"\d", one))
+    return Said(said, unknown[0] if unknown else "", rest)
 
 
 def _is_of_one(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
@@ -58,6 +70,8 @@ def alternatives(
     phrases: Sequence[Mapping[str, Any]],
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the fields that are said first, and those that are said instead of them.
+
+    Devices that are counted are those of all ranks.
 
     Two models on two devices are four scenarios. Errors: ScenarioError for too many.
     """
@@ -79,7 +93,7 @@ def alternatives(
         name = next(name for name, value in others[-1].items() if fields[name] != value)
         raise said_twice(name, fields[name], others[-1][name])
     _first, *sides = product(*groups)
-    return fields, [_instead(rest, fields, side) for side in sides]
+    return shared_out(fields), [shared_out(_instead(rest, fields, side)) for side in sides]
 
 
 def _merged(phrases: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

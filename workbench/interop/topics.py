@@ -102,11 +102,11 @@ VERSIONS = Topic(
     "Versions",
 )
 OF_REQUESTS = (
+    r"(?:cache|memory|gi?b|bytes) (?:for|of|do(?:es)?|are|is) [\d,.]+[km]? (?:tokens?|context)|"
     rf"footprint|(?:requests?|prompts?|{USERS}) (?:(?:of|with) (?:\S+ ){{1,2}}(?:tokens? )?)?"
     r"(?:costs?|takes?|uses?|needs?)|how (?:big|large) is (?:an?|one|each) (?:request|prompt)|"
     r"costs? (?:of )?(?:a|one|each) (?:\S+ ){0,3}(?:request|prompt)"
 )
-"""Words for what one request takes."""
 OF_DRAFTER = (
     r"(?:drafters?|draft models?|drafting|speculative decoding|speculation) (?:costs?|takes?|uses?|"
     r"needs?|eats?)|costs? of (?:the |my |a )?(?:drafter|draft model|drafting)"
@@ -138,7 +138,7 @@ METRICS = (
 )
 """Words for what a running server reports."""
 ANY_CHANGE = Topic(
-    rf"what if|can (?:i|we|you)|enabl\w+|disabl\w+|turn|us(?:e|ing)|{FIELD_NAMES}",
+    rf"what if|what changes|can (?:i|we|you)|enabl\w+|disabl\w+|turn|us(?:e|ing)|{FIELD_NAMES}",
     "what_if",
     "Sweeps",
 )

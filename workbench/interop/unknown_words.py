@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 
 from workbench.core.devices import DEVICES, device_named, devices_with
 from workbench.core.errors import NEAREST, PHRASE, ScenarioError, nearest_names, shown
@@ -26,6 +27,8 @@ DEVICE_LIKE = re.compile(
     re.IGNORECASE,
 )
 """Words that look like the name of a device."""
+MISSPELLED = 0.6
+"""Likeness of a word to the name that it is taken for."""
 LISTED, MOST_DEVICES = 4, 8
 """Models and devices that a message names."""
 
@@ -34,6 +37,12 @@ def unknown_device(text: str) -> str:
     """Return the first words that look like the name of a device and are none; "" for nothing."""
     found = DEVICE_LIKE.search(text)
     return "" if found is None or device_named(found[0]) else found[0]
+
+
+def is_misspelled(text: str, name: str) -> bool:
+    """Return whether a word begins as a name does, or is most of it: unlike a greeting."""
+    given = text.casefold()
+    return given[:1] == name[:1] or SequenceMatcher(a=given, b=name).ratio() >= MISSPELLED
 
 
 def one_of_family(phrase: str) -> ScenarioError:
@@ -118,7 +127,8 @@ def memory_alone(size: str) -> ScenarioError:
         f"{gigabytes_of(size)} GB does not name a device. Expected one, for example "
         f"{', '.join(known[:MOST_DEVICES])}."
     )
-    return ScenarioError("unknown_name", message, operands={PHRASE: size, NEAREST: known})
+    operands = {PHRASE: size, NEAREST: known}
+    return ScenarioError("unknown_name", message, field="device", operands=operands)
 
 
 def _nearest(words: str) -> tuple[str, ...]:

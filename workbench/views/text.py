@@ -36,9 +36,14 @@ def problem_lines(problems: Iterable[Problem]) -> list[str]:
 
 
 def plan_text(
-    plan: Plan, remedies: Callable[[Problem], Sequence[Remedy]] = lambda _problem: ()
+    plan: Plan,
+    remedies: Callable[[Problem], Sequence[Remedy]] = lambda _problem: (),
+    length_tokens: int | None = None,
 ) -> str:
-    """Return headline, problems, remedies, numbers, answers, assumptions, log lines, trace."""
+    """Return headline, problems, remedies, numbers, answers, assumptions, log lines, trace.
+
+    length_tokens: of the requests that are counted, at most the max model length; None for 32K.
+    """
     lines = [repr(plan)]
     for problem in plan.problems:
         lines += ["", str(problem)]
@@ -46,7 +51,7 @@ def plan_text(
     if plan.errors:
         lines += ["", "vLLM would not start with this configuration. Its values would be:"]
     lines += ["", *(f"  {fact.label:24} {fact.text}" for fact in plan_facts(plan))]
-    now = answers(plan)
+    now = answers(plan, min(length_tokens, plan.max_model_len) if length_tokens else None)
     lines += [f"  {label:24} {answer_to(view, now)}" for view, label in ANSWERED.items()]
     if plan.model.notes:
         lines += ["", *plan.model.notes]
