@@ -575,6 +575,14 @@ def test_what_is_said_is_set(text, fields):
     assert {name: getattr(door.scenario, name) for name in fields} == fields
 
 
+def test_what_stays_as_before_is_what_is_shown():
+    door = wb.explore(model="llama-3.3-70b", device="H100", tensor_parallel=4)
+    door.submit("llama 3.3 70b with llama 3.2 1b as draft model, 5 tokens")
+    door.submit("will qwen3.6-27b fit on 2 x H200")
+    assert door.scenario.draft_model is None
+    assert "llama-3.2-1b" not in region(door, "understood")
+
+
 def test_a_number_that_no_answer_depends_on_is_named():
     _door, said = answer("max concurrency qwen3.6-27b 2xh100 262144")
     assert "'262144' is not understood, and not used here" in said

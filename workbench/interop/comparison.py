@@ -84,7 +84,7 @@ def compared(found: Sequence[Description], present: Scenario) -> Understood:
     return Understood(
         kind="comparison",
         scenario=scenarios[-1],
-        message=f"Compared: {words}.",
+        words=f"Compared: {words}.",
         said=found[-1].fields,
         load=found[-1].load,
         compared=tuple(Side(scenario, one.load) for scenario, one in both),

@@ -28,7 +28,6 @@ from workbench.interop.said import (
     said_words,
     with_model,
     with_said,
-    words_of,
 )
 from workbench.interop.settings import read_settings
 from workbench.interop.understood import Side, Understood
@@ -144,15 +143,11 @@ def _question(text: str, present: Scenario, *, loosely: bool = False) -> Underst
     if said.keys() >= {MODEL_FIELD, "device"}:
         present = one_rank(present)
     scenario = with_said(present, found.said)
-    # of another model or machine, what stays is easily overlooked
-    words = (
-        words_of(scenario, said, found.said) if said else f"{said_words(scenario, (), found.said)}."
-    )
-    about = f"A question about {words}"
     return Understood(
         kind="question",
         scenario=scenario,
-        message=found.title or about,
+        words=found.title or f"A question about {said_words(scenario, said, found.said)}.",
+        names_rest=bool(said) and not found.title,
         said=found.said.fields,
         notes=(*notes_of(text, found.said), *notes_on_unused(found.unused)),
         load=found.said.load,
@@ -217,7 +212,8 @@ def _described(
     return Understood(
         kind="description",
         scenario=scenario,
-        message=f"{lead} {words_of(scenario, said.fields, said)}",
+        words=f"{lead} {said_words(scenario, said.fields, said)}.",
+        names_rest=True,
         said=said.fields,
         notes=notes,
         load=said.load,
@@ -226,8 +222,8 @@ def _described(
 
 def _of_fields(fields: Mapping[str, Any], lead: str, load: Load = Load()) -> Understood:  # noqa: B008
     scenario = Scenario.from_dict(fields)
-    message = f"{lead} {words_of(scenario, FIELDS, Description(load=load))}"
-    return Understood(kind="scenario", scenario=scenario, message=message, said=FIELDS, load=load)
+    words = f"{lead} {said_words(scenario, FIELDS, Description(load=load))}."
+    return Understood(kind="scenario", scenario=scenario, words=words, said=FIELDS, load=load)
 
 
 def _of_model(model: str | Mapping[str, Any], present: Scenario, kind: str) -> Understood:
@@ -241,19 +237,20 @@ def _of_model(model: str | Mapping[str, Any], present: Scenario, kind: str) -> U
         operands = {NEAREST: (near,)}
         raise ConfigError(error.code, message, field="model", operands=operands) from None
     scenario = present.replace(model=model)
-    message = f"A {kind}: {words_of(scenario, (), name=found.name)}"
-    return Understood(kind=kind, scenario=scenario, message=message, notes=found.notes)
+    words = f"A {kind}: {said_words(scenario, (), name=found.name)}."
+    return Understood(kind=kind, scenario=scenario, words=words, names_rest=True, notes=found.notes)
 
 
 def _of_command(text: str, present: Scenario, said: Description) -> Understood:
     found = from_vllm_command(text, **machine_of(present, said))
     fields = found.fields | said.fields.keys()
     lead = "" if MODEL_FIELD in fields else " without a model, so of"
-    words = words_of(found.scenario, fields, said)
+    words = said_words(found.scenario, fields, said)
     return Understood(
         kind="command",
         scenario=found.scenario,
-        message=f"A command{lead or ':'} {words}",
+        words=f"A command{lead or ':'} {words}.",
+        names_rest=True,
         said=fields,
         notes=found.notes,
         problems=found.problems,
@@ -286,7 +283,7 @@ def _of_log(text: str, model: str | None) -> Understood:
     return Understood(
         kind="log",
         scenario=scenario,
-        message=message,
+        words=message,
         said=FIELDS,
         notes=report.missing,
         log=report,

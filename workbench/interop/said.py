@@ -22,13 +22,10 @@ OF_THE_MACHINE = (
 """Fields of the present scenario that a command line does not contain."""
 
 
-def words_of(
-    scenario: Scenario, said: Collection[str], also: Description | None = None, name: str = ""
-) -> str:
-    """Return what a text said, and what stays as it was. Arguments: see `said_words`."""
+def rest_text(scenario: Scenario, said: Collection[str]) -> str:
+    """Return a sentence on the fields that a text did not say; nothing where none is set."""
     kept = {one: value for one, value in set_fields(scenario).items() if one not in said}
-    stays = f" As before: {changes_text(kept)}." if kept else ""
-    return f"{said_words(scenario, said, also, name)}.{stays}"
+    return f" As before: {changes_text(kept)}." if kept else ""
 
 
 def said_words(

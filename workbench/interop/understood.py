@@ -11,6 +11,7 @@ from workbench.interop.description import Load
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.logs.report import LogReport
 from workbench.interop.question import Question
+from workbench.interop.said import rest_text
 from workbench.scenario import Scenario
 
 
@@ -30,7 +31,10 @@ class Understood:
     """model, description, comparison, question, config, scenario, link, command or log."""
     scenario: Scenario | None
     """None for a log that does not say which model it is about."""
-    message: str
+    words: str
+    """A sentence on what it is and what it says."""
+    names_rest: bool = False
+    """What it does not say is named as well: it is easily overlooked."""
     said: Collection[str] = ()
     """Fields that the text sets."""
     notes: tuple[str, ...] = ()
@@ -46,6 +50,13 @@ class Understood:
     """What the text compares: A first, the scenario that is shown last."""
     scenes: tuple[CandidateScenario, ...] = ()
     """Scenarios with the block size in question, where the present one has another."""
+
+    @property
+    def message(self) -> str:
+        """Return what it was taken for, and what stays as it was."""
+        if self.scenario is None or not self.names_rest:
+            return self.words
+        return self.words + rest_text(self.scenario, self.said)
 
     @property
     def scenarios(self) -> Sequence[Scenario]:
