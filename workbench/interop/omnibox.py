@@ -196,7 +196,7 @@ def _description(text: str, present: Scenario) -> Understood | None:
             return None
         question = None if "," in text else _question(text, present, loosely=True)
         about = question.question if question else None
-        if question and about and (not error.field or about.memory_gb is not None):
+        if question and (not error.field or (about and about.memory_gb is not None)):
             omitted = not topics_of(str(error.operands.get(PHRASE, "")))
             return replace(question, notes=(error.message,) * omitted)
         raise
