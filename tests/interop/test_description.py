@@ -305,6 +305,10 @@ def test_other_lines_are_not_descriptions(text):
         ("seqs 128, lora", {"max_num_seqs": 128, "enable_lora": True}),
         ("cuda graphs off", {"cudagraph_mode": "NONE"}),
         ("ep 8", {"enable_expert_parallel": True, "tensor_parallel": 8}),
+        (
+            "mtp 2 b200",
+            {"num_speculative_tokens": 2, "speculative_method": "mtp", "device": "B200"},
+        ),
         ("eagle3 k=3", {"speculative_method": "eagle3", "num_speculative_tokens": 3}),
         (
             "qwen3 0.6b as draft model, 5 tokens",

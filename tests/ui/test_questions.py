@@ -583,6 +583,14 @@ def test_what_stays_as_before_is_what_is_shown():
     assert "llama-3.2-1b" not in region(door, "understood")
 
 
+def test_room_is_answered_with_models_and_memory_with_machines():
+    _door, said = answer("what fits on 4 x 4090")
+    assert "models of the catalog start on 4 x RTX 4090" in said
+    _door, said = answer("is 48gb enough for qwen3.6-27b")
+    assert "The fewest that start" in said
+    assert "L40S" in said
+
+
 def test_a_number_that_no_answer_depends_on_is_named():
     _door, said = answer("max concurrency qwen3.6-27b 2xh100 262144")
     assert "'262144' is not understood, and not used here" in said

@@ -175,7 +175,8 @@ def _cut(words: Sequence[str]) -> _Spans:
                 rest = best[end]
                 cost = rest.cost + (2 if fields.keys() & VAGUE.keys() else 1)
                 options.append(_Spans(cost, (fields, *rest.fields), rest.unknown))
-        best[at] = min(options, key=lambda spans: spans.cost)
+        # of equal ones the longest first span: "mtp 2 b200" drafts 2 tokens
+        best[at] = min(reversed(options), key=lambda spans: spans.cost)
     return best[0]
 
 

@@ -29,7 +29,7 @@ OF_MACHINES = (
     r"(?:biggest|largest|best|strongest) (?:[\w-]+ )?(?:models?|llms?)\b|"
     r"(?:which|what) (?:[\w-]+ )?(?:models?|llms?) (?:[\w-]+ ){0,3}"
     r"(?:fits?|runs?|starts?|serve|host|load)|"
-    r"what (?:can|could|should) (?:i|we) (?:run|serve|host|fit|load)"
+    r"what (?:can|could|should) (?:i|we) (?:run|serve|host|fit|load)|what (?:fits|runs) (?:on|in)"
 )
 """Words for models that a machine has room for."""
 SUPPORTING = (
@@ -38,7 +38,7 @@ SUPPORTING = (
 )
 """Words for models with which a setting is possible."""
 MEMORY = (
-    r"(?<![\w.])(\d{1,3}) ?(?:gb|gib|g)\b(?= .*\b(?:gpus?|cards?|vram|devices?)\b)|"
+    r"(?<![\w.])(\d{1,3}) ?(?:gb|gib|g)\b(?= .*\b(?:gpus?|cards?|vram|devices?|enough)\b)|"
     r"\bon (?:an? |one )?(\d{1,3}) ?(?:gb|gib)\b(?! (?:of )?(?:the )?(?:kv|cache))"
 )
 """The memory of a device that is named by nothing else: "a 24GB GPU", "on 24 GB"."""

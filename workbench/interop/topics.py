@@ -233,7 +233,7 @@ TOPICS = (
         "start",
     ),
     Topic(
-        rf"{TERMS}|fits?|memory|vram|concurren\w+|requests?|prompts?|{USERS}|capacity|gpus?|cards?|cheapest|"
+        rf"{TERMS}|fits?|memory|vram|concurren\w+|requests?|prompts?|{USERS}|capacity|enough|gpus?|cards?|cheapest|"
         r"(?:full|small|out of) kv[ -]?cache|kv[ -]?cache (?:is |too )*(?:full|small)|"
         r"batch size|max\w* batch|"
         r"(?:which|what) (?:tp|tensor[ -]parallel\w*)|context|(?:max\w*|longest) length|"
