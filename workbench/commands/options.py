@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import wraps
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -18,9 +18,6 @@ from typer.core import TyperGroup
 from workbench.access.files import reason_of
 from workbench.core import errors
 from workbench.extras import missing_package
-
-if TYPE_CHECKING:
-    pass
 
 FAULT = 70
 """Exit status after a fault of the workbench: EX_SOFTWARE of sysexits.h."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from workbench.core.capacity.memory_answer import BY_MEMORY, NO, PERHAPS, YES
+from workbench.core.capacity.memory_answer import BY_MEMORY, NO, YES
 from workbench.core.model import Model
 from workbench.core.plan import Plan
 from workbench.core.versions import RULE_SETS
@@ -18,7 +18,7 @@ from workbench.core.what_if.outcomes import outcome_of
 from workbench.door.changes import CACHING, needed_by
 from workbench.door.lab_answers import lab_answer, step_of
 from workbench.door.labs import LABS
-from workbench.door.reach_answers import LISTED, reach_html
+from workbench.door.reach_answers import LISTED, STARTING, reach_html
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.question import Question
 from workbench.interop.understood import Understood
@@ -79,7 +79,7 @@ def _with_limit(found: Understood, plan: Plan) -> Html:
     limit = {"max_model_len": length}
     limited = outcome_of(plan.model, plan.settings, trace=False, **limit).plan
     seen = None if limited is None else answers_of(limited, length)
-    if seen is None or seen.starts not in {YES, PERHAPS}:
+    if seen is None or seen.starts not in STARTING:
         return Html()
     verb = "starts" if seen.starts == YES else "may start"
     apply = data_button(f"Apply {changes_text(limit)}", "apply", limit)

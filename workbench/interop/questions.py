@@ -179,8 +179,10 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
     return replace(found, unused=_unused(rest, found))
 
 
-def _unused(words: Iterable[str], question: Question) -> tuple[str, ...]:
+def _unused(words: Sequence[str], question: Question) -> tuple[str, ...]:
     """Return the words with a number that the question has nowhere."""
+    if not words:
+        return ()
     held = {*RULE_SETS, *re.findall(r"\d+", repr(question).replace(",", ""))}
     numbers = ((one, integer_value(one.rstrip("%").replace(",", ""))) for one in words)
     return tuple(one for one, value in numbers if str(value) not in held and one not in held)

@@ -107,6 +107,7 @@ OF_REQUESTS = (
     r"(?:costs?|takes?|uses?|needs?)|how (?:big|large) is (?:an?|one|each) (?:request|prompt)|"
     r"costs? (?:of )?(?:a|one|each) (?:\S+ ){0,3}(?:request|prompt)"
 )
+"""Words for what one request takes."""
 OF_DRAFTER = (
     r"(?:drafters?|draft models?|drafting|speculative decoding|speculation) (?:costs?|takes?|uses?|"
     r"needs?|eats?)|costs? of (?:the |my |a )?(?:drafter|draft model|drafting)"

@@ -1,7 +1,8 @@
 """The command inside a docker-compose file or a Kubernetes manifest, without a library for YAML.
 
 Only what containers say of their command is read: `entrypoint`, `command` and `args` as lists, as
-flow lists, as blocks of text or on one line, and variables of vLLM in `environment` or `env`.
+flow lists, as blocks of text or on one line, their `image`, and variables of vLLM in `environment`
+or `env`; a list of arguments may stand alone.
 """
 
 from __future__ import annotations
