@@ -16,9 +16,32 @@ from workbench.interop.omnibox import hub_ids, understand
 from workbench.interop.unknown_words import EXAMPLE
 from workbench.interop.words_of_fields import DESCRIBED, IN_A_SENTENCE
 from workbench.models import catalog_names
-from workbench.scenario import Scenario
+from workbench.scenario import FIELDS, Scenario
+from workbench.scenario.kinds import Version
+from workbench.scenario.numbers import Bytes, Integer, Share
+from workbench.views.settings import changes_text
 
 MODEL = "qwen3-next-80b-a3b"
+
+
+def _shown_values():
+    """Yield (field, value) of the fields whose values are one word, but for the model."""
+    present = Scenario(model=MODEL)
+    kinds = {Integer: 64, Bytes: 2**32, Share: 0.5, Version: "2.8"}
+    for name, field in FIELDS.items():
+        if name == "model":
+            continue
+        listed = field.candidates(present, None) if field.is_listed else kinds.get(type(field.kind))
+        values = listed if isinstance(listed, tuple) else (listed,)
+        yield from ((name, one) for one in values[:2] if one not in (None, field.default))
+
+
+@pytest.mark.parametrize(("name", "value"), [*_shown_values()])
+def test_a_field_is_read_as_it_is_shown(name, value):
+    """What the front door prints is what people enter: "Expert parallel on"."""
+    for text in (f"{MODEL}, {changes_text({name: value})}, 32K", f"{MODEL}, {name} {value}"):
+        found = understand(text, Scenario())
+        assert getattr(found.scenario, name) == value, text
 
 
 @pytest.mark.parametrize("path", ["/models/a.json", "./a.json", "~/my-model", "../a/b", "a.json"])

@@ -21,6 +21,7 @@ from workbench.interop.field_readers import (
     Fields,
 )
 from workbench.interop.named_fields import Named, check_values
+from workbench.interop.settings import checked_settings
 from workbench.interop.unknown_words import (
     bits_alone,
     gigabytes_of,
@@ -34,13 +35,17 @@ from workbench.interop.unknown_words import (
 from workbench.interop.words_of_fields import DESCRIBED, IN_A_SENTENCE, NAMED, fields_said
 from workbench.models.spoken import letters_of
 from workbench.scenario import Scenario
+from workbench.sweeps.language import LABELS
 
+OF_A_LABEL = "|".join(label.partition(", ")[2] for label in LABELS if ", " in label)
 PART = re.compile(
-    r",(?!\d{3}\b)|(?<!\s)\s+(?:on|with|and|at(?! once| a time)|using|for)"
+    rf",(?!\d{{3}}\b|\s+(?:{OF_A_LABEL})[ =]+\d)"
+    r"|(?<!\s)\s+(?:on|with|and|at(?! once| a time)|using|for)"
     r"(?!\s+(?:\d{1,3} (?:\w+ )?tokens?|(?:the )?(?:kv[ -]?)?cache)\b)\s+(?:(?:an?|the)\s+)?",
     re.IGNORECASE,
 )
-"""Between two parts; the comma of 32,768 is inside of one, as "with 2 tokens" is after a method."""
+"""Between two parts; the comma of 32,768 is inside of one, as "with 2 tokens" is after a method,
+and "kv" in the label "Mask block, kv"."""
 CONTINUED = "\\"
 """The end of a line of a command that goes on in the next one."""
 MOST_WORDS, LONGEST_SPAN = 40, 6
@@ -119,7 +124,7 @@ def read_description(text: str) -> Description | None:
     if "\n" in text or len(text.split()) > MOST_WORDS or text.rstrip().endswith(CONTINUED):
         return None
     parts = _parts(text)
-    found = [_cut(part) for part in parts]
+    found = [_read(part) for part in parts]
     said = [fields for spans in found for fields in spans.fields]
     merged = {name: value for fields in said for name, value in fields.items()}
     for part, spans in zip(parts, found, strict=True):
@@ -161,6 +166,13 @@ def _parts(text: str) -> list[list[str]]:
 def _has(device: str, size: str) -> bool:
     found = device_named(device)
     return found is not None and found.name in devices_with(gigabytes_of(size))
+
+
+def _read(part: Sequence[str]) -> _Spans:
+    """Return what a part says: a setting by its label, or any other words."""
+    fields = checked_settings(" ".join(part))
+    is_setting = fields and "draft_model" not in fields  # next to it stays what drafts
+    return _Spans(1, (Named(fields),)) if is_setting else _cut(part)
 
 
 def _cut(words: Sequence[str]) -> _Spans:

@@ -11,7 +11,7 @@ from workbench.core.errors import ScenarioError
 from workbench.scenario import FIELDS
 from workbench.scenario.kinds import Switch
 from workbench.scenario.scenario import NAMES
-from workbench.sweeps.language import LABELS
+from workbench.sweeps.language import LABELS, SWITCHES
 
 NAMED_FIELD = r"([a-z](?=\w*[-_]\w)\w*+(?:-\w++)*+)(?: ?= ?| )([^\s=]\S*)"
 """A name of several words, and what follows it; names of one word have other meanings, too.
@@ -74,4 +74,8 @@ def check_values(words: str) -> None:
 
 def _read(name: str, value: str) -> Named | None:
     field = NAMES.get(name.replace("-", "_").casefold())
-    return None if field is None else Named({field: FIELDS[field].kind.parse(field, value)})
+    if field is None:
+        return None
+    kind = FIELDS[field].kind
+    is_switched = isinstance(kind, Switch) and value.casefold() in SWITCHES
+    return Named({field: SWITCHES[value.casefold()] if is_switched else kind.parse(field, value)})

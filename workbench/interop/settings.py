@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from workbench.core.errors import ScenarioError
+from workbench.core.versions import RULE_SETS
 from workbench.scenario import Scenario
 from workbench.sweeps.language import parse_axes
 
@@ -28,6 +29,16 @@ def read_settings(text: str) -> dict[str, Any]:
     return {name: value for name, (value,) in axes.items()}
 
 
+def checked_settings(text: str) -> dict[str, Any]:
+    """Return what `read_settings` does; nothing for values that the fields take in no release."""
+    found = read_settings(text)
+    for rules in RULE_SETS:
+        with suppress(ScenarioError):
+            Scenario.from_dict({"model": "any", "rules": rules, **found})
+            return found
+    return {}
+
+
 def settings_in(text: str, names: str) -> dict[str, Any]:
     """Return the fields that a sentence names with a value: "mamba_cache_mode all".
 
@@ -37,8 +48,5 @@ def settings_in(text: str, names: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for words in re.findall(pattern, text, re.IGNORECASE):
         plain = re.sub(r"(?: to| of|=) (?=[\w.-]+$)", " ", words)
-        fields = read_settings(plain)
-        with suppress(ScenarioError):
-            Scenario.from_dict({"model": "any", **fields})
-            found |= fields
+        found |= checked_settings(plain)
     return found

@@ -91,7 +91,10 @@ BATCH = r"batch(?:[ -]size)?(?: of|=)? ?(\d{1,4})"
 SAID: tuple[tuple[str, Read], ...] = (
     (NAMED_FIELD, named_field),
     (LABELLED, labelled_field),
-    (rf"(?:({GPUS}) ?[x*\u00d7]? ?)?({DEVICE}?)(?: gpus?)?{OVER_NODES}", readers.devices),
+    (
+        rf"(?:(?:device|gpu):? )?(?:({GPUS}) ?[x*\u00d7]? ?)?({DEVICE}?)(?: gpus?)?{OVER_NODES}",
+        readers.devices,
+    ),
     (rf"({DEVICE}?) ?[x*\u00d7] ?(\d{{1,4}})", lambda name, count: readers.devices(count, name)),
     (
         rf"({GPUS}) nodes?(?: of| x)? ({GPUS}) ?[x*\u00d7]? ?({DEVICE}?)(?: gpus?)?",
@@ -146,7 +149,7 @@ SAID: tuple[tuple[str, Read], ...] = (
     (rf"(?:(?:of|with|and) )?([\d,.]+)[ -](?:{OF_LENGTH})(?: each)?", readers.length),
     (r"(?:(?:of|with|and) )?([\d,.]+)(?: each)?", readers.length_alone),
     (rf"(?:{CONTEXT}) ([\d,.]+[km]?)", readers.length),
-    (r"([\w./~-]+(?: [\w.-]+){0,4})", readers.model),
+    (r"(?:model:? )?([\w./~-]+(?: [\w.-]+){0,4})", readers.model),
     (rf"([\w.-]+?)-({WEIGHTS})(?:-(?:u?int\d|\dbit|w\da\d+|dynamic|block))*", readers.quantized),
 )
 """Pattern of words -> the fields that they set, None if the words inside are something else."""

@@ -25,7 +25,8 @@ SWITCHES = {"on": True, "off": False}
 LABELS = {
     words: name
     for name, field in FIELDS.items()
-    for words in (*(name.replace("_", one) for one in " -"), field.label.casefold())
+    for label in (field.label.casefold(),)
+    for words in (*(name.replace("_", one) for one in " -"), label, label.replace(",", ""))
 }
 WORD = re.compile(r"\"[^\"]*\"|'[^']*'|[^\s,;=\"']+|[,;\n=]")
 SEPARATORS = (",", ";", "\n")
