@@ -134,3 +134,89 @@ def test_json_of_a_flag_stays_whole():
 )
 def test_any_other_text_is_not_a_manifest(text):
     assert manifest_command(text) is None
+
+
+VALUES = """servingEngineSpec:
+  modelSpec:
+  - name: "granite"
+    repository: "vllm/vllm-openai"
+    tag: "v0.33.0"
+    modelURL: "Qwen/Qwen3.5-4B"
+    requestGPU: 2
+    vllmConfig:
+      enableChunkedPrefill: false
+      tensorParallelSize: 2  # GPUs
+      maxModelLen: 65536
+      extraArgs: {}
+    lmcacheConfig:
+      enabled: {}
+  - name: other
+    modelURL: "Qwen/Qwen3-8B"
+    vllmConfig:
+      maxNumSeqs: 3
+"""
+EXTRA_ARGUMENTS = {
+    "flow": '["--kv-cache-dtype", "fp8"]',
+    "list": """
+        - "--kv-cache-dtype"
+        - fp8""",
+}
+
+
+@pytest.mark.parametrize("form", EXTRA_ARGUMENTS)
+def test_values_of_the_production_stack_are_the_command_that_its_chart_runs(form):
+    found = read_command(VALUES.format(EXTRA_ARGUMENTS[form], "false"))
+    # the chart turns prefix caching off unless it is enabled
+    chart = {"enable_prefix_caching": False, "enable_chunked_prefill": False}
+    assert found.fields == {**FIELDS, **chart, "max_model_len": 65_536}
+    assert not found.unknown
+
+
+def test_its_lmcache_is_a_connector():
+    found = read_command(VALUES.format("[]", "true")).fields
+    assert found["kv_connector"] == "LMCacheConnectorV1"
+    assert "kv_cache_dtype" not in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """modelArtifacts:
+  uri: "hf://Qwen/Qwen3.5-4B"
+decode:
+  containers:
+  - name: "vllm"
+    image: "vllm/vllm-openai:v0.33.0"
+    modelCommand: vllmServe
+    args:
+      - "--tensor-parallel-size=2"
+""",
+        """kind: Model
+spec:
+  url: hf://Qwen/Qwen3.5-4B
+  args:
+    - --tensor-parallel-size=2
+""",
+        """kind: InferenceService
+spec:
+  predictor:
+    model:
+      args:
+        - --model_name=qwen
+        - --model_id=Qwen/Qwen3.5-4B
+        - --tensor-parallel-size=2
+""",
+        """image:
+  repository: "vllm/vllm-openai"
+  tag: "v0.33.0"
+  command: ["vllm", "serve", "Qwen/Qwen3.5-4B", "-tp", "2"]
+""",
+    ],
+    ids=["llm-d", "KubeAI", "KServe", "vLLM's chart"],
+)
+def test_a_model_may_be_next_to_its_arguments(text):
+    found = read_command(text)
+    assert found.fields["model"] == "qwen3.5-4b"
+    assert found.fields["tensor_parallel"] == 2
+    assert found.fields.get("rules", "0.33") == "0.33"
+    assert not found.unknown

@@ -1,8 +1,9 @@
 """The command inside a docker-compose file or a Kubernetes manifest, without a library for YAML.
 
 Only what containers say of their command is read: `entrypoint`, `command` and `args` as lists, as
-flow lists, as blocks of text or on one line, their `image`, and variables of vLLM in `environment`
-or `env`; a list of arguments may stand alone.
+flow lists, as blocks of text or on one line, their `image`, variables of vLLM in `environment` or
+`env`, and the first `hf://` address where no argument names a model; a list of arguments may stand
+alone.
 """
 
 from __future__ import annotations
@@ -20,9 +21,18 @@ FLOW = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^']|'')*)'|([^\s,\[\]'\"][^,\]]
 VARIABLE = re.compile(
     r"^ *(?:- +)?(?:(VLLM_\w+) *[:=] *|name: *(VLLM_\w+)\s+value: *)[\"']?([^\s\"']+)", re.MULTILINE
 )
+MODEL = re.compile(r"--model([_-]id)?(=.*)?")
+KSERVE = {"id": "--model", "name": "--served-model-name"}
+"""What KServe's server calls `--model_id` and `--model_name`."""
+ON_HUB = re.compile(r"hf://([\w.-]+/[\w.-]+)")
+"""A model next to the arguments of its server: llm-d, KubeAI."""
+IMAGE_PARTS = re.compile(
+    r"^ *repository: *[\"']?([^\s\"']+)[\"']?\s+tag: *[\"']?([^\s\"']+)", re.MULTILINE
+)
 IMAGE = "image"
 ORDER = ("entrypoint", "command", "args")
 SHELL = "-c"
+SERVE = ["vllm", "serve"]
 
 
 class Entry(NamedTuple):
@@ -42,13 +52,21 @@ def manifest_command(text: str) -> str | None:
         words = _of_container(container)
         all_words = [word for one in container for word in one.words]
         # a model and flags are those of the server, whatever image has it
-        runs_vllm = any("vllm" in word or re.fullmatch("--model(=.*)?", word) for word in all_words)
+        model = ON_HUB.search(text)
+        runs_vllm = model or any("vllm" in word or MODEL.fullmatch(word) for word in all_words)
         if runs_vllm and any(word.startswith("-") for word in words):
             found = VARIABLE.findall(text)
             values = (f"{first or second}={value}" for first, second, value in found)
             images = [word for one in container if one.name == IMAGE for word in one.words]
-            return " ".join([*values, shlex.join([*images, *words])])
+            images = images or [":".join(one) for one in IMAGE_PARTS.findall(text)]
+            if model and words[:2] == SERVE and words[2].startswith("-"):
+                words[2:2] = [model[1]]
+            return " ".join([*values, shlex.join([*images, *map(_of_kserve, words)])])
     return None
+
+
+def _of_kserve(word: str) -> str:
+    return re.sub(r"^--model[_-](id|name)(?=$|=)", lambda found: KSERVE[found[1]], word)
 
 
 def _of_container(container: Sequence[Entry]) -> list[str]:
@@ -57,7 +75,7 @@ def _of_container(container: Sequence[Entry]) -> list[str]:
     if SHELL in words:
         words = _split(" ".join(words[words.index(SHELL) + 1 :]))
     starts = any(word.rpartition("/")[2] == "vllm" or "vllm." in word for word in words[:3])
-    return words if starts else ["vllm", "serve", *words]
+    return words if starts else [*SERVE, *words]
 
 
 def _containers(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
@@ -76,13 +94,12 @@ def _entries(lines: Sequence[str]) -> Iterator[Entry]:
     for at, line in enumerate(lines):
         if found := KEY.fullmatch(line.rstrip()):
             indent = len(found[1]) + (2 if line.lstrip().startswith("-") else 0)
-            yield Entry(
-                indent, found[2], _words(_without_comment(found[3]), indent, lines[at + 1 :])
-            )
+            yield Entry(indent, found[2], words_of_value(found[3], indent, lines[at + 1 :]))
 
 
-def _words(value: str, indent: int, after: Sequence[str]) -> list[str]:
+def words_of_value(written: str, indent: int, after: Sequence[str]) -> list[str]:
     """Return the words of a value. after: the lines below it."""
+    value = _without_comment(written)
     if value.startswith("["):
         whole = "\n".join([value, *after])
         return [_text(found) for found in FLOW.finditer(_closed(whole))]

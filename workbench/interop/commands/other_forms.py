@@ -1,4 +1,4 @@
-"""The command of a server in another form: a manifest, a file of arguments, or code."""
+"""The command of a server in another form: a manifest, Helm values, arguments, or code."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from workbench.core.batch_defaults import LLM
+from workbench.interop.commands.helm_values import values_arguments
 from workbench.interop.commands.manifest import manifest_command
 
 CLASSES = frozenset({LLM, "EngineArgs", "AsyncEngineArgs"})
@@ -25,9 +26,18 @@ def as_command(text: str) -> tuple[str, dict[str, Any]]:
 
     The text itself where it is nothing of the kind.
     """
-    if command := manifest_command(text) or _of_file(text):
+    if command := manifest_command(text) or _of_values(text) or _of_file(text):
         return command, {}
     return _of_code(text) or (text, {})
+
+
+def _of_values(text: str) -> str | None:
+    """Return the command that the values of a Helm chart lead to."""
+    found = values_arguments(text)
+    if found is None:
+        return None
+    image, arguments, extra = found
+    return f"{image} {_command(arguments.items())} {shlex.join(extra)}"
 
 
 def _of_file(text: str) -> str | None:
