@@ -594,6 +594,8 @@ def test_room_is_answered_with_models_and_memory_with_machines():
 def test_a_number_that_no_answer_depends_on_is_named():
     _door, said = answer("max concurrency qwen3.6-27b 2xh100 262144")
     assert "'262144' is not understood, and not used here" in said
+    _door, said = answer("how many 32K requests fit for qwen3-8b with 3 bars?")
+    assert "'3' is not understood" in said  # although the model's name has a 3
     _door, said = answer("what changed from 0.23 to 0.33")
     assert "not understood" not in said
 

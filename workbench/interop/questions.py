@@ -183,7 +183,9 @@ def _unused(words: Sequence[str], question: Question) -> tuple[str, ...]:
     """Return the words with a number that the question has nowhere."""
     if not words:
         return ()
-    held = {*RULE_SETS, *re.findall(r"\d+", repr(question).replace(",", ""))}
+    # Patterns of the topic have digits, and so do names of models and devices, which are read.
+    plain = replace(question, topic=Topic(""), said=replace(question.said, fields={}))
+    held = {*RULE_SETS, *re.findall(r"\d+", repr(plain).replace(",", ""))}
     numbers = ((one, integer_value(one.rstrip("%").replace(",", ""))) for one in words)
     return tuple(one for one, value in numbers if str(value) not in held and one not in held)
 

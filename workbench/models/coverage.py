@@ -7,7 +7,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
-from workbench.core.architectures import MODEL_REGISTRIES, ModelRegistry, wrapper_builds
+from workbench.core.architectures import MODEL_REGISTRIES, wrapper_builds
 from workbench.core.errors import check_name
 from workbench.models import read  # noqa: F401  (registers every family)
 from workbench.models.families.decoder import REFUSALS
@@ -84,15 +84,11 @@ def coverage(rules: str = NEWEST) -> Coverage:
     """
     check_name("Release", rules, MODEL_REGISTRIES, "rules", "unknown_rules")
     checked = compared()[rules]
-    found = (_covered(name, MODEL_REGISTRIES[rules], checked) for name in _names(rules))
+    found = (_covered(name, checked) for name in sorted(MODEL_REGISTRIES[rules].served))
     return Coverage(rules, checked["origin"], tuple(found))
 
 
-def _names(rules: str) -> list[str]:
-    return sorted(MODEL_REGISTRIES[rules].served)
-
-
-def _covered(name: str, registry: ModelRegistry, checked: dict[str, Any]) -> CoveredArchitecture:
+def _covered(name: str, checked: dict[str, Any]) -> CoveredArchitecture:
     if name in checked["exact"]:
         return CoveredArchitecture(name, EXACT, checked["exact"][name])
     if name in checked["refused"]:
@@ -101,9 +97,8 @@ def _covered(name: str, registry: ModelRegistry, checked: dict[str, Any]) -> Cov
     readers = sorted({one.name for kind, one in FAMILIES.items() if _reads(one, kind, name)})
     if readers:
         return CoveredArchitecture(name, READ, f"by {', '.join(readers)}; {unchecked}")
-    reason = REFUSALS.get(name) or REFUSALS.get(registry.served[name])
-    if reason is not None:
-        return CoveredArchitecture(name, REFUSED, reason)
+    if name in REFUSALS:
+        return CoveredArchitecture(name, REFUSED, REFUSALS[name])
     return CoveredArchitecture(name, READ, f"by the default reader; {unchecked}")
 
 

@@ -22,16 +22,19 @@ from workbench.models.listed import KEY, listed_name
 def read_served_architecture(fields: Fields, model_type: str, refusals: Mapping[str, str]) -> str:
     """Return the architecture of a file that the default reader reads.
 
-    refusals: module of vLLM, or architecture -> why the default reader does not read it.
+    refusals: architecture -> why the default reader does not read it.
     Errors: ConfigError for one that no version serves, for one with a reader of its own, and for a
     multimodal wrapper that does not build such a language model.
     """
     name = named(fields.top)
     if not versions_with(name) and not is_run_by_transformers(name):
-        raise _unserved(name, model_type)
+        way = way_forward(name, architecture_of(model_type) or "LlamaForCausalLM")
+        raise _invalid(f"/{KEY}/0", name, model_type, way, unsupported_text(name))
     for place, one in ((f"/{KEY}/0", name), *_inner(fields, name, model_type)):
-        if reason := refusals.get(one, refusals.get(module_of(one) or "")) or read_with(one):
-            raise _unread(place, one, reason)
+        if types := read_with(one):
+            raise _invalid(place, one, model_type, types)
+        if reason := refusals.get(one):
+            raise ConfigError("unknown_architecture", f"{one}: {reason}", field=place)
     if not any(name in release["exact"] for release in compared().values()):
         fields.remarks.append(
             f"{name[:120]} is read by the default reader, and nothing was compared with a model "
@@ -62,15 +65,10 @@ def _inner(fields: Fields, wrapper: str, model_type: str) -> list[tuple[str, str
     return [(f"{place}/{KEY}/0", name)]
 
 
-def _unserved(name: str, model_type: str) -> ConfigError:
+def _invalid(place: str, name: str, model_type: str, way: str, vllm_text: str = "") -> ConfigError:
     return ConfigError(
         "unknown_architecture",
-        f"Invalid architecture {name[:120]!r} for model_type {model_type[:80]!r}. "
-        f"{way_forward(name, architecture_of(model_type) or 'LlamaForCausalLM')}",
-        field=f"/{KEY}/0",
-        vllm_text=unsupported_text(name),
+        f"Invalid architecture {name[:120]!r} for model_type {model_type[:80]!r}. {way}",
+        field=place,
+        vllm_text=vllm_text,
     )
-
-
-def _unread(place: str, name: str, why: str) -> ConfigError:
-    return ConfigError("unknown_architecture", f"{name}: {why}", field=place)

@@ -244,6 +244,11 @@ class CachePlan(Published):
         return checked <= 0 or self.needed_bytes > checked
 
     @property
+    def short_stage(self) -> CachePlan | None:
+        """Return the first pipeline stage that is too small, which stops vLLM; None if all hold."""
+        return next((one for one in self.stages or (self,) if one.is_too_small), None)
+
+    @property
     def printed_tokens(self) -> int | None:
         """Return the tokens in "GPU KV cache size": concurrency times the longest request."""
         concurrency = self.max_concurrency

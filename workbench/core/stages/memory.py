@@ -155,15 +155,13 @@ def memory(run: WorkingPlan) -> None:
     run.log(*cache.grouping.notes)
     _override(run, cache)
     before, margin = run.problems, estimate_margin(run)
-    # The first pipeline stage without enough memory stops vLLM.
-    stages = cache.stages or (cache,)
-    short = next((one for one in stages if one.is_too_small), None)
+    short = cache.short_stage
     if short is not None and (checked := short.checked_bytes or 0) <= 0:
         memory_checks.no_memory(run, short, checked)
     elif short is not None:
         memory_checks.not_enough_memory(run, short, short.checked_bytes or 0)
         # What is estimated may hold a request, and fewer states than there are sequences.
-        if margin is not None and memory_checks.may_hold_request(cache, margin):
+        if margin is not None and cache.with_more(margin).short_stage is None:
             memory_checks.too_many_sequences(run, cache)
     elif cache.max_concurrency is not None:
         if margin is None:  # what vLLM prints is not estimated

@@ -211,8 +211,8 @@ def more_memory(run: WorkingPlan, cache_bytes: int) -> tuple[Mapping[str, Any], 
 def by_estimate(problem: Problem, cache: CachePlan, margin: int) -> Problem:
     """Return a problem of an estimated pool: a warning if the most that may be left is enough."""
     available = cache.available_bytes or 0
-    most, enough = cache.with_more(margin), may_hold_request(cache, margin)
-    enough = enough and problem.operands.get("max_num_seqs", 0) <= (most.num_blocks or 0)
+    most, sequences = cache.with_more(margin), problem.operands.get("max_num_seqs", 0)
+    enough = most.short_stage is None and sequences <= (most.num_blocks or 0)
     fits = problem.severity == WARNING or enough
     return replace(
         problem,
@@ -220,12 +220,6 @@ def by_estimate(problem: Problem, cache: CachePlan, margin: int) -> Problem:
         message=f"{problem.message} This memory is an estimate, {gib(available - margin)} to "
         f"{gib(available + margin)} GiB; kv_cache_memory_bytes replaces it.",
     )
-
-
-def may_hold_request(cache: CachePlan, margin: int) -> bool:
-    """Return whether the most that may be left of an estimate holds one request of full length."""
-    available = cache.available_bytes or 0
-    return cache.needed_bytes <= available + margin - cache.held_back_bytes
 
 
 def gib(size: int) -> str:

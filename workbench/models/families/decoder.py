@@ -74,30 +74,14 @@ KNOWN_WORDS = frozenset(
 """Those of them that the default reader reads, or that mean something else."""
 SWITCHED = {"cla_share_factor": "use_cla"}
 """Words that mean nothing unless another field is set (`_get_cla_factor` of hunyuan_v1.py)."""
-OTHER_CACHES = (
-    "its layers keep caches that the default reader does not know. tools/record_cache_groups.py "
-    "prints what an installed vLLM makes of it."
-)
 CHUNKED = "dual_chunk_attention_config"
 """What Qwen's classes hand to a backend as it is (`Qwen2Attention`, 0.23 and 0.33)."""
-REFUSALS: dict[str, str] = dict.fromkeys(
-    (
-        *("gemma3n", "gemma3n_mm", "gemma4", "gemma4_mm"),
-        *("gemma4_unified", "llama4", "mllama4"),
-        *("vllm.models.deepseek_v4", "vllm.models.deepseek_v41"),
-        "vllm.models.kimi_k3",
-    ),
-    OTHER_CACHES,
-)
-REFUSALS["voxtral_realtime"] = (
-    "its audio encoder keeps keys and values, too. Set model_type to voxtral_realtime and "
-    'architectures to ["VoxtralRealtimeGeneration"].'
-)
-REFUSALS["Gemma4UnifiedForCausalLM"] = (
-    "the Transformers library runs it, with heads of one size in all layers, which are not here. "
+REFUSALS = {
+    "Gemma4UnifiedForCausalLM": "the Transformers library runs it, with heads of one size in all "
+    "layers, which are not here. "
     'For its text alone set architectures to ["Gemma4ForCausalLM"].'
-)
-"""Module of vLLM, or architecture -> why the default reader does not read what it builds."""
+}
+"""Architecture -> why the default reader does not read what it builds."""
 
 
 def _check_words(fields: Fields) -> None:
