@@ -23,6 +23,8 @@ PLAIN_DECODER = "decoder"
 """The family of everything without a reader of its own."""
 TRANSFORMERS = "transformers"
 """The module of vLLM that runs classes of the Transformers library."""
+ANY_MODULE = ""
+"""Of `Model.build_errors`: whichever module has the class."""
 
 
 def as_built(model: Model, settings: Settings, rules: RuleSet) -> Model:

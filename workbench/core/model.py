@@ -241,8 +241,8 @@ class Model(ModelText):
     """Of its input, None when config.json names none."""
     num_experts: int = field(default=0, metadata=OUTSIDE)
     """As vLLM counts them: above 0 it treats the model as a mixture of experts."""
-    build_error: str = field(default="", metadata=OUTSIDE)
-    """How the text begins that its class raises of this config.json when it is built, or empty."""
+    build_errors: Mapping[str, str] = field(default_factory=dict, metadata=OUTSIDE)
+    """Module of its class, "" any -> how the text begins that it raises of this config.json."""
     layer_class: str = field(default="", metadata=OUTSIDE)
     """The architecture that builds the attention layers: of a wrapper, what it wraps."""
     derived_head_size: int | None = None

@@ -99,10 +99,14 @@ class Mamba2:
 
 @dataclass(frozen=True, slots=True)
 class ShortConv:
-    """Short convolution of LFM2: one state [k-1, D/tp]."""
+    """Short convolution of LFM2: one state [k-1, D/tp].
+
+    layer_dim: what the layers convolve, where the model's class names another width (LFM2-VL's).
+    """
 
     conv_dim: int
     conv_kernel: int
+    layer_dim: int | None = None
 
     kind: ClassVar[str] = "short_conv"
     backend: ClassVar[str] = "SHORT_CONV_ATTN"

@@ -12,7 +12,7 @@ from workbench.core.weights import UnreadWeights
 from workbench.models import families  # noqa: F401  (registers every family)
 from workbench.models.architecture import (
     as_generating,
-    build_error,
+    build_errors,
     read_architecture,
     sees_later,
     with_class,
@@ -125,7 +125,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         towers=read_towers(fields),
         vocab_size=fields.vocab_size(),
         num_experts=_experts(fields),
-        build_error=build_error(fields, architecture),
+        build_errors=build_errors(fields, architecture),
         layer_class=layer_class(fields) or architecture,
         derived_head_size=derived_head_size(fields, attention if has_attention else None),
         largest_item_tokens=family.largest_item_tokens(fields),

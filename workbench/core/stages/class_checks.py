@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from workbench.core.built import TRANSFORMERS, module_of_layers
+from workbench.core.built import ANY_MODULE, TRANSFORMERS, module_of_layers
 from workbench.core.groups.built_layers import skips_layers
 from workbench.core.model import FULL, Model
 from workbench.core.online import is_online
@@ -89,15 +89,17 @@ def _asserts(rules: RuleSet, name: str) -> bool:
 def whole_class(run: WorkingPlan) -> None:
     """Refuse ranks, or a backend, that the class of a model was not written for."""
     name, tp = run.model.architecture, run.settings.tensor_parallel
-    text, served = run.model.build_error, run.rules.model_registry.served
-    of_library = served.get(name, TRANSFORMERS) == TRANSFORMERS
+    errors = run.model.build_errors
+    module = run.rules.model_registry.served.get(name, TRANSFORMERS)
+    of_library = module == TRANSFORMERS
+    text = errors.get(module, errors.get(ANY_MODULE))
     attention = run.model.attention
     side = () if attention is None else attention.side_backends
     if run.model.quantization == "mxfp4" and of_library and not is_online(run.model):
         text = "Transformers modeling backend does not support MXFP4 quantization yet."
     if QSA in side and run.model.quantization == COMPRESSED and run.model.kv_cache_dtype != "auto":
         text = "Qwen4Exp QSA does not support KV quantization"
-    if text:
+    if text is not None:
         run.problem("class_not_built", operands={"architecture": name}, vllm_text=text)
     if tp > 1 and name in ONE_RANK:
         run.problem(

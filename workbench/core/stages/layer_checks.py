@@ -64,14 +64,16 @@ def drafted_states(run: WorkingPlan) -> None:
     # it fits; the alignment asks the model's class, which forgets them for some families.
     if page is None or needed is None or needed <= page:
         return
-    is_drafted = run.layer_state_shapes != run.mamba_state_shapes
+    drafts = run.settings.num_speculative_tokens
+    is_drafted = bool(drafts) and run.layer_state_shapes != run.mamba_state_shapes
+    dtype = run.settings.mamba_ssm_cache_dtype
     pads = (name for name, rules in RULE_SETS.items() if rules.groups.pads_pages)
     run.problem(
         "drafted_states_outgrow_page" if is_drafted else "states_outgrow_page",
         operands={"needed_bytes": needed, "mamba_page_size_padded": page},
         candidates=({"num_speculative_tokens": 0}, *({"rules": name} for name in pads))
         if is_drafted
-        else ({"mamba_ssm_cache_dtype": "auto"},),
+        else ({"mamba_ssm_cache_dtype": "auto"},) * (dtype != "auto"),
     )
 
 

@@ -10,6 +10,7 @@ from workbench.core.states import (
     KimiDeltaAttention,
     LayerStates,
     LinearAttention,
+    ShortConv,
     State,
 )
 from workbench.core.trace import Rule
@@ -159,7 +160,10 @@ def _of_layer(run: WorkingPlan, model: Model, state: State) -> LayerStates:
     """Return what an SSM layer of the model keeps, drafts included."""
     of_drafts = any(run.rules.drafts_in_states(state.kind, model.family))
     drafts = run.settings.num_speculative_tokens if of_drafts else 0
-    shapes = _as_built(run, state).shapes(run.settings.tensor_parallel, drafts)
+    built = _as_built(run, state)
+    if isinstance(built, ShortConv):
+        built = replace(built, conv_dim=built.layer_dim or built.conv_dim)
+    shapes = built.shapes(run.settings.tensor_parallel, drafts)
     dtypes = _dtypes(run, model, len(shapes))
     if model.architecture in run.rules.float32_in_layers:
         dtypes = (*dtypes[:1], *("float32" for _ in dtypes[1:]))

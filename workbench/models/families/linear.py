@@ -132,6 +132,14 @@ def _wide_conv(fields: Fields) -> ShortConv:
     return read_state(ShortConv, fields, conv_dim=width, conv_kernel=("conv_L_cache", 3))
 
 
+def _lfm2_vl_state(fields: Fields) -> ShortConv:
+    """Return LFM2-VL's: its class names the hidden size, the layers of its LFM2 have conv_dim."""
+    # Lfm2VLForConditionalGeneration.get_mamba_state_shape_from_config, 0.23 and 0.33
+    state, width = _wide_conv(fields), fields.raw("conv_dim")
+    is_own = fields.raw("model_type") == "lfm2" and isinstance(width, int) and width > 0
+    return replace(state, layer_dim=width) if is_own else state
+
+
 def _is_ling_3(fields: Fields) -> bool:
     """Return whether vLLM builds Ling 3, which shares its model_type with Ling 2.5."""
     named = fields.top.get("architectures")
@@ -239,7 +247,7 @@ register(
     "lfm2_vl",
     dict.fromkeys(("lfm2_vl", "lfm2-vl"), ("Lfm2VlForConditionalGeneration",)),
     listed(CONVOLUTIONS, _lfm2_kinds),
-    _wide_conv,
+    _lfm2_vl_state,
 )
 register(
     "minimax_text_01",

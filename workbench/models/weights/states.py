@@ -175,8 +175,7 @@ def ling_delta(config: Config) -> list[Part]:
 def short_conv(config: Config) -> list[Part]:
     """Return a short convolution between two projections."""
     state, bias = config.state, config.flag("conv_bias")
-    # Lfm2VLForConditionalGeneration names another width to the platform than its layers have.
-    width = config.size(*["conv_dim"] * (config.kind == "lfm2"), default=state.conv_dim)
+    width = state.layer_dim or state.conv_dim
     linear = [
         column("short_conv.in_proj", width, width, width, inputs=width, bias=bias),
         row("short_conv.out_proj", width, width, bias=bias),
