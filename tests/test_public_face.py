@@ -143,6 +143,8 @@ def test_verify_is_a_package_and_a_function():
         (lambda _plan: wb.chunks([]), "wb.chunks expects a plan, .* or several .* got none"),
         (lambda _plan: wb.from_vllm_command(None), "expects the text of a command; got None"),
         (lambda plan: wb.compare(plan, "0.33"), "0.33 is the newest version, [^-]*$"),
+        (lambda plan: wb.compare(plan, ["0.23"]), r"rule set \['0.23'\] is not known"),
+        (lambda _plan: wb.Scenario(3), "Invalid model 3 .int.. Expected a name, a path or a con"),
         (lambda _plan: wb.load_design(3), "Reading a design expects its path; got an int"),
         (lambda _plan: wb.cache_shape("TRITON"), "Nearest: TRITON_ATTN"),
     ],

@@ -38,7 +38,7 @@ def slots_with_manager_size(scene: Scene) -> Damage:
     path.block_sizes = torch.tensor(sizes, dtype=torch.int32, device=path.block_sizes.device)
     title = "Slots computed with the manager block size"
     mistake = "slot = table[position // manager] * manager + position % manager"
-    needs = "manager blocks of several kernel blocks"
+    needs = "tables of kernel blocks, several per manager block (0.23); 0.33 has manager blocks"
     return damage_of(scene, title, mistake, right, _slots(path), needs=needs)
 
 

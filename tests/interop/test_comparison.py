@@ -18,6 +18,7 @@ QWEN, H100 = {"model": "qwen3-next-80b-a3b"}, {"device": "H100"}
 TP4, PP2 = {"tensor_parallel": 4}, {"tensor_parallel": 2, "pipeline_parallel": 2}
 TP4_ALONE = {**TP4, "pipeline_parallel": 1}
 KIMI = "kimi-linear-48b-a3b"
+MTP = {"num_speculative_tokens": 1, "speculative_method": "mtp"}
 PAIRS = {
     "0.23 against 0.33 for kimi-linear on 8 H100": (
         {"model": KIMI, "device": "H100", "tensor_parallel": 8, "rules": "0.23"},
@@ -71,6 +72,9 @@ PAIRS = {
     "bamba-9b 32K requests or 8K requests": (
         {"model": "bamba-9b", "max_model_len": 32_768},
         {"model": "bamba-9b", "max_model_len": 8192},
+    ),
+    "vllm 0.23 vs 0.33 for bamba-9b with MTP 1": tuple(
+        {"model": "bamba-9b", "rules": name, **MTP} for name in ("0.23", "0.33")
     ),
     "MTP 1 vs 3": tuple({"num_speculative_tokens": n, "speculative_method": "mtp"} for n in (1, 3)),
     "MTP 1 vs MTP 3": tuple(

@@ -62,6 +62,8 @@ def test_the_default_of_every_flag_is_answered(release):
         ),
         ("default of --speculative-config", "It has these fields: Speculative tokens, Spec"),
         ("default draft kv dtype", "which means: as the target's"),
+        ("why is prefix caching off for granite-4.0-h-small", "here that means off (Prefix cach"),
+        ("why is expert parallel off", "Expert parallel: off by default in vLLM 0.23. --enable"),
     ],
 )
 def test_a_default_has_its_value_and_what_it_means_here(text, words):

@@ -541,6 +541,7 @@ def test_a_setting_next_to_other_words_is_set(text, field, value):
         ("with gpu memory utilization 0.95 how many requests", "requests of 32,768 tokens fit on"),
         ("what happens with block size 64", "--block-size 64: vLLM raises it to 320 tokens"),
         ("how much of the cache is mamba", "The states of a request take"),
+        ("how much cache fits on H100 for bamba-9b", "The KV cache gets "),
         ("does mamba state grow with context", "whatever its length"),
     ],
 )

@@ -101,6 +101,6 @@ def test_the_total_says_what_is_counted():
 
 def test_no_harm():
     assert "0 of 1 tokens are not in their own slot. Every access" in damage_html(outcome())
-    needs = {"needs": "manager blocks of several kernel blocks"}
-    assert "slot. This takes manager blocks of several" in damage_html(outcome(**needs))
+    needs = {"needs": "tables of kernel blocks, several per manager block"}
+    assert "slot. This takes tables of kernel blocks, several" in damage_html(outcome(**needs))
     assert "This takes" not in damage_html(outcome(OTHER, **needs))

@@ -60,8 +60,10 @@ class WorkingPlan(Plan):
         self.log_lines += lines
 
     def problem(self, code: str, **more: Any) -> None:
-        """Record the problem that problems.json declares. more: see `declared`."""
-        self.problems += (Problem(code, **declared(code, self, **more)),)
+        """Record the problem that problems.json declares, once. more: see `declared`."""
+        found = Problem(code, **declared(code, self, **more))
+        if found not in self.problems:  # a drafter's layers may have that of the target's, too
+            self.problems += (found,)
 
     def refusal(self, code: str, **more: Any) -> Refused:
         """Return the refusal that problems.json declares. more: see `declared`."""

@@ -207,7 +207,10 @@ class Door {
       this.drawn[name] = html;
       const unfolded = this.unfolded(name), slid = this.slid(name);
       this.places[name].innerHTML = html;
-      for (const row of this.rows(name)) row.scrollLeft = slid.get(row.ariaLabel) ?? 0;
+      for (const row of this.rows(name)) {
+        row.scrollLeft = slid.get(row.ariaLabel) ?? 0;
+        this.slide(row);
+      }
       for (const one of this.folds(name)) one.open ||= unfolded.has(one.firstChild.textContent);
     }
     for (const link of this.root.querySelectorAll(".wb-learn a")) this.opened(link);
@@ -318,6 +321,13 @@ class Door {
 
   // How far the rows of buttons have been slid on a narrow screen.
   slid(name) { return new Map(this.rows(name).map((row) => [row.ariaLabel, row.scrollLeft])); }
+
+  // What a text or an answer has opened is in view in a row that is slid, too.
+  slide(row) {
+    const open = row.querySelector("[aria-selected=true], [aria-expanded=true]");
+    const [room, at] = [row, open ?? row].map((one) => one.getBoundingClientRect());
+    row.scrollLeft += Math.max(at.right - room.right, 0) || Math.min(at.left - room.left, 0);
+  }
 
   folds(name) { return [...this.places[name].querySelectorAll("details")]; }
 

@@ -186,6 +186,8 @@ def _shared_out(sides: Sequence[Description]) -> tuple[Description, ...]:
     # 0.23 vs 0.33 on 8 H100: all 8 are of both; those of TP 2 in "fp8 vs TP 2" are not
     if first.keys().isdisjoint(MACHINE) and first.keys() & last.keys():
         of_all |= RANKS
+    if "rules" in first and first.keys() <= {*SHARED}:  # 0.23 vs 0.33 with MTP: both draft
+        of_all |= last.keys()
     if all(one.keys() <= first.keys() for one in others):  # other values of the same fields
         kept |= first.keys()
     if any(one.keys() & RANKS for one in others):  # all ranks are said: TP 4 is not TP 4 x PP 2

@@ -11,10 +11,11 @@ from workbench.scenario import FIELDS
 from workbench.sweeps.language import LABELS
 
 DEFAULTS = re.compile(
-    r"\bdefaults?\b|^(?:what|which) [\w -]*(?:dtype|mode)\b.*\b(?:us|choos|pick)e?s?\b",
+    r"\bdefaults?\b|^(?:what|which) [\w -]*(?:dtype|mode)\b.*\b(?:us|choos|pick)e?s?\b|"
+    r"^why (?:is|are) [\w -]+ (?:on|off|enabled|disabled|none)(?= (?:for|in|with|here)\b|\W*$)",
     re.IGNORECASE,
 )
-"""Words for the value that vLLM takes by itself."""
+"""Words for the value that vLLM takes by itself, and for the reason of one."""
 NOT_MEANT = {"model", "config", "default"}
 """Names that such a question has in another meaning: of the model, of the configuration."""
 

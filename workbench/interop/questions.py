@@ -111,7 +111,9 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
     whole = topics.DRAFTS.sub(r"\1 1", text) if is_set or changes else text
     whole = topics.DTYPES.sub(r"\1 KV", whole) if is_set else whole
     phrases, unknown, rest = said_in("" if topic.is_of_catalog and topic.special else whole)
-    named = {} if _has(change_words.SEVERAL, text) else settings_in(text, FIELD_NAMES)
+    is_why = _has("why", text)  # the value in it is the present one, not a change
+    several = _has(change_words.SEVERAL, text)
+    named = {} if several or is_why else settings_in(text, FIELD_NAMES)
     plain = text.replace(_found(FIELD_NAMES, text) or "\n", "") if named else text
     special = _special(plain) if topic.view == "fits" or topic.lab == topics.CAPACITY else ""
     if special != "transfer" and topic.lab not in {"", topics.CAPACITY}:
@@ -140,8 +142,7 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
     known = fields.keys() - change_words.OF_BOTH if special == "supporting" else known
     weighed = {name: value for name, value in fields.items() if name in known} | named
     fields = {name: value for name, value in fields.items() if name not in weighed}
-    if topic == topics.VERSIONS:
-        fields.pop("rules", None)
+    fields.pop("rules" if topic == topics.VERSIONS else default_of, None)
     said = _described(fields, topic, text)
     shared, of_prompt = _shared_prefix(text)
     if of_prompt is not None:
@@ -163,7 +164,7 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
         default_of=default_of,
         value="" if special or _backend(text) or _has(r"padd\w+", text) else value,
         limits=_limits(text),
-        is_why=_has("why", text),
+        is_why=is_why,
         special=special,
         memory_gb=_number(ANY_MEMORY if special == "models" else MEMORY, text)
         if topic.view in {"fits", "start"} and "device" not in fields

@@ -120,7 +120,7 @@ TRANSFER = (
 )
 SIZE_OF_CACHE = (
     r"(?:size|left|leave\w*|remain\w*|room|space|memory) (?:[\w']+ ){0,3}cache|cache size|"
-    r"tokens? (?:\w+ ){0,2}(?:fits?|in|into) (?:[\w-]+ ){0,3}cache"
+    r"tokens? (?:\w+ ){0,2}(?:fits?|in|into) (?:[\w-]+ ){0,3}cache|how much (?:kv )?cache fits?"
 )
 """Words for how large the cache is, rather than for what it holds again."""
 HOW_LONG = (

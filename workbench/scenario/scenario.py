@@ -45,11 +45,13 @@ class Scenario(_StrictFields):
     copy; `to_json` and `from_json` round-trip.
     Errors: ScenarioError with the field, the value, what is allowed and the nearest valid value.
 
-    >>> wb.Scenario(model="bamba-9b").replace(tensor_parallel=2).tensor_parallel
+    >>> wb.Scenario("bamba-9b").replace(tensor_parallel=2).tensor_parallel
     2
     """
 
-    def __init__(self, /, **values: Any) -> None:
+    def __init__(self, model: str | dict[str, Any] | None = None, /, **values: Any) -> None:
+        if model is not None:
+            values = dict(model=model, **values)
         if unknown := [name for name in values if name not in FIELDS]:
             raise unknown_field(unknown[0])
         cleaned = {name: FIELDS[name].kind.clean(name, value) for name, value in values.items()}

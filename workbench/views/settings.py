@@ -73,7 +73,7 @@ def _field_name() -> re.Pattern[str]:
     words = "|".join(name for name in FIELDS if "_" in name)
     plain = "|".join(name for name in FIELDS if "_" not in name)
     named = rf"(?<![\w.(/'\"`=-])(?:{words})(?![\w'\"`]|=\S)"
-    return re.compile(rf"{named}|^(?:{plain})(?= = )|(?<=Invalid )(?:{plain})\b")
+    return re.compile(rf"{named}|^(?:{plain})(?= = | ')|(?<=Invalid )(?:{plain})\b")
 
 
 FIELD_NAME = _field_name()

@@ -227,6 +227,6 @@ def _unbuilt(run: WorkingPlan, backend: Backend, query: LayerQuery, text: str) -
         "layers_cannot_be_built",
         operands={"backend": backend.name, "compute_capability": capability},
         vllm_text=text,
-        text=text,
+        text=text.rstrip("."),
         query=query,
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workbench.core.errors import ScenarioError
+from workbench.core.errors import ScenarioError, check_name
 from workbench.core.model import Model
 from workbench.core.plan import Plan
 from workbench.core.trace import Step
@@ -113,7 +113,8 @@ def compare(
         raise ScenarioError("nothing_newer", message, field="rules")
     new = new or newest
     old = old or _before(new)
-    RULE_SETS[old], RULE_SETS[new]
+    for name in (old, new):
+        check_name("rule set", name, RULE_SETS, "rules")
     first, second = outcomes(model, settings, (old, new))
     found: tuple[Difference, ...] = ()
     if first.plan is not None and second.plan is not None:

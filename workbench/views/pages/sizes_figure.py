@@ -132,8 +132,10 @@ def _reasons(grid: Grid, current: Plan | None) -> Iterator[Html]:
         plan = grid.cell(row, column).plan
         own = [one for one in plan.errors if one.code not in shared] if plan else []
         if own:
-            reasons = (in_labels(problem.message.split(". ")[0]) for problem in own)
-            yield join(tag("b", row), ": ", "; ".join(reasons))
+            texts = [in_labels(problem.message.split(". ")[0]).rstrip(".") for problem in own]
+            reasons = (text.removeprefix(f"{row} ") for text in texts)
+            between = " " if texts[0].startswith(f"{row} ") else ": "
+            yield join(tag("b", row), between, "; ".join(reasons))
 
 
 def _of_columns(grid: Grid, current: Plan | None, label: str) -> Iterator[Html]:
