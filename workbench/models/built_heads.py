@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from workbench.core.architectures import architecture_of, language_models, versions_with
 from workbench.core.model import Attention, Model
+from workbench.core.rule_set import RuleSet
 from workbench.core.versions import RULE_SETS
 from workbench.models.attention import ROPE_IS_HEAD_DIM
 from workbench.models.fields import Fields
@@ -41,14 +42,22 @@ def derived_head_size(fields: Fields, attention: Attention | None) -> int | None
     return None if size == fields.integer(HEAD_SIZE) else size
 
 
-def built_attention(model: Model) -> Attention | None:
-    """Return the heads that the classes of every release have, which may not be the stated ones."""
-    size, own = model.derived_head_size, model.attention
-    if size is None or own is None:
-        return own
-    built = [
-        rules.model_registry.served[model.layer_class] in rules.derived_heads
-        for rules in RULE_SETS.values()
-        if model.layer_class in rules.model_registry.served
-    ]
-    return replace(own, head_size=size) if built and all(built) else own
+def built_attentions(model: Model) -> tuple[Attention | None, Attention | None]:
+    """Return the heads that the classes of the oldest and the newest release have.
+
+    They may not be the stated ones, `RuleSet.derived_heads` and `RuleSet.built_kv_heads`.
+    """
+    known = [one for one in RULE_SETS.values() if one.model_registry.served.get(model.layer_class)]
+    built = [_as_built(model, rules) for rules in known] or [model.attention]
+    return built[0], built[-1]
+
+
+def _as_built(model: Model, rules: RuleSet) -> Attention | None:
+    own, module = model.attention, rules.model_registry.served[model.layer_class]
+    if own is None:
+        return None
+    size = model.derived_head_size if module in rules.derived_heads else None
+    heads = own.num_kv_heads
+    if module in rules.built_kv_heads:
+        heads = rules.built_kv_heads[module] or own.num_heads
+    return replace(own, head_size=size or own.head_size, num_kv_heads=heads)

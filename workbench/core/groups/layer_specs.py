@@ -147,10 +147,10 @@ def _state_spec(plan: Plan, layer: Layer) -> CacheSpec:
     own, stored = plan.layer_state_bytes, ""
     if layer.drafted and plan.draft_states is not None:
         own, stored = plan.draft_states.size_bytes, plan.draft_states.stored
-    assert own is not None
-    state = plan.mamba_page_size_padded or own
     if layer.state is not None:
         own, stored = own_state_bytes(plan, layer.state), layer.state.kind
+    assert own is not None
+    state = plan.mamba_page_size_padded or own
     return CacheSpec(
         kind=MAMBA_SPEC,
         block_size=plan.mamba_block_size,

@@ -64,9 +64,8 @@ def drafted_states(run: WorkingPlan) -> None:
     # it fits; the alignment asks the model's class, which forgets them for some families.
     if page is None or needed is None or needed <= page:
         return
-    drafts = run.settings.num_speculative_tokens
+    drafts, dtype = run.settings.num_speculative_tokens, run.settings.mamba_ssm_cache_dtype
     is_drafted = bool(drafts) and run.layer_state_shapes != run.mamba_state_shapes
-    dtype = run.settings.mamba_ssm_cache_dtype
     pads = (name for name, rules in RULE_SETS.items() if rules.groups.pads_pages)
     run.problem(
         "drafted_states_outgrow_page" if is_drafted else "states_outgrow_page",

@@ -46,6 +46,8 @@ class Moe:
     shared: tuple[str, ...] = ()
     """Field: number of shared experts, or the elements of one if there is no number."""
     shared_gate: bool = False
+    is_gate_alone: bool = False
+    """That gate is there without a shared expert, too."""
     correction: bool | str = False
     """The router has a correction of its scores per expert; or what says so, as `flag` reads it."""
     correction_kinds: tuple[tuple[str, str | None], ...] = (("", "float32"),)
@@ -86,7 +88,7 @@ class Moe:
                 for kind, dtype in self.correction_kinds
             ]
         shared = config.size(*self.shared, default=0) if self.shared else 0
-        if self.shared_gate and (shared or config.kind == "qwen2_moe"):
+        if self.shared_gate and (shared or self.is_gate_alone):
             parts.append(whole(f"{name}.shared_expert_gate", 1, inputs=config.hidden))
         if shared:
             size = shared if self.shared_gate else shared * inner
@@ -211,7 +213,7 @@ DECODERS: dict[str, Decoder] = {
     **dict.fromkeys(
         ("qwen2", "mimo", "qwen2_5_vl", "qwen2_5_vl_text"), Decoder(bias=True, norm="?qk_norm")
     ),
-    "qwen2_moe": Decoder(bias=True, moe=QWEN),
+    "qwen2_moe": Decoder(bias=True, moe=replace(QWEN, is_gate_alone=True)),
     **dict.fromkeys(("qwen3", "qwen3_vl_text"), Decoder(norm="head")),
     **dict.fromkeys(
         ("qwen3_moe", "qwen3_vl_moe_text"),

@@ -35,7 +35,7 @@ from workbench.models.weights.stored import Unknown
 
 MIXER = "mixer"
 """What vLLM calls a Mamba-2 mixer of any class where it looks for its format."""
-QWEN_MOE = replace(QWEN, repeated=SHARED_EXPERT)
+QWEN_MOE = replace(QWEN, repeated=SHARED_EXPERT, is_gate_alone=True)
 QWEN_LAYER = Decoder(bias="qkv_bias", norm="head", gate=2, moe=QWEN_MOE)
 
 
@@ -230,10 +230,11 @@ def _zamba(config: Config, number: int) -> list[Part]:
 
 def _minimax(config: Config, number: int) -> list[Part]:
     """Return a layer of MiniMax-Text-01, with lightning attention or softmax."""
-    hidden, wide = config.hidden, config.attention.num_heads * config.attention.head_size
+    hidden = config.hidden
     if config.attends(number):
         mixer = attention(config)
     else:
+        wide = config.state.num_heads * config.state.head_dim
         mixer = [
             column("self_attn.qkv_proj", 3 * wide, inputs=hidden),
             column("self_attn.output_gate", wide, inputs=hidden),

@@ -51,6 +51,15 @@ def by_release(earlier: Sequence[Part], later: Sequence[Part]) -> list[Part]:
     ]
 
 
+def of_heads(earlier: Sequence[Part], later: Sequence[Part]) -> list[Part]:
+    """Return the parts of a layer whose heads differ by release."""
+    old, new = (
+        [one for one in parts if one.kind != other]
+        for parts, other in ((earlier, LATER), (later, EARLIER))
+    )
+    return by_release(old, new)
+
+
 def unscaled(parts: Sequence[Part], end: str = PLAIN) -> list[Part]:
     """Return parts whose attention reads no scales of the cache from a checkpoint."""
     return [one._replace(name=one.name.removesuffix(end)) for one in parts]

@@ -5,7 +5,7 @@ from typing import Any
 
 from workbench.core.model import SSM, Attention, Model
 from workbench.core.weights import COLUMN, EARLIER, ROW, WHOLE, Part
-from workbench.models.built_heads import built_attention
+from workbench.models.built_heads import built_attentions
 from workbench.models.fields import Fields
 from workbench.models.weights.kinds import SAME_CLASS, TRUE_BY_CLASS
 
@@ -63,8 +63,10 @@ def _unit(one: Unit) -> tuple[int, int]:
 class Config:
     """What a declaration reads: fields of a config.json, and what the model made of them."""
 
-    def __init__(self, fields: Fields, model: Model) -> None:
+    def __init__(self, fields: Fields, model: Model, built: Attention | None = None) -> None:
+        """Read with the heads that a release builds, those of the newest unless given."""
         self.fields = fields
+        self._built = built or built_attentions(model)[1]
         self.model = model
         self.hidden = fields.integer("hidden_size")
         self.kinds: dict[int, set[str]] = {}
@@ -80,9 +82,9 @@ class Config:
     @property
     def attention(self) -> Attention:
         """Return the geometry of attention. Errors: ConfigError without one."""
-        if (built := built_attention(self.model)) is None:
+        if self._built is None:
             raise self.fields.missing("num_attention_heads", "attention weights")
-        return built
+        return self._built
 
     @property
     def state(self) -> Any:

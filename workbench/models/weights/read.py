@@ -20,8 +20,10 @@ from workbench.core.weights import (
     OF_TARGET,
     TOWER,
     Part,
+    Place,
     Weights,
 )
+from workbench.models.built_heads import built_attentions
 from workbench.models.checkpoint import read_checkpoint
 from workbench.models.fields import Fields
 from workbench.models.weights import ends, older
@@ -30,7 +32,7 @@ from workbench.models.weights.decoders import LAYERS, Moe
 from workbench.models.weights.drafters import drafted
 from workbench.models.weights.hybrids import HYBRIDS
 from workbench.models.weights.images import largest_image
-from workbench.models.weights.kinds import SAME_CLASS
+from workbench.models.weights.kinds import SAME_CLASS, of_heads
 from workbench.models.weights.merged import merged_parts
 from workbench.models.weights.newer import ENDS, NEWER, REST, STARTS
 from workbench.models.weights.parts import (
@@ -222,13 +224,30 @@ def _as_counted(config: Config, parts: list[Part]) -> list[Part]:
     return [one._replace(kind=LATER) if one.name.endswith(SCALES) else one for one in parts]
 
 
+def _placed_by_both(oldest: Config, newest: Config) -> list[tuple[Part, Place]]:
+    """Return the tables of positions where heads, and so their sizes, differ by release."""
+    old, new = placed(oldest), placed(newest)
+    return [
+        *(
+            (one if (one, place) in new else one._replace(kind=EARLIER), place)
+            for one, place in old
+        ),
+        *((one._replace(kind=LATER), place) for one, place in new if (one, place) not in old),
+    ]
+
+
 def _whole(config: Config, found: Collected) -> Weights:
     kind, model = config.kind, config.model
     layer = LAYERS.get(kind) or HYBRIDS.get(kind) or NEWER.get(kind)
     if layer is None:
         raise Unknown(f"the weights of {kind} are not described")
+    earlier, later = built_attentions(model)
+    oldest = None if earlier == later else Config(config.fields, model, earlier)
     for number in range(model.num_hidden_layers):
-        found.add(f"model.layers.{number}.", _as_counted(config, layer(config, number)), number)
+        parts = layer(config, number)
+        if oldest is not None:
+            parts = of_heads(layer(oldest, number), parts)
+        found.add(f"model.layers.{number}.", _as_counted(config, parts), number)
     found.add("", REST[kind](config) if kind in REST else (), EVERY)
     rows = config.size(ROWS.get(kind, "vocab_size"), "vocab_size")
     width = older.embedding_width(config)
@@ -259,7 +278,8 @@ def _whole(config: Config, found: Collected) -> Weights:
     ends.at_end(config, found, last, kind in ends.EVERY_END, LAST)
     found.add("", STARTS[kind](config) if kind in STARTS else (), FIRST)
     found.add("", ENDS[kind](config) if kind in ENDS else (), LAST)
-    for table, place in placed(config):
+    tables = placed(config) if oldest is None else _placed_by_both(oldest, config)
+    for table, place in tables:
         found.add("", [table], place)
     _see(config, found, tower or ())
     return Weights(
