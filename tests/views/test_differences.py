@@ -82,7 +82,7 @@ def test_the_matrix_has_one_row_per_model():
     rows = matrix_rows(of_catalog())
     assert len(rows) == len(MODELS) + 1
     by_name = {row[0]: row for row in rows}
-    assert by_name["bamba-9b"][1].startswith("stops: architecture_not_served")
+    assert by_name["bamba-9b"][1].startswith("stops: architecture not served")
     assert set(by_name["llama-3.1-8b"][2:]) == {""}
     assert "1,888 -> 1,920" in by_name["kimi-linear-48b-a3b"]
 
@@ -144,3 +144,14 @@ def test_the_matrix_figure_shows_both_values():
     row = list(figure.data[0].y).index("nemotron-3-nano-30b-a3b")
     assert "16 -> 2,096" in figure.data[0].text[row]
     assert len(figure.to_json()) < 150_000
+    # what stays as it is has no row, and what is written the same is not a change
+    named = [*figure.data[0].y]
+    assert f"{len(named)} of {len(of_catalog())} models" in figure.layout.title.text
+    assert len(named) < len(of_catalog())
+    pairs = (text.split(" -> ") for texts in figure.data[0].text for text in texts if text)
+    assert all(old != new for old, new, *_more in (pair for pair in pairs if len(pair) > 1))
+
+
+def test_nothing_that_changes_is_a_figure_without_rows():
+    same = wb.compare(wb.Scenario("llama-3.1-8b"), "0.33", "0.33")
+    assert upgrade_matrix([same]).layout.title.text.endswith("by model: 0 of 1 model")

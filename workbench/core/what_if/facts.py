@@ -10,6 +10,8 @@ from workbench.core.plan import Plan
 from workbench.core.prefix.hits import caching_of, smallest_prefix
 from workbench.core.rule_set import RuleSet
 
+DECIMALS = 2
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -35,10 +37,14 @@ class Fact:
         return self.called or Plan.label_of(self.name)
 
     def read(self, plan: Plan) -> Any:
-        """Return the number of a plan or of its cache, None where there is none."""
-        if self.name in READERS:
-            return READERS[self.name](plan)
-        return getattr(plan if hasattr(plan, self.name) else plan.cache, self.name, None)
+        """Return the number of a plan or of its cache, None where there is none.
+
+        A share or a concurrency has the two decimals that vLLM logs: 2.513 is 2.508 there.
+        """
+        read = READERS.get(self.name)
+        holder = plan if hasattr(plan, self.name) else plan.cache
+        value = read(plan) if read else getattr(holder, self.name, None)
+        return round(value, DECIMALS) if isinstance(value, float) else value
 
     def meaning(self, old: Any, new: Any) -> str:
         """Return what it means for an upgrade that the number goes from `old` to `new`."""

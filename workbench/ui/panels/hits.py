@@ -18,7 +18,6 @@ from workbench.views import html
 from workbench.views.hits.figure import hit_curve
 from workbench.views.hits.html import hits_html, threshold_html, workload_html
 from workbench.views.settings import changes_text
-from workbench.views.sweeps.rows import point_name
 
 NUMBERS = {
     "shared_tokens": (
@@ -103,8 +102,8 @@ class HitsPanel(Panel):
             self.steps,
             [
                 self.apply_button(
-                    f"{point_name(step.changes)}: {step.cached_tokens / whole:.0%} "
-                    f"instead of {sum(found.cached_tokens) / whole:.0%}",
+                    f"{changes_text(step.changes)}: {100 * step.cached_tokens / whole:.0f} % "
+                    f"instead of {100 * sum(found.cached_tokens) / whole:.0f} %",
                     f"{step.hits.hits:,} of {found.workload.requests:,} requests hit.",
                     partial(self.session.replace, **step.changes),
                 )

@@ -184,7 +184,7 @@ def verdict_cell(comparison: Comparison) -> str:
     if was and now:
         return "starts"
     if was:
-        return "stops: " + ", ".join(comparison.new.errors)
+        return f"stops: {', '.join(comparison.new.errors).replace('_', ' ')}"
     return "starts now" if now else "does not start in either"
 
 

@@ -15,7 +15,7 @@ from workbench.core.what_if.outcomes import Outcome
 from workbench.views.frame import SMALLEST_TEXT, cells, figure
 from workbench.views.palette import ATTENTION, CONV, CURRENT, FAINT, PADDING, RECURRENT, THEMES
 from workbench.views.rows import result_text
-from workbench.views.units import is_number
+from workbench.views.units import counted, is_number
 from workbench.views.versions.differences import matrix_rows, value_text
 
 MARKS = (
@@ -93,26 +93,31 @@ COLOURS = {SAME: FAINT, OTHER: CONV, STOPS: CURRENT}
 
 
 def upgrade_matrix(comparisons: Sequence[Comparison], theme: str = "auto") -> go.Figure:
-    """Draw models by numbers: what an upgrade changes, with both values in the cell."""
+    """Draw models by numbers: what an upgrade changes, with both values in the cell.
+
+    Models of which it changes nothing are only counted.
+    """
     (_model, _verdict, *columns), *rows = matrix_rows(comparisons)
-    grid = []
-    for comparison, (_model, verdict, *texts) in zip(comparisons, rows, strict=True):
-        changed = [(OTHER if text else SAME, text, "") for text in texts]
+    grid: dict[str, list[tuple[str, str, str]]] = {}
+    for comparison, (model, verdict, *texts) in zip(comparisons, rows, strict=True):
         start = _start(comparison)
-        grid.append([(start, "" if start == SAME else verdict, ""), *changed])
+        if start != SAME or any(texts):
+            words = "" if start == SAME else verdict
+            changed = [(OTHER if text else SAME, text, text) for text in texts]
+            grid[model] = [(start, words.partition(":")[0], words), *changed]
     drawn = cells(
-        grid,
+        [*grid.values()],
         COLOURS,
         x=["start", *columns],
-        y=[comparison.model.name for comparison in comparisons],
+        y=[*grid],
         textfont={"size": SMALLEST_TEXT},
-        hovertemplate="%{y}<br>%{x}: %{text}<extra></extra>",
+        hovertemplate="%{y}<br>%{x}: %{customdata}<extra></extra>",
     )
     return figure(
         drawn,
-        "<b>what an upgrade changes</b>, by model",
+        f"<b>what an upgrade changes</b>, by model: {len(grid):,} of {counted(len(rows), 'model')}",
         theme,
-        height=140 + 22 * max(len(comparisons), 1),
+        height=140 + 22 * max(len(grid), 1),
         margin={"l": 190, "r": 20, "t": 110, "b": 20},
         x={"side": "top"},
         y={"autorange": "reversed"},
