@@ -348,6 +348,9 @@ def test_a_question_about_another_model_says_what_stays_as_it_was():
     assert "As before: Device H100, Tensor parallel 4, KV-cache dtype fp8." in said
     door.submit("why this block size?")
     assert "As before" not in region(door, "understood")
+    _door, said = answer("qwen3.8-flash-next on a 4090")
+    assert "vLLM 0.33 has it and is shown" in said
+    assert "As before" not in said  # the release is another one
 
 
 @pytest.mark.parametrize(

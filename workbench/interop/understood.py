@@ -73,6 +73,8 @@ class Understood:
         return self.is_table and scenario in self.scenarios
 
     def of_scenarios(self, scenarios: Sequence[Scenario]) -> Self:
-        """Return the same with other scenarios, in the same order."""
+        """Return the same with other scenarios, in the same order; what changed is not kept."""
         sides = map(Side, scenarios, (one.load for one in self.compared))
-        return replace(self, scenario=scenarios[-1], compared=tuple(sides))
+        old, new = (one.stated() if one else {} for one in (self.scenario, scenarios[-1]))
+        said = {*self.said, *(name for name in new if new[name] != old.get(name))}
+        return replace(self, scenario=scenarios[-1], compared=tuple(sides), said=said)
