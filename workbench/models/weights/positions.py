@@ -125,6 +125,7 @@ def _placed(config: Config) -> list[Placed]:
     tables = [
         (_table(config, _of_kind(config, key, size), one), _turning(config, key))
         for key, one in (angles or {"": settings}).items()
+        if key not in absent
     ]
     tables = [(one, place) for one, place in tables if place or not angles]  # layers make them
     if isinstance(config.raw(THETA), list):
@@ -220,13 +221,19 @@ def _compressed(config: Config) -> list[Placed]:
     stated, size = by_kind or config.mapping("rope_scaling"), config.size("qk_rope_head_dim")
     # build_deepseek_v4_rope names the size that turns, whatever the file has
     settings = {**stated, "partial_rotary_factor": 1.0}
-    angles = {True: {**settings, THETA: config.raw("compress_rope_theta")}, False: settings}
+    # layers that compress nothing are not lengthened, from 0.33 on
+    alone = {"rope_type": "yarn", "factor": 1, ORIGINAL: config.raw("max_position_embeddings")}
+    of_kind = {
+        True: [("", {**settings, THETA: config.raw("compress_rope_theta")})],
+        False: [(EARLIER, settings), (LATER, {**settings, **alone})],
+    }
     return [
         (
-            _table(config, size, angles[base])._replace(dtype="float32", kind=""),
+            _table(config, size, angles)._replace(dtype="float32", kind=kind),
             frozenset(number for number, one in enumerate(listed) if one is base),
         )
         for base in sorted(set(listed))
+        for kind, angles in of_kind[base]
     ]
 
 
