@@ -24,8 +24,11 @@ from workbench.views.pages.figure import (
     page_title,
     page_traces,
 )
-from workbench.views.pages.parts import page_token_bytes
+from workbench.views.pages.number_steps import number_steps
 from workbench.views.palette import THEMES
+from workbench.views.rows import plan_facts
+from workbench.views.token_bytes import page_token_bytes
+from workbench.views.units import bytes_text
 
 KINDS = ["bar"] * 5 + ["scatter"] * 3
 BEFORE_BAR, ATTENTION_BAR, CONV_BAR, RECURRENT_BAR, PADDING_BAR, RULES, STATE_END, _ = range(8)
@@ -100,6 +103,16 @@ def test_a_packed_latent_cache_is_drawn_with_the_bytes_that_it_really_takes():
     assert page_token_bytes(plan) == 656
     tokens = page_layout(plan).xaxis2.range[1]
     assert tokens == pytest.approx(1.02 * plan.block_size)
+
+
+@pytest.mark.parametrize("model", ["gemma-4-31b", "mimo-v2-flash", "deepseek-v3.2", "llama-3.1-8b"])
+def test_one_token_is_what_the_page_has_of_it_wherever_it_is_shown(model):
+    """Without states nothing is aligned, and layers have head sizes of their own."""
+    plan = plan_of(model=model, kv_cache_dtype="fp8")
+    [fact] = [one.text for one in plan_facts(plan) if one.name == "attention_bytes_per_token"]
+    [step] = [one.text for one in number_steps(plan) if one.title == "one token"]
+    assert fact == step == bytes_text(page_token_bytes(plan))
+    assert page_token_bytes(plan) * plan.block_size == plan.attention_page_size_bytes
 
 
 def test_an_aligned_entry_of_several_tokens_does_not_move_the_end_of_the_axis():

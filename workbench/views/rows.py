@@ -7,6 +7,7 @@ from workbench.core.block_sizes import describe
 from workbench.core.plan import Plan
 from workbench.core.trace import Step, show
 from workbench.core.what_if.sensitivity import Change
+from workbench.views.token_bytes import keeps_entries, token_bytes
 from workbench.views.units import bytes_text, percent_text, tokens_text
 
 
@@ -20,8 +21,9 @@ class PlanFact(NamedTuple):
 
 PER_ENTRY = "KV bytes per entry per layer"
 """Label of the bytes of compressed attention, whose entries are of several tokens."""
+ENTRY_BYTES = "attention_bytes_per_token"
 ATTENTION_FACTS = (
-    ("attention_bytes_per_token", bytes_text),
+    (ENTRY_BYTES, bytes_text),
     ("attention_page_size_bytes", bytes_text),
 )
 MAMBA_FACTS = (
@@ -49,15 +51,9 @@ def plan_facts(plan: Plan) -> tuple[PlanFact, ...]:
 
 
 def _of_attention(plan: Plan, name: str, text: Callable[[Any], str]) -> PlanFact:
-    fact = _fact(name, text(getattr(plan, name)))
-    is_entry = name == "attention_bytes_per_token" and keeps_entries(plan)
-    return fact._replace(label=PER_ENTRY) if is_entry else fact
-
-
-def keeps_entries(plan: Plan) -> bool:
-    """Return whether what attention keeps is of several tokens, so that no token has bytes."""
-    attention = plan.model.attention
-    return attention is not None and attention.is_compressed
+    is_token = name == ENTRY_BYTES
+    fact = _fact(name, text(token_bytes(plan) if is_token else getattr(plan, name)))
+    return fact._replace(label=PER_ENTRY) if is_token and keeps_entries(plan) else fact
 
 
 def _fact(name: str, text: str) -> PlanFact:

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from workbench.core.plan import Plan
 from workbench.views.html import Html, join, tag
 from workbench.views.pages.number_steps import NumberStep, number_steps
-from workbench.views.pages.parts import KV, LOOKS, PADDING, PagePart, page_parts, page_token_bytes
+from workbench.views.pages.parts import KV, LOOKS, PADDING, PagePart, page_parts
 from workbench.views.palette import CURRENT
-from workbench.views.rows import keeps_entries
 from workbench.views.static.show import image
+from workbench.views.token_bytes import keeps_entries, page_token_bytes
 from workbench.views.units import bytes_text, tokens_text
 
 WIDTH, HEIGHT = 1000, 28

@@ -5,7 +5,8 @@ import plotly.graph_objects as go
 from workbench.core.plan import Plan
 from workbench.views import palette
 from workbench.views.frame import Figure, bar, frame
-from workbench.views.pages.parts import KV, LOOKS, Look, PagePart, page_parts, page_token_bytes
+from workbench.views.pages.parts import KV, LOOKS, Look, PagePart, page_parts
+from workbench.views.token_bytes import page_token_bytes
 from workbench.views.units import bytes_text, percent_text, tokens_text
 
 MAMBA_ROW, ATTENTION_ROW, BEFORE = range(3)

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from workbench.core.plan import Plan
 from workbench.core.trace import Step
 from workbench.views.pages.parts import CONV, KV, PADDING, RECURRENT
-from workbench.views.rows import keeps_entries
+from workbench.views.rows import ENTRY_BYTES
+from workbench.views.token_bytes import keeps_entries, token_bytes
 from workbench.views.units import bytes_text, percent_text, tokens_text
 
 Operands = Mapping[str, Any]
@@ -75,10 +76,10 @@ def number_steps(plan: Plan) -> tuple[NumberStep, ...]:
 
 
 def _in_words(plan: Plan, words: StepInWords, number: int, step: Step) -> NumberStep:
-    title = words.title
-    if step.rule.name == "attention_bytes_per_token" and keeps_entries(plan):
-        title = "one entry"
-    return NumberStep(title, words.text(step.operands, step.result), words.parts, number)
+    title, result = words.title, step.result
+    if step.rule.name == ENTRY_BYTES:
+        title, result = "one entry" if keeps_entries(plan) else title, token_bytes(plan)
+    return NumberStep(title, words.text(step.operands, result), words.parts, number)
 
 
 def _last(plan: Plan, taken: Mapping[str, tuple[int, Step]]) -> tuple[NumberStep, ...]:

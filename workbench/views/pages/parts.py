@@ -7,7 +7,7 @@ from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.plan import Plan
 from workbench.views import palette
-from workbench.views.rows import keeps_entries
+from workbench.views.token_bytes import keeps_entries, page_token_bytes
 from workbench.views.units import bytes_text, percent_text, tokens_text
 
 KV, CONV, RECURRENT, PADDING = "kv", "conv", "recurrent", "padding"
@@ -80,12 +80,3 @@ def _entries(plan: Plan) -> str:
     one = (spec.page_size_bytes - spec.padding_bytes) // number
     left = f" + {spec.padding_bytes:,} bytes to align it" if spec.padding_bytes else ""
     return f"{number:,} entries, each of {spec.tokens_per_state:,} tokens, x {one:,} bytes{left}"
-
-
-def page_token_bytes(plan: Plan) -> int | None:
-    """Return the bytes of one token in the attention page, None without attention.
-
-    Not always what the alignment counts: fp8_ds_mla packs 656 bytes where that counts 576.
-    """
-    page_bytes = plan.attention_page_size_bytes
-    return None if page_bytes is None else page_bytes // plan.block_size
