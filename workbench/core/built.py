@@ -36,7 +36,7 @@ def as_built(model: Model, settings: Settings, rules: RuleSet) -> Model:
         model = model if drafter is model.drafter else replace(model, drafter=drafter)
     model = _with_own_heads(model, rules)
     if model.family in rules.ignores_interval and INTERVAL in model.origins:
-        model = _every_fourth(model, model.unread_weights)
+        model = every_fourth(model, model.unread_weights)
     if rules.keeps_window:
         model = _with_window(model, model.unread_weights, rules)
     if model.stated is not None and not (model.stated.head_size or rules.counts_empty_heads):
@@ -95,7 +95,7 @@ def _with_heads(model: Model, _weights: UnreadWeights, size: int, rules: RuleSet
 
 
 @lru_cache(maxsize=64)
-def _every_fourth(model: Model, _weights: UnreadWeights) -> Model:
+def every_fourth(model: Model, _weights: UnreadWeights) -> Model:
     """Return the model with full attention in every fourth layer."""
     layers = (one._replace(kind=SSM if (one.number + 1) % 4 else FULL) for one in model.layers)
     return replace(model, layers=tuple(layers))

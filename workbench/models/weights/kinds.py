@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from workbench.core.weights import EARLIER, LATER, Part
+from workbench.core.weights import EARLIER, LATER, Part, Place
 from workbench.models.weights.stored import PLAIN
 
 SAME_CLASS: Mapping[str, str] = {
@@ -52,12 +52,22 @@ def by_release(earlier: Sequence[Part], later: Sequence[Part]) -> list[Part]:
 
 
 def of_heads(earlier: Sequence[Part], later: Sequence[Part]) -> list[Part]:
-    """Return the parts of a layer whose heads differ by release."""
+    """Return the parts of a layer that releases build with other heads, or of another kind."""
     old, new = (
         [one for one in parts if one.kind != other]
         for parts, other in ((earlier, LATER), (later, EARLIER))
     )
     return by_release(old, new)
+
+
+def placed_by_release(
+    earlier: Sequence[tuple[Part, Place]], later: Sequence[tuple[Part, Place]]
+) -> list[tuple[Part, Place]]:
+    """Return what both releases have, each in its place, as `by_release` does."""
+    return [
+        *(one if one in later else (one[0]._replace(kind=EARLIER), one[1]) for one in earlier),
+        *((one[0]._replace(kind=LATER), one[1]) for one in later if one not in earlier),
+    ]
 
 
 def unscaled(parts: Sequence[Part], end: str = PLAIN) -> list[Part]:

@@ -5,9 +5,11 @@ from itertools import chain
 from pathlib import Path
 
 from workbench.core.architectures import is_run_by_transformers
+from workbench.core.built import every_fourth
 from workbench.core.errors import Refused
 from workbench.core.model import Model
 from workbench.core.pooling import newest_base, pools
+from workbench.core.versions import RULE_SETS
 from workbench.core.weights import (
     EARLIER,
     EMBEDDING,
@@ -20,7 +22,6 @@ from workbench.core.weights import (
     OF_TARGET,
     TOWER,
     Part,
-    Place,
     Weights,
 )
 from workbench.models.built_heads import built_attentions
@@ -32,7 +33,7 @@ from workbench.models.weights.decoders import LAYERS, Moe
 from workbench.models.weights.drafters import drafted
 from workbench.models.weights.hybrids import HYBRIDS
 from workbench.models.weights.images import largest_image
-from workbench.models.weights.kinds import SAME_CLASS, of_heads
+from workbench.models.weights.kinds import SAME_CLASS, of_heads, placed_by_release
 from workbench.models.weights.merged import merged_parts
 from workbench.models.weights.newer import ENDS, NEWER, REST, STARTS
 from workbench.models.weights.parts import (
@@ -224,16 +225,14 @@ def _as_counted(config: Config, parts: list[Part]) -> list[Part]:
     return [one._replace(kind=LATER) if one.name.endswith(SCALES) else one for one in parts]
 
 
-def _placed_by_both(oldest: Config, newest: Config) -> list[tuple[Part, Place]]:
-    """Return the tables of positions where heads, and so their sizes, differ by release."""
-    old, new = placed(oldest), placed(newest)
-    return [
-        *(
-            (one if (one, place) in new else one._replace(kind=EARLIER), place)
-            for one, place in old
-        ),
-        *((one._replace(kind=LATER), place) for one, place in new if (one, place) not in old),
-    ]
+def _oldest(config: Config) -> Config | None:
+    """Return what the oldest release builds; None where its heads and layers are the newest's."""
+    model, (earlier, later) = config.model, built_attentions(config.model)
+    ignoring = {name for rules in RULE_SETS.values() for name in rules.ignores_interval}
+    if model.family in ignoring and not config.fields.has("layer_types"):
+        model = every_fourth(model, model.unread_weights)
+    same = earlier == later and model.layers == config.model.layers
+    return None if same else Config(config.fields, model, earlier)
 
 
 def _whole(config: Config, found: Collected) -> Weights:
@@ -241,8 +240,7 @@ def _whole(config: Config, found: Collected) -> Weights:
     layer = LAYERS.get(kind) or HYBRIDS.get(kind) or NEWER.get(kind)
     if layer is None:
         raise Unknown(f"the weights of {kind} are not described")
-    earlier, later = built_attentions(model)
-    oldest = None if earlier == later else Config(config.fields, model, earlier)
+    oldest = _oldest(config)
     for number in range(model.num_hidden_layers):
         parts = layer(config, number)
         if oldest is not None:
@@ -278,7 +276,7 @@ def _whole(config: Config, found: Collected) -> Weights:
     ends.at_end(config, found, last, kind in ends.EVERY_END, LAST)
     found.add("", STARTS[kind](config) if kind in STARTS else (), FIRST)
     found.add("", ENDS[kind](config) if kind in ENDS else (), LAST)
-    tables = placed(config) if oldest is None else _placed_by_both(oldest, config)
+    tables = placed(config) if oldest is None else placed_by_release(placed(oldest), placed(config))
     for table, place in tables:
         found.add("", [table], place)
     _see(config, found, tower or ())
