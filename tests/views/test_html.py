@@ -233,8 +233,9 @@ def test_text_has_the_answers_of_the_front_door():
     fields = {"device": "H100", "tensor_parallel": 4, "enable_prefix_caching": True}
     plan = plan_of(model="qwen3-next-80b-a3b", max_model_len=32_768, **fields)
     text, now = plan_text(plan), answers(plan)
-    assert f"requests that fit        {now.requests[0]} to {now.requests[1]} requests of" in text
-    assert f"prefix hits              {now.hit_tokens} tokens: shortest prompt that" in text
+    low, high = now.requests
+    assert f"requests that fit            {low} to {high} requests of" in text
+    assert f"prefix hits                  {now.hit_tokens} tokens: shortest prompt that" in text
     assert "which device?" in plan_text(small())
 
 

@@ -50,9 +50,9 @@ def plan_text(
         lines += [f"  tested remedy: {remedy}" for remedy in remedies(problem)]
     if plan.errors:
         lines += ["", "vLLM would not start with this configuration. Its values would be:"]
-    lines += ["", *(f"  {fact.label:24} {fact.text}" for fact in plan_facts(plan))]
+    lines += ["", *(f"  {fact.label:28} {fact.text}" for fact in plan_facts(plan))]
     now = answers(plan, min(length_tokens, plan.max_model_len) if length_tokens else None)
-    lines += [f"  {label:24} {answer_to(view, now)}" for view, label in ANSWERED.items()]
+    lines += [f"  {label:28} {answer_to(view, now)}" for view, label in ANSWERED.items()]
     if plan.model.notes:
         lines += ["", *plan.model.notes]
     if assumed := assumptions(plan):

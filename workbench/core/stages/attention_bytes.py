@@ -39,6 +39,8 @@ def attention_token_bytes(run: WorkingPlan) -> None:
         attention, kv_heads, run.kv_cache_dtype, run.model_dtype, run.backend
     )
     _check_bytes(run, attention, run.attention_bytes_per_token)
+    if not run.model.is_hybrid:  # of one head size: a layer's page may have another number
+        formula += "; only states would be aligned with it"
     run.step(
         TOKEN_BYTES,
         run.attention_bytes_per_token,
