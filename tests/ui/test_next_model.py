@@ -37,6 +37,16 @@ def test_a_release_that_one_model_needed_goes_with_that_model(choose_next):
     assert BACK in region(door, "understood")
 
 
+def test_what_went_with_the_last_model_is_not_said_next_to_an_error():
+    mtp = {"num_speculative_tokens": 2, "speculative_method": "mtp"}
+    door = wb.explore(model="qwen3-next-80b-a3b", **mtp)
+    door.submit("bamba-9b")
+    assert "nothing drafts now" in region(door, "understood")
+    door.submit("bamba-9b, vLLM 0.30")
+    assert "nothing drafts now" not in region(door, "understood")
+    assert "vLLM version (rules) &#x27;0.30&#x27; is not known" in region(door, "understood")
+
+
 @pytest.mark.parametrize("choose", [{"rules": "0.33"}, None], ids=["a control", "a text"])
 def test_a_release_that_a_person_chose_stays(choose, choose_next):
     door = wb.explore()

@@ -538,6 +538,12 @@ def test_a_setting_next_to_other_words_is_set(text, field, value):
     assert getattr(door.scenario, field) == value
 
 
+def test_words_of_the_other_engine_are_not_noted():
+    said = answer("prefill on 4 h100 and decode on 8 h200 for qwen3-next")[1]
+    assert "An engine with TP 4 prefills" in said
+    assert "not understood" not in said
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

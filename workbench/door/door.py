@@ -113,9 +113,9 @@ class Door:
             # a new text takes the place of the last one; a model for a log belongs to that log
             gone = {"understood": None} if action == self._submit and not text else {}
             works = partial(leads_to_a_plan, present=self.scenario, evaluate=self.session.evaluate)
-            is_followed = self.plan is None or error.code in BADGES
-            shown = "" if is_followed else still(self.scenario)
-            self._look(complaint=join(refused(error, text=arg, works=works), shown), **gone)
+            shown = "" if self.plan is None or error.code in BADGES else still(self.scenario)
+            said = join(refused(error, text=arg, works=works), shown)
+            self._look(complaint=said, notices=(), **gone)
 
     def submit(self, text: str, model: str = "") -> None:
         """Do what *Show* does with a pasted text. model: see `understand`."""

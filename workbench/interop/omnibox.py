@@ -197,7 +197,8 @@ def _description(text: str, present: Scenario) -> Understood | None:
         question = None if "," in text else _question(text, present, loosely=True)
         about = question.question if question else None
         if question and (not error.field or (about and about.memory_gb is not None)):
-            omitted = not topics_of(str(error.operands.get(PHRASE, "")))
+            of_two = about is not None and about.special == "transfer"  # prefill, decode
+            omitted = not (of_two or topics_of(str(error.operands.get(PHRASE, ""))))
             return replace(question, notes=(error.message,) * omitted)
         raise
     if described is None or described.fields.keys() == {"block_size"}:  # it is one to explain
