@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from workbench.core.media import IMAGE, VIDEO
 from workbench.core.model import Attention, Indexer
+from workbench.models.config_defaults import takes_switch
 from workbench.models.fields import MAX_INTEGER, Fields
 from workbench.models.listed import is_of_library
 
@@ -244,7 +245,8 @@ def _soft_cap(fields: Fields) -> float | None:
 def has_window(fields: Fields) -> bool:
     """Return whether the file has a window that is in use; vLLM takes 0 for none."""
     window = window_list(fields) or fields.raw("sliding_window")
-    return window not in (None, 0) and fields.raw("use_sliding_window") is not False
+    is_off = fields.raw("use_sliding_window") is False and takes_switch(fields.model_type)
+    return window not in (None, 0) and not is_off
 
 
 def window_list(fields: Fields) -> list[int | None] | None:

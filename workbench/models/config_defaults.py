@@ -14,7 +14,8 @@ from workbench.core.package_data import package_data
 
 LENGTH, KV_HEADS, WINDOW = "max_position_embeddings", "num_key_value_heads", "sliding_window"
 HEADS, HEAD, ROPE = "num_attention_heads", "head_dim", "rope_parameters"
-SLIDES, MAMBA_CHUNK = "use_sliding_window", "mamba_chunk_size"
+SLIDES, FIRST_WINDOW = "use_sliding_window", "max_window_layers"
+MAMBA_CHUNK = "mamba_chunk_size"
 SHARED, CHUNK = "num_kv_shared_layers", "attention_chunk_size"
 ORIGINAL = "original_max_position_embeddings"
 WIDTHS = ("num_hidden_layers", HEADS, "hidden_size", "intermediate_size", "vocab_size")
@@ -30,11 +31,23 @@ PERIOD, EXPERTS = "full_attention_every", "experts_of_class"
 EXPERT_FIELDS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
 """Where vLLM looks for the number of experts (`ModelArchConfigConvertorBase.get_num_experts`)."""
 
+TAKES_SWITCH = frozenset(
+    {
+        *("qwen2", "qwen2_moe", "qwen2_vl_text", "qwen2_5_vl_text", "qwen2_5_omni_text"),
+        *("qwen2_5_omni_talker", "qwen3", "qwen3_moe", "deepseek_ocr2_encoder", "smollm3"),
+    }
+)
+"""model_types whose class takes the window away where `use_sliding_window` is false; to the other
+classes it means nothing, and of code in a checkpoint it is taken for granted."""
 WINDOW_UNUSED = {WINDOW: 4096, SLIDES: False}
 CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
     # vLLM loads DeepSeek V3's class for both.
     **{name: {LENGTH: 4096} for name in ("deepseek_v32", "kimi_k2")},
-    **dict.fromkeys(("qwen2", "qwen2_moe", "qwen3", "qwen3_moe"), WINDOW_UNUSED),
+    **dict.fromkeys(("qwen2_moe", "qwen3_moe"), WINDOW_UNUSED),
+    **{name: {**WINDOW_UNUSED, FIRST_WINDOW: 28} for name in ("qwen2", "qwen3")},
+    **{name: {FIRST_WINDOW: 80} for name in ("qwen2_vl_text", "qwen2_5_vl_text")},
+    "qwen2_5_omni_text": {FIRST_WINDOW: 28},
+    "dots1": {FIRST_WINDOW: 62},
     **{name: {MAMBA_CHUNK: 256} for name in ("bamba", "granitemoehybrid")},
     **{name: {"chunk_size": 256} for name in ("mamba2", "zamba2")},
     "falcon_h1": {"mamba_d_ssm": 1024, MAMBA_CHUNK: 256},
@@ -98,6 +111,11 @@ def defaults_of(model_type: str, *, is_nested: bool) -> Mapping[str, Any]:
     unset -= {HEADS} if name in WITHOUT_HEADS else set()
     omitted = {key: value for key, value in of_class if key not in unset}
     return {**omitted, **CONFIG_DEFAULTS.get(name, {})}
+
+
+def takes_switch(model_type: str) -> bool:
+    """Return whether `use_sliding_window` means something in a file of this type."""
+    return model_type in TAKES_SWITCH or model_type not in _classes()
 
 
 @lru_cache(maxsize=1)

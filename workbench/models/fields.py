@@ -115,11 +115,13 @@ class Fields:
     def missing(self, key: str, name: str) -> ConfigError:
         """Return the error for a required field that is absent."""
         names = (name[:80] for name in islice(self.text, 500) if isinstance(name, str))
-        near = nearest_names(key, names)
+        is_null = key in self.text
+        near = [] if is_null else nearest_names(key, names)
         hint = f" Similar fields here: {', '.join(near)}." if near else ""
+        what = "null" if is_null else "missing"
         return ConfigError(
             "config_missing_field",
-            f"{self.pointer(key)} is missing; it is needed for {name}.{hint}",
+            f"{self.pointer(key)} is {what}; it is needed for {name}.{hint}",
             field=self.pointer(key),
         )
 

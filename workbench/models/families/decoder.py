@@ -17,7 +17,7 @@ from workbench.core.model import CHUNKED, FULL, SLIDING, Attention, Layer
 from workbench.core.package_data import package_data
 from workbench.models import attention
 from workbench.models.built_heads import layer_class
-from workbench.models.config_defaults import PERIOD
+from workbench.models.config_defaults import FIRST_WINDOW, PERIOD
 from workbench.models.family import Family
 from workbench.models.fields import Fields
 from workbench.models.layer_lists import NEITHER, Words, first_list, to_layers
@@ -38,7 +38,7 @@ LISTED_BY_CLASS = frozenset(
 field, and windows in all layers."""
 WITHOUT_MIXTURE = frozenset({"mimo", "qwen2", "qwen3"})
 """Modules of vLLM that refuse windows in some layers."""
-FIRST_WINDOW = "max_window_layers"
+
 KINDS = "layer_types"
 GAP_WINDOW = 128
 """Generated tokens that Unlimited-OCR keeps, by default (UnlimitedOCRConfig)."""
