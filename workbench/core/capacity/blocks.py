@@ -80,7 +80,7 @@ def rank_bytes(plan: Plan, cache: CachePlan) -> tuple[int, ...]:
     if override is None:
         return given_bytes(plan.settings) or _estimated_bytes(plan)
     # An override replaces what the ranks measured, and that the explicit bytes.
-    return tuple(override * one.grouping.bytes_per_block for one in cache.stages or (cache,))
+    return tuple(override * one.grouping.bytes_per_block for one in cache.every_stage)
 
 
 def measured_bytes(settings: Settings) -> int | None:

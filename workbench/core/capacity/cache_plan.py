@@ -213,9 +213,14 @@ class CachePlan(Published):
             rank_bytes=rank_bytes,
         )
 
+    @property
+    def every_stage(self) -> tuple[CachePlan, ...]:
+        """Return the pipeline stages, the whole where there is one."""
+        return self.stages or (self,)
+
     def with_more(self, change_bytes: int) -> CachePlan:
         """Return the same with so many bytes more on every rank, or less."""
-        ranks = [size for one in self.stages or (self,) for size in one.rank_bytes]
+        ranks = [size for one in self.every_stage for size in one.rank_bytes]
         return self.sized(tuple(size + change_bytes for size in ranks))
 
     @property
@@ -246,7 +251,7 @@ class CachePlan(Published):
     @property
     def short_stage(self) -> CachePlan | None:
         """Return the first pipeline stage that is too small, which stops vLLM; None if all hold."""
-        return next((one for one in self.stages or (self,) if one.is_too_small), None)
+        return next((one for one in self.every_stage if one.is_too_small), None)
 
     @property
     def printed_tokens(self) -> int | None:

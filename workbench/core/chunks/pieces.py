@@ -65,7 +65,7 @@ def pieces_of(plan: Plan, connector: Connector) -> tuple[Piece, ...]:
             tail_tokens=_tail(group.spec) if connector.name == LMCACHE else None,
             stage=number,
         )
-        for number, stage in enumerate(cache.stages or (cache,))
+        for number, stage in enumerate(cache.every_stage)
         for group in stage.groups
         # A store finds ids by their hashes, which rings and windows computed again do not have.
         if group.is_found_again or not (connector.stores and connector.whole_ids)

@@ -112,7 +112,7 @@ def answers(plan: Plan, length_tokens: int | None = None) -> Answers:
 def _request_bytes(plan: Plan, length: int) -> int | None:
     if (cache := plan.kept_cache) is None:
         return None
-    stages = cache.stages or (cache,)
+    stages = cache.every_stage
     # A request holds blocks on every stage and rank: each has other layers or heads of it.
     held = sum(waste(plan, stage, length).reserved_bytes for stage in stages)
     return held * plan.settings.tensor_parallel

@@ -178,7 +178,7 @@ def _ours(plan: Plan) -> dict[str, Any]:
 
 def _ours_of_cache(plan: Plan, cache: CachePlan) -> dict[str, Any]:
     """Return groups, layers and allocations in the words of the comparison: of the first stage."""
-    stages = [_ours_of_stage(plan, one) for one in cache.stages or (cache,)]
+    stages = [_ours_of_stage(plan, one) for one in cache.every_stage]
     return {**stages[0], "stages": stages}
 
 

@@ -43,8 +43,7 @@ def longest_fit(plan: Plan) -> tuple[int, int] | None:
 
 def _longest(plan: Plan, cache: CachePlan, more_bytes: int) -> int:
     """Return the longest request where every rank has so many bytes more: all stages hold it."""
-    pool = cache.with_more(more_bytes)
-    stages = pool.stages or (pool,)
+    stages = cache.with_more(more_bytes).every_stage
     return min(longest_request(plan, one.grouping, one.available_bytes or 0) for one in stages)
 
 

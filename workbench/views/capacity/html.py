@@ -231,7 +231,7 @@ def _stages(plan: Plan, cache: CachePlan) -> Html:
         found = outcome_of(plan.model, plan.settings, trace=False, **changed).plan
         if found is None or found.cache is None:
             continue
-        stages = found.cache.stages or (found.cache,)
+        stages = found.cache.every_stage
         idle = max(stage.unused_bytes or 0 for stage in stages)
         fits = tag("b", f"{found.cache.max_concurrency or 0:.2f}x")
         names = [{n for group in stage.groups for n in group.layers} for stage in stages]
