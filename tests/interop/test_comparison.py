@@ -76,6 +76,9 @@ PAIRS = {
     "vllm 0.23 vs 0.33 for bamba-9b with MTP 1": tuple(
         {"model": "bamba-9b", "rules": name, **MTP} for name in ("0.23", "0.33")
     ),
+    "bamba-9b: TP 2 vs TP 4": tuple(
+        {"model": "bamba-9b", "tensor_parallel": ranks} for ranks in (2, 4)
+    ),
     "MTP 1 vs 3": tuple({"num_speculative_tokens": n, "speculative_method": "mtp"} for n in (1, 3)),
     "MTP 1 vs MTP 3": tuple(
         {"num_speculative_tokens": n, "speculative_method": "mtp"} for n in (1, 3)

@@ -402,6 +402,18 @@ def test_a_comment_after_a_command_names_the_machine():
     assert understand("vllm serve a/b -tp 2 # on my machine", Scenario(model="bamba-9b"))
 
 
+@pytest.mark.parametrize("machine", ["# 8 x B200", "on 8 x B200"])
+def test_devices_after_a_command_are_not_its_ranks(machine):
+    found = understand(f"vllm serve Qwen/Qwen3.6-27B -dp 8 {machine}", Scenario())
+    ranks = (found.scenario.tensor_parallel, found.scenario.data_parallel)
+    assert (found.kind, found.scenario.device, *ranks) == ("command", "B200", 1, 8)
+
+
+def test_a_colon_may_be_after_what_is_described():
+    found = read_description("qwen3-next 80b: 4 x H100, fp8 KV")
+    assert found.fields == {**read_description("qwen3-next 80b, 4 x H100, fp8 KV").fields}
+
+
 def test_the_beginning_of_a_name_is_enough_where_one_model_has_it():
     present = Scenario(tensor_parallel=2)
     found = understand("Qwen3-Next-80B", present)

@@ -171,8 +171,12 @@ def _has(device: str, size: str) -> bool:
 def _read(part: Sequence[str]) -> _Spans:
     """Return what a part says: a setting by its label, or any other words."""
     fields = checked_settings(" ".join(part))
-    is_setting = fields and "draft_model" not in fields  # next to it stays what drafts
-    return _Spans(1, (Named(fields),)) if is_setting else _cut(part)
+    if fields and "draft_model" not in fields:  # next to it stays what drafts
+        return _Spans(1, (Named(fields),))
+    found, plain = _cut(part), [word.rstrip(":") for word in part]
+    if found.unknown and plain != list(part) and not (other := _cut(plain)).unknown:
+        return other  # qwen3-next: TP 2
+    return found
 
 
 def _cut(words: Sequence[str]) -> _Spans:

@@ -30,6 +30,19 @@ def model_and_flags(text: str) -> tuple[Description, str] | None:
     return None
 
 
+def command_and_machine(text: str) -> tuple[str, str]:
+    """Return a command, and what a comment or "on 8 x B200" after it says of its machine."""
+    command, sign, comment = text.rpartition(" # ")
+    if sign and "\n" not in comment:
+        return command, comment
+    command, _sign, machine = text.rpartition(" on ")
+    with suppress(ScenarioError):  # the words are arguments
+        described = read_description(machine) if command else None
+        if described is not None and "device" in described.fields:
+            return command, machine
+    return text, ""
+
+
 def described_in(text: str) -> Description | None:
     """Return what a text describes before flags, or as a whole. Errors: see `read_description`."""
     found = model_and_flags(text)

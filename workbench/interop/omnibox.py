@@ -15,7 +15,12 @@ from workbench.interop.description import Description, Load, one_line, read_desc
 from workbench.interop.exchange import explain_text, from_vllm_command, scenes_with_block
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.logs.explain import has_messages
-from workbench.interop.model_and_flags import described_in, is_command, model_and_flags
+from workbench.interop.model_and_flags import (
+    command_and_machine,
+    described_in,
+    is_command,
+    model_and_flags,
+)
 from workbench.interop.orders import read_order
 from workbench.interop.question import Question
 from workbench.interop.questions import ANSWERED, is_question, read_question, topics_of
@@ -104,16 +109,16 @@ def _json(text: str, present: Scenario) -> Understood | None:
 
 def _command(text: str, present: Scenario) -> Understood | None:
     """Read a command, and the comment after it: "vllm serve ... # 4 x H100"."""
-    lines = text.splitlines()
-    if all(line.lstrip().startswith("#") for line in lines):  # out of a script or a notebook
-        text = "\n".join(line.lstrip().lstrip("#") for line in lines)
-    command, sign, comment = text.rpartition(" # ")
-    if not sign or "\n" in comment:
-        command, comment = text, ""
+    lines = [line.lstrip() for line in text.splitlines()]
+    if all(line.startswith("#") for line in lines):  # out of a script or a notebook
+        text = "\n".join(line.lstrip("#") for line in lines)
+    command, comment = command_and_machine(text)
     if is_question(text):
         return None
     if is_command(command):
-        return _of_command(command, present, read_description(comment) or Description())
+        said = read_description(comment) or Description()
+        said.fields.pop("tensor_parallel", None)  # flags say it, however many devices there are
+        return _of_command(command, present, said)
     found = model_and_flags(f"{command} on {comment}" if comment else command)
     return None if found is None else _of_command(found[1], present, found[0])
 
