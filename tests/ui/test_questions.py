@@ -290,6 +290,7 @@ def test_a_length_reads_as_it_was_entered():
     assert [length_text(tokens) for tokens in (32_000, 128_000, 131_072, 8_000, 8192)] == (
         ["32k", "128k", "128K", "8k", "8K"]
     )
+    assert [length_text(tokens) for tokens in (2**20, 2 * 10**6)] == ["1M", "2m"]
     assert all(length_text(tokens).endswith("K") for tokens in LENGTHS)
 
 

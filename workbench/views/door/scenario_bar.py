@@ -39,7 +39,7 @@ def _drafts(scenario: Scenario) -> str:
 
 def length_text(tokens: int) -> str:
     """Return a length as vLLM's command line reads it: 32K is 32,768 tokens, 32k is 32,000."""
-    for letter, scale in (("k", 1000), ("K", 1024)):
+    for letter, scale in (("m", 1000**2), ("M", 1024**2), ("k", 1000), ("K", 1024)):
         if tokens >= scale and tokens % scale == 0:
             return f"{tokens // scale}{letter}"
     return f"{tokens:,}"
