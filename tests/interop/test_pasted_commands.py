@@ -1,6 +1,7 @@
 """Commands as people paste them: of containers, of other shells, of texts that quote them."""
 
 import json
+import time
 
 import pytest
 
@@ -32,6 +33,52 @@ def test_other_uses_of_c_are_not_a_shell():
         read_command("bash -c 'echo vllm'")
     with pytest.raises(ScenarioError, match="No closing quotation"):
         read_command(f'bash -c "{SERVE} --served-model-name \'x"')
+
+
+DOUBLED = " ".join(f"A{at}=$A{at - 1}$A{at - 1}" for at in range(1, 60))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"A0=x {DOUBLED} {SERVE} --served-model-name $A59",  # 2^59 characters
+        f"A={'x' * 40_000} {SERVE} --served-model-name {'$A ' * 9_000}",
+        f"A={'x' * 30_000} {' '.join(f'B{at}=$A' for at in range(4_000))} {SERVE}",
+    ],
+)
+def test_variables_that_multiply_each_other_are_refused(command):
+    with pytest.raises(ScenarioError, match="add more than 100,000 characters"):
+        wb.from_vllm_command(command)
+
+
+def test_a_default_that_does_not_end_is_not_searched_again_and_again():
+    start = time.thread_time()
+    read_command(f"A=b {SERVE} {'${A:-' * 19_000}")
+    assert time.thread_time() - start < 3
+
+
+LONG = "q" * 20_000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(f"--block-size={LONG}", f"--{LONG}", f"--seed {LONG}", f"-O{LONG}", f"x {LONG}"),
+        *(f"--kv-cache-memory-bytes {LONG} -tp 2 -tp={LONG}", f"--compilation-config.{LONG} 3"),
+        f"--hf-overrides.{LONG} 3 --hf-overrides.max_position_embeddings={LONG}",
+        f"--speculative-config.method={LONG}",
+        f"--speculative-config.model={LONG} --speculative-config.method=medusa",
+        f"--kv-transfer-config.kv_connector={LONG} --kv-offloading-size {LONG}",
+        f"--served-model-name {LONG} {LONG} --enable-lora --max-loras={LONG}",
+    ],
+)
+def test_notes_repeat_no_long_value(words):
+    for command in (f"{SERVE} {words}", f"VLLM_{LONG}=1 VLLM_KV_CACHE_LAYOUT={LONG} {SERVE}"):
+        try:
+            said = wb.from_vllm_command(command).notes
+        except WorkbenchError as error:
+            said = (error.message,)
+        assert max(map(len, said), default=0) < 2000
 
 
 @pytest.mark.parametrize(

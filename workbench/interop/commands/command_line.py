@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.core.errors import ScenarioError, WorkbenchError
+from workbench.core.errors import ScenarioError, WorkbenchError, cut
 from workbench.core.sizes import integer_value
 from workbench.core.speculation import HIDDEN_STATES, MTP, SUFFIX
 from workbench.core.versions import DEFAULT
@@ -88,7 +88,7 @@ def read_command(text: str, rules: str = DEFAULT) -> CommandFields:
     values = set_before(words[:start])
     reader.variables(values)
     reader.machine = machine_of_command(words[:start], values)
-    arguments = [with_values(word, values) for word in words[start:]]
+    arguments = with_values(words[start:], values)
     end = next((at for at, word in enumerate(arguments) if word in SEPARATORS), len(arguments))
     reader.arguments(arguments[:end])
     reader.finish()
@@ -134,7 +134,7 @@ class CommandFields:
     def variables(self, values: Mapping[str, str]) -> None:
         """Read the variables that are set before the command."""
         for name, value in values.items():
-            source = f"{name}={value}"
+            source = cut(f"{name}={value}")
             known = BY_VARIABLE.get(name)
             if known is not None:
                 self.give(known.name, known.kind.read(value), source)
@@ -146,9 +146,9 @@ class CommandFields:
         extra: list[str] = []
         for flag, value, source in flags_and_values(words, self.flags):
             if flag is not None:
-                self._flag(flag, value, source)
+                self._flag(flag, value, cut(source))
             elif "model" in self.fields or extra:
-                extra.append(source)
+                extra.append(cut(source))
             else:
                 self.give("model", model_reference(source), source)
         if extra:
@@ -189,11 +189,11 @@ class CommandFields:
     def _without_field(self, argument: str, value: Any, source: str) -> None:
         self.without_field[argument] = value
         if argument in REPLACED:
-            self.notes.append(f"{source}: vLLM reads it no longer. Use {REPLACED[argument]}.")
+            self.notes.append(f"{cut(source)}: vLLM reads it no longer. Use {REPLACED[argument]}.")
         elif (why := effect(argument, value)) is not None:
-            self._not_modelled(f"{source}: not modelled here, although {why}.")
+            self._not_modelled(f"{cut(source)}: not modelled here, although {why}.")
         else:
-            self.unused.append(source)
+            self.unused.append(cut(source))
 
     def _object(self, name: str, values: dict[str, Any], source: str) -> None:
         if name == SPECULATION:
@@ -246,7 +246,7 @@ class CommandFields:
         """Record how tokens are drafted, what offloads, and what no size depends on."""
         if connector := connectors.offloading_connector(self.without_field):
             size = self.without_field[connectors.SIZE]
-            self.give("kv_connector", connector, f"--kv-offloading-size {size}")
+            self.give("kv_connector", connector, cut(f"--kv-offloading-size {size}"))
         has_connector = "kv_connector" in self.fields or "kv_transfer_config" in self.without_field
         self.notes += refused_allocator(self.without_field, has_connector=has_connector)
         if self.drafts:
