@@ -138,3 +138,12 @@ def test_a_quantization_that_is_not_readable_is_none(tmp_path, text):
     reference = folder(tmp_path, llama())
     (tmp_path / QUANTIZATION_NAME).write_text(text, encoding="utf-8")
     assert wb.load_model(reference).quantization is None
+
+
+@pytest.mark.parametrize("name", [INDEX_NAME, SINGLE_NAME])
+def test_an_index_that_would_fill_memory_is_as_good_as_none(tmp_path, monkeypatch, name):
+    held = b'{"metadata": {"total_size": 1}, "a": [' + b"[]," * 1_000_000 + b"1]}"
+    start = struct.pack("<Q", len(held)) if name == SINGLE_NAME else b""
+    (tmp_path / name).write_bytes(start + held)
+    monkeypatch.setattr("json.loads", None)
+    assert read_checkpoint(tmp_path) is None

@@ -112,6 +112,9 @@ def test_json_says_the_same(matrix_file):
 
 
 ENTRY = '[notebook."good.ipynb"]'
+WITH_PATTERN = GOOD.replace("format = 1", "format = 1\nnotebooks = ['{}']").replace("{", "{{")
+WITH_PATTERN = WITH_PATTERN.replace("}", "}}").replace("'{{}}'", "'{}'")
+LONG = "q" * 10_000
 MISTAKES = {
     "not toml": ("format = ", "it is not TOML"),
     "no format": (GOOD.replace("format = 1", ""), "format is missing"),
@@ -139,6 +142,25 @@ MISTAKES = {
     "odd name": (GOOD.replace("cases.plain", 'cases."a/1"'), "may hold letters"),
     "odd type": (GOOD.replace('"integer"', '"int"'), "Expected string, integer"),
     "odd schema": (GOOD.replace('"integer"', '{ type = "int" }'), "results: properties.total"),
+    "absolute pattern": (WITH_PATTERN.format("/x/*.ipynb"), "Invalid pattern '/x/*.ipynb'"),
+    "pattern of another folder": (WITH_PATTERN.format("../**"), "Expected one inside this folder"),
+    "empty pattern": (WITH_PATTERN.format(""), "Invalid pattern ''"),
+    "part of a folder": (WITH_PATTERN.format("**x"), "Expected ** as a whole folder"),
+    "many combinations": (
+        GOOD.replace('["a", "b"]', f"{[*range(200)]}").replace("[1, 2]", f"{[*range(200)]}"),
+        "axes: 40,000 combinations, more than 10,000",
+    ),
+    "deep key": (f"a{'.a' * 300_000} = 1", "a key has more than 64 parts"),
+    "deep table": ("['a' " + ". 'a'" * 300_000 + "]", "a key has more than 64 parts"),
+    "many fields": (
+        GOOD + "".join(f"field{at} = 1\n" for at in range(100_000)),
+        "and 99,995 more",
+    ),
+    "long values": (
+        GOOD.replace('"integer"', f'"{LONG}"').replace("cases.plain", f'cases."{LONG}/"'),
+        "Invalid type 'qqq",
+    ),
+    "long field": (f"{GOOD}\n{LONG} = 1", "is not a field"),
 }
 
 
@@ -149,6 +171,7 @@ def test_a_mistake_is_named_with_its_place(matrix_file, name):
         read_matrix(matrix_file(text))
     assert words in caught.value.message
     assert "matrix.toml" in caught.value.message
+    assert len(caught.value.message) < 2_000
 
 
 def test_a_file_that_is_missing(tmp_path):

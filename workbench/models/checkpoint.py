@@ -16,6 +16,8 @@ from workbench.core.arithmetic import MIB
 
 MAX_BYTES = 64 * MIB
 """Of an index, or of the header of one file; DeepSeek-V3's index has 8.9 MB."""
+MAX_ENTRIES = 1_000_000
+"""Of the same: tensors; Kimi K2's index has 140,000."""
 MAX_CHECKPOINT_BYTES = 2**44
 INDEX_NAME, SINGLE_NAME = "model.safetensors.index.json", "model.safetensors"
 QUANTIZATION_NAME = "hf_quant_config.json"
@@ -52,7 +54,7 @@ def with_quantization(config: dict[str, Any], folder: Path) -> ConfigFile:
     path = folder / QUANTIZATION_NAME
     if found.get("quantization_config") is None and path.exists():
         try:
-            own = parse_json(read_bytes(path, QUANTIZATION))
+            own = _parsed(read_bytes(path, QUANTIZATION))
         except UNREADABLE:
             return found
         if isinstance(own, dict):
@@ -71,12 +73,16 @@ def read_checkpoint(folder: Path | None) -> Checkpoint | None:
         return None
     try:
         if (folder / INDEX_NAME).exists():
-            return _of_index(parse_json(read_bytes(folder / INDEX_NAME, INDEX)))
+            return _of_index(_parsed(read_bytes(folder / INDEX_NAME, INDEX)))
         if (folder / SINGLE_NAME).exists():
             return _of_header(folder / SINGLE_NAME)
     except UNREADABLE:
         return None
     return None
+
+
+def _parsed(text: bytes) -> Any:
+    return parse_json(text, most_entries=MAX_ENTRIES)
 
 
 def _of_index(index: Any) -> Checkpoint | None:
@@ -93,7 +99,7 @@ def _of_header(path: Path) -> Checkpoint | None:
     """Return what the header of a single file says: its length in 8 bytes, then JSON."""
     with opened(path, SINGLE) as file:
         (length,) = struct.unpack("<Q", file.read(8))
-        tensors = parse_json(file.read(length)) if length <= MAX_BYTES else None
+        tensors = _parsed(file.read(length)) if length <= MAX_BYTES else None
     if not isinstance(tensors, dict):
         return None
     tensors.pop("__metadata__", None)

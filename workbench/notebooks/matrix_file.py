@@ -2,17 +2,22 @@
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from math import prod
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from workbench.core.errors import unknown_name_message
+from workbench.core.errors import cut, shown, unknown_name_message
 from workbench.notebooks.expectations import Budgets
 from workbench.notebooks.strict import Strict
 
 Parameters = dict[str, Any]
 CASE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+MOST_COMBINATIONS = 10_000
+"""Of the axes of one notebook; a run of each takes seconds."""
 TYPES = ("string", "integer", "number", "boolean", "array", "object", "null")
 
 
@@ -35,7 +40,7 @@ def results_schema(fields: Mapping[str, str | Mapping[str, Any]]) -> dict[str, A
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         where = ".".join(str(part) for part in error.path)
-        raise ValueError(f"{where}: {error.message}") from error
+        raise ValueError(f"{cut(where)}: {error.message[:300]}") from error
     return schema
 
 
@@ -45,7 +50,9 @@ def _field(name: str, written: str | Mapping[str, Any]) -> Mapping[str, Any]:
     types = written.split("|")
     if unknown := [each for each in types if each not in TYPES]:
         allowed = ", ".join(TYPES)
-        raise ValueError(f"Invalid type {unknown[0]!r} of {name}. Expected {allowed}, joined by |.")
+        raise ValueError(
+            f"Invalid type {shown(unknown[0])} of {cut(name)}. Expected {allowed}, joined by |."
+        )
     return {"type": types if len(types) > 1 else types[0]}
 
 
@@ -116,12 +123,15 @@ class NotebookTable(Strict):
 
     @model_validator(mode="after")
     def _check_names_and_skips(self) -> Self:
+        if (count := prod(map(len, self.axes.values()))) > MOST_COMBINATIONS:
+            raise ValueError(f"axes: {count:,} combinations, more than {MOST_COMBINATIONS:,}")
         names = [name for name, _ in self.runs()]
+        counts = Counter(names)
         for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"case {name!r} is named twice")
+            if counts[name] > 1:
+                raise ValueError(f"case {shown(name)} is named twice")
             if not re.match(CASE_NAME, name):
-                raise ValueError(f"case {name!r} may hold letters, digits and . _ -")
+                raise ValueError(f"case {shown(name)} may hold letters, digits and . _ -")
         combined = names[len(self.cases) :]
         for name in self.quick:
             if name not in combined:
@@ -129,7 +139,7 @@ class NotebookTable(Strict):
         every = [values.items() for _, values, _ in self.combinations()]
         for skip in self.skip:
             if not any(skip.when.items() <= values for values in every):
-                raise ValueError(f"skip: {skip.when} is not a combination of its axes")
+                raise ValueError(f"skip: {shown(skip.when)} is not a combination of its axes")
         return self
 
 
@@ -142,6 +152,16 @@ class DefaultsTable(Strict):
     timeout_s: float = Field(default=600, gt=0)
 
 
+def pattern_of_notebooks(pattern: str) -> str:
+    """Return a pattern of paths in the folder of the file. Raises ValueError for any other."""
+    parts = PurePosixPath(pattern).parts
+    if not parts or pattern.startswith("/") or ".." in parts:
+        raise ValueError(f"Invalid pattern {shown(pattern)}. Expected one inside this folder")
+    if any("**" in part and part != "**" for part in parts):
+        raise ValueError(f"Invalid pattern {shown(pattern)}. Expected ** as a whole folder")
+    return pattern
+
+
 class MatrixTable(Strict):
     """A whole file; its paths are relative to its folder.
 
@@ -150,7 +170,7 @@ class MatrixTable(Strict):
 
     PLACE = "the top of the file"
     format: Literal[1]
-    notebooks: list[str] = ["*.ipynb"]
+    notebooks: list[Annotated[str, AfterValidator(pattern_of_notebooks)]] = ["*.ipynb"]
     goldens: str = "goldens"
     defaults: DefaultsTable = DefaultsTable()
     notebook: dict[str, NotebookTable] = Field(min_length=1)

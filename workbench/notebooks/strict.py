@@ -1,5 +1,6 @@
 """Read a TOML or JSON file into a strict form, with every mistake named in one message."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -8,7 +9,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from workbench.access.files import FileUse, read_text
 from workbench.access.json_text import parse_json
-from workbench.core.errors import nearest_names
+from workbench.core.errors import cut, nearest_names, shown
+
+MOST_NAMED = 5
+"""Mistakes of a file that are named."""
+DEEP_KEY = re.compile(r"""(?:\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){64}""")
+"""A key of many parts, for which tomllib takes the square of their number."""
 
 
 class Strict(BaseModel):
@@ -26,24 +32,32 @@ def read_strict(path: Path, use: FileUse, form: type[Form]) -> Form:
     """Return the file's content. Raises FileError, and ValueError that says what is wrong."""
     text = read_text(path, use)
     try:
-        document = tomllib.loads(text) if path.suffix == ".toml" else parse_json(text)
+        document = _toml(text) if path.suffix == ".toml" else parse_json(text)
     except (ValueError, RecursionError) as error:
         language = "TOML" if path.suffix == ".toml" else "JSON (a TOML file ends with .toml)"
         raise ValueError(f"it is not {language}: {error}") from error
     try:
         return form.model_validate(document)
     except ValidationError as error:
-        raise ValueError("; ".join(map(_mistake, error.errors()))) from error
+        mistakes = error.errors()
+        more = [f"and {len(mistakes) - MOST_NAMED:,} more"] if len(mistakes) > MOST_NAMED else []
+        raise ValueError("; ".join([*map(_mistake, mistakes[:MOST_NAMED]), *more])) from error
+
+
+def _toml(text: str) -> dict[str, Any]:
+    if DEEP_KEY.search(text):
+        raise ValueError("a key has more than 64 parts")
+    return tomllib.loads(text)
 
 
 def _mistake(mistake: Any) -> str:
     """Return where a mistake is, the value, and what is allowed."""
-    where = ".".join(map(str, mistake["loc"])) or "the top"
+    where = cut(".".join(map(str, mistake["loc"]))) or "the top"
     match mistake["type"]:
         case "extra_forbidden":
             forms = Strict.__subclasses__()
             fields = {name for form in forms for name in form.model_fields}
-            name = mistake["loc"][-1]
+            name = cut(str(mistake["loc"][-1]))
             if places := [form.PLACE for form in forms if name in form.model_fields and form.PLACE]:
                 return f"{where} is not a field here; {name} is a field of {' and '.join(places)}"
             near = nearest_names(name, fields, count=1)
@@ -53,4 +67,4 @@ def _mistake(mistake: Any) -> str:
         case "value_error":
             return f"{where}: {mistake['ctx']['error']}"
         case _:
-            return f"{where} is {mistake['input']!r:.80}: {mistake['msg']}"
+            return f"{where} is {shown(mistake['input'])}: {mistake['msg']}"
