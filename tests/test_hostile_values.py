@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +15,7 @@ from tests.commands import run
 from tests.models.configs import llama
 from workbench.core.errors import SHOWN_CHARACTERS
 
+ROOT = Path(__file__).parents[1]
 COUNT = 100_000
 VALUES = {
     "words": "q" * COUNT,
@@ -110,3 +115,28 @@ def test_a_long_class_of_a_drafter_is_answered_in_short(method):
         )
     assert len(caught.value.message) < 1000
     assert max(map(len, re.findall("q{2,}", caught.value.message))) <= SHOWN_CHARACTERS
+
+
+@pytest.mark.parametrize(
+    ("encoding", "words", "there"),
+    [
+        ("cp1252", ["offload", "bamba-9b"], rb"\u2715"),
+        ("cp1252", ["transfer", "bamba-9b"], rb"\u2713"),
+        ("utf-8:strict", ["report", "bamba-9b", "-o", b"\xff.html"], rb"\udcff.html: "),
+    ],
+)
+def test_a_character_that_the_output_does_not_have_is_written_as_its_number(
+    tmp_path, encoding, words, there
+):
+    """On Windows, output that goes into a file or a pipe has the characters of one language."""
+    if sys.platform == "win32" and any(isinstance(word, bytes) for word in words):
+        pytest.skip("names of files are always text")
+    done = subprocess.run(
+        [sys.executable, "-m", "workbench", *words],
+        capture_output=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding},
+    )
+    assert done.returncode == 0, done.stderr
+    assert there in done.stdout

@@ -122,6 +122,7 @@ class ShortErrors(TyperGroup):
 
     def make_context(self, *args: Any, **options: Any) -> Any:
         """Read the options before the command."""
+        _print_whatever_it_is()
         with _short_errors():
             return super().make_context(*args, **options)
 
@@ -129,6 +130,16 @@ class ShortErrors(TyperGroup):
         """Read the options of the command, and run it."""
         with _short_errors():
             return super().invoke(ctx)
+
+
+def _print_whatever_it_is() -> None:
+    """Let output have any character, as `\\u2713` where it cannot be written.
+
+    On Windows a file or a pipe has the characters of one language; a name on Linux may have none.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if getattr(stream, "errors", "") == "strict" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 @contextmanager
