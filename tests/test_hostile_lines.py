@@ -98,6 +98,7 @@ def check_error(error):
     [
         ('{"model": "bamba-9b", "compute_capability": ' + "9" * 400 + "}", "unknown_name"),
         ('{"model": "a/b.."}', "invalid_hub_id"),
+        ('{"model": "bamba-9b", "hf_overrides": {"": null}}', "unknown_name"),
         ('{"model": ' + "[" * 10**5 + "]" * 10**5 + "}", "scenario_not_json"),
         ('{"model": "bamba-9b", "block_size": ' + "9" * 5000 + "}", "scenario_not_json"),
         ('{"model": "' + "x" * (MAX_LINE_BYTES + 2) + '"}', "line_too_long"),

@@ -48,7 +48,7 @@ def lab(
         read_start(notebook, 1, NOTEBOOK)
     inside = notebook.resolve().is_relative_to(Path.cwd())
     root = Path.cwd() if inside else notebook.resolve().parent
-    page = quote(notebook.resolve().relative_to(root).as_posix())
+    page = quote(os.fsencode(notebook.resolve().relative_to(root).as_posix()))
     command = [
         *(sys.executable, "-m", "jupyterlab", f"--ip={ip}", f"--port={port}"),
         f"--ServerApp.root_dir={root}",

@@ -103,7 +103,7 @@ class Changes(Kind):
         """See `Kind.check`; other fields may change more than is applied here."""
         known = modelled(value)
         if known != value:
-            unknown = next(key for key in value if known.get(key) != value[key])
+            unknown = next(key for key in value if key not in known or known[key] != value[key])
             others = sorted(MODELLED - {unknown})
             nearest = nearest_names(str(unknown), others) or ("rope_parameters",)
             raise ScenarioError(
