@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.small_disk import files_of_at_most
 from workbench.access.files import (
     FileError,
     FileUse,
@@ -186,3 +187,12 @@ def test_only_a_folder_is_a_folder(tmp_path):
     (tmp_path / "file").write_text("")
     assert is_folder(tmp_path)
     assert not any(map(is_folder, (tmp_path / "file", tmp_path / "none", "x" * 300, "a\0b")))
+
+
+def test_a_file_that_does_not_fit_on_the_disk_leaves_nothing_of_it(tmp_path):
+    path = tmp_path / "some"
+    write_file(path, "before")
+    with files_of_at_most(100), pytest.raises(FileError, match="cannot be written"):
+        write_file(path, "x" * 10_000)
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]

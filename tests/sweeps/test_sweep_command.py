@@ -14,6 +14,7 @@ import pytest
 
 import workbench as wb
 from tests.commands import run
+from tests.small_disk import files_of_at_most
 from workbench.sweeps.language import parse_axes
 from workbench.sweeps.store import Key, ResultStore, Row
 
@@ -173,6 +174,14 @@ def test_results_are_exported_and_nothing_is_overwritten(file, tmp_path, ending)
         assert Row.from_dict(json.loads(text.splitlines()[0])).n == 5
     assert run("results", "export", file, target).exit_code == 2
     assert target.read_text() == text
+
+
+def test_an_export_that_does_not_fit_on_the_disk_leaves_no_file(file, tmp_path):
+    target = tmp_path / "out.csv"
+    with files_of_at_most(100):
+        ended = run("results", "export", file, target)
+    assert (ended.exit_code, target.exists()) == (2, False)
+    assert "cannot be written" in ended.stderr
 
 
 @pytest.mark.parametrize("start", list("=+-@\t\r"))

@@ -108,18 +108,32 @@ def write_file(path: FilePath, text: str) -> None:
     target = Path(path)
     try:
         stays = target.is_symlink() or (target.exists() and not target.is_file())
-        part = target if stays else target.with_name(f"{target.name}.part")
+        part = None if stays else target.with_name(f"{target.name}.part")
         flags = FLAGS | os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        with os.fdopen(os.open(part, flags, 0o666), "wb") as file:
+        handle = os.open(part or target, flags, 0o666)
+        with os.fdopen(handle, "wb") as file, removed_if_cut(part):
             if stays:
                 os.set_blocking(file.fileno(), True)
             file.write(text.encode(errors="replace"))
-        if not stays:
+            file.flush()
+        if part is not None:
             part.replace(target)
     except (OSError, ValueError) as error:  # as in `opened`
         reason = reason_of(error)
         message = f"{shown(os.fspath(path))} cannot be written: {reason}. Choose another file."
         raise FileError("file_not_writable", message) from None
+
+
+@contextmanager
+def removed_if_cut(path: Path | None) -> Iterator[None]:
+    """Remove a new file that could not be written to its end, as on a full disk."""
+    try:
+        yield
+    except OSError:
+        if path is not None:
+            with suppress(OSError):
+                path.unlink()
+        raise
 
 
 def lines(file: BinaryIO, most_bytes: int) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from workbench.access.files import removed_if_cut
 from workbench.commands.csv_text import csv_text
 from workbench.commands.options import AsJson, argument, fail, flag, option
 from workbench.commands.sweep_kernel import standings, time_text
@@ -138,8 +139,9 @@ def _export_best(rows: tuple[Row, ...], file: Path, folder: Path, *, bitwise: bo
 def _write_new(path: Path, text: str) -> None:
     """Write all of the text into a new file."""
     try:
-        with path.open("x", encoding="utf-8", newline="") as out:
+        with path.open("x", encoding="utf-8", newline="") as out, removed_if_cut(path):
             out.write(text)
+            out.flush()
     except FileExistsError:
         fail(
             f"{cut(str(path))} exists already; results are never overwritten. Choose another file."
