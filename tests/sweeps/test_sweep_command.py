@@ -177,11 +177,13 @@ def test_results_are_exported_and_nothing_is_overwritten(file, tmp_path, ending)
 
 
 def test_an_export_that_does_not_fit_on_the_disk_leaves_no_file(file, tmp_path):
+    with ResultStore(file) as store:
+        store.put(Row(Key.of({"number": 10}, "H100", "abc"), "crashed", "x" * 100_000))
     target = tmp_path / "out.csv"
-    with files_of_at_most(100):
+    with files_of_at_most(65_536):  # of SQLite's own, one has half of that
         ended = run("results", "export", file, target)
     assert (ended.exit_code, target.exists()) == (2, False)
-    assert "cannot be written" in ended.stderr
+    assert "out.csv cannot be written" in ended.stderr
 
 
 @pytest.mark.parametrize("start", list("=+-@\t\r"))
