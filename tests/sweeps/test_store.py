@@ -393,10 +393,29 @@ def test_no_file_is_made_in_a_folder_that_cannot_be_written(archive_of):
 def test_newest_rows_that_cannot_be_read_are_said(path, archive_of):
     with ResultStore(path) as store:
         store.put(row(1))
+        store._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        store.put(row(2))
         names = ("results.db", "results.db-wal")
         content = {name: path.with_name(name).read_bytes() for name in names}
     with ResultStore(archive_of(content)) as store:
         assert any("newest rows are in results.db-wal" in note for note in store.notes)
+        assert store.rows() == (row(1),)
+
+
+def test_tables_that_cannot_be_read_yet_are_not_damage(path, archive_of):
+    with ResultStore(path) as store:
+        store.put(row(1))
+        names = ("results.db", "results.db-wal")
+        content = {name: path.with_name(name).read_bytes() for name in names}
+    with pytest.raises(StoreError, match="newest rows are in results.db-wal") as caught:
+        ResultStore(archive_of(content))
+    assert "salvage" not in str(caught.value)
+
+
+def test_an_empty_file_is_not_damaged(path):
+    path.write_bytes(b"")  # all that a full disk left of it
+    with pytest.raises(StoreError, match=r"results\.db does not have any results yet\."):
+        ResultStore(path, read_only=True)
 
 
 @pytest.mark.parametrize("content", [b"not a database, but long enough to be one " * 40, b"x"])

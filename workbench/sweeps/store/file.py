@@ -55,6 +55,8 @@ def opened(path: Path, *, read_only: bool) -> tuple[sqlite3.Connection, bool, li
     try:
         connection = _readable(path, notes) if read_only else _connect(path, "rwc")
         version = _version(connection, path)
+        if read_only and version == 0:
+            raise StoreError(" ".join([f"{path.name} does not have any results yet.", *notes]))
         if version > SCHEMA_VERSION:
             why = (
                 f"{path.name} has schema {version}, this workbench knows {SCHEMA_VERSION}: opened "
