@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import multiprocessing
 import random
+import subprocess
 import sys
+import tempfile
 import threading
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,6 +30,7 @@ from workbench.sweeps.run import evaluate
 from workbench.sweeps.space import Space
 from workbench.views.sweeps.rows import counts_html, counts_text
 
+ROOT = Path(__file__).parents[2]
 GIB = 2**30
 LONG = {
     "block_size": [None, 1, 17, 100, *range(16, 1000, 16)],
@@ -248,3 +253,34 @@ def test_devices_of_several_platforms_are_an_axis():
     assert [row["refused"] for row in found[1:3]] == ["contradicts_device"] * 2
     alone = wb.sweep(start, {"device": ("H100", "MI300X")})
     assert [alone.scenario_of(point).platform for point in (0, 1)] == ["cuda", "rocm"]
+
+
+KILLED = """
+import os, signal
+import psutil
+from workbench.sweeps import run
+from workbench.sweeps.sweep import sweep
+
+run.HERE_POINTS, run._cores = 100, lambda: 2
+
+def end(_done, _total):
+    print(*(one.pid for one in psutil.Process().children()), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+lengths = [1000 * count for count in range(1, 5001)]
+sweep("bamba-9b", {"max_model_len": lengths, "tensor_parallel": [1, 2]}, progress=end)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pools are forked on Linux only")
+def test_processes_end_with_the_one_that_runs_the_sweep():
+    with tempfile.TemporaryFile("w+") as said:  # a pipe would stay open with the processes
+        subprocess.run([sys.executable, "-c", KILLED], stdout=said, check=False, cwd=ROOT)
+        said.seek(0)
+        pids = list(map(int, said.read().split()))
+    assert len(pids) == 2
+    left = [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
+    _gone, there = psutil.wait_procs(left, timeout=20)
+    for one in there:
+        one.kill()
+    assert there == []

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +43,28 @@ def test_rows_arrive_one_by_one_and_are_stored(store):
     assert progress.per_second > 0
     assert progress.remaining_s == 0
     assert not progress.is_running
+
+
+KILLED = """
+import os, signal, sys, threading, time
+sys.path[:0] = [{root!r}]
+from workbench.sweeps.kernels.lanes import ProcessLane
+
+lane = ProcessLane()
+lane.submit(time.sleep, 0).result()
+lane.submit(time.sleep, 1)
+time.sleep(0.3)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+def test_the_worker_of_a_killed_sweep_ends_without_a_word():
+    code = KILLED.format(root=str(Path(__file__).parents[2]))
+    done = subprocess.run(  # returns once the worker, too, has closed its standard error
+        [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (-9, "")
 
 
 def test_resuming_measures_only_what_is_missing(store):

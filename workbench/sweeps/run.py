@@ -18,7 +18,6 @@ from concurrent.futures import (
 )
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from threading import Event
 from typing import Any
 
@@ -180,9 +179,23 @@ def _place(executor: Executor | None, points: int) -> AbstractContextManager[Exe
         return nullcontext(executor)
     forks = sys.platform == "linux" and threading.active_count() == 1
     context = multiprocessing.get_context("fork" if forks else "spawn")
-    # Ctrl-C is for the process that runs the sweep
-    ignore = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
-    return ProcessPoolExecutor(cores, context, initializer=ignore)
+    return ProcessPoolExecutor(cores, context, initializer=_belong_to_a_sweep)
+
+
+def _belong_to_a_sweep() -> None:
+    """Leave Ctrl-C to the process that runs the sweep, and end with it.
+
+    A process of a pool would wait for ever for work after that one was killed.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_the_sweep, daemon=True).start()
+
+
+def _end_with_the_sweep() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None  # runs in a process of a pool only
+    parent.join()
+    os._exit(1)
 
 
 def _cores() -> int:

@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -105,11 +106,15 @@ def _serve(pipe: Connection, device: str | None) -> None:
     while True:
         try:
             fn, args = pipe.recv()
-            pipe.send((True, fn(*args)))
+            answer = ForkingPickler.dumps((True, fn(*args)))
         except EOFError:
             return
         except Exception as error:  # noqa: BLE001 - reported to the other side
-            pipe.send((False, f"{type(error).__name__}: {error}"))
+            answer = ForkingPickler.dumps((False, f"{type(error).__name__}: {error}"))
+        try:
+            pipe.send_bytes(answer)
+        except OSError:  # the other side was killed
+            return
 
 
 def _answer(process: BaseProcess, pipe: Connection, call: tuple[Any, ...]) -> Any:
