@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+import signal
 import sys
 import time
 
@@ -114,8 +116,20 @@ def test_worker_and_kernel_stop_when_their_caller_is_killed(fixture_path, tmp_pa
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to handle")
-def test_a_run_that_is_terminated_leaves_no_folder(fixture_path, tmp_path):
-    command = [sys.executable, "-m", "workbench", "notebook", "run", str(fixture_path("slow_cell"))]
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("given", ["notebook", "matrix"])
+def test_a_run_that_is_ended_leaves_no_process_and_no_folder(
+    fixture_path, tmp_path, given, number, status
+):
+    if number == signal.SIGINT and signal.getsignal(number) != signal.default_int_handler:
+        pytest.skip("Ctrl-C is ignored here, and by what is started")
+    words = [str(fixture_path("slow_cell"))]
+    if given == "matrix":
+        shutil.copy(words[0], tmp_path / "slow_cell.ipynb")
+        matrix = tmp_path / "matrix.toml"
+        matrix.write_text('format = 1\n[notebook."slow_cell.ipynb".cases]\na = {}\nb = {}\n')
+        words = ["--matrix", str(matrix), "--workers", "2"]
+    command = [sys.executable, "-m", "workbench", "notebook", "run", *words]
     process = psutil.Popen([*command, "--output", str(tmp_path)])
     end = time.monotonic() + PATIENCE_S
     while not (started := process.children(recursive=True)):
@@ -123,8 +137,8 @@ def test_a_run_that_is_terminated_leaves_no_folder(fixture_path, tmp_path):
         assert time.monotonic() < end, "no worker was started"
         time.sleep(0.1)
     assert list(tmp_path.glob(".run-*"))
-    process.terminate()
-    assert process.wait(PATIENCE_S) == 143
+    process.send_signal(number)
+    assert process.wait(PATIENCE_S) == status
     _, alive = psutil.wait_procs(started, timeout=PATIENCE_S)
     assert alive == []
     assert list(tmp_path.glob(".run-*")) == []

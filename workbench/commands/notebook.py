@@ -1,11 +1,15 @@
 """The commands `workbench notebook run` and `workbench notebook check`."""
 
+from __future__ import annotations
+
 import json
 import signal
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,6 +17,9 @@ from workbench.access.json_text import json_or_word
 from workbench.commands.options import argument, fail, flag, named_values, option
 from workbench.core.errors import shown
 from workbench.extras import require
+
+if TYPE_CHECKING:
+    from workbench.notebooks.matrix_run import CaseResult
 
 TERMINATED = 128 + signal.SIGTERM
 """Exit status after SIGTERM, as in shells."""
@@ -91,14 +98,10 @@ def _run_one(
     from workbench.notebooks.problems import UNWATCHED
 
     budgets = Budgets() if memory_limit_mib is None else Budgets(memory_limit_mib=memory_limit_mib)
-    # As Ctrl-C, which ends the run in order and leaves no folder of it.
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
-    try:
+    with _ended_in_order():
         result = run_notebook(
             notebook, parameters, expectations=Expectations(budgets=budgets), **options
         )
-    finally:
-        signal.signal(signal.SIGTERM, before)
     typer.echo(f"{notebook}: {'ok' if result.ok else 'FAILED'} in {result.duration_s:.1f} s")
     for reason in result.skipped:
         typer.echo(f"skipped: {reason}")
@@ -110,6 +113,16 @@ def _run_one(
     return result.ok
 
 
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Take SIGTERM as Ctrl-C, which leaves neither a process nor a folder of a run."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _run_matrix(
     path: Path, output: Path, junit: Path | None, chosen: dict[str, Any], **options: Any
 ) -> bool:
@@ -119,9 +132,12 @@ def _run_matrix(
     cases = matrix.select(**chosen)
     if not cases:
         fail("No case to run: --only does not match any quick case.")
-    report = run_matrix(
-        matrix, cases, output_dir=output, done=lambda result: typer.echo(result.report()), **options
-    )
+
+    def say(result: CaseResult) -> None:
+        typer.echo(result.report())
+
+    with _ended_in_order():
+        report = run_matrix(matrix, cases, output_dir=output, done=say, **options)
     report.write("index.html", output / "index.html")
     if junit is not None:
         report.write("junit.xml", junit)

@@ -10,8 +10,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import psutil
@@ -33,6 +35,13 @@ HIDDEN = {*PROXIES, "pytest_current_test"}
 """Variables that a run does not see: a kernel under pytest would not capture its programs."""
 _RESULTS, _HIDDEN, _LOG = "results.json", "hidden_errors.jsonl", "worker.log"
 _SHORT_BASE = "/tmp"  # noqa: S108 - the folder made in it is private
+STOP: ContextVar[Event | None] = ContextVar("STOP", default=None)
+"""Ends the runs that this thread starts: Ctrl-C reaches the main thread alone."""
+POLL_S = 0.2
+
+
+class RunStoppedError(Exception):
+    """The run was ended from outside, and has no result."""
 
 
 @dataclass(frozen=True)
@@ -148,16 +157,25 @@ def _run_worker(work: Path, limit_s: float, hash_seed: int) -> bool:
             start_new_session=True,
         )
         try:
-            process.wait(limit_s)
-        except psutil.TimeoutExpired:
-            return False
+            return _has_ended(process, limit_s)
         finally:
             if process.poll() is None:
                 # its kernel runs in a session of its own, and it adopts what leaves that
                 end_descendants(process)
                 process.kill()
                 process.wait()
-    return True
+
+
+def _has_ended(process: psutil.Popen, limit_s: float) -> bool:
+    """Return whether a process ends within the limit. Raises RunStoppedError."""
+    stop, end = STOP.get(), time.monotonic() + limit_s
+    while (left := end - time.monotonic()) > 0:
+        with contextlib.suppress(psutil.TimeoutExpired):
+            process.wait(min(left, POLL_S))
+            return True
+        if stop is not None and stop.is_set():
+            raise RunStoppedError
+    return False
 
 
 def _outcome(work: Path, *, in_time: bool) -> Outcome:

@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Event
 from typing import Any, cast
 from urllib.parse import quote
 
 from workbench.access.files import write_file
+from workbench.notebooks.execute import STOP
 from workbench.notebooks.expectations import Golden
 from workbench.notebooks.golden import golden_of, orphans, record_goldens
 from workbench.notebooks.matrix import Case, Matrix
@@ -129,14 +131,21 @@ def run_matrix(
     chosen = matrix.cases if cases is None else tuple(cases)
     start = time.monotonic()
 
+    stop = Event()
+
     def run(case: Case) -> CaseResult:
+        STOP.set(stop)
         golden = None if update_goldens else golden_of(matrix, case)
         result = run_case(matrix, case, output_dir, golden=golden, time_scale=time_scale)
         done(result)
         return result
 
     with ThreadPoolExecutor(max(1, workers)) as pool:
-        results = tuple(pool.map(run, chosen))
+        try:
+            results = tuple(pool.map(run, chosen))
+        except BaseException:  # Ctrl-C, of which the runs in other threads do not hear
+            stop.set()
+            raise
     whole = {case.case_id for case in chosen} >= {case.case_id for case in matrix.cases}
     if update_goldens:
         good = [(each.case, each.run) for each in results if each.run.ok]
