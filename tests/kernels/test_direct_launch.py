@@ -135,11 +135,12 @@ def test_the_second_run_on_a_gpu_starts_directly():
 
 def test_cudas_driver_says_the_bytes_of_parameters(monkeypatch):
     callback = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0)
-    found = [8, 4, 1]
+    found, indices = [8, 4, 1], []
 
     def parameter(function, index, _offset, size):
         assert function.value == 77
-        if index.value == len(found):
+        indices.append(index.value)
+        if len(indices) > len(found):  # also where the index stays the same
             return 1
         size._obj.value = found[index.value]
         return 0
@@ -149,6 +150,7 @@ def test_cudas_driver_says_the_bytes_of_parameters(monkeypatch):
     starter = cuda_starter.__wrapped__()
     assert starter.address == ctypes.cast(callback, ctypes.c_void_p).value
     assert starter.sizes(77) == found
+    assert indices == [0, 1, 2, 3]
     # before CUDA 12.4, and without a driver
     del driver.cuFuncGetParamInfo
     assert cuda_starter.__wrapped__() is None
