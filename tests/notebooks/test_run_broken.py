@@ -144,6 +144,29 @@ def test_a_run_that_is_ended_leaves_no_process_and_no_folder(
     assert list(tmp_path.glob(".run-*")) == []
 
 
+ORPHAN = """
+import os, signal, subprocess
+child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+open({path!r}, "w").write(f"{{os.getpid()}} {{child.pid}}")
+os.kill(os.getppid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs sleep, and sessions of processes")
+def test_nothing_stays_of_a_run_whose_worker_is_killed(fixture_path, tmp_path):
+    notebook = json.loads(fixture_path("slow_cell").read_text(encoding="utf-8"))
+    notebook["cells"][3]["source"] = ORPHAN.format(path=str(tmp_path / "pids"))
+    path = tmp_path / "orphan.ipynb"
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    assert run_notebook(path, output_dir=tmp_path).problems[0].kind == "not_run"
+    pids = map(int, (tmp_path / "pids").read_text().split())
+    left = [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
+    left = [one for one in left if one.status() != psutil.STATUS_ZOMBIE]
+    for one in left:
+        one.kill()
+    assert left == []
+
+
 def is_kernel(process):
     try:
         return "ipykernel_launcher" in process.cmdline()

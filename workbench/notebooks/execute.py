@@ -22,7 +22,7 @@ from workbench.notebooks import worker
 from workbench.notebooks.document import Notebook, notebook_text, plain, without_widget_state
 from workbench.notebooks.guard import HIDDEN_ERRORS_VARIABLE, PROXIES
 from workbench.notebooks.memory import Limits
-from workbench.notebooks.processes import end_descendants
+from workbench.notebooks.processes import end_descendants, end_marked
 from workbench.notebooks.results import RESULTS_VARIABLE
 from workbench.notebooks.worker import STARTS, Outcome
 
@@ -164,6 +164,8 @@ def _run_worker(work: Path, limit_s: float, hash_seed: int) -> bool:
                 end_descendants(process)
                 process.kill()
                 process.wait()
+            elif process.returncode:  # killed, as when memory runs out: it has ended nothing
+                end_marked(RESULTS_VARIABLE, environment[RESULTS_VARIABLE])
 
 
 def _has_ended(process: psutil.Popen, limit_s: float) -> bool:

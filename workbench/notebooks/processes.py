@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import sys
 import time
+from collections.abc import Iterator
 
 import psutil
 
@@ -25,6 +26,26 @@ def end_descendants(process: psutil.Process) -> None:
             with contextlib.suppress(psutil.NoSuchProcess):
                 each.kill()
         time.sleep(0.01)
+
+
+def end_marked(variable: str, value: str) -> None:
+    """Kill every process with this variable: of one whose parent was killed, little else is known.
+
+    It inherited the variable from that one.
+    """
+    end = time.monotonic() + REMOVAL_S
+    while (alive := list(_marked(variable, value))) and time.monotonic() < end:
+        for each in alive:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
+        time.sleep(0.01)
+
+
+def _marked(variable: str, value: str) -> Iterator[psutil.Process]:
+    for each in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):  # of another user, or ending
+            if each.environ().get(variable) == value and each.status() != psutil.STATUS_ZOMBIE:
+                yield each
 
 
 def _alive_descendants(process: psutil.Process) -> list[psutil.Process]:
