@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
+from workbench.core.errors import cut, shown
 from workbench.core.ranks import SHORT
 from workbench.core.versions import RULE_SETS
 from workbench.interop.description import Description, Load
@@ -64,7 +65,7 @@ def notes_of(text: str, said: Description) -> tuple[str, ...]:
     """Return how a checkpoint or a dtype was read: fp8 without its place may be the weights'."""
     method, model = (said.fields.get(name) for name in ("quantization", MODEL_FIELD))
     if method and (named := re.search(rf"[\w./-]+-{method}(?![a-z])[\w-]*", text, re.IGNORECASE)):
-        return (f"{named[0]} is not in the catalog: {model} with {method} weights is shown.",)
+        return (f"{cut(named[0])} is not in the catalog: {model} with {method} weights is shown.",)
     dtype = said.fields.get("kv_cache_dtype")
     if dtype is None or re.search(r"kv|cache", text, re.IGNORECASE):
         return ()
@@ -76,7 +77,7 @@ def notes_of(text: str, said: Description) -> tuple[str, ...]:
 def notes_on_unused(words: Collection[str]) -> tuple[str, ...]:
     """Return a note on the numbers of a question that no part of the answer depends on."""
     verb = "is" if len(words) == 1 else "are"
-    text = f"{', '.join(map(repr, words))} {verb} not understood, and not used here."
+    text = f"{', '.join(map(shown, words))} {verb} not understood, and not used here."
     return (text,) if words else ()
 
 

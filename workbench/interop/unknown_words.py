@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from workbench.core.devices import DEVICES, device_named, devices_with
-from workbench.core.errors import NEAREST, PHRASE, ScenarioError, nearest_names, shown
+from workbench.core.errors import NEAREST, PHRASE, ScenarioError, cut, nearest_names, shown
 from workbench.core.ranks import SHORT
 from workbench.core.versions import RULE_SETS
 from workbench.models import catalog_names
@@ -96,6 +96,7 @@ def not_understood(words: str) -> ScenarioError:
 def said_twice(name: str, first: object, last: object) -> ScenarioError:
     """Return the error for a description with two values of one field."""
     label = FIELDS[name].label.lower() if name in FIELDS else name
+    first, last = cut(str(first)), cut(str(last))
     message = (
         f"The {label} is said twice: {first} and {last}. Expected one, for all ranks. To compare "
         f"them, write: {first} or {last}?"
