@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from contextlib import suppress
 
 import pytest
@@ -80,3 +81,18 @@ def test_a_line_is_read_to_a_limit():
 def test_a_served_name_may_be_anything(name):
     values = entries(f"{{'model': '/models/x', 'served_model_name': {name}}}")
     assert (logged_fields(values)["model"] == "qwen3.5-4b") == ("qwen" in name)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"GPU KV cache size: {'9' * 4000} tokens\n",
+        f"non-default args: {{{'[' * 3000}\n",
+        f"non-default args: {{{chr(39)}a{chr(39)}: 1, {'1, ' * 700}\n",
+    ],
+    ids=["digits", "brackets", "arguments"],
+)
+def test_lines_without_heads_are_not_searched_again_from_every_line_before_them(line):
+    start = time.thread_time()
+    wb.explain_log(line * (2 * 10**6 // len(line)))
+    assert time.thread_time() - start < 6

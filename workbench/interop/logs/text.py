@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from html import unescape
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ START_IS_ENOUGH = "Its start is enough: `head -c 20M FILE | workbench explain-lo
 PROBE = 65_536
 LONGEST_LINE = 2**20
 """Characters of a line that are read: a whole start on one line has fewer."""
+LONGEST_HEAD = 4096
+"""Characters of a line in which a head or a progress bar is looked for."""
 SHOWN = 220
 PASTED = "`non-default args` to `Maximum concurrency` or to the error"
 MAX_REPEATS = 40
@@ -156,6 +159,12 @@ def bare(text: str) -> str:
 
 def is_begun(text: str) -> bool:
     """Return whether something begins in this line; a wrapped message continues without a head."""
+    return _is_begun(text[:LONGEST_HEAD])
+
+
+@lru_cache(maxsize=1024)
+def _is_begun(text: str) -> bool:
+    """Return the same of its first characters: each line is looked at from hundreds before it."""
     at = 0
     while found := CARRIER.match(text, at):
         at = found.end()

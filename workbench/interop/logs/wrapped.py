@@ -11,6 +11,8 @@ WRAPPED_LINES = 12
 """Lines without a head that a message is spread over at most, at 80 columns."""
 DUMP_LINES = 400
 """The same for a printed configuration."""
+LONGEST_WRAPPED = 8192
+"""Characters in the further lines of a message that is not a configuration."""
 NARROWEST = 60
 """Columns. A shorter line was not cut by a program."""
 
@@ -33,6 +35,8 @@ def windows(lines: list[Line], at: int) -> Iterator[str]:
     following = [line.text for line in lines[at + 1 : at + JOINED_LINES]]
     for count in range(1, max(len(wrapped), len(following)) + 1):
         parts = wrapped[:count] if count <= len(wrapped) else following[:count]
+        if sum(map(len, parts)) > LONGEST_WRAPPED:
+            return
         yield from dict.fromkeys(_joins([lines[at].text, *parts]))
 
 
