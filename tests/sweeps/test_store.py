@@ -407,7 +407,7 @@ def test_tables_that_cannot_be_read_yet_are_not_damage(path, archive_of):
         store.put(row(1))
         names = ("results.db", "results.db-wal")
         content = {name: path.with_name(name).read_bytes() for name in names}
-    with pytest.raises(StoreError, match="newest rows are in results.db-wal") as caught:
+    with pytest.raises(StoreError, match=r"newest rows are in results\.db-wal") as caught:
         ResultStore(archive_of(content))
     assert "salvage" not in str(caught.value)
 

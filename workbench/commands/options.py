@@ -133,7 +133,7 @@ class ShortErrors(TyperGroup):
 
 
 def _print_whatever_it_is() -> None:
-    """Let output have any character, as `\\u2713` where it cannot be written.
+    """Let output have any character: one that cannot be written as its number.
 
     On Windows a file or a pipe has the characters of one language; a name on Linux may have none.
     """

@@ -55,8 +55,8 @@ def opened(path: Path, *, read_only: bool) -> tuple[sqlite3.Connection, bool, li
     try:
         connection = _readable(path, notes) if read_only else _connect(path, "rwc")
         version = _version(connection, path)
-        if read_only and version == 0:
-            raise StoreError(" ".join([f"{path.name} does not have any results yet.", *notes]))
+        if read_only:
+            _check_has_tables(path, version, notes)
         if version > SCHEMA_VERSION:
             why = (
                 f"{path.name} has schema {version}, this workbench knows {SCHEMA_VERSION}: opened "
@@ -79,6 +79,12 @@ def opened(path: Path, *, read_only: bool) -> tuple[sqlite3.Connection, bool, li
         if isinstance(error, DAMAGE):
             raise damaged(path, error) from error
         raise
+
+
+def _check_has_tables(path: Path, version: int, notes: list[str]) -> None:
+    """Refuse an empty file, from which nothing can be read. Errors: StoreError."""
+    if version == 0:
+        raise StoreError(" ".join([f"{path.name} does not have any results yet.", *notes]))
 
 
 def _as_allowed(path: Path, read_only: bool) -> tuple[bool, list[str]]:
