@@ -107,6 +107,12 @@ def test_an_image_of_another_release_is_noted():
     assert any("vLLM 0.11 is not among" in note for note in found.notes)
 
 
+def test_a_tag_that_moves_is_noted():
+    found = read_command(TEXTS["list"].replace("v0.33.0", "latest"))
+    assert "rules" not in found.fields
+    assert any("does not name a release" in note for note in found.notes)
+
+
 def test_the_front_door_takes_it_for_a_command():
     found = understand(TEXTS["folded"], Scenario(device="H100"))
     assert found.kind == "command"

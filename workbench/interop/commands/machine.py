@@ -14,6 +14,8 @@ ELSEWHERE = frozenset({"tpu", "ascend", "npu", "neuron", "gaudi", "hpu"})
 """The same, of platforms that vLLM has as plugins."""
 TAG = re.compile(r":v?(\d+\.\d+)(?:\.\d+)?\b[^/]*$")
 """A release of vLLM in the tag of an image."""
+MOVING = (":latest", ":nightly")
+"""Tags of whatever release is the newest."""
 OF_DEVICE = {"/dev/kfd": "rocm"}
 """File of a device that a container gets -> platform."""
 OF_VARIABLE = {"VLLM_ROCM_": "rocm", "HIP_VISIBLE_": "rocm", "VLLM_XPU_": "xpu", "VLLM_CPU_": "cpu"}
@@ -57,8 +59,13 @@ def notes_on_plugins(words: Iterable[str]) -> list[str]:
 
 def image_of_command(words: Iterable[str]) -> Image:
     """Return the image that a command runs, of the first word that is a tagged one with vLLM."""
-    tagged = ((TAG.search(word), word) for word in words if _is_image(word))
+    images = [word for word in words if _is_image(word)]
+    tagged = ((TAG.search(word), word) for word in images)
     release, name = next(((tag[1], word) for tag, word in tagged if tag), ("", ""))
+    own = [word for word in images if not ELSEWHERE & _parts(word)]
+    if not release and (moving := [word for word in own if word.endswith(MOVING)]):
+        note = f"{moving[0]}: the tag does not name a release. Choose the vLLM version."
+        return Image("", moving[0], (note,))
     if not release or release in RULE_SETS:
         return Image(release, name)
     known = ", ".join(one for one in RULE_SETS if one[:1].isdigit())
