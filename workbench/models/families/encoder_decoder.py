@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from workbench.core.model import CROSS, FULL, Attention, Layer
+from workbench.core.model import CROSS, FULL, SLIDING, Attention, Layer
+from workbench.models.attention import has_window
+from workbench.models.config_defaults import WINDOW
 from workbench.models.family import register
 from workbench.models.fields import MAX_INTEGER, MAX_LAYERS, Fields
 from workbench.models.listed import listed_name
@@ -46,7 +48,9 @@ def _layers(names: Names) -> Callable[[Fields], tuple[Layer, ...]]:
 
     def read(fields: Fields) -> tuple[Layer, ...]:
         count = _read(_place(fields, names), names.layers, MAX_LAYERS)
-        kinds = (FULL,) if listed_name(fields.top, "") == PREFIX else (FULL, CROSS)
+        # CacheConfig.sliding_window is that of every layer of the decoder, 0.23 and 0.33
+        own = SLIDING if has_window(fields) else FULL
+        kinds = (own,) if listed_name(fields.top, "") == PREFIX else (own, CROSS)
         return tuple(Layer(number=number, kind=kind) for number in range(count) for kind in kinds)
 
     return read
@@ -64,7 +68,10 @@ def _attention(names: Names) -> Callable[[Fields], Attention]:
         shared = place.integer("self_attention_kv_heads", heads, name="num_kv_heads")
         whole = listed_name(fields.top, "") != PREFIX
         return Attention(
-            num_heads=heads, num_kv_heads=heads if whole else shared, head_size=width // heads
+            num_heads=heads,
+            num_kv_heads=heads if whole else shared,
+            head_size=width // heads,
+            window_tokens=fields.integer(WINDOW) if has_window(fields) else None,
         )
 
     return read
