@@ -86,6 +86,8 @@ WRAPPERS = {
     "diffusion_gemma": "gemma4_text",
     "diffusion_gemma_text": "gemma4_text",
     "llama4": "llama4_text",
+    "qwen2_vl": "qwen2_vl_text",
+    "qwen2_5_vl": "qwen2_5_vl_text",
     "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text",
     "lfm2_vl": "lfm2",
