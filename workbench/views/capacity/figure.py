@@ -17,7 +17,7 @@ from workbench.views.palette import ATTENTION, CONV, CURRENT, RECURRENT
 from workbench.views.units import bytes_text, tokens_text
 
 DTYPES = ("auto", FP8)
-LARGEST_TENSOR_PARALLEL = 16
+MOST_RANKS = 16
 FRAME: Final = {"height": 350, "margin": {"t": 60, "b": 110}}
 PROMPT_AXIS: Final = {"title": "prompt tokens", "type": "log", "dtick": 1}
 
@@ -30,8 +30,7 @@ def capacity(plan: Plan, prompt_tokens: int | None = None, theme: str = "auto") 
     """
     prompt_tokens = usual_length(plan) if prompt_tokens is None else prompt_tokens
     check_prompt(plan, prompt_tokens)
-    sizes = [size for size in tensor_parallel_sizes(plan.model) if size & (size - 1) == 0]
-    sizes = [size for size in sizes if size <= LARGEST_TENSOR_PARALLEL]
+    sizes = [n for n in tensor_parallel_sizes(plan.model, MOST_RANKS) if n & (n - 1) == 0]
     knows_memory = plan.cache is not None and plan.cache.available_bytes is not None
     bars = []
     for dtype, look in zip(DTYPES, ((ATTENTION, ""), (CONV, "/")), strict=True):
