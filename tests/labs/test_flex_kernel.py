@@ -40,7 +40,7 @@ def test_the_generic_mask_grows_with_the_pool_and_the_direct_one_does_not():
     assert large.generic_bytes > 9 * small.generic_bytes
     assert large.direct_bytes == small.direct_bytes
     assert small.generic_seconds > 0
-    assert f"generic bytes: {small.generic_bytes:,}" in str(found)
+    assert f"generic mask, bytes: {small.generic_bytes:,}" in str(found)
 
 
 def test_bytes_are_those_of_every_tensor():

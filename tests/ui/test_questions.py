@@ -602,6 +602,12 @@ def test_room_is_answered_with_models_and_memory_with_machines():
     assert "L40S" in said
 
 
+def test_a_named_value_is_shown_by_its_name():
+    door = wb.explore()
+    door.submit("vllm serve qwen3-8b --max-model-len auto")
+    assert "Max model length auto" in plain_text(region(door, "understood"))
+
+
 def test_a_number_that_no_answer_depends_on_is_named():
     _door, said = answer("max concurrency qwen3.6-27b 2xh100 262144")
     assert "'262144' is not understood, and not used here" in said

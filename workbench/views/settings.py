@@ -34,7 +34,8 @@ def setting_text(name: str, value: Any) -> str:
         return "inline config"
     if getattr(kind, "unit", "") == "bytes":
         return ", ".join(map(_size, value if isinstance(value, tuple) else (value,)))
-    return f"{value:,}" if isinstance(value, int) else kind.format(value)
+    words = (word for word, one in getattr(kind, "named", {}).items() if one == value)
+    return next(words, f"{value:,}" if isinstance(value, int) else kind.format(value))
 
 
 def changes_text(changes: Mapping[str, Any]) -> str:

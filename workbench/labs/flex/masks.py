@@ -5,7 +5,7 @@ sizes: comparing looks at every (query, slot) pair.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -212,7 +212,16 @@ class BuildCosts(LabResult):
     @property
     def rows(self) -> tuple[Mapping[str, Any], ...]:
         """Return one row per size of the pool."""
-        return tuple(map(asdict, self.costs))
+        return tuple(
+            {
+                "blocks in the pool": one.num_blocks,
+                "generic, ms": round(one.generic_seconds * 1e3, 3),
+                "generic mask, bytes": one.generic_bytes,
+                "direct, ms": round(one.direct_seconds * 1e3, 3),
+                "direct mask, bytes": one.direct_bytes,
+            }
+            for one in self.costs
+        )
 
 
 def cost_lab(
