@@ -12,6 +12,7 @@ import pytest
 from tests import built_wheel
 from tests.built_wheel import ROOT
 from workbench.cli import app, notebook_app, results_app
+from workbench.sweeps.store import ResultStore
 
 pytestmark = pytest.mark.slow
 
@@ -45,9 +46,9 @@ LACKING = {
     ("app", str(NOTEBOOK)): "app",
     ("notebook", "run", str(NOTEBOOK)): "lab,sweep",
     ("notebook", "check", str(NOTEBOOK)): "lab",
-    ("results", "list", "empty.db"): "sweep",
-    ("results", "compare", "empty.db"): "sweep",
-    ("results", "export", "empty.db", "rows.csv"): "sweep",
+    ("results", "list", "results.db"): "sweep",
+    ("results", "compare", "results.db"): "sweep",
+    ("results", "export", "results.db", "rows.csv"): "sweep",
 }
 """Arguments -> the extras that the error names."""
 
@@ -82,7 +83,7 @@ def answers(programs, tmp_path_factory):
 
     def make(folder):
         folder.mkdir()
-        (folder / "empty.db").touch()
+        ResultStore(folder / "results.db").close()
         given = json.dumps(commands)
         done = program(programs, folder, "-c", DRIVER, given=given, name="python")
         assert done.returncode == 0, done.stderr
