@@ -84,7 +84,7 @@ def test_versions_are_compared(panel):
     expect(parts).to_be_visible()
     expect_picture(panel, "what differs")
     panel.click("Whole catalog")
-    row = panel.element(".wb-tab").filter(has_text="architecture_not_served").first
+    row = panel.element(".wb-tab").filter(has_text="architecture not served").first
     expect(row).to_be_visible()
 
 
