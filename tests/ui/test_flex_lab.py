@@ -251,7 +251,7 @@ def test_orders_are_predicted_before_anything_runs_and_then_compared(shown):
 
 @pytest.mark.parametrize(
     ("shown", "message"),
-    [("Against torch", "mismatch"), ("Build cost", "generic seconds")],
+    [("Against torch", "mismatch"), ("Build cost", "generic, ms")],
     indirect=["shown"],
 )
 def test_a_lab_without_words_of_its_own_shows_its_rows(shown, message):
