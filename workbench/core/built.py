@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from workbench.core.model import FULL, SLIDING, SSM, Layer, Model
+from workbench.core.model import FULL, SLIDING, SSM, Attention, Layer, Model
 from workbench.core.online import as_loaded, as_stored
 from workbench.core.rule_set import RuleSet
 from workbench.core.weights import UnreadWeights
@@ -35,8 +35,7 @@ def as_built(model: Model, settings: Settings, rules: RuleSet) -> Model:
         drafter = _with_own_heads(model.drafter, rules) if settings.draft_model else None
         model = model if drafter is model.drafter else replace(model, drafter=drafter)
     model = _with_own_heads(model, rules)
-    if model.family in rules.ignores_interval and INTERVAL in model.origins:
-        model = every_fourth(model, model.unread_weights)
+    model = with_own_layers(model, rules)
     if rules.keeps_window:
         model = _with_window(model, model.unread_weights, rules)
     if model.stated is not None and not (model.stated.head_size or rules.counts_empty_heads):
@@ -56,15 +55,27 @@ def module_of_layers(model: Model, rules: RuleSet) -> str:
     return served.get(model.layer_class) or served.get(model.architecture, TRANSFORMERS)
 
 
+def with_own_layers(model: Model, rules: RuleSet) -> Model:
+    """Return the model with the kinds of layers that a release has where no list names them."""
+    if model.family in rules.ignores_interval and INTERVAL in model.origins:
+        return _every_fourth(model, model.unread_weights)
+    return model
+
+
+def built_kv_heads(own: Attention, module: str, rules: RuleSet) -> int:
+    """Return the KV heads that a module gives its attention layers."""
+    if module not in rules.built_kv_heads:
+        return own.num_kv_heads
+    return rules.built_kv_heads[module] or own.num_heads
+
+
 def _with_own_heads(model: Model, rules: RuleSet) -> Model:
     """Return the model with heads of another size or number where the release builds such."""
     size, own = model.derived_head_size, model.attention
     module = rules.model_registry.served.get(model.layer_class, "")
     # Models are equal whatever their weights are.
-    if own is not None and module in rules.built_kv_heads:
-        heads = rules.built_kv_heads[module] or own.num_heads
-        if heads != own.num_kv_heads:
-            model = _with_kv_heads(model, model.unread_weights, heads)
+    if own is not None and (heads := built_kv_heads(own, module, rules)) != own.num_kv_heads:
+        model = _with_kv_heads(model, model.unread_weights, heads)
     return model if size is None else _with_heads(model, model.unread_weights, size, rules)
 
 
@@ -95,7 +106,7 @@ def _with_heads(model: Model, _weights: UnreadWeights, size: int, rules: RuleSet
 
 
 @lru_cache(maxsize=64)
-def every_fourth(model: Model, _weights: UnreadWeights) -> Model:
+def _every_fourth(model: Model, _weights: UnreadWeights) -> Model:
     """Return the model with full attention in every fourth layer."""
     layers = (one._replace(kind=SSM if (one.number + 1) % 4 else FULL) for one in model.layers)
     return replace(model, layers=tuple(layers))

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from workbench.core.architectures import architecture_of, language_models, versions_with
+from workbench.core.built import built_kv_heads
 from workbench.core.model import Attention, Model
 from workbench.core.rule_set import RuleSet
 from workbench.core.versions import RULE_SETS
@@ -57,7 +58,5 @@ def _as_built(model: Model, rules: RuleSet) -> Attention | None:
     if own is None:
         return None
     size = model.derived_head_size if module in rules.derived_heads else None
-    heads = own.num_kv_heads
-    if module in rules.built_kv_heads:
-        heads = rules.built_kv_heads[module] or own.num_heads
+    heads = built_kv_heads(own, module, rules)
     return replace(own, head_size=size or own.head_size, num_kv_heads=heads)

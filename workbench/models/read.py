@@ -132,11 +132,12 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         names_attention_layers=family.names_attention_layers and has_attention,
         notes=_notes(fields),
     )
+    model = replace(model, origins=dict(fields.origins))
     # Fields of its own: what is read for weights is not among the origins.
     unread = UnreadWeights(
         partial(read_weights, Fields(plain_copy(config)), model, folder_of(whole))
     )
-    return replace(model, origins=dict(fields.origins), unread_weights=unread)
+    return replace(model, unread_weights=unread)
 
 
 def _whole_model_type(fields: Fields) -> str:

@@ -187,13 +187,13 @@ class CommandFields:
             self.notes.append(self.unknown[name])
 
     def _without_field(self, argument: str, value: Any, source: str) -> None:
-        self.without_field[argument] = value
+        self.without_field[argument], source = value, cut(source)
         if argument in REPLACED:
-            self.notes.append(f"{cut(source)}: vLLM reads it no longer. Use {REPLACED[argument]}.")
+            self.notes.append(f"{source}: vLLM reads it no longer. Use {REPLACED[argument]}.")
         elif (why := effect(argument, value)) is not None:
-            self._not_modelled(f"{cut(source)}: not modelled here, although {why}.")
+            self._not_modelled(f"{source}: not modelled here, although {why}.")
         else:
-            self.unused.append(cut(source))
+            self.unused.append(source)
 
     def _object(self, name: str, values: dict[str, Any], source: str) -> None:
         if name == SPECULATION:

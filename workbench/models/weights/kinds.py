@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from workbench.core.weights import EARLIER, LATER, Part, Place
+from workbench.core.weights import EARLIER, EVERY, LATER, Part, Place
 from workbench.models.weights.stored import PLAIN
 
 SAME_CLASS: Mapping[str, str] = {
@@ -45,13 +45,11 @@ def by_release(earlier: Sequence[Part], later: Sequence[Part]) -> list[Part]:
 
     A part of both must be in each as often.
     """
-    return [
-        *(one if one in later else one._replace(kind=EARLIER) for one in earlier),
-        *(one._replace(kind=LATER) for one in later if one not in earlier),
-    ]
+    old, new = ([(part, EVERY) for part in parts] for parts in (earlier, later))
+    return [part for part, _ in placed_by_release(old, new)]
 
 
-def of_heads(earlier: Sequence[Part], later: Sequence[Part]) -> list[Part]:
+def layer_by_release(earlier: Sequence[Part], later: Sequence[Part]) -> list[Part]:
     """Return the parts of a layer that releases build with other heads, or of another kind."""
     old, new = (
         [one for one in parts if one.kind != other]

@@ -5,7 +5,7 @@ from itertools import chain
 from pathlib import Path
 
 from workbench.core.architectures import is_run_by_transformers
-from workbench.core.built import every_fourth
+from workbench.core.built import with_own_layers
 from workbench.core.errors import Refused
 from workbench.core.model import Model
 from workbench.core.pooling import newest_base, pools
@@ -33,7 +33,7 @@ from workbench.models.weights.decoders import LAYERS, Moe
 from workbench.models.weights.drafters import drafted
 from workbench.models.weights.hybrids import HYBRIDS
 from workbench.models.weights.images import largest_image
-from workbench.models.weights.kinds import SAME_CLASS, of_heads, placed_by_release
+from workbench.models.weights.kinds import SAME_CLASS, layer_by_release, placed_by_release
 from workbench.models.weights.merged import merged_parts
 from workbench.models.weights.newer import ENDS, NEWER, REST, STARTS
 from workbench.models.weights.parts import (
@@ -227,10 +227,8 @@ def _as_counted(config: Config, parts: list[Part]) -> list[Part]:
 
 def _oldest(config: Config) -> Config | None:
     """Return what the oldest release builds; None where its heads and layers are the newest's."""
-    model, (earlier, later) = config.model, built_attentions(config.model)
-    ignoring = {name for rules in RULE_SETS.values() for name in rules.ignores_interval}
-    if model.family in ignoring and not config.fields.has("layer_types"):
-        model = every_fourth(model, model.unread_weights)
+    earlier, later = built_attentions(config.model)
+    model = with_own_layers(config.model, next(iter(RULE_SETS.values())))
     same = earlier == later and model.layers == config.model.layers
     return None if same else Config(config.fields, model, earlier)
 
@@ -244,7 +242,7 @@ def _whole(config: Config, found: Collected) -> Weights:
     for number in range(model.num_hidden_layers):
         parts = layer(config, number)
         if oldest is not None:
-            parts = of_heads(layer(oldest, number), parts)
+            parts = layer_by_release(layer(oldest, number), parts)
         found.add(f"model.layers.{number}.", _as_counted(config, parts), number)
     found.add("", REST[kind](config) if kind in REST else (), EVERY)
     rows = config.size(ROWS.get(kind, "vocab_size"), "vocab_size")
