@@ -93,7 +93,7 @@ def test_the_releases_of_the_page_are_those_of_the_rules():
 
 def test_the_exit_codes_are_those_of_the_program():
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", AGENTS, re.MULTILINE)}
-    assert codes == {0, 1, 2, options.FAULT, options.INTERRUPTED}
+    assert codes == {0, 1, 2, options.FAULT, options.INTERRUPTED, options.TERMINATED}
     assert options.INCOMPLETE in codes
 
 

@@ -365,14 +365,16 @@ def test_without_times_there_is_nothing_best(file, tmp_path):
     assert "Measure on a GPU" in done.output
 
 
-def test_an_interrupt_ends_it_and_the_same_command_goes_on(tmp_path):
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to handle")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_and_the_same_command_goes_on(tmp_path, number, status):
     file = tmp_path / "results.db"
     command = [sys.executable, "-m", "workbench", "sweep", "--kernel", "flex", "--results", file]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as running:
         lines = [running.stdout.readline() for _ in range(3)]  # where, what is skipped, a row
-        running.send_signal(signal.SIGINT)
+        running.send_signal(number)
         lines += running.stdout.readlines()
-        assert running.wait(300) == 130
+        assert running.wait(300) == status
     assert b"Run the same command to resume" in b"".join(lines)
     with ResultStore(file) as store:
         before = store.rows()

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import json
-import signal
-import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from workbench.access.json_text import json_or_word
-from workbench.commands.options import argument, fail, flag, named_values, option
+from workbench.commands.options import argument, ended_in_order, fail, flag, named_values, option
 from workbench.core.errors import shown
 from workbench.extras import require
 
 if TYPE_CHECKING:
     from workbench.notebooks.matrix_run import CaseResult
-
-TERMINATED = 128 + signal.SIGTERM
-"""Exit status after SIGTERM, as in shells."""
 
 
 def run(
@@ -98,7 +91,7 @@ def _run_one(
     from workbench.notebooks.problems import UNWATCHED
 
     budgets = Budgets() if memory_limit_mib is None else Budgets(memory_limit_mib=memory_limit_mib)
-    with _ended_in_order():
+    with ended_in_order("Stopped."):
         result = run_notebook(
             notebook, parameters, expectations=Expectations(budgets=budgets), **options
         )
@@ -111,16 +104,6 @@ def _run_one(
         typer.echo(result.report())
     typer.echo(json.dumps(result.results, indent=2))
     return result.ok
-
-
-@contextmanager
-def _ended_in_order() -> Iterator[None]:
-    """Take SIGTERM as Ctrl-C, which leaves neither a process nor a folder of a run."""
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _run_matrix(
@@ -136,7 +119,7 @@ def _run_matrix(
     def say(result: CaseResult) -> None:
         typer.echo(result.report())
 
-    with _ended_in_order():
+    with ended_in_order("Stopped."):
         report = run_matrix(matrix, cases, output_dir=output, done=say, **options)
     report.write("index.html", output / "index.html")
     if junit is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -28,8 +29,8 @@ PROGRESS_SECONDS = 2.0
 """Between two lines of progress, where stderr is not a screen."""
 SIMILAR = 0.75
 """How similar an option is that a person may have meant: click's 0.6 takes --frob for --from."""
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as in shells."""
+INTERRUPTED, TERMINATED = 130, 143
+"""Exit status after Ctrl-C and after SIGTERM, as in shells."""
 
 
 def catalog_models(incomplete: str) -> list[str]:
@@ -107,6 +108,23 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(FAULT) from None
 
     return run
+
+
+@contextmanager
+def ended_in_order(words: str) -> Iterator[None]:
+    """Take SIGTERM as Ctrl-C, which leaves neither a process nor a folder; words: printed then."""
+
+    def stop(*_: object) -> NoReturn:
+        raise KeyboardInterrupt(TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        typer.echo(words, err=True)
+        raise typer.Exit(TERMINATED if interrupt.args else INTERRUPTED) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _vllm_says(error: errors.WorkbenchError) -> str:

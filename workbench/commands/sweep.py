@@ -15,9 +15,9 @@ import typer
 from workbench.access.files import write_file
 from workbench.commands.csv_text import csv_text
 from workbench.commands.options import (
-    INTERRUPTED,
     AnyModel,
     Settings,
+    ended_in_order,
     fail,
     flag,
     option,
@@ -70,7 +70,7 @@ def sweep(
     With --kernel: measure configurations of a kernel, stored row by row; Ctrl-C pauses, and
     the same command resumes. Exit status: 0 for a table; 1 if another process is measuring some
     of the points; 2 for an invalid field, value or combination of options, and for a file that
-    cannot be used; 130 after Ctrl-C.
+    cannot be used; 130 after Ctrl-C, 143 after SIGTERM.
     """
     if output not in {"text", "jsonl", "csv"}:
         fail(f"Invalid --format {shown(output)}. Expected text, jsonl or csv.")
@@ -134,7 +134,7 @@ def _swept(
 
     if empty := [text for text in axis if not parse_axes(text, EXAMPLE)]:
         fail(f"Invalid --axis {shown(empty[0])}. Expected a field and its values: {EXAMPLE}.")
-    try:
+    with ended_in_order("Stopped."):
         return sweep_scenario(
             resolved(model, setting).scenario,
             parse_axes("\n".join(axis)),
@@ -142,9 +142,6 @@ def _swept(
             progress=progress_line("points"),
             executor=executor,
         )
-    except KeyboardInterrupt:
-        typer.echo("Stopped.", err=True)
-        raise typer.Exit(INTERRUPTED) from None
 
 
 def _print_why(found: SweepResult, point: int) -> None:

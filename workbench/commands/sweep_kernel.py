@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from workbench.commands.options import INCOMPLETE, INTERRUPTED, fail
+from workbench.commands.options import INCOMPLETE, ended_in_order, fail
 from workbench.extras import require
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class KernelSweep:
         from workbench.views.sweeps.progress import progress_text
 
         try:
-            with at as place:
+            with ended_in_order("Paused. Run the same command to resume."), at as place:
                 count = len(place.lanes)
                 typer.echo(f"Measuring on {place.device}, {count} at a time", err=True)
                 chosen = kernel.chosen(place, bitwise=self.bitwise, first=limit)
@@ -93,9 +93,6 @@ class KernelSweep:
                 on_row = partial(self._print_row, kernel)
                 sweep = kernel.sweep(store, chosen, place=place, on_row=on_row)
                 sweep.run()
-        except KeyboardInterrupt:
-            typer.echo("Paused. Run the same command to resume.", err=True)
-            raise typer.Exit(INTERRUPTED) from None
         except LaneLostError as error:
             fail(f"{error} Run the same command to resume.")
         done = sweep.progress
