@@ -328,6 +328,14 @@ def test_what_a_change_costs_is_said_where_no_number_of_the_plan_says_it(text, c
     assert cost in plain_text(region(door, "next"))
 
 
+def test_a_dtype_is_that_of_the_weights_at_one_click():
+    door, _said = answer("qwen3-8b fp8 on H100")
+    [fields] = re.findall(r'data-do="use" data-arg="([^"]*)"', region(door, "understood"))
+    press(door, "use", unescape(fields))
+    stated = {"model": "qwen3-8b", "device": "H100", "quantization": "fp8"}
+    assert door.scenario == Scenario(**stated)
+
+
 @pytest.mark.parametrize(
     ("text", "names"),
     [("deepseek-v4", ["deepseek-v4-flash", "deepseek-v4-pro"]), ("qwen3-80b", []), ("hello", [])],

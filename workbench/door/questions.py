@@ -133,6 +133,13 @@ def _use(scene: CandidateScenario, known: Mapping[str, Any]) -> Html:
     return data_button(", ".join(named), "use", scene.fields)
 
 
+def other_meaning(found: Understood) -> Html:
+    """Return the button for what a description may mean as well; nothing for other texts."""
+    if found.scenario is None or found.question is not None:
+        return Html()
+    return use_buttons(found.scenes, found.scenario.stated())
+
+
 def _choices(question: Question, plan: Plan, before: Answers) -> Iterator[Html]:
     """Yield every change of the fields in question, with what it gains and what it costs."""
     if question.goal == "block":

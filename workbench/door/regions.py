@@ -15,7 +15,7 @@ from workbench.core.what_if.next_steps import GOALS, NextStep
 from workbench.door.explanations import PINNED, VIEWS, compared_with, refused
 from workbench.door.history import History, Visit, changed_fields
 from workbench.door.logs import explained
-from workbench.door.questions import answered
+from workbench.door.questions import answered, other_meaning
 from workbench.door.session import Outcome, evaluate
 from workbench.interop.exchange import commands_of
 from workbench.interop.understood import Side, Understood
@@ -207,7 +207,7 @@ def _understood(shown: Shown) -> Html:
         if found.log.failure is not None and found.scenario is not None:
             parts.append(_copy_command(shown.outcome.plan, "copy-corrected"))
     else:
-        parts.append(html.bullets(map(in_labels, found.notes)))
+        parts += [html.bullets(map(in_labels, found.notes)), other_meaning(found)]
     if shown.looks.keeps_length and shown.answers is not None:
         parts.append(_kept_length(shown.answers.length_tokens))
     return tag("div", *parts, class_="wb-understood")

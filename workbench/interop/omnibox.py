@@ -33,6 +33,7 @@ from workbench.interop.said import (
     said_words,
     with_model,
     with_said,
+    with_weights,
 )
 from workbench.interop.settings import read_settings
 from workbench.interop.understood import Side, Understood
@@ -189,8 +190,7 @@ def _word(text: str, present: Scenario) -> Understood | None:
                 raise
             unknown = f"{shown(text)} is not a model that is known."
             raise ScenarioError("nothing_given", f"{unknown} {WANTED}") from None
-    notes = notes_of(text, described)
-    return _described(with_said(present, described), described, "Taken for", notes)
+    return _described(with_said(present, described), described, "Taken for", text)
 
 
 def _description(text: str, present: Scenario) -> Understood | None:
@@ -208,21 +208,22 @@ def _description(text: str, present: Scenario) -> Understood | None:
         raise
     if described is None or described.fields.keys() == {"block_size"}:  # it is one to explain
         return None
-    notes = notes_of(text, described)
-    return _described(with_model(present, described), described, "A description of", notes)
+    return _described(with_model(present, described), described, "A description of", text)
 
 
-def _described(
-    scenario: Scenario, said: Description, lead: str, notes: tuple[str, ...] = ()
-) -> Understood:
+def _described(scenario: Scenario, said: Description, lead: str, text: str = "") -> Understood:
+    """Return what a text describes, with what it means where a dtype is that of the weights."""
+    other = with_weights(text, said)
+    fields = {**scenario.stated(), **other}
     return Understood(
         kind="description",
         scenario=scenario,
         words=f"{lead} {said_words(scenario, said.fields, said)}.",
         names_rest=True,
         said=said.fields,
-        notes=notes,
+        notes=notes_of(text, said) if text else (),
         load=said.load,
+        scenes=(CandidateScenario(fields, "", ""),) if other else (),
     )
 
 

@@ -66,12 +66,28 @@ def notes_of(text: str, said: Description) -> tuple[str, ...]:
     method, model = (said.fields.get(name) for name in ("quantization", MODEL_FIELD))
     if method and (named := re.search(rf"[\w./-]+-{method}(?![a-z])[\w-]*", text, re.IGNORECASE)):
         return (f"{cut(named[0])} is not in the catalog: {model} with {method} weights is shown.",)
-    dtype = said.fields.get("kv_cache_dtype")
-    if dtype is None or re.search(r"kv|cache", text, re.IGNORECASE):
+    if (dtype := _of_cache_or_weights(text, said)) is None:
         return ()
-    methods = FIELDS["quantization"].kind.candidates(RULE_SETS.newest)
-    weights = f", or write: {dtype} weights" if dtype in methods else ""
+    weights = f", or write: {dtype} weights" if dtype in _methods() else ""
     return (f"{dtype} is read as the KV cache's. For weights, name their checkpoint{weights}.",)
+
+
+def with_weights(text: str, said: Description) -> dict[str, Any]:
+    """Return the fields that are meant where a dtype is that of the weights; else none."""
+    dtype = _of_cache_or_weights(text, said)
+    if dtype not in _methods():
+        return {}
+    return {"kv_cache_dtype": FIELDS["kv_cache_dtype"].default, "quantization": dtype}
+
+
+def _of_cache_or_weights(text: str, said: Description) -> str | None:
+    """Return a dtype that was read as the KV cache's although the text does not say so."""
+    says = re.search(r"kv|cache", text, re.IGNORECASE)
+    return None if says else said.fields.get("kv_cache_dtype")
+
+
+def _methods() -> Collection[str]:
+    return FIELDS["quantization"].kind.candidates(RULE_SETS.newest)
 
 
 def notes_on_unused(words: Collection[str]) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ class Understood:
     compared: tuple[Side, ...] = ()
     """What the text compares: A first, the scenario that is shown last."""
     scenes: tuple[CandidateScenario, ...] = ()
-    """Scenarios with the block size in question, where the present one has another."""
+    """Other scenarios that may be meant: with the block size in question, or other weights."""
 
     @property
     def message(self) -> str:
