@@ -328,6 +328,22 @@ def test_what_a_change_costs_is_said_where_no_number_of_the_plan_says_it(text, c
     assert cost in plain_text(region(door, "next"))
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("use the flashinfer backend with qwen3-8b", ["FLASHINFER"]),
+        ("which backends for qwen3-8b on H100?", ["FLASHINFER", "TRITON_ATTN", "FLEX_ATTENTION"]),
+        ("can I use FLASHMLA with qwen3-8b", []),
+    ],
+)
+def test_backends_that_can_be_set_are_one_click_away(text, names):
+    door, _said = answer(text)
+    shown = unescape(region(door, "understood"))
+    found = re.findall(r'data-do="apply" data-arg="{"backend": "(\w+)"}"', shown)
+    assert found[: len(names)] == names
+    assert bool(found) == bool(names)
+
+
 def test_a_dtype_is_that_of_the_weights_at_one_click():
     door, _said = answer("qwen3-8b fp8 on H100")
     [fields] = re.findall(r'data-do="use" data-arg="([^"]*)"', region(door, "understood"))

@@ -149,8 +149,23 @@ def _if_set(plan: Plan, name: str) -> str:
     return f"{name} can be set here{chosen}."
 
 
+def backends_to_set(question: Question, plan: Plan) -> list[dict[str, str]]:
+    """Return the changes to the backend in question if that starts, or to all others that do."""
+    step = None if plan.model.attention is None else plan.trace.step("backend")
+    if question.topic.lab != "Backends by TP" or step is None or plan.backend is None:
+        return []
+    refused = step.operands.get("refused") or {}
+    names, _against = _others(plan, plan.backend, refused)
+    return [{"backend": name} for name in names if question.backend in {"", name}]
+
+
 def _other_backends(plan: Plan, chosen: str, refused: Collection[str]) -> str:
     """Return which other backends of the platform can be set, and what speaks against the rest."""
+    valid, against = _others(plan, chosen, refused)
+    return (f" Can be set: {', '.join(valid)}." if valid else "") + against
+
+
+def _others(plan: Plan, chosen: str, refused: Collection[str]) -> tuple[list[str], str]:
     found, valid, against = RULE_SETS[plan.settings.rules].backends, [], ""
     for name in FIELDS["backend"].tried_values(plan.settings, plan.model):
         here = name and plan.settings.platform in found[name].platforms
@@ -164,8 +179,7 @@ def _other_backends(plan: Plan, chosen: str, refused: Collection[str]) -> str:
             valid.append(name)
         elif why:
             against += f" Not {name}: {'; '.join(why)}."
-    can_be_set = f" Can be set: {', '.join(valid)}." if valid else ""
-    return can_be_set + against
+    return valid, against
 
 
 def _block_sizes(rules: RuleSet, name: str) -> str:

@@ -16,7 +16,7 @@ from workbench.core.what_if.answers import answers as answers_of
 from workbench.core.what_if.next_steps import NextStep, next_step, next_steps, single_changes
 from workbench.core.what_if.outcomes import outcome_of
 from workbench.door.changes import CACHING, needed_by
-from workbench.door.lab_answers import lab_answer, step_of
+from workbench.door.lab_answers import backends_to_set, lab_answer, step_of
 from workbench.door.labs import LABS
 from workbench.door.reach_answers import LISTED, STARTING, reach_html
 from workbench.interop.logs.candidates import CandidateScenario
@@ -151,12 +151,15 @@ def _choices(question: Question, plan: Plan, before: Answers) -> Iterator[Html]:
         serving = islice((one for one in steps if one.serves(goal)), SHOWN)
         yield from map(_with_gains, serving)
     weighed = {**needed_by(question.weighed, plan), **question.weighed}
-    tried = [weighed] if weighed else _tried(question, plan)
+    to_set = backends_to_set(question, plan)  # the answer says what speaks against one
+    tried = [weighed] if weighed else [*_tried(question, plan), *to_set]
     releases = [{"rules": name} for name in question.releases]
     for changes in (*tried, *(one for one in releases if one not in tried)):
         step = next_step(plan, before, changes)
         if step is not None:
             yield _with_gains(step, before if "why" in question.views else None)
+        elif changes in to_set:
+            continue
         elif refused := outcome_of(plan.model, plan.settings, trace=False, **changes).refused:
             yield join(tag("b", changes_text(changes)), ": ", in_labels(refused))
         elif changes is weighed:
