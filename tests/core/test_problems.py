@@ -66,6 +66,38 @@ MINICPM_V_2 = {
     "max_position_embeddings": 4096,
     "vocab_size": 122753,
 }
+CHATGLM = {
+    "architectures": ["ChatGLMModel"],
+    "model_type": "chatglm",
+    "hidden_size": 4096,
+    "kv_channels": 128,
+    "multi_query_attention": True,
+    "multi_query_group_num": 2,
+    "num_attention_heads": 32,
+    "num_layers": 40,
+    "padded_vocab_size": 151_552,
+    "seq_length": 8192,
+    "vision_config": {},
+}
+MISTRAL_4 = {
+    "architectures": ["Mistral3ForConditionalGeneration"],
+    "model_type": "mistral3",
+    "vision_config": catalog_config("mistral-small-3.2-24b")["vision_config"],
+    "text_config": {**catalog_config("deepseek-v2-lite"), "model_type": "mistral4"},
+}
+MISTRAL_4["text_config"].pop("architectures")
+REFINED_WEB = {
+    "architectures": ["RWForCausalLM"],
+    "model_type": "RefinedWeb",
+    "alibi": False,
+    "bias": False,
+    "hidden_size": 8192,
+    "n_head": 128,
+    "n_head_kv": 8,
+    "n_layer": 60,
+    "parallel_attn": True,
+    "vocab_size": 65024,
+}
 
 
 def compressed(name, weights, inputs=None, stored="pack-quantized"):
@@ -308,6 +340,30 @@ PROBLEMS = {
         {"model": MINICPM_V_2, "rules": "0.33"},
         "class_not_built",
         "type object 'MiniCPMV2_0' has no attribute ",
+        NO_REMEDY,
+    ),
+    "chatglm-with-images": (
+        {"model": CHATGLM, "rules": "0.33"},
+        "class_not_built",
+        "The configuration of this model indicates that it supports vision inputs",
+        NO_REMEDY,
+    ),
+    "wrapper-whose-text-names-no-class": (
+        {"model": MISTRAL_4, "rules": "0.33"},
+        "class_not_built",
+        "No model architectures are specified",
+        NO_REMEDY,
+    ),
+    "rope-of-an-unknown-kind": (
+        {"model": llama(rope_scaling={"type": "banana", "factor": 2.0}), "rules": "0.33"},
+        "class_not_built",
+        "Unknown RoPE scaling type banana",
+        NO_REMEDY,
+    ),
+    "first-falcon-without-rope": (
+        {"model": REFINED_WEB, "rules": "0.23"},
+        "class_not_built",
+        "'RWConfig' object has no attribute 'rope_parameters'",
         NO_REMEDY,
     ),
     "list-of-layers-that-share-a-number": (

@@ -36,6 +36,7 @@ from tests.models.configs import (
 from workbench.core.errors import ConfigError, Refused
 from workbench.core.model import FULL, SLIDING
 from workbench.models import catalog_config, catalog_names, load_model, read_model
+from workbench.models.catalog import catalog_entries, whole_config
 from workbench.scenario import Scenario
 from workbench.scenario.resolution import resolve
 
@@ -204,6 +205,10 @@ def test_an_unknown_type_lists_the_nearest():
 # Lengths
 
 
+PER_PAIR = {"short_factor": [1.0] * 64, "long_factor": [2.0] * 64}
+"""What longrope has for each pair of a head of 128."""
+
+
 def yarn(**changes):
     return {
         "rope_type": "yarn",
@@ -244,13 +249,21 @@ def yarn(**changes):
         pytest.param(
             {
                 "max_position_embeddings": 131072,
-                "rope_scaling": {"rope_type": "llama3", "factor": 8.0},
+                "rope_scaling": {
+                    "rope_type": "llama3",
+                    "factor": 8.0,
+                    "low_freq_factor": 1.0,
+                    "high_freq_factor": 4.0,
+                },
             },
             131072,
             id="llama3",
         ),
         pytest.param(
-            {"max_position_embeddings": 131072, "rope_scaling": {"type": "su", "factor": 32}},
+            {
+                "max_position_embeddings": 131072,
+                "rope_scaling": {"type": "su", "factor": 32, **PER_PAIR},
+            },
             131072,
             id="su",
         ),
@@ -278,7 +291,7 @@ def test_derived_max_model_len(changes, length):
     assert resolve(Scenario(model=llama(**changes))).max_model_len == length
 
 
-LONGROPE = {"rope_type": "longrope", "factor": 32}
+LONGROPE = {"rope_type": "longrope", "factor": 32, **PER_PAIR}
 ORIGINAL = "original_max_position_embeddings"
 WITHOUT_LENGTH = kimi_linear(max_position_embeddings=None)
 STEP = llama(
@@ -855,3 +868,76 @@ def test_attention_in_two_kinds_of_chunks_is_refused_as_every_backend_refuses_it
     assert caught.value.field == "/dual_chunk_attention_config"
     assert caught.value.vllm_text == "got an unexpected keyword argument 'layer_idx'"
     read_model(llama(model_type=model_type, dual_chunk_attention_config=None), "x")
+
+
+@pytest.mark.parametrize(
+    ("rope", "code", "text"),
+    [
+        (
+            {"rope_type": "linear", "type": "dynamic", "factor": 2.0},
+            "config_contradiction",
+            "Found conflicts between 'rope_type=linear' (modern field)",
+        ),
+        (
+            {"rope_type": "mrope", "type": "default", "mrope_section": [16, 24, 24]},
+            "config_contradiction",
+            "Found conflicts between 'rope_type=mrope' (modern field)",
+        ),
+        (
+            {"type": "mrope"},
+            "config_missing_field",
+            "Legacy rope_type 'mrope' requires 'mrope_section' in rope_parameters",
+        ),
+        (
+            {"rope_type": "llama3", "factor": 8.0},
+            "config_missing_field",
+            "Missing required keys in `rope_parameters` for 'rope_type'='llama3'",
+        ),
+        (
+            {"rope_type": "longrope", "type": "su"},
+            "config_missing_field",
+            "Missing required keys in `rope_parameters` for 'rope_type'='longrope'",
+        ),
+    ],
+)
+def test_rope_settings_that_no_release_loads(rope, code, text):
+    """`patch_legacy_rope_type` of vLLM and `validate_rope` of Transformers, both releases."""
+    with pytest.raises(ConfigError) as caught:
+        load_model(llama(rope_scaling=rope))
+    error = caught.value
+    assert (error.code, error.field, error.vllm_text) == (code, "/rope_scaling", text)
+
+
+@pytest.mark.parametrize(
+    "rope",
+    [
+        {"rope_type": "default", "type": "mrope", "mrope_section": [16, 24, 24]},
+        {"rope_type": "yarn", "type": "yarn", "factor": 4.0},
+        {"type": "mrope", "mrope_section": [16, 24, 24]},
+    ],
+)
+def test_an_older_name_of_the_same_rope_is_no_contradiction(rope):
+    assert load_model(llama(rope_scaling=rope)).build_errors == {}
+
+
+def test_a_head_with_the_rope_of_images_reaches_every_position():
+    """It counts as ordinary RoPE, so 0.33 does not limit requests to the length of the head."""
+    head = llama(
+        architectures=["LlamaForCausalLMEagle3"],
+        num_hidden_layers=1,
+        max_position_embeddings=2048,
+        rope_scaling={"type": "mrope", "mrope_section": [16, 24, 24]},
+        draft_vocab_size=32_000,
+    )
+    drafted = {"model": llama(), "draft_model": head, "num_speculative_tokens": 2}
+    plan = resolve(**drafted, speculative_method="eagle3", rules="0.33", max_model_len=8192)
+    assert plan.max_model_len == 8192
+
+
+def test_a_flat_file_of_glm4v_has_the_length_of_its_class():
+    """Transformers 5.20 reads no field of the text there; 5.12, which 0.23 has, reads them all."""
+    nested = whole_config(catalog_entries(), "zai-org/GLM-4.1V-9B-Thinking")
+    flat = {**nested["text_config"], **nested, "max_position_embeddings": 65_536}
+    flat.pop("text_config")
+    plans = [resolve(model=flat, rules=rules) for rules in ("0.23", "0.33")]
+    assert [plan.max_model_len for plan in plans] == [65_536, 32_768]

@@ -15,7 +15,6 @@ from workbench.core.architectures import (
     versions_with,
     wrapper_builds,
 )
-from workbench.core.built import ANY_MODULE, TRANSFORMERS
 from workbench.core.errors import ConfigError, shown, unknown_name_message
 from workbench.core.pooling import BASES, COLPALI, Pooling, pooling_of
 from workbench.core.pooling import SEES_LATER as BIDIRECTIONAL
@@ -33,10 +32,6 @@ OF_PARAMS = {"VoxtralRealtimeForConditionalGeneration": "VoxtralRealtimeGenerati
 WRAPPED = "vlm_config"
 """Where ColPali's file has that of the model it retrieves with."""
 POOLING, POOLINGS = "pooling", ("avg", "cls", "last")
-
-TUNING = "attn_temperature_tuning"
-MINICPM_V_2_0 = (2304, 64)
-"""hidden_size and query_num of MiniCPM-V 1.0 and 2.0, whose files name no version."""
 
 
 def read_architecture(fields: Fields, family: Family, model_type: str) -> str:
@@ -219,47 +214,3 @@ def way_forward(name: str, nearest: str) -> str:
         f"It is not a generative model in the registry of vLLM {' or '.join(MODEL_REGISTRIES)}. If "
         f'its layers and caches are those of {nearest}, set {KEY} to ["{nearest}"].'
     )
-
-
-def build_errors(fields: Fields, architecture: str) -> dict[str, str]:
-    """Return how the text begins that a class raises of this file when vLLM builds it.
-
-    By the module that has the class: ANY_MODULE, and TRANSFORMERS for a class of that library.
-    """
-    text = _of_every_class(fields, architecture)
-    found = {ANY_MODULE: text} if text else {}
-    if architecture == "KimiLinearForCausalLM" and fields.raw("q_lora_rank") is not None:
-        found["kimi_linear"] = ""  # KimiMLAAttention.__init__, 0.23: a bare assertion
-    sparse = fields.raw("sparse_attention_config")
-    if architecture.startswith("MiniMaxM3") and isinstance(sparse, Mapping):
-        found |= _of_sparse_layers(fields, sparse)
-    return found
-
-
-def _of_every_class(fields: Fields, architecture: str) -> str:
-    has = fields.top.get
-    if architecture == "QWenLMHeadModel" and "visual" in fields.top:
-        return "The configuration of this model indicates that it supports vision inputs"
-    if fields.model_type == "llama4_text" and type(fields.raw(TUNING)) is int:
-        return f"Validation error for field '{TUNING}'"  # Llama4TextConfig has a bool
-    if architecture == "MiniCPMV":  # MiniCPMV.__new__, 0.23 and 0.33
-        sizes = (has("hidden_size"), has("query_num"))
-        if str(has("version")) == "2.0" or ("version" not in fields.top and sizes == MINICPM_V_2_0):
-            return "type object 'MiniCPMV2_0' has no attribute 'packed_modules_mapping'"
-    if architecture.startswith("BailingMoeV3") and not fields.raw("no_kda_lora"):
-        return "BailingMoeV3 KDA currently expects no_kda_lora=True"
-    return ""
-
-
-def _of_sparse_layers(fields: Fields, sparse: Mapping[str, Any]) -> dict[str, str]:
-    """Return what MiniMax-M3's class says of its index heads, and the library's of its layers."""
-    found, listed = {}, sparse.get("sparse_attention_freq") or ()
-    heads, count = fields.raw("num_key_value_heads"), fields.raw("num_hidden_layers")
-    if 1 in listed and sparse.get("sparse_num_index_heads", heads) != heads:
-        # MinimaxM3QKVParallelLinearWithIndexer, 0.33
-        text = "MinimaxM3QKVParallelLinearWithIndexer requires total_num_index_heads == total_num_"
-        found["vllm.models.minimax_m3"] = f"{text}kv_heads"
-    if listed and len(listed) != count and fields.raw("layer_types") is None:
-        # MiniMaxM3VLTextConfig makes layer_types of it, PreTrainedConfig.validate_layer_type
-        found[TRANSFORMERS] = "Class validation error for validator 'validate_layer_type'"
-    return found

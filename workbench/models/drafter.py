@@ -22,12 +22,13 @@ from workbench.models.config_defaults import CONFIG_DEFAULTS, PERIOD, SLIDES
 from workbench.models.families.chunked import read_chunks
 from workbench.models.fields import Fields
 from workbench.models.json_file import plain_copy
-from workbench.models.lengths import read_lengths, rope_kinds
+from workbench.models.lengths import read_lengths
 from workbench.models.listed import listed_name
 from workbench.models.load import labelled_config
 from workbench.models.mtp import read_mtp
 from workbench.models.overrides import load_changed
 from workbench.models.read import model_dtype, read_model
+from workbench.models.rope import rope_kinds
 from workbench.models.weights.read import read_weights
 
 SPECULATORS = {

@@ -1,26 +1,30 @@
 """The longest request that a config.json allows."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from workbench.core.model import DEFAULT_MAX_MODEL_LEN
 from workbench.models.config_defaults import BY_RELEASE, ORIGINAL
 from workbench.models.fields import Fields
+from workbench.models.rope import LONGROPE, Scaling, rope_scalings
 
 LENGTH_FIELDS = (
     *("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"),
     *("max_target_positions", "max_sequence_length", "max_seq_length", "seq_len"),
 )
-RENAMED = {"su": "longrope"}
-"""What `patch_rope_parameters_dict` calls older RoPE kinds."""
-AS_WRITTEN = frozenset({"longrope", "llama3"})
+AS_WRITTEN = frozenset({LONGROPE, "llama3"})
 """RoPE kinds whose factor is already contained in the length fields."""
 YARN = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling"})
 SMALL_CONTEXT = {"phi3": 4096}
 """model_type -> what its configuration class has for `ORIGINAL`, outside the RoPE settings."""
-
-Scaling = tuple[str, str, Mapping[str, Any]]
-"""Place, kind and values of RoPE settings."""
+OF_FLAT = {
+    "ernie4_5_vl_moe": 131_072,
+    "glm4v": 32_768,
+    "glm4v_moe": 65_536,
+    "glm_ocr": 131_072,
+}
+"""Type of a whole model -> the length of its text class, which transformers 5.20 takes where a file
+has no part for the text: what such a file says itself is not read."""
 
 
 class Lengths(NamedTuple):
@@ -40,9 +44,11 @@ def read_lengths(fields: Fields) -> Lengths:
     """
     keys = ("model_max_length",) if fields.has("model_max_length") else LENGTH_FIELDS
     lengths = {key: fields.integer(key) for key in keys if fields.has(key)}
-    scalings = list(_rope_scalings(fields))
+    scalings = list(rope_scalings(fields))
+    if "gemma3" in fields.model_type:  # its length is scaled already
+        scalings = []
     of_class = _of_class(fields, lengths, scalings)
-    is_longrope = any(kind == "longrope" for _, kind, _ in scalings)
+    is_longrope = any(kind == LONGROPE for _, kind, _ in scalings)
     if not lengths:
         fields.note("derived_max_model_len", None, "config.json, which has no length field")
         default = _longrope(fields) if is_longrope else _assumed(fields, scalings)
@@ -54,13 +60,10 @@ def read_lengths(fields: Fields) -> Lengths:
     return Lengths(tokens, written, _longrope(fields) if is_longrope else None, of_class)
 
 
-def rope_kinds(fields: Fields) -> frozenset[str]:
-    """Return the kinds of RoPE settings."""
-    return frozenset(kind for _, kind, _ in _rope_scalings(fields))
-
-
 def _of_class(fields: Fields, lengths: dict[str, int], scalings: list[Scaling]) -> int | None:
     """Return the derived length where a class completes what the file omits; None without one."""
+    if not fields.prefix and fields.model_type in OF_FLAT:
+        return OF_FLAT[fields.model_type]
     key, tokens = BY_RELEASE.get(fields.model_type, ("", 0))
     if not key or key in fields.text or "model_max_length" in lengths:
         return None
@@ -109,26 +112,3 @@ def _assumed(fields: Fields, scalings: list[Scaling]) -> int | None:
         return None
     fields.note("default_max_model_len", assumed, origin)
     return assumed
-
-
-def _rope_scalings(fields: Fields) -> Iterator[Scaling]:
-    """Yield the RoPE settings: one object, or one per layer type."""
-    # None for Gemma 3, whose length is scaled already.
-    if "gemma3" in fields.model_type:
-        return
-    key = "rope_parameters" if fields.raw("rope_scaling") is None else "rope_scaling"
-    value = fields.raw(key)
-    if value is None:
-        return
-    if not isinstance(value, Mapping):
-        raise fields.wrong(key, value, "an object")
-    nested = [
-        (f"{key}/{name[:80]}", item)
-        for name, item in value.items()
-        if isinstance(name, str) and isinstance(item, Mapping)
-    ]
-    for place, rope in nested or [(key, value)]:
-        kind = rope.get("rope_type", rope.get("type", "default"))
-        if not isinstance(kind, str):
-            raise fields.wrong(f"{place}/rope_type", kind, "a string")
-        yield place, RENAMED.get(kind, kind), rope

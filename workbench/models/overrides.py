@@ -16,6 +16,7 @@ from workbench.models.lengths import LENGTH_FIELDS
 from workbench.models.listed import KEY, listed_name
 from workbench.models.load import labelled_config, load_model
 from workbench.models.read import read_model
+from workbench.models.rope import NAME, OLD_NAME
 
 ROPE = ("rope_parameters", "rope_scaling")
 """Two names of one object (`patch_rope_parameters`)."""
@@ -81,7 +82,7 @@ def _changed(config: Changes, changes: Changes, *, is_part: bool) -> dict[str, A
         if key in ROPE:
             given = [changed.pop(name, None) for name in ROPE]
             before = next((one for one in given if isinstance(one, Mapping) and is_part), {})
-            changed[key] = {**before, **value} if isinstance(value, Mapping) else value
+            changed[key] = _completed(before, value) if isinstance(value, Mapping) else value
         elif isinstance(value, Mapping) and isinstance(inner := changed.get(key), Mapping):
             changed[key] = _changed(inner, value, is_part=True)
         elif key == LENGTH:
@@ -89,6 +90,12 @@ def _changed(config: Changes, changes: Changes, *, is_part: bool) -> dict[str, A
         else:
             changed[key] = value
     return changed
+
+
+def _completed(before: Changes, new: Changes) -> dict[str, Any]:
+    """Return RoPE settings with new ones; a new kind takes the place of every name of the old."""
+    names = (NAME, OLD_NAME) if {NAME, OLD_NAME} & new.keys() else ()
+    return {key: value for key, value in before.items() if key not in names} | dict(new)
 
 
 def _check_class(config: Changes, given: Any) -> None:

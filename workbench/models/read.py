@@ -12,12 +12,12 @@ from workbench.core.weights import UnreadWeights
 from workbench.models import families  # noqa: F401  (registers every family)
 from workbench.models.architecture import (
     as_generating,
-    build_errors,
     read_architecture,
     sees_later,
     with_class,
 )
 from workbench.models.attention import has_window
+from workbench.models.build_errors import build_errors
 from workbench.models.built_heads import derived_head_size, layer_class
 from workbench.models.checkpoint import folder_of
 from workbench.models.config_defaults import EXPERT_FIELDS, EXPERTS

@@ -20,7 +20,7 @@ from workbench.core.weights import (
 )
 from workbench.models.config_defaults import ORIGINAL
 from workbench.models.families.compressed import compress_ratios
-from workbench.models.lengths import RENAMED
+from workbench.models.rope import RENAMED
 from workbench.models.weights.hybrids import WITHOUT_POSITIONS
 from workbench.models.weights.listed_experts import HYBRID as LING
 from workbench.models.weights.listed_experts import ling_heads

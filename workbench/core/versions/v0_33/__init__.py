@@ -105,7 +105,8 @@ SPECULATION = speculation.SpeculationRules(
     heads=V0_23.speculation.heads
     | {
         *("Eagle3Qwen3ForCausalLM", "PeagleQwen3ForCausalLM", "Qwen3DSparkModel"),
-        *("DFlash2DraftModel", "LiLiCorrDraftModel"),
+        *("DFlash2DraftModel", "K3DSparkModel", "LiLiCorrDraftModel"),
+        "DFlashMuseGlimmerAssistantModel",
     },
     mtp_classes=MappingProxyType(
         {
@@ -242,7 +243,12 @@ V0_33 = V0_23.successor(
     ignores_interval=frozenset(),
     keeps_window=False,
     # KimiLinearConfig, which KimiK3Config builds, too
-    completes_lengths=frozenset({"kimi_linear", "kimi_k3"}),
+    completes_lengths=frozenset(
+        {
+            *("kimi_linear", "kimi_k3"),
+            *("ernie4_5_vl_moe", "glm4v", "glm4v_moe", "glm_ocr"),
+        }
+    ),
     citations=citations_of("0.33", before=V0_23.citations),
     linear_state_as_mla=True,
     sm10x_kv_cache_dtypes={
