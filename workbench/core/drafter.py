@@ -101,10 +101,12 @@ def _head(
     draft, own = model.drafter, model.attention
     if draft is None or draft.attention is None or draft.head is None:
         return None
-    # A head is built with the target's configuration: Attention.__init__ asks that for images.
+    # A head is built with the target's configuration: Attention.__init__ asks that for images, and
+    # a version of FlashAttention that Gemma4Config sets for the target's heads is the head's, too.
     attention = replace(
         _as_target_reads(draft, own),
         has_sinks=has_sinks,
+        has_mixed_head_sizes=own is not None and own.has_mixed_head_sizes,
         seen_whole=frozenset() if own is None else own.seen_whole,
         window_tokens=draft.head.window_tokens,
     )

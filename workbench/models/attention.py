@@ -21,6 +21,7 @@ MLA_MODEL_TYPES = frozenset(
             "glm4_moe_lite",
             "glm_moe_dsa",
             "hy_v4",
+            "k3_dspark",
             "kimi_k2",
             "kimi_linear",
         ),

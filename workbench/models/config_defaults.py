@@ -48,6 +48,8 @@ CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
     **{name: {FIRST_WINDOW: 80} for name in ("qwen2_vl_text", "qwen2_5_vl_text")},
     "qwen2_5_omni_text": {FIRST_WINDOW: 28},
     "dots1": {FIRST_WINDOW: 62},
+    "ernie4_5_moe": {"moe_num_shared_experts": 2},
+    "muse_glimmer_assistant": {"vocab_size": 202_048},
     **{name: {MAMBA_CHUNK: 256} for name in ("bamba", "granitemoehybrid")},
     **{name: {"chunk_size": 256} for name in ("mamba2", "zamba2")},
     "falcon_h1": {"mamba_d_ssm": 1024, MAMBA_CHUNK: 256},

@@ -3,7 +3,7 @@
 Source: the `*_eagle*.py`, `qwen3_dflash.py`, `qwen3_dspark.py` and `medusa.py` of 0.23 and 0.33.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from workbench.core.weights import EARLIER, EMBEDDING, LATER, PER_DRAFT, Part
@@ -120,8 +120,8 @@ FEATURES = (
 """Where a DFlash file lists the target's layers that it reads, in vLLM's order."""
 
 
-def _flash(config: Config, *, bonus: list[Part] | None = None) -> Drafted:
-    """Return DFlash; bonus: what DSpark has in addition."""
+def _flash(config: Config, *, bonus: Sequence[Part] = (), mixed: Sequence[Part] = ()) -> Drafted:
+    """Return DFlash; bonus, mixed: what others have in addition, once and in every layer."""
     flash = config.mapping("dflash_config")
 
     def layer(_number: int) -> list[Part]:
@@ -129,7 +129,8 @@ def _flash(config: Config, *, bonus: list[Part] | None = None) -> Drafted:
         parts = attention(config, bias=bias, out_bias=bias, norm="head")
         if flash.get("attention_sink_bias", config.flag("add_swa_attention_sink_bias")):
             parts.append(cut("sinks", config.attention.num_heads, kind=LATER))
-        return [*parts, *mlp(config, "mlp", config.size("intermediate_size")), *norms(config, 2)]
+        parts += mlp(config, "mlp", config.size("intermediate_size"))
+        return [*parts, *norms(config, 2), *mixed]
 
     listed = (
         (config.mapping(place) if place else config.fields.text).get(key) for place, key in FEATURES
@@ -137,7 +138,7 @@ def _flash(config: Config, *, bonus: list[Part] | None = None) -> Drafted:
     ids = next(filter(None, listed), ())
     count = len(ids) or config.model.num_hidden_layers
     width = config.size("target_hidden_size", default=config.hidden)
-    rest = [*norms(config, 2), whole("mask_embedding", config.hidden, kind=LATER), *(bonus or ())]
+    rest = [*norms(config, 2), whole("mask_embedding", config.hidden, kind=LATER), *bonus]
     if {**config.mapping("eagle_config"), **flash}.get("use_aux_hidden_state", True):
         rest.append(whole("fc", config.hidden, inputs=count * width, is_linear=True))
     rows = config.size("vocab_size")
@@ -146,14 +147,58 @@ def _flash(config: Config, *, bonus: list[Part] | None = None) -> Drafted:
     return Drafted({**_layers(config, layer), "model.": rest}, _vocabularies(config))
 
 
+def _flash2(config: Config) -> Drafted:
+    """Return DFlash 2: DFlash with convolutions over its block, and a selector of candidates."""
+    own = config.mapping("dflash_config")
+    hidden, rows = config.hidden, config.size("vocab_size")
+    taps, groups = (int(own.get(key) or 1) for key in ("conv_kernel_size", "conv_group_size"))
+    rank, outputs = int(own.get("selector_rank") or 0), 2 * taps * (hidden // groups)
+    convolutions = [
+        part
+        for name in ("attention_conv", "mlp_conv")
+        for part in (
+            whole(f"{name}.base_kernel", 2 * taps * hidden),
+            whole(f"{name}.kernel_projection", outputs, inputs=hidden, is_linear=True),
+        )
+    ]
+    names = ("predecessor_codebook", "successor_codebook")
+    selector = [whole(name, rows, inputs=rank) for name in names]
+    selector.append(whole("hidden_projection", rank, inputs=hidden))
+    return _flash(config, bonus=selector, mixed=convolutions)
+
+
 def _spark(config: Config) -> Drafted:
     """Return DSpark: DFlash, a Markov head and a head for confidence."""
+    return _flash(config, bonus=_spark_heads(config))
+
+
+def _spark_heads(config: Config) -> list[Part]:
     rank = config.size("markov_rank")
     heads = markov(config, rank)
     if config.flag("enable_confidence_head"):
         inputs = config.hidden + (rank if config.flag("confidence_head_with_markov") else 0)
         heads.append(whole("confidence_head", 1, inputs=inputs, bias=True, dtype="float32"))
-    return _flash(config, bonus=heads)
+    return heads
+
+
+def _k3_spark(config: Config) -> Drafted:
+    """Return DSpark of Kimi K3: latent attention, whose latents of the target have a projection."""
+
+    def layer(number: int) -> list[Part]:
+        width = config.size("intermediate_size")
+        one = whole("self_attn.one_scale", 1, dtype="float32")
+        return [*latent(config, number), one, *mlp(config, "mlp", width), *norms(config, 2)]
+
+    read = config.size("target_hidden_size") * config.size("num_target_layers")
+    latents = config.size("kv_lora_rank") + config.size("qk_rope_head_dim")
+    layers = config.model.num_hidden_layers
+    rest = [
+        whole("context_proj", config.hidden, inputs=read, is_linear=True),
+        whole("context_kv_proj", layers * latents, inputs=config.hidden, is_linear=True),
+        *norms(config, 2),
+        *_spark_heads(config),
+    ]
+    return Drafted({**_layers(config, layer), "model.": rest})
 
 
 def markov(config: Config, rank: int) -> list[Part]:
@@ -187,8 +232,10 @@ HEADS: dict[str, Callable[[Config], Drafted]] = {
     ),
     **dict.fromkeys(("Eagle3Qwen3ForCausalLM", "PeagleQwen3ForCausalLM"), _eagle3_qwen),
     **dict.fromkeys(("Eagle3DeepseekV2ForCausalLM", "Eagle3DeepseekV3ForCausalLM"), _eagle3_latent),
-    "DFlashDraftModel": _flash,
+    **dict.fromkeys(("DFlashDraftModel", "DFlashMuseGlimmerAssistantModel"), _flash),
+    "DFlash2DraftModel": _flash2,
     **dict.fromkeys(("Qwen3DSparkModel", "Qwen3OmniDSparkModel"), _spark),
+    "K3DSparkModel": _k3_spark,
     "MedusaModel": _medusa,
 }
 """Class in vLLM's registry -> what it has."""
