@@ -14,6 +14,7 @@ from tests.groups import in_groups
 from tests.models.configs import FAMILIES, llama
 from tests.recorded import recorded
 from workbench import resolve
+from workbench.core.capacity.draft_weights import has_several_chunks
 from workbench.core.capacity.memory_estimate import loaded_weights, weights_of
 from workbench.core.formats import Format
 from workbench.core.groups.pipeline import ALL, layers_of_stages
@@ -21,7 +22,7 @@ from workbench.core.model import DEFAULT_MAX_MODEL_LEN
 from workbench.core.published import digest
 from workbench.core.ranks import Split, repeated_gates, split_of
 from workbench.core.versions import RULE_SETS
-from workbench.core.weights import LENGTH, NO_WEIGHTS, STEP, STREAMS, Part
+from workbench.core.weights import CHUNKED, LENGTH, NO_WEIGHTS, STEP, STREAMS, Part
 from workbench.core.working_plan import UntracedPlan
 from workbench.models import catalog_config, catalog_names, load_model
 from workbench.models.read import read_model
@@ -68,6 +69,8 @@ def test_bytes_of_every_rank_are_vllms(line):
     assert not model.weights.unknown
     for answer in line["answers"]:
         copies = {**RULE_SETS[answer["vllm"]].weight_copies, **OF_STEPS}
+        if not has_several_chunks(model, answer["tensor_parallel"]):
+            copies[CHUNKED] = 0
         split = Split(
             answer["tensor_parallel"],
             repeated=repeated_gates(model, "cuda"),

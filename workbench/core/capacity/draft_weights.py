@@ -9,6 +9,7 @@ from workbench.core.platforms import HOPPER, is_sm10x
 from workbench.core.ranks import Split, split_of
 from workbench.core.speculation import DRAFT_MODEL, MTP, OF_HIDDEN_STATES, class_of_head
 from workbench.core.weights import (
+    CHUNKED,
     DRAFTED,
     DSPARK_PART,
     EARLIER,
@@ -30,6 +31,7 @@ from workbench.core.weights import (
 )
 
 if TYPE_CHECKING:
+    from workbench.core.model import Model
     from workbench.core.plan import Plan
 
 SHARE_OF_CHECKPOINT = 0.1
@@ -78,11 +80,20 @@ def copies_of(plan: Plan) -> dict[str, int]:
     is_read = plan.speculative_method in {*OF_HIDDEN_STATES, DRAFT_MODEL}
     if is_read or plan.rules.weight_copies.get(STREAMS, 1):
         found[STREAMS] = plan.max_num_batched_tokens
+    if not has_several_chunks(plan.model, plan.settings.tensor_parallel):
+        found[CHUNKED] = 0
     if not _has_router_kernels(plan):
         found |= {NARROW: 0, WIDE: 1}
     if plan.platform.name != "cuda":
         found |= {EXACT: 0, ROUNDED: 1}
     return {**plan.rules.weight_copies, **found}
+
+
+def has_several_chunks(model: Model, ranks: int) -> bool:
+    """Return whether a rank has several of the chunks, one per KV head, of fused projections."""
+    # _fused_qkv_kv_chunk_rows of MiMo-V2, 0.33
+    heads = 0 if model.attention is None else model.attention.num_kv_heads
+    return heads > ranks and heads % ranks == 0
 
 
 def _has_router_kernels(plan: Plan) -> bool:

@@ -10,8 +10,9 @@ from workbench.models.weights.compressed import compressed_joint, compressed_lay
 from workbench.models.weights.decoders import DECODERS, LLAMA
 from workbench.models.weights.heads import HEADS, Drafted, markov
 from workbench.models.weights.hybrids import nemotron_layer, qwen_layer
+from workbench.models.weights.mimo_v2 import mimo_v2_draft
 from workbench.models.weights.minimax_m3 import M3, minimax_m3_draft
-from workbench.models.weights.newer import longcat_half, mimo_v2_draft
+from workbench.models.weights.newer import longcat_half
 from workbench.models.weights.parts import Block, Config, column, norms, whole
 from workbench.models.weights.positions import positions
 from workbench.models.weights.stored import Unknown

@@ -6,7 +6,8 @@ from workbench.core.weights import EARLIER, EVERY, LATER, Part, Place
 from workbench.models.weights.stored import PLAIN
 
 SAME_CLASS: Mapping[str, str] = {
-    **dict.fromkeys(("glm4v_text", "glm_ocr_text"), "glm4"),
+    **dict.fromkeys(("glm4v", "glm4v_text", "glm_ocr_text"), "glm4"),
+    "deepseek_vl_v2": "deepseek_v2",
     "hunyuan_vl_text": "hunyuan_v1_dense",
     **dict.fromkeys(("diffusion_gemma_text", "gemma4_unified_text"), "gemma4_text"),
     "granite4_vision_text": "granite",
@@ -24,6 +25,7 @@ SAME_CLASS: Mapping[str, str] = {
     **dict.fromkeys(("minicpmv 4.5", "minicpmo 4.5"), "qwen3"),
     **dict.fromkeys(("minimax_m1", "minimax"), "minimax_text_01"),
     "axk1": "AXK1",
+    **dict.fromkeys(("mimo_v2", "mimo_v2_omni"), "mimo_v2_flash"),
     "nemotron_h_puzzle": "nemotron_h",
 }
 """model_type, with a version where classes differ by it -> the one whose class in vLLM builds its

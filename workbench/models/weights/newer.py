@@ -10,7 +10,8 @@ from workbench.models.weights.compressed import compressed_layer, joined_streams
 from workbench.models.weights.decoders import OF_LLAMA, Decoder, Moe
 from workbench.models.weights.gemma4 import gemma3n_layer, gemma3n_rest, gemma4_layer, gemma4_rest
 from workbench.models.weights.kinds import by_release, unscaled
-from workbench.models.weights.listed_experts import LISTED_EXPERTS, ListedMoe
+from workbench.models.weights.listed_experts import LISTED_EXPERTS
+from workbench.models.weights.mimo_v2 import mimo_v2_layer
 from workbench.models.weights.minimax_m3 import M3, minimax_m3_layer
 from workbench.models.weights.moondream import moondream_layer
 from workbench.models.weights.older import OLDER, OLDER_REST
@@ -18,14 +19,11 @@ from workbench.models.weights.parts import (
     Block,
     Config,
     attention,
-    cache_scales,
     column,
-    cut,
     experts,
     latent,
     mlp,
     norms,
-    row,
     vocabulary,
     whole,
 )
@@ -82,49 +80,6 @@ def _llama4(config: Config, number: int) -> list[Part]:
     else:
         feed = mlp(config, "feed_forward", config.size("intermediate_size_mlp"))
     return [*attention(config), *feed, *norms(config, 2)]
-
-
-def _mimo_v2(config: Config, number: int) -> list[Part]:
-    """Return a layer of MiMo-V2."""
-    dtype = config.raw("moe_router_dtype", "float32")
-    marked = ListedMoe(
-        correction=True, router_dtype=dtype, lists=("moe_layer_freq",), only_listed=True
-    )
-    layer = Decoder(moe=marked)
-    is_windowed = config.raw("hybrid_layer_pattern")[number] == 1
-    return [
-        *_mimo_v2_attention(config, is_windowed=is_windowed),
-        *layer.feed_forward(config, number),
-        *norms(config, 2),
-    ]
-
-
-def _mimo_v2_attention(config: Config, *, is_windowed: bool) -> list[Part]:
-    """Return attention of MiMo-V2, which has heads and sinks of its own in windows."""
-    if config.raw("attention_projection_layout") == "fused_qkv":
-        raise Unknown("the fused projections of MiMo-V2 are not described")
-    kind, name = ("swa_" if is_windowed else ""), "self_attn"
-    queries, kv, size = (
-        config.size(f"{kind}{key}")
-        for key in ("num_attention_heads", "num_key_value_heads", "head_dim")
-    )
-    value = config.size(f"{kind}v_head_dim", default=size)
-    sinks = is_windowed and config.flag("add_swa_attention_sink_bias")
-    heads, bias = ((queries, size), (kv, size), (kv, value)), config.flag("attention_bias")
-    return [
-        column(f"{name}.qkv_proj", *heads, inputs=config.hidden, bias=bias),
-        row(f"{name}.o_proj", queries * value, config.hidden),
-        cache_scales(f"{name}.attn"),
-        *[cut(f"{name}.sinks", queries)] * sinks,
-    ]
-
-
-def mimo_v2_draft(config: Config, _number: int) -> list[Part]:
-    """Return a layer of MiMo-V2 for multi-token prediction: a window, and no experts."""
-    qkv, out, *rest = _mimo_v2_attention(config, is_windowed=True)
-    plain = out._replace(is_linear=False)  # MiMoV2Attention never quantizes it there
-    feed = mlp(config, "mlp", config.size("intermediate_size"))
-    return [qkv, plain, *rest, *feed, *norms(config, 2)]
 
 
 class KimiMoe(Moe):
@@ -256,7 +211,7 @@ NEWER: dict[str, Block] = {
     **dict.fromkeys(("llama4", "llama4_text"), _llama4),
     "kimi_linear": _kimi,
     "longcat_flash": _longcat,
-    "mimo_v2_flash": _mimo_v2,
+    "mimo_v2_flash": mimo_v2_layer,
     **dict.fromkeys(M3, minimax_m3_layer),
     "deepseek_v4": compressed_layer,
     "step5": step5_layer,

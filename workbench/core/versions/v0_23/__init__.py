@@ -45,7 +45,17 @@ from workbench.core.versions.v0_23.narrow_values import flash_alone
 from workbench.core.versions.v0_23.quantization import QUANTIZATION
 from workbench.core.versions.v0_23.runners import refuses
 from workbench.core.versions.v0_23.stages import STAGES
-from workbench.core.weights import DRAFTED, FOR_HEADS, LATER, MROPE, ROUNDED, STREAMS, TOWERS, WIDE
+from workbench.core.weights import (
+    CHUNKED,
+    DRAFTED,
+    FOR_HEADS,
+    LATER,
+    MROPE,
+    ROUNDED,
+    STREAMS,
+    TOWERS,
+    WIDE,
+)
 
 EAGLE = SpeculativeMethod(
     reads_next_token=True,
@@ -166,7 +176,7 @@ V0_23 = RuleSet(
     ),
     version="0.23",
     weight_copies={TOWERS: 2, MROPE: 4, STREAMS: 1}
-    | dict.fromkeys((LATER, FOR_HEADS, WIDE, ROUNDED, DRAFTED), 0),
+    | dict.fromkeys((LATER, CHUNKED, FOR_HEADS, WIDE, ROUNDED, DRAFTED), 0),
     expert_paddings=kernels.PADDINGS,
     kv_cache_dtypes=(
         "auto",
