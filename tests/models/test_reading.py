@@ -916,7 +916,7 @@ def test_rope_settings_that_no_release_loads(rope, code, text):
         {"type": "mrope", "mrope_section": [16, 24, 24]},
     ],
 )
-def test_an_older_name_of_the_same_rope_is_no_contradiction(rope):
+def test_an_older_name_of_the_same_rope_may_stand_next_to_it(rope):
     assert load_model(llama(rope_scaling=rope)).build_errors == {}
 
 
