@@ -24,8 +24,14 @@ from workbench.models.listed import KEY, listed_name
 
 SEES_LATER = {"is_causal": False, "use_bidirectional_attention": True}
 """Fields of models whose tokens see later ones: they keep no cache."""
-READS_DIRECTION = frozenset({"apertus", "gemma3", "llama", "qwen2", "qwen3"})
-"""Modules whose attention asks for `is_causal` of the file (0.23 and 0.33)."""
+READS_DIRECTION = frozenset(
+    {
+        *("apertus", "aria", "ernie45", "gemma3", "iquest_loopcoder", "llama", "mimo", "mistral"),
+        *("idefics3", "phi3", "qwen2", "qwen3", "qwen3_vl", "smolvlm", "telechat2", "teleflm"),
+    }
+)
+"""Modules whose attention, or that of the layers they take over, asks for `is_causal` of the text's
+configuration (0.23 and 0.33)."""
 
 OF_PARAMS = {"VoxtralRealtimeForConditionalGeneration": "VoxtralRealtimeGeneration"}
 """Class in the config.json of a checkpoint -> what vLLM builds from its params.json."""

@@ -76,7 +76,11 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
             f"config.json names no {KEY}: vLLM uses {pooling.name}, a pooling model. For a model "
             f'that generates, set {KEY} to ["{pooling.base}"].'
         )
-    later = sees_later(fields.top, architecture) if pooling is None else pooling.sees_later
+    built = layer_class(fields) or architecture
+    if pooling is None:
+        later = any(sees_later(fields.text, name) for name in (built, architecture))
+    else:
+        later = pooling.sees_later
     layers = () if later else _layers(fields, family)
     # The pages of a hybrid are aligned to its states, also where no layer keeps one.
     is_hybrid = family.is_hybrid and not family.is_ordinary(fields)
@@ -126,7 +130,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         vocab_size=fields.vocab_size(),
         num_experts=_experts(fields),
         build_errors=build_errors(fields, architecture),
-        layer_class=layer_class(fields) or architecture,
+        layer_class=built,
         derived_head_size=derived_head_size(fields, attention if has_attention else None),
         largest_item_tokens=family.largest_item_tokens(fields),
         names_attention_layers=family.names_attention_layers and has_attention,
