@@ -106,8 +106,9 @@ def test_text_has_place_verdict_and_counts():
     assert "2 launches of 8 programs, 100 loads and 50 stores, 600 bytes" in html
     assert "no meaningful time" in html
     assert "✓ agrees" in html
+    assert "<b>" not in verdict(step())
     wrong = replace(step(), mismatch="group <0>, row 1: entry 2 is 7, the reference has 8")
-    assert "✕ differs" in verdict(wrong)
+    assert "<b>✕ differs" in verdict(wrong)
     assert "&lt;0&gt;" in verdict(wrong)
 
 

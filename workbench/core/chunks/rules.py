@@ -137,14 +137,14 @@ def _step_problems(plan: Plan) -> Iterator[Problem]:
 def _shared_states(plan: Plan) -> Iterator[Problem]:
     """Warn of ranks that write different states under one key of a Mooncake store (0.23)."""
     groups = [group for group in plan.built_cache().groups if group.spec.is_mamba]
-    if not groups or not plan.rules.offload.store_shares_states:
+    attention = plan.model.attention
+    if not groups or attention is None or not plan.rules.offload.store_shares_states:
         return
     if (ranks := same_heads(plan, groups[0])) > 1:
-        attention = plan.model.attention
-        heads = 0 if attention is None else attention.num_kv_heads
+        heads = attention.num_kv_heads
         found = stops(
             "connector_shares_states",
-            {"heads": heads, "plan": plan, "nearest": max(1, heads)},
+            {"heads": heads, "plan": plan, "nearest": heads},
             ranks=ranks,
         )
         yield replace(found, severity=WARNING)
