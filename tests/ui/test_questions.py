@@ -465,6 +465,13 @@ def test_a_question_about_another_model_says_what_stays_as_it_was():
         ("mamba2 state size of codestral mamba", "Each mamba2 layer keeps of a request"),
         ("what is a kv_cache_spec", "What vLLM knows of the cache of one layer"),
         ("how large is one request", "One request of 32,768 tokens takes"),
+        ("qwen3-8b: prefill h100, decode h200", "one with Device H200 read its cache? it can."),
+        (
+            "can a b200 decode what an h100 prefilled",
+            "with Device B200 read its cache? Prefill",
+        ),
+        ("prefill at tp 2 and decode at tp 4 for qwen3-8b", "both caches need the layout HND"),
+        ("prefill mi300x decode h100", "backend: ROCM_ATTN and FLASH_ATTN"),
         ("prefixes of deepseek-v4-flash with TP 4 on H100", "No cache: the pages cannot be made"),
         ("will my chatbot reuse the conversation so far?", "Apply Prefix caching on Gain: prefix"),
     ],
@@ -565,7 +572,7 @@ def test_a_setting_next_to_other_words_is_set(text, field, value):
 
 def test_words_of_the_other_engine_are_not_noted():
     said = answer("prefill on 4 h100 and decode on 8 h200 for qwen3-next")[1]
-    assert "An engine with TP 4 prefills" in said
+    assert "can one with Device H200, Tensor parallel 8 read its cache? The kernel block" in said
     assert "not understood" not in said
 
 

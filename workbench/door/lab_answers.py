@@ -7,7 +7,6 @@ from workbench.core.offload.request import USUAL_BYTES
 from workbench.core.plan import Plan
 from workbench.core.rule_set import RuleSet
 from workbench.core.versions import RULE_SETS
-from workbench.core.what_if.choices import tensor_parallel_sizes
 from workbench.core.what_if.outcomes import outcome_of
 from workbench.door.capacity_answers import (
     CAPACITY_ANSWERS,
@@ -16,6 +15,7 @@ from workbench.door.capacity_answers import (
 )
 from workbench.door.default_answers import default_answer
 from workbench.door.hits_answers import hits_answer, multiples_answer
+from workbench.door.transfer_answers import transfer_answer
 from workbench.interop.glossary import METRICS, glossary
 from workbench.interop.plan_values import declared_sizes
 from workbench.interop.question import Question
@@ -28,7 +28,6 @@ from workbench.views.pages.parts import PADDING, page_parts
 from workbench.views.settings import changes_text, in_labels
 from workbench.views.units import bytes_text, short_bytes_text, tokens_text
 
-MOST_RANKS = 8
 """Of a decode engine: those of one machine."""
 FEW_BLOCKS = 3
 """Of a pool whose memory is not known."""
@@ -212,20 +211,6 @@ def _offload(question: Question, plan: Plan, length: int) -> str:
     )
 
 
-def _transfer(_question: Question, plan: Plan, _length: int) -> str:
-    """Return from which other ranks this cache can be read, as decode engines may have them."""
-    verdicts: dict[str, list[str]] = {}
-    for size in tensor_parallel_sizes(plan.model, MOST_RANKS):
-        other = outcome_of(plan.model, plan.settings, trace=False, tensor_parallel=size).plan
-        if other is not None:
-            problems = plan.transfer(other).problems
-            verdict = problems[0].message.rstrip(".") if problems else "it can"
-            verdicts.setdefault(verdict, []).append(f"TP {size}")
-    found = "; ".join(f"{', '.join(ranks)}: {why}" for why, ranks in verdicts.items())
-    rank = plan.settings.tensor_parallel
-    return f"An engine with TP {rank} prefills; which others can read its cache? {found}"
-
-
 def _layout(plan: Plan) -> str:
     """Return the shapes of the tensors that layers see, in a pool of a few blocks."""
     blocks = (plan.cache.num_blocks if plan.cache else None) or FEW_BLOCKS
@@ -285,7 +270,7 @@ ANSWERS: dict[str, Callable[[Question, Plan, int], str]] = {
     "Offload and transfer": _offload,
     "Kernel sweeps": lambda *_given: SPEED,
     "Export": lambda _question, plan, _length: plan.to_vllm_command(),
-    "transfer": _transfer,
+    "transfer": transfer_answer,
     "multiples": multiples_answer,
     "state": _state,
     "metrics": _metrics,

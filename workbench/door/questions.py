@@ -19,6 +19,7 @@ from workbench.door.changes import CACHING, needed_by
 from workbench.door.lab_answers import backends_to_set, lab_answer, step_of
 from workbench.door.labs import LABS
 from workbench.door.reach_answers import LISTED, STARTING, reach_html
+from workbench.door.transfer_answers import between
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.question import Question
 from workbench.interop.understood import Understood
@@ -42,14 +43,7 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
     if question is None:
         return _with_limit(found, plan)
     topic = question.topic
-    parts: list[Html] = []
-    if words := _too_long(question, plan):
-        parts.append(tag("p", words, class_="wb-error"))
-    if question.term is not None:
-        parts.append(tag("p", prose(question.term.meaning)))
-    if topic.lab:
-        opens = button(f"Open {topic.lab} \u25b8", "show_lab", topic.lab, class_="wb-link")
-        parts.append(join(" ", LABS[topic.lab].line, " ", opens))
+    parts = list(_leading(found, question, plan))
     parts += _sentences(question, plan, answers)
     parts.append(_with_limit(found, plan))
     if question.is_wanted and question.block_tokens is not None:
@@ -67,6 +61,20 @@ def answered(found: Understood, plan: Plan, answers: Answers) -> Html:
     elif topic.view == "what_if" and question.term is None:
         parts.append(tag("p", "One change at a time is below; Next has gain and cost of each."))
     return join(*parts)
+
+
+def _leading(found: Understood, question: Question, plan: Plan) -> Iterator[Html]:
+    """Yield what comes before the answer: what is too long, a meaning, a lab, another engine."""
+    topic = question.topic
+    if words := _too_long(question, plan):
+        yield tag("p", words, class_="wb-error")
+    if question.term is not None:
+        yield tag("p", prose(question.term.meaning))
+    if topic.lab:
+        opens = button(f"Open {topic.lab} \u25b8", "show_lab", topic.lab, class_="wb-link")
+        yield join(" ", LABS[topic.lab].line, " ", opens)
+    if question.decode and found.scenario is not None:
+        yield tag("p", in_labels(between(question, found.scenario, plan)))
 
 
 def _with_limit(found: Understood, plan: Plan) -> Html:

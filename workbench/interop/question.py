@@ -19,6 +19,8 @@ class Question:
     said: Description = field(default_factory=Description)
     others: tuple[Description, ...] = ()
     """What is said instead, where several values of one field are: all are compared."""
+    decode: Mapping[str, Any] = field(default_factory=dict)
+    """What the engine that decodes has instead, where another one prefills."""
     choices: tuple[str, ...] = ()
     """Fields whose changes are weighed against each other."""
     weighed: Mapping[str, Any] = field(default_factory=dict)

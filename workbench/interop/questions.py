@@ -130,6 +130,9 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
     views = [one.view for one in about if one.view]
     if topic == topics.ANY_CHANGE and fields:  # "can I use PP 2": does it start?
         choices, views = (), [*views, "start"]
+    decode = others[0] if others and special == "transfer" else {}
+    if re.search(r"decod\w*\b.*\bprefill", text, re.IGNORECASE):
+        fields, decode = {**fields, **decode}, {name: fields[name] for name in decode}
     if special == "transfer" or (topic == topics.VERSIONS and "rules" in fields):
         others = []  # of both engines; both versions
     _check_names(fields, unknown, refuse_bits=is_of_one and topic.view in {"fits", "start"})
@@ -153,6 +156,7 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
     found = Question(
         topic,
         said=said,
+        decode={name: value for name, value in decode.items() if value != fields.get(name)},
         choices=choices,
         weighed=weighed,
         block_tokens=tokens,
