@@ -572,7 +572,7 @@ def test_a_setting_next_to_other_words_is_set(text, field, value):
 
 def test_words_of_the_other_engine_are_not_noted():
     said = answer("prefill on 4 h100 and decode on 8 h200 for qwen3-next")[1]
-    assert "can one with Device H200, Tensor parallel 8 read its cache? The kernel block" in said
+    assert "can one with Tensor parallel 8, Device H200 read its cache? The kernel block" in said
     assert "not understood" not in said
 
 
