@@ -941,3 +941,11 @@ def test_a_flat_file_of_glm4v_has_the_length_of_its_class():
     flat.pop("text_config")
     plans = [resolve(model=flat, rules=rules) for rules in ("0.23", "0.33")]
     assert [plan.max_model_len for plan in plans] == [65_536, 32_768]
+
+
+@pytest.mark.parametrize(
+    "name", ["LlamaForCausalLMEagle3", "DFlashDraftModel", "K3DSparkModel", "MedusaModel"]
+)
+def test_the_file_of_a_drafter_is_said_to_be_one(name):
+    with pytest.raises(ConfigError, match=r"drafter of vLLM 0\.\d+.* this file as draft_model"):
+        load_model(llama(architectures=[name]))

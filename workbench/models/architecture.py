@@ -18,6 +18,8 @@ from workbench.core.architectures import (
 from workbench.core.errors import ConfigError, shown, unknown_name_message
 from workbench.core.pooling import BASES, COLPALI, Pooling, pooling_of
 from workbench.core.pooling import SEES_LATER as BIDIRECTIONAL
+from workbench.core.rule_set import RuleSet
+from workbench.core.versions import RULE_SETS
 from workbench.models.family import FAMILIES, Family
 from workbench.models.fields import Fields
 from workbench.models.listed import KEY, listed_name
@@ -216,7 +218,19 @@ def way_forward(name: str, nearest: str) -> str:
             f"vLLM {' and '.join(known)} has it, but the workbench has no reader for its layers; "
             "choose another model (`workbench models`), or register a family for it."
         )
+    if drafts_in := [one for one in MODEL_REGISTRIES if _is_drafter(name, RULE_SETS[one])]:
+        return (
+            f"It is a drafter of vLLM {' and '.join(drafts_in)}, which is served next to its "
+            "target: set that as model, and this file as draft_model."
+        )
     return (
         f"It is not a generative model in the registry of vLLM {' or '.join(MODEL_REGISTRIES)}. If "
         f'its layers and caches are those of {nearest}, set {KEY} to ["{nearest}"].'
     )
+
+
+def _is_drafter(name: str, rules: RuleSet) -> bool:
+    """Return whether a release drafts with a class, under this name or as a DFlash drafter."""
+    own = rules.speculation
+    known = {*own.heads, *own.decides, *(["MedusaModel"] if "medusa" in own.methods else [])}
+    return not known.isdisjoint({name, f"DFlash{name}"})
