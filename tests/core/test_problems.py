@@ -66,6 +66,12 @@ MINICPM_V_2 = {
     "max_position_embeddings": 4096,
     "vocab_size": 122753,
 }
+IMAGES_DRAFTED = {
+    "model": "qwen2-vl-7b",
+    "draft_model": {**llama(hidden_size=3584, num_hidden_layers=1), "vocab_size": 152_064},
+    "speculative_method": "eagle",
+    "num_speculative_tokens": 2,
+}
 CHATGLM = {
     "architectures": ["ChatGLMModel"],
     "model_type": "chatglm",
@@ -359,6 +365,12 @@ PROBLEMS = {
         "class_not_built",
         "Unknown RoPE scaling type banana",
         NO_REMEDY,
+    ),
+    "token-for-images-of-another-name": (
+        {**IMAGES_DRAFTED, "rules": "0.23"},
+        "image_token_not_found",
+        "object has no attribute 'image_token_index'",
+        {"num_speculative_tokens": 0},
     ),
     "first-falcon-without-rope": (
         {"model": REFINED_WEB, "rules": "0.23"},

@@ -25,6 +25,8 @@ TRANSFORMERS = "transformers"
 """The module of vLLM that runs classes of the Transformers library."""
 ANY_MODULE = ""
 """Of `Model.build_errors`: whichever module has the class."""
+PROPOSER = "llm_base_proposer"
+"""The module of the V1 runner that builds what drafts next to a model."""
 
 
 def as_built(model: Model, settings: Settings, rules: RuleSet) -> Model:

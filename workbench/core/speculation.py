@@ -142,6 +142,8 @@ class SpeculationRules:
     """Classes of heads that stop where a layer is to slide and the file has no window in use."""
     latents_bar_windows: bool = False
     """No layer slides where the target keeps latents."""
+    image_tokens: frozenset[str] = frozenset()
+    """Targets whose token for images the V1 runner reads under another name."""
     v1_waits: frozenset[str] = frozenset()
     """Methods whose drafts the V1 runner waits for before it schedules a step."""
     waits_by_default: frozenset[str] = frozenset()

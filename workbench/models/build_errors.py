@@ -3,8 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from workbench.core.architectures import ANY_LANGUAGE_MODEL, architecture_of, language_models
-from workbench.core.built import ANY_MODULE, TRANSFORMERS
+from workbench.core.architectures import (
+    ANY_LANGUAGE_MODEL,
+    MODEL_REGISTRIES,
+    architecture_of,
+    language_models,
+)
+from workbench.core.built import ANY_MODULE, PROPOSER, TRANSFORMERS
 from workbench.models.fields import Fields
 from workbench.models.listed import listed_name
 from workbench.models.rope import COMPUTED, rope_kinds
@@ -19,6 +24,15 @@ REFINED_WEB = frozenset({"RefinedWeb", "RefinedWebModel"})
 """Types of Falcon's first files, which say nothing of RoPE."""
 ROPE_FIELDS = ("rope_theta", "rotary_emb_base", "rope_parameters")
 """Fields that `patch_rope_parameters` makes rope_parameters of."""
+OF_IMAGES = "image_token_index"
+NAME_IMAGES = frozenset(
+    {
+        *("aria", "aya_vision", "blip-2", "gemma3", "got_ocr2", "granite4_vision", "instructblip"),
+        *("llama4", "llava", "llava_next", "llava_next_video", "llava_onevision", "minimax_m3_vl"),
+        *("mistral3", "mllama", "openvla", "paligemma", "qwen2_5_omni", "video_llava", "vipllava"),
+    }
+)
+"""Types of whole models whose configuration class has that field, whatever the file says."""
 
 
 def build_errors(fields: Fields, architecture: str) -> dict[str, str]:
@@ -33,6 +47,9 @@ def build_errors(fields: Fields, architecture: str) -> dict[str, str]:
     sparse = fields.raw("sparse_attention_config")
     if architecture.startswith("MiniMaxM3") and isinstance(sparse, Mapping):
         found |= _of_sparse_layers(fields, sparse)
+    if any(architecture in one.towers for one in MODEL_REGISTRIES.values()):
+        named = OF_IMAGES in fields.top or fields.top.get("model_type") in NAME_IMAGES
+        found |= {} if named else {PROPOSER: f"object has no attribute '{OF_IMAGES}'"}
     return found
 
 

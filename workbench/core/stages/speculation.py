@@ -10,6 +10,7 @@ from workbench.core.rule_set import RULE_SETS
 from workbench.core.runner import model_runner
 from workbench.core.speculation import DRAFT_MODEL, HIDDEN_STATES, MTP, NGRAM, SpeculationRules
 from workbench.core.stages.drafter_checks import check_drafter, check_embedding, check_hidden_states
+from workbench.core.stages.image_token import check_image_token
 from workbench.core.stages.mtp_checks import check_own_drafts, runs_mtp
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
@@ -68,6 +69,7 @@ def speculative_method(run: WorkingPlan) -> None:
     run.speculative_method = method
     check_own_drafts(run, method)
     check_drafter(run, method)
+    check_image_token(run, method)
     check_embedding(run, method)
     check_hidden_states(run, method)
     run.step(

@@ -148,6 +148,26 @@ SPECULATION = SpeculationRules(
             *("glm4_moe_lite", "nemotron_h", "nemotron_h_puzzle"),
         }
     ),
+    image_tokens=frozenset(
+        {
+            "Cohere2VisionForConditionalGeneration",
+            "Exaone4_5_ForConditionalGeneration",
+            "Gemma4ForConditionalGeneration",
+            "Gemma4UnifiedForConditionalGeneration",
+            "GlmOcrForConditionalGeneration",
+            "HunYuanVLForConditionalGeneration",
+            "InternS2PreviewForConditionalGeneration",
+            "KimiK25ForConditionalGeneration",
+            "MiMoV2OmniForCausalLM",
+            "PixtralForConditionalGeneration",
+            "Qwen2_5_VLForConditionalGeneration",
+            "Qwen3VLForConditionalGeneration",
+            "Qwen3VLMoeForConditionalGeneration",
+            "Qwen3_5ForConditionalGeneration",
+            "Qwen3_5MoeForConditionalGeneration",
+            "Step3p7ForConditionalGeneration",
+        }
+    ),
     refuses=refuses,
     v1_waits=frozenset({NGRAM, SUFFIX, DRAFT_MODEL, "medusa", "mlp_speculator", "custom_class"}),
     waits_by_default=frozenset({DRAFT_MODEL}),

@@ -126,6 +126,11 @@ SPECULATION = speculation.SpeculationRules(
     without_hidden_states=dict.fromkeys(("rocm", "xpu"), frozenset({"KimiLinearForCausalLM"})),
     numbers_from_stage=frozenset({"eagle"}),
     stages_wait=True,
+    image_tokens=V0_23.speculation.image_tokens
+    | {
+        *("BailingMoeV3VLForConditionalGeneration", "KimiK3ForConditionalGeneration"),
+        "NemotronH_Nano_VL_V2",
+    },
     # The V2 runner, which is the default wherever Triton is, overlaps steps with every method.
     refuses=refuses,
     v1_waits=frozenset({"ngram", "suffix", "custom_class"}),
