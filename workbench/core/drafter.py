@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 
 from workbench.core.model import FULL, SLIDING, SSM, Attention, Layer, Model
 
+KEEP_WHOLE = frozenset({"LagunaForCausalLM"})
+"""Architectures of DFlash drafters that compute in windows and keep everything: `DFlashLagunaModel`
+takes the window from the layers."""
 HEAD, DECODER = "model", "draft_model"
 """How the name of a drafter's layer begins: a head continues the numbers of the target."""
 
@@ -92,7 +95,9 @@ def flash_head(model: Model) -> Drafter | None:
     # _dflash_layer_causal: one layer that is not causal decides for the backend of all.
     by_kind = all(kind == SLIDING for kind in file.kinds)
     is_causal = by_kind if file.is_causal is None else file.is_causal
-    return _head(model, file.kinds, has_sinks=file.has_sinks, is_causal=is_causal)
+    whole = model.drafter is not None and model.drafter.architecture in KEEP_WHOLE
+    kinds = [FULL for _kind in file.kinds] if whole else file.kinds
+    return _head(model, kinds, has_sinks=file.has_sinks, is_causal=is_causal)
 
 
 def _head(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from workbench.core.weights import EARLIER, EMBEDDING, LATER, PER_DRAFT, Part
 from workbench.models.weights.decoders import DECODERS, LLAMA, Decoder
+from workbench.models.weights.listed_experts import laguna_layer
 from workbench.models.weights.parts import (
     Config,
     attention,
@@ -167,6 +168,20 @@ def _flash2(config: Config) -> Drafted:
     return _flash(config, bonus=selector, mixed=convolutions)
 
 
+def _flash_laguna(config: Config) -> Drafted:
+    """Return DFlash of Laguna: its layers, and a norm of each hidden state that they read."""
+    count = len(config.mapping("dflash_config").get("target_layer_ids") or ())
+    width = config.size("target_hidden_size", default=config.hidden)
+    rest = [
+        *(whole("aux_hidden_norms", width) for _ in range(count)),
+        whole("fc", config.hidden, inputs=count * width, is_linear=True),
+        *norms(config, 2),
+        whole("mask_embedding", config.hidden),
+    ]
+    layers = _layers(config, lambda number: laguna_layer(config, number))
+    return Drafted({**layers, "model.": rest}, _vocabularies(config))
+
+
 def _spark(config: Config) -> Drafted:
     """Return DSpark: DFlash, a Markov head and a head for confidence."""
     return _flash(config, bonus=_spark_heads(config))
@@ -234,6 +249,7 @@ HEADS: dict[str, Callable[[Config], Drafted]] = {
     **dict.fromkeys(("Eagle3DeepseekV2ForCausalLM", "Eagle3DeepseekV3ForCausalLM"), _eagle3_latent),
     **dict.fromkeys(("DFlashDraftModel", "DFlashMuseGlimmerAssistantModel"), _flash),
     "DFlash2DraftModel": _flash2,
+    "DFlashLagunaForCausalLM": _flash_laguna,
     **dict.fromkeys(("Qwen3DSparkModel", "Qwen3OmniDSparkModel"), _spark),
     "K3DSparkModel": _k3_spark,
     "MedusaModel": _medusa,

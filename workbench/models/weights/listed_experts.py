@@ -61,7 +61,8 @@ def _apart(config: Config, name: str, inner: int) -> list[Part]:
     ]
 
 
-def _laguna(config: Config, number: int) -> list[Part]:
+def laguna_layer(config: Config, number: int) -> list[Part]:
+    """Return a layer of Laguna, of a drafter as well."""
     heads, gating, bias = config.attention, config.raw("gating"), "attention_bias"
     if (by_layer := config.raw("num_attention_heads_per_layer")) is not None:
         heads = replace(heads, num_heads=by_layer[number])
@@ -232,7 +233,7 @@ def step_feed(config: Config, number: int) -> list[Part]:
 
 LISTED_EXPERTS: dict[str, Block] = {
     "exaone_moe": EXAONE.layer,
-    "laguna": _laguna,
+    "laguna": laguna_layer,
     "step3p5": _step,
     HYBRID: _ling_hybrid,
     **dict.fromkeys(("bailing_moe", "bailing_moe_v2", "sarvam_moe"), _ling),

@@ -106,7 +106,7 @@ SPECULATION = speculation.SpeculationRules(
     | {
         *("Eagle3Qwen3ForCausalLM", "PeagleQwen3ForCausalLM", "Qwen3DSparkModel"),
         *("DFlash2DraftModel", "K3DSparkModel", "LiLiCorrDraftModel"),
-        "DFlashMuseGlimmerAssistantModel",
+        *("DFlashLagunaForCausalLM", "DFlashMuseGlimmerAssistantModel"),
     },
     mtp_classes=MappingProxyType(
         {
