@@ -28,6 +28,7 @@ SCENARIOS = (
 )
 OWN_CLASSES = {
     *(
+        "deepseek-ocr",
         "internlm3-8b",
         "internvl3-78b",
         "internvl3-8b",
@@ -40,10 +41,12 @@ OWN_CLASSES = {
         "ling-mini-2.0",
         "llama-3.3-nemotron-super-49b",
         "mimo-7b",
+        "mimo-v2.5-pro",
         "minimax-m1-40k",
         "minimax-m1-80k",
         "minimax-m3",
         "minimax-text-01",
+        "molmo-7b-d",
         "nemotron-super-49b-v1.5",
         "ring-flash-2.0",
         "ring-mini-2.0",
@@ -55,6 +58,8 @@ OF_TIMM = {"gemma-3n-e2b", "gemma-3n-e4b"}
 RENAMED = {
     ("4.57.6", "glm-4.5v"): "Glm4vMoe_text",
     ("4.57.6", "lfm2.5-vl-1.6b"): "lfm2-vl",
+    ("5.12.1", "exaone-4.5-33b"): "exaone4",
+    ("5.20.2", "exaone-4.5-33b"): "exaone4",
     ("5.20.2", "kimi-k2.5"): "deepseek_v3",
 }
 """Types that a release writes under the name of its own class."""

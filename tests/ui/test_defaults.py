@@ -167,7 +167,7 @@ def test_two_devices_in_a_question_are_compared(text, first, second):
     [
         ("TP 2 or TP 4 on H100 or H200 for qwen3-next", "Compared: 4 scenarios; A is"),
         ("does it fit on H100, H200 or B200?", "Compared: 3 scenarios; A is"),
-        ("prefill with TP 4 and decode with TP 2 for qwen3-8b?", "An engine with TP 4 prefills"),
+        ("prefill with TP 4 and decode with TP 2 for qwen3-8b?", "with Tensor parallel 2 read its"),
         ("is TP 2, TP 4 or TP 8 best for qwen3-next?", "Compared: 3 scenarios; A is"),
         ("does upgrading from 0.23 to 0.33 on H100 help?", "Apply vLLM version 0.33 Gain"),
     ],

@@ -10,7 +10,7 @@ from workbench.core.formats import Format
 from workbench.core.model import Model
 from workbench.core.online import MXFP4, Place
 from workbench.core.platforms import EVERYWHERE, FP8_SINCE
-from workbench.core.weights import ROW, Part
+from workbench.core.weights import CHUNKED, ROW, Part
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
@@ -107,7 +107,8 @@ def lacks_no_kernel(_stored: Stored) -> bool:
 
 def quantized_parts(plan: Plan) -> list[Part]:
     """Return the parts of a version that are quantized; of a sketch where none are known."""
-    known, copies = plan.model.weights.known_parts, plan.rules.weight_copies
+    # What fills blocks up is never cut.
+    known, copies = plan.model.weights.known_parts, {**plan.rules.weight_copies, CHUNKED: 0}
     return [part for part in known if part.stored is not None and copies.get(part.kind, 1)]
 
 
