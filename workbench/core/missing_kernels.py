@@ -107,7 +107,7 @@ def lacks_no_kernel(_stored: Stored) -> bool:
 
 def quantized_parts(plan: Plan) -> list[Part]:
     """Return the parts of a version that are quantized; of a sketch where none are known."""
-    # What fills blocks up is never cut.
+    # Rows that pad to whole blocks are never cut.
     known, copies = plan.model.weights.known_parts, {**plan.rules.weight_copies, CHUNKED: 0}
     return [part for part in known if part.stored is not None and copies.get(part.kind, 1)]
 

@@ -28,7 +28,6 @@ from workbench.views.pages.parts import PADDING, page_parts
 from workbench.views.settings import changes_text, in_labels
 from workbench.views.units import bytes_text, short_bytes_text, tokens_text
 
-"""Of a decode engine: those of one machine."""
 FEW_BLOCKS = 3
 """Of a pool whose memory is not known."""
 

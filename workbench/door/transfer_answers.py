@@ -12,13 +12,13 @@ from workbench.scenario.resolution import resolve
 from workbench.views.settings import changes_text
 
 MOST_RANKS = 8
+"""Of a decode engine: those of one machine."""
 
 
 def between(question: Question, present: Scenario, plan: Plan) -> str:
-    """Return whether the engine that a question says decodes can read the cache of the present."""
-    said = Description(dict(question.decode))
+    """Return whether the second engine in a question can read the cache of the first."""
     try:
-        scenario = with_said(present, said)
+        scenario = with_said(present, Description(dict(question.decode)))
         read = _reading(plan, resolve(scenario))
     except WorkbenchError as error:
         return f"The engine that decodes: {error.message}"

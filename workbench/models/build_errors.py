@@ -38,7 +38,8 @@ NAME_IMAGES = frozenset(
 def build_errors(fields: Fields, architecture: str) -> dict[str, str]:
     """Return how the text begins that a class raises of this file when vLLM builds it.
 
-    By the module that has the class: ANY_MODULE, and TRANSFORMERS for a class of that library.
+    By the module that raises it: ANY_MODULE for whichever has the class, TRANSFORMERS for a class
+    of that library, PROPOSER for what drafts next to it.
     """
     text = next(filter(None, (check(fields, architecture) for check in CHECKS)), "")
     found = {ANY_MODULE: text} if text else {}
