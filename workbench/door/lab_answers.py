@@ -149,10 +149,9 @@ def _if_set(plan: Plan, name: str) -> str:
 
 def backends_to_set(question: Question, plan: Plan) -> list[dict[str, str]]:
     """Return the changes to the backend in question if that starts, or to all others that do."""
-    step = None if plan.model.attention is None else plan.trace.step("backend")
-    if question.topic.lab != "Backends by TP" or step is None or plan.backend is None:
+    if question.topic.lab != "Backends by TP" or plan.backend is None:
         return []
-    refused = step.operands.get("refused") or {}
+    refused = plan.trace.step("backend").operands.get("refused") or {}
     names, _against = _others(plan, plan.backend, refused)
     return [{"backend": name} for name in names if question.backend in {"", name}]
 
