@@ -179,11 +179,13 @@ def test_results_are_exported_and_nothing_is_overwritten(file, tmp_path, ending)
 def test_an_export_that_does_not_fit_on_the_disk_leaves_no_file(file, tmp_path):
     with ResultStore(file) as store:
         store.put(Row(Key.of({"number": 10}, "H100", "abc"), "crashed", "x" * 100_000))
-    target = tmp_path / "out.csv"
+    folder = tmp_path / ("long" * 25)  # longer than what a message repeats of a value
+    folder.mkdir()
+    target = folder / "out.csv"
     with files_of_at_most(65_536):  # of SQLite's own, one has half of that
         ended = run("results", "export", file, target)
     assert (ended.exit_code, target.exists()) == (2, False)
-    assert "out.csv cannot be written" in ended.stderr
+    assert "longlong/out.csv cannot be written" in ended.stderr
 
 
 @pytest.mark.parametrize("start", list("=+-@\t\r"))

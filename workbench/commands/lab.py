@@ -13,7 +13,7 @@ import typer
 from workbench.access.app_mode import VARIABLE, AppMode
 from workbench.access.files import read_start
 from workbench.commands.options import argument, fail, flag, option
-from workbench.core.errors import ScenarioError, cut
+from workbench.core.errors import ScenarioError, cut_path
 from workbench.extras import require
 from workbench.notebooks.document import NOTEBOOK, read_notebook
 
@@ -97,7 +97,7 @@ def _memory() -> str:
 
 def _check_exists(notebook: Path) -> None:
     if not notebook.exists():
-        fail(f"{cut(str(notebook))} does not exist here. Run this command in the project folder.")
+        fail(f"{cut_path(notebook)} does not exist here. Run this command in the project folder.")
 
 
 def _installed_version(package: str) -> str:
@@ -153,7 +153,7 @@ def app(
     if token is not None and len(token) < SHORTEST_TOKEN:
         fail(f"Invalid --token. Expected at least {SHORTEST_TOKEN} characters, or no --token.")
     if output.exists() and not output.is_dir():
-        fail(f"Invalid --output {cut(str(output))}. Expected a folder, or the name of a new one.")
+        fail(f"Invalid --output {cut_path(output)}. Expected a folder, or the name of a new one.")
     mode = AppMode(
         output=str(output.absolute()),
         pythons=tuple(python or ()),

@@ -96,7 +96,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except errors.Unusable as error:
             fail(str(error))
         except OSError as error:
-            fail(f"{errors.cut(str(error.filename or ''))}: {reason_of(error)}".removeprefix(": "))
+            fail(f"{errors.cut_path(error.filename or '')}: {reason_of(error)}".removeprefix(": "))
         except Exception as error:
             if isinstance(error, ModuleNotFoundError) and (lacks := missing_package(error.name)):
                 fail(f"error [{lacks.code}] {lacks.message}")

@@ -14,7 +14,7 @@ from workbench.access.files import removed_if_cut
 from workbench.commands.csv_text import csv_text
 from workbench.commands.options import AsJson, argument, fail, flag, option
 from workbench.commands.sweep_kernel import standings, time_text
-from workbench.core.errors import cut
+from workbench.core.errors import cut, cut_path
 
 if TYPE_CHECKING:
     from workbench.sweeps.store import Row
@@ -130,7 +130,7 @@ def _export_best(rows: tuple[Row, ...], file: Path, folder: Path, *, bitwise: bo
             f"{file.name}{' --bitwise' if bitwise else ''}"
         )
     if not folder.is_dir():
-        fail(f"{cut(str(folder))} is not a folder. Pass an existing one with --best.")
+        fail(f"{cut_path(folder)} is not a folder. Pass an existing one with --best.")
     for one in found:
         _write_new(folder / one.file_name, one.to_json())
         typer.echo(f"{folder / one.file_name}: {len(one.best)} settings")
@@ -144,10 +144,10 @@ def _write_new(path: Path, text: str) -> None:
             out.flush()
     except FileExistsError:
         fail(
-            f"{cut(str(path))} exists already; results are never overwritten. Choose another file."
+            f"{cut_path(path)} exists already; results are never overwritten. Choose another file."
         )
     except OSError as error:
-        fail(f"{cut(str(path))} cannot be written: {error.strerror}.")
+        fail(f"{cut_path(path)} cannot be written: {error.strerror}.")
 
 
 def _rows(file: Path, device: str | None, kernel: str | None) -> tuple[Row, ...]:

@@ -51,6 +51,12 @@ def cut(text: str) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "..."
 
 
+def cut_path(path: object) -> str:
+    """Return the last 80 characters of a path: its end is what differs from others."""
+    text = str(path)
+    return text if len(text) <= SHOWN_CHARACTERS else "..." + text[3 - SHOWN_CHARACTERS :]
+
+
 class WorkbenchError(ValueError):
     """Base of every error that the workbench raises on purpose.
 

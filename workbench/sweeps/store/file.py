@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from workbench.access.files import FileError, FileUse, read_start
-from workbench.core.errors import cut
+from workbench.core.errors import cut_path
 from workbench.sweeps.store.row import StoreError
 
 RESULTS = FileUse("results file", 64 * 2**30)
@@ -91,12 +91,12 @@ def _as_allowed(path: Path, read_only: bool) -> tuple[bool, list[str]]:
     """Decide whether the file is opened read-only, as requested or by necessity, and why."""
     if not path.exists():
         if read_only:
-            raise StoreError(f"There is no results file at {cut(str(path))}.")
+            raise StoreError(f"There is no results file at {cut_path(path)}.")
         if not path.parent.is_dir():
-            raise StoreError(f"The folder {cut(str(path.parent))} does not exist; create it first.")
+            raise StoreError(f"The folder {cut_path(path.parent)} does not exist; create it first.")
         if not os.access(path.parent, os.W_OK):
             raise StoreError(
-                f"The folder {cut(str(path.parent))} cannot be written: name a results file in "
+                f"The folder {cut_path(path.parent)} cannot be written: name a results file in "
                 "another one."
             )
     elif not read_only and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
