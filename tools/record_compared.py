@@ -18,6 +18,9 @@ from workbench.verify.process import Host, VllmProcess
 LEFT_OUT = frozenset({"layer_names", "tensors"})
 """Long answers, which other recorded answers hold."""
 
+MODELS = ("model", "draft_model")
+"""Fields that can be the path of a config.json."""
+
 
 def main(python: str) -> int:
     """Answer every line of standard input; return the exit code."""
@@ -36,8 +39,10 @@ def main(python: str) -> int:
                     continue
                 given = {k: v for k, v in outcome.answers.items() if k not in LEFT_OUT}
                 stated = {**one.stated(), "rules": rules}
-                if isinstance(one.model, str) and Path(one.model).is_file():  # gone when it is read
-                    stated["model"] = json.loads(Path(one.model).read_text(encoding="utf-8"))
+                for field in MODELS:
+                    path = stated.get(field)
+                    if isinstance(path, str) and Path(path).is_file():  # gone when it is read
+                        stated[field] = json.loads(Path(path).read_text(encoding="utf-8"))
                 row = {"scenario": stated, "answers": given}
                 row["refusal"] = outcome.refusal
                 print(json.dumps(row, sort_keys=True), flush=True)
