@@ -44,6 +44,13 @@ def test_a_search_says_how_many_combinations_it_tried(most, is_whole, monkeypatc
     assert ("The others were not tried" in text) != is_whole
 
 
+def test_rare_dtypes_are_tried_only_next_to_a_block_size(monkeypatch):
+    monkeypatch.setattr(candidates, "catalog_names", lambda: ("qwen3.5-4b",))
+    tokens = "GPU KV cache size: 482,081 tokens"
+    texts = [explain_log(log).missing[0] for log in (tokens, f"{SIZE.format(523)}\n{tokens}")]
+    assert ["were not tried" in text for text in texts] == [True, False]
+
+
 @pytest.mark.parametrize("why", ["enough", "fewer changes fit", ""])
 def test_a_search_that_stops_with_candidates_says_so(why, monkeypatch):
     monkeypatch.setattr(candidates, "MOST", 3 if why == "enough" else 10**6)

@@ -15,7 +15,7 @@ from workbench.core.registry import Registry
 from workbench.core.trace import show
 from workbench.core.watch import POOL_SETTINGS
 from workbench.interop.logs.scenario import LogReading
-from workbench.interop.logs.steps import OPEN, STEPS, UNLIKELY
+from workbench.interop.logs.steps import OF_SIZES, OPEN, STEPS, UNLIKELY
 from workbench.interop.logs.tries import (
     Changes,
     Outcome,
@@ -147,8 +147,10 @@ def _candidates(
     starts = _starts(same_class or models, fixed)
     found: list[tuple[int, CandidateScenario]] = []
     tries = Tries(targets, MOST_TRIED)
+    has_size = any(target.compare.is_size for target in targets)
     for step in STEPS:
         is_stopped = len(found) >= MOST or (step in UNLIKELY and bool(found))
+        is_stopped |= step in OF_SIZES and not has_size
         if is_stopped:
             break
         for start in starts:

@@ -67,10 +67,15 @@ def _picked(name: str, values: Iterable[Any], fixed: Changes, start: Start) -> I
     return (change for change in choices(name, fixed, start) if change[name] in values)
 
 
+OF_SIZES: tuple[Step, ...] = (
+    partial(_of_hybrids, name=STATE_DTYPE, values=STATE_DTYPES),
+    _dtypes,
+)
+"""Tried only where a log has a block size: of so many, some give any number of tokens by chance."""
 UNLIKELY: tuple[Step, ...] = (
     *(partial(_several, count=3, likely=likely) for likely in (True, False)),
     partial(_of_hybrids, name="enable_prefix_caching", values=(True,)),
-    *(partial(_of_hybrids, name=STATE_DTYPE, values=STATE_DTYPES), _dtypes),
+    *OF_SIZES,
 )
 STEPS: tuple[Step, ...] = (
     _itself,
