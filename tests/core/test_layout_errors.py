@@ -1,5 +1,7 @@
 """Layouts that cannot be: the input is named, and so is what vLLM raises."""
 
+import json
+
 import pytest
 
 import workbench as wb
@@ -56,6 +58,11 @@ WRONG = {
         "not_positive",
         None,
     ),
+    "more blocks than any tensor has": (
+        lambda: cache_views(None, None, STATES, num_blocks=10**4299),
+        "out_of_range",
+        None,
+    ),
     "nothing": (
         lambda: cache_views(None, None, None, num_blocks=1),
         "no_cache",
@@ -108,6 +115,7 @@ def test_wrong_input_is_named(name):
     with pytest.raises(LayoutError) as found:
         ask()
     assert (found.value.code, found.value.vllm_exception) == (code, exception)
+    assert len(json.dumps(found.value.to_dict())) < 1000
     assert found.value.to_dict()["message"].endswith((".", "1"))
 
 

@@ -1,7 +1,7 @@
 """Integer arithmetic that the rules share."""
 
 MIB, GIB = 2**20, 2**30
-LARGEST_INT32 = 2**31 - 1
+LARGEST_INT32, LARGEST_INT64 = 2**31 - 1, 2**63 - 1
 
 
 def cdiv(dividend: int, divisor: int) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from workbench.core.arithmetic import LARGEST_INT64
 from workbench.core.errors import WorkbenchError, shown, unknown_name_message
 from workbench.core.problems import declared, problem_texts
 
@@ -62,12 +63,17 @@ def require_index(field: str, number: object, count: int) -> None:
 
 
 def require_positive(value: int, field: str, unit: str) -> None:
-    """Raise LayoutError unless `value` is an integer of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise LayoutError(
-            "not_positive",
-            f"Invalid {field} {shown(value)}. Expected an integer of at least 1 {unit}. "
-            "Nearest valid value: 1.",
-            field=field,
-            operands={field: value},
-        )
+    """Raise LayoutError unless `value` is an integer from 1 to the largest one of torch."""
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    if is_integer and 1 <= value <= LARGEST_INT64:
+        return
+    is_large = is_integer and value > 1
+    nearest = LARGEST_INT64 if is_large else 1
+    allowed = f"most {nearest:,}, torch's largest" if is_large else f"least 1 {unit}"
+    raise LayoutError(
+        "out_of_range" if is_large else "not_positive",
+        f"Invalid {field} {shown(value)}. Expected an integer of at {allowed}. "
+        f"Nearest valid value: {nearest}.",
+        field=field,
+        operands={field: shown(value) if is_large else value},
+    )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, lcm
 
-from workbench.core.arithmetic import GIB, LARGEST_INT32
+from workbench.core.arithmetic import GIB, LARGEST_INT32, LARGEST_INT64
 from workbench.core.capacity.blocks import hashes_may_be_finer, scheduler_block_size
 from workbench.core.errors import check_integer
 from workbench.core.groups.cache_spec import CacheSpec
@@ -19,7 +19,7 @@ UNITS = ("block_size", "world_size", "hash_block_size", "prefill_context_paralle
 RANGES = {
     **dict.fromkeys(UNITS, (1, LARGEST_INT32, "the largest integer of vLLM")),
     "blocks_per_chunk": (-LARGEST_INT32, LARGEST_INT32, "the largest integer of vLLM"),
-    "cpu_bytes_to_use": (0, 2**63 - 1, "the largest size"),
+    "cpu_bytes_to_use": (0, LARGEST_INT64, "the largest size"),
 }
 """Input -> what `check_integer` accepts; vLLM itself refuses `blocks_per_chunk` below 1."""
 USUAL_BYTES = 64 * GIB
