@@ -37,6 +37,8 @@ def test_bug_4_a_generator_is_refused_and_results_can_be_read_twice(path):
     for ids in ((i for i in [[1], [2]]), [(i for i in [1]), [2]], iter([[1], [2]])):
         with pytest.raises(BlockTableError, match=r"cannot be read more than once.*list\("):
             tables.append(0, ids)
+        with pytest.raises(BlockTableError, match=r"cannot be read more than once.*list\("):
+            tables.append_many([0, 1], (rows for rows in [[[1], [2]], [[3], [4]]]))
     with pytest.raises(BlockTableError, match="more than once"):
         table_groups((size for size in [32, 48]), [16, 16], [4, 4])
     assert len(tables.staged) == 0
