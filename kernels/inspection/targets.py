@@ -55,17 +55,17 @@ def programs_per_sm(target: Target, *, registers: int, shared_bytes: int, num_wa
     )
 
 
-def _cuda(name: str, title: str, shared: int, per_sm: int, warps: int, programs: int) -> Target:
-    """Build a CUDA target; shared memory of a program and of a multiprocessor in KiB."""
+def _cuda(name: str, title: str, shared: int, warps: int, programs: int) -> Target:
+    """Build a CUDA target; shared: KiB of shared memory that a multiprocessor has."""
     return Target(
         name,
         title=title,
         backend="cuda",
         arch=int(name.removeprefix("sm_")),
         warp_size=32,
-        shared_memory_bytes=shared * _KIB,
+        shared_memory_bytes=shared * _KIB - _RESERVED_BYTES,
         registers=255,
-        shared_per_sm_bytes=per_sm * _KIB,
+        shared_per_sm_bytes=shared * _KIB,
         warps_per_sm=warps,
         programs_per_sm=programs,
     )
@@ -74,13 +74,13 @@ def _cuda(name: str, title: str, shared: int, per_sm: int, warps: int, programs:
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
-        _cuda("sm_80", "NVIDIA A100 (8.0)", 163, 164, 64, 32),
-        _cuda("sm_86", "NVIDIA RTX 30, A10 (8.6)", 99, 100, 48, 16),
-        _cuda("sm_89", "NVIDIA RTX 40, L4, L40 (8.9)", 99, 100, 48, 24),
-        _cuda("sm_90", "NVIDIA H100, H200 (9.0)", 227, 228, 64, 32),
-        _cuda("sm_100", "NVIDIA B200 (10.0)", 227, 228, 64, 32),
-        _cuda("sm_103", "NVIDIA B300 (10.3)", 227, 228, 64, 32),
-        _cuda("sm_120", "NVIDIA RTX 50 (12.0)", 99, 100, 48, 32),
+        _cuda("sm_80", "NVIDIA A100 (8.0)", 164, 64, 32),
+        _cuda("sm_86", "NVIDIA RTX 30, A10 (8.6)", 100, 48, 16),
+        _cuda("sm_89", "NVIDIA RTX 40, L4, L40 (8.9)", 100, 48, 24),
+        _cuda("sm_90", "NVIDIA H100, H200 (9.0)", 228, 64, 32),
+        _cuda("sm_100", "NVIDIA B200 (10.0)", 228, 64, 32),
+        _cuda("sm_103", "NVIDIA B300 (10.3)", 228, 64, 32),
+        _cuda("sm_120", "NVIDIA RTX 50 (12.0)", 100, 48, 32),
         Target(
             "gfx942",
             title="AMD MI300 (gfx942)",
