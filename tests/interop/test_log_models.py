@@ -455,3 +455,12 @@ def test_a_container_says_the_version_where_the_log_does_not(image):
 
 def test_an_image_alone_is_not_a_log():
     assert not has_messages(COMPOSE)
+
+
+def test_a_version_ends_before_the_next_line_without_a_head():
+    head = "INFO 11-02 10:00:00 [api_server.py:1] vLLM API server version"
+    for version in ("0.33.0", "0.19.1rc1.dev301+g60995c05b", "0.6.3.post1"):
+        report = explain_log(f"{head} {version}\nvllm serve Qwen/Qwen3-8B -tp 4\n")
+        assert report.reading.version.startswith(version)
+        if "+" not in version:
+            assert report.reading.version == version

@@ -42,14 +42,36 @@ def test_a_former_name_and_a_checkpoint_of_mtp_are_notes():
     assert given.fields["draft_model"] == "some/mtp"
 
 
-def test_a_bare_number_is_a_note_because_vllm_refuses_it():
-    given = read_command(f"{SERVE} --spec-tokens 2")
-    assert "speculative_method" not in given.fields
-    assert any("vLLM refuses" in note for note in given.notes)
+DRAFTS = ("speculative_method", "num_speculative_tokens", "hidden_state_layers")
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "drafts"),
+    [
+        ("--spec-tokens 2", "speculative_method_missing", {"num_speculative_tokens": 2}),
+        ("--speculative-config.method mtp", "speculative_tokens_not_given", {}),
+        ("--speculative-config.method ngram", "speculative_tokens_not_given", {}),
+        (
+            "--speculative-config.method extract_hidden_states --spec-tokens 1",
+            "hidden_state_ids_missing",
+            {},
+        ),
+    ],
+)
+def test_what_vllm_misses_stops_the_command(flags, code, drafts):
+    """`SpeculativeConfig` and `ExtractHiddenStatesProposer` raise for each, in both releases."""
+    command = f"{SERVE} {flags}"
+    given = read_command(command)
+    assert {name: given.fields[name] for name in DRAFTS if name in given.fields} == drafts
+    [problem] = wb.from_vllm_command(command).problems
+    assert problem.code == code
+    assert problem.vllm_text
+    assert problem.message in given.notes
 
 
 def test_without_a_number_vllm_takes_what_the_checkpoint_predicts():
-    given = read_command("vllm serve zai-org/GLM-4.7 --speculative-config.method mtp")
+    name = "zai-org/GLM-4.7"
+    given = read_command(f"vllm serve {name} --spec-method mtp --spec-model {name}")
     assert given.fields["speculative_method"] == "mtp"
     assert given.fields["num_speculative_tokens"] == 1
     assert any("vLLM uses 1" in note for note in given.notes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import starmap
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from workbench.access.files import FileUse, is_file, read_bytes, read_text, writ
 from workbench.core.capacity.memory_answer import BY_MEMORY
 from workbench.core.errors import ScenarioError, check_kind, check_plan, cut, shown
 from workbench.core.plan import Plan
-from workbench.core.problems import ERROR, Problem
+from workbench.core.problems import Problem
 from workbench.core.versions import DEFAULT
 from workbench.interop.commands.code import llm_code
 from workbench.interop.commands.command_line import read_command
@@ -50,20 +49,7 @@ class Command:
     fields: frozenset[str]
     """Names of those that the text sets."""
     problems: tuple[Problem, ...] = ()
-    """What stops this command before vLLM has a configuration: flags that it does not have."""
-
-
-def unknown_flag(flag: str, note: str) -> Problem:
-    """Return the error of a flag that vLLM does not have. Source: argparse, of any release."""
-    said = f"unrecognized arguments: {flag}"
-    return Problem(
-        "unknown_flag",
-        severity=ERROR,
-        field="",
-        message=note,
-        operands={"flag": flag},
-        vllm_text=said,
-    )
+    """What stops this command before vLLM has a configuration, such as a flag that it lacks."""
 
 
 def from_vllm_command(text: str, **machine: Any) -> Command:
@@ -102,8 +88,8 @@ def from_vllm_command(text: str, **machine: Any) -> Command:
         notes = (f"{cut(where.source)}: the platform is {where.platform}.", *notes)
     if "model" not in parsed.fields and "model" not in machine:
         notes = (f"The command does not name a model; {scenario.model} is used.", *notes)
-    problems = starmap(unknown_flag, parsed.unknown.items())
-    return Command(scenario, notes, frozenset({*parsed.fields, *of_platform}), tuple(problems))
+    fields = frozenset({*parsed.fields, *of_platform})
+    return Command(scenario, notes, fields, tuple(parsed.problems))
 
 
 def explain_log(

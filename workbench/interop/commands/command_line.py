@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.core.errors import ScenarioError, WorkbenchError, cut
+from workbench.core.errors import ScenarioError, cut
+from workbench.core.problems import ERROR, Problem
 from workbench.core.sizes import integer_value
-from workbench.core.speculation import HIDDEN_STATES, MTP, SUFFIX
 from workbench.core.versions import DEFAULT
 from workbench.interop.commands import connectors
 from workbench.interop.commands.command_words import (
@@ -18,6 +18,7 @@ from workbench.interop.commands.command_words import (
     first_argument,
     flags_and_values,
 )
+from workbench.interop.commands.drafts import read_drafts
 from workbench.interop.commands.flags import Flags, flags_of
 from workbench.interop.commands.json_values import json_argument, json_object
 from workbench.interop.commands.machine import (
@@ -29,14 +30,7 @@ from workbench.interop.commands.machine import (
 from workbench.interop.commands.not_modelled import REPLACED, effect, refused_allocator
 from workbench.interop.commands.other_forms import as_command
 from workbench.interop.commands.references import model_reference
-from workbench.interop.commands.speculation import (
-    draft_model,
-    draft_settings,
-    hidden_state_layers,
-    speculative_method,
-)
-from workbench.models import load_model
-from workbench.models.load import needs_hub
+from workbench.interop.commands.speculation import draft_settings, hidden_state_layers
 from workbench.models.shell_variables import not_set, set_before, with_values
 from workbench.scenario import FIELDS, MODEL
 from workbench.scenario.field import argument_name
@@ -55,8 +49,6 @@ DRAFT_MATTERS = {
 }
 """Keys of the object that can change a size but have no field in a scenario -> why."""
 
-SUFFIX_TOKENS = 24
-"""Largest number of drafts of suffix decoding if no number is given (0.23 and 0.33)."""
 MOST_HELPED = 20
 """Unknown flags that get the nearest names: a text that is not a command can have thousands."""
 
@@ -110,8 +102,10 @@ class CommandFields:
     unused: list[str] = field(default_factory=list)
     without_field: dict[str, Any] = field(default_factory=dict)
     """Argument or variable -> its value."""
-    unknown: dict[str, str] = field(default_factory=dict)
-    """Flag that vLLM does not have -> the note on it."""
+    unknown: set[str] = field(default_factory=set)
+    """Flags that vLLM does not have."""
+    problems: list[Problem] = field(default_factory=list)
+    """What stops the command before vLLM has a configuration."""
     drafts: dict[str, Any] = field(default_factory=dict)
     drafted_by: str = ""
     machine: Machine | None = None
@@ -123,6 +117,20 @@ class CommandFields:
             first = self.sources[name]
             self.notes.append(f"{first} is given again as {source}: the last one counts.")
         self.fields[name], self.sources[name] = value, source
+
+    def stop(self, code: str, message: str, vllm_text: str, **operands: str) -> None:
+        """Record what stops vLLM; the note is the message."""
+        self.notes.append(message)
+        self.problems.append(
+            Problem(
+                code,
+                severity=ERROR,
+                field="",
+                message=message,
+                operands=operands,
+                vllm_text=vllm_text,
+            )
+        )
 
     def check_variables(self) -> None:
         """Refuse a field whose value is a shell variable. Errors: ScenarioError."""
@@ -180,11 +188,13 @@ class CommandFields:
             self._without_field(argument_name(name), said, source)
 
     def _unknown_flag(self, name: str, source: str) -> None:
-        """Note a flag once; with the nearest names while there are few, as finding them is slow."""
+        """Record a flag once; with the nearest names while there are few: finding them is slow."""
         if name not in self.unknown:
             is_helped = len(self.unknown) < MOST_HELPED
-            self.unknown[name] = f"{source}: {self.flags.unknown(name, is_helped=is_helped)}"
-            self.notes.append(self.unknown[name])
+            self.unknown.add(name)
+            note = f"{source}: {self.flags.unknown(name, is_helped=is_helped)}"
+            # argparse, of any release
+            self.stop("unknown_flag", note, f"unrecognized arguments: {name}", flag=name)
 
     def _without_field(self, argument: str, value: Any, source: str) -> None:
         self.without_field[argument], source = value, cut(source)
@@ -250,51 +260,6 @@ class CommandFields:
         has_connector = "kv_connector" in self.fields or "kv_transfer_config" in self.without_field
         self.notes += refused_allocator(self.without_field, has_connector=has_connector)
         if self.drafts:
-            self._speculation()
+            read_drafts(self)
         if self.unused:
             self.notes.append("No size depends on: " + ", ".join(self.unused) + ".")
-
-    def _speculation(self) -> None:
-        """Record the method, if the configuration names one, and what vLLM misses in it."""
-        name, model, source = self.drafts.get("method"), self.drafts.get("model"), self.drafted_by
-        method = speculative_method(name, model)
-        if method is None:
-            self.notes.append(
-                f"{source}: neither a method nor a draft model is given, which vLLM refuses. The "
-                "workbench then uses mtp where the checkpoint has such layers, else ngram."
-            )
-        if method in {None, HIDDEN_STATES}:
-            return
-        self.give("speculative_method", method, source)
-        if method != name and name is not None:
-            self.notes.append(f"{source}: method {name} is a former name of {method}.")
-        if (reference := draft_model(method, model, self.fields.get("model"))) is not None:
-            self.give("draft_model", reference, source)
-        if self.drafts.get("num_speculative_tokens") is not None:
-            return
-        if method == SUFFIX:
-            depth = self.drafts.get("suffix_decoding_max_tree_depth", SUFFIX_TOKENS)
-            self.give("num_speculative_tokens", depth, source)
-        elif method == MTP and reference is None and (predicted := self._predictions()):
-            # n_predict of SpeculativeConfig, 0.23 and 0.33
-            self.give("num_speculative_tokens", predicted, source)
-            self.notes.append(
-                f"{source}: num_speculative_tokens is missing; vLLM uses {predicted}, as many as "
-                "the checkpoint's own layers predict."
-            )
-        else:
-            self.notes.append(
-                f"{source}: num_speculative_tokens is missing. vLLM takes it from the draft "
-                "model's config.json, or stops; add it."
-            )
-
-    def _predictions(self) -> int | None:
-        """Return how many tokens the layers of the model predict; None where it is not here."""
-        model = self.fields.get("model")
-        if model is None or needs_hub(model):
-            return None
-        try:
-            mtp = load_model(model).mtp
-        except WorkbenchError:
-            return None
-        return None if mtp is None else mtp.predictions
