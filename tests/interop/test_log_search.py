@@ -303,3 +303,18 @@ def test_a_named_model_with_the_block_sizes_alone_is_shown_before_others():
     assert {one.fields["model"] for one in named} == {"Qwen/Qwen3.8-27B-FP8"}
     assert all(one.lacks for one in named)
     assert len({one.fields["model"] for one in explain_log(lines).scenes}) > 1
+
+
+HALF_A_CACHE = """vLLM API server version 0.33.0
+non-default args: {'model': 'Qwen/Qwen3-8B', 'kv_cache_memory_bytes': 21474836480}
+GPU KV cache size: 291,264 tokens
+Maximum concurrency for 40,960 tokens per request: 7.11x"""
+
+
+def test_an_explanation_names_values_that_start_and_equal_ones_once():
+    report = explain_log(HALF_A_CACHE)
+    line = next(one for one in report.lines if one.message == "concurrency")
+    texts = line.candidates
+    [cache] = [text for text in texts if "kv_cache_dtype" in text]
+    assert "With kv_cache_dtype = fp8 (or fp8_e4m3, fp8_e5m2) the rules give" in cache
+    assert len({text.split(" = ")[0] for text in texts}) == len(texts)

@@ -18,7 +18,10 @@ def cut_micro(part: Part, inputs: int) -> str | None:
     """Return what vLLM says to a share of inputs that does not fill its scales; None: nothing."""
     # `create_weights` of the classes of modelopt.py, 0.23 and 0.33; experts in NVFP4 say nothing
     stored = part.stored
-    if stored is None or stored.block is None or inputs % stored.block[1] == 0:
+    if stored is None or stored.block is None:
+        return None
+    wide = stored.block[1] or 1  # without a width a row has one scale (`fp8_per_channel`)
+    if inputs % wide == 0:
         return None
     if not stored.is_micro:
         return None if part.experts > 1 else "Unsupported model when in features size is not "

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import islice
+from itertools import islice, starmap
 
+from workbench.core.capacity.memory_answer import BY_MEMORY
 from workbench.core.errors import WorkbenchError
 from workbench.core.model import Model
 from workbench.core.plan import Plan
@@ -34,6 +35,8 @@ from workbench.scenario import FIELDS, MODEL
 
 MOST = 12
 FEW = 5
+MOST_ALIKE = 40
+"""Hits among which the few that differ are looked for: many values have the same sizes."""
 MOST_TRIED = 40_000
 """Combinations: of the whole catalog all that `STEPS` names."""
 MOST_CHANGES = 6_000
@@ -212,13 +215,25 @@ def other_scenes(reading: LogReading, targets: tuple[Target, ...]) -> tuple[Cand
     of_model = (start.model, start.model.unread_weights)
     same = _known(*of_model, repr(sorted(start.fields.items())), *known, Registry.changes)
     start.known, start.keeps_plans = same[start.model.name], True
-    found = []
     hits = Tries(targets, MOST_CHANGES).hits(start, start.outcomes(_all, known))
-    for change, fields, plan in islice(hits, FEW):
-        words = " and ".join(_words(change))
-        text = f"With {words} the rules give {_sizes(plan)}."
-        found.append(CandidateScenario(fields, words, text))
-    return tuple(found)
+    own = {one.code for one in reading.plan.errors} if reading.plan is not None else set()
+    found: dict[tuple[str, ...], list[tuple[Changes, Changes]]] = {}
+    for change, fields, plan in islice(hits, MOST_ALIKE):
+        # a server that something else stops has printed no sizes
+        if {one.code for one in plan.errors} <= own | BY_MEMORY:
+            found.setdefault((*change, _sizes(plan)), []).append((change, fields))
+    return tuple(starmap(_scene_of_values, islice(found.items(), FEW)))
+
+
+def _scene_of_values(
+    what: tuple[str, ...], changes: list[tuple[Changes, Changes]]
+) -> CandidateScenario:
+    """Return the scene of the first of several changes of the same fields to the same sizes."""
+    (change, fields), *others = changes
+    words = " and ".join(_words(change))
+    values = [", ".join(map(show, other.values())) for other, _fields in others[:FEW]]
+    more = f" (or {', '.join(values)})" if values and len(change) == 1 else ""
+    return CandidateScenario(fields, words, f"With {words}{more} the rules give {what[-1]}.")
 
 
 def _all(start: Start, known: Changes) -> Iterator[Changes]:
