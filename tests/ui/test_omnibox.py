@@ -608,3 +608,12 @@ def test_requests_at_a_time_fit_or_wait(text, answer):
     door.set("kv_cache_memory_bytes", "20 GiB")
     door.submit(text)
     assert re.search(answer, re.sub("<[^>]+>", "", region(door, "understood")))
+
+
+def test_a_design_that_was_saved_is_read(tmp_path):
+    path = tmp_path / "design.json"
+    saved = Scenario(model="qwen3.5-4b", device="H100", tensor_parallel=2)
+    wb.save_design(saved, path)
+    found = understand(path.read_text(encoding="utf-8"), Scenario())
+    assert found.scenario == saved
+    assert "A design of" in found.words

@@ -711,3 +711,32 @@ def test_an_offload_has_the_host_memory_that_is_said():
         door.submit(text)
         blocks = door.plan.offload(cpu_bytes_to_use=size).cpu_blocks
         assert f"holds {blocks:,} blocks" in region(door, "understood")
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("will it hit with a 5000 token conversation", 5000),
+        ("a 6000 token prompt", 6000),
+        ("will it hit if my prompt has 3090 tokens", 3090),
+        ("4090 tokens per request", 4090),
+        ("will it hit with a conversation of 5,000 tokens?", 5000),
+    ],
+)
+def test_a_number_of_tokens_names_a_length(text, tokens):
+    found = understand(text, Scenario())
+    assert (found.scenario.device, found.load.length_tokens, found.notes) == (None, tokens, ())
+
+
+def test_a_device_next_to_a_number_of_tokens_is_one():
+    found = understand("how many fit on an RTX 4090 with 5000 tokens?", Scenario())
+    assert (found.scenario.device, found.load.length_tokens) == ("RTX 4090", 5000)
+
+
+def test_what_may_start_is_not_said_to_have_no_problem():
+    door, said = answer("will qwen3.5-4b start on one L4 with 262144 tokens?")
+    assert "may start" in said
+    press(door, "view", "start")
+    shown = plain_text(" ".join(door.view.regions.values()))
+    assert "the lowest estimate is too little, the highest is enough" in shown
+    assert "No start-up problem" not in shown

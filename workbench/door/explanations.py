@@ -8,7 +8,7 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
-from workbench.core.capacity.memory_answer import NO
+from workbench.core.capacity.memory_answer import NO, PERHAPS
 from workbench.core.errors import NEAREST, PHRASE, Refused, WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.problems import Problem
@@ -53,10 +53,11 @@ def why(plan: Plan, pinned: Plan | None) -> Html:
 
 
 def start(plan: Plan) -> Html:
-    """Return every problem with buttons for the changes that help."""
-    if not plan.problems:
+    """Return every problem with buttons for the changes that help, and what keeps it open."""
+    memory = plan.memory()
+    parts = [Html(answer_html(memory))] if memory.starts == PERHAPS else []
+    if not plan.problems and not parts:
         return tag("p", "✓ No start-up problem found for these settings.", class_="wb-good")
-    parts = []
     for problem in plan.problems:
         fixes = remedies_html(plan.remedies(problem), problem.field)
         parts += [html.problem_html(problem), fixes]

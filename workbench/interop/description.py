@@ -68,6 +68,8 @@ VAGUE = {
 """What words leave open -> the field that would say it, and the error."""
 PRODUCT = re.compile(rf"(?<=\d) ?[x*\u00d7] ?(?=(?:{'|'.join(RANKS)})[ =]?\d)", re.IGNORECASE)
 """Between two ranks: TP 2 x PP 2."""
+OF_TOKENS = re.compile(r"(?<![\w.,-])(\d{1,3}(?:,\d{3})+|\d{4,}) (?=tokens?\b)", re.IGNORECASE)
+"""A number of tokens; elsewhere a comma may stand between two things that are said."""
 
 
 class Load(NamedTuple):
@@ -108,6 +110,11 @@ class _Spans(NamedTuple):
     """Words in none of them."""
 
 
+def with_lengths(text: str) -> str:
+    """Return a text in which a number of tokens is one word: "a 5,000 token prompt" has 5,000."""
+    return OF_TOKENS.sub(lambda number: f"{number[1].replace(',', '')}-", text)
+
+
 def one_line(text: str) -> str:
     """Return a text of a few short lines as one, with commas; any other one as it is."""
     lines = text.strip().splitlines()
@@ -123,7 +130,7 @@ def read_description(text: str) -> Description | None:
     """
     if "\n" in text or len(text.split()) > MOST_WORDS or text.rstrip().endswith(CONTINUED):
         return None
-    parts = _parts(text)
+    parts = _parts(with_lengths(text))
     found = [_read(part) for part in parts]
     said = [fields for spans in found for fields in spans.fields]
     merged = {name: value for fields in said for name, value in fields.items()}

@@ -12,6 +12,7 @@ from workbench.core.errors import NEAREST, PHRASE, ConfigError, ScenarioError, s
 from workbench.interop.commands.command_line import read_command
 from workbench.interop.comparison import compared, read_comparison
 from workbench.interop.description import Description, Load, one_line, read_description
+from workbench.interop.design import SCHEMA, read_design
 from workbench.interop.exchange import explain_text, from_vllm_command, scenes_with_block
 from workbench.interop.logs.candidates import CandidateScenario
 from workbench.interop.logs.explain import has_messages
@@ -103,6 +104,8 @@ def _json(text: str, present: Scenario) -> Understood | None:
     found = json_or_word(text) if text.startswith("{") else None
     if not isinstance(found, dict):
         return None  # a log may begin with a brace, too
+    if found.get("schema") == SCHEMA:
+        return _of_fields(read_design(text).scenario, "A design of")
     if MODEL_FIELD in found and FIELDS.keys() >= found.keys():
         return _of_fields(found, "A scenario of")
     return _of_model(found, present, "config")

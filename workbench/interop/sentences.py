@@ -16,6 +16,7 @@ NAME = re.compile(r"[a-z]\w*-[\w.-]*\d[\w.-]*", re.IGNORECASE)
 """A word that looks like the name of a model, such as whisper-large-v3."""
 JOINING = {"and", "x"}
 """Words between two ranks of one engine."""
+TOKENS = frozenset({"token", "tokens"})
 MOST_SIDES = 8
 """Scenarios that a text compares."""
 LONGEST_PHRASE = 5
@@ -35,12 +36,14 @@ class Said(NamedTuple):
 
 def said_in(text: str) -> Said:
     """Return what the words of a sentence name."""
-    words = re.findall(r"[\w./-]*[\w%]|:", text)
+    words = re.findall(r"\b\d{1,3}(?:,\d{3})+\b|[\w./-]*[\w%]|:", text)
     found: dict[int, dict[str, Any]] = {}
     ends: dict[int, int] = {}
     for count in range(LONGEST_PHRASE, 0, -1):  # what a longer phrase says, no shorter one does
         for start in range(len(words) - count + 1):
-            phrase = words[start : start + count]
+            phrase, after = words[start : start + count], words[start + count : start + count + 1]
+            if phrase[-1].isdigit() and TOKENS.issuperset(map(str.casefold, after)) and after:
+                continue  # "a 5000 token prompt" names no A5000
             if all(phrase) and (fields := read_words(" ".join(phrase))):
                 found[start], ends[start] = fields, start + count
                 words[start : start + count] = [""] * count
