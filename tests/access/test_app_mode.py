@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
+from tests.ui.panels import press
 from workbench.access.app_mode import (
     VARIABLE,
     AppMode,
@@ -67,6 +68,17 @@ def test_everything_else_is_refused_where_it_would_happen(app, call, option):
         call()
     assert caught.value.code == "not_in_app"
     assert f"workbench app {option}" in caught.value.message
+
+
+def test_a_hub_id_of_known_layers_is_refused_with_the_model_to_use(app):
+    command = "vllm serve Qwen/Qwen3.6-35B-A3B-FP8-dynamic -tp 2 --kv-cache-dtype fp8"
+    door = wb.explore()
+    door.submit(command)
+    shown = door.view.regions["answers"]
+    assert "Or use qwen3.6-35b-a3b, which by its name has the same layers" in shown
+    assert "Apply Model qwen3.6-35b-a3b" in shown
+    press(door, "apply", '{"model": "qwen3.6-35b-a3b"}')
+    assert (door.plan.settings.tensor_parallel, door.plan.settings.kv_cache_dtype) == (2, "fp8")
 
 
 @given(st.text() | st.sampled_from(["..", ".", "a/b", "/a", "a\\b", "C:a", "nul", "a\n", "", "é"]))

@@ -14,7 +14,7 @@ from workbench.core.errors import ConfigError, cut
 from workbench.models import hub_file
 from workbench.models.hub_address import AddressError, proxy_address
 from workbench.models.json_file import parse_config, read_config
-from workbench.models.names import same_model
+from workbench.models.names import same_layers
 
 HUB_SECONDS: Final = 5
 """Longest wait for the hub."""
@@ -160,14 +160,12 @@ def _tried() -> str:
 
 
 def _not_fetched(hub_id: str, reason: str) -> ConfigError:
-    same = same_model(hub_id)
-    known = "choose a catalog name, which works offline (`workbench models`)"
-    if same is not None:
-        known = f"use {same.name}, which by its name has the same layers; its KV dtype can differ"
+    same, operands = same_layers(hub_id)
+    known = same or "choose a catalog name, which works offline (`workbench models`)"
     return ConfigError(
         "hub_not_reachable",
         f"config.json of {cut(hub_id)} could not be fetched ({reason}). Download it by "
         f"hand and give its path, or {known}.",
         field="model",
-        operands={} if same is None else {"model": same.name},
+        operands=operands,
     )

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from workbench.access.app_mode import check_model
+from workbench.access.app_mode import AppRefusal, check_model
 from workbench.access.files import is_folder
 from workbench.core.errors import ConfigError, a_kind
 from workbench.core.model import Model
@@ -16,6 +16,7 @@ from workbench.models.families.decoder import DEFAULT
 from workbench.models.family import find_family
 from workbench.models.fields import Fields
 from workbench.models.json_file import read_config
+from workbench.models.names import same_layers
 from workbench.models.read import read_model
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
@@ -75,11 +76,20 @@ def labelled_config(reference: str | Path | Mapping[str, Any]) -> tuple[Mapping[
         check_model(reference)
         return read_config(path), _file_label(path)
     if HUB_ID.fullmatch(reference):
-        check_model(reference)
+        _check_hub_id(reference)
         from workbench.models.hub import download_config
 
         return download_config(reference), reference
     return catalog_config(reference), reference
+
+
+def _check_hub_id(hub_id: str) -> None:
+    try:
+        check_model(hub_id)
+    except AppRefusal as error:
+        same, operands = same_layers(hub_id)
+        message = f"{error.message} Or {same}." if same else error.message
+        raise AppRefusal(error.code, message, field=error.field, operands=operands) from None
 
 
 def needs_hub(reference: object) -> bool:

@@ -4,8 +4,9 @@ import re
 from collections import Counter
 from functools import cache
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from workbench.core.errors import NEAREST, PHRASE
 from workbench.models.catalog import catalog_hub_id, catalog_hub_ids, catalog_name, catalog_names
 
 HUB_PAGE = re.compile(
@@ -70,6 +71,18 @@ def same_model(reference: str) -> SameModel | None:
     """
     found = _checkpoints()
     return found.get(_core(reference, QUANTIZED)) or found.get(_core(reference))
+
+
+def same_layers(reference: str) -> tuple[str, dict[str, Any]]:
+    """Return what to use for a checkpoint that cannot be read, and the operands of its error.
+
+    Nothing where no model of the catalog is certain to have its sizes.
+    """
+    same = same_model(reference)
+    if same is None:
+        return "", {}
+    words = f"use {same.name}, which by its name has the same layers; its KV dtype can differ"
+    return words, {PHRASE: reference, NEAREST: (same.name,)}
 
 
 def similar_model(reference: str) -> str | None:
