@@ -96,7 +96,7 @@ def refused(
     whether another text leads to a plan; only such ones are offered in its place.
     """
     said = _with_questions(html.refusal_html(error))
-    if text and (phrase := error.operands.get(PHRASE)) is not None:
+    if (phrase := error.operands.get(PHRASE)) is not None:
         return join(said, _instead(text, phrase, error.operands.get(NEAREST, ()), works))
     changes = [{error.field: one} for one in error.operands.get(NEAREST, ()) if error.field]
     if error.field in error.operands:

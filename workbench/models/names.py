@@ -6,7 +6,7 @@ from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple
 
-from workbench.core.errors import NEAREST, PHRASE
+from workbench.core.errors import NEAREST
 from workbench.models.catalog import catalog_hub_id, catalog_hub_ids, catalog_name, catalog_names
 
 HUB_PAGE = re.compile(
@@ -82,7 +82,7 @@ def same_layers(reference: str) -> tuple[str, dict[str, Any]]:
     if same is None:
         return "", {}
     words = f"use {same.name}, which by its name has the same layers; its KV dtype can differ"
-    return words, {PHRASE: reference, NEAREST: (same.name,)}
+    return words, {NEAREST: (same.name,)}
 
 
 def similar_model(reference: str) -> str | None:
