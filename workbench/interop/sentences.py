@@ -42,7 +42,7 @@ def said_in(text: str) -> Said:
     for count in range(LONGEST_PHRASE, 0, -1):  # what a longer phrase says, no shorter one does
         for start in range(len(words) - count + 1):
             phrase, after = words[start : start + count], words[start + count : start + count + 1]
-            if phrase[-1].isdigit() and TOKENS.issuperset(map(str.casefold, after)) and after:
+            if phrase[-1].isdigit() and any(one.casefold() in TOKENS for one in after):
                 continue  # "a 5000 token prompt" names no A5000
             if all(phrase) and (fields := read_words(" ".join(phrase))):
                 found[start], ends[start] = fields, start + count
