@@ -10,10 +10,17 @@ from typing import Any
 
 TABLES = tuple(
     f"_{kind}_MODELS"
-    for kind in ("EMBEDDING", "LATE_INTERACTION", "TOKEN_CLASSIFICATION", "SEQUENCE_CLASSIFICATION")
+    for kind in (
+        *("EMBEDDING", "LATE_INTERACTION", "REWARD"),
+        *("TOKEN_CLASSIFICATION", "SEQUENCE_CLASSIFICATION"),
+    )
 )
 MODELS = "vllm.model_executor.models"
 LAYER = "EncoderOnlyAttention"
+CAUSAL = frozenset({"ColBERTLfm2Model"})
+"""Classes over layers as they generate, in a module that has the other kind as well."""
+BIDIRECTIONAL = frozenset({"EmbeddingGemma2Model"})
+"""Classes whose layers are of the first kind, and not built as `LAYER`."""
 
 
 def encoders(tables: dict[str, Any]) -> dict[str, str]:
@@ -23,6 +30,7 @@ def encoders(tables: dict[str, Any]) -> dict[str, str]:
     modules, found = pooling_classes(tables), {}
     for name, kind in loaded(set(modules)):
         at_start = base.get_default_seq_pooling_type(kind) == "CLS" and _has_layer(kind)
+        at_start = (at_start and name not in CAUSAL) or name in BIDIRECTIONAL
         if at_start or base.get_attn_type(kind) == "encoder_only":
             found[name] = modules[name]
     return found

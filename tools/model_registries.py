@@ -33,6 +33,7 @@ TRANSFORMERS = "model_executor/models/transformers/base.py"
 HOOK_TABLE, STATE_DTYPE = "MODELS_CONFIG_MAP", "cache_config.mamba_ssm_cache_dtype ="
 SERVED_TABLES = ("_TEXT_GENERATION_MODELS", "_MULTIMODAL_MODELS", "_TRANSFORMERS_SUPPORTED_MODELS")
 """Tables of models that generate; pooling models and drafters are other tables."""
+DRAFTERS, LIBRARY_CLASSES = "_SPECULATIVE_DECODING_MODELS", "_TRANSFORMERS_BACKEND_MODELS"
 TYPE_TABLES = ("MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES")
 """Tables of transformers: model_type -> class, the last one counts."""
 BASE_TABLE = "MODEL_MAPPING_NAMES"
@@ -65,11 +66,13 @@ def main() -> None:
     package = package_folder("vllm")
     tables = read_tables((package / REGISTRY).read_text(encoding="utf-8"))
     served = {name: place for table in SERVED_TABLES for name, place in tables[table].items()}
-    drafters = set(tables["_SPECULATIVE_DECODING_MODELS"])
+    drafters = set(tables[DRAFTERS])
     origin = f"vllm {version('vllm')}, vllm/{REGISTRY}; transformers {version('transformers')}"
     entry = {
         "origin": origin,
         "served": {name: module for name, (module, _class) in sorted(served.items())},
+        "drafters": sorted(drafters),
+        "library_classes": sorted(tables[LIBRARY_CLASSES]),
         "model_types": model_types(package_folder(LIBRARY), set(served)),
         "base_classes": base_classes(package_folder(LIBRARY)),
         "wrappers": wrappers(package, tables["_MULTIMODAL_MODELS"]),
@@ -80,6 +83,9 @@ def main() -> None:
     entry |= stages({*served, *drafters, *encoder_models.pooling_classes(tables)}, drafters)
     entry |= class_interfaces.interfaces({*served, *encoder_models.pooling_classes(tables)})
     entry["encoders"] = encoder_models.encoders(tables)
+    pooling = encoder_models.pooling_classes(tables)
+    others = pooling.keys() - served.keys() - entry["encoders"].keys()
+    entry["pooling"] = {name: pooling[name] for name in sorted(others)}
     release = ".".join(version("vllm").split(".")[:2])
     known = {name for table in tables.values() for name in table}
     elsewhere, alone = in_library(entry, release, known)

@@ -59,7 +59,7 @@ def main() -> None:
     rows = _known(release)
     # What one model imports, the processes of all the others have then.
     _answer({"config": OWN["written"][FIRST], "arguments": ARGUMENTS}, played, record_cache_groups)
-    for name, module in sorted(served(release).items()):
+    for name, module in sorted(built_alone(release).items()):
         if sys.argv[1:] and name not in sys.argv[1:]:
             continue
         found = configuration_of(name, module)
@@ -75,19 +75,18 @@ def main() -> None:
         _write(rows)
 
 
-def served(release: str) -> dict[str, str]:
-    """Return the architectures of a release, with the modules that build them."""
+def built_alone(release: str) -> dict[str, str]:
+    """Return the architectures that generate or pool, with the modules that build them."""
     folder = ROOT / "workbench" / "core" / "versions" / f"v{release.replace('.', '_')}"
     entry = json.loads((folder / "architectures.json").read_text(encoding="utf-8"))
-    found: dict[str, str] = entry["served"]
-    return found
+    return {**entry["encoders"], **entry["pooling"], **entry["served"]}
 
 
 def configuration_of(name: str, module: str) -> tuple[dict[str, Any], str] | None:
     """Return the configuration of an architecture, and where it is from; None without any."""
     if other := OWN["like"].get(name):
         found = configuration_of(other, module)
-        return found and ({**found[0], "architectures": [name]}, found[1])
+        return found and (_with_own(name, {**found[0], "architectures": [name]}), found[1])
     if name in OWN["written"]:
         return OWN["written"][name], "a configuration written for it"
     kind = _class_of(name, module)
@@ -99,8 +98,7 @@ def configuration_of(name: str, module: str) -> tuple[dict[str, Any], str] | Non
         return None
     config |= {"architectures": [name], "dtype": "bfloat16"}
     config.setdefault("model_type", kind.model_type)
-    for pointer, value in OWN["completed"].get(name, {}).items():
-        config = _completed(config, pointer, value)
+    config = _with_own(name, config)
     if name in OWN["small"]:
         _shrink(config)
     config.pop("transformers_version", None)
@@ -137,6 +135,14 @@ def _imported(module: str, wanted: str) -> Any:
                     if alias.name.lower() == f"{wanted}config":
                         return getattr(importlib.import_module(str(node.module)), alias.name)
     return None
+
+
+def _with_own(name: str, config: dict[str, Any]) -> dict[str, Any]:
+    """Return the configuration with the values that its defaults lack."""
+    config = json.loads(json.dumps(config))
+    for pointer, value in OWN["completed"].get(name, {}).items():
+        config = _completed(config, pointer, value)
+    return config
 
 
 def _completed(config: dict[str, Any], pointer: str, value: Any) -> dict[str, Any]:

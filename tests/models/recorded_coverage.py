@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from typing import Any
 
-from tests.recorded import recorded
+from tests.recorded import DATA, recorded
 from workbench.core.errors import WorkbenchError
 from workbench.core.groups.grouping import Group
 from workbench.core.groups.layer_backend import layer_backend
@@ -29,6 +30,12 @@ OTHER_BACKENDS = {
 def covered() -> list[dict[str, Any]]:
     """Return every recorded answer of tools/record_coverage.py."""
     return recorded("coverage")
+
+
+def drafter_classes() -> dict[str, dict[str, list[str]]]:
+    """Return release -> class that drafts -> the recorded plans that it drafts in."""
+    found: dict[str, dict[str, list[str]]] = json.loads((DATA / "drafter_classes.json").read_text())
+    return found
 
 
 def outcome(answer: dict[str, Any]) -> dict[str, Any] | str:

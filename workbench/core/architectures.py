@@ -79,10 +79,22 @@ class ModelRegistry:
     encoders: Mapping[str, str]
     """Classes that pool over tokens which see later ones, so that they keep no cache -> the module
     of vLLM that builds their layers."""
+    pooling: Mapping[str, str]
+    """Other classes that pool -> the module of vLLM that builds their layers."""
+    drafters: frozenset[str]
+    """Classes that draft for a target."""
+    library_classes: frozenset[str]
+    """Classes around a model of Transformers, which no config.json has to name."""
+
+    @property
+    def registered(self) -> frozenset[str]:
+        """Return every architecture of the registry."""
+        found = frozenset({*self.served, *self.encoders, *self.pooling})
+        return found | self.drafters | self.library_classes
 
     def has(self, architecture: str) -> bool:
-        """Return whether the version has a class, for generation or as an encoder."""
-        return architecture in self.served or architecture in self.encoders
+        """Return whether the version has a class that generates or pools."""
+        return any(architecture in one for one in (self.served, self.encoders, self.pooling))
 
 
 def _model_registry(version: str, entry: Mapping[str, Any]) -> ModelRegistry:
@@ -110,6 +122,9 @@ def _model_registry(version: str, entry: Mapping[str, Any]) -> ModelRegistry:
         without_adapters=frozenset(entry["without_adapters"]),
         adapts_vocabulary=frozenset(entry["adapts_vocabulary"]),
         encoders=entry["encoders"],
+        pooling=entry["pooling"],
+        drafters=frozenset(entry["drafters"]),
+        library_classes=frozenset(entry["library_classes"]),
         only_tied=frozenset(entry["only_tied"]),
         never_tied=frozenset(entry["never_tied"]),
     )
@@ -125,6 +140,14 @@ MODEL_REGISTRIES: Mapping[str, ModelRegistry] = {
 def versions_with(architecture: str) -> tuple[str, ...]:
     """Return the versions that have an architecture, oldest first."""
     return tuple(version for version, known in MODEL_REGISTRIES.items() if known.has(architecture))
+
+
+def only_pools(architecture: str) -> bool:
+    """Return whether versions have the class for pooling alone, over layers that keep a cache."""
+    known = MODEL_REGISTRIES.values()
+    return any(architecture in one.pooling for one in known) and not any(
+        architecture in one.served for one in known
+    )
 
 
 def is_encoder(architecture: str) -> bool:
@@ -161,8 +184,8 @@ def module_of(architecture: str) -> str | None:
 
     Architectures with equal layers share one: "llama" is that of AquilaForCausalLM.
     """
-    known = MODEL_REGISTRIES.values()
-    return _newest(one.served.get(architecture, one.encoders.get(architecture)) for one in known)
+    tables = ({**one.pooling, **one.encoders, **one.served} for one in MODEL_REGISTRIES.values())
+    return _newest(table.get(architecture) for table in tables)
 
 
 def architecture_of(model_type: str) -> str | None:

@@ -6,7 +6,7 @@ Source: `_EMBEDDING_MODELS`, `_REWARD_MODELS` and `_normalize_arch` of models/re
 
 from typing import NamedTuple
 
-from workbench.core.architectures import MODEL_REGISTRIES, is_encoder, versions_with
+from workbench.core.architectures import MODEL_REGISTRIES, is_encoder, only_pools, versions_with
 
 GENERATES = {
     "Gemma2Model": "Gemma2ForCausalLM",
@@ -22,8 +22,12 @@ VOYAGE = "VoyageQwen3BidirectionalEmbedModel"
 COLPALI = "ColPaliForRetrieval"
 COLQWEN3 = ("ColQwen3", "OpsColQwen3Model", "Qwen3VLNemotronEmbedModel")
 """Names of ColQwen3Model."""
-LATE_INTERACTION = (COLPALI, *COLQWEN3)
+COLQWEN3_5 = "ColQwen3_5"
+LATE_INTERACTION = (COLPALI, *COLQWEN3, COLQWEN3_5)
 """Classes that give every token a vector."""
+DEEPSEEK = "DeepseekV3BidirectionalModel"
+"""The class of 0.33 alone whose file says whether tokens see later ones, without latents then."""
+NEMOTRON_VL = ("LlamaNemotronVLModel", "LlamaNemotronVLForSequenceClassification")
 OWN = {
     SCORES_STEPS: "Qwen2ForCausalLM",
     "InternLM2ForRewardModel": "InternLM2ForCausalLM",
@@ -37,6 +41,14 @@ OWN = {
     "JinaVLForRanking": "Qwen2VLForConditionalGeneration",
     COLPALI: "PaliGemmaForConditionalGeneration",
     **dict.fromkeys(COLQWEN3, "Qwen3VLForConditionalGeneration"),
+    **dict.fromkeys(
+        (COLQWEN3_5, "ClefFlashForJointSchema", "D3ForSequenceClassification"),
+        "Qwen3_5ForConditionalGeneration",
+    ),
+    "ClefOmniForJointSchema": "Qwen3OmniMoeForConditionalGeneration",
+    **dict.fromkeys(("ColBERTLfm2Model", "Lfm2BidirectionalModel"), "Lfm2ForCausalLM"),
+    DEEPSEEK: "DeepseekV3ForCausalLM",
+    **dict.fromkeys(NEMOTRON_VL, "Llama_Nemotron_Nano_VL"),
     "Qwen3ASRForcedAlignerForTokenClassification": "Qwen3ASRForConditionalGeneration",
     VOYAGE: "Qwen3ForCausalLM",
     "LlamaBidirectionalForSequenceClassification": "LlamaForCausalLM",
@@ -44,7 +56,7 @@ OWN = {
     GRIT: "LlamaForCausalLM",
 }
 """Classes of their own -> one with equal layers."""
-WHOLE_PROMPTS = frozenset({SCORES_STEPS, *LATE_INTERACTION})
+WHOLE_PROMPTS = frozenset({SCORES_STEPS, "ColBERTLfm2Model", *LATE_INTERACTION})
 """Classes that pool by steps or, for a sequence, by its first token (`default_pooling_type`)."""
 SEES_LATER = "LlamaBidirectional"
 """How the names of those begin whose tokens see later ones (`LlamaBidirectionalConfig`)."""
@@ -85,14 +97,17 @@ def pools(pooling: Pooling | None) -> bool:
 
 def pooling_of(architecture: str) -> Pooling | None:
     """Return what a class pools with; None for one that generates, or is not known."""
-    if is_encoder(architecture):
-        return Pooling(architecture, architecture, sees_later=True)
+    later = is_encoder(architecture) or architecture in {GRIT, VOYAGE, *NEMOTRON_VL}
     if base := GENERATES.get(architecture) or OWN.get(architecture):
-        later = architecture in {GRIT, VOYAGE} or architecture.startswith(SEES_LATER)
+        later |= architecture.startswith(SEES_LATER)
         return Pooling(architecture, base, sees_later=later)
-    if versions_with(architecture):
+    if later:
+        return Pooling(architecture, architecture, sees_later=True)
+    if versions_with(architecture) and not only_pools(architecture):
         return None
     base = next((name for name in _bases(architecture) if versions_with(name)), None)
+    if base is None and only_pools(architecture):
+        base = architecture
     return None if base is None else Pooling(architecture, base)
 
 

@@ -16,9 +16,8 @@ from workbench.core.architectures import (
     wrapper_builds,
 )
 from workbench.core.errors import ConfigError, shown, unknown_name_message
-from workbench.core.pooling import BASES, COLPALI, Pooling, pooling_of
+from workbench.core.pooling import BASES, COLPALI, DEEPSEEK, Pooling, pooling_of
 from workbench.core.pooling import SEES_LATER as BIDIRECTIONAL
-from workbench.core.rule_set import RuleSet
 from workbench.core.versions import RULE_SETS
 from workbench.models.family import FAMILIES, Family
 from workbench.models.fields import Fields
@@ -39,6 +38,13 @@ OF_PARAMS = {"VoxtralRealtimeForConditionalGeneration": "VoxtralRealtimeGenerati
 """Class in the config.json of a checkpoint -> what vLLM builds from its params.json."""
 WRAPPED = "vlm_config"
 """Where ColPali's file has that of the model it retrieves with."""
+MEDUSA = "MedusaModel"
+"""A drafter's class that is made without the registry."""
+LIBRARY_CLASSES = frozenset().union(*(one.library_classes for one in MODEL_REGISTRIES.values()))
+OF_LIBRARY = (
+    "It runs models of the Transformers library, each by a class of its own: name that one in "
+    f"{KEY}, for example LlamaForCausalLM. `--model-impl transformers` has no field here."
+)
 POOLING, POOLINGS = "pooling", ("avg", "cls", "last")
 
 
@@ -121,7 +127,8 @@ def as_generating(
     if pooling.name.startswith(BIDIRECTIONAL):
         _check_pooling(config.get(POOLING), pooling.name)
     pooling = pooling._replace(base=_read_base(config, pooling.base))
-    later = pooling.sees_later or sees_later(config, pooling.base)
+    is_said = _says_later(config) and pooling.name == DEEPSEEK
+    later = is_said or pooling.sees_later or sees_later(config, pooling.base)
     wrapped = config.get(WRAPPED) if pooling.name == COLPALI else None
     config = {**(wrapped if isinstance(wrapped, Mapping) else {}), **config, KEY: [pooling.base]}
     return config, pooling._replace(is_assumed=is_assumed, sees_later=later)
@@ -153,8 +160,11 @@ def _check_pooling(value: object, name: str) -> None:
 
 def sees_later(config: Mapping[str, Any], architecture: str) -> bool:
     """Return whether a file says that tokens see later ones, and its class reads that."""
-    is_said = any(config.get(key) is value for key, value in SEES_LATER.items())
-    return is_said and module_of(architecture) in READS_DIRECTION
+    return _says_later(config) and module_of(architecture) in READS_DIRECTION
+
+
+def _says_later(config: Mapping[str, Any]) -> bool:
+    return any(config.get(key) is value for key, value in SEES_LATER.items())
 
 
 def _unnamed(kind: str) -> ConfigError:
@@ -218,7 +228,9 @@ def way_forward(name: str, nearest: str) -> str:
             f"vLLM {' and '.join(known)} has it, but the workbench has no reader for its layers; "
             "choose another model (`workbench models`), or register a family for it."
         )
-    if drafts_in := [one for one in MODEL_REGISTRIES if _is_drafter(name, RULE_SETS[one])]:
+    if name in LIBRARY_CLASSES:
+        return OF_LIBRARY
+    if drafts_in := [one for one in MODEL_REGISTRIES if drafts(name, one)]:
         return (
             f"It is a drafter of vLLM {' and '.join(drafts_in)}, which is served next to its "
             "target: set that as model, and this file as draft_model."
@@ -229,8 +241,8 @@ def way_forward(name: str, nearest: str) -> str:
     )
 
 
-def _is_drafter(name: str, rules: RuleSet) -> bool:
+def drafts(name: str, release: str) -> bool:
     """Return whether a release drafts with a class, under this name or as a DFlash drafter."""
-    own = rules.speculation
-    known = {*own.heads, *own.decides, *(["MedusaModel"] if "medusa" in own.methods else [])}
-    return not known.isdisjoint({name, f"DFlash{name}"})
+    known = MODEL_REGISTRIES[release].drafters
+    has_medusa = name == MEDUSA and "medusa" in RULE_SETS[release].speculation.methods
+    return has_medusa or not known.isdisjoint({name, f"DFlash{name}"})

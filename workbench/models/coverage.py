@@ -7,15 +7,22 @@
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
-from workbench.core.architectures import MODEL_REGISTRIES, wrapper_builds
+from workbench.core.architectures import MODEL_REGISTRIES, ModelRegistry, wrapper_builds
 from workbench.core.errors import check_name
+from workbench.core.speculation import SpeculationRules
+from workbench.core.versions import RULE_SETS
 from workbench.models import read  # noqa: F401  (registers every family)
+from workbench.models.architecture import OF_LIBRARY
 from workbench.models.families.decoder import REFUSALS
 from workbench.models.family import FAMILIES
 from workbench.models.served import compared
 
 EXACT, READ, REFUSED = "exact", "read", "refused"
 STATUSES = (EXACT, READ, REFUSED)
+EXTRACTS = "ExtractHiddenStatesModel"
+"""What the method of that name builds, without a file of its own."""
+MTP = "MTP"
+"""In the names of classes that draft with layers of the target's own checkpoint."""
 
 
 class CoveredArchitecture(NamedTuple):
@@ -84,22 +91,34 @@ def coverage(rules: str = NEWEST) -> Coverage:
     """
     check_name("Release", rules, MODEL_REGISTRIES, "rules", "unknown_rules")
     checked = compared()[rules]
-    found = (_covered(name, checked) for name in sorted(MODEL_REGISTRIES[rules].served))
+    registry = MODEL_REGISTRIES[rules]
+    found = (_covered(name, registry, checked) for name in sorted(registry.registered))
     return Coverage(rules, checked["origin"], tuple(found))
 
 
-def _covered(name: str, checked: dict[str, Any]) -> CoveredArchitecture:
+def _covered(name: str, registry: ModelRegistry, checked: dict[str, Any]) -> CoveredArchitecture:
     if name in checked["exact"]:
         return CoveredArchitecture(name, EXACT, checked["exact"][name])
     if name in checked["refused"]:
         return CoveredArchitecture(name, REFUSED, checked["refused"][name])
-    unchecked = checked["unchecked"].get(name, "no configuration of it was compared")
-    readers = sorted({one.name for kind, one in FAMILIES.items() if _reads(one, kind, name)})
-    if readers:
-        return CoveredArchitecture(name, READ, f"by {', '.join(readers)}; {unchecked}")
+    if name in registry.library_classes:
+        return CoveredArchitecture(name, REFUSED, OF_LIBRARY)
+    if name in registry.drafters:
+        return _drafter(name, RULE_SETS[registry.version].speculation)
     if name in REFUSALS:
         return CoveredArchitecture(name, REFUSED, REFUSALS[name])
-    return CoveredArchitecture(name, READ, f"by the default reader; {unchecked}")
+    readers = sorted({one.name for kind, one in FAMILIES.items() if _reads(one, kind, name)})
+    unchecked = checked["unchecked"].get(name, "no configuration of it was compared")
+    by = ", ".join(readers) or "the default reader"
+    return CoveredArchitecture(name, READ, f"by {by}; {unchecked}")
+
+
+def _drafter(name: str, rules: SpeculationRules) -> CoveredArchitecture:
+    """Return a drafter that no recorded plan has."""
+    modelled = {*rules.heads, *rules.decides, EXTRACTS}
+    if MTP in name or not modelled.isdisjoint({name, f"DFlash{name}"}):
+        return CoveredArchitecture(name, READ, "as a drafter; no plan with it was compared")
+    return CoveredArchitecture(name, REFUSED, "a drafter whose layers are not modelled")
 
 
 def _reads(family: Any, model_type: str, name: str) -> bool:

@@ -79,7 +79,11 @@ CHUNKED = "dual_chunk_attention_config"
 REFUSALS = {
     "Gemma4UnifiedForCausalLM": "the Transformers library runs it, with heads of one size in all "
     "layers, which are not here. "
-    'For its text alone set architectures to ["Gemma4ForCausalLM"].'
+    'For its text alone set architectures to ["Gemma4ForCausalLM"].',
+    **dict.fromkeys(
+        ("PrithviGeoSpatialMAE", "Terratorch"),
+        "it has no attention and no state, so it keeps no cache and there is nothing to plan.",
+    ),
 }
 """Architecture -> why the default reader does not read what it builds."""
 
