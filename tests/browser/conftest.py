@@ -77,9 +77,17 @@ def server(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     running.close()
 
 
-# Not of the session: while Playwright lives, an event loop is running in this thread, and tests
-# of other files that call asyncio.run would fail.
-@pytest.fixture(scope="module")
+def _while_alone(*, fixture_name: str, config: pytest.Config) -> str:
+    """Return the session where browser tests run alone: JupyterLab is loaded once then.
+
+    Next to others a module: while Playwright lives, an event loop is running in this thread, and
+    tests of other files that call asyncio.run would fail.
+    """
+    alone = config.getoption("markexpr", "").startswith("browser")
+    return "session" if alone else "module"
+
+
+@pytest.fixture(scope=_while_alone)
 def browser_context(chromium: str) -> Iterator[BrowserContext]:
     from playwright.sync_api import sync_playwright
 

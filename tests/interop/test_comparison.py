@@ -66,6 +66,13 @@ PAIRS = {
     "gpu memory utilization 0.9 vs 0.95": tuple(
         {"gpu_memory_utilization": share} for share in (0.9, 0.95)
     ),
+    "mtp 1 vs none": (
+        MTP,
+        {"num_speculative_tokens": 0, "speculative_method": None, "draft_model": None},
+    ),
+    "prefix caching vs none on H100": tuple(
+        {"enable_prefix_caching": is_on, **H100} for is_on in (True, False)
+    ),
     "max num seqs 64 vs 256": ({"max_num_seqs": 64}, {"max_num_seqs": 256}),
     "max model len 8K vs 32K": ({"max_model_len": 8192}, {"max_model_len": 32_768}),
     "8k vs 32k context": ({"max_model_len": 8000}, {"max_model_len": 32_000}),
@@ -243,3 +250,10 @@ def test_a_long_line_is_answered_in_time(text):
     begun = process_time()
     assert read_comparison(text) == ()
     assert process_time() - begun < 1  # a pattern that tries every end takes many seconds
+
+
+def test_a_slash_between_two_devices_is_an_or():
+    door = wb.explore()
+    door.submit("will it start on one L4 / RTX 4090 with 262144 tokens?")
+    assert "Device L4" in region(door, "understood")
+    assert door.scenario.device == "RTX 4090"

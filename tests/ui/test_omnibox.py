@@ -470,6 +470,27 @@ def test_models_with_a_block_are_listed():
     assert "--block-size" not in shown
 
 
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        ("backend triton", {"backend": "TRITON_ATTN"}),
+        ("kv_cache_dtype fp9", {"kv_cache_dtype": "fp8"}),
+    ],
+)
+def test_a_word_that_cannot_be_a_value_has_a_button_for_the_nearest(text, changes):
+    door = wb.explore()
+    door.submit(text)
+    assert json.loads(applied(region(door, "understood"))[0]) == changes
+    door.apply(**changes)
+    assert door.scenario == wb.Scenario(**changes)
+
+
+def test_a_number_next_to_words_that_say_nothing_is_not_a_block():
+    assert understand("my log says 2096", Scenario()).question.block_tokens == 2096
+    with pytest.raises(wb.ScenarioError, match="is not understood"):
+        understand("asdf 4711", Scenario())
+
+
 def test_a_way_to_speculate_has_its_cost_and_a_button():
     door = wb.explore(model="qwen3-next-80b-a3b", device="H100", tensor_parallel=4)
     door.submit("how do I enable MTP?")

@@ -418,6 +418,14 @@ def test_a_question_about_another_model_says_what_stays_as_it_was():
         ("kv cache of one token for qwen2.5-7b", "Each token of a request takes 57,344 B"),
         ("does LMCache work with qwen3.6-27b?", "LMCacheMPConnector stores states at the ends of"),
         ("lmcache chunk size for qwen3-8b?", "multiples of 16 tokens here; its default of 256 t"),
+        ("lmcache chunk 1000 for qwen3-8b", "1,000 tokens is not, 992 tokens and 1,008 tokens are"),
+        ("is a chunk of 1024 legal for qwen3-8b?", "multiples of 16 tokens here; 1,024 tokens is"),
+        ("mooncake chunks for qwen3-8b", "MooncakeStoreConnector: chunks of 16 tokens, which not"),
+        (
+            "chunk sizes for qwen3-8b and llama-3.1-70b that share a store",
+            "One store for qwen3-8b and llama-3.1-70b. LMCacheMPConnector: chunks are multiples of",
+        ),
+        ("offload 64 GiB to cpu for qwen3-8b", "64.00 GiB of host memory holds"),
         ("how fast is it?", "Tokens per second are not predicted"),
         (
             "does enforce eager help on H100?",

@@ -229,7 +229,8 @@ def check_name(
 ) -> None:
     """Raise ScenarioError, with the nearest names, unless `name` is one of `allowed`."""
     if not isinstance(name, Hashable) or name not in allowed:
-        raise ScenarioError(code, unknown_name_message(what, name, allowed), field=field)
+        message, near = unknown_name_message(what, name, allowed), nearest_names(name, allowed)
+        raise ScenarioError(code, message, field=field, operands={NEAREST: near})
 
 
 def unknown_name_message(what: str, given: object, allowed: Iterable[str]) -> str:

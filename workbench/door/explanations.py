@@ -20,7 +20,7 @@ from workbench.door.changes import CACHING
 from workbench.door.history import changed_fields
 from workbench.interop.exchange import commands_of
 from workbench.interop.questions import QUESTIONS
-from workbench.scenario import Scenario
+from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.resolution import remedies_of_refusal
 from workbench.scenario.versions import compare
 from workbench.views import html
@@ -98,7 +98,8 @@ def refused(
     said = _with_questions(html.refusal_html(error))
     if (phrase := error.operands.get(PHRASE)) is not None:
         return join(said, _instead(text, phrase, error.operands.get(NEAREST, ()), works))
-    changes = [{error.field: one} for one in error.operands.get(NEAREST, ()) if error.field]
+    field = error.field if error.field in FIELDS else None
+    changes = [{field: one} for one in error.operands.get(NEAREST, ()) if field]
     if error.field in error.operands:
         changes.append({error.field: error.operands[error.field]})
     if isinstance(error, Refused) and scenario is not None:

@@ -13,6 +13,7 @@ from workbench.door.capacity_answers import (
     concurrency_answer,
     longest_together_text,
 )
+from workbench.door.chunks_answers import chunks_answer
 from workbench.door.default_answers import default_answer
 from workbench.door.hits_answers import hits_answer, multiples_answer
 from workbench.door.transfer_answers import transfer_answer
@@ -220,19 +221,6 @@ def _layout(plan: Plan) -> str:
     return f"{page} A pool of {blocks:,} blocks as layers see it: {'; '.join(shapes)}."
 
 
-def _chunks(_question: Question, plan: Plan, _length: int) -> str:
-    found = plan.chunks()
-    problem = found.problems[0].message if found.problems else ""
-    if found.chunk_tokens is None:
-        return problem
-    said = f"{found.connector.name}: chunks are multiples of {tokens_text(found.unit_tokens)} here"
-    if default := found.connector.default_tokens:
-        legal = found.is_legal_size(default)
-        verdict = "is legal" if legal else f"is not, {tokens_text(found.chunk_tokens)} are"
-        said = f"{said}; its default of {tokens_text(default)} {verdict}"
-    return f"{said}. {problem}".strip()
-
-
 def _state(_question: Question, plan: Plan, _length: int) -> str:
     """Return what the state of one layer consists of."""
     state = plan.model.state
@@ -264,7 +252,7 @@ ANSWERS: dict[str, Callable[[Question, Plan, int], str]] = {
     "Prefix hits": hits_answer,
     "Model fields": lambda _question, plan, _length: layers_text(plan),
     "Backends by TP": _backends,
-    "Chunks": _chunks,
+    "Chunks": chunks_answer,
     "Offload and transfer": _offload,
     "Kernel sweeps": lambda *_given: SPEED,
     "Export": lambda _question, plan, _length: plan.to_vllm_command(),

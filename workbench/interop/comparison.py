@@ -46,12 +46,22 @@ VALUE = re.compile(rf"(?:(?<=\s)|^){NUMBER}(?=\s|$)|(?<=\b[a-z]p){NUMBER}(?=\s|$
 """A number that is a word, or the one of TP4."""
 NUMBER_FIRST = re.compile(rf"({NUMBER})((?:,? (?:on|for|with|in|at|under) .+)?)", re.IGNORECASE)
 """A number alone, and what may be said of both after it: "TP 4 vs 8 on H100"."""
+NONE = re.compile(
+    r"(?:none|nothing|off|without(?: it)?)((?: (?:on|for|with|in|at) .+)?)", re.IGNORECASE
+)
+"""What is compared with its absence: "MTP 3 vs none"."""
 OF_LENGTHS = re.compile(rf"\d[km]\b|\b(?:{OF_LENGTH})\b", re.IGNORECASE)
 WORD = re.compile(r"\w")
+SLASH = re.compile(r"(?<=\w) / (?=\w)")
 SHARED = ("model", "device", "rules", "platform")
 """Fields that are said once for both: "TP 4 vs TP 8 on H100"."""
 RANKS = frozenset(SHORT)
 MACHINE = RANKS | {"device", "platform"}
+
+
+def with_or(text: str) -> str:
+    """Return a line in which a slash between two things is an "or": "on L4 / RTX 4090"."""
+    return text if "\n" in text or "--" in text else SLASH.sub(" or ", text)
 
 
 def read_comparison(text: str) -> tuple[Description, ...]:
@@ -138,6 +148,10 @@ def _whole(sides: Sequence[str]) -> list[str]:
     """Return the sides; a number alone is the nearest other side with this number: "TP 4 vs 8"."""
     found = list(sides)
     for at, side in enumerate(sides):
+        if absent := NONE.fullmatch(side):
+            other = sides[at - 1] if at else sides[1]
+            found[at] = f"no {VALUE.sub('', other).strip()}{absent[1]}"
+            continue
         number = NUMBER_FIRST.fullmatch(side)
         before, after = reversed(sides[:at]), sides[at + 1 :]
         nearest = [*((one, -1) for one in before), *((one, 0) for one in after)]

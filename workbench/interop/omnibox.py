@@ -10,7 +10,7 @@ from typing import Any
 from workbench.access.json_text import json_or_word
 from workbench.core.errors import NEAREST, PHRASE, ConfigError, ScenarioError, shown
 from workbench.interop.commands.command_line import read_command
-from workbench.interop.comparison import compared, read_comparison
+from workbench.interop.comparison import compared, read_comparison, with_or
 from workbench.interop.description import Description, Load, one_line, read_description
 from workbench.interop.design import SCHEMA, read_design
 from workbench.interop.exchange import explain_text, from_vllm_command, scenes_with_block
@@ -66,7 +66,7 @@ def understand(text: str, present: Scenario, model: str | None = None) -> Unders
     present: whose machine and version stay where the text does not say. model: for a log, the model
     to compare with. Errors: ScenarioError and ConfigError with the nearest valid value.
     """
-    given = named_by_page(text.strip())
+    given = with_or(named_by_page(text.strip()))
     if given.casefold() in HELP:
         raise ScenarioError("nothing_given", WANTED)
     said = (_comparison, _setting, _order, _question, _word, _description)

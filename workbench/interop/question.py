@@ -47,6 +47,12 @@ class Question:
     """The kind of a question that has an answer of its own; empty: the tiles answer it."""
     memory_gb: int | None = None
     """Of a device that is named by its memory alone."""
+    sharing: tuple[Description, ...] = ()
+    """The other engines of a store, in a question about chunks."""
+    chunk_tokens: int | None = None
+    """The chunk in question."""
+    connector: str = ""
+    """The connector that is named, by the name that vLLM has for it."""
     host_bytes: int | None = None
     """Of the host's memory, in a question about offload."""
     goal: str = ""

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from workbench.core.sizes import integer_value, parse_bytes
+from workbench.core.sizes import integer_value
 from workbench.core.versions import RULE_SETS
-from workbench.interop import change_words, topics
+from workbench.interop import change_words, chunk_words, topics
 from workbench.interop.defaults import default_named
 from workbench.interop.description import Description, Load
 from workbench.interop.field_readers import BITS, FAMILY, backend_forms, number_of
@@ -24,6 +24,7 @@ from workbench.interop.question import Question
 from workbench.interop.quoted import change_of_vllm, ignored, part_of_message, quoted
 from workbench.interop.sentences import alternatives, said_in
 from workbench.interop.settings import settings_in
+from workbench.interop.shared_prefix import shared_prefix
 from workbench.interop.topics import Topic
 from workbench.interop.unknown_words import bits_alone, not_known, one_of_family
 from workbench.interop.words_of_fields import AT_A_TIME, BATCH
@@ -89,6 +90,8 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
         return Question(of_term, term=term, value=value)
     if default_of or (value and not about):
         about = [Topic("")]
+    if loosely and about == [topics.WHY] and not _has(topics.OF_SIZES, text.replace("_", " ")):
+        about = about * bool(topics.PLAIN_WORDS.fullmatch(text))
     return _of_topics(text, about, default_of, value) if about else None
 
 
@@ -110,10 +113,11 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
     is_set = _has(SUPPORTING, text) or (topic.view == "fits" and is_of_one)
     whole = topics.DRAFTS.sub(r"\1 1", text) if is_set or changes else text
     whole = topics.DTYPES.sub(r"\1 KV", whole) if is_set else whole
+    whole = chunk_words.SIZE.sub("", whole) if topic.lab == topics.OFFLOAD else whole
     phrases, unknown, rest = said_in("" if topic.is_of_catalog and topic.special else whole)
     is_why = _has("why", text)  # the value in it is the present one, not a change
-    several = _has(change_words.SEVERAL, text)
-    named = {} if several or is_why else settings_in(text, FIELD_NAMES)
+    is_open = is_why or _has(change_words.SEVERAL, text)
+    named = {} if is_open else settings_in(text, FIELD_NAMES)
     plain = text.replace(_found(FIELD_NAMES, text) or "\n", "") if named else text
     special = _special(plain) if topic.view == "fits" or topic.lab == topics.CAPACITY else ""
     if special != "transfer" and topic.lab not in {"", topics.CAPACITY}:
@@ -136,7 +140,8 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
     if special == "transfer" or (topic == topics.VERSIONS and "rules" in fields):
         others = []  # of both engines; both versions
     _check_names(fields, unknown, refuse_bits=is_of_one and topic.view in {"fits", "start"})
-    if others:
+    sharing = tuple(map(Description, others)) if topic == topics.CHUNKS else ()
+    if others and not sharing:
         said = _described(fields, topic, text)
         return Question(
             topic, said=said, others=tuple(Description(one, said.load) for one in others)
@@ -147,7 +152,7 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
     fields = {name: value for name, value in fields.items() if name not in weighed}
     fields.pop("rules" if topic == topics.VERSIONS else default_of, None)
     said = _described(fields, topic, text)
-    shared, of_prompt = _shared_prefix(text)
+    shared, of_prompt = shared_prefix(text)
     if of_prompt is not None:
         said = Description(said.fields, said.load._replace(length_tokens=of_prompt))
     settings = (*said.fields.values(), *weighed.values())
@@ -173,7 +178,10 @@ def _of_topics(text: str, about: Sequence[Topic], default_of: str, value: str) -
         memory_gb=_number(ANY_MEMORY if special == "models" else MEMORY, text)
         if topic.view in {"fits", "start"} and "device" not in fields
         else None,
-        host_bytes=_size(text) if topic.lab == "Offload and transfer" else None,
+        host_bytes=chunk_words.size_in(text) if topic.lab == topics.OFFLOAD else None,
+        sharing=sharing,
+        chunk_tokens=chunk_words.chunk_in(text) if topic == topics.CHUNKS else None,
+        connector=chunk_words.connector_in(text) if topic == topics.CHUNKS else "",
         goal=_goal(topic, text),
         byte=_number(topics.BYTE, text) if topic == topics.BYTES else None,
         step=_number(topics.STEP, text) if topic == topics.STEPS else None,
@@ -220,16 +228,6 @@ def _described(fields: Mapping[str, Any], topic: Topic, text: str) -> Descriptio
     requests = re.search(rf"(?<![\w.,])(?:{AT_A_TIME}|{BATCH})(?![\w,.]*\w)", text, re.IGNORECASE)
     count = number_of(requests[1] or requests[2]) if requests else None
     return Description(dict(fields), Load(count, _number(topics.LENGTH, text)))
-
-
-def _shared_prefix(text: str) -> tuple[int | None, int | None]:
-    """Return the tokens that a prompt shares with an earlier one, and those of the whole prompt."""
-    found = topics.SHARED_PREFIX.search(text)
-    words = [one.replace(",", "") for one in found.groups() if one] if found else []
-    shared, whole = [integer_value(one) for one in words] or (None, None)
-    if isinstance(shared, int) and isinstance(whole, int) and shared <= whole:
-        return shared, whole
-    return None, None
 
 
 def is_question(text: str) -> bool:
@@ -286,12 +284,6 @@ def _number(words: str, text: str) -> int | None:
     found = re.search(words, text, re.IGNORECASE)
     number = integer_value("".join(found.groups("")).replace(",", "")) if found else None
     return number if isinstance(number, int) else None
-
-
-def _size(text: str) -> int | None:
-    """Return the first size in bytes that words name."""
-    found = re.search(r"(?<![\w.])\d[\d.,]* ?[gt]i?b\b", text, re.IGNORECASE)
-    return parse_bytes(found[0]) if found else None
 
 
 def _decimal(words: re.Pattern[str], text: str) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from workbench.interop import change_words
+from workbench.interop import change_words, chunk_words
 from workbench.interop.model_words import (
     ANY_KIND,
     KINDS,
@@ -32,7 +32,7 @@ class Topic:
     """Kind of all its questions; see `SPECIAL`. Of the catalog: the layers that models have."""
 
 
-CAPACITY = "Groups and capacity"
+CAPACITY, OFFLOAD = "Groups and capacity", "Offload and transfer"
 FULL = (
     r"preempt\w*|evict\w*|(?:run|runs|ran|running|am|is) out of (?:[\w-]+ ){0,2}(?:cache|blocks?)|"
     r"(?:cache|pool|blocks?) (?:is|are|gets?|becomes?|runs?) (?:\w+ )?(?:full|exhausted|used|out)|"
@@ -88,11 +88,15 @@ BARE_WHY = (
     r"results?|big|large|high|much|many|small|low|few))*\W*$"
 )
 """A why about what is on the screen, and not about something else in the world."""
-WHY = Topic(
-    rf"{BARE_WHY}|blocks?|sizes?|padding|waste\w*|page\w*|align\w*|states?|--block-size|{NUMBER}|"
-    r"\d[\d.]* ?[kmg]i?b",
-    "why",
+CHUNKS = Topic(chunk_words.STORED, "fits", "Chunks")
+OF_SIZES = rf"{BARE_WHY}|blocks?|sizes?|padding|waste\w*|page\w*|align\w*|states?|--block-size"
+WHY = Topic(rf"{OF_SIZES}|{NUMBER}|\d[\d.]* ?[kmg]i?b", "why")
+PLAIN_WORDS = re.compile(
+    r"(?:(?:why|my|the|its?|is|an?|so|got|i|see|vllm|log|it|now|says?|said|shows?|prints?|gives?|"
+    r"number|value|of|tokens?)\b|\W|\d)+",
+    re.IGNORECASE,
 )
+"""Words around a number that can be a block size, although nothing says of what it is."""
 OF_BYTES = r"bytes?(?! per )|address|offset|where is (?:a |the )?(?:\w+ )?(?:token|head|block)"
 BYTES = Topic(OF_BYTES, "why", "Page bytes")
 VERSIONS = Topic(
@@ -165,7 +169,7 @@ TOPICS = (
     ),
     Topic(r"(?:my|own|real|installed) vllm|live check|verif\w+", "", "Live check"),
     BYTES,
-    Topic(rf"offload\w*|connectors?|{TRANSFER}", "fits", "Offload and transfer"),
+    Topic(rf"offload\w*|connectors?|{TRANSFER}", "fits", OFFLOAD),
     Topic(f"{OF_STATES}|{OF_DRAFTER}", "fits", CAPACITY),
     Topic(
         rf"groups?|padding layers?|{SHARED}|num_gpu_blocks|(?:number of|how many) blocks",
@@ -184,7 +188,7 @@ TOPICS = (
         "start",
         "Backends by TP",
     ),
-    Topic(r"lmcache\w*|chunks?", "fits", "Chunks"),
+    CHUNKS,
     VERSIONS,
     Topic(
         r"(?:vllm|serve|full|whole|the|what|which) (?:command|flags|yaml)|compose|export\w*",
@@ -254,14 +258,6 @@ LENGTH = (
     r"(\d[\d,]*)[ -]tokens? (?:request|prompt))"
 )
 """A request length in a question that is not about a block; drafts are fewer tokens."""
-TOKENS = r"(\d[\d,.]*[km]?)(?: tokens)?"
-PART_OF_PROMPT = rf"\b{TOKENS} (?:out )?of (?:the |every |each )?{TOKENS}"
-SHARED_PREFIX = re.compile(
-    rf"{PART_OF_PROMPT}.* (?:shared?|same|common|equal|cached)\b|"
-    rf"\b(?:shared?|same|common) .*{PART_OF_PROMPT}",
-    re.IGNORECASE,
-)
-"""How much of a prompt is that of an earlier one: "10k of 12k tokens are shared"."""
 OF_LENGTH = r"context|length|model len\w*|prompts?|requests?"
 NOT_DEVICES = r"requests|prompts|tokens|users|blocks|bytes|layers"
 SPECIAL = {

@@ -1,9 +1,11 @@
 """What a device's memory is spent on, as HTML."""
 
+from collections.abc import Callable
+
 from workbench.core.capacity.memory_answer import MemoryAnswer
 from workbench.views.html import document, note, table, tag
 from workbench.views.settings import in_labels
-from workbench.views.units import bytes_text, tokens_text
+from workbench.views.units import bytes_text, short_bytes_text, tokens_text
 
 VERDICTS = {
     "yes": "vLLM starts",
@@ -38,8 +40,15 @@ def _doubts(answer: MemoryAnswer) -> str:
 
 
 def range_text(answer: MemoryAnswer) -> str:
-    """Return what the cache gets, in bytes and in tokens."""
+    """Return what the cache gets, in bytes and in tokens, or how much memory is missing."""
     if answer.cache_bytes is None or answer.tokens is None:
         return "unknown"
-    texts = (map(bytes_text, answer.cache_bytes), map(tokens_text, answer.tokens))
-    return f"KV cache: {'; '.join(' to '.join(dict.fromkeys(both)) for both in texts)}"
+    least, most = answer.cache_bytes
+    if most < 0:
+        return f"KV cache: nothing, {_both(short_bytes_text, -most, -least)} are missing"
+    return f"KV cache: {_both(bytes_text, least, most)}; {_both(tokens_text, *answer.tokens)}"
+
+
+def _both(text: Callable[[int], str], least: int, most: int) -> str:
+    """Return a range; one number where both ends read the same."""
+    return " to ".join(dict.fromkeys(map(text, (least, most))))

@@ -28,6 +28,7 @@ BESIDES_OF_ANY = {
     "device_memory_bytes": "another GPU",
 }
 """Field -> the same, for every value."""
+NOTHING = "nothing"
 WHOLE = 100
 """From here on a number of requests is shown without decimals."""
 
@@ -57,15 +58,17 @@ def _card(number: int, step: NextStep) -> Html:
     return button(words, "next", number, key=f"next-{number}", class_="wb-card")
 
 
-def gains_and_costs(step: NextStep, without_gain: str = "nothing") -> tuple[Html, Html]:
+def gains_and_costs(step: NextStep, without_gain: str = NOTHING) -> tuple[Html, Html]:
     """Return what a change gains, and what it costs."""
-    gains = ", ".join(_texts(step.gains)) or without_gain
+    gained = _texts(step.gains)
     has_fewer = any(one.measure == "devices" for one in step.gains)
     weights = ["more weights on each GPU"] * (has_fewer and "tensor_parallel" in step.changes)
-    costs = ", ".join([*_texts(step.costs), *weights, *_besides(step.changes)]) or "nothing known"
+    lost = [*_texts(step.costs), *weights, *_besides(step.changes)]
+    if not gained and not lost and without_gain == NOTHING:
+        return tag("span", " None of the four answers changes.", class_="wb-gain"), Html()
     return (
-        tag("span", f" Gain: {gains}.", class_="wb-gain"),
-        tag("span", f" Cost: {costs}.", class_="wb-cost"),
+        tag("span", f" Gain: {', '.join(gained) or without_gain}.", class_="wb-gain"),
+        tag("span", f" Cost: {', '.join(lost) or 'nothing known'}.", class_="wb-cost"),
     )
 
 

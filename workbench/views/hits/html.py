@@ -25,10 +25,15 @@ def hits_html(plan: Plan) -> Html:
         return document(tag("p", "! " if plan.enable_prefix_caching else "", reason))
     smallest = tag("b", tokens_text(hits.smallest_prefix(caching)))
     prompt = min(BLOCKS_IN_EXAMPLE * caching.alignment_tokens + 1, plan.max_model_len - 1)
-    shortest = tokens_text(hits.shortest_prompt_with_hit(caching))
-    any_length = f"The shortest prompt of any length that can hit has {shortest}."
-    lead = document(tag("p", "Smallest prefix that can hit: ", smallest, ". ", any_length))
+    lead = document(
+        tag("p", "Smallest prefix that can hit: ", smallest, ". ", _shortest_text(caching))
+    )
     return join(lead, checkpoint_table(plan, prompt))
+
+
+def _shortest_text(caching: hits.Caching) -> str:
+    shortest = tokens_text(hits.shortest_prompt_with_hit(caching))
+    return f"The shortest prompt of any length that can hit has {shortest}."
 
 
 def no_hits_text(caching: hits.Caching) -> str:
@@ -44,7 +49,8 @@ def threshold_html(plan: Plan, prompt_tokens: int) -> Html:
         number = "no hit"
         words = reason or f"No prefix of a {prompt_tokens:,}-token prompt can hit."
     else:
-        number, words = tokens_text(smallest), _smallest_text(caching, prompt_tokens)
+        number = tokens_text(smallest)
+        words = f"{_smallest_text(caching, prompt_tokens)} {_shortest_text(caching)}"
     return document(
         tag("div", tag("span", number, class_="wb-block-size"), class_="wb-headline"),
         tag("p", words),

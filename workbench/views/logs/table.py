@@ -87,7 +87,7 @@ def headline(report: Mapping[str, Any]) -> str:
     compared = (
         f"{agree} agree{'s' * (agree == 1)} with the rules, {differ} not"
         if agree or differ
-        else "none compared"
+        else "none has a number of the rules to compare"
     )
     return f"{version}: {count}; {compared}."
 
