@@ -65,6 +65,7 @@ def test_the_app_shows_the_answer_and_a_panel_that_answers(browser_context, app,
     assert requests == set()
 
 
+@pytest.mark.thorough
 def test_the_colours_are_those_that_the_browser_prefers(browser_context, app):
     page = browser_context.browser.new_context(color_scheme="dark").new_page()
     page.set_default_timeout(PATIENCE_MS)
@@ -138,6 +139,7 @@ def test_after_an_error_what_is_shown_is_dimmed(browser_context, app):
     page.close()
 
 
+@pytest.mark.thorough
 def test_on_a_phone_a_comparison_is_not_cut(browser_context, app):
     page = browser_context.browser.new_context(viewport={"width": 390, "height": 844}).new_page()
     page.set_default_timeout(PATIENCE_MS)

@@ -4,6 +4,8 @@ import pytest
 
 from tests.browser.lab import DARK, LIGHT, LabPage, expect
 
+pytestmark = pytest.mark.thorough  # what it sees, other browser tests would miss first
+
 SETUP = """
 import traceback
 import ipywidgets as widgets

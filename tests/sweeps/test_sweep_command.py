@@ -367,6 +367,7 @@ def test_without_times_there_is_nothing_best(file, tmp_path):
     assert "Measure on a GPU" in done.output
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to handle")
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_it_and_the_same_command_goes_on(tmp_path, number, status):
