@@ -1,5 +1,7 @@
 """Chunk sizes and pairs, as HTML and for a terminal."""
 
+from collections.abc import Sequence
+
 from workbench.core.chunks.answer import Chunks
 from workbench.core.chunks.engines import member_remedies
 from workbench.core.chunks.fleet import Pair
@@ -60,9 +62,14 @@ def _pairs(found: Chunks) -> Html:
     folds = (_pair(pair) for pair in pairs if pair.transfer is not None)
     return join(
         tag("h4", "Prefill on one engine, decode on another (NIXL)"),
-        wide_table(chunk_rows.PAIR_HEAD, chunk_rows.pair_rows(pairs)),
+        _rows(chunk_rows.pair_matrix(pairs)),
+        _numbered(chunk_rows.pair_reasons(pairs)),
         *folds,
     )
+
+
+def _numbered(reasons: Sequence[str]) -> Html:
+    return tag("ol", *(tag("li", reason) for reason in reasons))
 
 
 def _pair(pair: Pair) -> Html:
@@ -98,8 +105,9 @@ def chunks_text(found: Chunks) -> str:
 def pairs_lines(found: Chunks) -> list[str]:
     """Return the matrix of pairs, then what the refused ones compare and what helps."""
     pairs = found.pairs()
-    short = [row[:3] for row in chunk_rows.pair_rows(pairs)]
-    lines = aligned([("prefill", "decode", ""), *short], "  ")
+    reasons = enumerate(chunk_rows.pair_reasons(pairs), 1)
+    lines = aligned(chunk_rows.pair_matrix(pairs), "  ")
+    lines += ["", *(f"  {number} {reason}" for number, reason in reasons)]
     for pair in pairs:
         if not pair.is_legal and pair.transfer is not None:
             lines += ["", *pair_lines(pair)]

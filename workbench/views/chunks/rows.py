@@ -13,7 +13,6 @@ from workbench.core.ranks import ranks_of
 from workbench.views.units import bytes_text, counted, tokens_text
 
 COST_HEAD = ("chunk", "engine", "of all ranks", "chunks", "stored", "tail", "gets back", "hit")
-PAIR_HEAD = ("prefill", "decode", "", "because")
 SIGNS = {YES: "= equal", PART: "÷ divisible"}
 SHOWN_SIZES = 6
 
@@ -106,17 +105,25 @@ def cost_rows(found: Chunks) -> list[tuple[str, ...]]:
     return [COST_HEAD, *rows] if rows else []
 
 
-def pair_rows(pairs: tuple[Pair, ...]) -> list[tuple[str, ...]]:
-    """Return one row per ordered pair."""
-    return [
-        (
-            pair.prefill.label,
-            pair.decode.label,
-            "✓ works" if pair.is_legal else "✕ refused",
-            pair.reason,
-        )
+def pair_matrix(pairs: tuple[Pair, ...]) -> list[tuple[str, ...]]:
+    """Return a head, then one row per engine that prefills: a sign for every one that decodes.
+
+    The number after a sign is that of its reason in `pair_reasons`.
+    """
+    numbers = {reason: number for number, reason in enumerate(pair_reasons(pairs), 1)}
+    signs = {
+        (pair.prefill.label, pair.decode.label): f"{'✓' if pair.is_legal else '✕'} "
+        f"{numbers[pair.reason]}"
         for pair in pairs
-    ]
+    }
+    labels = [*dict.fromkeys(pair.prefill.label for pair in pairs)]
+    rows = [(one, *(signs.get((one, other), "") for other in labels)) for one in labels]
+    return [("prefill ↓ decode →", *labels), *rows]
+
+
+def pair_reasons(pairs: tuple[Pair, ...]) -> list[str]:
+    """Return why pairs work or do not, each reason once."""
+    return [*dict.fromkeys(pair.reason for pair in pairs)]
 
 
 def compared_rows(pair: Pair) -> list[tuple[str, ...]]:
