@@ -118,3 +118,9 @@ def test_a_checkpoint_with_layers_that_draft_needs_no_other_in_its_command(model
     command = wb.resolve(model=model, rules="0.33", **drafts).to_vllm_command()
     assert ("draft model" in command) == is_named
     assert drafts.items() <= read_command(command, "0.33").fields.items()
+
+
+@pytest.mark.parametrize("name", ["deepseek_mtp", "qwen3_next_mtp", "step3p5_mtp"])
+def test_a_deprecated_name_of_a_method_is_mtp_in_a_scenario_too(name):
+    scenario = wb.Scenario(num_speculative_tokens=1, speculative_method=name)
+    assert scenario.speculative_method == "mtp"

@@ -261,3 +261,8 @@ MTP_ALIASES = frozenset(
     }
 )
 """Deprecated method names that vLLM reads as mtp."""
+
+
+def method_named(name: str) -> str:
+    """Return the method of a name: mtp for the deprecated ones, else the name itself."""
+    return MTP if name in MTP_ALIASES else name

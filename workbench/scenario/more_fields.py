@@ -7,6 +7,7 @@ from workbench.core.arithmetic import LARGEST_INT32
 from workbench.core.dtypes import MODEL_DTYPES, STATE_DTYPES
 from workbench.core.groups.of_plan import OLD_NAMES
 from workbench.core.platforms import PLATFORMS
+from workbench.core.speculation import method_named
 from workbench.core.versions import RULE_SETS
 from workbench.scenario import examples
 from workbench.scenario.field import any_word, declare, dtype_field
@@ -135,7 +136,7 @@ class MoreFields:
     )
     speculative_method: str | None = declare(
         None,
-        Words(lambda rules: rules.speculation.names, of_any_version=True),
+        Words(lambda rules: rules.speculation.names, of_any_version=True, normal=method_named),
         "Speculative method",
         "{flag}: which drafter proposes the draft tokens",
         flag="--speculative-config.method",

@@ -10,10 +10,10 @@ from workbench.core.speculation import (
     DSPARK,
     HIDDEN_STATES,
     MTP,
-    MTP_ALIASES,
     NAMES,
     NGRAM,
     SUFFIX,
+    method_named,
 )
 from workbench.core.stages.speculation import method_for
 from workbench.core.versions import RULE_SETS
@@ -74,7 +74,7 @@ def speculative_method(method: object, model: object) -> str | None:
     `SpeculativeConfig.__post_init__`, 0.23 and 0.33.
     """
     if isinstance(method, str):
-        return MTP if method in MTP_ALIASES else method.strip("[]")
+        return method_named(method).strip("[]")
     if not isinstance(model, str):
         return None
     name = model.casefold()
