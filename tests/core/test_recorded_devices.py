@@ -33,9 +33,9 @@ def test_a_plan_gives_vllms_answers(device):
                 wb.resolve(scenario)
             continue
         plan = wb.resolve(scenario)
-        # the packages of AITER are missing where this was recorded: the next backend is there
+        # the packages of AITER were missing where most was recorded: the next backend is there
         missing = OF_BACKEND if (plan.backend or "").startswith("ROCM_AITER") else frozenset()
         for field in line["answers"].keys() - missing:
             assert getattr(plan, field) == line["answers"][field], (line, field)
         if missing:
-            assert line["answers"]["backend"] == "TRITON_ATTN"
+            assert line["answers"]["backend"] in {"TRITON_ATTN", plan.backend}
