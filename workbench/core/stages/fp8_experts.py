@@ -17,8 +17,10 @@ def fp8_experts(run: WorkingPlan) -> None:
     """Refuse experts in fp8 on an AMD device without a kernel for them."""
     # TritonExperts._supports_quant_scheme asks RocmPlatform.supports_fp8.
     gfx, known = gfx_of(run.settings), run.rules.quantization.fp8_on_gfx
+    if not gfx or gfx.startswith(known):
+        return  # before the weights are read, which takes milliseconds
     experts = experts_of(run)
-    if not gfx or gfx.startswith(known) or not experts or not _is_fp8(run, experts[0].stored):
+    if not experts or not _is_fp8(run, experts[0].stored):
         return
     others = (
         name for name, rules in RULE_SETS.items() if gfx.startswith(rules.quantization.fp8_on_gfx)

@@ -70,9 +70,11 @@ def tied_vocabulary(run: WorkingPlan) -> None:
 def stage_experts(run: WorkingPlan) -> None:
     """Refuse a stage without routed experts of classes that look for them among its layers."""
     # __init__ and set_moe_parameters of these classes, which serve balanced experts
-    wants, weights = run.rules.wants_experts, run.model.weights
-    name, stages = run.model.layer_class, run.settings.pipeline_parallel
-    if name not in wants or weights.unknown or not weights.places:
+    wants, name = run.rules.wants_experts, run.model.layer_class
+    if name not in wants:
+        return
+    weights, stages = run.model.weights, run.settings.pipeline_parallel
+    if weights.unknown or not weights.places:
         return
     for at, part in enumerate(cuts_of(run)):
         held = weights.counts(part, 0)

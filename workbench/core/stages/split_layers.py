@@ -14,6 +14,8 @@ PROJECTIONS = "All MoE projections need to have same quantization scheme but fou
 
 def split_layers(run: WorkingPlan) -> None:
     """Refuse the first merged layer that is excluded in part."""
+    if not (run.model.is_quantized or run.model.quantization):
+        return  # nothing is excluded, and reading the weights of a model takes milliseconds
     rules, copies = run.rules.quantization, run.rules.weight_copies
     known = (one for one in run.model.weights.split_layers if copies.get(one.kind, 1))
     layer = next((one for one in known if not (one.is_named and rules.tests_merged_path)), None)
