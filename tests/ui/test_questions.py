@@ -420,6 +420,8 @@ def test_a_question_about_another_model_says_what_stays_as_it_was():
         ("lmcache chunk size for qwen3-8b?", "multiples of 16 tokens here; its default of 256 t"),
         ("lmcache chunk 1000 for qwen3-8b", "1,000 tokens is not, 992 tokens and 1,008 tokens are"),
         ("is a chunk of 1024 legal for qwen3-8b?", "multiples of 16 tokens here; 1,024 tokens is"),
+        ("lmcache chunks for qwen3.5-4b", "multiples of 528 tokens here; its default of 256 tok"),
+        ("lmcache chunks for qwen3.5-4b", "Apply Prefix caching on Gain: prefix"),
         ("mooncake chunks for qwen3-8b", "MooncakeStoreConnector: chunks of 16 tokens, which not"),
         (
             "chunk sizes for qwen3-8b and llama-3.1-70b that share a store",

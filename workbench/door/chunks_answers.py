@@ -6,6 +6,7 @@ from workbench.core.chunks.answer import Chunks
 from workbench.core.plan import Plan
 from workbench.interop.question import Question
 from workbench.interop.said import with_model
+from workbench.interop.topics import CHUNKS
 from workbench.scenario.resolution import resolve
 from workbench.views.units import tokens_text
 
@@ -27,6 +28,12 @@ def chunks_answer(question: Question, plan: Plan, _length: int) -> str:
         sizes = _sizes(_chunks(question, others))
         cached = f"With prefix caching on: {sizes}" if sizes else ""
     return f"{store}{_sizes(found)}{problem}{cached}".strip()
+
+
+def caching_for_chunks(question: Question, plan: Plan) -> list[dict[str, bool]]:
+    """Return the change without which no chunk keeps a state; nothing where none is missing."""
+    is_about = question.topic.lab == CHUNKS.lab and plan.model.state is not None
+    return [{"enable_prefix_caching": True}] * (is_about and not plan.enable_prefix_caching)
 
 
 def _chunks(question: Question, plans: Sequence[Plan]) -> Chunks:

@@ -16,6 +16,7 @@ from workbench.core.what_if.answers import answers as answers_of
 from workbench.core.what_if.next_steps import NextStep, next_step, next_steps, single_changes
 from workbench.core.what_if.outcomes import outcome_of
 from workbench.door.changes import CACHING, needed_by
+from workbench.door.chunks_answers import caching_for_chunks
 from workbench.door.lab_answers import backends_to_set, lab_answer, step_of
 from workbench.door.labs import LABS
 from workbench.door.reach_answers import LISTED, STARTING, reach_html
@@ -159,7 +160,8 @@ def _choices(question: Question, plan: Plan, before: Answers) -> Iterator[Html]:
         serving = islice((one for one in steps if one.serves(goal)), SHOWN)
         yield from map(_with_gains, serving)
     weighed = {**needed_by(question.weighed, plan), **question.weighed}
-    to_set = backends_to_set(question, plan)  # the answer says what speaks against one
+    # the answer says what speaks against one
+    to_set = [*backends_to_set(question, plan), *caching_for_chunks(question, plan)]
     tried = [weighed] if weighed else [*_tried(question, plan), *to_set]
     releases = [{"rules": name} for name in question.releases]
     for changes in (*tried, *(one for one in releases if one not in tried)):
