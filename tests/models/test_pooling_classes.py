@@ -85,3 +85,28 @@ def test_a_file_of_gte_is_served_by_the_class_of_the_documentation(rules):
     changes = {"architectures": ["GteNewModel"]}
     plan = wb.resolve(model=config, hf_overrides=changes, rules=rules)
     assert plan.model.pooling.name == "GteNewModel"
+
+
+HYBRID = {**catalog_config("qwen3.5-4b"), "joint_head_config": {"width": 64}}
+
+
+@pytest.mark.parametrize(
+    ("name", "has_same_block"),
+    [
+        ("ClefFlashForJointSchema", True),
+        ("D3ForSequenceClassification", True),
+        ("ColQwen3_5", False),  # its hook leaves the dtype of states at the model's
+    ],
+)
+def test_a_hybrid_that_pools_keeps_the_states_of_the_one_that_generates(name, has_same_block):
+    config = {**HYBRID, "architectures": [name]}
+    plan = wb.resolve(model=config, rules="0.33", device="H100")
+    base = wb.resolve(model="qwen3.5-4b", rules="0.33", device="H100")
+    assert (plan.block_size == base.block_size) == has_same_block
+    assert plan.model.weights.unknown  # their heads are not described
+
+
+def test_a_class_that_pools_is_refused_in_a_release_without_it():
+    config = {**HYBRID, "architectures": ["ClefFlashForJointSchema"]}
+    with pytest.raises(wb.Refused, match=r"0\.33"):
+        wb.resolve(model=config, rules="0.23")

@@ -8,7 +8,15 @@ Source: `_create_pooling_model_cls` and `as_seq_cls_model` of model_executor/mod
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from workbench.core.pooling import GRIT, LATE_INTERACTION, OWN, SCORES_STEPS, VOYAGE
+from workbench.core.pooling import (
+    COLQWEN3_5,
+    DEEPSEEK,
+    GRIT,
+    LATE_INTERACTION,
+    OWN,
+    SCORES_STEPS,
+    VOYAGE,
+)
 from workbench.core.weights import Part
 from workbench.models.weights.decoders import TIED
 from workbench.models.weights.kinds import by_release
@@ -133,6 +141,11 @@ def _late_interaction(config: Config) -> tuple[Part, ...] | None:
     return (whole("custom_text_proj", size, inputs=config.hidden, dtype="float32"),)
 
 
+OTHERWISE = (
+    *(COLQWEN3_5, DEEPSEEK, "D3ForSequenceClassification", "Lfm2BidirectionalModel"),
+    "Qwen3ASRForcedAlignerForTokenClassification",
+)
+"""Classes whose weights are not described."""
 WIDTHS = ("embedding_dim", "embed_dim", "dims", "dim", "projection_dim", "colbert_dim")
 OWN_ENDS: Mapping[str, Callable[[Config], tuple[Part, ...] | None]] = {
     "InternLM2ForRewardModel": lambda config: _rewards(config, 0),
@@ -144,6 +157,8 @@ OWN_ENDS: Mapping[str, Callable[[Config], tuple[Part, ...] | None]] = {
     GRIT: _grit,
     VOYAGE: _voyage,
     **dict.fromkeys(LATE_INTERACTION, _late_interaction),
+    # of other widths, or over other layers than the class that generates
+    **dict.fromkeys(OTHERWISE, lambda _config: None),
 }
 """Class of its own -> what it has after the last layer, besides what it ties or never makes."""
 
