@@ -17,7 +17,7 @@ from workbench.core.errors import ConfigError, ScenarioError
 from workbench.models import read_model
 from workbench.models.coverage import EXACT, READ, REFUSED, STATUSES, coverage
 
-LEAST_EXACT = {"0.23": 337, "0.33": 370}
+LEAST_EXACT = {"0.23": 337, "0.33": 369}
 """A number that falls is an architecture that is no longer read as vLLM builds it."""
 BUILT = [answer for answer in covered() if "refused" not in answer]
 

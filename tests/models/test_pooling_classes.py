@@ -110,3 +110,10 @@ def test_a_class_that_pools_is_refused_in_a_release_without_it():
     config = {**HYBRID, "architectures": ["ClefFlashForJointSchema"]}
     with pytest.raises(wb.Refused, match=r"0\.33"):
         wb.resolve(model=config, rules="0.23")
+
+
+def test_deepseek_without_latents_is_refused_and_with_them_read():
+    config = {**catalog_config("deepseek-v3"), "architectures": ["DeepseekV3BidirectionalModel"]}
+    assert "MLA" in wb.resolve(model=config, rules="0.33", device="H100").backend
+    with pytest.raises(wb.ConfigError, match="without latents"):
+        read_model({**config, "is_causal": False}, "x")

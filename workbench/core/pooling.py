@@ -25,6 +25,8 @@ COLQWEN3 = ("ColQwen3", "OpsColQwen3Model", "Qwen3VLNemotronEmbedModel")
 COLQWEN3_5 = "ColQwen3_5"
 LATE_INTERACTION = (COLPALI, *COLQWEN3, COLQWEN3_5)
 """Classes that give every token a vector."""
+STATELESS = "Lfm2BidirectionalModel"
+"""The class whose convolutions see later tokens, too: vLLM takes it for no hybrid."""
 DEEPSEEK = "DeepseekV3BidirectionalModel"
 """The class of 0.33 alone whose file says whether tokens see later ones, without latents then."""
 NEMOTRON_VL = ("LlamaNemotronVLModel", "LlamaNemotronVLForSequenceClassification")
@@ -46,7 +48,7 @@ OWN = {
         "Qwen3_5ForConditionalGeneration",
     ),
     "ClefOmniForJointSchema": "Qwen3OmniMoeForConditionalGeneration",
-    **dict.fromkeys(("ColBERTLfm2Model", "Lfm2BidirectionalModel"), "Lfm2ForCausalLM"),
+    **dict.fromkeys(("ColBERTLfm2Model", STATELESS), "Lfm2ForCausalLM"),
     DEEPSEEK: "DeepseekV3ForCausalLM",
     **dict.fromkeys(NEMOTRON_VL, "Llama_Nemotron_Nano_VL"),
     "Qwen3ASRForcedAlignerForTokenClassification": "Qwen3ASRForConditionalGeneration",

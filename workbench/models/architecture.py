@@ -127,8 +127,15 @@ def as_generating(
     if pooling.name.startswith(BIDIRECTIONAL):
         _check_pooling(config.get(POOLING), pooling.name)
     pooling = pooling._replace(base=_read_base(config, pooling.base))
-    is_said = _says_later(config) and pooling.name == DEEPSEEK
-    later = is_said or pooling.sees_later or sees_later(config, pooling.base)
+    if pooling.name == DEEPSEEK and _says_later(config):
+        raise ConfigError(
+            "tokens_see_later_ones",
+            f"{DEEPSEEK} whose tokens see later ones is built without latents, as layers that are "
+            "not described here. vLLM 0.33 starts it with prefix caching off alone, and it keeps "
+            "no cache then. With is_causal true it is read.",
+            field="/is_causal",
+        )
+    later = pooling.sees_later or sees_later(config, pooling.base)
     wrapped = config.get(WRAPPED) if pooling.name == COLPALI else None
     config = {**(wrapped if isinstance(wrapped, Mapping) else {}), **config, KEY: [pooling.base]}
     return config, pooling._replace(is_assumed=is_assumed, sees_later=later)

@@ -8,6 +8,7 @@ from typing import Any
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.errors import ConfigError, shown
 from workbench.core.model import ENCODER_ONLY, FULL, SLIDING, SSM, Layer, Model
+from workbench.core.pooling import STATELESS
 from workbench.core.weights import UnreadWeights
 from workbench.models import families  # noqa: F401  (registers every family)
 from workbench.models.architecture import (
@@ -83,7 +84,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         later = pooling.sees_later
     layers = () if later else _layers(fields, family)
     # The pages of a hybrid are aligned to its states, also where no layer keeps one.
-    is_hybrid = family.is_hybrid and not family.is_ordinary(fields)
+    is_hybrid = family.is_hybrid and not (family.is_ordinary(fields) or taken == STATELESS)
     has_state = is_hybrid or any(layer.kind == SSM for layer in layers)
     has_attention = later or any(layer.kind != SSM for layer in layers)
     stated, attention = family.stated(fields), family.attention(fields)

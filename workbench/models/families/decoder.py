@@ -80,6 +80,8 @@ REFUSALS = {
     "Gemma4UnifiedForCausalLM": "the Transformers library runs it, with heads of one size in all "
     "layers, which are not here. "
     'For its text alone set architectures to ["Gemma4ForCausalLM"].',
+    "EmbeddingGemma2Model": "its layers are those of no other class, with heads of two sizes and "
+    "positions of its own, and it keeps no cache.",
     **dict.fromkeys(
         ("PrithviGeoSpatialMAE", "Terratorch"),
         "it has no attention and no state, so it keeps no cache and there is nothing to plan.",

@@ -15,6 +15,7 @@ from workbench.core.pooling import (
     LATE_INTERACTION,
     OWN,
     SCORES_STEPS,
+    STATELESS,
     VOYAGE,
 )
 from workbench.core.weights import Part
@@ -142,7 +143,7 @@ def _late_interaction(config: Config) -> tuple[Part, ...] | None:
 
 
 OTHERWISE = (
-    *(COLQWEN3_5, DEEPSEEK, "D3ForSequenceClassification", "Lfm2BidirectionalModel"),
+    *(COLQWEN3_5, DEEPSEEK, STATELESS, "D3ForSequenceClassification"),
     "Qwen3ASRForcedAlignerForTokenClassification",
 )
 """Classes whose weights are not described."""

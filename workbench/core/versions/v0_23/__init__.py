@@ -217,7 +217,7 @@ V0_23 = RuleSet(
     models_without_cache_settings=frozenset(
         {
             *(f"MiMoV2{name}ForCausalLM" for name in ("", "Flash", "Omni")),
-            *("FalconForCausalLM", "RWForCausalLM"),
+            *("CLIPModel", "FalconForCausalLM", "RWForCausalLM"),
             *(f"ModernBert{name}" for name in MODERN_BERT),
         }
     ),

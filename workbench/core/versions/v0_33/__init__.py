@@ -148,7 +148,7 @@ V0_33 = V0_23.successor(
     # `FalconAttention` passes no configuration of the cache on
     models_without_cache_settings=frozenset(
         {
-            *("FalconForCausalLM", "RWForCausalLM", "ColUltraVBertForRetrieval"),
+            *("CLIPModel", "ColUltraVBertForRetrieval", "FalconForCausalLM", "RWForCausalLM"),
             *(f"ModernBert{name}" for name in MODERN_BERT),
         }
     ),
