@@ -12,6 +12,9 @@ from workbench.core.stages.weight_checks import can_refine
 from workbench.core.weights import ROW, Part
 from workbench.core.working_plan import WorkingPlan
 
+CDNA = "gfx9"
+AITER_REFUSES = "FP8 MoE backend AITER does not support the deployment configuration"
+
 
 def fp8_experts(run: WorkingPlan) -> None:
     """Refuse experts in fp8 on an AMD device without a kernel for them."""
@@ -42,22 +45,23 @@ def _is_fp8(run: WorkingPlan, stored: Format | None) -> bool:
 
 
 def refined_experts(run: WorkingPlan) -> None:
-    """Refuse ranks that make the blocks of experts smaller where only Marlin computes fp8."""
+    """Refuse ranks that make the blocks of experts smaller where no kernel in use takes them."""
     # resolve_fp8_moe_weight_block_shape, 0.33: Triton alone takes smaller blocks, and
-    # TritonExperts asks CudaPlatform.supports_fp8.
+    # TritonExperts asks CudaPlatform.supports_fp8; with VLLM_ROCM_USE_AITER, AiterExperts of CDNA
+    # are the only ones that select_fp8_moe_backend asks.
     capability, split = run.capability, split_of(run)
-    if run.platform.name != "cuda" or capability is None or capability >= FP8_SINCE:
-        return
-    if (cut := _refined(run, split)) is None:
+    is_older = run.platform.name == "cuda" and capability is not None and capability < FP8_SINCE
+    has_aiter = run.settings.rocm_aiter and gfx_of(run.settings).startswith(CDNA)
+    if not (is_older or has_aiter) or (cut := _refined(run, split)) is None:
         return
     part, size = cut
     valid = other_splits(run, lambda other: _refined(run, other) is None)
     run.problem(
         "no_fp8_experts",
-        variant="refined_experts",
+        variant="aiter_experts" if has_aiter else "refined_experts",
         operands={"part": part.name, "size": size, "ranks": part.ranks(split)},
         candidates=valid,
-        vllm_text=no_backend(FP8),
+        vllm_text=AITER_REFUSES if has_aiter else no_backend(FP8),
         since=".".join(map(str, FP8_SINCE)),
         nearest=written(valid[:1]),
     )
