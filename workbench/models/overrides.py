@@ -83,6 +83,9 @@ def _changed(config: Changes, changes: Changes, *, is_part: bool) -> dict[str, A
             given = [changed.pop(name, None) for name in ROPE]
             before = next((one for one in given if isinstance(one, Mapping) and is_part), {})
             changed[key] = _completed(before, value) if isinstance(value, Mapping) else value
+            if isinstance(value, Mapping) and ORIGINAL in value.keys() & changed.keys():
+                # patch_rope_parameters copies the one of the file before the changes are made
+                changed[ORIGINAL] = value[ORIGINAL]
         elif isinstance(value, Mapping) and isinstance(inner := changed.get(key), Mapping):
             changed[key] = _changed(inner, value, is_part=True)
         elif key == LENGTH:

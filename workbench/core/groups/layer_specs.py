@@ -36,6 +36,7 @@ from workbench.core.layouts.shapes import KV, CacheGeometry
 from workbench.core.model import FULL, SLIDING, SSM, Attention, Layer
 from workbench.core.packing import RECORD_DTYPES
 from workbench.core.plan import Plan
+from workbench.core.rule_set import RuleSet
 from workbench.core.runner import keeps_drafts_whole
 from workbench.core.states import State
 
@@ -160,6 +161,14 @@ def _state_spec(plan: Plan, layer: Layer) -> CacheSpec:
     )
 
 
+def counted_dtype(rules: RuleSet, kind: str, dtype: str) -> str:
+    """Return the dtype whose bytes the spec of a layer of this kind counts."""
+    # SlidingWindowSpec and ChunkedLocalAttentionSpec of 0.23 know no slots of TurboQuant: they
+    # count one byte for each element (Attention.get_kv_cache_spec).
+    is_packed = kind == FULL or rules.groups.one_allocation or dtype not in TURBOQUANT_BITS
+    return dtype if is_packed else FP8_DTYPES[0]
+
+
 def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
     if layer.kind == SSM:
         return _state_spec(plan, layer)
@@ -174,7 +183,8 @@ def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
     attention = whole.of_layer(layer)
     kv_heads = attention.kv_heads_per_rank(plan.settings.tensor_parallel)
     name = part.backend if dtype == cache_dtype(plan, layer) else None
-    token = plan.rules.layer_token_bytes(attention, kv_heads, dtype, plan.model_dtype, name)[0]
+    counted = counted_dtype(plan.rules, layer.kind, dtype)
+    token = plan.rules.layer_token_bytes(attention, kv_heads, counted, plan.model_dtype, name)[0]
     page = plan.block_size * token
     windows = layer.kind == SLIDING and plan.rules.groups.windows_choose_blocks
     windows = windows and not layer.makes_spec

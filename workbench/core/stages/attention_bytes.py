@@ -13,7 +13,7 @@ from workbench.core.dtypes import FLOAT_BYTES, PACKED_DTYPES, TURBOQUANT_BITS
 from workbench.core.groups.built_layers import quantizes_nothing, skips_layers, unquantized_layers
 from workbench.core.groups.cache_spec import ATTENTION_SPECS, MLA_SPEC
 from workbench.core.groups.layer_classes import AS_THE_MODEL
-from workbench.core.groups.layer_specs import layer_specs, window_block
+from workbench.core.groups.layer_specs import counted_dtype, layer_specs, window_block
 from workbench.core.model import FULL, SLIDING, SSM, Attention
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
@@ -85,7 +85,11 @@ def attention_page(run: WorkingPlan) -> None:
     per_token, _formula = run.rules.layer_token_bytes(
         attention,
         attention.kv_heads_per_rank(run.settings.tensor_parallel),
-        AS_THE_MODEL if quantizes_nothing(run) else run.kv_cache_dtype,
+        counted_dtype(
+            run.rules,
+            first.kind,
+            AS_THE_MODEL if quantizes_nothing(run) else run.kv_cache_dtype,
+        ),
         run.model_dtype,
         run.backend,
     )
