@@ -1,6 +1,7 @@
 """Many checks summed up: how many scenarios agree, of which kind the others are, and each one."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ JUDGEMENTS = json.loads(
     Path(__file__).with_name("verify_judgements.json").read_text(encoding="utf-8")
 )
 """What is known of differences: all of "has" must be in the text of one; the first one counts."""
+FOLDER = re.compile(r"/[^'\"\s()]*workbench-vllm-\w+")
 WIDTH = 200
 """Characters of a value, a message or a reason that a summary repeats."""
 
@@ -68,4 +70,6 @@ def _named(scenario: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cut(value: object) -> str:
-    return shortened(value if isinstance(value, str) else json.dumps(value), WIDTH)
+    """Return a value as a short text, without the temporary folder of the model."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return shortened(FOLDER.sub("the folder", text), WIDTH)
