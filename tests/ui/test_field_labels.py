@@ -21,9 +21,9 @@ from workbench.views.settings import in_labels
 UNSEEN = re.compile(r"<(style|code|pre|option|select|small|svg|title)\b.*?</\1>", re.DOTALL)
 """A name, a program's own words, or the help of a control."""
 NAMES = re.compile(
-    rf"(?<![\w(.])(?:{'|'.join(name for name in FIELDS if '_' in name)})(?![\w.]|=\S)"
+    rf"(?<![\w(.'])(?:{'|'.join(name for name in FIELDS if '_' in name)})(?![\w.]|=\S)"
 )
-"""As a control is not named; with "=" and no spaces it is vLLM's own text."""
+"""As a control is not named; in quotes, or with "=" and no spaces, it is vLLM's own text."""
 
 
 OF_A_CONNECTOR = re.compile(r"blocks_per_chunk|of the connector")

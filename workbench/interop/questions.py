@@ -90,9 +90,15 @@ def read_question(text: str, *, loosely: bool = False) -> Question | None:
         return Question(of_term, term=term, value=value)
     if default_of or (value and not about):
         about = [Topic("")]
-    if loosely and about == [topics.WHY] and not _has(topics.OF_SIZES, text.replace("_", " ")):
-        about = about * bool(topics.PLAIN_WORDS.fullmatch(text))
-    return _of_topics(text, about, default_of, value) if about else None
+    found = _of_topics(text, about, default_of, value) if about else None
+    is_by_number = loosely and about == [topics.WHY] and found is not None and not found.said.fields
+    return None if is_by_number and not _may_be_block(text) else found
+
+
+def _may_be_block(text: str) -> bool:
+    """Return whether the words around a number leave it open to be that of a block."""
+    plain = text.replace("_", " ")
+    return _has(topics.OF_SIZES, plain) or bool(topics.PLAIN_WORDS.fullmatch(text))
 
 
 def _with_caching(said: re.Match[str]) -> str:

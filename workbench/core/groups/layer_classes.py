@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from workbench.core.dtypes import FP8_DTYPES, TURBOQUANT_BITS
 from workbench.core.model import CROSS, ENCODER_DECODER, FULL, SSM, Layer
 
 if TYPE_CHECKING:
     from workbench.core.groups.cache_spec import CacheSpec
     from workbench.core.plan import Plan
+    from workbench.core.rule_set import RuleSet
 
 AS_THE_MODEL = "auto"
 """The KV-cache dtype of a layer that keeps the model's."""
@@ -137,3 +139,11 @@ def with_indexers(layers: tuple[Layer, ...], followers: frozenset[int]) -> tuple
 def layer_number(name: str) -> int:
     """Return the number in a layer's name."""
     return int(name.split(".")[2])
+
+
+def counted_dtype(rules: RuleSet, kind: str, dtype: str) -> str:
+    """Return the dtype whose bytes the spec of a layer of this kind counts."""
+    # SlidingWindowSpec and ChunkedLocalAttentionSpec of 0.23 know no slots of TurboQuant: they
+    # count one byte for each element (Attention.get_kv_cache_spec).
+    is_packed = kind == FULL or rules.groups.one_allocation or dtype not in TURBOQUANT_BITS
+    return dtype if is_packed else FP8_DTYPES[0]

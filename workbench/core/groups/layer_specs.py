@@ -28,6 +28,7 @@ from workbench.core.groups.layer_classes import (
     INDEXER,
     LayerClasses,
     LayerVariant,
+    counted_dtype,
     joined_classes,
     layer_classes,
 )
@@ -36,7 +37,6 @@ from workbench.core.layouts.shapes import KV, CacheGeometry
 from workbench.core.model import FULL, SLIDING, SSM, Attention, Layer
 from workbench.core.packing import RECORD_DTYPES
 from workbench.core.plan import Plan
-from workbench.core.rule_set import RuleSet
 from workbench.core.runner import keeps_drafts_whole
 from workbench.core.states import State
 
@@ -161,14 +161,6 @@ def _state_spec(plan: Plan, layer: Layer) -> CacheSpec:
     )
 
 
-def counted_dtype(rules: RuleSet, kind: str, dtype: str) -> str:
-    """Return the dtype whose bytes the spec of a layer of this kind counts."""
-    # SlidingWindowSpec and ChunkedLocalAttentionSpec of 0.23 know no slots of TurboQuant: they
-    # count one byte for each element (Attention.get_kv_cache_spec).
-    is_packed = kind == FULL or rules.groups.one_allocation or dtype not in TURBOQUANT_BITS
-    return dtype if is_packed else FP8_DTYPES[0]
-
-
 def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
     if layer.kind == SSM:
         return _state_spec(plan, layer)
@@ -197,7 +189,6 @@ def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
     block = plan.block_size
     # Windows of 0.33 have a block that the backend reads unsplit (Attention.get_kv_cache_spec).
     if windows:
-        token = page // block
         block = window_block(plan, token, part.sizes)
         page = block * token
     kernel = fixed_kernel_block(plan, part.reader, part.sizes, dtype)

@@ -12,8 +12,8 @@ from workbench.core.block_sizes import smallest_base
 from workbench.core.dtypes import FLOAT_BYTES, PACKED_DTYPES, TURBOQUANT_BITS
 from workbench.core.groups.built_layers import quantizes_nothing, skips_layers, unquantized_layers
 from workbench.core.groups.cache_spec import ATTENTION_SPECS, MLA_SPEC
-from workbench.core.groups.layer_classes import AS_THE_MODEL
-from workbench.core.groups.layer_specs import counted_dtype, layer_specs, window_block
+from workbench.core.groups.layer_classes import AS_THE_MODEL, counted_dtype
+from workbench.core.groups.layer_specs import layer_specs, window_block
 from workbench.core.model import FULL, SLIDING, SSM, Attention
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
